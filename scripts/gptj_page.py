@@ -7,9 +7,7 @@ from collections.abc import Iterator, Mapping
 from slipway.containers.recipes.gptj_finetune.config import decode
 from slipway.containers.recipes.gptj_finetune.defaults import DRAWN, SIZES
 from slipway.containers.recipes.gptj_finetune.texts import LABEL_WORDS, PROMPT
-from slipway.jobs.catalogue.accelerators import device_of
 from slipway.jobs.estimate.estimates import estimate
-from slipway.jobs.estimate.evidence.bands import find_band
 from slipway.jobs.estimate.evidence.measurements import our_measurements
 from slipway.jobs.estimate.prices import ON_DEMAND, known_rates
 from slipway.jobs.estimate_inputs.places import find_place
@@ -146,10 +144,9 @@ def _times() -> str:
         words = ", ".join(f"`{name}={value}`" for name, value in settings.items())
         rows.append(f"| {words} | {own.hours * 60:.1f} | {own.usd:.2f} |")
     assert place.rate is not None, "the page prints its price"
-    band = find_band(own.word, device_of(place.instance)).words.partition(";")[0]
     told = {
         "{times}": "\n".join(rows),
-        "{band}": f"Of such predictions,\n{band}.",
+        "{band}": f"Nine of ten such predictions\nshould be within ± {own.band:.0%}.",
         "{region}": place.rate.region,
     }
     text = _TIMES

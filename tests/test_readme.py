@@ -53,19 +53,13 @@ def test_the_estimate_is_what_the_command_prints() -> None:
 
 
 @pytest.mark.parametrize("word", ["calibrated", "predicted"])
-def test_the_bands_are_those_that_the_estimate_prints(word: str) -> None:
-    band = find_band(word, "cuda").within
-    assert band is not None
-    assert f"± {band * 100:.0f} %" in words(COSTS)
+def test_the_ranges_are_those_that_the_estimate_tells(word: str) -> None:
+    band = find_band(word, "cuda")
+    assert band.told is not None
+    assert f"{word}, ± {band.told * 100:.0f} % in the median, held {band.held} of {band.rows}" in words(COSTS)
 
 
-def test_the_worst_band_is_told() -> None:
-    worst = find_band("calibrated", "gaudi").within
-    assert worst is not None
-    assert f"was off by up to {worst * 100:.0f} %" in words(COSTS)
-
-
-@pytest.mark.parametrize(("families", "within"), [(("dl1/", "trn1/"), 3), (("c6i/",), 11)])
+@pytest.mark.parametrize(("families", "within"), [(("dl1/",), 13), (("trn1/",), 3), (("c6i/",), 11)])
 def test_the_article_s_tables_are_as_near_as_it_says(families: tuple[str, ...], within: int) -> None:
     errors = [abs(trial.error) for trial in trials() if trial.table.startswith(families)]
     assert within - 1 < max(errors) * 100 <= within

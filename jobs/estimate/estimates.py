@@ -14,13 +14,13 @@ from slipway.jobs.catalogue.accelerators import device_of
 from slipway.jobs.catalogue.instances import InstanceType
 from slipway.jobs.estimate.duration import tokens_per_dollar
 from slipway.jobs.estimate.errors import CannotEstimate
-from slipway.jobs.estimate.evidence.bands import find_band
 from slipway.jobs.estimate.evidence.calibrations import Asked, Known, find_calibration
 from slipway.jobs.estimate.evidence.measurements import Measurement
 from slipway.jobs.estimate.fitting import Fit, fit
 from slipway.jobs.estimate.hardware import cluster_of
 from slipway.jobs.estimate.prices import Item, Overheads, Rate, what_is_paid
 from slipway.jobs.estimate.priors import STARTUP_SECONDS
+from slipway.jobs.estimate.ranges import Ranges, band_of, ranges_of
 from slipway.jobs.estimate.work.rate import Throughput, throughput
 from slipway.jobs.estimate.work.shapes import Hardware, Layout
 from slipway.jobs.estimate.work.workloads import Workload
@@ -51,7 +51,7 @@ class Estimate:
     sequences_per_second: float
     sequences_per_second_per_device: float
     predicted_sequences_per_second: float  # what the model says where it was measured, too
-    predicted_band: float | None  # how far off nine of ten such predictions were; None: too few to say
+    predicted_band: float  # how far off nine of ten such predictions are, at most
     efficiency: float  # a node's rate over that of the smallest size that can run it so
     tokens_per_second: float
     tokens_per_dollar: int | None
@@ -66,7 +66,8 @@ class Estimate:
     usd: float | None
     mfu: float
     word: str  # what the rate stands on, of calibrations.WORDS
-    band: float | None  # how far off nine of ten such rates were; None: too few to say (bands.py)
+    band: float  # how far off nine of ten such rates are, at most: the farther end of its range
+    ranges: Ranges
     basis: str
     time_basis: str  # what the time is derived from: nobody measured it
     layout: Layout
@@ -158,8 +159,9 @@ def _estimate(
     nodes, rate = made.cluster.nodes, made.rate
     paid = what_is_paid(place.overheads, place.region, nodes)
     per_hour = _usd_per_hour(place, nodes, paid)
-    end, device = _end(workload, made), device_of(place.instance)
+    end = _end(workload, made)
     hours = None if end is None else _hours(end, made)
+    spread = made.known.spread_of(made.model_rate.spread)
     return Estimate(
         place=place.name,
         instance_type=place.instance.name,
@@ -168,7 +170,7 @@ def _estimate(
         sequences_per_second=rate,
         sequences_per_second_per_device=rate / made.cluster.devices,
         predicted_sequences_per_second=made.model_rate.sequences_per_second,
-        predicted_band=find_band(made.known.predicted_word, device).within,
+        predicted_band=band_of(made.model_rate.spread),
         efficiency=rate / nodes / alone,
         tokens_per_second=rate * workload.model.sequence_length,
         tokens_per_dollar=tokens_per_dollar(rate, workload.model.sequence_length, per_hour),
@@ -183,7 +185,8 @@ def _estimate(
         usd=None if hours is None or per_hour is None else hours * per_hour,
         mfu=made.model_rate.mfu * rate / made.model_rate.sequences_per_second,
         word=made.known.word,
-        band=find_band(made.known.word, device).within,
+        band=band_of(spread),
+        ranges=ranges_of(rate, spread, hours, per_hour),
         basis=made.known.basis,
         time_basis="" if end is None else _time_basis(end, made),
         layout=workload.layout,

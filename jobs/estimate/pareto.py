@@ -57,3 +57,39 @@ def pareto_front(estimates: Sequence[Estimate]) -> set[int]:
             front.add(index)
             cheapest = usd
     return front
+
+
+BEST, UNDECIDED, BEATEN = "*", "not told apart", ""
+
+
+def verdicts(estimates: Sequence[Estimate]) -> list[str]:
+    """Return for each row whether none can beat it, one may, or one does, in time and cost."""
+    scale = scale_of(estimates)
+    boxes = [_box(each, scale) for each in estimates]
+    return [_verdict(own, boxes) for own in boxes]
+
+
+_Box = tuple[str, float, float, float, float, float, float]  # what it stands on; time and cost, least, most
+
+
+def _box(own: Estimate, scale: Scale) -> _Box:
+    time, usd = scale.time(own), scale.cost(own)
+    least, most = own.ranges.sequences_per_second
+    slow, fast = own.sequences_per_second / least, own.sequences_per_second / most
+    return own.basis, time, usd, time * fast, time * slow, usd * fast, usd * slow
+
+
+def _verdict(own: _Box, others: Sequence[_Box]) -> str:
+    basis, time, usd, soonest, latest, cheapest, dearest = own
+    if math.isinf(usd):
+        return BEATEN
+    found = BEST
+    for other in others:
+        if other[0] == basis:
+            if other[1] <= time and other[2] < usd:
+                return BEATEN
+        elif other[4] <= soonest and other[6] < cheapest:
+            return BEATEN
+        elif other[3] < latest and other[5] < dearest:
+            found = UNDECIDED
+    return found

@@ -98,7 +98,8 @@ def _scaling_section(
         measured.append({"nodes": run.nodes, "rate": run.measured})
     return Section(
         title=f"How {place.name} scales",
-        text=_shade(sizes) + "The dashed line is the rate of the smallest size for every node.",
+        text="The shade should hold nine of ten such rates. "
+        "The dashed line is the rate of the smallest size for every node.",
         chart=scaling(f"{workload.name} on {place.name}: rate by nodes", _line(sizes), measured),
         table=PageTable(caption="by size", headings=_HEADINGS, rows=[_row(size) for size in sizes]),
     )
@@ -118,15 +119,9 @@ def _line(sizes: Sequence[Estimate]) -> list[dict[str, object]]:
 
 
 def _range(own: Estimate) -> dict[str, object]:
-    """Return the rates that a band allows; nothing without a band, or with one as wide as the rate."""
-    rate, band = own.predicted_sequences_per_second, own.predicted_band
-    return {} if band is None or band >= 1 else {"low": rate / (1 + band), "high": rate / (1 - band)}
-
-
-def _shade(sizes: Sequence[Estimate]) -> str:
-    if any(_range(size) for size in sizes):
-        return "The shade holds nine of ten published rows of this kind. "
-    return "Too few published rows of this kind, or too far apart, to draw how far off this may be. "
+    """Return the rates that a band allows."""
+    rate, factor = own.predicted_sequences_per_second, 1 + own.predicted_band
+    return {"low": rate / factor, "high": rate * factor}
 
 
 def _cost_section(place: PricedHardware, compared: Comparison) -> Section:

@@ -7,15 +7,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from slipway.jobs.catalogue.accelerators import device_of
 from slipway.jobs.catalogue.instances import InstanceType, instance_type
 from slipway.jobs.estimate.duration import job_seconds, steps_of
 from slipway.jobs.estimate.errors import CannotEstimate
-from slipway.jobs.estimate.evidence.bands import find_band
 from slipway.jobs.estimate.evidence.calibrations import Asked, find_calibration
 from slipway.jobs.estimate.evidence.measurements import Measurement
 from slipway.jobs.estimate.fitting import fit
 from slipway.jobs.estimate.hardware import cluster_of
+from slipway.jobs.estimate.ranges import band_of
 from slipway.jobs.estimate.work.rate import throughput
 from slipway.jobs.estimate.work.shapes import Hardware
 from slipway.jobs.estimate.work.workloads import Workload
@@ -23,7 +22,7 @@ from slipway.jobs.planner.model import Mode, Pool
 from slipway.jobs.techniques.registry import TECHNIQUES, find_technique
 from slipway.jobs.techniques.technique import Technique, Variant
 
-UNKNOWN_ERROR = 0.5  # of an estimate whose band nobody can tell
+MOST_ERROR = 0.5  # that a plan reckons with; a rate may be off by more, and a time by no more than all of it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,14 +113,13 @@ def _mode(job: EstimatedJob, size: _Size, variant: Variant) -> Iterator[Mode]:
         rate = throughput(workload.model, size.cluster, layout, known.calibration)
     except CannotEstimate:
         return
-    band = find_band(known.predicted_word, device_of(size.instance)).within
     yield Mode(
         technique=variant.name,
         type=size.instance.name,
         devices=size.devices,
         seconds=math.ceil(job_seconds(rate, _steps(workload, rate.sequences_per_step))),
         source="estimated",
-        error=UNKNOWN_ERROR if band is None else band,
+        error=min(MOST_ERROR, band_of(rate.spread)),
         settings=variant.pairs,
     )
 

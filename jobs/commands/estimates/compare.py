@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from slipway.jobs.commands.estimates.estimate import row, with_place_options
-from slipway.jobs.commands.estimates.formats import NO_BAND, hours, percent, rounded
+from slipway.jobs.commands.estimates.formats import NO_BAND, ends, hours, percent, rounded
 from slipway.jobs.commands.estimates.formats import band as shown_band
 from slipway.jobs.commands.output import Column, json_option, print_table, say, warn
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 USUAL_SIZES = (1, 2, 4, 8, 16, 32, 64)
 ROWS = 20
 COLUMNS = (
-    Column(name="front", title="best", format=lambda value: "*" if value else ""),
+    Column(name="best"),
     Column(name="place", title="cluster or type"),
     Column(name="nodes", align="right"),
     Column(name="devices", align="right"),
@@ -30,6 +30,8 @@ COLUMNS = (
     Column(name="sequences", align="right", format=rounded(0)),
     Column(name="hours", title="time", align="right", format=hours),
     Column(name="usd", title="cost", unit="USD", align="right", format=rounded(2)),
+    Column(name="ranges.hours", title="nine of ten: time", absent="", format=ends(hours)),
+    Column(name="ranges.usd", title="cost [USD]", absent="", format=ends(rounded(0))),
     Column(name="tokens_per_dollar", title="tokens/USD", align="right", format=rounded(0)),
     Column(name="word", title="seq/s is"),
     Column(name="band", title="within", align="right", absent=NO_BAND, format=shown_band),
@@ -59,7 +61,8 @@ COLUMNS = (
 def command(job: str, by: str, only: tuple[str, ...], rows: int, as_json: bool, **asked: Any) -> None:
     """Compare a RECIPE or MODEL on every declared cluster and instance type, at every size that fits.
 
-    A star marks the Pareto-optimal rows (time and cost). If larger clusters train more sequences per step,
+    A star marks the Pareto-optimal rows (time and cost), wherever in their ranges the truth lies; "not told
+    apart" marks rows that may be, because ranges overlap. If larger clusters train more sequences per step,
     rows are compared by the time and cost of one sequence. If the requested layout does not fit, the row
     names the layout that is used instead. Types without a price come last.
 
@@ -68,7 +71,7 @@ def command(job: str, by: str, only: tuple[str, ...], rows: int, as_json: bool, 
     slipway compare gpt-neox-20b --by time --nodes 4,8,16 --on trn1.32xlarge --on p4d.24xlarge
     """
     from slipway.jobs.core.job import parse_settings
-    from slipway.jobs.estimate.pareto import scale_of
+    from slipway.jobs.estimate.pareto import BEST, scale_of
     from slipway.jobs.estimate_inputs.own_data import measurements
     from slipway.jobs.estimate_inputs.workloads import workload_of
 
@@ -77,7 +80,9 @@ def command(job: str, by: str, only: tuple[str, ...], rows: int, as_json: bool, 
     table = ordered(found, by)
     shown = table if as_json else table[:rows]
     named = {place.name: place for place in places}
-    lines = [{**row(each, named[each.place]), "front": is_best} for each, is_best in shown]
+    lines = [
+        {**row(each, named[each.place]), "front": verdict == BEST, "best": verdict} for each, verdict in shown
+    ]
     print_table(f"{workload.name} by {by}", COLUMNS, lines, as_json=as_json)
     if len(shown) < len(table):
         say(f"{len(table) - len(shown)} more; --rows {len(table)} prints all")
@@ -119,13 +124,13 @@ def everywhere(
     return places, found
 
 
-def ordered(found: Sequence[Estimate], by: str) -> list[tuple[Estimate, bool]]:
-    from slipway.jobs.estimate.pareto import pareto_front, scale_of
+def ordered(found: Sequence[Estimate], by: str) -> list[tuple[Estimate, str]]:
+    from slipway.jobs.estimate.pareto import scale_of, verdicts
 
-    front, scale = pareto_front(found), scale_of(found)
-    marked = [(each, index in front) for index, each in enumerate(found)]
+    scale = scale_of(found)
+    marked = list(zip(found, verdicts(found), strict=True))
 
-    def key(pair: tuple[Estimate, bool]) -> tuple[bool, float, float]:
+    def key(pair: tuple[Estimate, str]) -> tuple[bool, float, float]:
         cost, time = scale.cost(pair[0]), scale.time(pair[0])
         return math.isinf(cost), *((cost, time) if by == "cost" else (time, cost))
 

@@ -11,7 +11,7 @@ import click
 from slipway.jobs.catalogue.instances import instance_types
 from slipway.jobs.commands.estimates.bill import print_bill
 from slipway.jobs.commands.estimates.doubts import doubts
-from slipway.jobs.commands.estimates.formats import NO_BAND, band, hours, percent, rounded, steps
+from slipway.jobs.commands.estimates.formats import NO_BAND, band, ends, hours, percent, rounded, steps
 from slipway.jobs.commands.estimates.run_words import differs_from_article, run_words
 from slipway.jobs.commands.output import Column, Row, json_option, print_table, say, warn
 from slipway.jobs.recipes import RECIPES
@@ -40,6 +40,8 @@ COLUMNS = (
     Column(name="usd", title="cost", unit="USD", align="right", format=rounded(2)),
     Column(name="word", title="seq/s is"),
     Column(name="band", title="within", align="right", absent=NO_BAND, format=band),
+    Column(name="ranges.hours", title="nine of ten: time", absent="", format=ends(hours)),
+    Column(name="ranges.usd", title="cost [USD]", absent="", format=ends(rounded(0))),
 )
 
 
@@ -136,12 +138,12 @@ def command(
     with its sizes as settings. Nodes changed by --network and --devices have no price.
 
     Each row says what its rate (seq/s) is based on: measured (somebody published this configuration),
-    calibrated (the same model was measured on the same instance family) or predicted (neither). "within" is
-    the margin in which nine of ten published rows of that kind lie; with too few published rows there is no
-    band. Time and cost follow from the rate and from the steps that `slipway submit` would train with the
-    same settings. Each price is shown with its region and date; unknown values are shown as unknown. For a
-    declared cluster, storage and network fees are included. The command asks AWS nothing, except with --idle
-    what is deployed.
+    calibrated (the same model was measured on the same accelerator) or predicted (neither). "within" is how
+    far off nine of ten such rates are, by the distance from the nearest measurement, and the last columns
+    what that leaves of time and cost. Both follow from the rate and from the steps that `slipway submit`
+    would train with the same settings. Each price is shown with its region and date; unknown values are shown
+    as unknown. For a declared cluster, storage and network fees are included. The command asks AWS nothing,
+    except with --idle what is deployed.
 
     \b
     slipway estimate bert_pretrain --on dl1 --nodes 1,2,4,8 --set size=1.5b

@@ -36,3 +36,13 @@ def hours(value: object) -> str:
     if value >= 1:
         return f"{value:,.1f} h"
     return f"{value * 60:.1f} min" if value * 60 >= 1 else f"{value * 3600:.0f} s"
+
+
+def ends(form: Any) -> Any:
+    """Return a format of a range, each end in the given one."""
+
+    def both(value: object) -> str:
+        assert isinstance(value, list | tuple)
+        return f"{form(value[0])} to {form(value[1])}"
+
+    return both

@@ -99,12 +99,10 @@ def _job_page(workload: Workload, place: str | None, asked: dict[str, Any]) -> P
 
 def _run_page(subject: str, asked: dict[str, Any]) -> Page:
     from slipway.jobs.aws import is_in_yard
-    from slipway.jobs.catalogue.accelerators import device_of
-    from slipway.jobs.catalogue.instances import instance_type
     from slipway.jobs.commands.estimates.compare import everywhere
     from slipway.jobs.estimate import throughput
-    from slipway.jobs.estimate.evidence.bands import find_band
     from slipway.jobs.estimate.evidence.calibrations import find_calibration
+    from slipway.jobs.estimate.ranges import band_of
     from slipway.jobs.estimate_inputs.own_data import measurements, rates
     from slipway.jobs.report.contents import Beside, job_page
     from slipway.jobs.runs.find import find_run, targets_to_search
@@ -123,7 +121,7 @@ def _run_page(subject: str, asked: dict[str, Any]) -> Page:
         curve=rate.curve,
         predicted=made.sequences_per_second,
         word=known.predicted_word,
-        band=find_band(known.predicted_word, device_of(instance_type(own.instance))).within,
+        band=band_of(made.spread),
         devices=own.cluster.devices,
         instance_type=own.instance,
         is_of_the_yard=is_in_yard(),

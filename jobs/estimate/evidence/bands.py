@@ -1,7 +1,7 @@
-"""How far off nine of ten estimates of a kind were: bands.csv, which scripts/write_docs makes from trials.py.
+"""How far off estimates of a kind were, and how many lay in the range that was told with them: bands.csv.
 
-A band is given only where enough rows of enough tables support one. `held` judges it: the band made without a
-table's rows is laid on that table's rows, so that a table never vouches for itself.
+scripts/write_docs makes the file from trials.py, where each row is estimated without its own table. What is
+printed beside an estimate is its own range, by its distance from what was measured (work/spread.py).
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from functools import lru_cache
 from importlib.resources import files
+from statistics import median
 from typing import TYPE_CHECKING
 
 from slipway.jobs.catalogue.accelerators import CPU, FAMILIES
@@ -46,24 +47,18 @@ class Band:
     tables: int
     near: int  # rows that were at most NEAR off
     within: float | None  # nine of ten rows were at most so far off; None: too few rows to say
-    judged: int  # rows whose table could be left out, with enough others to make a band of
-    held: int  # of those: how many lay within that band
+    told: float | None  # the median of what was told with them; None: no rows
+    held: int  # rows that lay in the range that was told with them
 
     @property
     def words(self) -> str:
-        counted = f"{self.rows} published rows of {self.tables} tables"
         if not self.rows:
-            return f"no band: {_NOTHING[self.word]} on {self.device}"
-        if self.within is None:
-            return (
-                f"no band: {counted} are too few (at least {LEAST_ROWS} of {LEAST_TABLES}); "
-                f"{self.near} of {self.rows} were within ± {NEAR:.0%}"
-            )
-        text = f"nine of ten of {counted} were within ± {self.within:.0%}, {self.near} of {self.rows} "
-        text += f"within ± {NEAR:.0%}"
-        if self.judged:
-            text += f"; with a row's own table left out of the band, {self.held} of {self.judged} were in it"
-        return text
+            return f"{_NOTHING[self.word]} on {self.device}"
+        text = f"{self.held} of {self.rows} published rows of {self.tables} tables lay in the range that "
+        text += f"was told without their own table, ± {self.told:.0%} in the median; "
+        if self.within is not None:
+            text += f"nine of ten were within ± {self.within:.0%}, "
+        return f"{text}{self.near} of {self.rows} within ± {NEAR:.0%}"
 
 
 def bands_of(trials: Sequence[Trial]) -> Iterator[Band]:
@@ -96,7 +91,7 @@ def encode_bands(bands: Iterable[Band]) -> str:
 
 
 def _band(word: str, device: str, trials: Sequence[Trial]) -> Band:
-    judged = [(trial, _within([other for other in trials if other.table != trial.table])) for trial in trials]
+    told = median(trial.spread for trial in trials) if trials else None
     return Band(
         word=word,
         device=device,
@@ -104,8 +99,8 @@ def _band(word: str, device: str, trials: Sequence[Trial]) -> Band:
         tables=len({trial.table for trial in trials}),
         near=sum(abs(trial.error) <= NEAR for trial in trials),
         within=_within(trials),
-        judged=sum(within is not None for _, within in judged),
-        held=sum(within is not None and abs(trial.error) <= within for trial, within in judged),
+        told=None if told is None else round(math.expm1(told), _PLACES),
+        held=sum(trial.is_held for trial in trials),
     )
 
 
@@ -135,6 +130,6 @@ def _decode(row: Mapping[str, str | None], _where: str) -> Band:
         tables=int(text["tables"]),
         near=int(text["near"]),
         within=float(text["within"]) if text["within"] else None,
-        judged=int(text["judged"]),
+        told=float(text["told"]) if text["told"] else None,
         held=int(text["held"]),
     )

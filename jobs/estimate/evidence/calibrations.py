@@ -1,7 +1,8 @@
 """Which measurement an estimate stands on, in one word.
 
-The rows are those of measurements.py; a further word is one of WORDS and its branch in find_calibration. How
-far off estimates with a word are is counted in bands.py.
+The rows are those of measurements.py, and those of other people on the same accelerator (other_rows.py): the
+nearest counts, by the distance of work/spread.py. A further word is one of WORDS and its branch in
+find_calibration. How far off estimates with a word are is counted in bands.py.
 """
 
 from __future__ import annotations
@@ -10,34 +11,22 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
+from slipway.jobs.estimate.evidence.asked import Asked
 from slipway.jobs.estimate.evidence.measurements import Measurement
+from slipway.jobs.estimate.evidence.nearest import NearestRow, nearest_row
+from slipway.jobs.estimate.evidence.other_rows import Published
+from slipway.jobs.estimate.evidence.tables import TABLES
 from slipway.jobs.estimate.hardware import family_of
-from slipway.jobs.estimate.work.models import shape_of
+from slipway.jobs.estimate.work.models import length_of, shape_of
 from slipway.jobs.estimate.work.rate import fit_network_efficiency, fit_utilisation, throughput
-from slipway.jobs.estimate.work.shapes import Calibration, Hardware, Layout, Model, accumulation, replicas
+from slipway.jobs.estimate.work.shapes import Calibration, Hardware, MeasuredAt
+from slipway.jobs.estimate.work.spread import distance, measured_spread, origin_of
 
-# measured: this configuration was; calibrated: the same model, length and family; predicted: neither.
+__all__ = ["FITTABLE", "WORDS", "Asked", "Known", "find_calibration", "fit_measurement", "merged"]
+
+# measured: this configuration was; calibrated: the same model, length and accelerator; predicted: neither.
 WORDS = ("measured", "calibrated", "predicted")
 FITTABLE = 0.03  # of a step that must be communication before a network efficiency may be fitted on it
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
-    """Name what a calibration is looked up for. `workload` prefers rows of its name among equals."""
-
-    instance: str
-    model_name: str
-    model: Model
-    cluster: Hardware
-    layout: Layout
-    workload: str = ""
-
-    @property
-    def configuration(self) -> tuple[int, int, int, int, str]:
-        layout = self.layout
-        own = replicas(self.model, self.cluster, layout) * layout.micro_batch
-        batch = own * accumulation(self.model, self.cluster, layout)
-        return layout.micro_batch, batch, layout.tensor, layout.pipeline, layout.sharding
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,18 +37,31 @@ class Known:
     basis: str  # where the utilisation comes from, for a person
     measured: Measurement | None  # of this very configuration
 
+    def spread_of(self, predicted: float) -> float:
+        """Return the spread of the rate that is told, which is `predicted` where nobody measured it."""
+        if self.measured is None:
+            return predicted
+        return measured_spread(is_own=_is_own(self.measured))
 
-def find_calibration(rows: Sequence[Measurement], asked: Asked) -> Known:
+
+def find_calibration(
+    rows: Sequence[Measurement], asked: Asked, others: tuple[Published, ...] | None = None
+) -> Known:
+    """Return the calibration of the nearest measurement. `others` are other people's rows; None: all."""
     family = [row for row in rows if row.family == family_of(asked.instance)]
     own = [row for row in family if row.model == asked.model_name]
     measured = _same(own, asked)
     fitted = _smallest(own, asked) or _nearest_model(family, asked)
+    origin = None if fitted is None else _origin(fitted, asked)
+    near = None if fitted in own else nearest_row(asked, others)
+    if near is not None and (origin is None or near.spread < _spread(asked, origin)):
+        return _by_others(near, measured, asked, _efficiency(family))
     if fitted is None:
         return Known(
             calibration=Calibration(network_efficiency=_efficiency(family)),
             word="measured" if measured else "predicted",
             predicted_word="predicted",
-            basis="the class's prior: nothing was measured on this family",
+            basis="the accelerator's prior: nothing was measured on it",
             measured=measured,
         )
     made = "calibrated" if fitted.model == asked.model_name else "predicted"
@@ -67,12 +69,46 @@ def find_calibration(rows: Sequence[Measurement], asked: Asked) -> Known:
         calibration=Calibration(
             utilisation=_rescaled(fitted, asked.cluster),
             network_efficiency=fitted.network_efficiency or _efficiency(family),
+            origin=origin,
         ),
         word="measured" if measured else made,
         predicted_word=made,
         basis=f"{fitted.model} on {fitted.nodes} × {fitted.instance}, {fitted.date}: {fitted.source}",
         measured=measured,
     )
+
+
+def _by_others(
+    near: NearestRow, measured: Measurement | None, asked: Asked, efficiency: float | None
+) -> Known:
+    made = "calibrated" if near.row.asked.model_name == asked.model_name else "predicted"
+    of = near.row.asked
+    return Known(
+        calibration=Calibration(
+            utilisation=near.utilisation, network_efficiency=efficiency, origin=near.origin
+        ),
+        word="measured" if measured else made,
+        predicted_word=made,
+        basis=f"{of.model_name} on {of.cluster.devices} devices of {of.instance}: {near.row.table}",
+        measured=measured,
+    )
+
+
+def _spread(asked: Asked, origin: MeasuredAt) -> float:
+    return distance(asked.model, asked.cluster, asked.layout, origin)
+
+
+def _origin(row: Measurement, asked: Asked) -> MeasuredAt:
+    """Return where a row was measured; what its name does not tell is taken to be as asked."""
+    shape = asked.model if row.model == asked.model_name else shape_of(row.model) or asked.model
+    shape = replace(shape, sequence_length=length_of(row.model, shape))
+    cluster = replace(asked.cluster, nodes=row.nodes)
+    layout = replace(asked.layout, micro_batch=row.micro_batch, sharding=row.sharding)
+    return origin_of(shape, cluster, layout, is_own=_is_own(row))
+
+
+def _is_own(row: Measurement) -> bool:
+    return row.name not in TABLES
 
 
 def merged(ours: Iterable[Measurement], own: Sequence[Measurement]) -> tuple[Measurement, ...]:

@@ -1,7 +1,8 @@
-"""Throughput that other people published and that no number of ours was fitted on: other_rows.csv.
+"""Throughput that other people published: other_rows.csv.
 
-Estimates are judged by these rows (trials.py). A further row is one line of the file; further hardware that
-is no instance type is one row of HARDWARE. A row's `table` names where it was published.
+Estimates stand on the nearest of these rows (nearest.py), and are judged by other tables' (trials.py). A
+further row is one line of the file; further hardware that is no instance type is one row of HARDWARE. A row's
+`table` names where it was published.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from importlib.resources import files
 from slipway.jobs.catalogue.accelerators import CPU, device_of
 from slipway.jobs.catalogue.instances import instance_type
 from slipway.jobs.estimate.csv_rows import read_rows
-from slipway.jobs.estimate.evidence.calibrations import Asked
+from slipway.jobs.estimate.evidence.asked import Asked
 from slipway.jobs.estimate.hardware import cluster_of
 from slipway.jobs.estimate.work.models import length_name
 from slipway.jobs.estimate.work.shapes import Hardware, Layout, Model

@@ -8,12 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from slipway.jobs.catalogue.accelerators import device_of
 from slipway.jobs.catalogue.instances import instance_type
 from slipway.jobs.estimate.duration import job_seconds, steps_of
-from slipway.jobs.estimate.evidence.bands import find_band
 from slipway.jobs.estimate.hardware import cluster_of
 from slipway.jobs.estimate.work.rate import throughput
+from slipway.jobs.estimate.work.spread import interval_of
 from slipway.jobs.estimate.work.workloads import SST2_EXAMPLES, WORKLOADS
 
 PUBLISHED_SECONDS = 10 * 60.0  # "under ten minutes", from 58
@@ -35,15 +34,13 @@ def epochs_by_length() -> Iterator[Assumed]:
     errors allow."""
     instance = instance_type(_INSTANCE)
     own, cluster = WORKLOADS["gpt-j-6b-sst2"], cluster_of(instance, 1)
-    band = find_band("predicted", device_of(instance)).within
-    assert band is not None, "predictions on NVIDIA devices have a band"
-    assert band < 1, "a rate that may be off by all of itself gives no longest time"
     for length in LENGTHS:
         made = throughput(replace(own.model, sequence_length=length), cluster, own.layout)
         seconds = job_seconds(made, steps_of(SST2_EXAMPLES, 1, made.sequences_per_step))
+        least, most = interval_of(seconds, made.spread)
         yield Assumed(
             sequence_length=length,
             seconds=seconds,
-            least_seconds=seconds * (1 - band),
-            most_seconds=seconds * (1 + band),
+            least_seconds=least,
+            most_seconds=most,
         )

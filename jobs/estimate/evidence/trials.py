@@ -7,8 +7,10 @@ run of the same model, which is what `slipway calibrate` would have learned. Its
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import groupby
 
 from slipway.jobs.catalogue.accelerators import device_of
@@ -30,6 +32,11 @@ class Trial:
     table: str
     published: float
     predicted: float
+    spread: float  # that was told with it
+
+    @property
+    def is_held(self) -> bool:
+        return abs(math.log(self.predicted / self.published)) <= self.spread
 
     @property
     def error(self) -> float:
@@ -49,16 +56,22 @@ def trials() -> Iterator[Trial]:
 
 def _trial(row: Published, known: Sequence[Measurement]) -> Trial:
     asked = row.asked
-    found = find_calibration(known, asked)
+    found = find_calibration(known, asked, _other_tables(row.table))
     again = found.measured  # the same configuration was published twice
-    made = throughput(asked.model, asked.cluster, asked.layout, found.calibration).sequences_per_second
+    made = throughput(asked.model, asked.cluster, asked.layout, found.calibration)
     return Trial(
         word=found.word,
         device=row.device,
         table=row.table,
         published=row.sequences_per_second,
-        predicted=again.sequences_per_second if again else made,
+        predicted=again.sequences_per_second if again else made.sequences_per_second,
+        spread=found.spread_of(made.spread),
     )
+
+
+@lru_cache(maxsize=64)
+def _other_tables(table: str) -> tuple[Published, ...]:
+    return tuple(row for row in other_rows() if row.table != table)
 
 
 def _without(table: str) -> tuple[Measurement, ...]:

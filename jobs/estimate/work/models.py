@@ -89,3 +89,9 @@ def length_name(name: str, sequence_length: int) -> str:
 def shape_of(name: str) -> Model | None:
     """Return the model of that name, or the one that it is another length of; None if it is not ours."""
     return MODELS.get(name) or MODELS.get(name.rpartition("-")[0])
+
+
+def length_of(name: str, model: Model) -> int:
+    """Return the sequence length that a name says, as length_name writes it; else the model's own."""
+    last = name.rpartition("-")[2]
+    return int(last) if name not in MODELS and last.isdecimal() else model.sequence_length

@@ -19,11 +19,13 @@ from slipway.jobs.estimate.work.shapes import (
     accumulation,
     replicas,
 )
+from slipway.jobs.estimate.work.spread import interval_of, origin_of, spread
 from slipway.jobs.estimate.work.step import StepTime, step
 from slipway.jobs.estimate.work.work import training_flops
 
 _HALVINGS = 60  # of the interval from 0 to 1: far below what any measurement shows
 _LEAST = 1e-6
+_NOTHING = Calibration()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,14 +35,21 @@ class Throughput:
     sequences_per_second_per_device: float
     sequences_per_step: int
     step: StepTime
+    spread: float  # half the width of the interval of nine of ten rates, in logarithms (spread.py)
     mfu: float  # training FLOPs of the model over the peak of all devices, waiting included
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """Return the sequences a second between which nine of ten such rates lie."""
+        return interval_of(self.sequences_per_second, self.spread)
 
 
 def throughput(
     model: Model, cluster: Hardware, layout: Layout, calibration: Calibration | None = None
 ) -> Throughput:
     """Estimate the throughput; what is None in `calibration` comes from the prior of the hardware's class."""
-    taken = step(model, cluster, layout, calibration or Calibration())
+    known = calibration or _NOTHING
+    taken = step(model, cluster, layout, known)
     copies = replicas(model, cluster, layout)
     sequences = copies * layout.micro_batch * accumulation(model, cluster, layout, copies)
     rate = sequences / taken.seconds
@@ -50,6 +59,7 @@ def throughput(
         sequences_per_second_per_device=rate / cluster.devices,
         sequences_per_step=sequences,
         step=taken,
+        spread=spread(model, cluster, layout, known.origin),
         mfu=rate * training_flops(model) / (cluster.devices * cluster.peak_flops),
     )
 
@@ -62,21 +72,39 @@ def fit_utilisation(
     sequences_per_second: float,
     network_efficiency: float | None = None,
 ) -> Calibration:
-    """Return the utilisation with which the model gives this measured rate."""
+    """Return the utilisation with which the model gives this measured rate.
+
+    A rate beyond what the network's prior allows takes a perfect network; only one beyond the peak of the
+    devices themselves is refused.
+    """
     _refuse_rate(sequences_per_second)
+    origin = origin_of(model, cluster, layout)
+    for efficiency in dict.fromkeys((network_efficiency, network_efficiency or 1.0)):
+        tried = Calibration(network_efficiency=efficiency, origin=origin)
+        found = _solve(
+            lambda utilisation, tried=tried: (
+                throughput(  # type: ignore[misc]  # mypy knows no such default
+                    model, cluster, layout, replace(tried, utilisation=utilisation)
+                ).sequences_per_second
+            ),
+            sequences_per_second,
+            most=MOST_UTILISATION,
+        )
+        if found is not None:
+            return replace(tried, utilisation=found)
+    _refuse_beyond_peak(model, cluster, layout, sequences_per_second)
+    return replace(tried, utilisation=MOST_UTILISATION)
 
-    def rate(utilisation: float) -> float:
-        tried = Calibration(utilisation=utilisation, network_efficiency=network_efficiency)
-        return throughput(model, cluster, layout, tried).sequences_per_second
 
-    found = _solve(rate, sequences_per_second, most=MOST_UTILISATION)
-    if found is None:
+def _refuse_beyond_peak(model: Model, cluster: Hardware, layout: Layout, rate: float) -> None:
+    best = throughput(model, cluster, layout, Calibration(utilisation=1.0, network_efficiency=1.0))
+    peak = best.sequences_per_step / (best.step.compute + best.step.bubble)
+    if rate > peak * MOST_UTILISATION:
         raise CannotEstimate(
-            f"{sequences_per_second:g} sequences a second are more than these devices can compute "
-            f"({rate(1.0):g} at their full peak; allowed are {rate(MOST_UTILISATION):g})",
+            f"{rate:g} sequences a second are more than these devices can compute ({peak:g} at their full "
+            f"peak; allowed are {peak * MOST_UTILISATION:g})",
             hint="check peak_flops, the number of devices, and that the row counts sequences, not tokens",
         )
-    return Calibration(utilisation=found, network_efficiency=network_efficiency)
 
 
 def fit_network_efficiency(
@@ -97,7 +125,7 @@ def fit_network_efficiency(
             f"on a perfect network ({rate(1.0):g})",
             hint="the row is bound by computing: take the network efficiency from another table of the class",
         )
-    return replace(own, network_efficiency=found)
+    return replace(own, network_efficiency=found, origin=origin_of(model, cluster, layout))
 
 
 def _solve(rate: Callable[[float], float], wanted: float, *, most: float = 1.0) -> float | None:

@@ -6,7 +6,7 @@ older answers as they are, and its check in __post_init__.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from slipway.jobs.estimate.errors import CannotEstimate
 
@@ -144,11 +144,26 @@ class Layout:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class MeasuredAt:
+    """Hold what a measured configuration was, as far as it sets others apart."""
+
+    hidden_size: int
+    sequence_length: int
+    causal: bool
+    devices: int
+    tokens: int  # of a micro-batch
+    is_sharded: bool
+    checkpointing: str
+    is_own: bool = True  # measured on the machines that are asked for, not by somebody else
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Calibration:
     """Hold the two fitted numbers; None is the prior of the hardware's class (priors.py)."""
 
     utilisation: float | None = None  # of the peak, while a device computes
     network_efficiency: float | None = None  # of what one node injects
+    origin: MeasuredAt | None = field(default=None, compare=False)  # None: nobody said where
 
     def __post_init__(self) -> None:
         if self.utilisation is not None:

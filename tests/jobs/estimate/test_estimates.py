@@ -12,7 +12,7 @@ from slipway.jobs.catalogue.instances import instance_type
 from slipway.jobs.estimate import CannotEstimate
 from slipway.jobs.estimate.estimates import Estimate, PricedHardware, estimate, estimate_sizes
 from slipway.jobs.estimate.evidence.measurements import our_measurements
-from slipway.jobs.estimate.pareto import pareto_front
+from slipway.jobs.estimate.pareto import BEATEN, BEST, UNDECIDED, pareto_front, verdicts
 from slipway.jobs.estimate.prices import Overheads, find_rate, known_rates
 from slipway.jobs.estimate.work.workloads import find_workload, names, with_settings
 
@@ -159,6 +159,48 @@ def test_the_front_holds_what_nothing_else_beats_in_time_and_dollars_at_once() -
 def test_a_place_without_a_price_is_on_no_front() -> None:
     found = estimate_sizes(find_workload("bert-large"), place("p5e.48xlarge"), (1, 2), ROWS)
     assert pareto_front(found) == set()
+    assert verdicts(found) == [BEATEN, BEATEN]
+
+
+def test_dollars_and_hours_are_a_range_around_what_is_told() -> None:
+    found = ask("bert-large", place("p4d.24xlarge"), 1)
+    assert found.hours is not None
+    assert found.usd is not None
+    assert found.ranges.hours is not None
+    assert found.ranges.usd is not None
+    assert found.ranges.hours[0] < found.hours < found.ranges.hours[1]
+    assert found.ranges.usd[0] < 618 < found.ranges.usd[1]  # at the rate that NVIDIA published
+    assert found.usd == pytest.approx(618, rel=0.05)
+    low, high = found.ranges.sequences_per_second
+    assert high / found.sequences_per_second - 1 == pytest.approx(found.band)
+    assert found.sequences_per_second / low == pytest.approx(1 + found.band)
+
+
+def test_what_overlaps_is_not_told_apart_and_what_is_surely_slower_and_dearer_is_beaten() -> None:
+    near, unknown = place("p4d.24xlarge"), place("p6-b200.48xlarge")
+    both = [ask("bert-large", near, 2), ask("bert-large", unknown, 1)]
+    assert verdicts(both) == [UNDECIDED, UNDECIDED]
+    assert near.rate is not None
+    dear = replace(near, rate=replace(near.rate, usd_per_hour=2000.0))
+    slow = ask("bert-large", dear, 1)
+    assert verdicts([*both, replace(slow, basis="another")]) == [UNDECIDED, UNDECIDED, BEATEN]
+
+
+def test_sizes_that_stand_on_one_measurement_are_off_together_and_compared_as_they_are() -> None:
+    found = estimate_sizes(find_workload("bert-large"), DL1, (1, 2, 4, 8), ROWS)
+    assert verdicts(found) == [BEST] * 4
+    dearer = replace(found[1], hours=found[1].hours * 1.01, usd=found[1].usd * 1.01)  # type: ignore[operator]
+    assert verdicts([*found, dearer])[-1] == BEATEN
+
+
+def test_what_nobody_measured_does_not_head_a_comparison() -> None:
+    """B200, of which we have no published row, and a processor with AMX, which does a tenth of its peak."""
+    found = [
+        ask("bert-large", place(name), 1) for name in ("p4d.24xlarge", "p6-b200.48xlarge", "c7i.48xlarge")
+    ]
+    cheapest = min(found, key=lambda each: each.usd or 0)
+    assert cheapest.instance_type == "p4d.24xlarge"
+    assert found[1].band > 2
 
 
 def test_two_cores_of_a_single_chip_meet_in_its_memory() -> None:

@@ -26,9 +26,12 @@ def test_compare_puts_the_cheapest_first_and_marks_what_none_beats(slipway: Slip
     costs = [row["usd"] for row in rows if row["usd"] is not None]
     assert costs == sorted(costs)
     assert [row["usd"] for row in rows[len(costs) :]] == [None] * (len(rows) - len(costs))
-    assert rows[0]["front"]
+    assert rows[0]["best"] in ("*", "not told apart")
     fastest = min((row for row in rows if row["usd"] is not None), key=lambda row: (row["hours"], row["usd"]))
-    assert fastest["front"]
+    assert fastest["best"] in ("*", "not told apart")
+    assert {row["best"] for row in rows if row["usd"] is None} == {""}
+    for row in rows:
+        assert row["front"] == (row["best"] == "*")
     assert {row["place"] for row in rows} >= {"dl1", "p4d.24xlarge", "c7i.48xlarge"}
     assert max(row["nodes"] for row in rows if row["place"] == "dl1") == 16  # as many as are declared
     assert "trn1.32xlarge" not in {row["place"] for row in rows}  # the recipe has no Neuron

@@ -1,0 +1,75 @@
+"""How far off a rate may be, by its distance from the measurement that it stands on.
+
+A spread is half the width of an interval that nine of ten published rows lay in, in logarithms of the rate:
+0.1 is from 10 % less to 11 % more. A further thing that sets a configuration apart is one field of
+MeasuredAt (shapes.py), one weight here, and its line in distance().
+"""
+
+from __future__ import annotations
+
+import math
+
+from slipway.jobs.estimate.priors import prior
+from slipway.jobs.estimate.work.shapes import Hardware, Layout, MeasuredAt, Model
+
+# Fitted to pairs of published rows by quantile regression, a table counting as one, and rounded up.
+_SAME = 0.12  # the same model on the same machines
+_OTHER_SOURCE = 0.1  # measured by somebody else, with other software
+_WIDTH, _LENGTH, _DEVICES, _TOKENS = 0.11, 0.22, 0.02, 0.08  # for each factor of e; of devices, of 2
+_MOST_TOKENS = 2.0  # beyond which a micro-batch makes no further difference
+_OTHER_ENGINE, _OTHER_CHECKPOINTING, _OTHER_MASK = 0.4, 0.06, 0.1
+_PRIOR = 0.45  # nothing but the prior of a measured accelerator
+_UNMEASURED = 1.1  # nobody measured the accelerator
+
+
+def origin_of(model: Model, cluster: Hardware, layout: Layout, *, is_own: bool = True) -> MeasuredAt:
+    return MeasuredAt(
+        hidden_size=model.hidden_size,
+        sequence_length=model.sequence_length,
+        causal=model.causal,
+        devices=cluster.devices,
+        tokens=layout.micro_batch * model.sequence_length,
+        is_sharded=_is_sharded(layout.sharding),
+        checkpointing=layout.checkpointing,
+        is_own=is_own,
+    )
+
+
+def spread(model: Model, cluster: Hardware, layout: Layout, origin: MeasuredAt | None) -> float:
+    """Return the spread of a rate; without an origin, or far from it, that of the accelerator's prior."""
+    if origin is None:
+        return prior_spread(cluster)
+    far = distance(model, cluster, layout, origin)
+    return min(far, prior_spread(cluster)) if prior(cluster).accelerator else far
+
+
+def measured_spread(*, is_own: bool) -> float:
+    """Return the spread of a rate that was measured so, by whoever asks or by somebody else."""
+    return _SAME if is_own else _SAME + _OTHER_SOURCE
+
+
+def prior_spread(cluster: Hardware) -> float:
+    return _SAME + (_PRIOR if prior(cluster).accelerator else _UNMEASURED)
+
+
+def distance(model: Model, cluster: Hardware, layout: Layout, origin: MeasuredAt) -> float:
+    """Return the spread that a measurement gives, however far it is."""
+    tokens = layout.micro_batch * model.sequence_length
+    far = measured_spread(is_own=origin.is_own)
+    far += _WIDTH * abs(math.log(model.hidden_size / origin.hidden_size))
+    far += _LENGTH * abs(math.log(model.sequence_length / origin.sequence_length))
+    far += _DEVICES * abs(math.log2(cluster.devices / origin.devices))
+    far += _TOKENS * min(_MOST_TOKENS, abs(math.log(tokens / origin.tokens)))
+    far += _OTHER_ENGINE * (_is_sharded(layout.sharding) != origin.is_sharded)
+    far += _OTHER_CHECKPOINTING * (layout.checkpointing != origin.checkpointing)
+    return far + _OTHER_MASK * (model.causal != origin.causal)
+
+
+def _is_sharded(sharding: str) -> bool:
+    return sharding not in ("none", "zero1")
+
+
+def interval_of(value: float, spread: float) -> tuple[float, float]:
+    """Return the ends of an interval that is as far to either side of a value, as a factor."""
+    factor = math.exp(spread)
+    return value / factor, value * factor
