@@ -6,10 +6,10 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 from statistics import median
 
-from slipway.jobs.estimate.evidence.bands import NEAR, Band, bands_of
+from slipway.jobs.estimate.evidence.bands import NEAR, Band, ErrorsOfWord, bands_of, errors_by_word
 from slipway.jobs.estimate.evidence.trials import Trial, trials
 
-_OPENING = f"""\
+_OPENING = """\
 # How far off the estimate is
 
 Slipway predicts each row that somebody published twice: first as if nothing of its table were known, then as
@@ -24,6 +24,12 @@ With each estimate a range is told in which nine of ten such rows should lie. It
 from the nearest measurement makes it: somebody else's machines, width, length, devices, micro-batch, engine,
 checkpointing or mask ([spread.py](../jobs/estimate/work/spread.py)). The last columns judge the ranges.
 
+"""
+_BY_WORD = """\
+| Kind | Rows | Off on average | In the median | At nine of ten | In the range told |
+|---|--:|--:|--:|--:|--:|
+"""
+_BY_DEVICE = f"""
 | Kind | Device | Rows | Tables | Within {NEAR:.0%} | Nine of ten within | Told (median) | In the range told |
 |---|---|--:|--:|--:|--:|--:|--:|
 """
@@ -63,7 +69,13 @@ be asked for are left out: those that do not print their sequence length or shap
 def estimate_page() -> str:
     found = list(trials())
     bands = [_band_line(band) for band in bands_of(found) if band.rows]
-    return "".join([_OPENING, *bands, _MIDDLE, *_table_lines(found), _END])
+    errors = [_errors_line(each) for each in errors_by_word(found)]
+    return "".join([_OPENING, _BY_WORD, *errors, _BY_DEVICE, *bands, _MIDDLE, *_table_lines(found), _END])
+
+
+def _errors_line(own: ErrorsOfWord) -> str:
+    shares = f"{own.mean:.1%} | {own.median:.1%} | {own.ninth:.1%}"
+    return f"| {own.word} | {own.rows} | {shares} | {own.held} of {own.rows} |\n"
 
 
 def _band_line(band: Band) -> str:

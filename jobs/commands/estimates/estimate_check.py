@@ -39,18 +39,20 @@ HELD = (
 
 
 def check_estimates(*, as_json: bool) -> None:
-    from slipway.jobs.estimate.evidence.bands import LEAST_ROWS, LEAST_TABLES, NEAR, bands_of
+    from slipway.jobs.estimate.evidence.bands import LEAST_ROWS, LEAST_TABLES, NEAR, bands_of, errors_by_word
     from slipway.jobs.estimate.evidence.published import check
     from slipway.jobs.estimate.evidence.sst2 import epochs_by_length
     from slipway.jobs.estimate.evidence.trials import trials
 
     rows = list(check())
-    bands = list(bands_of(list(trials())))
+    tried = list(trials())
+    bands, errors = list(bands_of(tried)), list(errors_by_word(tried))
     assumed = list(epochs_by_length())
     table = [{**asdict(row), "error": row.error, "verdict": _verdict(row)} for row in rows]
     if as_json:
         information = {"gpt-j-6b on SST-2": [asdict(each) for each in assumed]}
-        print_json({"rows": table, "bands": [asdict(each) for each in bands], "information": information})
+        summed = {"bands": [asdict(each) for each in bands], "errors": [asdict(each) for each in errors]}
+        print_json({"rows": table, **summed, "information": information})
     else:
         print_table("published and predicted", CHECKED, table, as_json=False)
         click.echo()
@@ -60,6 +62,11 @@ def check_estimates(*, as_json: bool) -> None:
             [_held(each) for each in bands],
             as_json=False,
         )
+        for each in errors:
+            say(
+                f"{each.word}, {each.rows} rows: off by {each.mean:.1%} on average, {each.median:.1%} in the "
+                f"median, {each.ninth:.1%} at nine of ten; {each.held} in the range told"
+            )
         say(f"near is within ± {NEAR:.0%}; a band needs {LEAST_ROWS} rows of {LEAST_TABLES} tables")
         say("each row is estimated without its own table, or with the smallest run of its model in it")
         say("GPT-J 6B, an epoch of SST-2 on one p4d.24xlarge: the article says from 58 minutes to under 10,")

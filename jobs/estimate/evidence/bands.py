@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from functools import lru_cache
 from importlib.resources import files
-from statistics import median
+from statistics import fmean, median
 from typing import TYPE_CHECKING
 
 from slipway.jobs.catalogue.accelerators import CPU, FAMILIES
@@ -59,6 +59,33 @@ class Band:
         if self.within is not None:
             text += f"nine of ten were within ± {self.within:.0%}, "
         return f"{text}{self.near} of {self.rows} within ± {NEAR:.0%}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ErrorsOfWord:
+    """Sum up all rows of which the estimate would have said this word."""
+
+    word: str
+    rows: int
+    mean: float
+    median: float
+    ninth: float  # of ten, by size
+    held: int  # in the range that was told
+
+
+def errors_by_word(trials: Sequence[Trial]) -> Iterator[ErrorsOfWord]:
+    for word in WORDS:
+        own = [trial for trial in trials if trial.word == word]
+        errors = sorted(abs(trial.error) for trial in own)
+        if errors:
+            yield ErrorsOfWord(
+                word=word,
+                rows=len(own),
+                mean=fmean(errors),
+                median=median(errors),
+                ninth=errors[math.ceil(0.9 * len(errors)) - 1],
+                held=sum(trial.is_held for trial in own),
+            )
 
 
 def bands_of(trials: Sequence[Trial]) -> Iterator[Band]:

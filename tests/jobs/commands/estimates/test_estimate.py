@@ -211,6 +211,21 @@ def test_check_prints_every_table_and_ends_with_0(slipway: Slipway) -> None:
     assert "OUT" not in out
     assert "GPT-J 6B" in err
     assert "no padded length" in err
+    assert "calibrated, 214 rows: off by " in err
+
+
+def test_other_people_s_tables_are_met_as_nearly_as_the_page_says(slipway: Slipway) -> None:
+    """Each row without its own table, or with one row of it: the limits are those that somebody relies on."""
+    errors = {
+        each["word"]: each for each in json.loads(slipway("estimate", "--check", "--json")[1])["errors"]
+    }
+    known = errors["calibrated"]
+    assert known["mean"] <= 0.07
+    assert known["median"] <= 0.035
+    assert known["ninth"] <= 0.15
+    assert errors["predicted"]["mean"] <= 0.16
+    for word in ("calibrated", "predicted"):
+        assert errors[word]["held"] >= 0.9 * errors[word]["rows"]
 
 
 def test_check_fails_when_a_row_falls_out(slipway: Slipway, monkeypatch: pytest.MonkeyPatch) -> None:
