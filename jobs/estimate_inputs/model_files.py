@@ -78,7 +78,10 @@ def _workload(path: Path, config: _Config) -> Workload:
     if config.family.decoder_layers:
         assumed.append("as many tokens to read as to write")
     if config.family.experts:
-        assumed.append("experts are where their tokens are: what is sent to reach them is not counted")
+        assumed.append(
+            "experts are where their tokens are, so what is sent to reach them is not counted; no mixture of "
+            "experts was measured, so the range is that of a dense model"
+        )
     name = path.parent.resolve().name if path.name == "config.json" else path.stem
     return Workload(
         name=name or "model",
