@@ -13,7 +13,7 @@ from unittest.mock import patch
 
 import pytest
 
-from slipway.jobs import aws
+from slipway.jobs import aws, throttling
 from slipway.jobs.core.job import Job
 from slipway.jobs.core.targets import BatchTarget
 from slipway.jobs.platforms.batch import twins
@@ -175,8 +175,9 @@ def test_a_job_that_was_taken_is_told_though_nobody_can_look(
 
 
 def test_a_second_job_that_cannot_be_ended_is_an_error_that_names_it(
-    yard_shell: RunningYard, target: BatchTarget, meanwhile: Meanwhile
+    yard_shell: RunningYard, target: BatchTarget, meanwhile: Meanwhile, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(throttling, "DEADLINE_SECONDS", 2.0)
     other: list[str] = []
     meanwhile(lambda: other.append(elsewhere(target)))
     script(
