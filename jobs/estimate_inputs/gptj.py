@@ -8,7 +8,8 @@ from typing import Any
 
 from slipway.jobs.estimate.errors import CannotEstimate
 from slipway.jobs.estimate.work.models import MODELS, length_name
-from slipway.jobs.estimate.work.shapes import Layout, Model
+from slipway.jobs.estimate.work.shapes import Layout
+from slipway.jobs.estimate.work.work import adapted_share
 from slipway.jobs.estimate.work.workloads import SST2_EXAMPLES, Workload
 from slipway.jobs.estimate_inputs.config_layout import layout_of
 
@@ -20,7 +21,6 @@ _SST2_ASSUMED = (
 )
 _OWN = ", and that model= is a published GPT-J 6B"
 _SIZES: Mapping[str, str] = {"gptj-6b": "gpt-j-6b", "tiny": "gpt-j-tiny"}
-_ADAPTED = 2  # matrices of a layer that LoRA adapts, queries and values, each by one down and one up
 
 
 def gptj_workload(config: Any, _settings: Mapping[str, str]) -> Workload:
@@ -41,7 +41,7 @@ def gptj_workload(config: Any, _settings: Mapping[str, str]) -> Workload:
             model,
             sequence_length=tokens,
             head_share=1 / tokens if is_sst2 and config.loss_on == "label" else 1.0,
-            trained_share=_trained_share(model, config.lora_rank),
+            trained_share=adapted_share(model, config.lora_rank) if config.lora_rank else 1.0,
         ),
         layout=_layout(config),
         steps=steps,
@@ -78,11 +78,3 @@ def _sharding(config: Any) -> str:
     if config.sharded_state == "all":
         return "hybrid"
     return "zero1" if config.pipeline > 1 else "zero2"
-
-
-def _trained_share(model: Model, rank: int) -> float:
-    """Return the share of the parameters that is trained: all of them, or LoRA's adapters."""
-    if not rank or model.parameters is None:
-        return 1.0
-    adapters = model.layers * _ADAPTED * 2 * model.hidden_size * rank
-    return min(1.0, adapters / model.parameters)

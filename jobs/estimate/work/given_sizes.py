@@ -11,7 +11,7 @@ from dataclasses import fields, replace
 from slipway.jobs.estimate.errors import CannotEstimate
 from slipway.jobs.estimate.work.reading import number, truth, whole
 from slipway.jobs.estimate.work.shapes import Layout, Model
-from slipway.jobs.estimate.work.work import parameter_count
+from slipway.jobs.estimate.work.work import adapted_share
 from slipway.jobs.estimate.work.workloads import Workload
 
 SIZES: Mapping[str, tuple[str, Callable[[str, str], object]]] = {
@@ -25,7 +25,6 @@ SIZES: Mapping[str, tuple[str, Callable[[str, str], object]]] = {
     "parameters": ("parameters", number),
 }
 LORA_RANK = "lora_rank"
-_ADAPTED = 2  # matrices of a layer that LoRA adapts, queries and values, each by one down and one up
 _HEAD_SIZE, _NARROW_HEAD_SIZE, _NARROW = 128, 64, 2048
 _DECODERS_LENGTH, _DECODERS_VOCABULARY = 2048, 50_304
 _ENCODERS_LENGTH, _ENCODERS_VOCABULARY, _MASKED = 512, 30_522, 0.15
@@ -73,7 +72,7 @@ def with_sizes(workload: Workload, settings: Mapping[str, str]) -> Workload:
             given = {"key_value_heads": None, **given}
         model = replace(model, **{"parameters": None, **given})  # type: ignore[arg-type]  # SIZES reads each
     if LORA_RANK in settings:
-        model = replace(model, trained_share=_adapted_share(model, whole(LORA_RANK, settings[LORA_RANK])))
+        model = replace(model, trained_share=adapted_share(model, whole(LORA_RANK, settings[LORA_RANK])))
     changed = ",".join(f"{field.name}={getattr(model, field.name)}" for field in fields(Model))
     is_same = model == workload.model
     return workload if is_same else replace(workload, model=model, model_name=f"of sizes {changed}")
@@ -90,8 +89,3 @@ def _usual_heads(hidden: int) -> int:
 
 def _scaled(model: Model, hidden: int) -> int:
     return max(1, round(model.feed_forward * hidden / model.hidden_size))
-
-
-def _adapted_share(model: Model, rank: int) -> float:
-    adapters = model.layers * _ADAPTED * 2 * model.hidden_size * rank
-    return min(1.0, adapters / parameter_count(model))

@@ -19,6 +19,15 @@ def parameter_count(model: Model) -> float:
     return float(model.layers * layer + model.vocabulary * model.hidden_size)
 
 
+_ADAPTED = 2  # matrices of a layer that LoRA adapts, queries and values, each by one down and one up
+
+
+def adapted_share(model: Model, rank: int) -> float:
+    """Return the share of the parameters that LoRA's adapters are."""
+    adapters = model.layers * _ADAPTED * 2 * model.hidden_size * rank
+    return min(1.0, adapters / parameter_count(model))
+
+
 def backward_share(model: Model) -> float:
     """Return what a backward pass costs in forward passes: gradients of inputs, and of weights that train."""
     return 1 + model.trained_share
