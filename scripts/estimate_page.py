@@ -7,6 +7,7 @@ from itertools import groupby
 from statistics import median
 
 from slipway.jobs.estimate.evidence.bands import NEAR, Band, ErrorsOfWord, bands_of, errors_by_word
+from slipway.jobs.estimate.evidence.published_columns import COLUMNS, RATES
 from slipway.jobs.estimate.evidence.trials import Trial, trials
 
 _OPENING = """\
@@ -65,12 +66,47 @@ The rows are in [tables.py](../jobs/estimate/evidence/tables.py) (the articles t
 be asked for are left out: those that do not print their sequence length or shape.
 """
 
+_RATES_OF_YOUR_OWN = """
+## Rates of your own
+
+`slipway calibrate --published FILE.csv` lets estimates stand on rates that somebody published, or that you
+measured where Slipway did not run; `calibrate` in Python does the same. A file is read whole or not at all,
+and each bad row is named with its line, column, value and what is allowed. A rate is refused only beyond
+what its devices can compute at their full peak and a quarter more. Each estimate then says on which row it
+stands and in what that differs.
+
+The rows are kept in `published.csv` in `$XDG_CONFIG_HOME/slipway` (or in the file that `SLIPWAY_PUBLISHED`
+names); deleting a line undoes it. other_rows.csv has the same columns:
+
+| Column | Allowed |
+|---|---|
+"""
+_OF_COLUMNS = """
+A model of ours needs no sizes. Another one needs `layers`, `hidden_size` and `sequence_length`; the rest is
+as usual for its kind, a decoder unless `causal` is `no`. `devices` is for runs on a part of a node, `own`
+says that these are your machines, which makes the range narrower. `precision` chooses the peak that a rate
+is compared with.
+"""
+
 
 def estimate_page() -> str:
     found = list(trials())
     bands = [_band_line(band) for band in bands_of(found) if band.rows]
     errors = [_errors_line(each) for each in errors_by_word(found)]
-    return "".join([_OPENING, _BY_WORD, *errors, _BY_DEVICE, *bands, _MIDDLE, *_table_lines(found), _END])
+    return "".join(
+        [_OPENING, _BY_WORD, *errors, _BY_DEVICE, *bands, _MIDDLE, *_table_lines(found), _END, _own_rates()]
+    )
+
+
+def _own_rates() -> str:
+    lines = [f"| `{name}`{_needed(name)} | {column.allowed} |\n" for name, column in COLUMNS.items()]
+    return "".join([_RATES_OF_YOUR_OWN, *lines, _OF_COLUMNS])
+
+
+def _needed(name: str) -> str:
+    if name in RATES:
+        return ", one of the two"
+    return ", required" if COLUMNS[name].is_required else ""
 
 
 def _errors_line(own: ErrorsOfWord) -> str:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from slipway.jobs.core.errors import SlipwayError
     from slipway.jobs.core.job import Job
     from slipway.jobs.estimate_inputs.asking import estimate
+    from slipway.jobs.estimate_inputs.learning import calibrate
     from slipway.jobs.planner_inputs.planning import plan
     from slipway.jobs.runs.find import find_run
     from slipway.jobs.runs.waiting import curve
@@ -34,6 +35,7 @@ _HOMES = {
     "Job": "slipway.jobs.core.job",
     "SlipwayError": "slipway.jobs.core.errors",
     "Task": "slipway.jobs.tasks.task",
+    "calibrate": "slipway.jobs.estimate_inputs.learning",
     "curve": "slipway.jobs.runs.waiting",
     "deregister": "slipway.jobs.tasks.library",
     "estimate": "slipway.jobs.estimate_inputs.asking",
@@ -52,6 +54,7 @@ __all__ = [
     "Job",
     "SlipwayError",
     "Task",
+    "calibrate",
     "curve",
     "deregister",
     "estimate",

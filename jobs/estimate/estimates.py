@@ -69,6 +69,7 @@ class Estimate:
     band: float  # how far off nine of ten such rates are, at most: the farther end of its range
     ranges: Ranges
     basis: str
+    nearness: str  # in what its configuration differs from this one
     time_basis: str  # what the time is derived from: nobody measured it
     layout: Layout
     changed: str  # of the layout asked for, because that does not fit or cannot be split
@@ -188,6 +189,7 @@ def _estimate(
         band=band_of(spread),
         ranges=ranges_of(rate, spread, hours, per_hour),
         basis=made.known.basis,
+        nearness=made.known.nearness,
         time_basis="" if end is None else _time_basis(end, made),
         layout=workload.layout,
         changed=changed,

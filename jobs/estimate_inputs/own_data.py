@@ -1,6 +1,7 @@
-"""The user's own measurements and prices: CSV files in $XDG_CONFIG_HOME/slipway that go before what we ship.
+"""The user's own measurements, published rows and prices: CSV files in $XDG_CONFIG_HOME/slipway.
 
-A further file is one row of FILES. What `slipway prices refresh` writes is apart from what a person writes.
+They go before what we ship. A further file is one row of FILES. What `slipway prices refresh` writes is apart
+from what a person writes.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ from pathlib import Path
 from slipway.containers.runtime.named_files import MissingFile, UnusableFile, read_text
 from slipway.jobs.core.errors import SlipwayError
 from slipway.jobs.estimate.evidence.measurements import Measurement, decode_measurements, our_measurements
+from slipway.jobs.estimate.evidence.own_rows import Evidence
+from slipway.jobs.estimate.evidence.published_rows import Published, decode_published
 from slipway.jobs.estimate.prices import Rate, decode_rates, known_rates
 
 _MOST_BYTES = 32 << 20
@@ -28,9 +31,12 @@ class OwnFile:
 
 
 CALIBRATION = OwnFile(name="calibration.csv", variable="SLIPWAY_CALIBRATION")
+PUBLISHED = OwnFile(name="published.csv", variable="SLIPWAY_PUBLISHED")
 PRICES = OwnFile(name="prices.csv", variable="SLIPWAY_PRICES")
 REFRESHED_PRICES = OwnFile(name="prices-refreshed.csv", variable="SLIPWAY_REFRESHED_PRICES")
-FILES: Mapping[str, OwnFile] = {each.name: each for each in (CALIBRATION, PRICES, REFRESHED_PRICES)}
+FILES: Mapping[str, OwnFile] = {
+    each.name: each for each in (CALIBRATION, PUBLISHED, PRICES, REFRESHED_PRICES)
+}
 
 
 class Unreadable(SlipwayError):
@@ -50,15 +56,20 @@ def own_measurements() -> tuple[Measurement, ...]:
     return decode_measurements(text, str(own_path(CALIBRATION))) if text else ()
 
 
-def measurements(*, without_run: str | None = None) -> tuple[Measurement, ...]:
-    """Return the user's measurements, and ours that they do not replace.
+def own_published() -> tuple[Published, ...]:
+    text = _read(PUBLISHED)
+    return decode_published(text, str(own_path(PUBLISHED))) if text else ()
+
+
+def measurements(*, without_run: str | None = None) -> Evidence:
+    """Return the user's measurements, and ours that they do not replace; and the user's published rows.
 
     What a run taught is left out by its id: a run that is compared with itself is always as predicted.
     """
     from slipway.jobs.estimate.evidence.calibrations import merged
 
     own = [row for row in own_measurements() if without_run is None or row.run_id != without_run]
-    return merged(our_measurements(), own)
+    return Evidence(merged(our_measurements(), own), own_published())
 
 
 def own_rates(file: OwnFile = PRICES) -> tuple[Rate, ...]:

@@ -270,8 +270,8 @@ def tell(
     say(f"the run: {run_words(workload, found)}")
     for difference in differs_from_article(workload):
         say(difference)
-    for basis in dict.fromkeys(each.basis for each in found):
-        say(f"utilisation: {basis}")
+    for basis, nearness in dict.fromkeys((each.basis, each.nearness) for each in found):
+        say(f"utilisation: {basis}" + (f"; {nearness}" if nearness else ""))
     for word in dict.fromkeys(each.word for each in found):
         say(f"{word}: {find_band(word, device_of(place.instance)).words}")
     say(f"time and cost: {_derived(workload)}")

@@ -14,13 +14,14 @@ from dataclasses import dataclass, replace
 from slipway.jobs.estimate.evidence.asked import Asked
 from slipway.jobs.estimate.evidence.measurements import Measurement
 from slipway.jobs.estimate.evidence.nearest import NearestRow, nearest_row
-from slipway.jobs.estimate.evidence.other_rows import Published
+from slipway.jobs.estimate.evidence.own_rows import is_same_model, nearest_own, same_own
+from slipway.jobs.estimate.evidence.published_rows import Published, as_measurement
 from slipway.jobs.estimate.evidence.tables import TABLES
 from slipway.jobs.estimate.hardware import family_of
 from slipway.jobs.estimate.work.models import length_of, shape_of
 from slipway.jobs.estimate.work.rate import fit_network_efficiency, fit_utilisation, throughput
 from slipway.jobs.estimate.work.shapes import Calibration, Hardware, MeasuredAt
-from slipway.jobs.estimate.work.spread import distance, measured_spread, origin_of
+from slipway.jobs.estimate.work.spread import distance, measured_spread, nearness, origin_of
 
 __all__ = ["FITTABLE", "WORDS", "Asked", "Known", "find_calibration", "fit_measurement", "merged"]
 
@@ -35,13 +36,15 @@ class Known:
     word: str  # of WORDS: of the measured rate, where there is one
     predicted_word: str  # of WORDS: of the rate that the calibration gives, which nobody measured
     basis: str  # where the utilisation comes from, for a person
+    nearness: str  # in what that differs from what is asked for; "" where nothing was measured
     measured: Measurement | None  # of this very configuration
+    is_own: bool = False  # measured by whoever asks
 
     def spread_of(self, predicted: float) -> float:
         """Return the spread of the rate that is told, which is `predicted` where nobody measured it."""
         if self.measured is None:
             return predicted
-        return measured_spread(is_own=_is_own(self.measured))
+        return measured_spread(is_own=self.is_own)
 
 
 def find_calibration(
@@ -50,19 +53,21 @@ def find_calibration(
     """Return the calibration of the nearest measurement. `others` are other people's rows; None: all."""
     family = [row for row in rows if row.family == family_of(asked.instance)]
     own = [row for row in family if row.model == asked.model_name]
-    measured = _same(own, asked)
+    measured, is_own = _measured(rows, own, asked)
     fitted = _smallest(own, asked) or _nearest_model(family, asked)
     origin = None if fitted is None else _origin(fitted, asked)
-    near = None if fitted in own else nearest_row(asked, others)
-    if near is not None and (origin is None or near.spread < _spread(asked, origin)):
-        return _by_others(near, measured, asked, _efficiency(family))
-    if fitted is None:
+    near = _nearest_published(rows, asked, origin, () if fitted in own else others)
+    if near is not None:
+        return replace(_by_published(near, asked, _efficiency(family), measured), is_own=is_own)
+    if fitted is None or origin is None:
         return Known(
             calibration=Calibration(network_efficiency=_efficiency(family)),
             word="measured" if measured else "predicted",
             predicted_word="predicted",
-            basis="the accelerator's prior: nothing was measured on it",
+            basis=measured.source if measured else "the accelerator's prior: nothing was measured on it",
+            nearness="",
             measured=measured,
+            is_own=is_own,
         )
     made = "calibrated" if fitted.model == asked.model_name else "predicted"
     return Known(
@@ -74,24 +79,52 @@ def find_calibration(
         word="measured" if measured else made,
         predicted_word=made,
         basis=f"{fitted.model} on {fitted.nodes} × {fitted.instance}, {fitted.date}: {fitted.source}",
+        nearness=nearness(asked.model, asked.layout, origin),
         measured=measured,
+        is_own=is_own,
     )
 
 
-def _by_others(
-    near: NearestRow, measured: Measurement | None, asked: Asked, efficiency: float | None
+def _nearest_published(
+    rows: Sequence[Measurement],
+    asked: Asked,
+    origin: MeasuredAt | None,
+    others: tuple[Published, ...] | None,
+) -> NearestRow | None:
+    """Return the nearest published row if it is nearer than `origin`. One that a user has brought goes first
+    among equals, but not before a run of the user's own."""
+    most = math.inf if origin is None else _spread(asked, origin)
+    brought, shipped = nearest_own(rows, asked), nearest_row(asked, others)
+    if brought is not None and (shipped is None or brought.spread <= shipped.spread):
+        is_run_equal = origin is not None and origin.is_own and brought.spread == most
+        return brought if brought.spread <= most and not is_run_equal else None
+    return shipped if shipped is not None and shipped.spread < most else None
+
+
+def _by_published(
+    near: NearestRow, asked: Asked, efficiency: float | None, measured: Measurement | None
 ) -> Known:
-    made = "calibrated" if near.row.asked.model_name == asked.model_name else "predicted"
-    of = near.row.asked
+    row, of = near.row, near.row.asked
+    made = "calibrated" if is_same_model(of, asked) else "predicted"
+    own = near.calibration.network_efficiency or efficiency
     return Known(
-        calibration=Calibration(
-            utilisation=near.utilisation, network_efficiency=efficiency, origin=near.origin
-        ),
+        calibration=replace(near.calibration, network_efficiency=own, origin=near.origin),
         word="measured" if measured else made,
         predicted_word=made,
-        basis=f"{of.model_name} on {of.cluster.devices} devices of {of.instance}: {near.row.table}",
+        basis=f"{of.model_name} on {of.cluster.devices} devices of {of.instance}: {row.table}",
+        nearness=nearness(asked.model, asked.layout, near.origin),
         measured=measured,
     )
+
+
+def _measured(
+    rows: Sequence[Measurement], own: Sequence[Measurement], asked: Asked
+) -> tuple[Measurement | None, bool]:
+    """Return what was measured of this very configuration, the user's first, and whether it is the user's."""
+    ours, brought = _same(own, asked), same_own(rows, asked)
+    if ours is not None and (brought is None or _is_own(ours)):
+        return ours, _is_own(ours)
+    return (None, False) if brought is None else (as_measurement(brought), brought.is_own)
 
 
 def _spread(asked: Asked, origin: MeasuredAt) -> float:

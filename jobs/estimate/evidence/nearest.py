@@ -1,73 +1,95 @@
-"""The row of other people that is nearest to a configuration, on the same accelerator."""
+"""The published row that is nearest to a configuration, on the same accelerator."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
 from slipway.jobs.estimate.errors import CannotEstimate
 from slipway.jobs.estimate.evidence.asked import Asked
-from slipway.jobs.estimate.evidence.other_rows import Published, other_rows
+from slipway.jobs.estimate.evidence.other_rows import other_rows
+from slipway.jobs.estimate.evidence.published_rows import Published
 from slipway.jobs.estimate.priors import prior
-from slipway.jobs.estimate.work.rate import fit_utilisation
-from slipway.jobs.estimate.work.shapes import MeasuredAt
+from slipway.jobs.estimate.work.rate import fit_utilisation, throughput
+from slipway.jobs.estimate.work.shapes import Calibration, Hardware, MeasuredAt
 from slipway.jobs.estimate.work.spread import distance, origin_of, prior_spread
+
+_MET = 0.99  # of its rate, by which a row is met
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NearestRow:
     row: Published
     origin: MeasuredAt
-    utilisation: float
+    calibration: Calibration
     spread: float  # of the configuration that is asked for
+
+
+ByAccelerator = Mapping[str, Sequence[tuple[Published, MeasuredAt]]]
 
 
 def nearest_row(asked: Asked, others: tuple[Published, ...] | None = None) -> NearestRow | None:
     """Return the nearest row of `others` (None: of all) on the asked accelerator, if it beats the prior."""
-    accelerator = prior(asked.cluster).accelerator
-    known = _by_accelerator() if others is None else _sorted(others)
+    return nearest_of(_shipped() if others is None else _sorted(others), asked)
+
+
+def nearest_of(known: ByAccelerator, asked: Asked) -> NearestRow | None:
+    rows = known.get(_accelerator(asked.cluster), ())
     found = [
         (distance(asked.model, asked.cluster, asked.layout, origin), index)
-        for index, (_, origin) in enumerate(known.get(accelerator, ()))
+        for index, (_, origin) in enumerate(rows)
     ]
     most = prior_spread(asked.cluster)
     for far, index in sorted(found):
         if far >= most:
             return None
-        row, origin = known[accelerator][index]
-        utilisation = _utilisation(row)
-        if utilisation is not None:
-            return NearestRow(row=row, origin=origin, utilisation=utilisation, spread=far)
+        row, origin = rows[index]
+        calibration = _fitted(row)
+        if calibration is not None:
+            return NearestRow(row=row, origin=origin, calibration=calibration, spread=far)
     return None
 
 
-Rows = dict[str, list[tuple[Published, MeasuredAt]]]
-
-
-@lru_cache(maxsize=1)
-def _by_accelerator() -> Rows:
-    return _sorted(other_rows())
-
-
-@lru_cache(maxsize=64)
-def _sorted(rows: tuple[Published, ...]) -> Rows:
-    found: Rows = {}
+def by_accelerator(rows: Sequence[Published]) -> ByAccelerator:
+    found: dict[str, list[tuple[Published, MeasuredAt]]] = {}
     for row in rows:
-        if accelerator := prior(row.asked.cluster).accelerator:
-            of = row.asked
-            origin = origin_of(of.model, of.cluster, of.layout, is_own=False)
-            found.setdefault(accelerator, []).append((row, origin))
+        of = row.asked
+        origin = origin_of(of.model, of.cluster, of.layout, is_own=row.is_own)
+        found.setdefault(_accelerator(of.cluster), []).append((row, origin))
     return found
 
 
+@lru_cache(maxsize=1)
+def _shipped() -> ByAccelerator:
+    return by_accelerator(other_rows())
+
+
+@lru_cache(maxsize=64)
+def _sorted(rows: tuple[Published, ...]) -> ByAccelerator:
+    return by_accelerator(rows)
+
+
+def _accelerator(cluster: Hardware) -> str:
+    """Name the accelerator; one that priors.py does not know is told by its peak."""
+    return prior(cluster).accelerator or f"{cluster.peak_flops:.4g} FLOP/s"
+
+
 @lru_cache(maxsize=512)
-def _utilisation(row: Published) -> float | None:
-    """Fit the row; None if it goes beyond what its hardware is said to do."""
+def _fitted(row: Published) -> Calibration | None:
+    """Fit the row; None if its rate is beyond what the hardware does or the traffic leaves time for, so that
+    it tells nothing of other sizes."""
     of = row.asked
     try:
-        fitted = fit_utilisation(
+        found = fit_utilisation(
             of.model, of.cluster, of.layout, sequences_per_second=row.sequences_per_second
         )
     except CannotEstimate:
         return None
-    return fitted.utilisation
+    met = throughput(of.model, of.cluster, of.layout, found).sequences_per_second
+    return found if met >= _MET * row.sequences_per_second else None
+
+
+def can_be_followed(row: Published) -> bool:
+    """Tell whether the row says something of other configurations, too."""
+    return _fitted(row) is not None

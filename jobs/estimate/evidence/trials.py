@@ -17,8 +17,9 @@ from slipway.jobs.catalogue.accelerators import device_of
 from slipway.jobs.catalogue.instances import instance_type
 from slipway.jobs.estimate.evidence.calibrations import Asked, find_calibration, fit_measurement
 from slipway.jobs.estimate.evidence.measurements import Measurement, our_measurements
-from slipway.jobs.estimate.evidence.other_rows import Published, other_rows
+from slipway.jobs.estimate.evidence.other_rows import other_rows
 from slipway.jobs.estimate.evidence.published import rate_of
+from slipway.jobs.estimate.evidence.published_rows import Published, as_measurement
 from slipway.jobs.estimate.evidence.tables import TABLES, Table
 from slipway.jobs.estimate.work.rate import throughput
 
@@ -50,7 +51,7 @@ def trials() -> Iterator[Trial]:
         yield _trial(row, _without(row.table))
     for same in _by_model(rows):
         first, *others = sorted(same, key=lambda row: row.asked.cluster.devices)
-        known = (fit_measurement(_measurement(first), first.asked, (), _without(first.table)),)
+        known = (fit_measurement(as_measurement(first), first.asked, (), _without(first.table)),)
         yield from (_trial(row, (*known, *_others(row))) for row in others)
 
 
@@ -105,26 +106,3 @@ def _rows(table: Table) -> Iterator[Published]:
             ),
             sequences_per_second=rate_of(table, row),
         )
-
-
-def _measurement(row: Published) -> Measurement:
-    asked = row.asked
-    micro_batch, batch, tensor, pipeline, sharding = asked.configuration
-    return Measurement(
-        name=row.table,
-        instance=asked.instance,
-        model=asked.model_name,
-        nodes=asked.cluster.nodes,
-        sequences_per_second=row.sequences_per_second,
-        micro_batch=micro_batch,
-        global_batch=batch,
-        tensor=tensor,
-        pipeline=pipeline,
-        sharding=sharding,
-        gradient_bytes=asked.layout.gradient_bytes,
-        peak_tflops=asked.cluster.peak_flops / 1e12,
-        utilisation=None,
-        network_efficiency=None,
-        date="",
-        source=row.table,
-    )

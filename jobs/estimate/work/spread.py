@@ -65,6 +65,24 @@ def distance(model: Model, cluster: Hardware, layout: Layout, origin: MeasuredAt
     return far + _OTHER_MASK * (model.causal != origin.causal)
 
 
+def nearness(model: Model, layout: Layout, origin: MeasuredAt) -> str:
+    """Say in what a measurement differs from a configuration, but for the devices."""
+    facts = (
+        ("width", model.hidden_size, origin.hidden_size),
+        ("tokens of a sequence", model.sequence_length, origin.sequence_length),
+        ("tokens of a micro-batch", layout.micro_batch * model.sequence_length, origin.tokens),
+        ("sharding of weights", *(_yes(each) for each in (_is_sharded(layout.sharding), origin.is_sharded))),
+        ("checkpointing", layout.checkpointing, origin.checkpointing),
+        ("causal mask", _yes(model.causal), _yes(origin.causal)),
+    )
+    found = [f"{what} {measured} instead of {asked}" for what, asked, measured in facts if asked != measured]
+    return f"it differs in {', '.join(found)}" if found else "it differs in nothing but devices"
+
+
+def _yes(truth: bool) -> str:
+    return "yes" if truth else "no"
+
+
 def _is_sharded(sharding: str) -> bool:
     return sharding not in ("none", "zero1")
 

@@ -23,7 +23,8 @@ from slipway.jobs.estimate.evidence.bands import (
     known_bands,
 )
 from slipway.jobs.estimate.evidence.calibrations import WORDS
-from slipway.jobs.estimate.evidence.other_rows import Published, other_rows
+from slipway.jobs.estimate.evidence.other_rows import other_rows
+from slipway.jobs.estimate.evidence.published_rows import Published
 from slipway.jobs.estimate.evidence.trials import Trial, trials
 from slipway.jobs.estimate.work.spread import distance, origin_of
 from tests.architecture.tracked import ROOT

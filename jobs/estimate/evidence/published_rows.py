@@ -1,0 +1,267 @@
+"""Reads rates that somebody published, or a user measured elsewhere: one line of a CSV for each.
+
+The columns are those of published_columns.py. Every mistake of every line is named at once.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from difflib import get_close_matches
+
+from slipway.jobs.core.errors import InvalidConfig, Problem
+from slipway.jobs.estimate.errors import CannotEstimate
+from slipway.jobs.estimate.evidence.asked import Asked
+from slipway.jobs.estimate.evidence.measurements import Measurement
+from slipway.jobs.estimate.evidence.named_hardware import (
+    at_precision,
+    device_named,
+    hardware_named,
+    usual_gradient_bytes,
+)
+from slipway.jobs.estimate.evidence.published_columns import COLUMNS, RATE, RATES
+from slipway.jobs.estimate.work.given_sizes import described
+from slipway.jobs.estimate.work.models import MODELS, length_name
+from slipway.jobs.estimate.work.rate import fit_utilisation
+from slipway.jobs.estimate.work.shapes import Hardware, Layout, Model, accumulation
+
+_MOST_ROWS = 10_000
+_MOST_MISTAKES = 20  # that are printed
+_CHUNKS = 2  # of an interleaved schedule whose table does not say how many
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Published:
+    """Hold one published row: what ran, how fast it was, and which table printed it."""
+
+    table: str
+    device: str  # in the words of jobs/catalogue/accelerators.py
+    asked: Asked
+    sequences_per_second: float
+    is_own: bool = False  # measured on the machines that a user asks for
+    text: tuple[tuple[str, str], ...] = ()  # of its columns, as they were read
+
+    @property
+    def key(self) -> tuple[tuple[str, str], ...]:
+        """Return all but the rate: a row that is read again replaces the one of this key."""
+        return tuple((name, value) for name, value in self.text if name not in RATES)
+
+
+class UnusableRows(InvalidConfig):
+    """Names every line that cannot be used, and why."""
+
+
+def decode_published(
+    text: str, where: str, check: Callable[[Published], object] = lambda row: None
+) -> tuple[Published, ...]:
+    """Decode a CSV of published rows, or refuse it with every mistake of every line. `check` may refuse a
+    row, too."""
+    lines = _lines(text, where)
+    rows: list[Published] = []
+    problems: list[Problem] = []
+    for number, line in lines:
+        place = f"{where}, line {number}"
+        try:
+            rows.append(_decode(line, place))
+            check(rows[-1])
+        except UnusableRows as error:
+            problems += error.problems
+        except CannotEstimate as error:
+            problems.append(Problem(where=place, message=error.message, hint=error.hint))
+    if len(problems) > _MOST_MISTAKES:
+        more = Problem(where=where, message=f"and {len(problems) - _MOST_MISTAKES} more")
+        problems = [*problems[:_MOST_MISTAKES], more]
+    if problems:
+        raise UnusableRows(problems)
+    return tuple(rows)
+
+
+def refuse_impossible(row: Published) -> None:
+    """Refuse a rate that the hardware cannot reach at its full peak."""
+    of = row.asked
+    try:
+        fit_utilisation(of.model, of.cluster, of.layout, sequences_per_second=row.sequences_per_second)
+    except CannotEstimate as error:
+        raise CannotEstimate(f"column {RATES[0]}: {error.message}", hint=error.hint) from None
+
+
+def as_measurement(row: Published) -> Measurement:
+    """Return the row as a measurement, without the numbers that it gives."""
+    asked = row.asked
+    micro_batch, batch, tensor, pipeline, sharding = asked.configuration
+    return Measurement(
+        name=row.table,
+        instance=asked.instance,
+        model=asked.model_name,
+        nodes=asked.cluster.nodes,
+        sequences_per_second=row.sequences_per_second,
+        micro_batch=micro_batch,
+        global_batch=batch,
+        tensor=tensor,
+        pipeline=pipeline,
+        sharding=sharding,
+        gradient_bytes=asked.layout.gradient_bytes,
+        peak_tflops=asked.cluster.peak_flops / 1e12,
+        utilisation=None,
+        network_efficiency=None,
+        date="",
+        source=row.table,
+    )
+
+
+def encode_published(rows: Iterable[Published]) -> str:
+    text = io.StringIO()
+    writer = csv.DictWriter(text, list(COLUMNS), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(dict(row.text) for row in rows)
+    return text.getvalue()
+
+
+def _lines(text: str, where: str) -> Sequence[tuple[int, Mapping[str, str]]]:
+    reader = csv.DictReader(io.StringIO(text.removeprefix("\ufeff")), restkey="", restval="", strict=True)
+    try:
+        _refuse_headings(reader.fieldnames or (), where)
+        found = [(reader.line_num, line) for line in reader]
+    except csv.Error as error:
+        raise CannotEstimate(f"{where}, line {reader.line_num}: {error}", hint="write it as CSV") from None
+    if len(found) > _MOST_ROWS:
+        raise CannotEstimate(f"{where} has {len(found)} rows; allowed are {_MOST_ROWS:,}")
+    if not found:
+        raise CannotEstimate(f"{where} has no row", hint="write one line for each rate")
+    return found
+
+
+def _refuse_headings(names: Sequence[str], where: str) -> None:
+    for name in names:
+        if name not in COLUMNS:
+            close = get_close_matches(name, COLUMNS, n=1)
+            raise CannotEstimate(
+                f"{where}, line 1: there is no column {name!r}; allowed are {', '.join(COLUMNS)}",
+                hint=f"did you mean {close[0]}?" if close else "leave it out",
+            )
+    missing = [name for name, column in COLUMNS.items() if column.is_required and name not in names]
+    if not set(RATES) & set(names):
+        missing.append(" or ".join(RATES))
+    if missing or len(set(names)) < len(names):
+        what = f"lacks the column {', '.join(missing)}" if missing else "names a column twice"
+        raise CannotEstimate(f"{where}, line 1 {what}", hint=f"columns are {', '.join(COLUMNS)}")
+
+
+def _decode(line: Mapping[str, str], where: str) -> Published:
+    text = {name: (line.get(name) or "").strip() for name in COLUMNS}
+    text["table"] = text["table"] or where.rpartition(", line")[0]
+    values = _values(text, where, has_more="" in line)
+    model = _model(str(values["model"]), values, text)
+    cluster = _cluster(values)
+    layout = _layout(values, cluster)
+    accumulation(model, cluster, layout)
+    return Published(
+        table=text["table"],
+        device=device_named(text["hardware"]),
+        asked=Asked(
+            instance=text["hardware"],
+            model_name=length_name(text["model"], model.sequence_length),
+            model=model,
+            cluster=cluster,
+            layout=layout,
+        ),
+        sequences_per_second=_rate(values, model),
+        is_own=bool(values["own"]),
+        text=tuple(text.items()),
+    )
+
+
+def _values(text: Mapping[str, str], where: str, *, has_more: bool) -> dict[str, object]:
+    """Read each column; a column without text is None."""
+    values: dict[str, object] = {}
+    problems = [Problem(where=where, message="there are more values than columns")] if has_more else []
+
+    def refuse(name: str, allowed: str) -> None:
+        message = f"column {name} is {text[name]!r}; allowed: {allowed}"
+        problems.append(Problem(where=where, message=message))
+
+    for name, column in COLUMNS.items():
+        values[name] = column.read(text[name]) if text[name] else None
+        if values[name] is None and (text[name] or column.is_required):
+            refuse(name, column.allowed)
+    if not any(text[name] for name in RATES):
+        refuse(RATES[0], RATE.allowed)
+    if problems:
+        raise UnusableRows(problems)
+    return values
+
+
+_SIZES = ("layers", "hidden_size", "heads", "feed_forward", "vocabulary", "key_value_heads")
+_SAID_OF_ANY = ("sequence_length", "head_share", "parameters")  # papers round the last
+
+
+def _model(name: str, values: Mapping[str, object], text: Mapping[str, str]) -> Model:
+    """Return a model of ours, whose sizes may be left out; else the one that the sizes describe."""
+    said = {each: values[each] for each in _SAID_OF_ANY if values[each] is not None}
+    if (ours := MODELS.get(name)) is not None:
+        for size in (*_SIZES, "causal", "gated"):
+            if values[size] not in (None, getattr(ours, size)):
+                raise CannotEstimate(
+                    f"column {size} is {text[size]!r}; allowed is {getattr(ours, size)}, which {name} has",
+                    hint="leave it out, or give this model a name of its own",
+                )
+        return replace(ours, **said)  # type: ignore[arg-type]  # COLUMNS reads each
+    for required in ("layers", "hidden_size", "sequence_length"):
+        if values[required] is None:
+            raise CannotEstimate(
+                f"column model is {name!r}; allowed are {', '.join(MODELS)}, and any other name with its "
+                f"sizes, of which {required} is missing"
+            )
+    renamed = {"hidden_size": "hidden"}
+    sizes = {renamed.get(size, size): text[size] for size in _SIZES if text[size]}
+    if values["gated"]:
+        sizes["gated"] = "true"
+    kind = "encoder" if values["causal"] is False else "decoder"
+    return replace(described(kind, sizes).model, **said)  # type: ignore[arg-type]  # COLUMNS reads each
+
+
+def _cluster(values: Mapping[str, object]) -> Hardware:
+    """Return the hardware of a row. `devices` may be fewer than the nodes have: a run on one device of
+    eight."""
+    nodes, devices = values["nodes"], values["devices"]
+    assert isinstance(nodes, int)
+    whole = hardware_named(str(values["hardware"]), nodes)
+    own = at_precision(whole, str(values["precision"] or ""))
+    if devices is None:
+        return own
+    assert isinstance(devices, int)
+    if devices % nodes or devices > whole.devices:
+        raise CannotEstimate(
+            f"column devices is '{devices}'; allowed are multiples of {nodes} nodes up to {whole.devices}"
+        )
+    return replace(own, devices_per_node=devices // nodes)
+
+
+_OF_LAYOUT = ("micro_batch", "global_batch", "tensor", "pipeline", "sharding", "schedule", "checkpointing")
+
+
+def _layout(values: Mapping[str, object], cluster: Hardware) -> Layout:
+    given = {name: values[name] for name in _OF_LAYOUT if values[name] is not None}
+    usual = usual_gradient_bytes(cluster, str(values["precision"] or ""))
+    return Layout(
+        **given,  # type: ignore[arg-type]  # COLUMNS reads each
+        chunks=_CHUNKS if values["schedule"] == "interleaved" else 1,
+        gradient_bytes=float(str(values["gradient_bytes"] or usual)),
+    )
+
+
+def _rate(values: Mapping[str, object], model: Model) -> float:
+    """Return sequences a second; two that contradict each other are refused."""
+    sequences, tokens = (values[name] for name in RATES)
+    if sequences is None:
+        return float(str(tokens)) / model.sequence_length
+    own = float(str(sequences))
+    if tokens is not None and abs(float(str(tokens)) / model.sequence_length / own - 1) > 0.01:
+        raise CannotEstimate(
+            f"column tokens_per_second is '{tokens}'; {own:g} sequences of {model.sequence_length} tokens "
+            f"a second are {own * model.sequence_length:g}",
+            hint="leave one of the two out",
+        )
+    return own
