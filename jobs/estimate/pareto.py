@@ -46,19 +46,6 @@ def scale_of(estimates: Sequence[Estimate]) -> Scale:
     return Scale(per_sequence=len(trained) != 1 or None in trained)
 
 
-def pareto_front(estimates: Sequence[Estimate]) -> set[int]:
-    """Return the indices of the Pareto-optimal rows (time and cost)."""
-    scale = scale_of(estimates)
-    known = [(scale.time(each), scale.cost(each), index) for index, each in enumerate(estimates)]
-    front: set[int] = set()
-    cheapest = math.inf
-    for _, usd, index in sorted(known):
-        if usd < cheapest:
-            front.add(index)
-            cheapest = usd
-    return front
-
-
 BEST, UNDECIDED, BEATEN = "*", "not told apart", ""
 
 

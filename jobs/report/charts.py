@@ -119,10 +119,16 @@ def scaling(title: str, predicted: Sequence[Point], measured: Sequence[Point], *
 
 
 def cost_against_time(title: str, points: Sequence[Point], *, units: tuple[str, str], chosen: str) -> Chart:
-    """Draw cost against time; each point has time, cost, group (front, chosen or other) and label."""
-    shown = {"front": "beaten by none", "chosen": chosen, "other": "other types and sizes"}
+    """Draw cost against time; each point has time, cost, group (front, open, chosen or other) and label."""
+    shown = {
+        "front": "beaten by none",
+        "open": "not told apart",
+        "chosen": chosen,
+        "other": "other types and sizes",
+    }
     series = {
         "front": Series(colour=_SECOND, shape="diamond"),
+        "open": Series(colour=_SECOND, shape="triangle-up"),
         "chosen": Series(colour=_FIRST, shape="square"),
         "other": Series(colour=_FAINT),
     }
@@ -141,16 +147,21 @@ def cost_against_time(title: str, points: Sequence[Point], *, units: tuple[str, 
         _series(by_group["front"], {"type": "line", "strokeWidth": 1.5}, axes),
         _series(by_group["other"], _dot(26, opacity=0.45), axes),
         _series(by_group["chosen"], _dot(52), axes),
+        _series(by_group["open"], _dot(52), axes),
         _series(by_group["front"], _dot(84), axes),
     ]
     return Chart(
         title=title,
         description=f"{len(points)} configurations by {units[0]} and {units[1]}; {len(by_group['front'])} of "
-        "them are beaten by none.",
+        f"them are beaten by none, and {len(by_group['open'])} are not told apart.",
         layers=[layer for layer in layers if layer],
         series={shown[group]: series[group] for group in shown if by_group[group]},
         axes=axes,
-        labels=[Label(*_place(point), str(point["label"])) for point in by_group["front"] if point["label"]],
+        labels=[
+            Label(*_place(point), str(point["label"]))
+            for point in (*by_group["front"], *by_group["open"])
+            if point["label"]
+        ],
         marked=[_place(each) for each in points if each["group"] != "other"],
     )
 

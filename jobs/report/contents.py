@@ -5,11 +5,11 @@ Pure: all numbers come in as estimates and measurements. A further section is on
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from slipway.jobs.estimate.estimates import Estimate, PricedHardware
-from slipway.jobs.estimate.pareto import scale_of
+from slipway.jobs.estimate.pareto import BEATEN, BEST, UNDECIDED, scale_of
 from slipway.jobs.estimate.work.workloads import Workload
 from slipway.jobs.report.charts import cost_against_time, over_steps, scaling
 from slipway.jobs.report.page import Fact, Page, PageTable, Section
@@ -20,16 +20,31 @@ _HEADINGS = (
     *("time", "USD", "tokens/USD", "seq/s is"),
 )
 _DRAWN_TIMES = 10
-_FRONT_HEADINGS = ("where", "nodes", "seq/s", "time", "USD", "seq/s is", "price of")
+_FRONT_HEADINGS = (
+    *("where", "nodes", "seq/s", "time", "nine of ten", "USD", "nine of ten", "seq/s is", "it is"),
+    "price of",
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """Hold every place and size, and which of them are Pareto-optimal."""
+    """Hold every place and size, and whether another beats it (pareto.verdicts)."""
 
     estimates: Sequence[Estimate]
-    front: frozenset[int]
+    verdicts: Sequence[str]
     priced_at: dict[str, str]  # by place: region and day
+
+    @property
+    def priced(self) -> list[tuple[Estimate, str]]:
+        pairs = zip(self.estimates, self.verdicts, strict=True)
+        return [(each, verdict) for each, verdict in pairs if each.usd_per_hour is not None]
+
+    @property
+    def unbeaten(self) -> list[tuple[Estimate, str]]:
+        """Return the rows that none surely beats, the fastest first."""
+        scale = scale_of(self.estimates)
+        found = [(each, verdict) for each, verdict in self.priced if verdict != BEATEN]
+        return sorted(found, key=lambda pair: scale.time(pair[0]))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,13 +91,17 @@ def _lead(workload: Workload, place: PricedHardware) -> str:
 
 
 def _facts(compared: Comparison, sizes: Sequence[Estimate]) -> list[Fact]:
-    best = [compared.estimates[index] for index in sorted(compared.front)]
-    scale = scale_of(compared.estimates)
+    scale, unbeaten = scale_of(compared.estimates), compared.unbeaten
     facts = []
-    if best:
-        cheapest, fastest = min(best, key=scale.cost), min(best, key=scale.time)
-        facts.append(Fact(value=_dollars(cheapest.usd), what=f"at the least: {_where(cheapest)}"))
-        facts.append(Fact(value=_time(fastest.hours), what=f"at the fastest: {_where(fastest)}"))
+    if unbeaten:
+        cheapest = min(unbeaten, key=lambda pair: scale.cost(pair[0]))
+        fastest = min(unbeaten, key=lambda pair: scale.time(pair[0]))
+        for (own, verdict), value, what in (
+            (cheapest, _dollars(cheapest[0].usd), "at the least"),
+            (fastest, _time(fastest[0].hours), "at the fastest"),
+        ):
+            doubt = f", {UNDECIDED} from others" if verdict == UNDECIDED else ""
+            facts.append(Fact(value=value, what=f"{what}: {_where(own)}{doubt}"))
     here = min(sizes, key=scale.cost)
     facts.append(
         Fact(value=_dollars(here.usd), what=f"at the least here: {_where(here)}, {_time(here.hours)}")
@@ -125,44 +144,47 @@ def _range(own: Estimate) -> dict[str, object]:
 
 
 def _cost_section(place: PricedHardware, compared: Comparison) -> Section:
-    scale = scale_of(compared.estimates)
-    priced = [(i, each) for i, each in enumerate(compared.estimates) if each.usd_per_hour is not None]
+    scale, priced, unbeaten = scale_of(compared.estimates), compared.priced, compared.unbeaten
     if not priced:
         return Section(title="Cost against time", text="No price is known, so there is nothing to weigh.")
-    front = sorted((each for i, each in priced if i in compared.front), key=scale.time)
-    most = _DRAWN_TIMES * min(scale.cost(each) for _, each in priced)
+    front = [each for each, _ in unbeaten]
+    most = _DRAWN_TIMES * min(scale.cost(each) for each, _ in priced)
     points = [
         {
-            **_cost_point(each, place, i in compared.front, front),
+            **_cost_point(each, place, verdict, front),
             "time": scale.time(each),
             "cost": scale.cost(each),
         }
-        for i, each in priced
+        for each, verdict in priced
         if scale.cost(each) <= most or each.place == place.name
     ]
     left_out = len(priced) - len(points)
     return Section(
         title="Cost against time",
-        text="Each point is one type at one size; what lies on the line is beaten by none in both at once."
+        text="Each point is one type at one size. A diamond is beaten by none in both at once, wherever in "
+        f"its range the truth lies; a triangle is {UNDECIDED} from others, because ranges overlap."
         + (f" {left_out} that cost over {_DRAWN_TIMES} times the least are not drawn." if left_out else ""),
         chart=cost_against_time("Cost against time", points, units=scale.units, chosen=place.name),
         table=PageTable(
-            caption="what none beats",
+            caption="what none surely beats",
             headings=_FRONT_HEADINGS,
-            rows=[_front_row(each, compared.priced_at) for each in front],
+            rows=[_front_row(each, verdict, compared.priced_at) for each, verdict in unbeaten],
         ),
     )
 
 
+_GROUPS = {BEST: "front", UNDECIDED: "open"}
+
+
 def _cost_point(
-    own: Estimate, place: PricedHardware, is_front: bool, front: Sequence[Estimate]
+    own: Estimate, place: PricedHardware, verdict: str, front: Sequence[Estimate]
 ) -> dict[str, object]:
-    group = "front" if is_front else "chosen" if own.place == place.name else "other"
+    usual = "chosen" if own.place == place.name else "other"
     return {
         "place": own.place,
         "nodes": own.nodes,
-        "group": group,
-        "label": _label(own, front) if is_front else "",
+        "group": _GROUPS.get(verdict, usual),
+        "label": _label(own, front) if verdict != BEATEN else "",
     }
 
 
@@ -206,14 +228,17 @@ def _row(own: Estimate) -> tuple[str, ...]:
     )
 
 
-def _front_row(own: Estimate, priced_at: dict[str, str]) -> tuple[str, ...]:
+def _front_row(own: Estimate, verdict: str, priced_at: dict[str, str]) -> tuple[str, ...]:
     return (
         own.place,
         str(own.nodes),
         f"{own.sequences_per_second:,.2f}",
         _time(own.hours),
+        _ends(own.ranges.hours, _time),
         _dollars(own.usd),
+        _ends(own.ranges.usd, _dollars),
         f"{own.word}, {_band(own.band)}",
+        "beaten by none" if verdict == BEST else verdict,
         priced_at.get(own.place, "unknown"),
     )
 
@@ -243,6 +268,10 @@ def _where(own: Estimate) -> str:
 
 def _band(band: float | None) -> str:
     return "no band" if band is None else f"± {band:.0%}"
+
+
+def _ends(ends: tuple[float, float] | None, words: Callable[[float], str]) -> str:
+    return "" if ends is None else f"{words(ends[0])} to {words(ends[1])}"
 
 
 def _dollars(usd: float | None) -> str:

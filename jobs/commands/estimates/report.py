@@ -161,12 +161,12 @@ def _sizes(
 
 
 def _compared(places: Sequence[PricedHardware], found: Sequence[Estimate]) -> Comparison:
-    from slipway.jobs.estimate.pareto import pareto_front
+    from slipway.jobs.estimate.pareto import verdicts
     from slipway.jobs.report.contents import Comparison
 
     return Comparison(
         estimates=found,
-        front=frozenset(pareto_front(found)),
+        verdicts=verdicts(found),
         priced_at={
             place.name: f"{place.rate.term}, {place.rate.region}, {place.rate.date}"
             for place in places

@@ -12,7 +12,7 @@ from slipway.jobs.catalogue.instances import instance_type
 from slipway.jobs.estimate import CannotEstimate
 from slipway.jobs.estimate.estimates import Estimate, PricedHardware, estimate, estimate_sizes
 from slipway.jobs.estimate.evidence.measurements import our_measurements
-from slipway.jobs.estimate.pareto import BEATEN, BEST, UNDECIDED, pareto_front, verdicts
+from slipway.jobs.estimate.pareto import BEATEN, BEST, UNDECIDED, verdicts
 from slipway.jobs.estimate.prices import Overheads, find_rate, known_rates
 from slipway.jobs.estimate.work.workloads import find_workload, names, with_settings
 
@@ -143,22 +143,20 @@ def test_sizes_that_the_layout_cannot_have_take_the_nearest_that_fits_and_say_so
     assert all(each.memory_gib <= each.usable_gib for each in found)
 
 
-def test_the_front_holds_what_nothing_else_beats_in_time_and_dollars_at_once() -> None:
+def test_of_sizes_that_stand_on_one_measurement_the_best_are_those_that_nothing_beats_in_both() -> None:
     found = estimate_sizes(find_workload("bert-large"), DL1, (1, 2, 4, 8), ROWS)
-    assert pareto_front(found) == {0, 1, 2, 3}  # faster is dearer all along
-    cheaper = estimate_sizes(find_workload("bert-large"), place("p5.48xlarge"), (1, 2), ROWS)
-    front = pareto_front([*found, *cheaper])
-    for index, each in enumerate([*found, *cheaper]):
+    again = [replace(found[1], usd=found[1].usd * 0.9), replace(found[2], hours=found[2].hours * 2)]  # type: ignore[operator]
+    rows = [*found, *again]
+    for own, verdict in zip(rows, verdicts(rows), strict=True):
         beaten = any(
-            other.hours <= each.hours and other.usd < each.usd  # type: ignore[operator]
-            for other in [*found, *cheaper]
+            other.hours <= own.hours and other.usd < own.usd  # type: ignore[operator]
+            for other in rows
         )
-        assert (index in front) != beaten
+        assert (verdict == BEATEN) == beaten
 
 
 def test_a_place_without_a_price_is_on_no_front() -> None:
     found = estimate_sizes(find_workload("bert-large"), place("p5e.48xlarge"), (1, 2), ROWS)
-    assert pareto_front(found) == set()
     assert verdicts(found) == [BEATEN, BEATEN]
 
 

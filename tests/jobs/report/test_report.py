@@ -15,7 +15,7 @@ import pytest
 from slipway.jobs.catalogue.instances import instance_type
 from slipway.jobs.estimate.estimates import PricedHardware, estimate
 from slipway.jobs.estimate.evidence.measurements import our_measurements
-from slipway.jobs.estimate.pareto import pareto_front
+from slipway.jobs.estimate.pareto import BEST, UNDECIDED, verdicts
 from slipway.jobs.estimate.prices import known_rates
 from slipway.jobs.estimate.work.workloads import find_workload
 from slipway.jobs.estimate_inputs.places import alone
@@ -76,7 +76,7 @@ def run_page(name: str = "bert_pretrain-0123", *, in_yard: bool = False) -> str:
         is_of_the_yard=in_yard,
     )
     compared = Comparison(
-        estimates=sizes, front=frozenset(pareto_front(sizes)), priced_at={where.name: "us-east-1, 2026-07-20"}
+        estimates=sizes, verdicts=verdicts(sizes), priced_at={where.name: "us-east-1, 2026-07-20"}
     )
     return render(job_page(workload, where, sizes, compared, run))
 
@@ -113,6 +113,16 @@ def test_a_page_has_the_curve_the_front_and_the_prices_day(page: Path) -> None:
         assert promised in read.text
     for measured in ("1,379.76", "2,705.57", "5,291.58", "9,977.54"):
         assert measured in read.text
+
+
+def test_a_page_and_compare_say_the_same_of_what_beats_what(page: Path, slipway: Slipway) -> None:
+    rows = json.loads(slipway("compare", "bert-large", "--json")[1])
+    told = [each["best"] for each in rows if each["best"] in (BEST, UNDECIDED)]
+    text = Reading(page.read_text()).text
+    assert UNDECIDED in told
+    assert f"{told.count(BEST)} of them are beaten by none, and {told.count(UNDECIDED)} are not told" in text
+    cheapest = min((each for each in rows if each["best"]), key=lambda each: each["usd"])
+    assert f"at the least: {cheapest['nodes']} × {cheapest['place']}, {UNDECIDED} from others" in text
 
 
 def test_every_chart_is_told_to_those_who_do_not_see_it(page: Path) -> None:
