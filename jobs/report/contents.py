@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from slipway.jobs.estimate.estimates import Estimate, PricedHardware
-from slipway.jobs.estimate.pareto import BEATEN, BEST, UNDECIDED, scale_of
+from slipway.jobs.estimate.pareto import BEATEN, BEST, UNDECIDED, Scale, scale_of
 from slipway.jobs.estimate.work.workloads import Workload
 from slipway.jobs.report.charts import cost_against_time, over_steps, scaling
 from slipway.jobs.report.page import Fact, Page, PageTable, Section
@@ -21,7 +21,7 @@ _HEADINGS = (
 )
 _DRAWN_TIMES = 10
 _FRONT_HEADINGS = (
-    *("where", "nodes", "seq/s", "time", "nine of ten", "USD", "nine of ten", "seq/s is", "it is"),
+    *("where", "nodes", "which is", "seq/s", "time", "nine of ten", "USD", "nine of ten", "seq/s is"),
     "price of",
 )
 
@@ -151,12 +151,13 @@ def _cost_section(place: PricedHardware, compared: Comparison) -> Section:
     most = _DRAWN_TIMES * min(scale.cost(each) for each, _ in priced)
     points = [
         {
-            **_cost_point(each, place, verdict, front),
+            **_cost_point(each, place, verdict),
+            "label": _label(each, front, scale) if verdict != BEATEN else "",
             "time": scale.time(each),
             "cost": scale.cost(each),
         }
         for each, verdict in priced
-        if scale.cost(each) <= most or each.place == place.name
+        if scale.cost(each) <= most or place.name in (each.place, each.instance_type)
     ]
     left_out = len(priced) - len(points)
     return Section(
@@ -176,24 +177,21 @@ def _cost_section(place: PricedHardware, compared: Comparison) -> Section:
 _GROUPS = {BEST: "front", UNDECIDED: "open"}
 
 
-def _cost_point(
-    own: Estimate, place: PricedHardware, verdict: str, front: Sequence[Estimate]
-) -> dict[str, object]:
-    usual = "chosen" if own.place == place.name else "other"
+def _cost_point(own: Estimate, place: PricedHardware, verdict: str) -> dict[str, object]:
+    is_here = place.name in (own.place, own.instance_type)
+    usual = "chosen" if is_here else "other"
     return {
         "place": own.place,
         "nodes": own.nodes,
         "group": _GROUPS.get(verdict, usual),
-        "label": _label(own, front) if verdict != BEATEN else "",
     }
 
 
-def _label(own: Estimate, front: Sequence[Estimate]) -> str:
-    """Label the ends of each type's stretch of the line: between them there is no room."""
-    index = front.index(own)
-    neighbours = [each.place for each in (*front[max(0, index - 1) : index], *front[index + 1 : index + 2])]
-    is_inner = len(neighbours) == 2 and set(neighbours) == {own.place}
-    return "" if is_inner else f"{own.nodes} × {own.place}"
+def _label(own: Estimate, front: Sequence[Estimate], scale: Scale) -> str:
+    """Label the fastest, and where each type costs least: for more there is no room."""
+    same = [each for each in front if each.place == own.place]
+    is_end = own is front[0] or own is min(same, key=scale.cost)
+    return f"{own.nodes} × {own.place}" if is_end else ""
 
 
 def _run_section(run: Beside) -> Section:
@@ -232,13 +230,13 @@ def _front_row(own: Estimate, verdict: str, priced_at: dict[str, str]) -> tuple[
     return (
         own.place,
         str(own.nodes),
+        "beaten by none" if verdict == BEST else verdict,
         f"{own.sequences_per_second:,.2f}",
         _time(own.hours),
         _ends(own.ranges.hours, _time),
-        _dollars(own.usd),
-        _ends(own.ranges.usd, _dollars),
+        "unknown" if own.usd is None else f"{own.usd:,.2f}",
+        _ends(own.ranges.usd, lambda usd: f"{usd:,.0f}"),
         f"{own.word}, {_band(own.band)}",
-        "beaten by none" if verdict == BEST else verdict,
         priced_at.get(own.place, "unknown"),
     )
 
