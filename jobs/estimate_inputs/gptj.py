@@ -9,6 +9,7 @@ from typing import Any
 from slipway.jobs.estimate.errors import CannotEstimate
 from slipway.jobs.estimate.work.models import MODELS, length_name
 from slipway.jobs.estimate.work.shapes import Layout
+from slipway.jobs.estimate.work.spread import unmeasured_words
 from slipway.jobs.estimate.work.work import adapted_share
 from slipway.jobs.estimate.work.workloads import SST2_EXAMPLES, Workload
 from slipway.jobs.estimate_inputs.config_layout import layout_of
@@ -47,7 +48,8 @@ def gptj_workload(config: Any, _settings: Mapping[str, str]) -> Workload:
         steps=steps,
         until=until,
         assumed=(_SST2_ASSUMED if is_sst2 else "every row is full")
-        + (_OWN if config.size == "gptj-6b" else ""),
+        + (_OWN if config.size == "gptj-6b" else "")
+        + (f"; {unmeasured_words('adapters')}" if config.lora_rank else ""),
     )
 
 

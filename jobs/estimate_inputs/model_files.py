@@ -16,6 +16,7 @@ from slipway.containers.runtime.named_files import MissingFile, UnusableFile, re
 from slipway.jobs.estimate.errors import CannotEstimate
 from slipway.jobs.estimate.work.models import MODELS, length_name
 from slipway.jobs.estimate.work.shapes import Layout, Model
+from slipway.jobs.estimate.work.spread import unmeasured_words
 from slipway.jobs.estimate.work.workloads import Workload
 from slipway.jobs.estimate_inputs.model_families import FAMILIES, ModelFamily
 
@@ -76,11 +77,11 @@ def _workload(path: Path, config: _Config) -> Workload:
     model = _model(config, length)
     assumed = [f"{length:,} tokens a sequence and one sequence at a time, where no --set says another"]
     if config.family.decoder_layers:
-        assumed.append("as many tokens to read as to write")
+        assumed.append(f"as many tokens to read as to write; {unmeasured_words('encoder-decoder')}")
     if config.family.experts:
         assumed.append(
-            "experts are where their tokens are, so what is sent to reach them is not counted; no mixture of "
-            "experts was measured, so the range is that of a dense model"
+            "experts are where their tokens are, so what is sent to reach them is not counted; "
+            + unmeasured_words("experts")
         )
     name = path.parent.resolve().name if path.name == "config.json" else path.stem
     return Workload(
@@ -115,6 +116,7 @@ def _model(config: _Config, length: int) -> Model:
         vocabulary=config.whole("vocab_size"),
         sequence_length=length,
         causal=family.causal,
+        kind="experts" if family.experts else "encoder-decoder" if family.decoder_layers else "dense",
         gated=matrices == _GATED_MATRICES,
         head_share=1.0 if family.causal else MASKED_SHARE,
         parameters=_parameters(config, attention * width, all_blocks + across, matrices, encoder + decoder),

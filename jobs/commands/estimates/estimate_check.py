@@ -40,6 +40,7 @@ HELD = (
 
 def check_estimates(*, as_json: bool) -> None:
     from slipway.jobs.estimate.evidence.bands import LEAST_ROWS, LEAST_TABLES, NEAR, bands_of, errors_by_word
+    from slipway.jobs.estimate.evidence.conformal import left_out, median_width
     from slipway.jobs.estimate.evidence.published import check
     from slipway.jobs.estimate.evidence.sst2 import epochs_by_length
     from slipway.jobs.estimate.evidence.trials import trials
@@ -47,11 +48,16 @@ def check_estimates(*, as_json: bool) -> None:
     rows = list(check())
     tried = list(trials())
     bands, errors = list(bands_of(tried)), list(errors_by_word(tried))
-    assumed = list(epochs_by_length())
+    assumed, judged, width = list(epochs_by_length()), left_out(tried), median_width(tried)
     table = [{**asdict(row), "error": row.error, "verdict": _verdict(row)} for row in rows]
     if as_json:
         information = {"gpt-j-6b on SST-2": [asdict(each) for each in assumed]}
-        summed = {"bands": [asdict(each) for each in bands], "errors": [asdict(each) for each in errors]}
+        ranges = {"ranges": {**asdict(judged), "median_width": width}}
+        summed = {
+            **ranges,
+            "bands": [asdict(each) for each in bands],
+            "errors": [asdict(each) for each in errors],
+        }
         print_json({"rows": table, **summed, "information": information})
     else:
         print_table("published and predicted", CHECKED, table, as_json=False)
@@ -67,6 +73,10 @@ def check_estimates(*, as_json: bool) -> None:
                 f"{each.word}, {each.rows} rows: off by {each.mean:.1%} on average, {each.median:.1%} in the "
                 f"median, {each.ninth:.1%} at nine of ten; {each.held} in the range told"
             )
+        say(
+            f"ranges, ± {width:.0%} in the median, held {judged.held / judged.rows:.1%} of rows and "
+            f"{judged.held_of_a_table:.1%} of a table, each judged by the width that all other tables give"
+        )
         say(f"near is within ± {NEAR:.0%}; a band needs {LEAST_ROWS} rows of {LEAST_TABLES} tables")
         say("each row is estimated without its own table, or with the smallest run of its model in it")
         say("GPT-J 6B, an epoch of SST-2 on one p4d.24xlarge: the article says from 58 minutes to under 10,")

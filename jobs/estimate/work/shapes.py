@@ -13,6 +13,7 @@ from slipway.jobs.estimate.errors import CannotEstimate
 SCHEDULES = ("1f1b", "gpipe", "interleaved")
 SHARDINGS = ("none", "zero1", "zero2", "zero3", "fsdp", "hybrid")
 CHECKPOINTING = ("none", "selective", "full")
+KINDS = ("dense", "experts", "encoder-decoder")
 
 LARGEST_COUNT = 10_000_000  # of layers, devices, sequences: beyond it a number is a slip of the keyboard
 LARGEST_AMOUNT = 1e21  # of FLOP/s, bytes and parameters
@@ -39,6 +40,7 @@ class Model:
     key_value_heads: int | None = None  # fewer than heads with grouped queries
     parameters: float | None = None  # None: counted from the numbers above
     trained_share: float = 1.0  # of the parameters: adapters leave most of them as they are
+    kind: str = "dense"  # of KINDS
 
     def __post_init__(self) -> None:
         for name in ("layers", "hidden_size", "heads", "feed_forward", "vocabulary", "sequence_length"):
@@ -60,6 +62,7 @@ class Model:
         if self.parameters is not None:
             _amount("parameters", self.parameters)
         _share("trained_share", self.trained_share)
+        _word("kind", self.kind, KINDS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -155,6 +158,7 @@ class MeasuredAt:
     is_sharded: bool
     checkpointing: str
     is_own: bool = True  # measured on the machines that are asked for, not by somebody else
+    kinds: frozenset[str] = frozenset()  # of spread.py's UNMEASURED_KINDS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

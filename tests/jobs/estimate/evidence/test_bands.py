@@ -23,10 +23,18 @@ from slipway.jobs.estimate.evidence.bands import (
     known_bands,
 )
 from slipway.jobs.estimate.evidence.calibrations import WORDS
+from slipway.jobs.estimate.evidence.conformal import left_out, quantile
 from slipway.jobs.estimate.evidence.other_rows import other_rows
 from slipway.jobs.estimate.evidence.published_rows import Published
 from slipway.jobs.estimate.evidence.trials import Trial, trials
-from slipway.jobs.estimate.work.spread import distance, origin_of
+from slipway.jobs.estimate.work.spread import (
+    NINE_OF_TEN,
+    UNMEASURED_KINDS,
+    distance,
+    nearness,
+    origin_of,
+    spread,
+)
 from tests.architecture.tracked import ROOT
 
 FOUND = tuple(trials())
@@ -69,6 +77,29 @@ def test_nine_of_ten_rows_lie_in_the_range_that_was_told_without_their_own_table
     assert held(FOUND) >= 0.9
     for word in ("calibrated", "predicted"):
         assert held([each for each in FOUND if each.word == word]) >= 0.9
+
+
+def test_a_range_is_as_wide_as_the_tables_errors_make_it_and_no_wider() -> None:
+    assert math.ceil(100 * quantile(FOUND)) / 100 == NINE_OF_TEN
+    judged = left_out(FOUND)
+    assert judged.rows == len(FOUND)
+    assert 0.85 <= judged.held / judged.rows <= 0.95
+    assert 0.85 <= judged.held_of_a_table <= 0.95
+    assert 0.85 <= held(FOUND) <= 0.95
+
+
+def test_what_nobody_measured_has_a_range_that_is_wider_by_a_stated_factor() -> None:
+    row = next(each for each in other_rows() if each.asked.layout.sharding == "fsdp")
+    of, origin = row.asked, origin_of(row.asked.model, row.asked.cluster, row.asked.layout)
+    dense = spread(of.model, of.cluster, of.layout, origin)
+    for kind, factor in UNMEASURED_KINDS.items():
+        changed: dict[str, object] = {"trained_share": 0.01} if kind == "adapters" else {"kind": kind}
+        model = replace(of.model, **changed)  # type: ignore[arg-type]
+        wider = spread(model, of.cluster, of.layout, origin)
+        assert math.exp(wider - dense) == pytest.approx(factor)
+        assert f"having no {kind}" in nearness(model, of.layout, origin)
+        own = origin_of(model, of.cluster, of.layout)
+        assert spread(model, of.cluster, of.layout, own) == pytest.approx(dense)
 
 
 def test_nine_of_ten_holds_for_most_tables_and_not_only_for_the_longest() -> None:
