@@ -118,6 +118,14 @@ def scaling(title: str, predicted: Sequence[Point], measured: Sequence[Point], *
     )
 
 
+_GROUPS: Mapping[str, Series] = {
+    "front": Series(colour=_SECOND, shape="diamond"),
+    "open": Series(colour=_SECOND, shape="triangle-up"),
+    "chosen": Series(colour=_FIRST, shape="square"),
+    "other": Series(colour=_FAINT),
+}
+
+
 def cost_against_time(title: str, points: Sequence[Point], *, units: tuple[str, str], chosen: str) -> Chart:
     """Draw cost against time; each point has time, cost, group (front, open, chosen or other) and label."""
     shown = {
@@ -125,12 +133,6 @@ def cost_against_time(title: str, points: Sequence[Point], *, units: tuple[str, 
         "open": "not told apart",
         "chosen": chosen,
         "other": "other types and sizes",
-    }
-    series = {
-        "front": Series(colour=_SECOND, shape="diamond"),
-        "open": Series(colour=_SECOND, shape="triangle-up"),
-        "chosen": Series(colour=_FIRST, shape="square"),
-        "other": Series(colour=_FAINT),
     }
     by_group = {
         group: sorted(
@@ -155,13 +157,9 @@ def cost_against_time(title: str, points: Sequence[Point], *, units: tuple[str, 
         description=f"{len(points)} configurations by {units[0]} and {units[1]}; {len(by_group['front'])} of "
         f"them are beaten by none, and {len(by_group['open'])} are not told apart.",
         layers=[layer for layer in layers if layer],
-        series={shown[group]: series[group] for group in shown if by_group[group]},
+        series={shown[group]: _GROUPS[group] for group in shown if by_group[group]},
         axes=axes,
-        labels=[
-            Label(*_place(point), str(point["label"]))
-            for point in (*by_group["front"], *by_group["open"])
-            if point["label"]
-        ],
+        labels=[Label(*_place(point), str(point["label"])) for point in points if point["label"]],
         marked=[_place(each) for each in points if each["group"] != "other"],
     )
 
