@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +13,7 @@ from slipway.jobs.commands.output import Column, print_json, print_table, say
 
 if TYPE_CHECKING:
     from slipway.jobs.estimate.evidence.bands import Band
+    from slipway.jobs.estimate.evidence.trials import Trial
 
 CHECKED = (
     Column(name="table"),
@@ -47,16 +48,14 @@ def check_estimates(*, as_json: bool) -> None:
 
     rows = list(check())
     tried = list(trials())
-    bands, errors = list(bands_of(tried)), list(errors_by_word(tried))
-    assumed, judged, width = list(epochs_by_length()), left_out(tried), median_width(tried)
+    bands, assumed = list(bands_of(tried)), list(epochs_by_length())
     table = [{**asdict(row), "error": row.error, "verdict": _verdict(row)} for row in rows]
     if as_json:
         information = {"gpt-j-6b on SST-2": [asdict(each) for each in assumed]}
-        ranges = {"ranges": {**asdict(judged), "median_width": width}}
         summed = {
-            **ranges,
             "bands": [asdict(each) for each in bands],
-            "errors": [asdict(each) for each in errors],
+            "errors": [asdict(each) for each in errors_by_word(tried)],
+            "ranges": {**asdict(left_out(tried)), "median_width": median_width(tried)},
         }
         print_json({"rows": table, **summed, "information": information})
     else:
@@ -68,15 +67,7 @@ def check_estimates(*, as_json: bool) -> None:
             [_held(each) for each in bands],
             as_json=False,
         )
-        for each in errors:
-            say(
-                f"{each.word}, {each.rows} rows: off by {each.mean:.1%} on average, {each.median:.1%} in the "
-                f"median, {each.ninth:.1%} at nine of ten; {each.held} in the range told"
-            )
-        say(
-            f"ranges, ± {width:.0%} in the median, held {judged.held / judged.rows:.1%} of rows and "
-            f"{judged.held_of_a_table:.1%} of a table, each judged by the width that all other tables give"
-        )
+        _say_errors(tried)
         say(f"near is within ± {NEAR:.0%}; a band needs {LEAST_ROWS} rows of {LEAST_TABLES} tables")
         say("each row is estimated without its own table, or with the smallest run of its model in it")
         say("GPT-J 6B, an epoch of SST-2 on one p4d.24xlarge: the article says from 58 minutes to under 10,")
@@ -85,6 +76,22 @@ def check_estimates(*, as_json: bool) -> None:
     say(f"{len(rows) - len(failed)} of {len(rows)} rows are within their limits")
     if failed:
         raise click.exceptions.Exit(1)
+
+
+def _say_errors(tried: Sequence[Trial]) -> None:
+    from slipway.jobs.estimate.evidence.bands import errors_by_word
+    from slipway.jobs.estimate.evidence.conformal import left_out, median_width
+
+    for each in errors_by_word(tried):
+        say(
+            f"{each.word}, {each.rows} rows: off by {each.mean:.1%} on average, {each.median:.1%} in the "
+            f"median, {each.ninth:.1%} at nine of ten; {each.held} in the range told"
+        )
+    judged, width = left_out(tried), median_width(tried)
+    say(
+        f"ranges, ± {width:.0%} in the median, held {judged.held / judged.rows:.1%} of rows and "
+        f"{judged.held_of_a_table:.1%} of a table, each judged by the width that all other tables give"
+    )
 
 
 def _held(band: Band) -> Mapping[str, object]:
