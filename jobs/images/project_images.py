@@ -13,6 +13,7 @@ from pathlib import Path
 
 from slipway.jobs.core.errors import SlipwayError
 from slipway.jobs.core.images.container_images import code_files, image_names
+from slipway.jobs.core.images.image_uri import is_image_uri
 from slipway.jobs.core.job import DoesNotFit
 from slipway.jobs.core.projects import NoProject, Project, find_project
 from slipway.jobs.core.suggestions import did_you_mean
@@ -90,12 +91,30 @@ def resolve_image(asked: str, target: Target) -> str:
     image = find_project_image(asked)
     if image is None:
         raise _unknown(asked)
+    return image_at(image.tag, target)
+
+
+def planned_image(asked: str) -> str:
+    """Return what a plan notes of an image, without a cluster: a URI, or the tag of the project's own."""
+    if is_image_uri(asked):
+        return asked
+    image = find_project_image(asked)
+    if image is None:
+        raise _unknown(asked)
+    return image.tag
+
+
+def image_at(planned: str, target: Target) -> str:
+    """Return the URI of an image that a plan noted, on the cluster that it chose."""
+    if "/" in planned:
+        return planned
     if not isinstance(target, BatchTarget):
         raise DoesNotFit(
-            f"--image {asked} is of your project, and cluster '{target.name}' has no repository for it",
+            f"image {printable(planned)} is of your project, and cluster '{target.name}' has no repository "
+            "for it",
             hint="push it to your account's registry with docker, and name it by its URI",
         )
-    return f"{target.repository_uri}:{image.tag}"
+    return f"{target.repository_uri}:{planned}"
 
 
 def _own_project() -> Project | None:
@@ -113,7 +132,7 @@ def _unknown(asked: str) -> BadImage:
     )
     there = f"there are {', '.join(named)}" if named else f"write {FOLDER}/{printable(asked)}/Dockerfile"
     return BadImage(
-        f"--image {printable(asked)} is no URI, and no folder of {FOLDER}/ of a project here",
+        f"image {printable(asked)} is no URI with a tag, and no folder of {FOLDER}/ of a project here",
         hint=did_you_mean(asked, named, otherwise=there),
     )
 

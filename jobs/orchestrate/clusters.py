@@ -61,12 +61,8 @@ class ClusterExecutor:
     _watched: dict[str, WatchedRun] = field(default_factory=dict)
 
     def send(self, job: PlanJob, assignment: Assignment, attempt: int) -> str:
-        pool = self.pools[assignment.pool]
-        wanted = as_job(job, assignment, pool, self.tag, attempt)
-        target = self._target(assignment.pool)
-        if target.kind == "mpi":  # one job at a time has all of its machines
-            wanted = replace(wanted, nodes=min(target.max_nodes, wanted.nodes * pool.devices_per_node))
-        wanted = self.complete(wanted, target)
+        pool, target = self.pools[assignment.pool], self._target(assignment.pool)
+        wanted = self.complete(as_job(job, assignment, pool, target, self.tag, attempt), target)
         sent = submit(wanted, target.name, target.region, agreed=self.agreed, say=self.say)
         self._watched.setdefault(sent.job_id, WatchedRun(target))
         return sent.job_id
@@ -184,14 +180,17 @@ def _refuse_shared_nodes(pool: Pool, jobs: Sequence[PlanJob]) -> None:
         )
 
 
-def as_job(job: PlanJob, assignment: Assignment, pool: Pool, tag: str, attempt: int) -> Job:
+def as_job(job: PlanJob, assignment: Assignment, pool: Pool, target: Target, tag: str, attempt: int) -> Job:
     """Return the job of one attempt; all attempts share their checkpoints."""
     assert job.job is not None, "a plan that has jobs without a recipe is refused"
     share = assignment.mode.devices if assignment.mode.devices < pool.devices_per_node else None
     limit = math.ceil(assignment.seconds * (1 + assignment.mode.error)) + START_SECONDS
+    nodes = len(assignment.placement)
+    if target.kind == "mpi":  # one job at a time has all of its machines
+        nodes = min(target.max_nodes, nodes * pool.devices_per_node)
     return replace(
         job.job,
-        nodes=len(assignment.placement),
+        nodes=nodes,
         settings={**job.job.settings, **dict(assignment.mode.settings)},
         checkpoints=job.job.checkpoints or f"checkpoints/{tag}/{job.name}",
         timeout_seconds=max(SHORTEST_TIMEOUT_SECONDS, limit),

@@ -56,12 +56,13 @@ def read_sweep(path: Path) -> PlanFile:
 def decode_sweep(found: Fields, path: Path) -> PlanFile:
     """Build the jobs and pools; unlike in a file of given modes, an unknown field is refused."""
     _refuse_unknown(found, _FILE)
-    pools = [_pool(each) for each in found.objects("pools")]
+    kinds = _kinds() if any(each.has("cluster") for each in found.objects("pools")) else {}
+    pools = [_pool(each, kinds) for each in found.objects("pools")]
     jobs = [
         job
         for each in found.objects("jobs")
         for job in (
-            [own_command_job(each, path.parent, pools)] if each.has("command") else _jobs(each, pools)
+            [own_command_job(each, path.parent, pools, kinds)] if each.has("command") else _jobs(each, pools)
         )
     ]
     return PlanFile(
@@ -72,7 +73,7 @@ def decode_sweep(found: Fields, path: Path) -> PlanFile:
     )
 
 
-def _pool(found: Fields) -> Pool:
+def _pool(found: Fields, kinds: Mapping[str, str]) -> Pool:
     _refuse_unknown(found, _POOL)
     if found.has("cluster") == found.has("type"):
         raise CannotPlan(
@@ -84,7 +85,7 @@ def _pool(found: Fields) -> Pool:
     devices = place.instance.accelerator.count if place.instance.accelerator else 1
     return Pool(
         type=place.instance.name,
-        nodes=found.whole("nodes", _most_nodes(cluster, place) if cluster else None),
+        nodes=found.whole("nodes", _most_nodes(cluster, place, kinds) if cluster else None),
         # A cluster gives a job whole nodes.
         devices_per_node=1 if cluster else devices,
         price_per_hour=float(place.rate.usd_per_hour) if place.rate else 0.0,
@@ -96,15 +97,19 @@ def _pool(found: Fields) -> Pool:
     )
 
 
-def _most_nodes(cluster: str, place: PricedHardware) -> int:
-    """Return how many nodes a plan may share out: an MPI cluster has one job at a time."""
+def _kinds() -> Mapping[str, str]:
+    """Return the kinds of the declared clusters by their names."""
     from slipway.jobs.clusters.declared import declared_clusters
     from slipway.jobs.core.projects import NoProject
 
     try:
-        kinds = {each.name: each.kind for each in declared_clusters()}
+        return {each.name: each.kind for each in declared_clusters()}
     except NoProject:
-        kinds = {}
+        return {}
+
+
+def _most_nodes(cluster: str, place: PricedHardware, kinds: Mapping[str, str]) -> int:
+    """Return how many nodes a plan may share out: an MPI cluster has one job at a time."""
     return 1 if kinds.get(cluster) == "mpi" else place.most_nodes
 
 

@@ -48,16 +48,27 @@ def folder_name(folder: Path) -> str:
 
 def refuse_requirements(requirements: str, folder: ProjectFolder, target: Target) -> None:
     """Refuse a file that does not travel, and one that no node of the cluster could install."""
-    shown = printable(requirements)
+    refuse_left_behind(requirements, folder)
+    content = (folder.path / requirements).read_text(encoding="utf-8", errors="replace")
+    refuse_uninstallable(requirements, content, target)
+
+
+def refuse_left_behind(requirements: str, folder: ProjectFolder) -> None:
+    """Refuse a file that does not travel with its folder."""
     if requirements not in {file.name for file in folder.files}:
         raise CannotShip(
-            f"--requirements {shown} is no file that is sent from {printable(str(folder.path))}",
+            f"requirements {printable(requirements)} is no file that is sent from "
+            f"{printable(str(folder.path))}",
             hint="give a file of the folder that git does not ignore, without ./ before it",
         )
-    content = (folder.path / requirements).read_text(encoding="utf-8", errors="replace")
+
+
+def refuse_uninstallable(requirements: str, content: str, target: Target) -> None:
+    """Refuse packages that pip would look for where no node of the cluster can."""
     if not target.has_internet and not _NO_INDEX.search(content):
         raise DoesNotFit(
-            f"the nodes of {target.name} reach no internet, so that pip could not install {shown} there",
+            f"the nodes of {target.name} reach no internet, so that pip could not install "
+            f"{printable(requirements)} there",
             hint="put wheels into the folder, with --no-index and --find-links in the file; or deploy with a "
             f"way out: cdk deploy {target.name} -c {target.name}.egress=nat",
         )

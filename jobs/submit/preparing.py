@@ -29,7 +29,7 @@ def prepare(job: Job, on: str, region: str | None = None) -> AnyPrepared:
     if job.array is not None:
         _refuse_array(job, recipe, target)
     if job.image is not None:
-        _refuse_image(job, target)
+        refuse_image(job, target)
     refuse_unreachable_inputs(job, target)
     job, waits_for = _with_other_jobs(job, recipe, target)
     ranks = int(launch_environment(job, target, job.name)[variables.PROCESSES_PER_NODE])
@@ -47,7 +47,7 @@ def _refuse_array(job: Job, recipe: Recipe, target: Target) -> None:
     refuse_array(recipe, job.settings)
 
 
-def _refuse_image(job: Job, target: Target) -> None:
+def refuse_image(job: Job, target: Target) -> None:
     """Refuse an image where nodes run no containers."""
     if not takes_images(target):
         raise DoesNotFit(

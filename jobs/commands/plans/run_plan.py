@@ -21,8 +21,6 @@ from slipway.jobs.core.text import printable
 
 if TYPE_CHECKING:
     from slipway.jobs.core.cost import Agreed
-    from slipway.jobs.core.job import Job
-    from slipway.jobs.core.targets import Target
     from slipway.jobs.orchestrate.events import HappenedEvent
     from slipway.jobs.orchestrate.journal import PlanJournal
     from slipway.jobs.orchestrate.ledger import Ledger
@@ -108,7 +106,7 @@ def command(
         world = _world(plan, file, kept, began, switch_seconds)
         if page:
             world = replace(world, changed=lambda ledger: _draw(plan, ledger, page))
-        ledger = _finish(PlanRun(plan, world, events), events)
+        ledger = _finish(plan, PlanRun(plan, world, events), events)
     rows = rows_of(plan, ledger)
     print_table(f"plan of {file}", COLUMNS, rows, as_json=as_json)
     _say_time(plan, ledger)
@@ -140,6 +138,7 @@ def _world(plan: Plan, file: Path, journal: PlanJournal, began: float, switch_se
     from slipway.jobs import aws
     from slipway.jobs.core.cost import Agreed
     from slipway.jobs.orchestrate.clusters import ClusterExecutor
+    from slipway.jobs.orchestrate.own_commands import completed
     from slipway.jobs.orchestrate.running import PlanWorld
 
     look = YARD_LOOK_SECONDS if aws.is_in_yard() else LOOK_SECONDS
@@ -149,7 +148,7 @@ def _world(plan: Plan, file: Path, journal: PlanJournal, began: float, switch_se
             tag=f"{file.stem}-{int(began)}",
             agreed=Agreed(usd=float(sys.maxsize), is_unknown_fine=True),  # the whole plan was agreed to
             say=say,
-            complete=_send_source,
+            complete=completed,
         ),
         journal=journal,
         now=time.time,
@@ -159,14 +158,6 @@ def _world(plan: Plan, file: Path, journal: PlanJournal, began: float, switch_se
         began=began,
         say=say,
     )
-
-
-def _send_source(job: Job, target: Target) -> Job:
-    """Send the folder of a command of one's own to the cluster that the plan chose."""
-    from slipway.jobs import aws
-    from slipway.jobs.project_source.kept_archives import with_sent_source
-
-    return with_sent_source(job, target, aws.client("s3", target.region))
 
 
 def _draw(plan: Plan, ledger: Ledger, path: Path) -> None:
@@ -188,9 +179,13 @@ def _solve(problem: PlanProblem) -> Sequence[Slot]:
     return greedy(problem)
 
 
-def _finish(run: PlanRun, events: Sequence[HappenedEvent]) -> Ledger:
+def _finish(plan: Plan, run: PlanRun, events: Sequence[HappenedEvent]) -> Ledger:
+    from slipway.jobs.orchestrate.own_commands import refuse_unfit_commands
+
     if events:
         say(f"going on with what {len(events)} lines of the journal say")
+    else:
+        refuse_unfit_commands(plan)
     try:
         return run.finish()
     except KeyboardInterrupt:

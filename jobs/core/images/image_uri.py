@@ -30,11 +30,17 @@ class ImageUri:
         return f"{self.registry}/{self.repository}@{digest}"
 
 
+def is_image_uri(text: str) -> bool:
+    """Return True for a URI that says which image of a repository it means."""
+    found = _URI.fullmatch(text)
+    return found is not None and bool(found["tag"] or found["digest"])
+
+
 def read_image(uri: str, target: Target) -> ImageUri:
     """Read a URI; refuse one that the roles of the cluster cannot pull."""
     found = _URI.fullmatch(uri)
     own = own_registry(target)
-    if found is None or not (found["tag"] or found["digest"]):
+    if found is None or not is_image_uri(uri):
         raise DoesNotFit(
             f"--image {printable(uri)} is no image; one is {own}/REPOSITORY:TAG, or the name of a folder of "
             "your project's images/",

@@ -89,7 +89,7 @@ def test_a_folder_that_makes_no_image_is_refused_by_name(project: Path) -> None:
 
 
 def test_a_name_that_is_no_image_here_is_refused_with_those_that_are(project: Path) -> None:
-    with pytest.raises(SlipwayError, match="--image visoin is no URI") as refused:
+    with pytest.raises(SlipwayError, match="image visoin is no URI") as refused:
         resolve_image("visoin", TARGET)
     assert refused.value.hint == "did you mean vision?"
     with pytest.raises(SlipwayError, match="'gptj' has no repository for it"):

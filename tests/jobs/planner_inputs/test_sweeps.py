@@ -135,6 +135,81 @@ def test_a_command_of_ones_own_has_the_times_that_the_file_gives(tmp_path: Path,
         assert content.read() == b"print(1)\n", "it runs as it was planned"
 
 
+SAID = """
+requirements = "needs/extra.txt"
+image = "vision"
+processes_per_node = 4
+attempts = 2
+limit = 10
+include_secrets = true
+data = "s3://bucket/rows"
+checkpoints = "s3://bucket/kept"
+"""
+
+
+def test_a_planned_command_says_all_that_run_says(
+    tmp_path: Path, vision: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(vision, {"needs/extra.txt": "numpy\n", ".env": "TOKEN=1\n"})
+    project = {"cdk.json": "{}", "clusters.py": "", "images/vision/Dockerfile": "FROM python:3.12-slim\n"}
+    monkeypatch.chdir(write(tmp_path / "mine", project))
+    (planned,) = read(
+        tmp_path, POOLS.replace('cluster = "dl1"', 'type = "dl1.24xlarge"') + COMMAND + SAID
+    ).jobs
+    job = planned.job
+    assert job is not None
+    assert job.settings["requirements"] == "needs/extra.txt"
+    assert job.image is not None
+    assert job.image.startswith("own-vision-"), "the image as it was when it was planned"
+    assert (job.processes_per_node, job.attempts) == (4, 2)
+    assert (job.data, job.checkpoints) == ("s3://bucket/rows", "s3://bucket/kept")
+    with tarfile.open(job.settings["source"]) as archive:
+        assert ".env" in archive.getnames()
+
+
+@pytest.mark.parametrize(
+    ("said", "refused"),
+    [
+        ('requirements = "lost.txt"', r"jobs\[0\]: requirements lost.txt is no file that is sent from"),
+        ('image = "visoin"', r"jobs\[0\]: image visoin is no URI with a tag, and no folder of images/"),
+        ('image = "1.dkr.ecr.us-east-1.amazonaws.com/vision"', "is no URI with a tag"),
+        ("image = 3", r"jobs\[0\].image is 3; allowed is a text"),
+        ("attempts = 99", r"jobs\[0\]: .*attempts.* is 99; allowed is 1 to 10"),
+        ("processes_per_node = 0", r"jobs\[0\]: .*processes-per-node.* is 0"),
+        ("per_node = true\nprocesses_per_node = 2", r"jobs\[0\]: the command starts once a node, and 2"),
+        ("limit = 0", r"jobs\[0\].limit is 0; allowed is 1 to 5000"),
+        ('include_secrets = "yes"', r"jobs\[0\].include_secrets is 'yes'; allowed is true or false"),
+        ("timeout_hours = 3", r"jobs\[0\].timeout_hours is no field of a command"),
+    ],
+)
+def test_what_run_would_refuse_of_a_command_is_refused_with_its_place(
+    tmp_path: Path, vision: Path, said: str, refused: str
+) -> None:
+    with pytest.raises(CannotPlan, match=refused) as error:
+        read(tmp_path, f"{POOLS}{COMMAND}{said}\n")
+    assert "\n" not in error.value.message
+
+
+def test_a_secret_in_the_folder_of_a_planned_command_is_refused_by_name(tmp_path: Path, vision: Path) -> None:
+    write(vision, {".env": "TOKEN=1\n"})
+    with pytest.raises(CannotPlan, match=r"jobs\[0\]: .*\.env"):
+        read(tmp_path, POOLS + COMMAND)
+
+
+def test_an_image_is_refused_where_the_plan_might_choose_nodes_without_containers(
+    tmp_path: Path, vision: Path
+) -> None:
+    pools = POOLS + '[[pools]]\ncluster = "c6i"\n'
+    image = 'image = "123456789012.dkr.ecr.us-east-1.amazonaws.com/vision:2"\n'
+    with pytest.raises(CannotPlan, match="has an image, and the nodes of pool 'c6i' run no containers"):
+        read(tmp_path, pools + COMMAND + image)
+    typed = COMMAND.replace("seconds = 7200", 'seconds = 7200, type = "dl1.24xlarge"').replace(
+        "seconds = 4000", 'seconds = 4000, type = "dl1.24xlarge"'
+    )
+    (planned,) = read(tmp_path, pools + typed + image).jobs
+    assert {mode.type for mode in planned.modes} == {"dl1.24xlarge"}
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [

@@ -121,7 +121,7 @@ def test_what_stays_here_although_the_command_names_it_is_said(
         (("--limit", "0", *TRAIN), "Invalid value for '--limit'"),
         (
             ("--requirements", "requirements.txt", *TRAIN),
-            "--requirements requirements.txt is no file that is sent",
+            "requirements requirements.txt is no file that is sent",
         ),
         (("--nodes", "17", *TRAIN), "asks for 17 nodes but cluster 'dl1' has 16"),
         (("--name", "a b", *TRAIN), "--name: 'a b' is not allowed"),
