@@ -168,7 +168,10 @@ def _kill_node(asked: object) -> str:
 
     if not isinstance(asked, Mapping) or not isinstance(asked.get("node"), int):
         raise ValueError("give the job's id as 'job' and the number of one of its nodes as 'node'")
-    return kill_node(str(asked.get("job")), asked["node"])
+    name = str(asked.get("job"))
+    if found := training.find_running(name):
+        return training.kill_instance(found, asked["node"])
+    return kill_node(name, asked["node"])
 
 
 def _kill_host(asked: object) -> str:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
+from slipway.jobs.core.errors import SlipwayError
 from slipway.jobs.core.job import Job
 from slipway.jobs.platforms.sagemaker.request import build_request
 from slipway.yard.endpoint import control
@@ -197,6 +198,34 @@ def test_an_interrupted_spot_job_goes_on_from_its_checkpoints(site: TrainingSite
     assert "resumed at 7" in site.lines("spot")
     assert len(site.streams("spot")) == 2
     assert "Interrupted" in [entry["Status"] for entry in job["SecondaryStatusTransitions"]]
+
+
+def test_a_job_that_loses_an_instance_starts_again_as_often_as_it_may(site: TrainingSite) -> None:
+    more = {
+        "resources": {"InstanceCount": 2},
+        "CheckpointConfig": {"S3Uri": f"s3://{BUCKET}/lost"},
+        "RetryStrategy": {"MaximumRetryAttempts": 1},
+    }
+    site.train_alone("lost", RESUMES, **more)
+    site.until(lambda: site.keys("lost"), "lost")
+    assert control(site.yard, "POST", "/kill-node", {"job": "los", "node": 1}) == "lost"
+    job = site.ended("lost")
+    assert job["TrainingJobStatus"] == "Completed", job
+    assert site.lines("lost").count("resumed at 7") == 2
+    assert statuses(site, "lost").count("Starting") == 2
+
+
+def test_a_job_without_retries_fails_as_sagemakers_own_fault_when_it_loses_an_instance(
+    site: TrainingSite,
+) -> None:
+    site.train_alone("falls", WAITS, resources={"InstanceCount": 2})
+    site.until(lambda: site.lines("falls").count("ready") == 2, "falls")
+    with pytest.raises(SlipwayError, match="job falls has no node 2; it has 0 to 1"):
+        control(site.yard, "POST", "/kill-node", {"job": "falls", "node": 2})
+    control(site.yard, "POST", "/kill-node", {"job": "falls", "node": 0})
+    job = site.ended("falls")
+    assert (job["TrainingJobStatus"], job["SecondaryStatus"]) == ("Failed", "Failed")
+    assert job["FailureReason"].startswith("InternalServerError: ")
 
 
 def test_a_job_of_ours_saves_when_it_is_interrupted_and_when_it_is_stopped(site: TrainingSite) -> None:

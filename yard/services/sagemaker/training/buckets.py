@@ -96,12 +96,13 @@ class FolderSync:
         self._thread = threading.Thread(target=self._run, name=f"copies to {self.uri}", daemon=True)
         self._thread.start()
 
-    def finish(self) -> None:
-        """Copy what is left, once nothing writes any more."""
+    def finish(self, *, is_complete: bool) -> None:
+        """Stop, and copy what is left if the instances are there to send it."""
         self._over.set()
         if self._thread:
             self._thread.join()
-        self._copy()
+        if is_complete:
+            self._copy()
 
     def _run(self) -> None:
         while not self._over.wait(SYNC_S):

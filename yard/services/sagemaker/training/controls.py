@@ -1,4 +1,4 @@
-"""What the yard's own API does with training jobs: wait for one, take one's Spot instances back."""
+"""What the yard's own API does with training jobs: wait for one, take its Spot instances back, kill one."""
 
 from __future__ import annotations
 
@@ -33,6 +33,25 @@ def interrupt_job(asked: object) -> str:
         return job.name
 
 
+def find_running(text: str) -> TrainingJob | None:
+    """Return the one running job of this name, or whose name begins so."""
+    running = [job for job in records.jobs.values() if job.running]
+    exact = [job for job in running if job.name == text]
+    found = exact or [job for job in running if text and job.name.startswith(text)]
+    return found[0] if len(found) == 1 else None
+
+
+def kill_instance(job: TrainingJob, index: int) -> str:
+    """Let one of its machines die, as a power failure would."""
+    with records.changed:
+        if not 0 <= index < job.instances:
+            raise ValueError(f"job {job.name} has no node {index}; it has 0 to {job.instances - 1}")
+        if job.running is None:
+            raise ValueError(f"job {job.name} does not run any longer")
+        job.running.lose(index)
+        return job.name
+
+
 def _given(asked: object) -> Mapping[str, Any]:
     if not isinstance(asked, Mapping):
         raise ValueError("give the name of the training job as 'job'")
@@ -40,9 +59,8 @@ def _given(asked: object) -> Mapping[str, Any]:
 
 
 def _running(name: str) -> TrainingJob:
-    running = [job for job in records.jobs.values() if job.running]
-    found = [job for job in running if job.name == name]
-    if not found:
-        known = ", ".join(job.name for job in running) or "none"
+    found = find_running(name)
+    if found is None:
+        known = ", ".join(job.name for job in records.jobs.values() if job.running) or "none"
         raise ValueError(f"no training job '{name}' is running; those that run: {known}")
-    return found[-1]
+    return found

@@ -18,7 +18,7 @@ from slipway.yard.services.sagemaker.training.log import InstanceLog
 from slipway.yard.services.sagemaker.training.plan import TrainingLaunch
 
 GRACE_S = 120.0  # "SageMaker sends the SIGTERM signal, which delays job termination for 120 seconds"
-STOPPED, TIMED_OUT, INTERRUPTED = "stopped", "timed out", "interrupted"
+STOPPED, TIMED_OUT, INTERRUPTED, LOST = "stopped", "timed out", "interrupted", "lost"
 _INTERRUPTIONS = "spot-interruptions"
 
 
@@ -26,7 +26,7 @@ _INTERRUPTIONS = "spot-interruptions"
 class LaunchEnding:
     """Holds how the containers ended, and why they were told to, if they were."""
 
-    cause: str = ""  # STOPPED, TIMED_OUT or INTERRUPTED
+    cause: str = ""  # STOPPED, TIMED_OUT, INTERRUPTED or LOST
     codes: dict[int, int] = field(default_factory=dict)  # instance -> exit code
 
     def is_success(self, instances: int) -> bool:
@@ -69,6 +69,12 @@ class Instances:
         """EC2 takes the instances back, as it may with Spot instances."""
         if self.job.is_spot:
             self._end(INTERRUPTED)
+
+    def lose(self, index: int) -> None:
+        """Let the machine of one instance die; SageMaker takes the others away without a word."""
+        with records.changed:
+            self.ending.cause = self.ending.cause or LOST
+        self.processes.kill(index)
 
     def kill_all(self) -> None:
         self.processes.signal(range(self.job.instances), signal.SIGKILL)

@@ -1,7 +1,8 @@
 """A training job from Starting to its end, on a thread of its own.
 
-Each launch brings the data down, runs the containers and keeps their checkpoints; a Spot interruption is
-followed by another launch. Messages are SageMaker's own, as DescribeTrainingJob and the SDK show them.
+Each launch brings the data down, runs the containers and keeps their checkpoints; another one follows a Spot
+interruption, and a lost instance as often as the job's RetryStrategy says. Messages are SageMaker's own, as
+DescribeTrainingJob and the SDK show them.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from slipway.yard.services.sagemaker.training import buckets, checks, images, pl
 from slipway.yard.services.sagemaker.training.buckets import FolderSync, Location, TransferFailed
 from slipway.yard.services.sagemaker.training.instances import (
     INTERRUPTED,
+    LOST,
     STOPPED,
     TIMED_OUT,
     Instances,
@@ -42,6 +44,7 @@ LOOK_AGAIN_S = 0.5  # for capacity, of which nobody tells
 DAY_S = 86400
 LONGEST_REASON = 1024
 NO_CAPACITY = "Insufficient capacity error from EC2 while launching instances, retrying!"
+INTERNAL_ERROR = "InternalServerError: We encountered an internal error. Please try again."
 _ASKED = ("ec2", "RunInstances")
 
 
@@ -60,8 +63,11 @@ def start(job: TrainingJob) -> None:
 
 def _run(job: TrainingJob) -> None:
     try:
-        while _launch(job) == INTERRUPTED:
-            enter(job, "Interrupted", "Training job interrupted: its instances were taken back")
+        while cause := _launch(job):
+            if cause == INTERRUPTED:
+                enter(job, "Interrupted", "Training job interrupted: its instances were taken back")
+            else:
+                _retry(job)
     except JobFailed as reason:
         _fail(job, str(reason))
     except JobStopped as reason:
@@ -73,8 +79,16 @@ def _run(job: TrainingJob) -> None:
         memory.promises.release(job.arn)
 
 
+def _retry(job: TrainingJob) -> None:
+    """Begin again after a fault of SageMaker's own, unless the job may not (API Reference, RetryStrategy)."""
+    if job.retries >= int((job.given.get("RetryStrategy") or {}).get("MaximumRetryAttempts", 0)):
+        raise JobFailed(INTERNAL_ERROR)
+    job.retries += 1
+    enter(job, "Starting", "Restarting the training job")
+
+
 def _launch(job: TrainingJob) -> str:
-    """Run the job once; return INTERRUPTED if it is to run again."""
+    """Run the job once; return INTERRUPTED or LOST if it is to run again."""
     _await_capacity(job)
     began = datetime.now(UTC)
     with records.changed:
@@ -102,13 +116,16 @@ def _carry_out(launch: TrainingLaunch) -> str:
     for sync in syncs:
         sync.start()
     enter(job, "Training", "Training image download completed. Training in progress.")
+    ending = LaunchEnding(cause=LOST)
     try:
         ending = Instances(launch, logs).run(max(0.0, _longest_s(job) - job.billable_seconds))
     finally:
         for sync in syncs:
-            sync.finish()
-    if ending.cause == INTERRUPTED and not ending.is_success(job.instances) and not job.is_stopping:
-        return INTERRUPTED
+            # What a lost instance had not sent is gone with its disk, and nobody asks the others for theirs.
+            sync.finish(is_complete=ending.cause != LOST)
+    is_unfinished = not ending.is_success(job.instances) and not job.is_stopping
+    if is_unfinished and ending.cause in (INTERRUPTED, LOST):
+        return ending.cause
     _finish(launch, client, ending)
     return ""
 

@@ -21,6 +21,8 @@ class RunningInstances(Protocol):
 
     def interrupt(self) -> None: ...
 
+    def lose(self, index: int) -> None: ...
+
     def kill_all(self) -> None: ...
 
 
@@ -43,6 +45,7 @@ class TrainingJob:
     model_uri: str | None = None
     output_prefix: str = ""
     launches: int = 0
+    retries: int = 0  # of its RetryStrategy
     is_stopping: bool = False
     running: RunningInstances | None = None
 
