@@ -15,7 +15,8 @@ from tests.architecture import tracked
 
 # Where a package may be imported, inside functions too. Tests may import all but the last three.
 HOMES = {
-    "boto3": ("jobs/aws.py", "tests/end_to_end/apps/"),  # the apps are a user's own programs
+    # The template and the apps are a user's own programs.
+    "boto3": ("jobs/aws.py", "jobs/project/template/", "tests/end_to_end/apps/"),
     "aws_cdk": ("infra/", "tests/", "docs/examples/"),
     "cdk_nag": ("infra/", "tests/"),
     "constructs": ("infra/", "tests/"),

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from tests.end_to_end.conftest import Shell
+from tests.end_to_end.own_project import TRAIN_SLOWLY, begin_project, refuse_another_curve
 from tests.end_to_end.training_cluster import (
     BY_SDK,
     NAME,
@@ -35,7 +36,7 @@ SAID_BY_V2 = {"ProfilerConfig.DisableProfiler": (None, False)}
 
 @pytest.fixture(scope="module")
 def deployed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shell]:
-    with deployed_cluster(tmp_path_factory.mktemp("cluster"), nodes=1) as shell:
+    with deployed_cluster(tmp_path_factory.mktemp("cluster"), nodes=2) as shell:
         yield shell
 
 
@@ -114,6 +115,28 @@ def test_a_users_own_folder_is_brought_by_sagemaker_and_its_command_trains(
         if each["ChannelName"] == "source"
     ]
     assert "/sources/" in source
+    assert deployed.data("slipway", "yard", "denied", "--json") == []
+
+
+@pytest.mark.slow
+def test_the_script_of_a_project_that_loses_an_instance_resumes_and_ends_with_the_same_losses(
+    deployed: Shell, target: dict[str, Any], tmp_path: Path
+) -> None:
+    require_training()
+    pytest.importorskip("torch", reason="the extra 'training' is not installed")
+    project = begin_project(deployed, tmp_path / "mine")
+    on = ("--on", NAME, "--nodes", "2", "--processes-per-node", "1", "--name", "mine")
+    told = project.must("slipway", "run", *on, "--", *TRAIN_SLOWLY)
+    assert "share no files, so that SLIPWAY_CHECKPOINTS is s3://" in told
+    project.follow_until("mine", "saved step 20")
+    project.must("slipway", "yard", "kill-node", "mine", "1")
+    log = project.must("slipway", "logs", "mine", "--follow")
+    refuse_another_curve(log, project.folder)
+    run = project.data("slipway", "status", "mine", "--json")
+    assert (run["state"], len(run["attempts"])) == ("succeeded", 2)
+    bucket, prefix = target["bucket"], f"jobs/{run['name']}/checkpoints/"
+    kept = deployed.client("s3").list_objects_v2(Bucket=bucket, Prefix=prefix)
+    assert [item["Key"].rpartition("/")[2] for item in kept["Contents"]] == ["last.pt"]
     assert deployed.data("slipway", "yard", "denied", "--json") == []
 
 

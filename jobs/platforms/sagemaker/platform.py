@@ -46,6 +46,7 @@ SageMakerPrepared = Prepared[SageMakerTarget, SageMakerRequest]
 SERVICE = "SageMaker"
 TAKES_IMAGES = True
 _S3 = "s3://"
+_OWN_COMMAND = "command"
 
 
 class Refused(SlipwayError):
@@ -74,7 +75,7 @@ def prepare(
         attempts=attempts(job),
         most_seconds=most_seconds(job, target),
         warnings=(
-            *_warnings(request, target),
+            *_warnings(request, recipe, target),
             *unreadable_inputs(job, target),
             *idle_accelerators(recipe, instance_type(target.instance_type), job.nodes),
         ),
@@ -164,9 +165,16 @@ def _request(job: Job, recipe: Recipe, target: SageMakerTarget, digest: str) -> 
     )
 
 
-def _warnings(request: SageMakerRequest, target: SageMakerTarget) -> Iterator[str]:
+def _warnings(request: SageMakerRequest, recipe: Recipe, target: SageMakerTarget) -> Iterator[str]:
     kept = request.create["Environment"][variables.CHECKPOINTS]
-    if kept.startswith(_S3) and not target.has_internet:
+    if not kept.startswith(_S3):
+        return
+    if recipe.name == _OWN_COMMAND:
+        yield (
+            f"several instances of {target.name} share no files, so that SLIPWAY_CHECKPOINTS is {kept}: your "
+            "command has to save there and to resume from there itself, such as with boto3"
+        )
+    elif not target.has_internet:
         yield (
             f"several instances of {target.name} share no files, so that ranks save to {kept} themselves, "
             f"with {code.BUCKET_PACKAGE}; an image of AWS lacks it, and the cluster has no way to fetch it: "

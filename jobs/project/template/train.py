@@ -1,15 +1,18 @@
 """Trains a small network on all ranks. Put your model and your data in place of these, and keep the rest.
 
 It is plain PyTorch: whoever starts it sets RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR and MASTER_PORT, as
-torchrun does. `python train.py` alone is one rank. It saves to SLIPWAY_CHECKPOINTS, and resumes from there.
+torchrun does. `python train.py` alone is one rank. It saves to SLIPWAY_CHECKPOINTS, and resumes from there:
+a folder, or an s3:// URL where nodes share no files, as several instances of SageMaker do.
 """
 
 from __future__ import annotations
 
+import io
 import os
 import signal
 import sys
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import torch
 import torch.distributed as dist
@@ -21,7 +24,7 @@ SAVE_EVERY = 20
 BATCH = 64  # samples of one rank
 FEATURES = 32
 RESUME_ME = 85  # the exit code that asks Slipway for another attempt
-CHECKPOINT = Path(os.environ.get("SLIPWAY_CHECKPOINTS", "checkpoints")) / "last.pt"
+CHECKPOINT = os.environ.get("SLIPWAY_CHECKPOINTS", "checkpoints") + "/last.pt"
 ALONE = {
     "RANK": "0",
     "WORLD_SIZE": "1",
@@ -81,27 +84,55 @@ def train(
 
 
 def save(step: int, network: nn.Module, optimizer: torch.optim.Optimizer) -> None:
-    """Replace the checkpoint in one step: a kill in between leaves the last one whole."""
     if dist.get_rank() == 0:
-        CHECKPOINT.parent.mkdir(parents=True, exist_ok=True)
-        draft = CHECKPOINT.with_suffix(".draft")
         state = {"step": step, "network": network.state_dict(), "optimizer": optimizer.state_dict()}
-        torch.save(state, draft)
-        draft.replace(CHECKPOINT)
+        content = io.BytesIO()
+        torch.save(state, content)
+        write(content.getvalue())
         print(f"saved step {step}", flush=True)
     dist.barrier()
 
 
 def resume(network: nn.Module, optimizer: torch.optim.Optimizer, device: torch.device) -> int:
     """Return the step to go on from; 0 where nothing is saved."""
-    if not CHECKPOINT.exists():
+    content = read()
+    if content is None:
         return 0
-    state = torch.load(CHECKPOINT, map_location=device, weights_only=True)
+    state = torch.load(io.BytesIO(content), map_location=device, weights_only=True)
     network.load_state_dict(state["network"])
     optimizer.load_state_dict(state["optimizer"])
     if dist.get_rank() == 0:
         print(f"resuming from step {state['step']}", flush=True)
     return int(state["step"])
+
+
+def write(content: bytes) -> None:
+    """Replace the checkpoint in one step: a kill in between leaves the last one whole."""
+    if CHECKPOINT.startswith("s3://"):
+        import boto3
+
+        place = urlsplit(CHECKPOINT)
+        boto3.client("s3").put_object(Bucket=place.netloc, Key=place.path[1:], Body=content)
+        return
+    file = Path(CHECKPOINT)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    draft = file.with_suffix(".draft")
+    draft.write_bytes(content)
+    draft.replace(file)
+
+
+def read() -> bytes | None:
+    """Return the last checkpoint, if there is one."""
+    if CHECKPOINT.startswith("s3://"):
+        import boto3
+
+        s3, place = boto3.client("s3"), urlsplit(CHECKPOINT)
+        try:
+            found = s3.get_object(Bucket=place.netloc, Key=place.path[1:])
+        except s3.exceptions.NoSuchKey:
+            return None
+        return bytes(found["Body"].read())
+    return Path(CHECKPOINT).read_bytes() if Path(CHECKPOINT).exists() else None
 
 
 def stop(_signal: int, _frame: object) -> None:
