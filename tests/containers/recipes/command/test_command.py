@@ -67,6 +67,24 @@ def test_the_command_runs_in_its_folder_with_its_words_and_torchruns_variables(t
     assert (ranks[0]["NODE_RANK"], ranks[0]["NNODES"], ranks[0]["PET_NNODES"]) == ("0", "1", None)
 
 
+JOIN = """
+from accelerate import Accelerator
+
+found = Accelerator()
+print(f"rank {found.process_index} of {found.num_processes}")
+found.end_training()
+"""
+
+
+@pytest.mark.slow
+def test_ranks_without_accelerators_train_together_under_accelerate(tmp_path: Path) -> None:
+    pytest.importorskip("accelerate", reason="the extra 'compare' is not installed")
+    done = Node(tmp_path, {"join.py": JOIN}).run("python", "join.py")
+    assert done.returncode == 0, done.stderr
+    said = sorted(line for line in done.stdout.splitlines() if "rank" in line)
+    assert said == ["[0] rank 0 of 2", "[1] rank 1 of 2"]
+
+
 def test_a_recipe_of_ones_own_reads_its_settings_on_each_rank(tmp_path: Path) -> None:
     node = Node(tmp_path, {"recipes/counting.py": COUNT, "rows.py": "ROWS = 2"})
     done = node.run(*recipe_words("recipes.counting", ["times=3"]))
