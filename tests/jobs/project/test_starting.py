@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ import pytest
 from slipway.jobs.clusters.declared import declared_clusters, declared_machine_image
 from slipway.jobs.commands import cli
 from slipway.jobs.core.projects import find_project
+from tests.yard.conftest import RunningYard
 
 LETTERS = "small letters, digits and single hyphens"
 
@@ -73,13 +75,25 @@ def test_a_folder_that_cannot_be_written_is_named(capsys: pytest.CaptureFixture[
     assert "error: /proc/here cannot be written: No such file or directory\n" in capsys.readouterr().err
 
 
+def in_a_folder(_yard: RunningYard, tmp_path: Path) -> str:
+    return str(tmp_path / "saved")
+
+
+def in_a_bucket(yard: RunningYard, _tmp_path: Path) -> str:
+    yard.client("s3").create_bucket(Bucket="saved")
+    return "s3://saved/jobs/mine/checkpoints"
+
+
 @pytest.mark.slow
-def test_its_training_saves_resumes_and_ends(tmp_path: Path) -> None:
+@pytest.mark.parametrize("place", [in_a_folder, in_a_bucket])
+def test_its_training_saves_resumes_and_ends(
+    tmp_path: Path, yard_shell: RunningYard, place: Callable[[RunningYard, Path], str]
+) -> None:
     pytest.importorskip("torch")
-    project = begun(tmp_path / "trained")
+    project, checkpoints = begun(tmp_path / "trained"), place(yard_shell, tmp_path)
 
     def train(steps: int) -> str:
-        environment = {**os.environ, "STEPS": str(steps), "SLIPWAY_CHECKPOINTS": str(tmp_path / "saved")}
+        environment = {**os.environ, "STEPS": str(steps), "SLIPWAY_CHECKPOINTS": checkpoints}
         command = [sys.executable, "-W", "error", "train.py"]
         return subprocess.run(
             command, cwd=project, env=environment, capture_output=True, text=True, check=True
