@@ -16,20 +16,22 @@ from tests.end_to_end.conftest import Shell
 
 STEPS = 120
 FIRST_PORT = 29700
-_SLOWLY = """import sys, time
+_SLOWLY = """import os, sys, time
 import train
 
 draw = train.samples
 
 def draw_later(*asked):
-    time.sleep(0.05)
+    time.sleep(float(os.environ["PAUSE"]))
     return draw(*asked)
 
 train.samples = draw_later
 sys.exit(train.main())
 """
 # As `python train.py`, a twentieth of a second for each step.
-TRAIN_SLOWLY = ("env", f"STEPS={STEPS}", "python", "-c", _SLOWLY)
+TRAIN_SLOWLY = ("env", f"STEPS={STEPS}", "PAUSE=0.05", "python", "-c", _SLOWLY)
+# For a cluster on which it takes a while to kill a node.
+TRAIN_MORE_SLOWLY = ("env", f"STEPS={STEPS}", "PAUSE=0.25", "python", "-c", _SLOWLY)
 # Another recipe of the project, beside the one that it begins with.
 SLOW_RECIPE = '''"""Trains the network of train.py slowly."""
 
@@ -75,9 +77,14 @@ def losses(log: str) -> dict[int, set[float]]:
 
 
 def refuse_another_curve(log: str, folder: Path) -> None:
-    """See that a training resumed, and that its losses are those of two ranks that nobody disturbs here."""
+    """See that train.py of the folder resumed, with the losses of two ranks that nobody disturbs here."""
     assert "resuming from step" in log
-    own = {"STEPS": str(STEPS), "SLIPWAY_CHECKPOINTS": str(folder / "undisturbed"), "OMP_NUM_THREADS": "1"}
+    own = {
+        "STEPS": str(STEPS),
+        "SLIPWAY_CHECKPOINTS": str(folder / "undisturbed"),
+        "ACCELERATE_USE_CPU": "true",
+        "OMP_NUM_THREADS": "1",
+    }
     place = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port(FIRST_PORT))}
     ranks = [
         subprocess.Popen(

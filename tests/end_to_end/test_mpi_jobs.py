@@ -16,7 +16,7 @@ import pytest
 from slipway.jobs.core.mpi.mpi_nodes import READY_KEY
 from slipway.yard.machines.isolation.tiers import best_tier
 from tests.end_to_end.conftest import Shell
-from tests.end_to_end.own_project import TRAIN_SLOWLY, begin_project, refuse_another_curve
+from tests.end_to_end.own_project import STEPS, TRAIN_SLOWLY, begin_project, refuse_another_curve
 from tests.end_to_end.roads import PlayedRoad, split_at
 
 pytest.importorskip("deepspeed", reason="the extra 'deepspeed' is not installed")
@@ -39,6 +39,8 @@ SMALL = {
     "glue_finetune": "--set epochs=1",
 }
 OWN_TRAINING = Path(__file__).parent / "apps" / "own_training.py"
+FINE_TUNING = Path(__file__).parent / "apps" / "fine_tuning.py"
+AS_A_JOB = (Path(__file__).parent / "apps" / "as_a_job.py").read_text(encoding="utf-8")
 OWN_RUN = ("--processes-per-node", "1", "--attempts", "2", "--timeout-hours", "1", "--name", "own")
 CHAIN = ("corpus", "rows", "bert", "tuned")
 PATIENCE_SECONDS = 120.0
@@ -206,6 +208,22 @@ def test_the_script_of_a_project_that_loses_a_host_resumes_and_ends_with_the_sam
     refuse_another_curve(log, project.folder)
 
 
+@pytest.mark.long  # transformers is loaded six times
+def test_a_script_with_transformers_trainer_loses_a_host_resumes_and_ends_with_the_same_losses(
+    cluster: Shell, tmp_path: Path
+) -> None:
+    pytest.importorskip("transformers", reason="the extra 'compare' is not installed")
+    shutil.copy(FINE_TUNING, tmp_path / "train.py")
+    sent = ("--folder", str(tmp_path), "--per-node", "--attempts", "2", "--timeout-hours", "1")
+    words = ("env", f"STEPS={STEPS}", "torchrun", "train.py")
+    cluster.must("slipway", "run", *ON, *sent, "--name", "tuning", "--", *words)
+    cluster.follow_until("tuning", "'epoch': '0.4688'")  # step 30 of two ranks: step 20 is saved
+    cluster.must("slipway", "yard", "kill-node", hosts(cluster)[-1])
+    log = cluster.must("slipway", "logs", "tuning", "--follow")
+    assert cluster.data("slipway", "status", "tuning", "--json")["state"] == "succeeded"
+    refuse_another_curve(log, tmp_path)
+
+
 def readiness(shell: Shell, node: str) -> list[bool]:
     """Return what each version of the record says of the node, the oldest first."""
     s3, bucket = shell.client("s3"), shell.data("slipway", "targets", "--json")[0]["bucket"]
@@ -229,57 +247,6 @@ def test_a_node_that_reboots_is_not_ready_until_it_has_answered_again(cluster: S
     assert since[0] is False
 
 
-# Root of a node is what a job must not become: first it says whom and what there is to reach.
-AS_A_JOB = """
-import json, os, subprocess, urllib.request
-from botocore.exceptions import ClientError
-from slipway.jobs.aws import client, reader
-from slipway.jobs.platforms.mpi.node.setting import node_paths, read_setup
-from slipway.jobs.platforms.mpi.node.users import become_cluster_user
-
-where = node_paths()
-setup = read_setup(where)
-own = reader("sts", setup.region).get_caller_identity()["Arn"]
-node_role = own.replace(":sts:", ":iam:").replace("assumed-role", "role").rpartition("/")[0]
-assert "SecretString" in reader("secretsmanager", setup.region).get_secret_value(SecretId=setup.secret_arn)
-server = subprocess.check_output(["pgrep", "-f", "slipway-node serve"], text=True).split()[0]
-become_cluster_user()
-
-def fetch(address, method="GET"):
-    return urllib.request.urlopen(urllib.request.Request(address, method=method), timeout=5).read()
-
-def read(path):
-    with open(path, "rb") as file:
-        return file.read(1)
-
-IMDS = "http://169.254.169.254"
-ROLES = "latest/meta-data/iam/security-credentials/"
-tries = {
-    "a token of the metadata service": lambda: fetch(f"{IMDS}/latest/api/token", "PUT"),
-    "the node's credentials without a token": lambda: fetch(f"{IMDS}/{ROLES}"),
-    "the metadata that only cloud-init reads": lambda: fetch(f"{IMDS}:8773/{ROLES}"),
-    "the cluster's secret": lambda: reader("secretsmanager", setup.region).get_secret_value(
-        SecretId=setup.secret_arn),
-    "the node's role": lambda: client("sts", setup.region).assume_role(
-        RoleArn=node_role, RoleSessionName="job"),
-    "the host's key": lambda: read(where.keys / "host/ssh_host_ed25519_key"),
-    "the authority's key": lambda: read(where.keys / "authority"),
-    "what slipway-node was told": lambda: read(f"/proc/{server}/environ"),
-    "what slipway-node has in memory": lambda: read(f"/proc/{server}/mem"),
-    "root": lambda: os.setuid(0),
-}
-said = {"role": reader("sts", setup.region).get_caller_identity()["Arn"]}
-for name, attempt in tries.items():
-    try:
-        attempt()
-        said[name] = "open"
-    except ClientError as error:
-        said[name] = error.response["Error"]["Code"]
-    except OSError as error:
-        said[name] = "closed"
-reader("s3", setup.region).list_objects_v2(Bucket=setup.bucket, Prefix="jobs/")
-print(json.dumps(said))
-"""
 DENIED = ("secretsmanager:GetSecretValue", "sts:AssumeRole")
 
 

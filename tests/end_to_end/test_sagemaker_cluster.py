@@ -119,6 +119,7 @@ def test_a_users_own_folder_is_brought_by_sagemaker_and_its_command_trains(
 
 
 @pytest.mark.slow
+@pytest.mark.long  # other tests lose an instance, save to S3 and start a command
 def test_the_script_of_a_project_that_loses_an_instance_resumes_and_ends_with_the_same_losses(
     deployed: Shell, target: dict[str, Any], tmp_path: Path
 ) -> None:

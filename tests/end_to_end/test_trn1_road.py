@@ -7,6 +7,7 @@ import shlex
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ from slipway.jobs.core.slurm import places
 from slipway.yard.machines.hosts import boot_ways
 from slipway.yard.services.pcs import differences
 from tests.end_to_end.conftest import Shell
+from tests.end_to_end.own_project import TRAIN_MORE_SLOWLY, begin_project, refuse_another_curve
 from tests.jobs.platforms.slurm.one_slurm import start_requeued
 
 pytest.importorskip("torch", reason="the extra 'training' is not installed")
@@ -166,6 +168,24 @@ def test_a_submitted_job_that_loses_a_node_resumes_and_reaches_the_same_loss(
     ended = slurm.yard.data("slipway", "status", "neox", "--json")
     assert (ended["state"], slurm.job(job)["Restarts"]) == ("succeeded", "1")
     assert len(slurm.charts(run["name"])) == 2, "each attempt writes its own file"
+
+
+@pytest.mark.long  # other tests requeue a job that loses a node, and start commands under srun
+def test_the_script_of_a_project_that_loses_a_node_resumes_and_ends_with_the_same_losses(
+    slurm: LoginNode, tmp_path: Path
+) -> None:
+    project = begin_project(slurm.yard, tmp_path / "mine")
+    on = ("--on", "trn1", "--nodes", "2", "--processes-per-node", "1", "--name", "mine")
+    sent = project.data("slipway", "run", *on, "--json", "--", *TRAIN_MORE_SLOWLY)
+    assert sent["source"]["address"].startswith("s3://")
+    job, log = str(sent["id"]), f"{places.JOBS}/{sent['name']}/run-{sent['id']}.log"
+    slurm.until(lambda: "saved step" in slurm.log(log) or slurm.job(job)["JobState"] not in WAITS, log)
+    assert slurm.job(job)["JobState"] in WAITS, slurm.log(f"{places.JOBS}/{sent['name']}/*.log")
+    slurm.yard.must("slipway", "yard", "kill-node", last_host(slurm, job))
+    slurm.ends_well(job, log)
+    refuse_another_curve(slurm.log(log), project.folder)
+    ended = project.data("slipway", "status", "mine", "--json")
+    assert (ended["state"], slurm.job(job)["Restarts"]) == ("succeeded", "1")
 
 
 def last_host(slurm: LoginNode, job: str) -> str:
