@@ -124,6 +124,8 @@ def _add(root: Path) -> None:
         "chroot",
         str(root),
         "env",
+        "--unset=TMPDIR",  # the yard's own, which is not there inside
+        "--unset=PYTHONPATH",
         "DEBIAN_FRONTEND=noninteractive",
         "SYSTEMD_OFFLINE=1",
         "apt-get",

@@ -35,9 +35,12 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     program.parent.mkdir()
     program.write_text(DEBOOTSTRAP.format(notes=tmp_path / "notes", broken=tmp_path / "broken"))
     program.chmod(0o755)
-    chroot = program.parent / "chroot"
-    chroot.write_text(f'#!/bin/sh\necho "${{@}}" >> "{tmp_path / "added"}"\n')
-    chroot.chmod(0o755)
+    inside = '#!/bin/sh\nshift\nexec "$@"\n'
+    apt = f'#!/bin/sh\necho "$TMPDIR$PYTHONPATH" >> "{tmp_path / "folders"}"\n'
+    apt += f'echo "$@" >> "{tmp_path / "added"}"\n'
+    for name, text in (("chroot", inside), ("apt-get", apt)):
+        (program.parent / name).write_text(text)
+        (program.parent / name).chmod(0o755)
     monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.delenv(BASE_VARIABLE, raising=False)
@@ -61,6 +64,16 @@ def test_a_base_is_made_once_and_found_again(machine: Path) -> None:
         names = archive.getnames()
     assert "./etc/os-release" in names
     assert "./etc/hostname" not in names
+
+
+def test_packages_are_set_up_without_the_folders_of_this_machine(
+    machine: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Debian's ssh asks mktemp for a file in TMPDIR: the yard's own is not there inside."""
+    for name in ("TMPDIR", "PYTHONPATH"):
+        monkeypatch.setenv(name, str(machine))
+    base_archive(lambda _: None)
+    assert set((machine / "folders").read_text().split()) == set()
 
 
 def test_a_base_that_could_not_be_made_is_made_anew(machine: Path) -> None:
