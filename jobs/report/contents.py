@@ -203,7 +203,7 @@ def _run_section(run: Beside) -> Section:
     )
     if run.is_of_the_yard:
         text += f" It ran in the yard, on this machine, and says nothing about a {run.instance_type}."
-    curve = [{"step": each.step, "rate": each.sequences_per_second} for each in run.curve]
+    curve = [{"step": each.step, "rate": each.sequences_per_second or 0.0} for each in run.curve]
     return Section(
         title="Measured beside estimated",
         text=text,

@@ -1,7 +1,7 @@
 """The loss and the throughput of a training, read from the lines that its first rank prints.
 
-The patterns are of what containers/recipes/bert_pretrain prints; tests/end_to_end/test_training.py holds them
-together.
+The patterns are of what containers/recipes/bert_pretrain and a project's train.py print;
+tests/end_to_end/test_training.py and test_readme_session.py hold them together.
 """
 
 from __future__ import annotations
@@ -11,8 +11,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 _STEP = re.compile(
-    r"(?:\[0\] )?step (?P<step>[0-9]+)/(?P<steps>[0-9]+)  loss (?P<loss>[-0-9.]+|nan|inf)  .*?"
-    r"(?P<rate>[0-9,]+\.[0-9]) sequences/s"
+    r"(?:\[0\] )?step (?P<step>[0-9]+)/(?P<steps>[0-9]+)\b.*?\b"
+    r"(?<!val )(?<!test )loss[ =:]+(?P<loss>-?[0-9]+(?:\.[0-9]+)?(?:e[-+]?[0-9]+)?|nan|inf)\b"
+    r"(?:.*? (?P<rate>[0-9,]+\.[0-9]) sequences/s)?"
 )
 _START = re.compile(r"(?:\[0\] )?(no checkpoint in |resuming from step )")
 _BAR = 40  # characters of the longest
@@ -23,7 +24,7 @@ class Point:
     step: int
     steps: int
     loss: float
-    sequences_per_second: float
+    sequences_per_second: float | None  # None: the line does not say
     attempt: int  # which one's work was kept
 
 
@@ -36,16 +37,20 @@ def points(lines: Iterable[str]) -> list[Point]:
 
 
 def _read(lines: Iterable[str]) -> Iterator[Point]:
-    attempt = 0
+    attempt, before = 0, 0
     for line in lines:
-        attempt += bool(_START.match(line))
+        if _START.match(line):
+            attempt, before = attempt + 1, 0
         if found := _STEP.match(line):
+            step = int(found["step"])
+            attempt = max(attempt, 1) + (step < before)  # it went back, and did not say so
+            before = step
             yield Point(
-                step=int(found["step"]),
+                step=step,
                 steps=int(found["steps"]),
                 loss=float(found["loss"]),
-                sequences_per_second=float(found["rate"].replace(",", "")),
-                attempt=max(attempt, 1),
+                sequences_per_second=float(found["rate"].replace(",", "")) if found["rate"] else None,
+                attempt=attempt,
             )
 
 

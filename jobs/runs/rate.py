@@ -136,7 +136,7 @@ def _counted(curve: Sequence[Point]) -> Iterator[tuple[int, float]]:
         if point.attempt != attempt:
             attempt, begun = point.attempt, before
         elif before - begun >= WARM_UP_STEPS:
-            yield point.step - before, point.sequences_per_second
+            yield point.step - before, point.sequences_per_second or 0.0
         before = point.step
 
 

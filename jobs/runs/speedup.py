@@ -105,7 +105,7 @@ def sample(found: AnyFound, lines: Iterable[str]) -> Sample:
 
 def whole_rate(curve: Sequence[Point]) -> float:
     """Return the rate over all steps, for runs that have no steps after the warm-up."""
-    told = [point.sequences_per_second for point in curve if point.sequences_per_second > 0]
+    told = [point.sequences_per_second for point in curve if point.sequences_per_second]
     return len(told) / sum(1 / rate for rate in told) if told else 0.0
 
 

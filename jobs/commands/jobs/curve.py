@@ -14,7 +14,7 @@ COLUMNS = (
     Column(name="step", align="right"),
     Column(name="attempt", align="right"),
     Column(name="loss", align="right"),
-    Column(name="sequences_per_second", title="throughput", unit="sequences/s", align="right"),
+    Column(name="sequences_per_second", title="throughput", unit="sequences/s", align="right", absent="-"),
     Column(name="curve", title="loss, from 0"),
 )
 
@@ -28,10 +28,12 @@ COLUMNS = (
 def command(job: str, rows: int, as_json: bool) -> None:
     """Show the loss and the throughput of JOB (its id or name, or the beginning of either).
 
-    If two attempts trained the same step, the later attempt is shown.
+    If two attempts trained the same step, the later attempt is shown. A command of your own that slipway run
+    started has a curve if its rank 0 prints lines such as: step 10/200  loss 0.5310
 
     \b
     slipway curve bert_pretrain
+    slipway curve my-training --rows 10
     """
     from slipway.jobs.runs.curve import bar, points, thinned
     from slipway.jobs.runs.find import find_run, targets_to_search
@@ -43,7 +45,7 @@ def command(job: str, rows: int, as_json: bool) -> None:
     if not all_points:
         raise SlipwayError(
             f"job '{found.run.name}' has not reported a step yet; it is {found.run.state}",
-            hint=f"slipway logs {found.run.name} --follow",
+            hint=f"slipway logs {found.run.name} --follow; a step is a line of rank 0: step 10/200  loss 0.5310",
         )
     highest = max(point.loss for point in all_points)
     shown = all_points if as_json else thinned(all_points, rows)

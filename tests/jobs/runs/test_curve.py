@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 
+import pytest
+
 from slipway.jobs.runs.curve import bar, points, thinned
 
 FIRST = [
@@ -30,8 +32,32 @@ def test_throughput_is_read_with_its_thousands() -> None:
     assert points(FIRST)[1].sequences_per_second == 1117.5
 
 
-def test_other_lines_are_passed_over() -> None:
-    assert points(["step by step", "[1] step 1/2  loss 1  x", "[node 0] all ranks succeeded"]) == []
+def test_a_script_of_ones_own_has_a_curve_without_a_throughput() -> None:
+    """These lines are of a project's train.py, and of scripts that write them in other ways."""
+    printed = ["[0] step 10/200  loss 0.5310", "[0] saved step 20", "step 20/200, lr=0.1, loss=3.2e-1"]
+    found = points(printed)
+    assert [(point.step, point.steps, point.loss) for point in found] == [(10, 200, 0.531), (20, 200, 0.32)]
+    assert [point.sequences_per_second for point in found] == [None, None]
+
+
+def test_an_attempt_that_goes_back_without_a_word_is_another_one() -> None:
+    found = points(f"[0] step {step}/30  loss 1" for step in (5, 10, 15, 10, 15, 20))
+    assert [(point.step, point.attempt) for point in found] == [(5, 1), (10, 2), (15, 2), (20, 2)]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "step by step",
+        "[1] step 1/2  loss 1  x",
+        "[node 0] all ranks succeeded",
+        "[0] step 10/20  eval loss 0.5",
+        "[0] step 10/20  test loss 0.5",
+        "[0] step 10 of 20: loss is small",
+    ],
+)
+def test_other_lines_are_passed_over(line: str) -> None:
+    assert points([line]) == []
 
 
 def test_a_long_curve_is_thinned_to_its_ends() -> None:
