@@ -70,16 +70,23 @@ def _copy(source: Path, target: Path) -> None:
 @lru_cache(maxsize=1)
 def _pip_settings() -> Mapping[str, str]:
     """Read pip's settings from files and then from the environment, which wins, as pip does."""
-    asked = subprocess.run(
-        [sys.executable, "-m", "pip", "config", "list"], capture_output=True, text=True, check=False
-    )
     found: dict[str, str] = {}
-    for line in asked.stdout.splitlines():
+    for line in _pip_config().splitlines():
         name, _, value = line.partition("=")
         setting = name.strip().rpartition(".")[2].replace("-", "_")  # pip takes both for the same
         if setting in PLACES:
             found[setting] = value.strip().strip("'\"").replace("\\n", " ")
     return found
+
+
+def _pip_config() -> str:
+    """Ask this environment's pip, or, since one that uv made has none, the machine's."""
+    elsewhere = shutil.which("pip") or shutil.which("pip3")
+    for pip in ([sys.executable, "-m", "pip"], [elsewhere or "false"]):
+        asked = subprocess.run([*pip, "config", "list"], capture_output=True, text=True, check=False)
+        if asked.returncode == 0:
+            return asked.stdout
+    return ""
 
 
 def _moved(value: str, shared: dict[str, str]) -> str:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import sys
 import tarfile
+import venv
 from pathlib import Path
 
 import pytest
@@ -141,3 +143,15 @@ def test_pip_finds_the_folders_of_this_machine_under_other_names(
         "extra_index_url = file:///run/slipway/pip-0/simple",
         "find_links = /run/slipway/pip-1/ /nowhere",
     ]
+
+
+def test_an_environment_without_pip_asks_the_machines(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An environment that uv makes holds no pip, and a bake goes where pip of this machine would go."""
+    venv.create(tmp_path / "venv", with_pip=False)
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "venv" / "bin" / "python"))
+    monkeypatch.setenv("PIP_INDEX_URL", "https://mirror.test/simple")
+    network_settings.prepare(tmp_path / "run")
+    written = (tmp_path / "run" / "slipway" / "pip.conf").read_text().splitlines()
+    assert "index_url = https://mirror.test/simple" in written
