@@ -6,7 +6,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from slipway.infra.adding import AddedCluster, RefusedCluster, add_cluster
+    from slipway.infra.adding import AddedCluster, add_cluster
     from slipway.infra.declare.machine_images import MachineImage
     from slipway.infra.declare.types import (
         BatchCluster,
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
         SageMakerCluster,
         SlurmCluster,
     )
+    from slipway.infra.refused_cluster import RefusedCluster
 
 _TYPES = "slipway.infra.declare.types"
 _ADDING = "slipway.infra.adding"
@@ -33,7 +34,7 @@ _HOMES = {
     "Market": _TYPES,
     "Mpi": _TYPES,
     "MpiCluster": _TYPES,
-    "RefusedCluster": _ADDING,
+    "RefusedCluster": "slipway.infra.refused_cluster",
     "SageMakerCluster": _TYPES,
     "SlurmCluster": _TYPES,
     "add_cluster": _ADDING,

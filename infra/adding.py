@@ -20,25 +20,19 @@ from slipway.infra.app import BUILDERS
 from slipway.infra.build.parts import BuiltCluster, Given
 from slipway.infra.declare.overrides import apply
 from slipway.infra.declare.types import Cluster
+from slipway.infra.own_context import check_context_at_synthesis
 from slipway.infra.patterns.declared_stack import DeclaredStack
 from slipway.infra.patterns.network.cluster_network import NetworkOf
 from slipway.infra.patterns.network.given_network import given_network
 from slipway.infra.patterns.network.made_network import make_network
 from slipway.infra.patterns.storage.cluster_storage import make_bucket
 from slipway.infra.patterns.storage.given_bucket import given_bucket
+from slipway.infra.refused_cluster import RefusedCluster
 from slipway.infra.verify.nag import add_nag_checks_of
 from slipway.infra.verify.rule_checks import add_rule_checks
-from slipway.jobs.core.errors import SlipwayError, in_lines
+from slipway.jobs.core.errors import SlipwayError
 from slipway.jobs.core.installation import refuse_incomplete
 from slipway.jobs.core.targets import parameter_name
-
-
-class RefusedCluster(SlipwayError, SystemExit):
-    """Ends an app that does not catch it as our commands end: with the mistake and without a traceback."""
-
-    def __init__(self, error: SlipwayError) -> None:
-        super().__init__(error.message, hint=error.hint)
-        self.code = in_lines(error)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,6 +76,7 @@ def add_cluster(
         built = BUILDERS[type(placed)](scope, placed, given)
     except SlipwayError as error:
         raise RefusedCluster(error) from None
+    check_context_at_synthesis(scope)
     add_nag_checks_of(scope, built.stacks)
     add_rule_checks(scope, built.stacks)
     return _added(placed, built)

@@ -20,6 +20,8 @@ from slipway.infra.declare.types import Cluster
 from slipway.jobs.core.errors import InvalidConfig, Problem
 
 _DOTTED = re.compile(r"([^.:/@=\s]+)\.(.+)", re.DOTALL)
+# Settings whose names an app of the user's own may well have in its context, for something of its own.
+_COMMON_WORDS = frozenset({"account", "controller", "image", "market", "name", "region", "tags", "zone"})
 _ALIKE = 0.75  # of difflib: takes dl2 for dl1, and trn_1 for trn1, but no word of the CDK for a cluster
 
 
@@ -37,6 +39,26 @@ def apply(context: Mapping[str, object], clusters: Sequence[Cluster]) -> tuple[C
     if problems:
         raise InvalidConfig(problems)
     return overridden
+
+
+def strays(context: Mapping[str, object], clusters: Sequence[Cluster]) -> list[Problem]:
+    """Return what looks like a setting of a cluster that an app of the user's own does not have.
+
+    Such an app has other keys as well, so what resembles neither a cluster nor a setting is its own.
+    """
+    kinds = {str(cluster.name): type(cluster) for cluster in clusters}
+    settings = {name for kind in kinds.values() for name in _settings(kind)}
+    found = []
+    for key in context:
+        dotted = _DOTTED.fullmatch(key)
+        if dotted is None or dotted[1] in kinds:
+            continue
+        setting = dotted[2].partition(".")[0]
+        pairs = ((dotted[1], kinds), (setting, settings))
+        are_alike = all(get_close_matches(word, known, n=1, cutoff=_ALIKE) for word, known in pairs)
+        if are_alike or setting in settings - _COMMON_WORDS:
+            found.append(_not_declared(key, dotted[1], kinds))
+    return found
 
 
 def _take(
@@ -102,6 +124,10 @@ def _unknown_cluster(
     name = setting.partition(".")[0]
     if not alike and not any(name in field_types(kind) for kind in kinds.values()):
         return None
+    return _not_declared(key, cluster, kinds)
+
+
+def _not_declared(key: str, cluster: str, kinds: Mapping[str, type[Cluster]]) -> Problem:
     return Problem(
         where=f"{key} of the context",
         message=f"names the cluster {shown(cluster)}, which is not declared",

@@ -1,0 +1,13 @@
+"""What ends a user's own app where a cluster cannot be added to it."""
+
+from __future__ import annotations
+
+from slipway.jobs.core.errors import SlipwayError, in_lines
+
+
+class RefusedCluster(SlipwayError, SystemExit):
+    """Ends an app that does not catch it as our commands end: with the mistake and without a traceback."""
+
+    def __init__(self, error: SlipwayError) -> None:
+        super().__init__(error.message, hint=error.hint)
+        self.code = in_lines(error)
