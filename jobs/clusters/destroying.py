@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 from slipway.jobs.aws import Unanswered
+from slipway.jobs.clusters.assembly import names_in_cdk
 from slipway.jobs.clusters.deployed import find_stacks
 from slipway.jobs.clusters.emptying import KeepsItsData, refuse_kept
 from slipway.jobs.core.errors import SlipwayError
@@ -62,33 +66,44 @@ def destroy_stacks(cluster: str, region: str) -> Sequence[str]:
     names = [stack.name for stack in stacks]
     if not names:
         return names
+    with tempfile.TemporaryDirectory(prefix="slipway-") as folder:
+        _run_cdk(cluster, "synth", "--quiet", "--output", folder)
+        known = names_in_cdk(Path(folder), region)
+        found = [known[name] for name in names if name in known]
+        if found:
+            _run_cdk(cluster, "destroy", *found, "--exclusively", "--force", "--app", folder)
+    _refuse_left(cluster, region)
+    return names
+
+
+def _run_cdk(cluster: str, *arguments: str) -> None:
     cdk = shutil.which("cdk")
     if cdk is None:
         raise SlipwayError(
             "there is no cdk command", hint="npm install -g aws-cdk; a checkout has one in .venv/bin"
         )
     ran = subprocess.run(
-        [cdk, "destroy", *names, "--exclusively", "--force"],
+        [cdk, *arguments],
         cwd=find_project().folder,
+        env={**os.environ, "CDK_VALIDATION": "false"},  # nothing is deployed
         stdin=subprocess.DEVNULL,
         stdout=sys.__stderr__,  # what it says is for the person
         check=False,
     )
     if ran.returncode:
         raise SlipwayError(
-            f"cdk destroy ended with {ran.returncode}; slipway clusters shows which stacks are left",
+            f"cdk {arguments[0]} ended with {ran.returncode}; slipway clusters shows which stacks are left",
             hint=f"run it again: slipway destroy {cluster}",
         )
-    _refuse_left(cluster, region)
-    return names
 
 
 def _refuse_left(cluster: str, region: str) -> None:
-    """Say what stands: of a stack that it does not find, the CDK says nothing and ends well."""
+    """Say what stands: of a stack that an app does not have, the CDK says nothing and ends well."""
     left = find_stacks(cluster, region)
     if not isinstance(left, Unanswered) and left:
         names = ", ".join(stack.name for stack in left)
         raise SlipwayError(
-            f"cdk destroy found nothing of {names}, which are still there",
-            hint="destroy stacks in a Stage as the CDK names them: cdk ls, then cdk destroy STAGE/NAME",
+            f"the CDK app in {find_project().folder} has no stack {names} in {region}, which is still there",
+            hint=f"bring the cluster back into the app, or: aws cloudformation delete-stack "
+            f"--region {region} --stack-name {left[0].name}",
         )

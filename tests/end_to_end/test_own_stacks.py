@@ -78,22 +78,40 @@ def test_commands_find_the_cluster_and_its_price_is_without_a_network(app: OwnAp
     assert found["default security group"] == "ok"
 
 
-def test_destroy_says_so_where_the_cdk_does_not_find_the_stacks_by_their_names(
-    app: OwnApp, tmp_path: Path
-) -> None:
-    staged = OwnApp(folder=tmp_path / "staged", yard=app.yard)
-    shutil.copytree(app.folder, staged.folder, ignore=shutil.ignore_patterns("cdk.out"))
-    program = staged.folder / "app.py"
+def changed_copy(app: OwnApp, folder: Path, **changes: str) -> OwnApp:
+    """Return the app with other words in its program, and with the same stacks deployed."""
+    shutil.copytree(app.folder, folder, ignore=shutil.ignore_patterns("cdk.out"))
+    program = folder / "app.py"
     text = program.read_text(encoding="utf-8")
-    in_stage = text.replace("app = cdk.App()", 'app = cdk.Stage(cdk.App(), "Prod")')
-    program.write_text(in_stage.replace("app.synth()", "app.node.root.synth()"), encoding="utf-8")
-    status, said = staged.run("slipway", "destroy", NAME, "--yes")
+    for old, new in changes.items():
+        assert old in text
+        text = text.replace(old, new)
+    program.write_text(text, encoding="utf-8")
+    return OwnApp(folder=folder, yard=app.yard)
+
+
+def test_destroy_says_what_to_do_where_the_app_has_the_cluster_no_longer(app: OwnApp, tmp_path: Path) -> None:
+    other = changed_copy(app, tmp_path / "other", **{"for cluster in CLUSTERS:": "for cluster in ():"})
+    status, said = other.run("slipway", "destroy", NAME, "--yes")
     assert status == 1
-    assert "which are still there" in said
+    assert f"the CDK app in {other.folder} has no stack" in said
+    assert "aws cloudformation delete-stack --region us-east-1 --stack-name guest" in said
     assert app.stacks() == {*STACKS, OWN}
 
 
-def test_a_job_runs_there_and_the_bucket_stays_its_owners_when_the_cluster_goes(app: OwnApp) -> None:
+def test_a_misspelt_cluster_in_the_context_stops_a_deployment_in_one_line(app: OwnApp) -> None:
+    status, said = app.run("cdk", "deploy", "--all", "-c", "gest.max_nodes=1")
+    assert status == 1
+    assert said.splitlines()[0] == (
+        "error: gest.max_nodes of the context: names the cluster 'gest', which is not declared; "
+        "did you mean guest?"
+    )
+
+
+def test_a_job_runs_there_and_the_bucket_stays_its_owners_when_the_cluster_goes(
+    app: OwnApp, tmp_path: Path
+) -> None:
+    """It goes from an app that has it in a Stage, where the CDK knows its stacks by other names."""
     app.must("slipway", "build", "gaudi")
     app.must("slipway", "submit", "smoke", "--on", NAME, *RANKS, "--name", "visit", "--follow")
     assert app.data("slipway", "status", "visit", "--json")["state"] == "succeeded"
@@ -103,7 +121,11 @@ def test_a_job_runs_there_and_the_bucket_stays_its_owners_when_the_cluster_goes(
     status, said = app.run("slipway", "empty", NAME, "--yes")
     assert status == 1
     assert "was given to it and is not its own" in said
-    app.must("slipway", "destroy", NAME, "--yes")
+    in_stage = {
+        "app = cdk.App()": 'app = cdk.Stage(cdk.App(), "Prod")',
+        "app.synth()": "app.node.root.synth()",
+    }
+    changed_copy(app, tmp_path / "staged", **in_stage).must("slipway", "destroy", NAME, "--yes")
     assert app.stacks() == {OWN}
     left = {each["Key"] for each in app.yard.client("s3").list_objects_v2(Bucket=bucket)["Contents"]}
     assert "ours" in left
