@@ -130,10 +130,14 @@ def refuse_failure(image: Mapping[str, Any]) -> None:
     if state["status"] == "AVAILABLE":
         return
     failure = state.get("failureContext", {}).get("componentFailure", {})
+    reason = state.get("reason", "no reason is given")
+    is_quota = "VcpuLimitExceeded" in reason
     where = f" in {failure['phaseName']}.{failure['stepName']}" if failure.get("stepName") else ""
     raise BakeFailed(
-        f"{image['arn']} ended as {state['status']}{where}: {state.get('reason', 'no reason is given')}",
-        hint="fix the component, deploy it, and bake again; until then clusters use the previous AMI",
+        f"{image['arn']} ended as {state['status']}{where}: {reason}",
+        hint="ask AWS for the vCPUs, and bake again: slipway quota CLUSTER --request --wait"
+        if is_quota
+        else "fix the component, deploy it, and bake again; until then clusters use the previous AMI",
     )
 
 
