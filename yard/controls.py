@@ -165,13 +165,14 @@ def _switch(asked: object) -> dict[str, Any]:
 
 def _kill_node(asked: object) -> str:
     from slipway.yard.services.batch.api.jobs import kill_node
+    from slipway.yard.services.ssm.nodes_of_commands import kill_node_of_command
 
     if not isinstance(asked, Mapping) or not isinstance(asked.get("node"), int):
         raise ValueError("give the job's id as 'job' and the number of one of its nodes as 'node'")
-    name = str(asked.get("job"))
-    if found := training.find_running(name):
-        return training.kill_instance(found, asked["node"])
-    return kill_node(name, asked["node"])
+    job, node = str(asked.get("job")), asked["node"]
+    if found := training.find_running(job):
+        return training.kill_instance(found, node)
+    return kill_node_of_command(job, node) or kill_node(job, node)
 
 
 def _kill_host(asked: object) -> str:

@@ -202,7 +202,7 @@ def test_the_script_of_a_project_that_loses_a_host_resumes_and_ends_with_the_sam
     project = begin_project(cluster, tmp_path / "mine")
     project.must("slipway", "run", *ON, *OWN_RUN, "--name", "mine", "--", *TRAIN_SLOWLY)
     project.follow_until("mine", "saved step 20")
-    project.must("slipway", "yard", "kill-node", hosts(project)[-1])
+    project.must("slipway", "yard", "kill-node", "mine", "1")
     log = project.must("slipway", "logs", "mine", "--follow")
     assert project.data("slipway", "status", "mine", "--json")["state"] == "succeeded"
     refuse_another_curve(log, project.folder)

@@ -45,7 +45,7 @@ def command(job: str, rows: int, as_json: bool) -> None:
     if not all_points:
         raise SlipwayError(
             f"job '{found.run.name}' has not reported a step yet; it is {found.run.state}",
-            hint=f"slipway logs {found.run.name} --follow; a step is a line of rank 0: step 10/200  loss 0.5310",
+            hint=f"slipway logs {found.run.name} --follow; a step is a line such as: step 10/200  loss 0.5",
         )
     highest = max(point.loss for point in all_points)
     shown = all_points if as_json else thinned(all_points, rows)
