@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-import re
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -14,6 +13,7 @@ from typing import Any
 
 import click
 
+from scripts.instance_facts import devices_of, network_gbps
 from slipway.jobs.catalogue.instances import InstanceType, instance_types
 from slipway.jobs.commands.failures import end
 from slipway.jobs.commands.output import Column, json_option, print_table, say
@@ -54,23 +54,6 @@ class Answer:
     offered: frozenset[str]
 
 
-def _devices(kind: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    groups = (
-        ("GpuInfo", "Gpus"),
-        ("NeuronInfo", "NeuronDevices"),
-        ("InferenceAcceleratorInfo", "Accelerators"),
-    )
-    return [device for info, devices in groups for device in kind.get(info, {}).get(devices, [])]
-
-
-def _network_gbps(kind: Mapping[str, Any]) -> float | None:
-    """From the words: the cards' own peaks do not add up where each card alone can carry all of it (g6e)."""
-    spoken = re.fullmatch(
-        r"(?:(\d+)x )?(?:Up to )?([\d.]+) Gigabit", kind["NetworkInfo"]["NetworkPerformance"]
-    )
-    return int(spoken[1] or 1) * float(spoken[2]) if spoken else None
-
-
 # A column of instances.csv, what the catalogue says, what AWS says. None: AWS does not say.
 FACTS: Mapping[str, tuple[Callable[[InstanceType], object], Callable[[Mapping[str, Any]], object]]] = {
     "vcpus": (lambda ours: ours.vcpus, lambda aws: aws["VCpuInfo"]["DefaultVCpus"]),
@@ -82,13 +65,13 @@ FACTS: Mapping[str, tuple[Callable[[InstanceType], object], Callable[[Mapping[st
     ),
     "accelerators": (
         lambda ours: ours.accelerator.count if ours.accelerator else 0,
-        lambda aws: sum(device["Count"] for device in _devices(aws)) or None,
+        lambda aws: sum(device["Count"] for device in devices_of(aws)) or None,
     ),
     "local_storage_gb": (
         lambda ours: ours.local_storage_gb,
         lambda aws: aws.get("InstanceStorageInfo", {}).get("TotalSizeInGB", 0),
     ),
-    "network_gbps": (lambda ours: ours.network_gbps, _network_gbps),
+    "network_gbps": (lambda ours: ours.network_gbps, network_gbps),
     "network_cards": (lambda ours: ours.network_cards, lambda aws: aws["NetworkInfo"]["MaximumNetworkCards"]),
     "efa_interfaces": (
         lambda ours: ours.efa_interfaces,
@@ -105,12 +88,23 @@ _SOURCES = {"regions": "ec2:DescribeInstanceTypeOfferings"}
     "--region", "regions", multiple=True, default=["us-east-1"], help="Ask this region too; repeatable."
 )
 @click.option("--write", is_flag=True, help="Put what AWS says into the catalogue.")
+@click.option(
+    "--karpenter",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    help="Ask nobody: write every_type.csv from moto's snapshot and this clone of Karpenter's AWS provider.",
+)
 @json_option
-def command(regions: tuple[str, ...], write: bool, as_json: bool) -> None:
+def command(regions: tuple[str, ...], write: bool, karpenter: Path | None, as_json: bool) -> None:
     """Compare the instance catalogue with what AWS describes and offers today, field by field.
 
     Ends with 0 when they agree, 1 when they differ, 2 when AWS cannot be asked.
     """
+    if karpenter is not None:
+        from scripts import every_instance_type
+
+        count = every_instance_type.write(karpenter, [known.name for known in instance_types()])
+        say(f"{count} types written to {every_instance_type.EVERY_TYPE.name}")
+        return
     answers = [ask_region(region, [known.name for known in instance_types()]) for region in regions]
     found = differences(instance_types(), answers)
     if not found:

@@ -52,8 +52,10 @@ def instances_page() -> str:
         [
             "# Instance types",
             "",
-            "The catalogue `jobs/catalogue/instances.csv` in short. `slipway instances NAME` shows one",
-            "in full, with the source of each fact. Prices are on demand.",
+            "The types that clusters and measurements are about, from `jobs/catalogue/instances.csv`.",
+            "Estimates and clusters take every other type that AWS names, too:",
+            "`slipway instances --all` lists them, and `slipway instances NAME` shows any in full,",
+            "with the source of each fact. Prices are on demand.",
             "",
             f"| {' | '.join(HEADINGS)} |",
             "|---|---|--:|--:|--:|--:|--:|---|",

@@ -23,6 +23,14 @@ class Family:
 
 CPU = "cpu"
 
+# They run models, or our images lack their software: nothing of ours trains on them.
+UNUSABLE: Mapping[str, str] = {
+    "AMD": "radeon",
+    "Inferentia": "inferentia",
+    "Inferentia2": "inferentia2",
+    "Qualcomm": "ai100",
+}
+
 # By the first word of the accelerator's name in the catalogue.
 FAMILIES: Mapping[str, Family] = {
     "Habana": Family(
@@ -54,8 +62,8 @@ FAMILIES: Mapping[str, Family] = {
 
 
 def family_of(instance_type: InstanceType) -> Family | None:
-    """Return the family of the type's accelerator; None if it has no accelerator."""
-    if instance_type.accelerator is None:
+    """Return the family of the type's accelerator; None if it has none, or one that nothing trains on."""
+    if instance_type.accelerator is None or unusable(instance_type):
         return None
     maker = instance_type.accelerator.name.split()[0]
     assert maker in FAMILIES, (
@@ -64,7 +72,13 @@ def family_of(instance_type: InstanceType) -> Family | None:
     return FAMILIES[maker]
 
 
+def unusable(instance_type: InstanceType) -> str:
+    """Return what the recipes would call accelerators that nothing of ours trains on; else nothing."""
+    accelerator = instance_type.accelerator
+    return UNUSABLE.get(accelerator.name.split()[0], "") if accelerator else ""
+
+
 def device_of(instance_type: InstanceType) -> str:
     """Name what the processes on a node of this type train on, in the recipes' words."""
     family = family_of(instance_type)
-    return family.device if family else CPU
+    return family.device if family else unusable(instance_type) or CPU

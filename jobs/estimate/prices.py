@@ -14,6 +14,7 @@ from dataclasses import asdict, dataclass, fields
 from functools import lru_cache
 from importlib.resources import files
 
+from slipway.jobs.catalogue import every_type
 from slipway.jobs.catalogue.fees import HOURS_PER_MONTH, find_fee
 from slipway.jobs.catalogue.instances import InstanceType, instance_types, training_types
 from slipway.jobs.core.regions import checked_region
@@ -152,7 +153,17 @@ def _our_rates() -> tuple[Rate, ...]:
         for each in (*instance_types(), *training_types())
         if each.price
     )
-    return on_demand + decode_rates(_packaged("rates.csv"), "rates.csv")
+    return (*on_demand, *decode_rates(_packaged("rates.csv"), "rates.csv"), *_other_types())
+
+
+def _other_types() -> Iterable[Rate]:
+    """Return the prices of the types that AWS names and instances.csv does not."""
+    head = every_type.head()
+    of = {"term": ON_DEMAND, "region": head["price_region"], "date": head["price_date"]}
+    return (
+        Rate(instance_type=name, usd_per_hour=usd, source=head["price_source"], **of)
+        for name, usd in every_type.prices()
+    )
 
 
 def _packaged(name: str) -> str:

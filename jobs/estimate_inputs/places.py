@@ -8,17 +8,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from difflib import get_close_matches
 
-from slipway.jobs.catalogue.instances import (
-    InstanceType,
-    find_instance_type,
-    instance_type,
-    instance_types,
-    training_types,
-)
+from slipway.jobs.catalogue.instances import InstanceType, find_instance_type, instance_type, names_like
 from slipway.jobs.clusters.declared import DeclaredCluster, declared_clusters
 from slipway.jobs.core.projects import NoProject
+from slipway.jobs.core.suggestions import did_you_mean
 from slipway.jobs.estimate.errors import CannotEstimate
 from slipway.jobs.estimate.estimates import PricedHardware
 from slipway.jobs.estimate.prices import ON_DEMAND, Overheads, Rate, find_rate, require_rate
@@ -84,7 +78,7 @@ def altered(place: PricedHardware, *, network_gbps: float | None, devices: int |
                 f"--network {network_gbps:g} cannot be; allowed are more than 0 to {MOST_NETWORK_GBPS:,}",
                 hint="say how many gigabits a second one node sends, such as --network 400",
             )
-        instance = replace(instance, network_gbps=network_gbps)
+        instance = replace(instance, network_gbps=network_gbps, baseline_gbps=network_gbps)
     if devices is not None:
         if accelerator is None:
             raise CannotEstimate(
@@ -140,11 +134,14 @@ def _declared(name: str) -> DeclaredCluster | None:
         if cluster.name == name:
             return cluster
     names = [cluster.name for cluster in clusters]
-    known = [*names, *(instance.name for instance in (*instance_types(), *training_types()))]
-    close = get_close_matches(name, known, n=1)
     raise CannotEstimate(
-        f"'{name}' is neither a declared cluster nor an instance type",
-        hint=f"did you mean {close[0]}?" if close else f"declared are {', '.join(names) or 'none'}",
+        f"'{name}' is neither a declared cluster nor an instance type that AWS names",
+        hint=did_you_mean(
+            name,
+            [*names, *names_like(name)],
+            otherwise=f"declared are {', '.join(names) or 'none'}; slipway instances --all lists the types",
+            most=3,
+        ),
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from slipway.jobs.catalogue.instances import instance_types
+from slipway.jobs.catalogue.instances import find_instance_type
 from slipway.yard.chaos import conditions
 from slipway.yard.errors import ApiError
 
@@ -29,7 +29,5 @@ def message(instance_type: str, zone: str) -> str:
 
 
 def _is_large(instance_type: str) -> bool:
-    return any(
-        known.name == instance_type and (known.vcpus >= LARGE_VCPUS or known.accelerator is not None)
-        for known in instance_types()
-    )
+    known = find_instance_type(instance_type)
+    return known is not None and (known.vcpus >= LARGE_VCPUS or known.accelerator is not None)

@@ -12,6 +12,7 @@ from difflib import get_close_matches
 from typing import Any
 
 from slipway.infra.declare.checks.secret_values import shown
+from slipway.jobs.catalogue.accelerators import unusable
 from slipway.jobs.catalogue.instances import SAGEMAKER, instance_type
 from slipway.jobs.core.errors import SlipwayError
 from slipway.jobs.core.names import CLUSTER_NAME, LONGEST_CLUSTER_NAME, NAMES_ALLOWED, PARTS
@@ -92,11 +93,14 @@ def known_training_type(value: str) -> Objection | None:
 
 def _in_catalogue(value: str) -> Objection | None:
     try:
-        instance_type(value)
+        known = instance_type(value)
     except SlipwayError as error:
         return Objection(
             message=f"is {shown(value)}, which is not in the catalogue of instance types", hint=error.hint
         )
+    if known.accelerator and unusable(known):
+        message = f"is {shown(value)}, on whose {known.accelerator.name} nothing of ours trains"
+        return Objection(message=message, hint="slipway instances lists types for clusters")
     return None
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from slipway.infra.verify.rules.template import Finding, Template, multi_node_jobs, resources
-from slipway.jobs.catalogue.instances import instance_types
+from slipway.jobs.catalogue.instances import find_instance_type
 
 _POOL = "AWS::Batch::ComputeEnvironment"
 
@@ -32,17 +32,21 @@ def multi_node_on_demand(template: Template) -> Iterator[Finding]:
 
 
 def room_for_every_node(template: Template) -> Iterator[Finding]:
-    vcpus = {each.name: each.vcpus for each in instance_types()}
     most = max(
         (job["NodeProperties"]["NumNodes"] for _, job in multi_node_jobs(template)),
         default=0,
     )
     for name, properties in resources(template, _POOL):
         pool = properties.get("ComputeResources", {})
-        needed = most * max((vcpus.get(each, 0) for each in pool.get("InstanceTypes", [])), default=0)
+        needed = most * max(map(_vcpus, pool.get("InstanceTypes", [])), default=0)
         if pool.get("MaxvCpus", 0) < needed:
             message = f"MaxvCpus is {pool.get('MaxvCpus')}; {most} nodes need {needed}"
             yield Finding(where=name, message=message)
+
+
+def _vcpus(name: str) -> int:
+    known = find_instance_type(name)
+    return known.vcpus if known else 0
 
 
 def nothing_runs_idle(template: Template) -> Iterator[Finding]:

@@ -15,7 +15,7 @@ from slipway.infra.verify.rules.template import (
     multi_node_jobs,
     resources,
 )
-from slipway.jobs.catalogue.instances import InstanceType, instance_types
+from slipway.jobs.catalogue.instances import InstanceType, find_instance_type
 
 _JOB = "AWS::Batch::JobDefinition"
 _REGISTERED_SHARE = 0.96  # of the nominal memory, where nobody has published what registers
@@ -45,10 +45,9 @@ def retries_are_chosen(template: Template) -> Iterator[Finding]:
 
 def memory_registers(template: Template) -> Iterator[Finding]:
     """Limit memory to what ECS registers of a node: a job that asks for more waits forever."""
-    types = {each.name: each for each in instance_types()}
     for name, properties in multi_node_jobs(template):
         for container in job_containers(properties):
-            known = types.get(container.get("InstanceType", ""))
+            known = find_instance_type(container.get("InstanceType", ""))
             asked = _resource(container, "MEMORY")
             if known is None:
                 yield Finding(where=name, message="InstanceType is missing or not in the catalogue")

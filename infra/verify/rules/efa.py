@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from slipway.infra.verify.rules.template import Finding, Properties, Template, as_list, logical_id, resources
-from slipway.jobs.catalogue.instances import instance_types
+from slipway.jobs.catalogue.instances import find_instance_type
 
 _TEMPLATE = "AWS::EC2::LaunchTemplate"
 _POOL = "AWS::Batch::ComputeEnvironment"
@@ -15,7 +15,6 @@ _PCS_GROUP = "AWS::PCS::ComputeNodeGroup"
 
 def interfaces_fit_the_type(template: Template) -> Iterator[Finding]:
     """Check interfaces against the type: CloudFormation takes any, and EC2 refuses the launch."""
-    most = {each.name: each.efa_interfaces for each in instance_types()}
     types = _types_of_templates(template)
     for name, properties in resources(template, _TEMPLATE):
         interfaces = _interfaces(properties)
@@ -27,8 +26,9 @@ def interfaces_fit_the_type(template: Template) -> Iterator[Finding]:
             yield Finding(where=name, message=f"InterfaceType is {sort}; allowed are {allowed}")
         count = len(_efa(properties))
         for instance_type in types.get(name, ()):
-            if count > most.get(instance_type, 0):
-                allowed = f"{instance_type} has {most.get(instance_type, 0)}"
+            most = known.efa_interfaces if (known := find_instance_type(instance_type)) else 0
+            if count > most:
+                allowed = f"{instance_type} has {most}"
                 yield Finding(where=name, message=f"opens {count} EFA interfaces; {allowed}")
 
 

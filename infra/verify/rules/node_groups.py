@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from slipway.infra.verify.rules.template import Finding, Properties, Template, as_list, logical_id, resources
-from slipway.jobs.catalogue.instances import instance_types
+from slipway.jobs.catalogue.instances import find_instance_type
 
 _GROUP = "AWS::AutoScaling::AutoScalingGroup"
 _TEMPLATE = "AWS::EC2::LaunchTemplate"
@@ -50,10 +50,9 @@ def no_deployment_ends_a_job(template: Template) -> Iterator[Finding]:
 
 def one_thread_a_core(template: Template) -> Iterator[Finding]:
     """Require one thread a core where EC2 can set it: two processes on a core wait for each other."""
-    known = {each.name: each for each in instance_types()}
     for name, properties in resources(template, _TEMPLATE):
         data = properties["LaunchTemplateData"]
-        type_ = known.get(str(data.get("InstanceType")))
+        type_ = find_instance_type(str(data.get("InstanceType")))
         if type_ is None or type_.accelerator or type_.cores == type_.vcpus or not type_.threads_per_core:
             continue
         wanted = {"CoreCount": type_.cores, "ThreadsPerCore": 1}
@@ -63,10 +62,9 @@ def one_thread_a_core(template: Template) -> Iterator[Finding]:
 
 def no_options_where_none_are_taken(template: Template) -> Iterator[Finding]:
     """Refuse options that the type lacks: EC2 refuses the launch long after the deployment."""
-    known = {each.name: each for each in instance_types()}
     for name, properties in resources(template, _TEMPLATE):
         data = properties["LaunchTemplateData"]
-        type_ = known.get(str(data.get("InstanceType")))
+        type_ = find_instance_type(str(data.get("InstanceType")))
         if type_ is not None and "CpuOptions" in data and not type_.threads_per_core:
             yield Finding(where=name, message=f"has CpuOptions, and {type_.name} takes none; leave them out")
 

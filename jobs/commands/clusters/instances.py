@@ -11,7 +11,13 @@ from typing import TypedDict, Unpack
 import click
 from click.shell_completion import CompletionItem
 
-from slipway.jobs.catalogue.instances import InstanceType, instance_type, instance_types
+from slipway.jobs.catalogue.instances import (
+    InstanceType,
+    every_instance_type,
+    instance_type,
+    instance_types,
+    names_like,
+)
 from slipway.jobs.commands.output import Column, json_option, print_record, print_table, warn
 from slipway.jobs.core.errors import SlipwayError
 
@@ -43,6 +49,7 @@ IN_FULL = (
     Column(name="memory_gib", title="memory", unit="GiB"),
     Column(name="registered_memory_mib", title="memory that ECS registers", unit="MiB"),
     Column(name="network_gbps", title="network", unit="Gb/s"),
+    Column(name="baseline_gbps", title="network baseline", unit="Gb/s"),
     Column(name="network_cards"),
     Column(name="efa_interfaces", title="EFA interfaces at most"),
     Column(name="price.usd_per_hour", title="price on demand", unit="USD/h"),
@@ -77,11 +84,7 @@ def complete_instance_type(
     _ctx: click.Context, _param: click.Parameter, incomplete: str
 ) -> list[CompletionItem]:
     """Complete an argument or option that takes an instance type (`shell_complete=` of it)."""
-    return [
-        CompletionItem(known.name, help=known.accelerator.name if known.accelerator else "no accelerator")
-        for known in instance_types()
-        if known.name.startswith(incomplete)
-    ]
+    return [CompletionItem(name) for name in names_like(incomplete) if name.startswith(incomplete)]
 
 
 class Filters(TypedDict):
@@ -94,6 +97,9 @@ class Filters(TypedDict):
 
 @click.command()
 @click.argument("names", nargs=-1, metavar="[NAME]...", shell_complete=complete_instance_type)
+@click.option(
+    "--all", "is_all", is_flag=True, help="List every type that AWS names, not only the usual ones."
+)
 @click.option("--accelerator", metavar="TEXT", help="Accelerator name, or a part of it.")
 @click.option("--efa", is_flag=True, help="Limit to types with EFA.")
 @click.option("--region", help="Limit to types that this region offers, as far as the catalogue knows.")
@@ -108,18 +114,23 @@ class Filters(TypedDict):
     "--sort", type=click.Choice(list(SORT_KEYS)), help="Sort order, ascending; unknown values come last."
 )
 @json_option
-def command(names: tuple[str, ...], sort: str | None, as_json: bool, **filters: Unpack[Filters]) -> None:
-    """List the known instance types, or show one in full.
+def command(
+    names: tuple[str, ...], sort: str | None, is_all: bool, as_json: bool, **filters: Unpack[Filters]
+) -> None:
+    """List the instance types that clusters are made of, or show any type that AWS names in full.
 
     A price is an on-demand price of one region and one day, shown with both. Unknown values are shown as
     unknown. With several filters, a type must match all of them.
 
     \b
     slipway instances dl1.24xlarge
+    slipway instances --all --accelerator A10G
     slipway instances --efa --max-usd-per-hour 25 --sort usd-per-hour
     """
     chosen = _chosen(
-        [instance_type(name) for name in dict.fromkeys(names)] or list(instance_types()), filters
+        [instance_type(name) for name in dict.fromkeys(names)]
+        or list(every_instance_type() if is_all else instance_types()),
+        filters,
     )
     if sort:
         chosen.sort(key=lambda known: _unknown_last(SORT_KEYS[sort](known)))
@@ -173,13 +184,13 @@ def _has_accelerator(known: InstanceType, text: str) -> bool:
 
 
 def _require_accelerator(text: str) -> None:
-    if not any(_has_accelerator(known, text) for known in instance_types()):
-        names = dict.fromkeys(known.accelerator.name for known in instance_types() if known.accelerator)
+    if not any(_has_accelerator(known, text) for known in every_instance_type()):
+        names = dict.fromkeys(known.accelerator.name for known in every_instance_type() if known.accelerator)
         raise SlipwayError(f"no accelerator's name contains '{text}'", hint=f"known are {', '.join(names)}")
 
 
 def _require_region(region: str) -> None:
-    regions = sorted({region for known in instance_types() for region in known.regions})
+    regions = sorted({region for known in every_instance_type() for region in known.regions})
     if region not in regions:
         close = get_close_matches(region, regions) or regions
         raise SlipwayError(

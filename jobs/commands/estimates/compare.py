@@ -53,13 +53,23 @@ COLUMNS = (
     metavar="CLUSTER|TYPE",
     help="Limit to this cluster or instance type. Repeatable.",
 )
+@click.option(
+    "--all-types",
+    is_flag=True,
+    help="Compare every type that AWS names and whose peak is known, not only the largest of a family.",
+)
 @with_place_options
 @click.option(
     "--rows", type=click.IntRange(1), default=ROWS, show_default=True, help="Maximum number of rows."
 )
 @json_option
-def command(job: str, by: str, only: tuple[str, ...], rows: int, as_json: bool, **asked: Any) -> None:
-    """Compare a RECIPE or MODEL on every declared cluster and instance type, at every size that fits.
+def command(
+    job: str, by: str, only: tuple[str, ...], all_types: bool, rows: int, as_json: bool, **asked: Any
+) -> None:
+    """Compare a RECIPE or MODEL on declared clusters and instance types, at every size that fits.
+
+    Without --on, the types are those that `slipway instances` lists: what clusters are made of, mostly the
+    largest of each family. --all-types takes seconds.
 
     A star marks the Pareto-optimal rows (time and cost), wherever in their ranges the truth lies; "not told
     apart" marks rows that may be, because ranges overlap. If larger clusters train more sequences per step,
@@ -76,7 +86,9 @@ def command(job: str, by: str, only: tuple[str, ...], rows: int, as_json: bool, 
     from slipway.jobs.estimate_inputs.workloads import workload_of
 
     workload = workload_of(job, parse_settings(asked.pop("settings")))
-    places, found = everywhere(workload, only, **asked, rows=measurements())
+    if only and all_types:
+        raise click.UsageError("--on names types and --all-types takes all; leave one of them out")
+    places, found = everywhere(workload, only, **asked, rows=measurements(), all_types=all_types)
     table = ordered(found, by)
     shown = table if as_json else table[:rows]
     named = {place.name: place for place in places}
@@ -99,12 +111,13 @@ def everywhere(
     region: str | None,
     term: str,
     rows: Sequence[Measurement],
+    all_types: bool = False,
 ) -> tuple[list[PricedHardware], list[Estimate]]:
     """Return the places and an estimate for each size that fits; say what is left out."""
     from slipway.jobs.estimate.errors import CannotEstimate
     from slipway.jobs.estimate.estimates import estimate_sizes
 
-    places = _places(only, region=region, term=term)
+    places = _places(only, region=region, term=term, all_types=all_types)
     found: list[Estimate] = []
     left_out: list[str] = []
     for place in places:
@@ -137,9 +150,9 @@ def ordered(found: Sequence[Estimate], by: str) -> list[tuple[Estimate, str]]:
     return sorted(marked, key=key)
 
 
-def _places(only: Sequence[str], *, region: str | None, term: str) -> list[PricedHardware]:
-    """Return the named places; by default all declared clusters, and every other instance type."""
-    from slipway.jobs.catalogue.instances import instance_types
+def _places(only: Sequence[str], *, region: str | None, term: str, all_types: bool) -> list[PricedHardware]:
+    """Return the named places; by default declared clusters and what `slipway instances` lists."""
+    from slipway.jobs.catalogue.instances import every_instance_type, instance_types
     from slipway.jobs.estimate.errors import CannotEstimate
     from slipway.jobs.estimate_inputs.own_data import rates
     from slipway.jobs.estimate_inputs.places import alone, declared_places, find_place
@@ -150,7 +163,7 @@ def _places(only: Sequence[str], *, region: str | None, term: str) -> list[Price
     places = declared_places(known, region=region, term=term)
     taken = {place.instance.name for place in places}
     refused = []
-    for kind in instance_types():
+    for kind in every_instance_type() if all_types else instance_types():
         if kind.name in taken:
             continue
         try:

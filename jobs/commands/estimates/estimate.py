@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from slipway.jobs.catalogue.instances import instance_types
+from slipway.jobs.catalogue.instances import names_like
 from slipway.jobs.commands.estimates.bill import print_bill
 from slipway.jobs.commands.estimates.doubts import doubts
 from slipway.jobs.commands.estimates.formats import NO_BAND, band, ends, hours, percent, rounded, steps
@@ -46,7 +46,7 @@ COLUMNS = (
 
 
 def complete_place(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
-    return [known.name for known in instance_types() if known.name.startswith(incomplete)]
+    return [name for name in names_like(incomplete) if name.startswith(incomplete)]
 
 
 def sizes(_ctx: click.Context, _param: click.Parameter, text: str | None) -> tuple[int, ...] | None:

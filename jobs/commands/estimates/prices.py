@@ -33,10 +33,13 @@ FEES = (
 
 @click.group(invoke_without_command=True)
 @click.option("--region", help="Limit to this region.")
+@click.option("--type", "names", multiple=True, help="Limit to this instance type. Repeatable.")
 @click.option("--fees", is_flag=True, help="List the fees for storage, network and schedulers instead.")
 @json_option
 @click.pass_context
-def command(context: click.Context, region: str | None, fees: bool, as_json: bool) -> None:
+def command(
+    context: click.Context, region: str | None, names: tuple[str, ...], fees: bool, as_json: bool
+) -> None:
     """List the prices of nodes per hour: on demand and, where known, for a 1-year or 3-year term.
 
     Your own prices come first: prices.csv in $XDG_CONFIG_HOME/slipway (or the file that SLIPWAY_PRICES
@@ -45,6 +48,7 @@ def command(context: click.Context, region: str | None, fees: bool, as_json: boo
 
     \b
     slipway prices --region us-east-1
+    slipway prices --type g5.12xlarge
     slipway prices --fees
     slipway prices refresh --region eu-north-1
     """
@@ -56,9 +60,10 @@ def command(context: click.Context, region: str | None, fees: bool, as_json: boo
         rows = [asdict(fee) for fee in our_fees() if region in (None, fee.region)]
         print_table("fees for storage, network and schedulers", FEES, rows, as_json=as_json)
         return
-    rows = [row for row in _rows() if region in (None, row["region"])]
+    rows = [row for row in _rows(names) if region in (None, row["region"])]
     if not rows:
-        warn(f"no price is known for {region}; ask AWS: slipway prices refresh --region {region}")
+        where = f" --region {region}" if region else ""
+        warn(f"no price is known for {region or ', '.join(names)}; ask AWS: slipway prices refresh{where}")
     print_table("prices of one node", COLUMNS, rows, as_json=as_json)
 
 
@@ -89,14 +94,18 @@ def refresh(regions: tuple[str, ...], names: tuple[str, ...]) -> None:
         say(f"{len(found)} prices written to {_keep(found)}")
 
 
-def _rows() -> list[dict[str, object]]:
-    """Return the price in force for each type, region and term."""
+def _rows(names: Sequence[str]) -> list[dict[str, object]]:
+    """Return the price in force for each region and term of these types, or of the usual ones."""
+    from slipway.jobs.catalogue.instances import instance_type, instance_types, training_types
     from slipway.jobs.estimate.prices import known_rates
     from slipway.jobs.estimate_inputs.own_data import PRICES, REFRESHED_PRICES, own_path, own_rates
 
     written = [(rate, str(own_path(file))) for file in (PRICES, REFRESHED_PRICES) for rate in own_rates(file)]
+    wanted = {instance_type(name).name for name in names}
+    usual = wanted or {known.name for known in (*instance_types(), *training_types())}
     holds: dict[tuple[str, str, str], dict[str, object]] = {}
-    for rate, place in [*written, *((rate, "slipway") for rate in known_rates())]:
+    ours = ((rate, "slipway") for rate in known_rates() if rate.instance_type in usual)
+    for rate, place in [*(row for row in written if not wanted or row[0].instance_type in wanted), *ours]:
         key = rate.instance_type, rate.region, rate.term
         holds.setdefault(key, {**asdict(rate), "written": place})
     return [holds[key] for key in sorted(holds)]

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from slipway.containers.runtime.contract import variables
-from slipway.jobs.catalogue.instances import instance_types
+from slipway.jobs.catalogue.instances import find_instance_type
 from slipway.yard.chaos import capacity
 from slipway.yard.endpoint import ACCOUNT
 from slipway.yard.gateway import faults
@@ -107,17 +107,18 @@ def _used(environment_arn: str) -> int:
 
 def _has_instance(job: BatchJob, environment: Any) -> bool:
     """Return True if one of the instance types is large enough; unknown types are."""
-    known = {each.name: each for each in instance_types()}
     names: Iterable[str] = (environment.compute_resources or {}).get("instanceTypes") or ["optimal"]
-    if any(name not in known for name in names):
+    known = [find_instance_type(name) for name in names]
+    if None in known:
         return True
     needs = [
         (overrides.resource(container, "VCPU", "vcpus"), overrides.resource(container, "MEMORY", "memory"))
         for container in containers(job)
     ]
     return any(
-        all(cpus <= known[name].vcpus and memory_mib <= known[name].memory_mib for cpus, memory_mib in needs)
-        for name in names
+        all(cpus <= each.vcpus and memory_mib <= each.memory_mib for cpus, memory_mib in needs)
+        for each in known
+        if each is not None
     )
 
 

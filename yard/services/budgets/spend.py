@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from slipway.jobs.catalogue.instances import instance_types
+from slipway.jobs.catalogue.instances import find_instance_type
 from slipway.yard.endpoint import ACCOUNT
 from slipway.yard.services.budgets.cost_tags import activated_at
 
@@ -53,9 +53,8 @@ def _end(instance: Any, now: datetime) -> datetime:
 
 
 def _usd_per_hour(name: str) -> float:
-    return next(
-        (each.price.usd_per_hour for each in instance_types() if each.name == name and each.price), 0.0
-    )
+    known = find_instance_type(name)
+    return known.price.usd_per_hour if known and known.price else 0.0
 
 
 def _instances() -> Iterator[Any]:

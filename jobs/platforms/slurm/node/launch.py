@@ -11,7 +11,7 @@ from pathlib import Path
 from slipway.containers.runtime.contract import variables
 from slipway.containers.runtime.machine import Machine
 from slipway.jobs.catalogue.accelerators import family_of
-from slipway.jobs.catalogue.instances import InstanceType, instance_types
+from slipway.jobs.catalogue.instances import InstanceType, find_instance_type
 from slipway.jobs.core.launch_environment import SETTING_OPTION
 from slipway.jobs.core.slurm.slurm_job import COMPILE
 from slipway.jobs.platforms.rank_python import RankPython
@@ -62,7 +62,7 @@ class LaunchAttempt:
 
 
 def own_instance_type(facts: SlurmNodeFacts) -> InstanceType | None:
-    return next((known for known in instance_types() if known.name == facts.instance_type), None)
+    return find_instance_type(facts.instance_type or "")
 
 
 def launch_command(attempt: LaunchAttempt) -> list[str]:

@@ -146,3 +146,16 @@ def test_a_wrong_filter_is_refused_with_what_is_allowed(
     first, second = capsys.readouterr().err.splitlines()
     assert error in first
     assert hint in second
+
+
+def test_all_lists_every_type_that_aws_names_and_any_of_them_is_shown(capsys: Capture) -> None:
+    everything = names(capsys, "--all")
+    assert len(everything) > 1_300
+    assert names(capsys, "--all", "--accelerator", "A10G") == [
+        "g5.48xlarge",
+        *(name for name in everything if name.startswith("g5.") and name != "g5.48xlarge"),
+    ]
+    assert cli.run(["instances", "g5.xlarge"]) == 0
+    shown = capsys.readouterr().out
+    assert re.search(r"network baseline +2\.5 Gb/s", shown)
+    assert "DescribeInstanceTypes" in shown

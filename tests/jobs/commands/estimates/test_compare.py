@@ -66,3 +66,17 @@ def test_a_job_without_an_end_is_compared_by_its_rate(slipway: Slipway) -> None:
     assert {row["hours"] for row in rows} == {None}
     tokens = [row["tokens_per_dollar"] for row in rows if row["tokens_per_dollar"]]
     assert tokens == sorted(tokens, reverse=True)
+
+
+def test_all_types_compares_what_the_usual_list_leaves_out(slipway: Slipway) -> None:
+    arguments = ("compare", "bert-large", "--nodes", "1", "--json")
+    usual, every = (
+        {row["instance_type"] for row in json.loads(slipway(*arguments, *more)[1])}
+        for more in ((), ("--all-types",))
+    )
+    assert usual < every
+    assert {"g5.xlarge", "c6i.8xlarge", "m7i.8xlarge"} <= every - usual
+    assert "inf2.48xlarge" not in every
+    code, _, err = slipway("compare", "bert-large", "--all-types", "--on", "dl1")
+    assert code == 2
+    assert "--on names types and --all-types takes all" in err

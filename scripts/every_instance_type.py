@@ -1,0 +1,164 @@
+"""Write jobs/catalogue/every_type.csv: facts from moto's snapshot of EC2, prices from Karpenter's list.
+
+A further column is one line of `described` and one of every_type.COLUMNS.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+import subprocess
+from collections.abc import Iterable, Mapping
+from importlib.metadata import version
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from scripts.instance_facts import devices_of, network_gbps
+from slipway.jobs.catalogue.every_type import COLUMNS, regions_as_number
+
+EVERY_TYPE = Path(__file__).resolve().parent.parent / "jobs" / "catalogue" / "every_type.csv"
+_PRICES = "pkg/providers/pricing/zz_generated.pricing_aws.go"
+_PAGE = "website/content/en/preview/reference/instance-types.md"
+_ARCHITECTURES = {"amd64": "x86_64", "arm64": "arm64"}
+_DEVICES_BY_KARPENTER = "g4ad"  # what moto's snapshot lacks; its page names GPUs, not their cores
+# AWS's answer leaves its accelerators out; aws.amazon.com/ec2/instance-types/trn2 has them.
+_UNSAID = {"trn2u.48xlarge": ("Trainium2", "16")}
+
+Types = Mapping[str, Mapping[str, Any]]
+
+
+def write(karpenter: Path, curated: Iterable[str]) -> int:
+    """Write the file and return how many types it has."""
+    text = generated(_shown(karpenter, _PRICES), _shown(karpenter, _PAGE), _commit(karpenter), set(curated))
+    EVERY_TYPE.write_text(text, encoding="utf-8")
+    return sum(not line.startswith(("# ", "name,")) for line in text.splitlines())
+
+
+def generated(prices: str, page: str, commit: str, curated: set[str]) -> str:
+    usd = {
+        name: f"{float(price):.6f}".rstrip("0").rstrip(".")
+        for name, price in re.findall(r'"([a-z0-9.-]+)": (\d+\.\d+)', prices)
+    }
+    day, region = re.search(r"generated at (\S+)T\S+ for (\S+)", prices).groups()  # type: ignore[union-attr]  # or fail
+    regions = snapshot_regions()
+    facts = {**_paged(page), **described(regions)}
+    lines = [
+        ",".join({**row, "usd_per_hour": usd.get(name, "")}[column] for column in COLUMNS)
+        for name, row in sorted(facts.items())
+        if name not in curated
+    ]
+    page_of = f"aws/karpenter-provider-aws@{commit}"
+    facts_of = f"DescribeInstanceTypes and DescribeInstanceTypeOfferings as moto {version('moto')} keeps them"
+    top = (
+        f"# facts_source: {facts_of}; g4ad: {page_of}:{_PAGE}",
+        f"# price_source: {page_of}:{_PRICES} (generated {day}, {region} on-demand)",
+        f"# price_region: {region}",
+        f"# price_date: {day}",
+        f"# regions: {' '.join(regions)}",
+        ",".join(COLUMNS),
+    )
+    return "\n".join((*top, *lines, ""))
+
+
+def described(regions: Mapping[str, set[str]]) -> dict[str, dict[str, str]]:
+    """Return a row for each type of moto's snapshot, without its price."""
+    types: Types = json.loads(gzip.decompress(_snapshot("instance_types.json.gz")))
+    taken = _training_types()
+    return {name: _row(kind, regions, taken) for name, kind in types.items()}
+
+
+def snapshot_regions() -> dict[str, set[str]]:
+    """Return the types that each region offers, in the order of the regions' names."""
+    folder = files("moto").joinpath("ec2/resources/instance_type_offerings/region")
+    found = {
+        each.name.partition(".")[0]: json.loads(gzip.decompress(each.read_bytes()))
+        for each in folder.iterdir()
+    }
+    return {region: {offer["InstanceType"] for offer in found[region]} for region in sorted(found)}
+
+
+def _row(kind: Mapping[str, Any], regions: Mapping[str, set[str]], taken: set[str]) -> dict[str, str]:
+    name, network = kind["InstanceType"], kind["NetworkInfo"]
+    gbps, baseline = network_gbps(kind), _baseline_gbps(network)
+    architecture = kind["ProcessorInfo"]["SupportedArchitectures"][-1].removesuffix("_mac")
+    device, devices = _device(kind)
+    return {
+        "name": name,
+        "vcpus": str(kind["VCpuInfo"]["DefaultVCpus"]),
+        "cores": str(kind["VCpuInfo"]["DefaultCores"]),
+        "memory_gib": f"{kind['MemoryInfo']['SizeInMiB'] / 1024:g}",
+        "architecture": architecture,
+        "device": device,
+        "devices": devices,
+        "local_storage_gb": str(kind.get("InstanceStorageInfo", {}).get("TotalSizeInGB", 0)),
+        "network_gbps": f"{gbps or network['NetworkCards'][0]['PeakBandwidthInGbps']:g}",
+        "baseline_gbps": baseline,
+        "network_cards": str(network["MaximumNetworkCards"]),
+        "efa_interfaces": str(network.get("EfaInfo", {}).get("MaximumEfaInterfaces", 0)),
+        "sagemaker": "1" if f"ml.{name}" in taken else "",
+        "regions": regions_as_number([r for r, offered in regions.items() if name in offered], list(regions)),
+    }
+
+
+def _baseline_gbps(network: Mapping[str, Any]) -> str:
+    cards = network["NetworkCards"]
+    is_less = len(cards) == 1 and cards[0]["BaselineBandwidthInGbps"] < cards[0]["PeakBandwidthInGbps"]
+    return f"{cards[0]['BaselineBandwidthInGbps']:g}" if is_less else ""
+
+
+def _device(kind: Mapping[str, Any]) -> tuple[str, str]:
+    """Return what AWS calls the type's devices and how many there are; a part of one where it is shared."""
+    found = devices_of(kind)
+    if not found:
+        return _UNSAID.get(kind["InstanceType"], ("", ""))
+    part = found[0].get("GpuPartitionSize", 1.0)
+    return found[0]["Name"], f"{part:g}" if part < 1 else str(found[0]["Count"])
+
+
+def _paged(page: str) -> dict[str, dict[str, str]]:
+    """Return rows of the types that only Karpenter's page describes."""
+    found = {}
+    for part in page.split("\n### `")[1:]:
+        name = part.partition("`")[0]
+        if not name.startswith(f"{_DEVICES_BY_KARPENTER}."):
+            continue
+        says = dict(re.findall(r"\|(?:karpenter\.k8s\.aws/instance-|kubernetes\.io/)([a-z-]+)\|(.+)\|", part))
+        found[name] = {
+            **dict.fromkeys(COLUMNS, ""),
+            "name": name,
+            "vcpus": says["cpu"],
+            "memory_gib": f"{int(says['memory']) / 1024:g}",
+            "architecture": _ARCHITECTURES[says["arch"]],
+            "device": says["gpu-name"],
+            "devices": says["gpu-count"],
+            "local_storage_gb": says.get("local-nvme", "0"),
+            "network_gbps": f"{int(says['network-bandwidth']) / 1000:g}",
+            "network_cards": "1",
+            "efa_interfaces": "0",
+        }
+    return found
+
+
+def _training_types() -> set[str]:
+    from botocore.session import get_session
+
+    return set(get_session().get_service_model("sagemaker").shape_for("TrainingInstanceType").enum)
+
+
+def _snapshot(name: str) -> bytes:
+    return files("moto").joinpath("ec2/resources", name).read_bytes()
+
+
+def _shown(repository: Path, path: str) -> str:
+    return _git(repository, "show", f"HEAD:{path}")
+
+
+def _commit(repository: Path) -> str:
+    return _git(repository, "log", "-1", "--format=%h (%cs)", "--abbrev=8").strip()
+
+
+def _git(repository: Path, *words: str) -> str:
+    done = subprocess.run(["git", "-C", repository, *words], capture_output=True, text=True, check=True)
+    return done.stdout
