@@ -258,14 +258,13 @@ def test_every_job_is_submitted_once_while_aws_throttles_fails_and_loses_answers
 ) -> None:
     """F41, F45."""
     monkeypatch.setattr(throttling, "share", lambda: 0.0)
-    faults = {"throttling": 25, "server-errors": 15, "lost-answers": 40}
+    faults = {"throttling": 4, "server-errors": 15, "lost-answers": 40}
     control(yard_shell, "POST", "/switches", {"values": faults, "seed": seed})
     names = [submit_at_last(replace(JOB, name=f"bert{number}"), clock) for number in range(8)]
     struck = {row["name"]: row["struck"] for row in control(yard_shell, "GET", "/switches")["switches"]}
     control(yard_shell, "POST", "/switches", {"values": dict.fromkeys(faults, 0)})
     assert sorted(job_names(yard_shell, target)) == sorted(names)
-    assert struck["lost-answers"] > 0
-    assert struck["server-errors"] > 0
+    assert all(struck[name] > 0 for name in faults), struck
 
 
 def submit_at_last(job: Job, clock: Clock) -> str:
