@@ -20,7 +20,7 @@ from slipway.yard.state import MACHINE_IMAGES
 from tests.end_to_end.conftest import Finished, Shell
 from tests.end_to_end.roads import BAKE_SECONDS, PlayedRoad, split_at
 
-pytestmark = [pytest.mark.cdk, pytest.mark.slow, pytest.mark.build]
+pytestmark = [pytest.mark.cdk, pytest.mark.slow, pytest.mark.long]
 
 IMAGE = "cpu-mpi"
 BAKE, DEPLOY = f"slipway bake {IMAGE} --wait", "cdk deploy c6i"

@@ -11,7 +11,7 @@ from slipway.yard.machines.isolation.tiers import best_tier
 from tests.end_to_end.conftest import Shell
 
 pytest.importorskip("deepspeed", reason="the extra 'deepspeed' is not installed")
-pytestmark = [pytest.mark.cdk, pytest.mark.slow]
+pytestmark = [pytest.mark.cdk, pytest.mark.slow, pytest.mark.long]
 
 ON = ("--on", "dl1-mpi", "--nodes", "2", "--processes-per-node", "1", "--follow")
 TINY = {"size": "tiny", "zero": "1", "precision": "fp32", "micro_batch": "8", "steps": "4", "log_every": "2"}

@@ -95,6 +95,7 @@ def test_a_job_runs_on_every_host_and_succeeds(cluster: Shell, prepared: str) ->
     assert (run["state"], run["exit_code"], run["nodes"]) == ("succeeded", 0, NODES)
 
 
+@pytest.mark.long
 def test_fine_tuning_on_more_hosts_is_compared_with_one(cluster: Shell, tmp_path: Path) -> None:
     places = {}
     for kind, name in (("task", "mrpc"), ("model", "distilbert")):
@@ -127,6 +128,7 @@ def made_small(command: str) -> str:
     return command.replace("--nodes 4", f"--nodes {NODES}") + told
 
 
+@pytest.mark.long
 def test_a_dump_becomes_a_fine_tuned_model_by_jobs_that_wait_for_each_other_as_the_page_shows(
     cluster: Shell, tmp_path: Path
 ) -> None:
@@ -163,6 +165,7 @@ def test_a_host_that_dies_ends_the_job_everywhere_with_its_name(cluster: Shell) 
     assert (stopped_at - killed_at).total_seconds() < ENDED_WITHIN_SECONDS
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("prepared")
 def test_a_job_that_is_cancelled_saves_first_and_leaves_nothing_behind(cluster: Shell) -> None:
     cluster.must("slipway", "submit", "bert_pretrain", *ON, *settings(seed="2"), "--name", "cancelled")
@@ -196,6 +199,7 @@ def test_a_users_own_folder_and_command_train_on_every_host_and_resume(
     assert "exit code 127" in cluster.must("slipway", "explain", tmp_path.name)
 
 
+@pytest.mark.long
 def test_the_script_of_a_project_that_loses_a_host_resumes_and_ends_with_the_same_losses(
     cluster: Shell, tmp_path: Path
 ) -> None:

@@ -16,7 +16,7 @@ from tests.end_to_end.conftest import ROOT, WITHOUT_GATE
 from tests.yard.services.sagemaker.training_site import require_training
 
 pytest.importorskip("torch", reason="the extra 'training' is not installed")
-pytestmark = [pytest.mark.cdk, pytest.mark.slow]
+pytestmark = [pytest.mark.cdk, pytest.mark.slow, pytest.mark.long]
 
 NOTEBOOK = ROOT / "docs" / "examples" / "first_training.ipynb"
 LOSS = re.compile(r"The loss goes from ([0-9.]+) to ([0-9.]+) in 60 steps")

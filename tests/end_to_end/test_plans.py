@@ -18,7 +18,7 @@ from slipway.yard.machines.isolation.tiers import best_tier
 from tests.end_to_end.conftest import ROOT, Shell
 
 pytest.importorskip("deepspeed", reason="the extra 'deepspeed' is not installed")
-pytestmark = [pytest.mark.cdk, pytest.mark.slow]
+pytestmark = [pytest.mark.cdk, pytest.mark.slow, pytest.mark.long]
 
 OWN_TASKS = Path(__file__).parent / "apps" / "own_tasks"
 SAMPLE = ("--set", "sample_megabytes=1", "--set", "duplicates=1", "--processes-per-node", "1")

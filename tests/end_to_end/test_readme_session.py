@@ -14,7 +14,7 @@ from tests.end_to_end.conftest import Shell
 from tests.end_to_end.roads import BAKE_SECONDS
 from tests.readme_session import never_printed, session
 
-pytestmark = [pytest.mark.cdk, pytest.mark.slow, pytest.mark.build]
+pytestmark = [pytest.mark.cdk, pytest.mark.slow, pytest.mark.alone]
 
 # Run, and compared, by test_training.py.
 ELSEWHERE = ("slipway submit bert_pretrain", "slipway yard kill-node", "slipway logs")

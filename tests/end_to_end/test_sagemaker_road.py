@@ -78,6 +78,7 @@ def test_smoke_finds_two_instances_sound(shell: Shell) -> None:
     assert job["ResourceConfig"]["InstanceCount"] == 2
 
 
+@pytest.mark.long
 def test_gptj_resumes_after_an_interruption_and_tells_moods(
     shell: Shell, yards: tuple[Shell, Yard], bucket: str, tmp_path: Path
 ) -> None:

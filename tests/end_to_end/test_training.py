@@ -118,6 +118,7 @@ def test_a_users_own_folder_and_command_train_on_two_nodes_and_resume(cluster: S
     assert "may read only" not in log
 
 
+@pytest.mark.long
 def test_a_recipe_of_a_project_that_loses_a_node_resumes_and_ends_with_the_same_losses(
     cluster: Shell, tmp_path: Path
 ) -> None:

@@ -148,6 +148,7 @@ def test_tensor_pipeline_and_data_parallel_ranks_on_four_nodes_have_the_losses_o
     assert slurm.losses(f"run-{alone}.log") == pytest.approx(losses_by_hand, abs=ROUNDING)
 
 
+@pytest.mark.long
 def test_a_submitted_job_that_loses_a_node_resumes_and_reaches_the_same_loss(
     slurm: LoginNode, losses_by_hand: dict[int, float]
 ) -> None:

@@ -14,7 +14,7 @@ from tests.containers.images.builder import CONTAINERS, Builder, Image, reason_n
 
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.build,
+    pytest.mark.long,
 ]  # minutes: a Debian, 200 MB of wheels, and the image of them
 
 TRAIN = """

@@ -47,6 +47,7 @@ def spoiled(assembly: Path, folder: Path, *, old: str, new: str) -> Path:
     return folder
 
 
+@pytest.mark.long  # scripts/check does the same
 def test_the_clusters_we_ship_pass_every_gate_with_the_cdks_own_validator() -> None:
     done = run_gates()
     assert (done.returncode, done.stdout) == (0, "")

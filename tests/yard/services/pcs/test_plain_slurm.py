@@ -256,6 +256,7 @@ def test_a_job_that_loses_a_node_runs_again_with_another(cluster: PlainCluster) 
     cluster.until(lambda: lost not in cluster.instances())
 
 
+@pytest.mark.long
 def test_a_node_whose_boot_is_forgotten_goes_down_and_its_job_runs_on_another(cluster: PlainCluster) -> None:
     """The launch template starts an instance without slurmd; EC2 and PCS find nothing wrong."""
     made = "--partition=late", "--nodes=1", "--output=/dev/null"

@@ -227,6 +227,7 @@ def test_nodes_that_are_idle_are_given_back_and_one_that_is_drained_too(slurm: S
     slurm.until(lambda: "DRAIN" not in slurm.node("workers-2")["State"])
 
 
+@pytest.mark.long
 def test_a_controller_that_dies_disturbs_no_job_which_runs_again_when_it_loses_its_node_later(
     slurm: SlurmSite,
 ) -> None:
@@ -238,6 +239,7 @@ def test_a_controller_that_dies_disturbs_no_job_which_runs_again_when_it_loses_i
     slurm.completes(job, restarts="1")
 
 
+@pytest.mark.long
 def test_a_node_that_is_lost_while_the_controller_is_dead_is_told_to_the_next_one(slurm: SlurmSite) -> None:
     job = slurm.runs_for_a_while()
     killed = slurm.host_of(job)
