@@ -39,6 +39,8 @@ SMALL = {
     "glue_finetune": "--set epochs=1",
 }
 OWN_TRAINING = Path(__file__).parent / "apps" / "own_training.py"
+# It holds averaged gradients of DistributedDataParallel against those of one process.
+PUBLIC_SCRIPT = "accelerate.test_utils.scripts.test_sync"
 FINE_TUNING = Path(__file__).parent / "apps" / "fine_tuning.py"
 AS_A_JOB = (Path(__file__).parent / "apps" / "as_a_job.py").read_text(encoding="utf-8")
 OWN_RUN = ("--processes-per-node", "1", "--attempts", "2", "--timeout-hours", "1", "--name", "own")
@@ -226,6 +228,18 @@ def test_a_script_with_transformers_trainer_loses_a_host_resumes_and_ends_with_t
     log = cluster.must("slipway", "logs", "tuning", "--follow")
     assert cluster.data("slipway", "status", "tuning", "--json")["state"] == "succeeded"
     refuse_another_curve(log, tmp_path)
+
+
+@pytest.mark.long
+def test_a_public_script_of_torch_distributed_passes_unmodified_on_every_host(
+    cluster: Shell, tmp_path: Path
+) -> None:
+    pytest.importorskip("accelerate", reason="the extra 'compare' is not installed")
+    (tmp_path / "notes.txt").write_text("the script is in the image")
+    sent = ("--folder", str(tmp_path), "--name", "public", "--per-node", "--follow")
+    log = cluster.must("slipway", "run", *ON, *sent, "--", "torchrun", "-m", PUBLIC_SCRIPT)
+    for rank in range(NODES):
+        assert f"[{rank}] **Test `accumulate` gradient accumulation" in log
 
 
 def readiness(shell: Shell, node: str) -> list[bool]:

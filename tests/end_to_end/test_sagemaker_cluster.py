@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests.end_to_end.conftest import Shell
-from tests.end_to_end.own_project import TRAIN_SLOWLY, begin_project, refuse_another_curve
+from tests.end_to_end.own_project import STEPS, TRAIN_SLOWLY, begin_project, refuse_another_curve
 from tests.end_to_end.training_cluster import (
     BY_SDK,
     NAME,
@@ -27,6 +27,7 @@ from tests.yard.services.sagemaker.training_site import require_training
 
 pytestmark = pytest.mark.cdk
 
+FINE_TUNING = Path(__file__).parent / "apps" / "fine_tuning.py"
 OWN_TRAINING = Path(__file__).parent / "apps" / "own_training.py"
 FITTED = "fitted"
 JOB = {"name": FITTED, "recipe": "smoke", "nodes": 1, "processes_per_node": 1}
@@ -139,6 +140,23 @@ def test_the_script_of_a_project_that_loses_an_instance_resumes_and_ends_with_th
     kept = deployed.client("s3").list_objects_v2(Bucket=bucket, Prefix=prefix)
     assert [item["Key"].rpartition("/")[2] for item in kept["Contents"]] == ["last.pt"]
     assert deployed.data("slipway", "yard", "denied", "--json") == []
+
+
+@pytest.mark.slow
+@pytest.mark.long  # transformers is loaded six times
+def test_a_script_that_saves_to_folders_alone_resumes_from_what_sagemaker_copied_of_them(
+    deployed: Shell, tmp_path: Path
+) -> None:
+    require_training()
+    pytest.importorskip("transformers", reason="the extra 'compare' is not installed")
+    shutil.copy(FINE_TUNING, tmp_path / "train.py")
+    on = ("--on", NAME, "--nodes", "2", "--per-node", "--name", "tuning", "--folder", str(tmp_path))
+    words = ("env", f"STEPS={STEPS}", "torchrun", "train.py")
+    deployed.must("slipway", "run", *on, "--checkpoints", "/opt/ml/checkpoints", "--", *words)
+    deployed.follow_until("tuning", "'epoch': '0.7812'")  # step 50 of two ranks: step 40 is saved
+    deployed.must("slipway", "yard", "kill-node", "tuning", "1")
+    log = deployed.must("slipway", "logs", "tuning", "--follow")
+    refuse_another_curve(log, tmp_path)
 
 
 @pytest.mark.slow

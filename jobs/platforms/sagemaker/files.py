@@ -1,7 +1,8 @@
 """Where one training job reads and writes: its channels, its checkpoints, its charts.
 
-SageMaker copies /opt/ml/checkpoints of each instance to the bucket and back. Several instances share a file
-system, if the cluster has one; else ranks write their checkpoints to the bucket themselves.
+SageMaker copies /opt/ml/checkpoints of each instance to the bucket, and all of it to each instance of the
+next attempt. Several instances share a file system, if the cluster has one; else ranks write checkpoints to
+the bucket themselves, unless a user's own command asks for that folder.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from slipway.jobs.core.sagemaker.places import (
 from slipway.jobs.core.targets import SageMakerTarget
 
 DATA_CHANNEL = "data"
+OWN_COMMAND = "command"  # the recipe
 _S3 = "s3://"
 
 
@@ -119,10 +121,13 @@ def _shared_files(target: SageMakerTarget) -> list[dict[str, Any]]:
 
 def _kept_at(job: Job, target: SageMakerTarget, name: str) -> str | None:
     """Return the URL that SageMaker copies /opt/ml/checkpoints to; None where ranks write elsewhere."""
+    own = job_url(target.bucket, name, "checkpoints")
+    if job.recipe == OWN_COMMAND and job.checkpoints == CHECKPOINTS:
+        return own
     if job.nodes > 1:
         return None
     if job.checkpoints is None:
-        return None if target.file_system_mount else job_url(target.bucket, name, "checkpoints")
+        return None if target.file_system_mount else own
     return job.checkpoints if job.checkpoints.startswith(_S3) else None
 
 

@@ -17,10 +17,12 @@ from slipway.jobs.core.images.image_uri import read_image
 from slipway.jobs.core.inputs import unreadable_inputs
 from slipway.jobs.core.job import Job
 from slipway.jobs.core.run import Found
+from slipway.jobs.core.sagemaker.places import CHECKPOINTS
 from slipway.jobs.core.targets import SageMakerTarget
 from slipway.jobs.core.text import Say
 from slipway.jobs.platforms.prepared import Prepared
 from slipway.jobs.platforms.sagemaker import code
+from slipway.jobs.platforms.sagemaker.files import OWN_COMMAND
 from slipway.jobs.platforms.sagemaker.request import (
     SageMakerRequest,
     attempts,
@@ -46,7 +48,6 @@ SageMakerPrepared = Prepared[SageMakerTarget, SageMakerRequest]
 SERVICE = "SageMaker"
 TAKES_IMAGES = True
 _S3 = "s3://"
-_OWN_COMMAND = "command"
 
 
 class Refused(SlipwayError):
@@ -169,10 +170,11 @@ def _warnings(request: SageMakerRequest, recipe: Recipe, target: SageMakerTarget
     kept = request.create["Environment"][variables.CHECKPOINTS]
     if not kept.startswith(_S3):
         return
-    if recipe.name == _OWN_COMMAND:
+    if recipe.name == OWN_COMMAND:
         yield (
             f"several instances of {target.name} share no files, so that SLIPWAY_CHECKPOINTS is {kept}: your "
-            "command has to save there and to resume from there itself, such as with boto3"
+            "command has to save there and to resume from there itself, such as with boto3; with "
+            f"--checkpoints {CHECKPOINTS} it is a folder of each instance, which SageMaker copies"
         )
     elif not target.has_internet:
         yield (

@@ -165,6 +165,15 @@ def test_several_instances_never_save_to_folders_that_they_do_not_share() -> Non
         assert found["Environment"]["SLIPWAY_CHECKPOINTS"].startswith(begins)
 
 
+def test_a_command_that_saves_to_folders_alone_has_sagemaker_copy_them_where_it_asks_for_that() -> None:
+    settings = {"source": f"/tmp/{'d' * 64}.tar.gz", "command": '["torchrun", "train.py"]'}
+    own = replace(JOB, recipe="command", settings=settings, checkpoints="/opt/ml/checkpoints")
+    found = create(own, **NO_FILES)
+    kept = f"s3://slipway-gptj-data/jobs/{found['TrainingJobName']}/checkpoints"
+    assert found["CheckpointConfig"] == {"S3Uri": kept, "LocalPath": "/opt/ml/checkpoints"}
+    assert found["Environment"]["SLIPWAY_CHECKPOINTS"] == "/opt/ml/checkpoints"
+
+
 def test_a_job_resumes_from_the_place_that_it_is_given() -> None:
     place = "s3://slipway-gptj-data/jobs/gptj-1/checkpoints"
     alone, both = (create(replace(job, checkpoints=place), **NO_FILES) for job in (ALONE, JOB))
