@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from slipway.jobs.aws import Unanswered
 from slipway.jobs.catalogue.instances import Price, instance_type
+from slipway.jobs.catalogue.regional import price_in
 from slipway.jobs.clusters.declared import DeclaredCluster
 from slipway.jobs.clusters.deployed import DeployedStack
 from slipway.jobs.clusters.standing import StandingItem, standing_items, total_usd_per_month
@@ -31,7 +32,7 @@ class Bill:
 def bill(
     cluster: DeclaredCluster, templates: Templates | Unanswered, running_nodes: int | Unanswered
 ) -> Bill:
-    price = instance_type(cluster.instance_type).price
+    price = price_in(instance_type(cluster.instance_type), cluster.region)
     each = price.usd_per_hour if price else None
     running = None if isinstance(running_nodes, Unanswered) else running_nodes
     items = None if isinstance(templates, Unanswered) else standing_items(templates, cluster.region)

@@ -14,7 +14,7 @@ from slipway.jobs.catalogue.fees import HOURS_PER_MONTH, find_fee
 from slipway.jobs.catalogue.instances import SAGEMAKER
 from slipway.jobs.estimate.errors import CannotEstimate
 from slipway.jobs.estimate.estimates import Estimate, PricedHardware
-from slipway.jobs.estimate.prices import what_is_paid
+from slipway.jobs.estimate.prices import ON_DEMAND, SPOT, what_is_paid
 from slipway.jobs.estimate.work.reading import number
 
 _MINUTES, _HOURS_A_DAY = 60.0, 24.0
@@ -37,6 +37,8 @@ class BillAssumptions:
     failures: float = 3.8  # in a thousand days of one node
     save_minutes: float = 30.0  # between two checkpoints: a failure costs half of it, and another start
     stored_gib: float = 0.0  # in the shared file system while the job runs
+    interruptions: float | None = None  # by Spot, of one node in an hour; None: nobody said
+    savings: float = 0.0  # percent that a savings plan takes off on-demand prices
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,10 +61,13 @@ def assumed(texts: Sequence[str]) -> BillAssumptions:
                 f"--assume {text}: a bill assumes no such thing",
                 hint=f"did you mean {close[0]}=VALUE?" if close else f"there are {', '.join(sorted(known))}",
             )
-        changed[name] = number(name, value)
+        changed[name] = number(name, value.removesuffix("%") if name == "savings" else value)
         if not 0 <= changed[name] <= _MOST:  # false for what is no number, too
             raise CannotEstimate(f"--assume {text} cannot be", hint="give 0 or more")
-    return replace(BillAssumptions(), **changed)
+    taken = replace(BillAssumptions(), **changed)
+    if taken.savings >= 100:
+        raise CannotEstimate(f"--assume savings={taken.savings:g} cannot be", hint="give 0 to 99.9 percent")
+    return taken
 
 
 def bill(own: Estimate, place: PricedHardware, taken: BillAssumptions) -> tuple[BillLine, ...]:
@@ -77,6 +82,7 @@ def bill(own: Estimate, place: PricedHardware, taken: BillAssumptions) -> tuple[
             f"no price of {place.instance.name} is known, so there is no bill",
             hint="slipway prices refresh asks AWS for it",
         )
+    _refuse_other_term(place.rate.term, taken)
     lines = [*_of_nodes(own, own.hours, place, taken)]
     until_end = sum(line.hours for line in lines)
     lines += _around(own, place, taken, until_end)
@@ -88,12 +94,15 @@ def _of_nodes(
     own: Estimate, hours: float, place: PricedHardware, taken: BillAssumptions
 ) -> Sequence[BillLine]:
     assert place.rate is not None, "bill has refused nodes without a price"
-    rate = own.nodes * place.rate.usd_per_hour
+    each = place.rate.usd_per_hour * (1 - taken.savings / 100)
+    rate = own.nodes * each
     is_sagemaker = place.instance.name.startswith(SAGEMAKER)
     start = 0.0 if is_sagemaker else taken.start_minutes / _MINUTES
     failures = taken.failures / 1000 / _HOURS_A_DAY * own.nodes * hours
     lost = failures * (taken.save_minutes / 2 + taken.start_minutes) / _MINUTES
-    price = f"{own.nodes} × {place.rate.usd_per_hour:g} USD an hour, {place.rate.date}"
+    price = f"{own.nodes} × {each:g} USD an hour, {place.rate.date}"
+    if taken.savings:
+        price += f", {place.rate.usd_per_hour:g} less {taken.savings:g} % of savings, which is assumed"
     starting = (
         "SageMaker bills from when they stand" if is_sagemaker else f"{taken.start_minutes:g} minutes assumed"
     )
@@ -106,7 +115,42 @@ def _of_nodes(
         ("nodes, starting", start, starting),
         ("nodes, repeating what failures cost", lost, failing),
     )
-    return [BillLine(item=item, hours=each, usd=rate * each, basis=basis) for item, each, basis in parts]
+    lines = [BillLine(item=item, hours=each, usd=rate * each, basis=basis) for item, each, basis in parts]
+    return [*lines, _taken_by_spot(own, hours, rate, taken)] if place.rate.term == SPOT else lines
+
+
+def _taken_by_spot(own: Estimate, hours: float, rate: float, taken: BillAssumptions) -> BillLine:
+    """Count what Spot's interruptions repeat: each stops all nodes, and repeated work is interrupted, too."""
+    item = "nodes, repeating what Spot takes"
+    if taken.interruptions is None:
+        said = "not known how often Spot takes a node: --assume interruptions=N, of one in an hour"
+        return BillLine(item=item, hours=0.0, usd=None, basis=said)
+    often = taken.interruptions * own.nodes
+    share = often * (taken.save_minutes / 2 + taken.start_minutes) / _MINUTES
+    if share >= 1:
+        raise CannotEstimate(
+            f"with {often:g} interruptions an hour, {own.nodes} nodes repeat more work than they do",
+            hint="take fewer nodes, or save more often: --assume save_minutes=N",
+        )
+    lost = hours * share / (1 - share)
+    basis = (
+        f"{often * (hours + lost):.3g} expected, of {taken.interruptions:g} of a node in an hour, assumed; "
+        f"each costs half of {taken.save_minutes:g} minutes and another start"
+    )
+    return BillLine(item=item, hours=lost, usd=rate * lost, basis=basis)
+
+
+def _refuse_other_term(term: str, taken: BillAssumptions) -> None:
+    if taken.interruptions is not None and term != SPOT:
+        raise CannotEstimate(
+            f"--assume interruptions={taken.interruptions:g}: nobody interrupts {term} nodes so",
+            hint="say --term spot, or --assume failures=N",
+        )
+    if taken.savings and term != ON_DEMAND:
+        raise CannotEstimate(
+            f"--assume savings={taken.savings:g}: it is taken off on-demand prices, and these are {term}",
+            hint=f"leave out savings or --term {term}",
+        )
 
 
 def _around(own: Estimate, place: PricedHardware, taken: BillAssumptions, hours: float) -> Sequence[BillLine]:
@@ -130,4 +174,4 @@ def _around(own: Estimate, place: PricedHardware, taken: BillAssumptions, hours:
 
 def _sum_words(lines: Sequence[BillLine]) -> str:
     unknown = [line.item for line in lines if line.usd is None]
-    return f"without {', '.join(unknown)}, whose price is not known" if unknown else ""
+    return f"without {', '.join(unknown)}, which is not known" if unknown else ""

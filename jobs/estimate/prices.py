@@ -16,13 +16,15 @@ from importlib.resources import files
 
 from slipway.jobs.catalogue import every_type
 from slipway.jobs.catalogue.fees import HOURS_PER_MONTH, find_fee
-from slipway.jobs.catalogue.instances import InstanceType, instance_types, training_types
+from slipway.jobs.catalogue.instances import SAGEMAKER, InstanceType, instance_types, training_types
+from slipway.jobs.catalogue.regional import DATE, SOURCE, regional_prices
 from slipway.jobs.core.regions import checked_region
 from slipway.jobs.estimate.csv_rows import read_rows
 from slipway.jobs.estimate.errors import CannotEstimate
 
-ON_DEMAND = "on-demand"
-TERMS = (ON_DEMAND, "1-year", "3-year")  # the latter two: effective per hour, all of it paid for
+ON_DEMAND, SPOT = "on-demand", "spot"
+# Those of one and three years are effective per hour, all of it paid for.
+TERMS = (ON_DEMAND, SPOT, "capacity-block", "1-year", "3-year")
 _MOST_USD_PER_HOUR = 100_000.0
 _LARGEST_FILE = 100_000
 
@@ -96,11 +98,22 @@ def require_rate(rates: Sequence[Rate], instance: InstanceType, region: str | No
     if rate is not None:
         return rate
     where = f" in {checked_region(region)}" if region else ""
+    if region and _is_offered_elsewhere(instance, region):
+        raise CannotEstimate(
+            f"{instance.name} is not offered in {region}; it is in {', '.join(instance.regions)}",
+            hint="name one of these regions, or another type",
+        )
     known = sorted({f"{each.term} in {each.region}" for each in rates if each.instance_type == instance.name})
     raise CannotEstimate(
         f"no {term} price of {instance.name}{where} is known; known are {', '.join(known) or 'none'}",
         hint=f"slipway prices refresh{f' --region {region}' if region else ''}, or a row in your prices file",
     )
+
+
+def _is_offered_elsewhere(instance: InstanceType, region: str) -> bool:
+    """Tell whether AWS's list of the region lacks the type; SageMaker's lists are not known."""
+    is_listed = region in every_type.head()["regions"].split() and bool(instance.regions)
+    return is_listed and region not in instance.regions and not instance.name.startswith(SAGEMAKER)
 
 
 def what_is_paid(overheads: Overheads, region: str, nodes: int) -> tuple[Item, ...]:
@@ -153,7 +166,7 @@ def _our_rates() -> tuple[Rate, ...]:
         for each in (*instance_types(), *training_types())
         if each.price
     )
-    return (*on_demand, *decode_rates(_packaged("rates.csv"), "rates.csv"), *_other_types())
+    return (*on_demand, *decode_rates(_packaged("rates.csv"), "rates.csv"), *_other_types(), *_regional())
 
 
 def _other_types() -> Iterable[Rate]:
@@ -164,6 +177,17 @@ def _other_types() -> Iterable[Rate]:
         Rate(instance_type=name, usd_per_hour=usd, source=head["price_source"], **of)
         for name, usd in every_type.prices()
     )
+
+
+def _regional() -> Iterable[Rate]:
+    """Return on-demand prices outside the region of the catalogue's, and those of Spot everywhere."""
+    for row in regional_prices():
+        of = {"instance_type": row.instance_type, "region": row.region, "date": DATE}
+        if row.usd_per_hour is not None:
+            yield Rate(term=ON_DEMAND, usd_per_hour=row.usd_per_hour, source=SOURCE, **of)
+        if row.spot_usd_per_hour is not None:
+            source = f"{SOURCE}, zone {row.spot_zone}, the cheapest of the region's"
+            yield Rate(term=SPOT, usd_per_hour=row.spot_usd_per_hour, source=source, **of)
 
 
 def _packaged(name: str) -> str:

@@ -24,8 +24,11 @@ def estimate(
     nodes: int | Sequence[int] | None = None,
     settings: Mapping[str, str] | None = None,
     term: str = ON_DEMAND,
+    region: str | None = None,
 ) -> tuple[Estimate, ...]:
     """Estimate a recipe or a model on a cluster or an instance type: one row for each size.
+
+    `term` and `region` choose the price: "on-demand", "spot", "capacity-block", "1-year" or "3-year".
 
     A model is a name, the path of a config.json, or "decoder" or "encoder" with its sizes as settings.
 
@@ -33,7 +36,7 @@ def estimate(
     those of 1, 2, 4 and 8 nodes that work.
     """
     workload = workload_of(recipe, settings or {})
-    place = find_place(on, rates(), region=None, term=term)
+    place = find_place(on, rates(), region=region, term=term)
     known = measurements()
     if nodes is None:
         return tuple(estimate_usual_sizes(workload, place, known)[0])

@@ -1,4 +1,4 @@
-"""The Price List API: what instances cost today, on demand and reserved. Only questions.
+"""What instances cost today, from the Price List API and EC2's list of Spot prices. Only questions.
 
 Its answers are as large as they are deep: one product is one instance type in one region, with every offer.
 """
@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Any
 
 from slipway.jobs.aws import Unanswered, ask_all, reader
 from slipway.jobs.catalogue.instances import SAGEMAKER
 from slipway.jobs.core.errors import SlipwayError
 from slipway.jobs.estimate.errors import CannotEstimate
-from slipway.jobs.estimate.prices import ON_DEMAND, Rate
+from slipway.jobs.estimate.prices import ON_DEMAND, SPOT, Rate
 
 _HOME = "us-east-1"  # the API answers in three regions, for all of them
 _TERMS = {"1yr": "1-year", "3yr": "3-year"}
@@ -46,13 +47,49 @@ def ask_rates(
 def _products(client: Any, name: str, region: str) -> list[Mapping[str, Any]]:
     service, wanted = _asked_for(name, region)
     filters = [{"Type": "TERM_MATCH", "Field": field, "Value": value} for field, value in wanted.items()]
-    answer = ask_all(client, "GetProducts", "PriceList", ServiceCode=service, Filters=filters)
+    answer = _answered(ask_all(client, "GetProducts", "PriceList", ServiceCode=service, Filters=filters))
+    return [json.loads(each) if isinstance(each, str) else each for each in answer]
+
+
+def _answered(answer: Sequence[Any] | Unanswered) -> Sequence[Any]:
     if isinstance(answer, Unanswered):
         raise SlipwayError(
             f"{answer.action} gave no answer: {answer.code}, {answer.message[:200]}",
             hint=f"allow {answer.action} to your role" if answer.is_denied else "try again later",
         )
-    return [json.loads(each) if isinstance(each, str) else each for each in answer]
+    return answer
+
+
+def ask_spot_rates(names: Sequence[str], regions: Sequence[str]) -> tuple[list[Rate], list[str]]:
+    """Ask AWS for Spot prices of now; return the cheapest zone's of each region, and what has none."""
+    found: list[Rate] = []
+    missing: list[str] = []
+    asked = [name for name in names if not name.startswith(SAGEMAKER)]
+    for region in regions:
+        best: dict[str, Rate] = {}
+        for offer in _spot_offers(asked, region):
+            rate = _spot_rate(offer, region)
+            if rate and (before := best.get(rate.instance_type, rate)).usd_per_hour >= rate.usd_per_hour:
+                best[before.instance_type] = rate
+        found += best.values()
+        missing += [f"{name} in {region}" for name in asked if name not in best]
+    return found, missing
+
+
+def _spot_offers(names: Sequence[str], region: str) -> Sequence[Mapping[str, Any]]:
+    wanted = {
+        "InstanceTypes": list(names),
+        "ProductDescriptions": ["Linux/UNIX"],
+        "StartTime": datetime.now(UTC),
+    }
+    client = reader("ec2", region)
+    return _answered(ask_all(client, "DescribeSpotPriceHistory", "SpotPriceHistory", **wanted))
+
+
+def _spot_rate(offer: Mapping[str, Any], region: str) -> Rate | None:
+    name, usd = str(offer["InstanceType"]), float(offer["SpotPrice"])
+    words = f"EC2 DescribeSpotPriceHistory, zone {offer['AvailabilityZone']}, the cheapest of the region's"
+    return _named_rate(name, region, SPOT, usd, words, str(offer["Timestamp"])[:10])
 
 
 def _asked_for(name: str, region: str) -> tuple[str, dict[str, str]]:
@@ -74,6 +111,10 @@ def _rates(products: Sequence[Mapping[str, Any]], name: str, region: str) -> Ite
 
 
 def _rate(name: str, region: str, term: str, usd: float, words: str, date: str) -> Rate | None:
+    return _named_rate(name, region, term, usd, f"AWS Price List API, {words}", date)
+
+
+def _named_rate(name: str, region: str, term: str, usd: float, source: str, date: str) -> Rate | None:
     """Return a rate, or None if the list names no price above 0: the type is sold in another way."""
     try:
         return Rate(
@@ -82,7 +123,7 @@ def _rate(name: str, region: str, term: str, usd: float, words: str, date: str) 
             term=term,
             usd_per_hour=round(usd, 6),
             date=date,
-            source=f"AWS Price List API, {words}",
+            source=source,
         )
     except CannotEstimate:
         return None

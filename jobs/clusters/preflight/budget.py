@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from slipway.jobs.catalogue.instances import instance_type
+from slipway.jobs.catalogue.regional import price_in
 from slipway.jobs.clusters.declared import DeclaredCluster
 from slipway.jobs.clusters.preflight.facts import Facts
 from slipway.jobs.clusters.preflight.verdicts import Verdict, failed, ok, unknown
@@ -11,9 +12,9 @@ _NO_ADDRESS = ("example.com", "example.org", "example.net")  # RFC 2606
 
 
 def budget(cluster: DeclaredCluster, _facts: Facts) -> Verdict:
-    price = instance_type(cluster.instance_type).price
+    price = price_in(instance_type(cluster.instance_type), cluster.region)
     if price is None:
-        return unknown(f"the price of {cluster.instance_type} is not known")
+        return unknown(f"the price of {cluster.instance_type} in {cluster.region} is not known")
     hours = cluster.budget_usd_per_month / (price.usd_per_hour * cluster.max_nodes)
     said = (
         f"{cluster.budget_usd_per_month} USD a month cover {hours:.1f} hours of {cluster.max_nodes} nodes "

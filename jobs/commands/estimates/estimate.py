@@ -82,10 +82,10 @@ place_options = (
     ),
     click.option(
         "--term",
-        type=click.Choice([ON_DEMAND, "1-year", "3-year"]),
+        type=click.Choice([ON_DEMAND, "spot", "capacity-block", "1-year", "3-year"]),
         default=ON_DEMAND,
         show_default=True,
-        help="Payment term of the nodes; 1-year and 3-year prices are effective hourly rates.",
+        help="How the nodes are paid; 1-year and 3-year prices are effective hourly rates.",
     ),
 )
 
@@ -116,7 +116,7 @@ def with_place_options(function: Any) -> Any:
     "assumptions",
     multiple=True,
     metavar="KEY=VALUE",
-    help="What --bill assumes: start_minutes, failures, save_minutes or stored_gib. Repeatable.",
+    help="What --bill assumes: start_minutes, failures, save_minutes, stored_gib, interruptions or savings.",
 )
 @click.option(
     "--check",

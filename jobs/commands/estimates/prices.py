@@ -72,24 +72,29 @@ def command(
 @click.option(
     "--type", "names", multiple=True, help="Instance type to ask for. Repeatable. Default: all known types."
 )
-def refresh(regions: tuple[str, ...], names: tuple[str, ...]) -> None:
+@click.option(
+    "--spot", is_flag=True, help="Ask EC2 for Spot prices instead, the cheapest zone's of each region."
+)
+def refresh(regions: tuple[str, ...], names: tuple[str, ...], spot: bool) -> None:
     """Get current prices from AWS's price list, and keep them in a file next to your own prices.
 
-    A type without a price in that list keeps its known price and date.
+    A type without a price in that list keeps its known price and date. Spot prices change by the hour; ask
+    again before you rely on them.
 
     \b
     slipway prices refresh --region us-east-1 --region us-west-2
+    slipway prices refresh --spot --region us-east-1 --type p4d.24xlarge
     """
     from slipway.jobs.catalogue.instances import instance_type, instance_types
     from slipway.jobs.core.regions import checked_region
-    from slipway.jobs.estimate_inputs.price_list import ask_rates
+    from slipway.jobs.estimate_inputs.price_list import ask_rates, ask_spot_rates
 
     wanted = [instance_type(name).name for name in names] or [known.name for known in instance_types()]
     asked = [checked_region(region) for region in dict.fromkeys(regions)] or ["us-east-1"]
-    with progress("asking the price list") as now:
-        found, missing = ask_rates(wanted, asked, now)
+    with progress("asking for Spot prices" if spot else "asking the price list") as now:
+        found, missing = ask_spot_rates(wanted, asked) if spot else ask_rates(wanted, asked, now)
     for name in missing:
-        warn(f"AWS lists no price of {name}")
+        warn(f"AWS lists no {'Spot ' if spot else ''}price of {name}")
     if found:
         say(f"{len(found)} prices written to {_keep(found)}")
 

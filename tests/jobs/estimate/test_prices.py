@@ -54,10 +54,17 @@ def test_every_rate_and_every_priced_fee_has_a_day_and_a_source() -> None:
 
 
 def test_a_region_without_a_price_is_refused_with_those_that_have_one() -> None:
-    with pytest.raises(CannotEstimate, match=r"no on-demand price of dl1\.24xlarge in eu-west-3") as refused:
-        require_rate(RATES, instance_type("dl1.24xlarge"), "eu-west-3", "on-demand")
+    with pytest.raises(CannotEstimate, match=r"no on-demand price of p4d\.24xlarge in sa-east-1") as refused:
+        require_rate(RATES, instance_type("p4d.24xlarge"), "sa-east-1", "on-demand")
     assert "on-demand in us-east-1" in refused.value.message
-    assert "slipway prices refresh --region eu-west-3" in refused.value.hint
+    assert "slipway prices refresh --region sa-east-1" in refused.value.hint
+
+
+def test_a_region_that_does_not_offer_the_type_is_refused_with_those_that_do() -> None:
+    with pytest.raises(
+        CannotEstimate, match=r"dl1\.24xlarge is not offered in eu-west-3; it is in us-east-1, us"
+    ):
+        require_rate(RATES, instance_type("dl1.24xlarge"), "eu-west-3", "on-demand")
 
 
 def test_what_stands_around_the_nodes_is_paid_by_the_hour() -> None:
@@ -99,7 +106,7 @@ def test_what_is_written_is_read_again() -> None:
         ("usd_per_hour", "nan", "it must be more than 0"),
         ("usd_per_hour", "1e9", "at most 100,000"),
         ("usd_per_hour", "cheap", "'cheap', which is no number"),
-        ("term", "5-year", "allowed are on-demand, 1-year, 3-year"),
+        ("term", "5-year", "allowed are on-demand, spot, capacity-block, 1-year"),
         ("date", "", "no region or no date"),
     ],
 )

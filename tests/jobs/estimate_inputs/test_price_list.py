@@ -114,3 +114,19 @@ def test_a_list_that_gives_no_answer_changes_nothing(
     assert (code, out) == (1, "")
     assert "pricing:GetProducts gave no answer: EndpointConnectionError" in err
     assert not list(tmp_path.rglob("*.csv"))
+
+
+def test_spot_prices_of_the_account_are_kept_and_estimates_use_them(
+    yard_shell: RunningYard, slipway: Slipway, tmp_path: Path
+) -> None:
+    """The yard's Spot price is moto's, the same for every type; the way in is that of AWS."""
+    code, _, err = slipway("prices", "refresh", "--spot", "--type", "p4d.24xlarge", "--type", "p3.16xlarge")
+    assert code == 0, err
+    assert "AWS lists no Spot price of p3.16xlarge in us-east-1" in err
+    file = tmp_path / "slipway" / "prices-refreshed.csv"
+    (rate,) = decode_rates(file.read_text(), str(file))
+    assert (rate.instance_type, rate.region, rate.term) == ("p4d.24xlarge", "us-east-1", "spot")
+    assert "zone us-east-1" in rate.source
+    asked = ("estimate", "bert-large", "--on", "p4d.24xlarge", "--nodes", "1", "--term", "spot", "--json")
+    (row,) = json.loads(slipway(*asked)[1])
+    assert row["price"]["usd_per_hour"] == rate.usd_per_hour

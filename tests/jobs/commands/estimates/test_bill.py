@@ -100,3 +100,57 @@ def test_a_bill_that_cannot_be_is_refused(slipway: Slipway, arguments: tuple[str
     code, out, err = slipway("estimate", *arguments)
     assert (code, out) == (2, "")
     assert said in err.splitlines()[0]
+
+
+def test_spot_repeats_what_interruptions_take_and_repeated_work_is_interrupted_too(slipway: Slipway) -> None:
+    asked = ("bert-large", "--on", "p4d.24xlarge", "--nodes", "4", "--term", "spot", "--region", "us-west-2")
+    (row,) = json.loads(slipway("estimate", *asked, "--json")[1])
+    lines = billed(slipway, *asked, "--assume", "interruptions=0.02", "--assume", "failures=0")
+    share = 0.02 * 4 * (15 + 10) / 60
+    hours = row["hours"]
+    assert lines["nodes, training"] == pytest.approx(4 * 7.9992 * hours)
+    assert lines["nodes, repeating what Spot takes"] == pytest.approx(
+        4 * 7.9992 * hours * share / (1 - share)
+    )
+
+
+def test_how_often_spot_takes_a_node_is_unknown_until_somebody_says_it(slipway: Slipway) -> None:
+    asked = ("bert-large", "--on", "p4d.24xlarge", "--nodes", "4", "--term", "spot")
+    code, out, _ = slipway("estimate", *asked, "--bill")
+    assert code == 0
+    assert "not known how often Spot takes a node: --assume interruptions=N" in out
+    assert "without nodes, repeating what Spot takes, which is not known" in out
+
+
+def test_savings_take_percent_off_the_nodes_and_say_that_they_are_assumed(slipway: Slipway) -> None:
+    asked = ("bert-large", "--on", "p4d.24xlarge", "--nodes", "2")
+    full, less = billed(slipway, *asked), billed(slipway, *asked, "--assume", "savings=30%")
+    assert less["nodes, training"] == pytest.approx(0.7 * full["nodes, training"])
+    out = slipway("estimate", *asked, "--bill", "--assume", "savings=30")[1]
+    assert "21.9576 less 30 % of savings, which is assumed" in out
+
+
+@pytest.mark.parametrize(
+    ("more", "error"),
+    [
+        (("--assume", "interruptions=-1", "--term", "spot"), "--assume interruptions=-1 cannot be"),
+        (("--assume", "interruptions=nan", "--term", "spot"), "interruptions"),
+        (("--assume", "interruptions=0.1"), "nobody interrupts on-demand nodes so"),
+        (("--assume", "interruptions=2", "--term", "spot"), "repeat more work than they do"),
+        (("--assume", "savings=100"), "--assume savings=100 cannot be"),
+        (("--assume", "savings=-5"), "--assume savings=-5 cannot be"),
+        (
+            ("--assume", "savings=30", "--term", "spot"),
+            "it is taken off on-demand prices, and these are spot",
+        ),
+    ],
+)
+def test_an_assumption_that_cannot_be_is_one_line(
+    slipway: Slipway, more: tuple[str, ...], error: str
+) -> None:
+    code, out, err = slipway(
+        "estimate", "bert-large", "--on", "p4d.24xlarge", "--nodes", "2", "--bill", *more
+    )
+    assert (code, out) == (2, "")
+    assert error in err.splitlines()[0]
+    assert "Traceback" not in err
