@@ -58,6 +58,12 @@ def cancel_all(
     return cancelled
 
 
+def refuse_unready() -> None:
+    """Refuse before a job ends, and not after, where the stacks could not be destroyed from here."""
+    find_project()
+    _find_cdk()
+
+
 def destroy_stacks(cluster: str, region: str) -> Sequence[str]:
     """Let the CDK destroy the cluster's own stacks, by name: a pattern would match other clusters, too."""
     stacks = find_stacks(cluster, region)
@@ -67,7 +73,7 @@ def destroy_stacks(cluster: str, region: str) -> Sequence[str]:
     if not names:
         return names
     with tempfile.TemporaryDirectory(prefix="slipway-") as folder:
-        _run_cdk(cluster, "synth", "--quiet", "--output", folder)
+        _run_cdk(cluster, "synth", "--quiet", "--output", folder, is_silent=True)
         known = names_in_cdk(Path(folder), region)
         found = [known[name] for name in names if name in known]
         if found:
@@ -76,25 +82,33 @@ def destroy_stacks(cluster: str, region: str) -> Sequence[str]:
     return names
 
 
-def _run_cdk(cluster: str, *arguments: str) -> None:
+def _run_cdk(cluster: str, *arguments: str, is_silent: bool = False) -> None:
+    """Run it in the project; one that is silent says something only if it fails."""
+    ran = subprocess.run(
+        [_find_cdk(), *arguments],
+        cwd=find_project().folder,
+        env={**os.environ, "CDK_VALIDATION": "false"},  # nothing is deployed
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE if is_silent else sys.__stderr__,  # what it says is for the person
+        stderr=subprocess.STDOUT if is_silent else None,
+        text=True,
+        check=False,
+    )
+    if ran.returncode:
+        print(ran.stdout or "", end="", file=sys.__stderr__)
+        raise SlipwayError(
+            f"cdk {arguments[0]} ended with {ran.returncode}; slipway clusters shows which stacks are left",
+            hint=f"run it again: slipway destroy {cluster}",
+        )
+
+
+def _find_cdk() -> str:
     cdk = shutil.which("cdk")
     if cdk is None:
         raise SlipwayError(
             "there is no cdk command", hint="npm install -g aws-cdk; a checkout has one in .venv/bin"
         )
-    ran = subprocess.run(
-        [cdk, *arguments],
-        cwd=find_project().folder,
-        env={**os.environ, "CDK_VALIDATION": "false"},  # nothing is deployed
-        stdin=subprocess.DEVNULL,
-        stdout=sys.__stderr__,  # what it says is for the person
-        check=False,
-    )
-    if ran.returncode:
-        raise SlipwayError(
-            f"cdk {arguments[0]} ended with {ran.returncode}; slipway clusters shows which stacks are left",
-            hint=f"run it again: slipway destroy {cluster}",
-        )
+    return cdk
 
 
 def _refuse_left(cluster: str, region: str) -> None:

@@ -31,7 +31,7 @@ def command(cluster: str, cancel: bool, yes: bool) -> None:
     slipway destroy dl1 --cancel
     """
     from slipway.jobs.clusters.deployed import find_targets
-    from slipway.jobs.clusters.destroying import keeps_its_data
+    from slipway.jobs.clusters.destroying import keeps_its_data, refuse_unready
     from slipway.jobs.clusters.owners import refuse_foreign
 
     target = next((target for target in find_targets(None)[0] if target.name == cluster), None)
@@ -39,6 +39,7 @@ def command(cluster: str, cancel: bool, yes: bool) -> None:
         _destroy_rest(cluster)
         return
     say_project()
+    refuse_unready()
     refuse_foreign(cluster, target.region)
     if not cancel:
         _refuse_running(target)

@@ -14,12 +14,28 @@ from tests.jobs.conftest import Slipway
 from tests.yard.conftest import RunningYard
 
 SUMMARY = {"jobId": "1a1b", "jobName": "bert-1"}
-# Deletes the stacks that it is told, as the CDK's own does, without a synthesis.
+# Writes what a synthesis would of the one stack, in a Stage, and deletes it where it is told that name.
 CDK = """#!{python}
-import sys
+import json, sys
+from pathlib import Path
 from slipway.jobs.aws import client
-assert sys.argv[1] == "destroy", sys.argv
-for name in [word for word in sys.argv[2:] if not word.startswith("-")]:
+if sys.argv[1] == "synth":
+    stack = {{
+        "type": "aws:cloudformation:stack",
+        "environment": "aws://unknown-account/us-east-1",
+        "properties": {{"stackName": "dl1-storage"}},
+        "displayName": "Prod/dl1-storage",
+    }}
+    elsewhere = {{**stack, "environment": "aws://unknown-account/eu-west-1", "displayName": "Other"}}
+    out = Path(sys.argv[sys.argv.index("--output") + 1])
+    (out / "nested").mkdir()
+    (out / "nested" / "manifest.json").write_text(json.dumps({{"artifacts": {{"a": stack, "b": elsewhere}}}}))
+    nested = {{"type": "cdk:cloud-assembly", "properties": {{"directoryName": "nested"}}}}
+    (out / "manifest.json").write_text(json.dumps({{"artifacts": {{"assembly-Prod": nested}}}}))
+    sys.exit()
+assert sys.argv[1:3] == ["destroy", "Prod/dl1-storage"], sys.argv
+assert (Path(sys.argv[-1]) / "manifest.json").exists()
+for name in ["dl1-storage"]:
     client("cloudformation").delete_stack(StackName=name)
     client("cloudformation").get_waiter("stack_delete_complete").wait(
         StackName=name, WaiterConfig={{"Delay": 0.05, "MaxAttempts": 400}}
@@ -95,6 +111,20 @@ def test_a_destroy_that_stopped_half_way_is_finished(yard_shell: RunningYard, sl
     assert code == 0, err
     assert "what was left of dl1 is destroyed" in err
     assert stacks(yard_shell) == []
+
+
+def test_without_the_cdk_no_job_is_cancelled_for_a_cluster_that_cannot_go(
+    yard_shell: RunningYard, slipway: Slipway, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    deploy(yard_shell, "Delete")
+    with_a_job(yard_shell, "RUNNING")
+    (tmp_path / "bare").mkdir()
+    monkeypatch.setenv("PATH", str(tmp_path / "bare"))
+    code, _, err = slipway("destroy", "dl1", "--cancel", "--yes")
+    unscript(yard_shell)
+    assert code == 1
+    assert "error: there is no cdk command" in err
+    assert "was cancelled" not in err
 
 
 def test_nobody_is_taken_to_have_typed_the_name(yard_shell: RunningYard, slipway: Slipway) -> None:
