@@ -10,11 +10,13 @@ import sys
 import warnings
 from collections import Counter
 from collections.abc import Generator, Iterable, Iterator
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
 
 from slipway.yard.lifetime import OWNER_VARIABLE
+from tests.installed import build_once
 
 os.environ[OWNER_VARIABLE] = str(os.getpid())  # before fixtures of a session copy the environment
 
@@ -31,6 +33,13 @@ settings.load_profile("everywhere")
 
 # Set-up installs what tests import: without it they would promise nothing.
 MISSING_PACKAGE = re.compile(r"could not import|not installed here|torch is not installed|the extra '")
+
+
+@pytest.fixture(scope="session")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the wheel of this checkout, which the workers of a run share."""
+    own = tmp_path_factory.getbasetemp()
+    return build_once(own.parent if "PYTEST_XDIST_WORKER" in os.environ else own)
 
 
 @pytest.hookimpl(wrapper=True)

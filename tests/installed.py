@@ -6,6 +6,7 @@ them: an environment holds what the wheel and its extras name, and nothing else.
 
 from __future__ import annotations
 
+import fcntl
 import os
 import re
 import shutil
@@ -36,9 +37,9 @@ class Environment:
         (found,) = self.folder.glob("lib/python3*/site-packages")
         return found
 
-    def run(
-        self, *command: str, cwd: Path, more: dict[str, str] | None = None
-    ) -> subprocess.CompletedProcess[str]:
+    @property
+    def variables(self) -> dict[str, str]:
+        """Return the environment of a shell in which this one is active, and no other."""
         programs = [str(self.folder / "bin"), str(self.home / "bin"), "/usr/local/bin", "/usr/bin", "/bin"]
         kept = {name: value for name, value in os.environ.items() if not name.startswith(_OWN)}
         own = {
@@ -48,9 +49,21 @@ class Environment:
             "CDK_VALIDATION": "false",
             "XDG_STATE_HOME": str(self.home / "state"),
         }
-        return subprocess.run(
-            command, cwd=cwd, env={**kept, **own, **(more or {})}, capture_output=True, text=True, check=False
-        )
+        return {**kept, **own}
+
+    def run(
+        self, *command: str, cwd: Path, more: dict[str, str] | None = None
+    ) -> subprocess.CompletedProcess[str]:
+        environment = {**self.variables, **(more or {})}
+        return subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True, check=False)
+
+
+def build_once(folder: Path) -> Path:
+    """Build the wheel below the folder, unless another worker of the same tests has done so."""
+    with (folder / "wheel.lock").open("w", encoding="ascii") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        built = list((folder / "build" / "wheel").glob("*.whl"))
+        return built[0] if built else build_wheel(folder / "build")
 
 
 def build_wheel(folder: Path) -> Path:

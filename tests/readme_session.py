@@ -1,4 +1,4 @@
-"""README's session: what it says was typed and printed, in a form that can be compared with a real run."""
+"""Sessions of README and other pages: what was typed and printed, to be compared with a real run."""
 
 from __future__ import annotations
 
@@ -11,6 +11,9 @@ from tests.architecture.tracked import ROOT
 _SESSION = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 # What differs from run to run: addresses, ids, times, rates and what a training reaches.
 _VARYING = (
+    (re.compile(r"slipway \S+ \(commit \w+"), "slipway VERSION (commit ID"),
+    (re.compile(r"\bami-[0-9a-f]{17}\b"), "AMI"),
+    (re.compile(r"^\d+ +[12] +[\d.]+ +- *█*$"), "STEP ATTEMPT LOSS - BAR"),
     (re.compile(r"127\.0\.0\.1:\d+"), "ADDRESS"),
     (re.compile(r"\bip-[\d-]+"), "HOST"),
     (re.compile(r"-[0-9a-f]{12}\b"), "-ID"),
@@ -24,26 +27,26 @@ _VARYING = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Typed:
-    """Holds a command of the session, and the lines that README shows of what it prints."""
+    """Holds a command of a session, and the lines that its page shows of what it prints."""
 
     command: str
     lines: tuple[str, ...]
 
 
-def session() -> tuple[Typed, ...]:
-    """Return README's session, command by command."""
-    (block,) = _SESSION.findall((ROOT / "README.md").read_text(encoding="utf-8"))
+def session(page: str = "README.md") -> tuple[Typed, ...]:
+    """Return the one session of a page, command by command."""
+    (block,) = _SESSION.findall((ROOT / page).read_text(encoding="utf-8"))
     return tuple(_typed(part) for part in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:])
 
 
-def shown_after(start: str) -> tuple[str, ...]:
-    """Return the lines that README shows of the one command that begins with these words."""
-    (found,) = [typed for typed in session() if typed.command.startswith(start)]
+def shown_after(start: str, page: str) -> tuple[str, ...]:
+    """Return the lines that a page shows of the one command that begins with these words."""
+    (found,) = [typed for typed in session(page) if typed.command.startswith(start)]
     return found.lines
 
 
 def never_printed(shown: Sequence[str], text: str) -> list[str]:
-    """Return the lines of README that a real output lacks. A job and its nodes print in any order."""
+    """Return the lines of a page that a real output lacks. A job and its nodes print in any order."""
     printed = {normalised(line) for line in text.splitlines()}
     return [line for line in shown if normalised(line) not in printed]
 

@@ -19,7 +19,6 @@ from slipway.jobs.estimate.evidence.trials import trials
 from slipway.jobs.estimate_inputs.own_data import rates
 from slipway.jobs.estimate_inputs.places import declared_places
 from tests.architecture.tracked import ROOT
-from tests.readme_session import shown_after
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 COSTS = (ROOT / "docs" / "costs.md").read_text(encoding="utf-8")
@@ -101,9 +100,6 @@ def test_what_a_cluster_costs_while_nothing_runs_is_told(cluster: Cluster) -> No
     assert not bakery or f"{bakery:.0f} more for the bakery" in words(README)
     if told := re.search(rf"{cluster.name}: ([0-9.]+) USD a month, and what is stored", COSTS):
         assert told[1] == f"{own:.2f}"
-    for line in shown_after("slipway clusters"):
-        if line.startswith(cluster.name):
-            assert f" {own:g} " in line
 
 
 def test_what_does_not_work_on_aws_stands_where_a_reader_looks_for_it() -> None:

@@ -22,6 +22,9 @@ from tests.readme_session import never_printed, session
         ("bert_pretrain-953465e36837: succeeded", "bert_pretrain-000000000000: succeeded"),
         ("state    starting", "state                      starting"),
         ("✅  dl1", " ✅  dl1 (no changes)"),
+        ("slipway 0.9.1.dev1+g5fab (commit 5fab; extras: yard)", "slipway 1.0 (commit 0e1d; extras: yard)"),
+        ("ami-19f794d53fb09cc27 stands in", "ami-0123456789abcdef0 stands in"),
+        (" 170        1  0.0419                         -  ███████████", "330  2  0.5 - █"),
     ],
 )
 def test_times_ids_rates_and_columns_may_differ(shown: str, printed: str) -> None:
@@ -34,6 +37,9 @@ def test_times_ids_rates_and_columns_may_differ(shown: str, printed: str) -> Non
         ("prepare_bert-18581b3af377: succeeded", "prepare_bert-18581b3af377: failed"),
         ("costs at most  3775.4 USD", "costs at most  12.0 USD"),
         ("✅  dl1: destroyed", "❌  dl1: destroyed"),
+        ("slipway 1.0 (commit 0e1d; extras: yard)", "slipway 1.0 (commit 0e1d; extras: none)"),
+        ("slipway 1.0 (commit 0e1d; extras: yard)", "slipway 1.0 (extras: yard)"),
+        ("170  1  0.0419  -  ███", "170  1  nan  -"),
     ],
 )
 def test_everything_else_must_be_the_same(shown: str, printed: str) -> None:
@@ -42,6 +48,7 @@ def test_everything_else_must_be_the_same(shown: str, printed: str) -> None:
 
 def test_the_session_has_every_command_with_its_lines() -> None:
     commands = [typed.command for typed in session()]
-    assert commands[0] == "slipway yard up"
-    assert commands[-1].startswith("cdk destroy")
-    assert [typed.command for typed in session() if not typed.lines and "eval" not in typed.command] == []
+    assert commands[0] == "slipway --version"
+    assert commands[-1].startswith("slipway destroy")
+    silent = [typed.command for typed in session() if not typed.lines]
+    assert [command.partition(" ")[0] for command in silent] == ["cd", "eval"]

@@ -1,4 +1,4 @@
-"""The wheel alone, in clean environments and in empty folders: what README's session needs comes with it."""
+"""The wheel alone, in clean environments and in empty folders; end_to_end/test_readme_session.py goes on."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from slipway.infra.patterns.images.payload import payload_of
 from slipway.jobs.core.images.container_images import image_names, image_tag
 from slipway.jobs.core.installation import containers_folder
-from tests.installed import Environment, build_wheel, make_environment
+from tests.installed import Environment, make_environment
 
 OWN_STACKS = Path(__file__).parents[1] / "docs" / "examples" / "own_stacks"
 SAGEMAKER = """from slipway.infra import SageMakerCluster
@@ -28,11 +28,6 @@ CLUSTERS = (
     ),
 )
 """
-
-
-@pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return build_wheel(tmp_path_factory.mktemp("build"))
 
 
 @pytest.fixture(scope="module")

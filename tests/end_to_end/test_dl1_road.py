@@ -1,7 +1,4 @@
-"""The commands of the page of dl1 work in its order, in a yard that nobody made ready.
-
-test_readme_session.py bakes the same AMI with the same two commands; here another stands in.
-"""
+"""The commands of the page of dl1 work in its order, in a yard that nobody made ready."""
 
 from __future__ import annotations
 
@@ -10,9 +7,16 @@ from pathlib import Path
 import pytest
 
 from tests.end_to_end.conftest import Shell
-from tests.end_to_end.roads import PlayedRoad
+from tests.end_to_end.roads import PlayedRoad, split_at
 
 pytestmark = [pytest.mark.cdk, pytest.mark.slow]
+
+
+@pytest.mark.long
+def test_the_commands_of_the_page_bake_the_nodes_ami(fresh_shell: Shell, tmp_path: Path) -> None:
+    road = PlayedRoad.at("dl1", fresh_shell, tmp_path, bakes=True)
+    before, _ = split_at(road.commands(), "cdk deploy dl1")
+    road.play(before)
 
 
 def test_the_commands_of_the_page_work_in_their_order(fresh_shell: Shell, tmp_path: Path) -> None:

@@ -1,40 +1,85 @@
-"""README's session is what its commands print, in its order, in a yard that nobody made ready.
+"""README's session is what its commands print, from the wheel alone, in an empty folder and a fresh yard.
 
-test_training.py compares the commands that train.
+It is the user's whole way: a project, its cluster, a training of two nodes that loses one, and the end.
 """
 
 from __future__ import annotations
 
+import json
+import os
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from slipway.yard.services.imagebuilder.machine.base import reason_for_no_base
-from tests.end_to_end.conftest import Shell
-from tests.end_to_end.roads import BAKE_SECONDS
-from tests.readme_session import never_printed, session
+from slipway.yard.lifetime import OWNER_VARIABLE
+from slipway.yard.machines.isolation.tiers import best_tier
+from tests.end_to_end.conftest import WITHOUT_GATE, Finished, Shell
+from tests.installed import make_environment
+from tests.readme_session import Typed, never_printed, session
 
 pytestmark = [pytest.mark.cdk, pytest.mark.slow, pytest.mark.alone]
 
-# Run, and compared, by test_training.py.
-ELSEWHERE = ("slipway submit bert_pretrain", "slipway yard kill-node", "slipway logs")
-MAKES_READY = ("slipway yard up", "eval", "cdk bootstrap")  # run by the fixture
-REFUSED = "cdk deploy --all"
-BAKE = "slipway bake gaudi-ecs"
+NAME, STEPS = "my-training", 3000
+KILL, END = "slipway yard kill-node", "slipway destroy"
+MISTAKE = "cdk deploy my-training -c"
+DEPLOY_SECONDS = 600
 
 
-def test_the_session_of_the_readme_prints_what_it_shows(fresh_shell: Shell, tmp_path: Path) -> None:
-    ready = Shell(environment={**fresh_shell.environment, "CDK_OUTPUT": str(tmp_path)})
+class TypingUser:
+    """Types one command after another; what a command changes of its shell stays for the next."""
+
+    def __init__(self, shell: Shell, kept: Path) -> None:
+        self.shell = shell
+        self._kept = kept
+
+    def type(self, command: str) -> Finished:
+        asked = f'{command}\nstatus=$?; env -0 > "{self._kept}"; exit $status'
+        done = self.shell.run("bash", "-c", asked, timeout_s=DEPLOY_SECONDS)
+        told = self._kept.read_text(encoding="utf-8").split("\0")
+        environment = dict(entry.split("=", 1) for entry in told if "=" in entry)
+        self.shell = replace(self.shell, environment=environment, folder=Path(environment["PWD"]))
+        return done
+
+
+@pytest.fixture
+def user(wheel: Path, tmp_path: Path) -> Iterator[TypingUser]:
+    installed = make_environment(tmp_path / "installed", wheel, ["infra", "yard", "training"])
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    own = {OWNER_VARIABLE: str(os.getpid()), **WITHOUT_GATE}
+    shell = Shell(environment={**installed.variables, **own}, folder=empty)
+    yield TypingUser(shell, tmp_path / "environment")
+    shell.must("slipway", "yard", "down")
+
+
+def test_the_session_of_the_readme_prints_what_it_shows_from_the_wheel_alone(user: TypingUser) -> None:
+    if not best_tier().isolated:
+        pytest.skip("this machine can make no namespaces, so its hosts cannot die one by one")
+    found = user.shell.must("python", "-c", "import slipway; print(slipway.__file__)").strip()
+    assert not Path(found).is_relative_to(Path(sys.prefix).parent), "slipway of the checkout is on the path"
     for typed in session():
-        if typed.command.startswith(ELSEWHERE):
-            continue
-        if typed.command.startswith(BAKE) and reason_for_no_base():
-            ready.must("slipway", "yard", "stand-in", "gaudi-ecs")  # no bake here: it needs root
-            continue
-        if typed.command.startswith(MAKES_READY):
-            done = [text for start, text in fresh_shell.printed.items() if typed.command.startswith(start)]
-        else:
-            ran = ready.run("bash", "-c", typed.command, timeout_s=BAKE_SECONDS)
-            assert (ran.status != 0) is typed.command.startswith(REFUSED), ran.text
-            done = [ran.text]
-        assert never_printed(typed.lines, "\n".join(done)) == [], f"$ {typed.command}\n" + "\n".join(done)
+        if typed.command.startswith(KILL):
+            user.shell.follow_until(NAME, "saved step 20")
+        if typed.command.startswith(END):
+            refuse_other_ends(user.shell)
+        ran = user.type(typed.command)
+        assert (ran.status != 0) is typed.command.startswith(MISTAKE), f"$ {typed.command}\n{ran.text}"
+        refuse_other_lines(typed, ran)
+    assert user.shell.data("slipway", "targets", "--json") == []
+
+
+def refuse_other_lines(typed: Typed, ran: Finished) -> None:
+    assert never_printed(typed.lines, ran.text) == [], f"$ {typed.command}\n{ran.text}"
+
+
+def refuse_other_ends(shell: Shell) -> None:
+    """See that the second attempt went on where the first had saved, and was allowed all that it did."""
+    assert shell.data("slipway", "status", NAME, "--json")["state"] == "succeeded"
+    curve = shell.data("slipway", "curve", NAME, "--json")
+    assert [point["step"] for point in curve] == list(range(10, STEPS + 1, 10))
+    assert (curve[0]["attempt"], curve[-1]["attempt"]) == (1, 2)
+    assert curve[-1]["loss"] < curve[0]["loss"]
+    assert json.loads(shell.must("slipway", "yard", "denied", "--json")) == []

@@ -21,6 +21,7 @@ from tests.readme_session import never_printed, shown_after
 pytest.importorskip("deepspeed", reason="the extra 'deepspeed' is not installed")
 pytestmark = [pytest.mark.cdk, pytest.mark.slow]
 
+PAGE = "docs/roads/dl1.md"
 NODES = ("--on", "dl1", "--nodes", "2", "--processes-per-node", "1")
 SAMPLE = ("--set", "sample_megabytes=1", "--set", "duplicates=2")
 OWN_TRAINING = Path(__file__).parent / "apps" / "own_training.py"
@@ -85,15 +86,15 @@ def made(log: str) -> dict[str, str]:
     return dict(re.findall(r"/data/(\S+)/manifest.json: (\d+ rows in \d+ shards)", log))
 
 
-def test_a_job_that_loses_a_node_goes_on_from_its_last_checkpoint_as_the_readme_shows(cluster: Shell) -> None:
+def test_a_job_that_loses_a_node_goes_on_from_its_last_checkpoint_as_its_page_shows(cluster: Shell) -> None:
     settings = [part for name, value in TRAINING.items() for part in ("--set", f"{name}={value}")]
     submitted = cluster.must("slipway", "submit", "bert_pretrain", *NODES, *settings, *AFTER_DATA)
     cluster.follow_until("bert_pretrain", "saved step 20")
     killed = cluster.must("slipway", "yard", "kill-node", "bert_pretrain", "1")
     log = cluster.must("slipway", "logs", "bert_pretrain", "--follow")
-    assert never_printed(shown_after("slipway submit bert_pretrain"), submitted) == []
-    assert never_printed(shown_after("slipway yard kill-node"), killed) == []
-    assert never_printed(shown_after("slipway logs"), log) == []
+    assert never_printed(shown_after("slipway submit bert_pretrain", PAGE), submitted) == []
+    assert never_printed(shown_after("slipway yard kill-node", PAGE), killed) == []
+    assert never_printed(shown_after("slipway logs", PAGE), log) == []
     assert "lost node 1" in log
     assert "resuming from step" in log
     run = cluster.data("slipway", "status", "bert_pretrain", "--json")

@@ -34,6 +34,21 @@ def test_its_cluster_is_declared_and_so_is_the_image_that_it_starts_from(
     assert declared_machine_image("cpu-mpi").region == cluster.region
 
 
+def test_its_readme_asks_for_a_quota_before_anything_starts_a_machine(tmp_path: Path) -> None:
+    """A fresh account may start 5 vCPUs: without more, neither a bake nor a job begins."""
+    page = (begun(tmp_path / "own") / "README.md").read_text(encoding="utf-8")
+    steps = (
+        "slipway quota own --request --wait",
+        "slipway bake",
+        "cdk deploy own",
+        "slipway run",
+        "slipway curve",
+    )
+    places = [page.find(step) for step in steps]
+    assert min(places) > 0
+    assert places == sorted(places)
+
+
 def test_two_projects_of_one_name_are_told_apart(tmp_path: Path) -> None:
     one, two = (find_project(begun(tmp_path / each / "same")).name for each in ("a", "b"))
     assert one
