@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from slipway.containers.runtime.errors import Refusal
+from slipway.containers.training.counting import micro_batches
 
 
 class IndivisibleBatch(Refusal):
@@ -37,7 +38,8 @@ def share_batch(
 ) -> BatchPlan:
     """Share a global batch among readers, which errors call by this name; refuse one that is no multiple."""
     each = micro_batch * readers
-    if global_batch % each:
+    accumulation_steps = micro_batches(global_batch, micro_batch, readers)
+    if accumulation_steps is None:
         below = global_batch // each * each
         nearest = f"{below} or {below + each}" if below else f"{each}"
         raise IndivisibleBatch(
@@ -45,4 +47,4 @@ def share_batch(
             f"(micro_batch {micro_batch} × {readers} {called})",
             hint=f"set global_batch={nearest}, or another micro_batch",
         )
-    return BatchPlan(micro_batch=micro_batch, accumulation_steps=global_batch // each, readers=readers)
+    return BatchPlan(micro_batch=micro_batch, accumulation_steps=accumulation_steps, readers=readers)

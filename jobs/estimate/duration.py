@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
-import math
-
+from slipway.containers.training.counting import at_most, steps_of_epoch
 from slipway.jobs.estimate.errors import CannotEstimate
 from slipway.jobs.estimate.priors import STARTUP_SECONDS
 from slipway.jobs.estimate.work.rate import Throughput
+from slipway.jobs.estimate.work.workloads import Workload
 
 _SECONDS_PER_HOUR = 3600
 
 
 def steps_of(examples: int, epochs: int, sequences_per_step: int) -> int:
     """Return how many steps the epochs take; an epoch's last step may be smaller, and takes as long."""
-    return math.ceil(examples / sequences_per_step) * epochs
+    return steps_of_epoch(examples, sequences_per_step, keeps_rest=True) * epochs
+
+
+def steps_of_workload(workload: Workload, sequences_per_step: int) -> int | None:
+    """Return how many steps a job takes, counted as its recipe counts them; None if it has no known end."""
+    if workload.sequences is None:
+        return workload.steps
+    whole = steps_of(workload.sequences // workload.epochs, workload.epochs, sequences_per_step)
+    return at_most(whole, workload.steps)
 
 
 def job_seconds(rate: Throughput, steps: int) -> float:

@@ -6,13 +6,12 @@ not fit, is refused by `estimate` and passed over by `estimate_sizes`.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from slipway.jobs.catalogue.accelerators import device_of
 from slipway.jobs.catalogue.instances import InstanceType
-from slipway.jobs.estimate.duration import tokens_per_dollar
+from slipway.jobs.estimate.duration import steps_of_workload, tokens_per_dollar
 from slipway.jobs.estimate.errors import CannotEstimate
 from slipway.jobs.estimate.evidence.calibrations import Asked, Known, find_calibration
 from slipway.jobs.estimate.evidence.measurements import Measurement
@@ -208,12 +207,11 @@ def _usd_per_hour(place: PricedHardware, nodes: int, paid: Sequence[Item]) -> fl
 def _end(workload: Workload, made: _Made) -> _End | None:
     """Count whole steps: the last one of an epoch may be smaller, and takes as long."""
     per_step = made.model_rate.sequences_per_step
-    if workload.steps is not None:
-        return _End(steps=workload.steps, sequences=workload.steps * per_step)
-    if workload.sequences is None:
+    steps = steps_of_workload(workload, per_step)
+    if steps is None:
         return None
-    steps = workload.epochs * math.ceil(workload.sequences / workload.epochs / per_step)
-    return _End(steps=steps, sequences=workload.sequences)
+    trained = steps * per_step
+    return _End(steps=steps, sequences=min(trained, workload.sequences or trained))
 
 
 def _hours(end: _End, made: _Made) -> float:

@@ -106,6 +106,7 @@ def _of_processors(instance: InstanceType, nodes: int) -> Hardware:
         intra_node_bytes_per_second=0.0,
         inter_node_bytes_per_second=instance.baseline_gbps * _BYTES_PER_GBIT,
         latency_seconds=20e-6 if instance.has_efa else 50e-6,
+        has_fused_attention=False,  # torch's kernel for processors has no dropout
         network="cpu-efa" if instance.has_efa else "cpu",
         accelerator=_PROCESSORS.get(family_of(instance.name), _ANYTHING_ELSE),
     )

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from slipway.containers.recipes.gptj_finetune.defaults import KEEPS_REST
+from slipway.containers.training.counting import at_most, steps_of_epoch
 from slipway.jobs.estimate.errors import CannotEstimate
 from slipway.jobs.estimate.work.models import MODELS, length_name
 from slipway.jobs.estimate.work.shapes import Layout
@@ -57,9 +59,10 @@ def _end(config: Any) -> tuple[int | None, str]:
     """Return the steps and what they are; nobody knows the rows of a text before it is read."""
     if config.task != "sst2":
         return config.steps, f"{config.steps} steps" if config.steps else ""
-    whole = config.epochs * (SST2_EXAMPLES // config.global_batch)
-    if config.steps and config.steps < whole:
-        return config.steps, f"{config.steps} steps"
+    epoch = steps_of_epoch(SST2_EXAMPLES, config.global_batch, keeps_rest=KEEPS_REST)
+    whole = config.epochs * epoch
+    if (steps := at_most(whole, config.steps)) < whole:
+        return steps, f"{steps} steps"
     said = "an epoch" if config.epochs == 1 else f"{config.epochs} epochs"
     return whole, f"{said} of SST-2, {SST2_EXAMPLES:,} sentences (GLUE)"
 
@@ -70,7 +73,6 @@ def _layout(config: Any) -> Layout:
         sharding=_sharding(config),
         hybrid_group=config.sharded if _sharding(config) == "hybrid" else None,
         gradient_bytes=4,  # the native engine adds gradients up in 32 bit
-        gradient_sum_bytes=0 if config.precision == "fp32" else 4,
     )
 
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from slipway.containers.training.counting import sequences_of_tokens
 from slipway.jobs.estimate.errors import CannotEstimate
 from slipway.jobs.estimate.work.given_sizes import BY_SIZES, described, is_of_sizes, with_sizes
 from slipway.jobs.estimate.work.models import MODELS, length_name
@@ -19,7 +20,7 @@ from slipway.jobs.estimate.work.workloads import (
     names,
     with_settings,
 )
-from slipway.jobs.estimate_inputs.config_layout import layout_of
+from slipway.jobs.estimate_inputs.config_layout import held_by, layout_of
 from slipway.jobs.estimate_inputs.gptj import gptj_workload
 from slipway.jobs.estimate_inputs.model_files import is_model_file, model_from_file
 from slipway.jobs.project.own_recipes import OwnRecipe, find_own_recipe
@@ -96,8 +97,7 @@ def _bert(config: Any, _settings: Mapping[str, str]) -> Workload:
             accumulation_steps=config.accumulation_steps,
             sharding=_sharding(config),
             hybrid_group=config.sharded if config.sharded > 1 else None,
-            gradient_bytes=4,  # all engines add gradients up in 32 bit, in a copy if the model has 16
-            gradient_sum_bytes=0 if config.precision == "fp32" else 4,
+            gradient_bytes=4,  # all engines add gradients up in 32 bit
         ),
         sequences=config.sequences,
         steps=config.steps,
@@ -125,8 +125,14 @@ def _glue(config: Any, _settings: Mapping[str, str]) -> Workload:
         task=config.task,
         model_name=length_name(model_name, config.max_length),
         model=replace(MODELS[model_name], sequence_length=config.max_length),
-        layout=Layout(micro_batch=config.batch_per_node, global_batch=config.global_batch, gradient_bytes=4),
-        sequences=None if rows is None or config.steps else config.epochs * rows,
+        layout=Layout(
+            micro_batch=config.batch_per_node,
+            global_batch=config.global_batch,
+            gradient_bytes=4,
+            # Left to the device, it is fp32: what these nodes compute fastest with.
+            **held_by("plain", "bf16" if config.precision == "bf16" else "fp32"),
+        ),
+        sequences=None if rows is None else config.epochs * rows,
         epochs=config.epochs,
         steps=config.steps,
         until=f"{config.steps} steps" if config.steps else f"{config.epochs} epochs of {config.task} (GLUE)",
@@ -145,7 +151,9 @@ def _neox(config: Any, _settings: Mapping[str, str]) -> Workload:
     known = find_workload(_DECODERS[config.size])
     layout = replace(known.layout, **layout_of(config))
     until = f"{config.tokens:,} tokens"
-    workload = replace(known, layout=layout, sequences=config.tokens // config.length, until=until)
+    workload = replace(
+        known, layout=layout, sequences=sequences_of_tokens(config.tokens, config.length), until=until
+    )
     return workload if config.length == workload.model.sequence_length else at_length(workload, config.length)
 
 

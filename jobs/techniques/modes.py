@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from slipway.jobs.catalogue.instances import InstanceType, instance_type
-from slipway.jobs.estimate.duration import job_seconds, steps_of
+from slipway.jobs.estimate.duration import job_seconds, steps_of_workload
 from slipway.jobs.estimate.errors import CannotEstimate
 from slipway.jobs.estimate.evidence.calibrations import Asked, find_calibration
 from slipway.jobs.estimate.evidence.measurements import Measurement
@@ -125,10 +125,9 @@ def _mode(job: EstimatedJob, size: _Size, variant: Variant) -> Iterator[Mode]:
 
 
 def _steps(workload: Workload, per_step: int) -> int:
-    if workload.steps is not None:
-        return workload.steps
-    if workload.sequences is None:
+    steps = steps_of_workload(workload, per_step)
+    if steps is None:
         raise CannotEstimate(
             f"{workload.name} has no end, and a plan needs one", hint="say --set sequences=100000"
         )
-    return steps_of(workload.sequences // workload.epochs, workload.epochs, per_step)
+    return steps

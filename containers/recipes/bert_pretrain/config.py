@@ -5,7 +5,6 @@ A new setting is one field of BertConfig, one row of SETTINGS, and one default.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -17,6 +16,7 @@ from slipway.containers.recipes.bert_pretrain.defaults import (
     SECOND_PHASE,
 )
 from slipway.containers.training.config import FREE_TO_CHANGE, TRAINING_SETTINGS, TrainingConfig
+from slipway.containers.training.counting import steps_of_sequences
 from slipway.containers.training.engine_settings import (
     ENGINE_DEFAULTS,
     ENGINE_SETTINGS,
@@ -69,7 +69,7 @@ class BertConfig(TrainingConfig):
         if self.steps is not None:
             return self.steps
         assert self.sequences is not None, "the config has one of both"
-        return math.ceil(self.sequences / global_batch)
+        return steps_of_sequences(self.sequences, global_batch)
 
 
 # start.py adds steps, batch and what is held out as they turn out; the cursor knows the dataset.

@@ -15,8 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slipway.containers.data.tokens.rng import permutation
-from slipway.containers.recipes.glue_finetune.config import GlueConfig
+from slipway.containers.recipes.glue_finetune.config import KEEPS_REST, GlueConfig
 from slipway.containers.training.batch import BatchPlan, IndivisibleBatch
+from slipway.containers.training.counting import steps_of_epoch
 
 OF_EXAMPLES, OF_BATCHES = 7, 8  # what random numbers are for; containers/data/rows/order.py has those before
 USUAL_MICRO_BATCH = 16  # half of the article's batch: two ranks can share it, and more at once is no faster
@@ -35,7 +36,7 @@ class Batches:
 
     @property
     def per_epoch(self) -> int:
-        return -(-len(self.lengths) // self.plan.global_batch)
+        return steps_of_epoch(len(self.lengths), self.plan.global_batch, keeps_rest=KEEPS_REST)
 
     def micro_batches(self, step: int) -> list[Rows]:
         """Return the micro-batches of all ranks; the last step of an epoch may have fewer, and a smaller

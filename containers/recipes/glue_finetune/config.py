@@ -90,6 +90,7 @@ DEFAULTS: Mapping[str, str] = {
     "log_every": "10",
 }
 
+KEEPS_REST = True  # of an epoch, as a smaller step
 _BATCH = Whole(1, 1_000_000)
 
 SETTINGS: Mapping[str, ValueKind] = {

@@ -25,6 +25,7 @@ from slipway.containers.recipes.glue_finetune.task import GlueBatches, GlueLoss
 from slipway.containers.runtime.collective import Json
 from slipway.containers.runtime.contract.contract import LaunchContract
 from slipway.containers.training.batch import BatchPlan
+from slipway.containers.training.counting import at_most
 from slipway.containers.training.report import Say
 from slipway.containers.training.schedules import Schedule
 from slipway.containers.training.session import RecipeParts, Workplace
@@ -101,7 +102,7 @@ def build_schedule(config: GlueConfig, batches: Batches) -> Schedule:
     whole = config.epochs * batches.per_epoch
     return Schedule(
         peak=config.learning_rate,
-        steps=min(whole, config.steps or whole),
+        steps=at_most(whole, config.steps),
         warmup_share=config.warmup_share,
         decay_power=1.0,
     )

@@ -5,12 +5,12 @@ A new setting is one field of GptNeoxConfig, one row of SETTINGS, and one defaul
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from slipway.containers.recipes.gpt_neox.defaults import BY_SIZE, EVERY_SIZE
 from slipway.containers.training.config import FREE_TO_CHANGE, TRAINING_SETTINGS, TrainingConfig
+from slipway.containers.training.counting import sequences_of_tokens, steps_of_sequences
 from slipway.containers.training.engine_settings import ENGINE_DEFAULTS, ENGINE_SETTINGS, engine_mistakes
 from slipway.containers.training.schedules import DECAYS
 from slipway.containers.training.settings import InvalidSettings, read_values, split_arguments
@@ -62,7 +62,8 @@ class GptNeoxConfig(TrainingConfig):
     @property
     def all_steps(self) -> int:
         """Return how many steps the tokens make, the last one whole."""
-        return math.ceil(self.tokens / (self.global_batch * self.length))
+        sequences = sequences_of_tokens(self.tokens, self.length)
+        return steps_of_sequences(sequences, self.global_batch)
 
 
 # start.py adds the steps; the model itself is compared, and the cursor knows the data.

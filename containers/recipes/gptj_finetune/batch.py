@@ -13,7 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slipway.containers.data.tokens.rng import permutation
+from slipway.containers.recipes.gptj_finetune.defaults import KEEPS_REST
 from slipway.containers.training.batch import BatchPlan
+from slipway.containers.training.counting import steps_of_epoch
 
 _OF_ROWS = 9  # what random numbers are for: containers/data/rows/order.py has others
 
@@ -31,7 +33,7 @@ class BatchOrder:
 
     @property
     def per_epoch(self) -> int:
-        return len(self.lengths) // self.plan.global_batch
+        return steps_of_epoch(len(self.lengths), self.plan.global_batch, keeps_rest=KEEPS_REST)
 
     def micro_batches(self, step: int) -> list[Rows]:
         """Return the micro-batches of all readers, the longest rows first."""

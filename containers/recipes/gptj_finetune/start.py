@@ -20,6 +20,7 @@ from slipway.containers.recipes.gptj_finetune.texts import Tokeniser, digest_of
 from slipway.containers.runtime.collective import Collective, Json
 from slipway.containers.runtime.errors import Refusal
 from slipway.containers.training.batch import BatchPlan, share_batch
+from slipway.containers.training.counting import at_most
 from slipway.containers.training.partition import Costs, balanced
 from slipway.containers.training.schedules import Schedule
 from slipway.containers.training.session import RecipeParts, Workplace
@@ -87,7 +88,7 @@ def build_schedule(config: GptjConfig, batches: BatchOrder) -> Schedule:
     return Schedule(
         peak=config.rate,
         least=config.least_rate,
-        steps=min(whole, config.steps or whole),
+        steps=at_most(whole, config.steps),
         warmup_share=config.warmup,
         decay=config.schedule,
         decay_power=1.0,

@@ -1,8 +1,9 @@
 """What one device has to hold, part by part, and whether that fits.
 
-Sixteen bytes a parameter: two of weights, two of gradients, twelve of optimizer state in 32 bit (or four,
-four and eight where all is 32 bit), and what gradients add up in. Activations as Korthikanti et al. 2022
-count them; the square of the sequence only where attention is not fused.
+Sixteen bytes a parameter: two of weights, two of gradients, twelve of optimizer state in 32 bit, and what
+gradients add up in. A layout says what an engine holds otherwise (containers/training/counting.py).
+Activations as Korthikanti et al. 2022 count them; the square of the sequence only where attention is not
+fused.
 A further way to save memory is one factor here and one row of CHANGES in fitting.py.
 """
 
@@ -13,11 +14,12 @@ from dataclasses import dataclass, fields
 from slipway.jobs.estimate.work.shapes import Hardware, Layout, Model, accumulation, replicas
 from slipway.jobs.estimate.work.work import parameter_count
 
-WEIGHT_BYTES, GRADIENT_BYTES, OPTIMIZER_BYTES = 2.0, 2.0, 12.0
+GRADIENT_BYTES = 2.0
 USABLE = 0.92  # of a device's memory: the rest is the runtime's, and what the allocator cannot join up
 
 _SHARDED = {"none": 0, "zero1": 1, "zero2": 2, "zero3": 3, "fsdp": 3, "hybrid": 3}
-_LOGIT_BYTES = 6.0  # in 16 bit, and once in 32 for the loss
+_LOSS_BYTES = 4.0  # logits are in 32 bit for the loss, in a copy if the model has 16
+_COUNTED_BYTES = 2.0  # of a value in the counts of Korthikanti et al.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,11 +47,11 @@ def memory(model: Model, cluster: Hardware, layout: Layout) -> Memory:
     own = parameter_count(model) / (layout.tensor * layout.pipeline)
     trained = own * model.trained_share
     return Memory(
-        weights=own * WEIGHT_BYTES / (ranks if stage >= 3 else 1),
+        weights=own * layout.weight_bytes / (ranks if stage >= 3 else 1),
         gradients=trained * (GRADIENT_BYTES + layout.gradient_sum_bytes) / (ranks if stage >= 2 else 1),
-        optimizer=0.0 if layout.offload else trained * OPTIMIZER_BYTES / (ranks if stage >= 1 else 1),
+        optimizer=0.0 if layout.offload else trained * layout.optimizer_bytes / (ranks if stage >= 1 else 1),
         activations=_activations(model, cluster, layout),
-        gathered=2 * own * layout.pipeline / model.layers * WEIGHT_BYTES if stage >= 3 else 0.0,
+        gathered=2 * own * layout.pipeline / model.layers * layout.weight_bytes if stage >= 3 else 0.0,
     )
 
 
@@ -69,7 +71,7 @@ def _activations(model: Model, cluster: Hardware, layout: Layout) -> float:
     """Count the first stage's activations, as it keeps most micro-batches, and the logits if it is also
     the last."""
     tokens = layout.micro_batch * model.sequence_length
-    own = tokens * model.hidden_size
+    own = tokens * model.hidden_size * layout.value_bytes / _COUNTED_BYTES
     layers = model.layers / layout.pipeline
     inside = _bytes_within_layer(model, layout)
     squares = 0.0 if cluster.has_fused_attention else _bytes_of_scores(model, layout)
@@ -77,7 +79,8 @@ def _activations(model: Model, cluster: Hardware, layout: Layout) -> float:
     kept = layers * own * each * _micro_batches_kept(model, cluster, layout)
     # The layer that is being computed again.
     kept += own * {"none": 0.0, "selective": squares, "full": inside + squares}[layout.checkpointing]
-    logits = tokens * model.head_share * model.vocabulary * _LOGIT_BYTES / layout.tensor
+    of_a_logit = _LOSS_BYTES + (layout.value_bytes if layout.value_bytes < _LOSS_BYTES else 0.0)
+    logits = tokens * model.head_share * model.vocabulary * of_a_logit / layout.tensor
     return kept + (logits if layout.pipeline == 1 else 0.0)
 
 

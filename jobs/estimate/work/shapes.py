@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from slipway.containers.training.counting import micro_batches
 from slipway.jobs.estimate.errors import CannotEstimate
 
 SCHEDULES = ("1f1b", "gpipe", "interleaved")
@@ -120,6 +121,9 @@ class Layout:
     checkpointing: str = "none"  # of activations: full recomputes every layer's forward pass
     gradient_bytes: float = 2.0  # sent for one gradient
     gradient_sum_bytes: float = 0.0  # held beside a gradient, where micro-batches add up in 32 bit: 4
+    weight_bytes: float = 2.0  # held for one weight that layers compute with
+    optimizer_bytes: float = 12.0  # held for one parameter by the optimizer, with its weights in 32 bit
+    value_bytes: float = 2.0  # of one value that a layer keeps for its backward
     parameter_bytes: float = 2.0  # sent for one parameter
     offload: bool = False  # the optimizer's state lies in the node's own memory
     context: int = 1  # devices that share one sequence: refused above 1, as is expert
@@ -138,7 +142,8 @@ class Layout:
         _word("checkpointing", self.checkpointing, CHECKPOINTING)
         _amount("gradient_bytes", self.gradient_bytes, high=16.0)
         _amount("gradient_sum_bytes", self.gradient_sum_bytes, low=0.0, high=16.0)
-        _amount("parameter_bytes", self.parameter_bytes, high=16.0)
+        for name in ("parameter_bytes", "weight_bytes", "optimizer_bytes", "value_bytes"):
+            _amount(name, getattr(self, name), high=16.0)
         if self.accumulation_steps is not None and self.global_batch is not None:
             raise CannotEstimate(
                 f"both accumulation_steps {self.accumulation_steps} and global_batch {self.global_batch}",
@@ -209,14 +214,16 @@ def accumulation(model: Model, cluster: Hardware, layout: Layout, copies: int | 
     """Return the number of micro-batches of one replica in one step; `copies` are all replicas."""
     if layout.global_batch is None:
         return layout.accumulation_steps or 1
-    at_once = (copies or replicas(model, cluster, layout)) * layout.micro_batch
-    if layout.global_batch % at_once:
+    readers = copies or replicas(model, cluster, layout)
+    count = micro_batches(layout.global_batch, layout.micro_batch, readers)
+    if count is None:
+        at_once = readers * layout.micro_batch
         raise CannotEstimate(
             f"global_batch {layout.global_batch} is not a multiple of the {at_once} sequences that "
-            f"{at_once // layout.micro_batch} replicas take at a time",
+            f"{readers} replicas take at a time",
             hint=f"set global_batch to {_multiples(layout.global_batch, at_once)}, or another micro_batch",
         )
-    return layout.global_batch // at_once
+    return count
 
 
 def _whole(name: str, value: object) -> None:

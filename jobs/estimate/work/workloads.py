@@ -25,7 +25,7 @@ class Workload:
     layout: Layout
     sequences: int | None = None  # to the end of the job; None: nobody has said how many
     epochs: int = 1  # of equal size in them: each ends with a step of its own
-    steps: int | None = None  # in their place, where a job is so many steps however large they are
+    steps: int | None = None  # that it ends after, whatever its sequences; alone, it is so many
     until: str = ""  # what that end is, and who said so
     assumed: str = ""  # what was not published and is taken to be so
     task: str = ""  # whose measurements are preferred among those of the model; "": those of its own name
@@ -97,7 +97,7 @@ WORKLOADS: Mapping[str, Workload] = {
 
 _OF_LAYOUT = frozenset(field.name for field in fields(Layout))
 _WORDS = frozenset({"schedule", "sharding", "checkpointing"})
-_FRACTIONS = frozenset({"gradient_bytes", "gradient_sum_bytes", "parameter_bytes"})
+_FRACTIONS = frozenset({name for name in _OF_LAYOUT if name.endswith("_bytes")})
 # The two ways to say a batch: giving one takes the other back.
 _OTHER_BATCH = {"global_batch": "accumulation_steps", "accumulation_steps": "global_batch"}
 SETTINGS = (*sorted(_OF_LAYOUT - {"offload"}), "offload", "sequence_length", "sequences")

@@ -126,5 +126,15 @@ def test_gaudi_s_first_generation_has_no_fused_attention_and_others_have() -> No
 
 
 def test_pre_training_is_estimated_with_the_sums_that_its_engines_hold() -> None:
-    assert workload_of("bert_pretrain", {"size": "1.5b"}).layout.gradient_sum_bytes == 4
-    assert workload_of("bert_pretrain", {"size": "tiny", "precision": "fp32"}).layout.gradient_sum_bytes == 0
+    """DeepSpeed keeps the model's own gradients beside the sums; plain data parallelism does not."""
+    sharded = workload_of("bert_pretrain", {"size": "1.5b", "zero": "1"}).layout
+    assert (sharded.gradient_sum_bytes, sharded.weight_bytes, sharded.optimizer_bytes) == (4, 2, 12)
+    plain = workload_of("bert_pretrain", {"size": "tiny", "zero": "0"}).layout
+    assert (plain.gradient_sum_bytes, plain.weight_bytes, plain.optimizer_bytes) == (2, 2, 12)
+    wide = workload_of("bert_pretrain", {"size": "tiny", "precision": "fp32"}).layout
+    assert (wide.gradient_sum_bytes, wide.weight_bytes, wide.optimizer_bytes, wide.value_bytes) == (
+        2,
+        4,
+        8,
+        4,
+    )
