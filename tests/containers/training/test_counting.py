@@ -48,6 +48,11 @@ def test_tokens_that_fill_no_whole_row_are_one_step_more_in_both(tokens: int) ->
     assert told == decode_neox(settings).all_steps
 
 
+@pytest.mark.parametrize(("tokens", "steps"), [(3 * 256 * 2048, 3), (3 * 256 * 2048 + 1, 4)])
+def test_the_last_step_of_some_tokens_is_whole(tokens: int, steps: int) -> None:
+    assert decode_neox({"size": "pythia-6.9b", "tokens": str(tokens)}).all_steps == steps
+
+
 @pytest.mark.parametrize("steps", [None, 5, 10**6])
 def test_fine_tuning_ends_with_its_epochs_however_many_steps_were_asked_for(steps: int | None) -> None:
     settings = {"task": "mrpc", "epochs": "2"} | ({"steps": str(steps)} if steps else {})
