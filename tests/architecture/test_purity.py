@@ -24,7 +24,7 @@ PURE = {
         "slipway.containers.runtime.contract.variables",
         "slipway.containers.training.layout",
     ),
-    "slipway.jobs.estimate": (*WORDS, "slipway.jobs.estimate"),
+    "slipway.jobs.estimate": (*WORDS, "slipway.jobs.estimate", "slipway.containers.training.counting"),
     "slipway.jobs.planner": (
         *WORDS,
         "slipway.jobs.estimate",
