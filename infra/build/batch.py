@@ -5,7 +5,7 @@ from __future__ import annotations
 from constructs import Construct
 
 from slipway.infra.build.foundation import build_foundation
-from slipway.infra.build.parts import NOTHING_GIVEN, BuiltCluster, Given
+from slipway.infra.build.parts import NOTHING_GIVEN, BuiltCluster, Given, built
 from slipway.infra.declare.types import BatchCluster
 from slipway.infra.patterns.batch.compute_environment import job_queue_name
 from slipway.infra.patterns.network.endpoints import BATCH_SERVICES
@@ -44,10 +44,4 @@ def build_batch_cluster(
     )
     # `cdk deploy dl1` brings the means to build its image along.
     compute.add_stack_dependency(images)
-    return BuiltCluster(
-        stacks=(network, storage, observability, images, compute),
-        network=network.network,
-        storage=storage.storage,
-        security_group_id=compute.security_group_id,
-        job_role=compute.job_role,
-    )
+    return built((network, storage, observability, images, compute), network, storage, compute)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from constructs import Construct
 
 from slipway.infra.build.foundation import build_foundation
-from slipway.infra.build.parts import NOTHING_GIVEN, BuiltCluster, Given
+from slipway.infra.build.parts import NOTHING_GIVEN, BuiltCluster, Given, built
 from slipway.infra.declare.types import MpiCluster
 from slipway.infra.patterns.mpi.node_group import node_group_name
 from slipway.infra.patterns.network.endpoints import MPI_SERVICES
@@ -28,10 +28,4 @@ def build_mpi_cluster(scope: Construct, cluster: MpiCluster, given: Given = NOTH
             alerts=observability.alerts,
         ),
     )
-    return BuiltCluster(
-        stacks=(network, storage, observability, compute),
-        network=network.network,
-        storage=storage.storage,
-        security_group_id=compute.security_group_id,
-        job_role=compute.job_role,
-    )
+    return built((network, storage, observability, compute), network, storage, compute)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Protocol
 
 from aws_cdk import Stack
 from aws_cdk import aws_iam as iam
@@ -10,6 +11,8 @@ from aws_cdk import aws_iam as iam
 from slipway.infra.patterns.network.cluster_network import ClusterNetwork, NetworkOf
 from slipway.infra.patterns.network.made_network import make_network
 from slipway.infra.patterns.storage.cluster_storage import BucketOf, ClusterStorage, make_bucket
+from slipway.infra.stacks.network import NetworkStack
+from slipway.infra.stacks.storage import StorageStack
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,3 +33,24 @@ class BuiltCluster:
     storage: ClusterStorage
     security_group_id: str  # of the nodes
     job_role: iam.IRole  # which jobs have
+
+
+class HoldsNodes(Protocol):
+    @property
+    def security_group_id(self) -> str: ...
+
+    @property
+    def job_role(self) -> iam.IRole: ...
+
+
+def built(
+    stacks: tuple[Stack, ...], network: NetworkStack, storage: StorageStack, nodes: HoldsNodes
+) -> BuiltCluster:
+    """Name what every kind of cluster has, of the stacks that hold it."""
+    return BuiltCluster(
+        stacks=stacks,
+        network=network.network,
+        storage=storage.storage,
+        security_group_id=nodes.security_group_id,
+        job_role=nodes.job_role,
+    )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from constructs import Construct
 
 from slipway.infra.build.foundation import build_alerted_foundation
-from slipway.infra.build.parts import NOTHING_GIVEN, BuiltCluster, Given
+from slipway.infra.build.parts import NOTHING_GIVEN, BuiltCluster, Given, built
 from slipway.infra.declare.types import SageMakerCluster
 from slipway.infra.patterns.network.endpoints import SAGEMAKER_SERVICES
 from slipway.infra.stacks.sagemaker import SageMakerStack, SageMakerStackProps
@@ -24,10 +24,4 @@ def build_sagemaker_cluster(
             cluster=cluster, network=network.network, storage=storage.storage, alerts=alerts.topic
         ),
     )
-    return BuiltCluster(
-        stacks=(network, storage, alerts, compute),
-        network=network.network,
-        storage=storage.storage,
-        security_group_id=compute.security_group_id,
-        job_role=compute.job_role,
-    )
+    return built((network, storage, alerts, compute), network, storage, compute)

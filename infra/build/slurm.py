@@ -5,7 +5,7 @@ from __future__ import annotations
 from constructs import Construct
 
 from slipway.infra.build.foundation import build_foundation
-from slipway.infra.build.parts import NOTHING_GIVEN, BuiltCluster, Given
+from slipway.infra.build.parts import NOTHING_GIVEN, BuiltCluster, Given, built
 from slipway.infra.declare.types import SlurmCluster
 from slipway.infra.patterns.network.endpoints import SLURM_SERVICES
 from slipway.infra.patterns.observability.launch_failures import counted_failures
@@ -30,10 +30,4 @@ def build_slurm_cluster(
             scaling_logs=observability.add_log_group("ScalingLogs"),
         ),
     )
-    return BuiltCluster(
-        stacks=(network, storage, observability, compute),
-        network=network.network,
-        storage=storage.storage,
-        security_group_id=compute.security_group_id,
-        job_role=compute.job_role,
-    )
+    return built((network, storage, observability, compute), network, storage, compute)
