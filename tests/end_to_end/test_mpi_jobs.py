@@ -184,6 +184,7 @@ def test_a_job_that_is_cancelled_saves_first_and_leaves_nothing_behind(cluster: 
     assert running(cluster) == [""] * NODES
 
 
+@pytest.mark.long  # README's session does the same
 def test_a_users_own_folder_and_command_train_on_every_host_and_resume(
     cluster: Shell, tmp_path: Path
 ) -> None:

@@ -20,7 +20,7 @@ from tests.end_to_end.conftest import WITHOUT_GATE, Finished, Shell
 from tests.installed import make_environment
 from tests.readme_session import Typed, never_printed, session
 
-pytestmark = [pytest.mark.cdk, pytest.mark.slow, pytest.mark.alone]
+pytestmark = [pytest.mark.cdk, pytest.mark.slow]
 
 NAME, STEPS = "my-training", 3000
 KILL, END = "slipway yard kill-node", "slipway destroy"

@@ -96,7 +96,7 @@ def test_the_table_alone_says_in_a_line_what_a_command_does(name: str) -> None:
         (
             ["instances", "--eaf"],
             "No such option '--eaf'",
-            "did you mean --efa? see 'slipway instances --help'",
+            "did you mean --efa or --all? see 'slipway instances --help'",
         ),
         (["instances", "--sort", "x"], "'x' is not one of 'name'", "see 'slipway instances --help'"),
         (
