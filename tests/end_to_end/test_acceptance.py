@@ -6,7 +6,7 @@ import json
 import re
 import signal
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ import pytest
 from scripts.real_account.all_claims import NAMES
 from slipway.yard.endpoint import ACCOUNT
 from slipway.yard.machines.isolation.tiers import best_tier
-from tests.end_to_end.conftest import ROOT, Shell
+from tests.end_to_end.conftest import ROOT, Shell, make_ready, yard_at
 
 pytestmark = [pytest.mark.cdk, pytest.mark.slow]
 
@@ -26,6 +26,13 @@ BAKES = frozenset({"bake-mpi", "bake-batch", "bake-slurm"})
 SLURM = frozenset({"deploy-slurm", "job-slurm", "idle-slurm"})
 # What a yard may lack; the claim then says so.
 MAY_BE_MISSING = frozenset({"preflight", "reboot", "job-sagemaker"})
+
+
+@pytest.fixture(scope="module")
+def shell(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shell]:
+    """A yard of the module's own: a run refuses an account in which a cluster stands already."""
+    with yard_at(tmp_path_factory.mktemp("acceptance"), make_ready) as ready:
+        yield ready
 
 
 def command(state: Path, claims: Sequence[str]) -> tuple[str, ...]:
