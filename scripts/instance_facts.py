@@ -22,7 +22,7 @@ def devices_of(kind: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 
 def network_gbps(kind: Mapping[str, Any]) -> float | None:
-    """From the words: the cards' own peaks do not add up where each card alone can carry all of it (g6e)."""
+    """Read the peak from AWS's words: those of cards add up to more where each can carry it all (g6e)."""
     spoken = re.fullmatch(
         r"(?:(\d+)x )?(?:Up to )?([\d.]+) Gigabit", kind["NetworkInfo"]["NetworkPerformance"]
     )
