@@ -16,7 +16,7 @@ from slipway.jobs.core.errors import SlipwayError
 from slipway.jobs.core.run import AnyFound
 from slipway.jobs.estimate.estimates import PricedHardware
 from slipway.jobs.estimate.evidence.calibrations import Asked
-from slipway.jobs.estimate.evidence.measurements import Measurement
+from slipway.jobs.estimate.evidence.measurements import Measurement, unfitted
 from slipway.jobs.estimate.hardware import cluster_of
 from slipway.jobs.estimate.prices import ON_DEMAND, Rate, find_rate
 from slipway.jobs.estimate.work.workloads import Workload
@@ -61,23 +61,11 @@ class RunRate:
         )
 
     def measurement(self, date: str) -> Measurement:
-        asked, run = self.asked, self.found.run
-        micro_batch, batch, tensor, pipeline, sharding = asked.configuration
-        return Measurement(
+        run = self.found.run
+        return unfitted(
+            self.asked,
             name=run.name,
-            instance=run.instance_type,
-            model=self.workload.model_name,
-            nodes=asked.cluster.nodes,
             sequences_per_second=round(self.sequences_per_second, 4),
-            micro_batch=micro_batch,
-            global_batch=batch,
-            tensor=tensor,
-            pipeline=pipeline,
-            sharding=sharding,
-            gradient_bytes=asked.layout.gradient_bytes,
-            peak_tflops=asked.cluster.peak_flops / 1e12,
-            utilisation=None,
-            network_efficiency=None,
             date=date,
             source=f"slipway calibrate, {self.steps} steps of {run.id}",
         )

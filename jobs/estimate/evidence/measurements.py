@@ -17,6 +17,7 @@ from typing import Any, get_args, get_type_hints
 
 from slipway.jobs.estimate.csv_rows import read_rows
 from slipway.jobs.estimate.errors import CannotEstimate
+from slipway.jobs.estimate.evidence.asked import Asked
 from slipway.jobs.estimate.hardware import family_of
 from slipway.jobs.estimate.work.shapes import Calibration
 
@@ -111,6 +112,29 @@ def _written(value: object) -> object:
     if value is None:
         return ""
     return f"{value:.10g}" if isinstance(value, float) else value
+
+
+def unfitted(asked: Asked, *, name: str, sequences_per_second: float, date: str, source: str) -> Measurement:
+    """Return the rate of a configuration as a measurement, without the two numbers that it gives."""
+    micro_batch, batch, tensor, pipeline, sharding = asked.configuration
+    return Measurement(
+        name=name,
+        instance=asked.instance,
+        model=asked.model_name,
+        nodes=asked.cluster.nodes,
+        sequences_per_second=sequences_per_second,
+        micro_batch=micro_batch,
+        global_batch=batch,
+        tensor=tensor,
+        pipeline=pipeline,
+        sharding=sharding,
+        gradient_bytes=asked.layout.gradient_bytes,
+        peak_tflops=asked.cluster.peak_flops / 1e12,
+        utilisation=None,
+        network_efficiency=None,
+        date=date,
+        source=source,
+    )
 
 
 def _positive(name: str, value: float) -> None:

@@ -14,7 +14,7 @@ from difflib import get_close_matches
 from slipway.jobs.core.errors import InvalidConfig, Problem
 from slipway.jobs.estimate.errors import CannotEstimate
 from slipway.jobs.estimate.evidence.asked import Asked
-from slipway.jobs.estimate.evidence.measurements import Measurement
+from slipway.jobs.estimate.evidence.measurements import Measurement, unfitted
 from slipway.jobs.estimate.evidence.named_hardware import (
     at_precision,
     device_named,
@@ -89,26 +89,8 @@ def refuse_impossible(row: Published) -> None:
 
 def as_measurement(row: Published) -> Measurement:
     """Return the row as a measurement, without the numbers that it gives."""
-    asked = row.asked
-    micro_batch, batch, tensor, pipeline, sharding = asked.configuration
-    return Measurement(
-        name=row.table,
-        instance=asked.instance,
-        model=asked.model_name,
-        nodes=asked.cluster.nodes,
-        sequences_per_second=row.sequences_per_second,
-        micro_batch=micro_batch,
-        global_batch=batch,
-        tensor=tensor,
-        pipeline=pipeline,
-        sharding=sharding,
-        gradient_bytes=asked.layout.gradient_bytes,
-        peak_tflops=asked.cluster.peak_flops / 1e12,
-        utilisation=None,
-        network_efficiency=None,
-        date="",
-        source=row.table,
-    )
+    rate = row.sequences_per_second
+    return unfitted(row.asked, name=row.table, sequences_per_second=rate, date="", source=row.table)
 
 
 def encode_published(rows: Iterable[Published]) -> str:
