@@ -12,6 +12,7 @@ readonly MOUNT_ATTEMPTS=6 # a name of a mount target may be unknown for a while 
 
 main() {
   trap refuse_jobs ERR
+  during shared-files read_parameters # which says where they are
   during processor-threads one_thread_per_core "$(parameter smt)"
   during shared-files mount_files files
   during shared-files mount_files scratch_files

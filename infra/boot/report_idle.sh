@@ -29,6 +29,8 @@ has_step() {
   grep --quiet --no-messages '^slurmstepd' "$PROC"/[0-9]*/comm
 }
 
+read_parameters
+
 # The login node has no jobs of its own, and stays.
 if [[ "$(parameter idle_report.work)" == "login" ]]; then
   exit 0

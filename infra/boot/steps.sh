@@ -15,18 +15,40 @@ PATH="$PATH:${SLIPWAY_VENV:-/opt/slipway/venv}/bin"
 # ranks have every processor that is too short, and a report would be lost for want of credentials.
 export AWS_METADATA_SERVICE_TIMEOUT=10 AWS_METADATA_SERVICE_NUM_ATTEMPTS=3
 
-# parameter files.id: the value at that path, or nothing where there is none.
-parameter() {
-  python3 - "$PARAMETERS" "$1" <<'PYTHON'
+declare -A VALUES=() # what node.json holds, by path: files.id
+
+# Read node.json, once for a script: $(parameter …) is a process of its own, which would read it again for each value.
+read_parameters() {
+  local path value
+  while IFS= read -r -d '' path && IFS= read -r -d '' value; do
+    VALUES[$path]="$value"
+  done < <(
+    python3 -S - "$PARAMETERS" <<'PYTHON'
 import json
 import sys
 
+
+def leaves(value, *path):
+    if isinstance(value, dict):
+        for key in value:
+            yield from leaves(value[key], *path, key)
+    elif value is not None:
+        yield ".".join(path), value
+
+
 with open(sys.argv[1], encoding="utf-8") as file:
-    value = json.load(file)
-for key in sys.argv[2].split("."):
-    value = value.get(key) if isinstance(value, dict) else None
-print("" if value is None else value)
+    told = json.load(file)
+for path, value in leaves(told):
+    print(path, value, sep="\0", end="\0")
 PYTHON
+  )
+  wait "$!" # or a file that cannot be read would pass for one without values
+}
+
+# parameter files.id: the value at that path, or nothing where there is none.
+parameter() {
+  ((${#VALUES[@]})) || read_parameters || return
+  printf '%s\n' "${VALUES[$1]-}"
 }
 
 # during WORD COMMAND…: where the command fails, the word says why this node takes no jobs.

@@ -15,6 +15,7 @@ main() {
   if [[ -e "$JOINED" ]]; then
     return 0
   fi
+  read_parameters
   if has_joined; then
     mkdir -p "$STATE"
     touch "$JOINED"

@@ -112,6 +112,15 @@ def test_a_mount_that_fails_is_tried_again_and_then_the_unit_fails_with_its_reas
     assert "(shared-files); this node takes no jobs" in done.stderr
 
 
+def test_a_node_that_cannot_read_what_it_was_told_takes_no_jobs(tmp_path: Path) -> None:
+    node = Node(tmp_path, parameters(FileSystem.EFS))
+    (tmp_path / "node.json").unlink()
+    done = node.run("boot.sh")
+    assert done.returncode != 0
+    assert (node.reason(), node.calls("mount")) == ("shared-files", [])
+    assert "(shared-files); this node takes no jobs" in done.stderr
+
+
 def test_files_that_are_mounted_already_are_not_mounted_again(tmp_path: Path) -> None:
     node = Node(tmp_path, parameters(FileSystem.EFS))
     node.program("mountpoint")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import sys
 from pathlib import Path
 
 import pytest
@@ -71,6 +72,42 @@ def test_a_node_whose_agent_does_not_answer_is_idle(tmp_path: Path) -> None:
     node.program("curl", code=7)
     assert node.run("report_idle.sh").returncode == 0
     assert node.calls("aws")[0].endswith("--value 1")
+
+
+@pytest.mark.parametrize("script", ["boot.sh", "report_idle.sh", "watch_join.sh"])
+def test_a_script_reads_once_what_the_node_was_told(tmp_path: Path, script: str) -> None:
+    """Each start of a Python takes a processor from the ranks, every minute or every five."""
+    node = Node(tmp_path, parameters(FileSystem.EFS))
+    (tmp_path / "python3").write_text(
+        f'#!/bin/bash\necho "python3 $*" >> "{node.log}"\nexec "{sys.executable}" "$@"\n', encoding="utf-8"
+    )
+    (tmp_path / "python3").chmod(0o755)
+    assert node.run(script).returncode == 0
+    assert len(node.calls("python3")) == 1
+
+
+@pytest.mark.parametrize(
+    "name", ["$(touch {0}/ran)", "`touch {0}/ran`", "'; touch {0}/ran; '", '"two words"\n']
+)
+def test_what_a_node_was_told_is_never_taken_for_shell(tmp_path: Path, name: str) -> None:
+    hostile = name.format(tmp_path)
+    node = Node(tmp_path, {**parameters(), "cluster": hostile, hostile: hostile})
+    (tmp_path / "aws").write_text(f'#!/bin/bash\nprintf "%s\\0" "$@" > {tmp_path}/told\n', encoding="utf-8")
+    assert node.run("report_idle.sh").returncode == 0
+    assert f"Cluster={hostile.rstrip()}" in (tmp_path / "told").read_text(encoding="utf-8").split("\0")
+    assert not (tmp_path / "ran").exists()
+
+
+@pytest.mark.parametrize("script", ["report_idle.sh", "watch_join.sh"])
+def test_a_script_that_cannot_read_what_the_node_was_told_fails_and_tells_nobody_anything(
+    tmp_path: Path, script: str
+) -> None:
+    node = Node(tmp_path, parameters())
+    (tmp_path / "node.json").write_text('{"cluster": ', encoding="utf-8")
+    done = node.run(script)
+    assert done.returncode != 0
+    assert "JSONDecodeError" in done.stderr
+    assert (node.calls("aws"), node.calls("systemctl")) == ([], [])
 
 
 @pytest.mark.parametrize(("minutes", "idle"), [(1, "0"), (14, "0"), (15, "1")])
