@@ -50,8 +50,8 @@ STATES: Mapping[str, JobState] = {
     ),
 }
 
-# Machines fail, a time limit ends an attempt with a checkpoint, and the prolog sends a job away from a bad
-# node: each costs an attempt. More than this is a job that fails by itself.
+# Machines fail, and a time limit ends an attempt with a checkpoint: each costs an attempt. A launch that EC2
+# refused and a node that the prolog found unfit cost none. More than this is a job that fails by itself.
 ATTEMPTS = 3
 DELIVERY_SECONDS = 600  # in which the agent of the login node has to take a command
 _DIGEST_SHOWN = 16

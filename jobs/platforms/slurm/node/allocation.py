@@ -30,7 +30,7 @@ class Allocation:
     job: str  # Slurm's id, of an element of an array 7_0
     nodes: int
     hosts: tuple[str, ...]  # this one first
-    attempt: int  # from 1
+    restarts: int  # how often Slurm gave it back to the queue: for each launch that EC2 refused, too
     array_index: int | None  # from 0, whatever number the array begins with
     array_size: int | None
     seconds: int | None  # that are left; None: without a limit, or nobody says
@@ -49,7 +49,7 @@ def read_allocation(environment: Mapping[str, str]) -> Allocation:
         job=job,
         nodes=len(named),
         hosts=named,
-        attempt=int(environment.get("SLURM_RESTART_COUNT") or 0) + 1,
+        restarts=int(environment.get("SLURM_RESTART_COUNT") or 0),
         array_index=array_index,
         array_size=array_size,
         seconds=_seconds_left(job, environment),

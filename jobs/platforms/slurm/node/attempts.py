@@ -1,16 +1,19 @@
 """What a job writes of itself into its folder on shared files, so that no end of it is ever lost.
 
 Slurm's controller forgets a job minutes after its end, and its accounts may be off or not answer. A file for
-each attempt, written whole: begun when the batch script starts, and completed when it ends.
+each attempt, written whole: begun when the batch script starts, and completed when it ends. Attempts are
+counted by these: Slurm's own count of restarts grows with every launch that EC2 refuses, too.
 """
 
 from __future__ import annotations
 
 import json
+import secrets
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
+from slipway.containers.runtime import disk
 from slipway.jobs.core.records import wrong_fields
 from slipway.jobs.core.slurm.slurm_answer import SlurmAttempt, SlurmRecord
 from slipway.jobs.core.slurm.slurm_job import COMPILE, RUN
@@ -24,6 +27,7 @@ class AttemptNote:
     job: str
     phase: str
     number: int  # from 1
+    restarts: int | None  # Slurm's count of them when this attempt began
     nodes: int
     hosts: str
     started: int
@@ -32,9 +36,30 @@ class AttemptNote:
     resumes: bool  # the same job was given back to the queue
 
 
+def begin_note(folder: Path, note: AttemptNote) -> AttemptNote:
+    """Write that an attempt begins, and return its note with the number that it has.
+
+    A start that wrote its note already keeps its number. No two get the same one: a node that Slurm has
+    given up may still live, and write at the same time.
+    """
+    (folder / _FOLDER).mkdir(parents=True, exist_ok=True)
+    begun = [each for each in read_notes(folder) if (each.phase, each.job) == (note.phase, note.job)]
+    if again := next((each for each in begun if each.restarts == note.restarts), None):
+        return replace(note, number=again.number)
+    number = 1 + max((each.number for each in begun), default=0)
+    while True:
+        numbered = replace(note, number=number)
+        try:
+            disk.create_whole(_path(folder, numbered), _encode(numbered).encode(), token=secrets.token_hex(4))
+        except FileExistsError:
+            number += 1
+        else:
+            return numbered
+
+
 def write_note(folder: Path, note: AttemptNote) -> None:
-    path = folder / _FOLDER / f"{note.phase}-{note.job}-{note.number}.json"
-    write_whole(path, json.dumps(asdict(note), sort_keys=True))
+    """Write how an attempt ended over the note that it began with."""
+    write_whole(_path(folder, note), _encode(note))
 
 
 def read_notes(folder: Path) -> list[AttemptNote]:
@@ -45,9 +70,20 @@ def read_notes(folder: Path) -> list[AttemptNote]:
             record = json.loads(path.read_text(encoding="utf-8"))
         except (OSError, ValueError):
             continue
-        if isinstance(record, dict) and not wrong_fields(AttemptNote, record):
+        if not isinstance(record, dict):
+            continue
+        record.setdefault("restarts", None)  # a Slipway before these were counted wrote none
+        if not wrong_fields(AttemptNote, record):
             found.append(AttemptNote(**{name: record[name] for name in AttemptNote.__dataclass_fields__}))
     return sorted(found, key=lambda note: (note.started, note.number))
+
+
+def _path(folder: Path, note: AttemptNote) -> Path:
+    return folder / _FOLDER / f"{note.phase}-{note.job}-{note.number}.json"
+
+
+def _encode(note: AttemptNote) -> str:
+    return json.dumps(asdict(note), sort_keys=True)
 
 
 def ended_attempts(folder: Path) -> Iterator[SlurmAttempt]:
@@ -85,7 +121,7 @@ def _record(name: str, note: AttemptNote) -> SlurmRecord:
         hosts=note.hosts,
         exit_code=note.exit_code,
         exit_signal=None,
-        restarts=note.number - 1,
+        restarts=note.number - 1 if note.restarts is None else note.restarts,
         submitted=note.started,
         started=note.started,
         ended=note.ended,

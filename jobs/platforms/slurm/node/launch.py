@@ -36,6 +36,7 @@ class LaunchAttempt:
     facts: SlurmNodeFacts
     words: TrainWords
     allocation: Allocation
+    number: int  # from 1
     python: RankPython
     module: str
     has_steps: bool  # the recipe can be told to end after a few
@@ -110,6 +111,7 @@ def _of_attempt(attempt: LaunchAttempt) -> dict[str, str]:
     places = {variables.CHECKPOINTS: "checkpoints", variables.LOGS: "logs"}
     thrown_away = {name: str(_thrown_away(attempt) / part) for name, part in places.items()}
     return {
+        variables.ATTEMPT: str(attempt.number),
         variables.MAIN_ADDRESS: Machine().own_address(),
         variables.NODES: str(allocation.nodes),
         variables.PROCESSES_PER_NODE: str(attempt.ranks_per_node),

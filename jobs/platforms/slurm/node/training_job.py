@@ -1,7 +1,7 @@
 """One attempt of a job, in its batch script on the first node: from its words to what Slurm hears of it.
 
-Slurm has no limit of restarts, and requeues only what its nodes lost. So the script counts its attempts, and
-gives the job back to the queue itself where another one resumes.
+Slurm has no limit of restarts, and requeues only what its nodes lost. So the script counts the attempts that
+began, and gives the job back to the queue itself where another one resumes.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from slipway.jobs.core.retries import RETRY_EXIT_CODE
 from slipway.jobs.core.slurm.slurm_job import COMPILE
 from slipway.jobs.platforms.rank_python import rank_python
 from slipway.jobs.platforms.slurm.node.allocation import Allocation, read_allocation
-from slipway.jobs.platforms.slurm.node.attempts import AttemptNote, write_note
+from slipway.jobs.platforms.slurm.node.attempts import AttemptNote, begin_note, write_note
 from slipway.jobs.platforms.slurm.node.compiling import Graphs
 from slipway.jobs.platforms.slurm.node.job_log import JobLog
 from slipway.jobs.platforms.slurm.node.launch import (
@@ -49,17 +49,17 @@ def train(where: SlurmNodePaths, facts: SlurmNodeFacts, words: TrainWords) -> in
     raise_limits()
     open_folders(folders_of_all(where, facts))
     allocation = read_allocation(os.environ)
-    log = JobLog(facts, f"{words.model}/{allocation.job}-{words.phase}-{allocation.attempt}")
-    note = _begin_note(words, allocation)
+    note = _begin(words, allocation)
+    log = JobLog(facts, f"{words.model}/{note.job}-{note.phase}-{note.number}")
     try:
-        end = _run(where, facts, words, allocation, log, heard)
+        end = _run(where, facts, words, allocation, note.number, log, heard)
     except SlipwayError as error:
         log.say(f"[run] error: {error.message}" + (f"; {error.hint}" if error.hint else ""))
         end = StepEnd(code=error.exit_code, was_warned=False, was_ended=False)
     code = RETRY_EXIT_CODE if end.was_warned and end.code else end.code
-    resumes = code == RETRY_EXIT_CODE and not end.was_ended and allocation.attempt < words.attempts
+    resumes = code == RETRY_EXIT_CODE and not end.was_ended and note.number < words.attempts
     _write(words, replace(note, ended=int(time.time()), exit_code=code, resumes=resumes))
-    _say_ending(words, allocation, code, end, log, resumes=resumes)
+    _say_ending(words, note.number, code, end, log, resumes=resumes)
     log.close()
     if resumes:
         requeue(allocation.job, lambda line: print(line, file=sys.stderr, flush=True))
@@ -71,13 +71,14 @@ def _run(
     facts: SlurmNodeFacts,
     words: TrainWords,
     allocation: Allocation,
+    number: int,
     log: JobLog,
     heard: Heard,
 ) -> StepEnd:
-    if allocation.attempt > words.attempts:  # Slurm itself requeues what its nodes lost
-        raise AttemptsOver(f"attempt {allocation.attempt} is one more than the {words.attempts} of this job")
+    if number > words.attempts:  # Slurm itself requeues what its nodes lost
+        raise AttemptsOver(f"attempt {number} is one more than the {words.attempts} of this job")
     with _scratch() as scratch:
-        attempt = _prepare(where, facts, words, allocation, scratch)
+        attempt = _prepare(where, facts, words, allocation, number, scratch)
         tally = CompileTally()
         graphs = Graphs(attempt=attempt, tally=tally)
         graphs.begin(log.say)
@@ -107,7 +108,12 @@ class AttemptsOver(SlipwayError):
 
 
 def _prepare(
-    where: SlurmNodePaths, facts: SlurmNodeFacts, words: TrainWords, allocation: Allocation, scratch: Path
+    where: SlurmNodePaths,
+    facts: SlurmNodeFacts,
+    words: TrainWords,
+    allocation: Allocation,
+    number: int,
+    scratch: Path,
 ) -> LaunchAttempt:
     """Find everything that is wrong with the job before a rank starts on any node."""
     module, has_steps = _recipe(words)
@@ -117,6 +123,7 @@ def _prepare(
         facts=facts,
         words=words,
         allocation=allocation,
+        number=number,
         python=python,
         module=module,
         has_steps=has_steps,
@@ -145,11 +152,12 @@ def _recipe(words: TrainWords) -> tuple[str, bool]:
     return words.module or recipe.module, True
 
 
-def _begin_note(words: TrainWords, allocation: Allocation) -> AttemptNote:
+def _begin(words: TrainWords, allocation: Allocation) -> AttemptNote:
     note = AttemptNote(
         job=allocation.job,
         phase=words.phase,
-        number=allocation.attempt,
+        number=allocation.restarts + 1,
+        restarts=allocation.restarts,
         nodes=allocation.nodes,
         hosts=",".join(allocation.hosts),
         started=int(time.time()),
@@ -157,8 +165,7 @@ def _begin_note(words: TrainWords, allocation: Allocation) -> AttemptNote:
         exit_code=None,
         resumes=False,
     )
-    _write(words, note)
-    return note
+    return note if words.folder is None else begin_note(Path(words.folder), note)
 
 
 def _write(words: TrainWords, note: AttemptNote) -> None:
@@ -167,9 +174,9 @@ def _write(words: TrainWords, note: AttemptNote) -> None:
 
 
 def _say_ending(
-    words: TrainWords, allocation: Allocation, code: int, end: StepEnd, log: JobLog, *, resumes: bool
+    words: TrainWords, number: int, code: int, end: StepEnd, log: JobLog, *, resumes: bool
 ) -> None:
-    which = f"attempt {allocation.attempt} of {words.attempts}"
+    which = f"attempt {number} of {words.attempts}"
     if resumes:
         why = "its time was over" if end.was_warned else "its machines failed it"
         log.say(f"[run] {which} ended: {why}; the job goes back to the queue, and the next attempt resumes")

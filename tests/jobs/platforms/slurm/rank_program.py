@@ -28,6 +28,8 @@ def main() -> int:
             print(f"{number} " + os.environ["SLIPWAY_NODE"] * LONG, flush=True)
     if mode == "second_fails":
         return 3 if settings["share"].startswith("1/") else 0
+    if mode == "resumable":
+        print(f"of attempt {os.environ['SLIPWAY_ATTEMPT']}", flush=True)
     if mode in ("fail", "resumable"):
         return {"fail": 3, "resumable": 85}[mode]
     if mode == "resume":

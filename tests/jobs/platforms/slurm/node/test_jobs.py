@@ -20,6 +20,7 @@ from slipway.jobs.platforms.slurm.node.programs import DeadController
 from slipway.jobs.platforms.slurm.node.standing import read_standing
 from slipway.jobs.platforms.slurm.node.submitting import InVain, submit_once
 from tests.jobs.platforms.slurm.conftest import Cluster
+from tests.jobs.platforms.slurm.one_slurm import start_requeued
 
 LONG = 30_000  # characters, of which srun carries a thousand at a time
 HOSTILE = {
@@ -175,6 +176,33 @@ def test_a_job_that_its_machines_always_fail_ends_after_its_attempts(cluster: Cl
     assert [attempt.exit_code for attempt in answer.attempts] == [85, 85]
     assert [job.exit_code for job in answer.jobs] == [85]
     assert "error: bad" in last_lines(cluster.runs / request.name)
+
+
+def test_launches_that_failed_before_a_job_began_leave_it_all_of_its_attempts(cluster: Cluster) -> None:
+    slurm = cluster.slurm
+    slurm.write_prolog(["exit 1"])  # as where EC2 gives no machine: its script does not run
+    job = Job(name="refused", recipe="smoke", nodes=1, settings={"mode": "resumable"}, attempts=2)
+    job_id, request = cluster.submit(job)
+    for prolog in ("exit 1", "exit 0"):
+        slurm.until(lambda: drained(cluster), "refusing a launch")
+        slurm.ask("scontrol", "update", f"nodename={drained(cluster)}", "state=resume")
+        slurm.write_prolog([prolog])
+        start_requeued(slurm.ask, job_id)
+    assert slurm.ended(job_id) == "FAILED"
+    log = cluster.log(request.name)
+    assert [line for line in log.splitlines() if "of attempt" in line] == [
+        "[0] of attempt 1",
+        "[0] of attempt 2",
+    ]
+    assert "[run] attempt 1 of 2 ended: its machines failed it" in log
+    assert "ended with exit code 85, attempt 2 of 2" in log
+    assert "is one more than" not in log
+    notes = read_notes(cluster.runs / request.name)
+    assert [(note.number, note.restarts) for note in notes] == [(1, 2), (2, 3)]
+
+
+def drained(cluster: Cluster) -> str:
+    return cluster.slurm.ask("sinfo", "--noheader", "--states=drained", "--Node", "--format=%N")
 
 
 def test_a_job_whose_program_fails_is_not_tried_again(cluster: Cluster) -> None:
