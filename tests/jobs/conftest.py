@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import json
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
 
 from slipway.jobs import aws
+from slipway.jobs.clusters import declared
 from slipway.jobs.commands.cli import run
+from slipway.jobs.core.projects import Project
 from slipway.jobs.core.targets import BatchTarget
 from slipway.yard.gateway.faults import unscript
 from tests.jobs.deployed import deploy_target
@@ -17,6 +20,30 @@ from tests.yard.conftest import RunningYard, point_at, yard, yard_process
 __all__ = ["slipway", "yard", "yard_process", "yard_shell"]
 
 Slipway = Callable[..., tuple[int, str, str]]
+Answer = dict[str, list[dict[str, str]]]
+
+CHECKOUT = Path(__file__).parents[2]
+_ask_infra = declared._ask_infra
+_ANSWERS: dict[tuple[bytes, tuple[str, ...]], str] = {}
+
+
+@pytest.fixture(autouse=True)
+def declarations(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Read this checkout's declarations once: each answer of infra is a process of its own, for a second.
+
+    tests/jobs/clusters/test_declared.py, whose subject that process is, takes the answers themselves.
+    """
+    monkeypatch.setattr(declared, "_ask_infra", _remembered)
+
+
+def _remembered(project: Project, overrides: Sequence[str]) -> Answer:
+    if project.folder != CHECKOUT:
+        return _ask_infra(project, overrides)
+    key = (project.declarations.read_bytes(), tuple(overrides))
+    if key not in _ANSWERS:
+        _ANSWERS[key] = json.dumps(_ask_infra(project, overrides))
+    answer: Answer = json.loads(_ANSWERS[key])
+    return answer
 
 
 @pytest.fixture

@@ -10,6 +10,11 @@ from slipway.jobs.clusters.declared import declared_cluster, declared_clusters
 from slipway.jobs.core.errors import InvalidConfig, SlipwayError
 
 
+@pytest.fixture(autouse=True)
+def declarations() -> None:
+    """Here infra itself answers, each time."""
+
+
 def write_infra(folder: Path, declared: str) -> None:
     package = folder / "slipway" / "infra" / "declare"
     package.mkdir(parents=True)
