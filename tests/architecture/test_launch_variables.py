@@ -16,7 +16,7 @@ CODE = [path for path in tracked.paths(".py") if not path.startswith(USERS_OWN)]
 
 def names_written_out(path: str) -> list[str]:
     """Return each literal of the file that is the name of a launch variable, or a name and "="."""
-    literals = (node.value for node in ast.walk(tracked.syntax(path)) if isinstance(node, ast.Constant))
+    literals = (node.value for node in tracked.nodes(path) if isinstance(node, ast.Constant))
     texts = (text.decode("latin-1") if isinstance(text, bytes) else str(text) for text in literals)
     return [f"{path}: {text}" for text in texts if text.rstrip("=") in NAMES]
 

@@ -54,9 +54,7 @@ def test_the_test_that_holds_a_bad_input_or_a_fault_is_there(number: str, holder
     path, _, name = holder.partition("::")
     assert path in tracked.paths(".py")
     if name:
-        assert name in {
-            node.name for node in ast.walk(tracked.syntax(path)) if isinstance(node, ast.FunctionDef)
-        }
+        assert name in {node.name for node in tracked.nodes(path) if isinstance(node, ast.FunctionDef)}
     else:
         assert number in tracked.text(path)
 
@@ -91,7 +89,7 @@ def test_every_state_that_bills_says_what_ends_it_and_who_is_told_and_a_test_hol
     assert all(row)
     path, _, name = row[-1].strip("`").partition("::")
     assert path in tracked.paths(".py")
-    functions = {node.name for node in ast.walk(tracked.syntax(path)) if isinstance(node, ast.FunctionDef)}
+    functions = {node.name for node in tracked.nodes(path) if isinstance(node, ast.FunctionDef)}
     assert name in functions, f"{path} has no test {name!r}"
 
 

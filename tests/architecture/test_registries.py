@@ -22,7 +22,7 @@ def declared_kinds() -> dict[str, str]:
 
 def built_classes() -> set[str]:
     """The keys of BUILDERS in infra/app.py, read and not imported: aws_cdk takes seconds to load."""
-    for node in ast.walk(tracked.syntax("infra/app.py")):
+    for node in tracked.nodes("infra/app.py"):
         if isinstance(node, ast.AnnAssign) and ast.unparse(node.target) == "BUILDERS":
             assert isinstance(node.value, ast.Dict)
             return {ast.unparse(key) for key in node.value.keys if key}
@@ -46,7 +46,7 @@ def test_every_stack_and_every_pattern_has_a_user() -> None:
         node.module
         for path in tracked.paths(".py")
         if path.startswith("infra/")
-        for node in ast.walk(tracked.syntax(path))
+        for node in tracked.nodes(path)
         if isinstance(node, ast.ImportFrom) and node.module
     }
     parts = [

@@ -21,7 +21,7 @@ Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 def functions() -> Iterator[tuple[str, Function]]:
     for path in tracked.paths(".py"):
-        for node in ast.walk(tracked.syntax(path)):
+        for node in tracked.nodes(path):
             if isinstance(node, Function):
                 yield f"{path}:{node.lineno} {node.name}", node
 

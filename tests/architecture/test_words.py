@@ -36,7 +36,7 @@ def homes() -> dict[str, list[str]]:
 
 def fragments(room: str) -> Iterator[str]:
     for path in modules(room):
-        for node in ast.walk(tracked.syntax(path)):
+        for node in tracked.nodes(path):
             if isinstance(node, Documented) and FRAGMENT.match(said := ast.get_docstring(node) or ""):
                 yield f"{path}:{node.lineno} {said.splitlines()[0]}"
 

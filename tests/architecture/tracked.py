@@ -7,6 +7,7 @@ the next test asks for it.
 from __future__ import annotations
 
 import ast
+import gc
 import subprocess
 import sys
 from functools import cache
@@ -37,7 +38,17 @@ def text(path: str) -> str:
 
 @cache
 def syntax(path: str) -> ast.Module:
-    return ast.parse(text(path), filename=path)
+    gc.disable()  # or it would look again and again at the millions of nodes that stay
+    try:
+        return ast.parse(text(path), filename=path)
+    finally:
+        gc.enable()
+
+
+@cache
+def nodes(path: str) -> tuple[ast.AST, ...]:
+    """Return every node of a file's syntax: to walk the tree takes longer than all that is asked of it."""
+    return tuple(ast.walk(syntax(path)))
 
 
 def has_shebang(path: str) -> bool:
