@@ -1,4 +1,4 @@
-"""Bakeries of machine images, deployed into the yard by the real CDK CLI."""
+"""Bakeries of machine images, deployed into the yard."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ import pytest
 
 from slipway.jobs.core.images.amis import bakery_parameter, decode_bakery
 from tests.end_to_end.conftest import Shell
+from tests.end_to_end.in_process import delete, deploy
 
 pytestmark = pytest.mark.cdk
 
 STACK, NETWORK = "slipway-bakery-gaudi-ecs", "slipway-bakery-network-us-east-1"
-APPROVED = ("--require-approval", "never", "--concurrency", "4")
 
 
 def stacks(shell: Shell) -> set[str]:
@@ -21,7 +21,7 @@ def stacks(shell: Shell) -> set[str]:
 
 
 def test_a_bakery_is_deployed_by_its_name_and_found_by_its_record(shell: Shell, tmp_path: Path) -> None:
-    shell.must("cdk", "deploy", STACK, *APPROVED, "--output", str(tmp_path))
+    assert deploy(shell, tmp_path, images=["gaudi-ecs"]) == [NETWORK, STACK]
     assert stacks(shell) == {STACK, NETWORK}
     name = bakery_parameter("gaudi-ecs")
     record = shell.client("ssm").get_parameter(Name=name)["Parameter"]["Value"]
@@ -44,9 +44,6 @@ def test_a_bakery_is_deployed_by_its_name_and_found_by_its_record(shell: Shell, 
         "container-runtime",
         "ecs-agent",
     ]
-    cloudformation = shell.client("cloudformation")  # another synthesis would only take time
-    for each in (STACK, NETWORK):
-        cloudformation.delete_stack(StackName=each)
-        cloudformation.get_waiter("stack_delete_complete").wait(StackName=each, WaiterConfig={"Delay": 1})
+    delete(shell, [NETWORK, STACK])
     assert stacks(shell) == set()
     assert builder.list_components(owner="Self")["componentVersionList"] == []

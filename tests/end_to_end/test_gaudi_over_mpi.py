@@ -9,6 +9,7 @@ import pytest
 
 from slipway.yard.machines.isolation.tiers import best_tier
 from tests.end_to_end.conftest import Shell
+from tests.end_to_end.in_process import deployed
 
 pytest.importorskip("deepspeed", reason="the extra 'deepspeed' is not installed")
 pytestmark = [pytest.mark.cdk, pytest.mark.slow, pytest.mark.long]
@@ -21,12 +22,8 @@ TINY = {"size": "tiny", "zero": "1", "precision": "fp32", "micro_batch": "8", "s
 def cluster(shell: Shell, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shell]:
     if not best_tier().isolated:
         pytest.skip("this machine can make no namespaces, so its hosts have no network of their own")
-    output = str(tmp_path_factory.mktemp("assembly"))
-    declared = ("-c", "dl1-mpi.keep_data=false", "-c", "dl1-mpi.max_nodes=2", "--output", output)
-    shell.must("cdk", "deploy", "dl1-mpi", "--require-approval", "never", "--concurrency", "4", *declared)
-    yield replace(shell, environment={**shell.environment, "SLIPWAY_CONFIRM_COST": "100000"})
-    shell.must("slipway", "empty", "dl1-mpi", "--yes")
-    shell.must("cdk", "destroy", "dl1-mpi*", "--force", *declared)
+    with deployed(shell, tmp_path_factory.mktemp("assembly"), "dl1-mpi", max_nodes="2"):
+        yield replace(shell, environment={**shell.environment, "SLIPWAY_CONFIRM_COST": "100000"})
 
 
 def test_the_nodes_reduce_together_and_then_train_together(cluster: Shell) -> None:

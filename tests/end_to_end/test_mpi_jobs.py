@@ -16,6 +16,7 @@ import pytest
 from slipway.jobs.core.mpi.mpi_nodes import READY_KEY
 from slipway.yard.machines.isolation.tiers import best_tier
 from tests.end_to_end.conftest import Shell
+from tests.end_to_end.in_process import deployed
 from tests.end_to_end.own_project import STEPS, TRAIN_SLOWLY, begin_project, refuse_another_curve
 from tests.end_to_end.roads import PlayedRoad, split_at
 
@@ -53,12 +54,8 @@ ENDED_WITHIN_SECONDS = 30.0  # promised of a job that loses a host
 def cluster(shell: Shell, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shell]:
     if not best_tier().isolated:
         pytest.skip("this machine can make no namespaces, so its hosts cannot die one by one")
-    assembly = str(tmp_path_factory.mktemp("assembly"))
-    declared = ("-c", "c6i.keep_data=false", "-c", f"c6i.max_nodes={NODES}", "--output", assembly)
-    shell.must("cdk", "deploy", "c6i", "--require-approval", "never", "--concurrency", "4", *declared)
-    yield shell
-    shell.must("slipway", "empty", "c6i", "--yes")
-    shell.must("cdk", "destroy", "c6i*", "--force", "--app", assembly)  # as written last
+    with deployed(shell, tmp_path_factory.mktemp("assembly"), "c6i", max_nodes=str(NODES)):
+        yield shell
 
 
 @pytest.fixture(scope="module")

@@ -16,6 +16,7 @@ import pytest
 
 from slipway.yard.machines.isolation.tiers import best_tier
 from tests.end_to_end.conftest import ROOT, Shell
+from tests.end_to_end.in_process import deploy
 
 pytest.importorskip("deepspeed", reason="the extra 'deepspeed' is not installed")
 pytestmark = [pytest.mark.cdk, pytest.mark.slow, pytest.mark.long]
@@ -56,10 +57,8 @@ def clusters(shell: Shell, tmp_path_factory: pytest.TempPathFactory) -> Shell:
     """Left to the yard's end."""
     if not best_tier().isolated:
         pytest.skip("this machine can make no namespaces, so there are no hosts for c6i")
-    assembly = str(tmp_path_factory.mktemp("assembly"))
-    kept = ("-c", "dl1.keep_data=false", "-c", "c6i.keep_data=false", "-c", "c6i.max_nodes=1")
-    approved = ("--require-approval", "never", "--concurrency", "4", "--output", assembly)
-    shell.must("cdk", "deploy", "dl1", "c6i", *approved, *kept)
+    deploy(shell, tmp_path_factory.mktemp("dl1"), "dl1")
+    deploy(shell, tmp_path_factory.mktemp("c6i"), "c6i", max_nodes="1")
     shell.must("slipway", "build", "gaudi")
     for cluster in ("dl1", "c6i"):
         shell.must("slipway", "submit", "prepare_bert", "--on", cluster, "--nodes", "1", *SAMPLE)

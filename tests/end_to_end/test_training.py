@@ -15,6 +15,7 @@ from slipway.containers.data.tokens.vocabulary import write_vocabulary
 from slipway.containers.recipes.prepare_bert.session import TRAINED_ENTRIES
 from slipway.jobs.core.targets import decode_target, parameter_name
 from tests.end_to_end.conftest import Shell
+from tests.end_to_end.in_process import deploy
 from tests.end_to_end.own_project import STEPS, begin_project, refuse_another_curve
 from tests.readme_session import never_printed, shown_after
 
@@ -52,9 +53,7 @@ TRAINING = {
 @pytest.fixture(scope="module")
 def cluster(shell: Shell, tmp_path_factory: pytest.TempPathFactory) -> Shell:
     """Left to the yard's end: test_clusters shows how a cluster goes."""
-    assembly = str(tmp_path_factory.mktemp("assembly"))
-    approved = ("--require-approval", "never", "--concurrency", "4")
-    shell.must("cdk", "deploy", "dl1", *approved, "--output", assembly, "-c", "dl1.keep_data=false")
+    deploy(shell, tmp_path_factory.mktemp("assembly"), "dl1")
     shell.must("slipway", "build", "gaudi")
     shell.must("slipway", "submit", "prepare_bert", *NODES, *SAMPLE)
     return shell

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.end_to_end.conftest import Shell, yard_at
+from tests.end_to_end.in_process import deployed
 
 NAME = "sagemaker"
 STACKS = {NAME, f"{NAME}-network", f"{NAME}-observability", f"{NAME}-storage"}
@@ -18,15 +19,10 @@ BY_SDK = str(Path(__file__).parent / "apps" / "recipe_by_sdk.py")
 @contextmanager
 def deployed_cluster(home: Path, *, nodes: int) -> Iterator[Shell]:
     """Deploy as docs/roads/sagemaker.md says for a first try: without a quota raised and without an AMI."""
-    small = {"instance_type": "ml.m5.large", "max_nodes": nodes, "volume_gb": 30, "keep_data": "false"}
-    declared = [word for key, value in small.items() for word in ("-c", f"{NAME}.{key}={value}")]
-    assembly = str(home / "assembly")
+    small = {"instance_type": "ml.m5.large", "max_nodes": str(nodes), "volume_gb": "30"}
     with yard_at(home / "yard", lambda _: None) as shell:
-        approved = ("--require-approval", "never", "--concurrency", "4")
-        shell.must("cdk", "deploy", NAME, *approved, *declared, "--output", assembly)
-        yield shell
-        shell.must("slipway", "empty", NAME, "--yes")
-        shell.must("cdk", "destroy", f"{NAME}*", "--force", "--app", assembly)
+        with deployed(shell, home / "assembly", NAME, **small):
+            yield shell
         assert not stacks(shell) & STACKS
 
 
