@@ -82,6 +82,14 @@ class HasNodes(Protocol[T_contra]):
 
 
 @runtime_checkable
+class MayMissMachines(Protocol[T_contra]):
+    """Lists the questions to a platform whose machines AWS may refuse to start."""
+
+    def missing_machines(self, target: T_contra) -> Sequence[tuple[str, str]]:
+        """Tell what does not run and why, in AWS's words, each with what to do."""
+
+
+@runtime_checkable
 class HasDependencies(Protocol[T_contra]):
     """Lists the questions to a platform on which a job can wait for another."""
 

@@ -12,22 +12,29 @@ from slipway.jobs.core.explanation import Reason
 
 _CAPACITY = "ask again later, in another zone or Region, or for fewer nodes; reserved capacity does not wait"
 
-# The first that fits counts, so the narrower comes first.
-REASONS: tuple[Reason, ...] = (
+# Why AWS starts no machine, whoever asks for it.
+MACHINE_REASONS: tuple[Reason, ...] = (
     Reason(
-        pattern=r"CAPACITY:INSUFFICIENT_INSTANCE_CAPACITY|InsufficientInstanceCapacity|sufficient .*capacity",
+        pattern=r"CAPACITY:INSUFFICIENT_INSTANCE_CAPACITY|Insufficient\w*Capacity|UnfulfillableCapacity"
+        r"|sufficient .*capacity",
         means="AWS has too few free machines of this type in the cluster's zone",
         fix=_CAPACITY,
     ),
     Reason(
+        pattern=r"VcpuLimitExceeded|MaxSpotInstanceCountExceeded"
+        r"|more vCPU capacity than your current vCPU limit",
+        means="the account's quota of vCPUs leaves no room for the machines that it needs",
+        fix="slipway quota {target} --request; what waits goes on when AWS has granted it",
+    ),
+)
+
+# The first that fits counts, so the narrower comes first.
+REASONS: tuple[Reason, ...] = (
+    *MACHINE_REASONS,
+    Reason(
         pattern=r"CAPACITY:YARD_MEMORY",
         means="this machine has too little free memory for it next to the jobs that run in the yard",
         fix="it starts after others have ended; with --processes-per-node 1 it needs less memory",
-    ),
-    Reason(
-        pattern=r"VcpuLimitExceeded|more vCPU capacity than your current vCPU limit",
-        means="the account's quota of vCPUs is smaller than what the job needs",
-        fix="`slipway preflight {target}` prints the request for a larger quota",
     ),
     Reason(
         pattern=r"MISCONFIGURATION:COMPUTE_ENVIRONMENT_MAX_RESOURCE",
@@ -109,3 +116,8 @@ REASONS: tuple[Reason, ...] = (
 
 def known_reason(said: str) -> Reason | None:
     return next((reason for reason in REASONS if re.search(reason.pattern, said)), None)
+
+
+def machine_reason(said: str) -> Reason | None:
+    """Return why AWS starts no machine; None where it says something else."""
+    return next((reason for reason in MACHINE_REASONS if re.search(reason.pattern, said)), None)

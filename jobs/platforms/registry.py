@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib import import_module
 from types import ModuleType
 from typing import TypeVar, cast
@@ -14,6 +14,7 @@ from slipway.jobs.platforms.platform import (
     HasImages,
     HasNodes,
     MayHaveTwins,
+    MayMissMachines,
     Platform,
 )
 from slipway.jobs.platforms.prepared import Request
@@ -36,6 +37,12 @@ def nodes_of(target: T) -> HasNodes[T] | None:
     """Return what lists its machines; None where machines start with a job."""
     platform = _module_of(target)
     return platform if isinstance(platform, HasNodes) else None
+
+
+def missing_machines_of(target: Target) -> Sequence[tuple[str, str]]:
+    """Tell of machines that AWS does not start, each with what to do; nothing of those that a job brings."""
+    platform = _module_of(target)
+    return platform.missing_machines(target) if isinstance(platform, MayMissMachines) else ()
 
 
 def waiting_of(target: T) -> HasDependencies[T] | None:

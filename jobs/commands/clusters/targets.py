@@ -7,7 +7,7 @@ from dataclasses import asdict
 
 import click
 
-from slipway.jobs.commands.output import Column, complain, json_option, print_record, print_table
+from slipway.jobs.commands.output import Column, complain, json_option, print_record, print_table, warn
 from slipway.jobs.core.errors import SlipwayError
 
 LISTED = (
@@ -84,13 +84,15 @@ IN_FULL = (
 def command(names: tuple[str, ...], region: str | None, as_json: bool) -> None:
     """List the deployed clusters that accept jobs, or show one in full.
 
-    If the record of a cluster cannot be read, the command says so on stderr and ends with exit code 1.
+    Of one cluster it also says on stderr which machine AWS does not start, and why. If the record of a
+    cluster cannot be read, the command says so there, too, and ends with exit code 1.
 
     \b
     slipway targets
     slipway targets dl1 --json
     """
     from slipway.jobs.clusters.deployed import find_targets
+    from slipway.jobs.platforms.registry import missing_machines_of
 
     found, unread = find_targets(region)
     chosen = [target for target in found if not names or target.name in names]
@@ -98,6 +100,8 @@ def command(names: tuple[str, ...], region: str | None, as_json: bool) -> None:
     rows = [{"kind": target.kind, "log_group": target.log_group, **asdict(target)} for target in chosen]
     if len(names) == 1 and rows:
         print_record("", (*IN_FULL, *OF_KIND[chosen[0].kind]), rows[0], as_json=as_json)
+        for what, fix in missing_machines_of(chosen[0]):
+            warn(f"{what}; {fix}" if fix else what)
     elif not missing:
         print_table("targets", LISTED, rows, as_json=as_json)
     for error in unread:

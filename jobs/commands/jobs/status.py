@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from slipway.jobs.commands.options import only_target_option, region_option
-from slipway.jobs.commands.output import Column, json_option, print_record, print_table, say
+from slipway.jobs.commands.output import Column, json_option, print_record, print_table, say, warn
 from slipway.jobs.core.run import not_succeeded
 from slipway.jobs.core.text import moment
 
@@ -101,7 +101,7 @@ def _print_nodes(targets: Sequence[Target], *, as_json: bool) -> None:
 
 def _say_nodes(target: Target, *, in_full: bool = True) -> Sequence[Mapping[str, object]]:
     """Say how many nodes are ready and, in full, why each other node is not; return all nodes."""
-    from slipway.jobs.platforms.registry import nodes_of
+    from slipway.jobs.platforms.registry import missing_machines_of, nodes_of
 
     nodes = nodes_of(target)
     if nodes is None:
@@ -111,6 +111,8 @@ def _say_nodes(target: Target, *, in_full: bool = True) -> Sequence[Mapping[str,
     say(f"{target.name}: {len(found) - len(silent)} of at most {target.max_nodes} nodes are ready")
     for each in silent if in_full else ():
         say(f"{each['name']} is not ready: {each['why']}")
+    for what, fix in missing_machines_of(target):
+        warn(f"{what}; {fix}" if fix else what)
     return found
 
 

@@ -10,9 +10,10 @@ from collections.abc import Callable, Mapping, Sequence
 from slipway.jobs.core.explanation import EXIT_CODES, Explanation, Reason
 from slipway.jobs.core.run import not_succeeded
 from slipway.jobs.core.states import JobState
-from slipway.jobs.platforms.batch.job_facts import Environment, JobFacts
+from slipway.jobs.platforms.batch.job_facts import JobFacts
 from slipway.jobs.platforms.reasons import known_reason
 
+MEND_ENVIRONMENT = "fix what AWS reports, and deploy again"
 _NOTHING_TO_DO = ""
 _LOOK_AHEAD = "slipway preflight {target}"
 _LOOK_BACK = "look at its log: slipway logs {job}"
@@ -57,11 +58,8 @@ def _blocked(facts: JobFacts) -> Told | None:
     if facts.queue_state not in (None, "ENABLED"):
         return f"waits because its queue is {facts.queue_state}", "enable it, or deploy the cluster again"
     for environment in facts.environments:
-        if environment.status == "INVALID" or environment.state == "DISABLED":
-            return (
-                f"waits because compute environment {_state(environment)}",
-                "fix what AWS reports, and deploy again",
-            )
+        if environment.starts_none:
+            return f"waits because {environment.words}", MEND_ENVIRONMENT
     if facts.scaling_failure:
         reason = known_reason(facts.scaling_failure)
         means = reason.means if reason else f"AWS says: {facts.scaling_failure}"
@@ -126,16 +124,11 @@ def _evidence(facts: JobFacts) -> tuple[str, ...]:
         for environment in facts.environments
         if environment.status != "VALID" or environment.state != "ENABLED"
     ]
-    environments = [f"compute environment {_state(each)}" for each in unwell]
+    environments = [each.words for each in unwell]
     scaling = [f"auto scaling: {facts.scaling_failure}"] if facts.scaling_failure else []
     silent = [f"{action} gave no answer" for action in facts.unanswered]
     logged = [f"the log: {facts.last_error}"] if facts.last_error else []
     return (*facts.said, *logged, *environments, *scaling, *silent)
-
-
-def _state(environment: Environment) -> str:
-    words = f"{environment.name} is {environment.state or 'unknown'} and {environment.status or 'unknown'}"
-    return f"{words}: {environment.reason}" if environment.reason else words
 
 
 def _nodes(facts: JobFacts) -> str:

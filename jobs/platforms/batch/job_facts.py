@@ -28,6 +28,17 @@ class Environment:
     status: str | None
     reason: str | None
 
+    @property
+    def starts_none(self) -> bool:
+        """Return True if no machine comes of it until somebody mends it."""
+        return self.status == "INVALID" or self.state == "DISABLED"
+
+    @property
+    def words(self) -> str:
+        """Return how it stands, and AWS's reason."""
+        words = f"compute environment {self.name} is {self.state or 'unknown'} and {self.status or 'unknown'}"
+        return f"{words}: {self.reason}" if self.reason else words
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobFacts:
@@ -145,6 +156,12 @@ def _environments(
         )
         for each in _list(answer, "computeEnvironments", unanswered)
     )
+
+
+def find_environments(target: BatchTarget) -> tuple[Environment, ...]:
+    """Return the compute environments of the cluster's queue, as far as AWS says."""
+    unanswered: list[str] = []
+    return _environments(target, _queue(target, unanswered), unanswered)
 
 
 def _scaling_failure(

@@ -17,8 +17,9 @@ from slipway.jobs.core.job import Job
 from slipway.jobs.core.run import Found
 from slipway.jobs.core.targets import BatchTarget
 from slipway.jobs.core.text import Say
+from slipway.jobs.platforms.batch.explain import MEND_ENVIRONMENT
 from slipway.jobs.platforms.batch.explain import explain as explain_facts
-from slipway.jobs.platforms.batch.job_facts import gather
+from slipway.jobs.platforms.batch.job_facts import find_environments, gather
 from slipway.jobs.platforms.batch.own_images import find_image, register_once
 from slipway.jobs.platforms.batch.pushed_images import refuse_foreign_registry, refuse_other_platform
 from slipway.jobs.platforms.batch.request import (
@@ -149,6 +150,10 @@ def cancel(found: Found[BatchTarget], reason: str) -> None:
 
 def explain(found: Found[BatchTarget]) -> Explanation:
     return explain_facts(gather(found))
+
+
+def missing_machines(target: BatchTarget) -> Sequence[tuple[str, str]]:
+    return [(each.words, MEND_ENVIRONMENT) for each in find_environments(target) if each.starts_none]
 
 
 def _request(

@@ -7,7 +7,8 @@ from dataclasses import replace
 
 from slipway.jobs.aws import Unanswered, ask, ask_all, reader
 from slipway.jobs.core.mpi.mpi_nodes import Answer
-from slipway.jobs.platforms.reasons import known_reason
+from slipway.jobs.core.targets import MpiTarget
+from slipway.jobs.platforms.reasons import machine_reason
 
 _IMPAIRED = "impaired"  # it failed a status check (EC2 user guide, "Status checks")
 _FAILED = "Failed"  # of a scaling activity (Auto Scaling API reference, Activity)
@@ -23,17 +24,20 @@ def with_failures(answers: Sequence[Answer], region: str) -> list[Answer]:
     return [_failure(answer, region) if answer.instance_id in failed else answer for answer in answers]
 
 
-def launch_failure(group: str, region: str) -> str:
-    """Return why the group's last launch failed, in a sentence; empty where it did not or nobody may ask."""
+def launch_failure(target: MpiTarget) -> tuple[str, str]:
+    """Return why the group's last launch failed, and what to do; empty where none did or nobody may ask."""
     answer = ask(
-        reader("autoscaling", region), "DescribeScalingActivities", AutoScalingGroupName=group, MaxRecords=1
+        reader("autoscaling", target.region),
+        "DescribeScalingActivities",
+        AutoScalingGroupName=target.node_group,
+        MaxRecords=1,
     )
     activities = [] if isinstance(answer, Unanswered) else answer["Activities"]
     if not activities or activities[0].get("StatusCode") != _FAILED:
-        return ""
+        return "", ""
     said = str(activities[0].get("StatusMessage") or "AWS does not say why")
-    reason = known_reason(said)
-    return reason.means if reason else said
+    reason = machine_reason(said)
+    return (reason.means, reason.fix.format(target=target.name)) if reason else (said, "")
 
 
 def _failed(instances: Sequence[str], region: str) -> set[str]:

@@ -83,7 +83,7 @@ def shortage(target: MpiTarget, answers: Sequence[Answer], nodes: int) -> str:
     ready = sum(answer.answered for answer in answers[:nodes])
     silent = [f"{each.name}: {each.why}" for each in answers[:nodes] if not each.answered]
     if len(answers) < nodes:
-        why = launch_failure(target.node_group, target.region)
+        why = "; ".join(filter(None, launch_failure(target)))
         silent.append(f"{nodes - len(answers)} not running{f': {why}' if why else ''}")
     return f"{ready} of {nodes} nodes of {target.name} are ready ({'; '.join(silent)})"
 

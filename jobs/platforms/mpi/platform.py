@@ -18,6 +18,7 @@ from slipway.jobs.core.targets import MpiTarget
 from slipway.jobs.core.text import Say
 from slipway.jobs.platforms.code_bundle import own_containers, pack, upload_if_absent
 from slipway.jobs.platforms.mpi import explain as mpi_explain
+from slipway.jobs.platforms.mpi.failures import launch_failure
 from slipway.jobs.platforms.mpi.nodes import await_nodes, find_answers, shortage
 from slipway.jobs.platforms.mpi.request import KnownSubmission, MpiRequest, attempts, build_request
 from slipway.jobs.platforms.mpi.request import send as send_request
@@ -151,6 +152,11 @@ def explain(found: Found[MpiTarget]) -> Explanation:
 def node_rows(target: MpiTarget) -> Sequence[Mapping[str, object]]:
     answers = find_answers(target)
     return [{**asdict(each), "main": index == 0} for index, each in enumerate(answers)]
+
+
+def missing_machines(target: MpiTarget) -> Sequence[tuple[str, str]]:
+    why, fix = launch_failure(target)
+    return [(f"the last node that '{target.name}' asked for did not start: {why}", fix)] if why else []
 
 
 def _known(prepared: MpiPrepared, main: str | None) -> KnownSubmission:

@@ -15,7 +15,7 @@ REASONS: tuple[Reason, ...] = (
     Reason(
         pattern=r"service limit|ResourceLimitExceeded",
         means="the account's quota of this instance type for training jobs is too small",
-        fix="`slipway preflight {target}` prints the request for a larger quota",
+        fix="slipway quota {target} --request",
     ),
     Reason(
         pattern=r"CapacityError|[Ii]nsufficient capacity|Unable to provision requested ML compute",

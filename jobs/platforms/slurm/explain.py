@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from slipway.jobs.aws import Unanswered, ask, reader
@@ -12,8 +12,10 @@ from slipway.jobs.core.run import Found, Run
 from slipway.jobs.core.slurm.slurm_answer import SlurmNode, SlurmRecord
 from slipway.jobs.core.states import JobState, translate
 from slipway.jobs.core.targets import SlurmTarget
+from slipway.jobs.platforms.reasons import machine_reason
 from slipway.jobs.platforms.slurm.elements import describe, first_failed
 from slipway.jobs.platforms.slurm.pending_reasons import ENDS, meaning_of
+from slipway.jobs.platforms.slurm.refusals import advice
 from slipway.jobs.platforms.slurm.request import STATES
 
 _LAST_LINES = 200
@@ -25,7 +27,7 @@ Told = tuple[str, str]
 
 def explain(found: Found[SlurmTarget]) -> Explanation:
     run, detail = found.run, found.detail
-    sentence, fix = _told(run, detail.get("Compile"))
+    sentence, fix = _refused(found) or _told(run, detail["Job"].reason, detail.get("Compile"))
     error = _last_error(found) if run.state is JobState.FAILED else None
     words = {"job": run.name, "target": run.target, "id": run.id, "image": found.target.machine_image}
     said = [
@@ -62,15 +64,25 @@ def _stream_order(name: str) -> tuple[str, int]:
     return job.rpartition("-")[2], int(attempt) if attempt.isdigit() else 0
 
 
-def _told(run: Run, compiled: SlurmRecord | None) -> Told:
+def _refused(found: Found[SlurmTarget]) -> Told | None:
+    """Say what AWS answers for nodes that the job misses, and what helps."""
+    refused: Sequence[str] = found.detail["Refused"]
+    if not refused:
+        return None
+    reason = machine_reason(refused[0])
+    means = reason.means if reason else "AWS starts no node for it"
+    return f"waits: {means}", advice(refused[0], found.target, found.target.node_group)
+
+
+def _told(run: Run, reason: str, compiled: SlurmRecord | None) -> Told:
     if compiled is not None and (told := _about_compiling(run, compiled)):
         return told
     if run.state is JobState.FAILED:
         return _failed(run)
     if run.state in (JobState.WAITING, JobState.STARTING):
-        meaning = meaning_of(run.reason or "None")
+        meaning = meaning_of(reason or "None")
         if meaning is None:
-            return f"waits: Slurm says {run.reason}", ""
+            return f"waits: Slurm says {reason}", ""
         return f"waits: {meaning[0]}", meaning[1]
     if run.state is JobState.RUNNING:
         nodes = "its nodes" if run.nodes is None else f"{run.nodes} node{'' if run.nodes == 1 else 's'}"
@@ -111,7 +123,7 @@ def _bad_nodes(detail: Mapping[str, Any]) -> list[str]:
     return [
         f"node {node.name} is {node.state}: {node.reason or 'Slurm does not say why'}"
         for node in nodes
-        if not is_fit(node)
+        if not is_fit(node) or machine_reason(node.reason)
     ]
 
 

@@ -15,6 +15,7 @@ from slipway.jobs.core.slurm.hyperpod import CAPACITY, session_target
 from slipway.jobs.core.slurm.places import GROUP_TAG
 from slipway.jobs.core.slurm.slurm_answer import SlurmAnswer, decode_answer
 from slipway.jobs.core.targets import SlurmTarget
+from slipway.jobs.platforms.slurm.refusals import advice, look_at_group, refused_launches
 from slipway.jobs.platforms.slurm.request import build_command
 
 WAIT_SECONDS = 300.0  # that the run document gives its program
@@ -78,15 +79,27 @@ def find_login_node(target: SlurmTarget) -> str | None:
     return min(found)[1] if found else None
 
 
+def no_login_node(target: SlurmTarget) -> NoLoginNode:
+    """Say that no login node runs, and what AWS says of its launches."""
+    missing = f"no login node of '{target.name}' is running"
+    refused = refused_launches(target, target.login_group)
+    if isinstance(refused, Unanswered):
+        look = f"{look_at_group(target, target.login_group)} says why; allow {refused.action} to your role"
+        return NoLoginNode(f"{missing}, and {refused.action} gave no answer: {refused.code}", hint=look)
+    if refused:
+        hint = advice(refused[0], target, target.login_group)
+        return NoLoginNode(f"{missing}: AWS says {'; '.join(refused)}", hint=hint)
+    return NoLoginNode(
+        f"{missing}, and only that can reach its scheduler",
+        hint="PCS starts it within minutes of a deployment; if it does not: "
+        f"{look_at_group(target, target.login_group)}",
+    )
+
+
 def needed_login_node(target: SlurmTarget) -> str:
     instance = find_login_node(target)
     if instance is None:
-        raise NoLoginNode(
-            f"no login node of '{target.name}' is running, and only that can reach its scheduler",
-            hint="PCS starts it within minutes of a deployment; if it does not: "
-            f"aws pcs get-compute-node-group --cluster-identifier {target.scheduler_cluster} "
-            f"--compute-node-group-identifier {target.login_group}",
-        )
+        raise no_login_node(target)
     if (state := _agent_state(instance, target.region)) != _ONLINE:
         raise NoLoginNode(
             f"Systems Manager does not reach the login node {instance} of '{target.name}' ({state})",

@@ -12,7 +12,7 @@ REASONS: Mapping[str, tuple[str, str]] = {
     "None": ("the scheduler has not looked at it yet", ""),
     "Resources": (
         "it waits for nodes, which other jobs have or PCS is starting",
-        "slipway status --on {target} --nodes; a capacity error of EC2 is in the node group's scaling log",
+        "slipway status --on {target} --nodes",
     ),
     "Priority": ("jobs before it in the queue wait for nodes as well", "slipway runs --on {target}"),
     "DependencyNeverSatisfied": (
@@ -21,8 +21,8 @@ REASONS: Mapping[str, tuple[str, str]] = {
     ),
     "Dependency": ("it waits for another job to succeed", "slipway runs --on {target}"),
     "BeginTime": (
-        "it goes back to the queue; Slurm lets a requeued job wait two minutes",
-        "scontrol update jobid={id} starttime=now on the login node",
+        "it is back in the queue; Slurm lets a requeued job wait two minutes, and starts it by itself",
+        "",
     ),
     "JobHeldAdmin": (
         "Slurm holds it: most often a node's prolog failed where nohold_on_prolog_fail is not set",

@@ -14,11 +14,13 @@ from slipway.jobs.core.job import Job
 from slipway.jobs.core.job_request import request_key
 from slipway.jobs.core.log_marks import locator
 from slipway.jobs.core.run import Found, Run
+from slipway.jobs.core.slurm.hyperpod import CAPACITY
 from slipway.jobs.core.slurm.slurm_answer import SlurmNode
 from slipway.jobs.core.targets import SlurmTarget
 from slipway.jobs.core.text import Say
 from slipway.jobs.platforms.code_bundle import own_containers, pack, upload_if_absent
 from slipway.jobs.platforms.prepared import Prepared
+from slipway.jobs.platforms.reasons import machine_reason
 from slipway.jobs.platforms.service_models import refuse_malformed
 from slipway.jobs.platforms.slurm import explain as slurm_explain
 from slipway.jobs.platforms.slurm.explain import is_fit
@@ -26,6 +28,7 @@ from slipway.jobs.platforms.slurm.login_node import (
     await_output,
     find_login_node,
     needed_login_node,
+    no_login_node,
     read_answer,
     refuse_failed_scheduler,
     run_action,
@@ -57,7 +60,7 @@ def prepare(job: Job, recipe: Recipe, target: SlurmTarget, waits_for: tuple[str,
     code = pack(own_containers()).digest
     login = find_login_node(target)
     request = _request(job, recipe, target, code, login, waits_for)
-    missing = () if login else (f"no login node of '{target.name}' is running; submitting refuses",)
+    missing = () if login else (f"{no_login_node(target).message}; submitting refuses",)
     return Prepared(
         job=job,
         recipe=recipe,
@@ -140,10 +143,19 @@ def node_rows(target: SlurmTarget) -> Sequence[Mapping[str, object]]:
     return [_node_row(node) for node in read_answer(target).nodes]
 
 
+def missing_machines(target: SlurmTarget) -> Sequence[tuple[str, str]]:
+    """Tell of a login node that is not there; workers come and go with jobs, whose explanation has theirs."""
+    if target.capacity == CAPACITY or find_login_node(target):
+        return []
+    missing = no_login_node(target)
+    return [(missing.message, missing.hint)]
+
+
 def _node_row(node: SlurmNode) -> Mapping[str, object]:
     why = node.reason or ("" if is_fit(node) else f"Slurm says {node.state}")
     if "POWERED_DOWN" in node.state or "POWER_DOWN" in node.state:
-        why = "Slurm starts it when a job needs it"
+        refused = f"; the last time AWS refused it: {node.reason}" if machine_reason(node.reason) else ""
+        why = f"Slurm starts it when a job needs it{refused}"
     return {
         "name": node.name,
         "instance_id": None,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 
 from slipway.jobs.aws import Unanswered, ask, reader
@@ -17,10 +18,12 @@ from slipway.jobs.core.states import JobState, translate
 from slipway.jobs.core.targets import SlurmTarget
 from slipway.jobs.platforms.slurm.elements import elements_of, whole_jobs
 from slipway.jobs.platforms.slurm.login_node import read_answer
+from slipway.jobs.platforms.slurm.refusals import misses_nodes, refused_workers
 from slipway.jobs.platforms.slurm.request import STATES
 
 _DIGEST_SHOWN = 16
 _SIGNAL_CODE = 128
+_AWS_SAYS = "AWS says {}"
 
 
 def list_jobs(target: SlurmTarget) -> list[Listed]:
@@ -35,7 +38,9 @@ def list_jobs(target: SlurmTarget) -> list[Listed]:
 
 def list_runs(target: SlurmTarget) -> list[Run]:
     answer = read_answer(target)
-    return [_found(record, answer, target).run for record in _runs(answer)]
+    records = _runs(answer)
+    refused = refused_workers([record.name for record in records], answer, target)
+    return [_found(record, answer, target, refused).run for record in records]
 
 
 def unfinished_runs(target: SlurmTarget) -> list[Run]:
@@ -46,7 +51,7 @@ def unfinished_runs(target: SlurmTarget) -> list[Run]:
 def refresh(job_id: str, target: SlurmTarget) -> Found[SlurmTarget] | None:
     answer = read_answer(target)
     record = next((each for each in _runs(answer) if each.id == job_id), None)
-    return _found(record, answer, target) if record else None
+    return _found(record, answer, target, refused_workers([record.name], answer, target)) if record else None
 
 
 def is_known(job_id: str, target: SlurmTarget) -> bool:
@@ -101,19 +106,30 @@ def _compile_of(record: SlurmRecord, answer: SlurmAnswer) -> SlurmRecord | None:
     return next((job for job in answer.jobs if (job.name, job.phase) == (record.name, COMPILE)), None)
 
 
-def _found(record: SlurmRecord, answer: SlurmAnswer, target: SlurmTarget) -> Found[SlurmTarget]:
+def _found(
+    record: SlurmRecord, answer: SlurmAnswer, target: SlurmTarget, refused: Sequence[str] = ()
+) -> Found[SlurmTarget]:
+    """Read a job; `refused` is what AWS says of the cluster's workers, and counts where it misses nodes."""
     job = _request(record.name, target)
     compiled = _compile_of(record, answer)
+    own = refused if misses_nodes(record.name, answer) else ()
     detail = {
         "Job": record,
         "Compile": compiled,
         "Nodes": answer.nodes,
         "Notes": answer.notes,
+        "Refused": own,
         "Elements": elements_of(record.id, answer.jobs) if job and job.elements > 1 else [],
         "Count": job.elements if job else 1,
         **({"RecipeArguments": list(job.arguments)} if job else {}),
     }
-    return Found(run=read_run(record, answer, job, target), target=target, detail=detail)
+    run = read_run(record, answer, job, target)
+    said = [run.reason, *map(_AWS_SAYS.format, own)]
+    return Found(
+        run=replace(run, reason="; ".join(each for each in said if each) or None),
+        target=target,
+        detail=detail,
+    )
 
 
 def _request(name: str, target: SlurmTarget) -> SlurmJob | None:

@@ -156,8 +156,8 @@ def test_words_that_nobody_knows_are_passed_on_as_they_are() -> None:
         (
             {"scaling_failure": "You have requested more vCPU capacity than your current vCPU limit of 0"},
             (
-                "bert waits because no machine could be started: the account's quota of vCPUs is smaller "
-                "than what the job needs"
+                "bert waits because no machine could be started: the account's quota of vCPUs leaves no "
+                "room for the machines that it needs"
             ),
         ),
         ({"scaling_failure": "moon"}, "bert waits because no machine could be started: AWS says: moon"),

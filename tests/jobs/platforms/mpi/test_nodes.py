@@ -17,7 +17,7 @@ from slipway.jobs.core.targets import MpiTarget
 from slipway.jobs.platforms.mpi.members import find_members
 from slipway.jobs.platforms.mpi.nodes import Clock as NodeClock
 from slipway.jobs.platforms.mpi.nodes import NotEnoughNodes, await_nodes, find_answers, shortage
-from slipway.jobs.platforms.mpi.platform import node_rows
+from slipway.jobs.platforms.mpi.platform import missing_machines, node_rows
 from slipway.jobs.submit.submission import prepare
 from slipway.yard.gateway.faults import Fault, FaultKind, script
 from tests.jobs.conftest import Slipway
@@ -178,5 +178,9 @@ def test_machines_that_ec2_has_not_are_told_of_in_the_sentence_that_says_what_is
     running = len(find_answers(target))
     scaling.set_desired_capacity(AutoScalingGroupName=target.node_group, DesiredCapacity=running + 1)
     said = shortage(target, find_answers(target), running + 1)
+    ((what, fix),) = missing_machines(target)
     scaling.set_desired_capacity(AutoScalingGroupName=target.node_group, DesiredCapacity=running)
-    assert said.endswith("1 not running: AWS has too few free machines of this type in the cluster's zone)")
+    why = "AWS has too few free machines of this type in the cluster's zone"
+    assert f"1 not running: {why}; ask again later" in said
+    assert what == f"the last node that '{target.name}' asked for did not start: {why}"
+    assert fix.startswith("ask again later")

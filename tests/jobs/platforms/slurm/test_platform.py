@@ -30,7 +30,7 @@ from slipway.jobs.core.slurm.slurm_answer import (
 from slipway.jobs.core.slurm.slurm_job import COMPILE, RUN
 from slipway.jobs.core.states import JobState
 from slipway.jobs.platforms.slurm import explain as slurm_explain
-from slipway.jobs.platforms.slurm import login_node, platform, runs
+from slipway.jobs.platforms.slurm import login_node, platform, refusals, runs
 from slipway.jobs.platforms.slurm.explain import explain
 from slipway.jobs.platforms.slurm.login_node import LoginNodeRefused, NoLoginNode, NoScheduler
 from slipway.jobs.platforms.slurm.node import users
@@ -66,6 +66,7 @@ class Sdk:
         self.said: dict[str, Mapping[str, str]] = {}
         self.streams: dict[str, list[str]] = {}
         self.errors: list[Mapping[str, str]] = []  # of the scheduler, as PCS tells them
+        self.group_errors: dict[str, list[Mapping[str, str]] | str] = {}  # of node groups, or a refusal
         self.meta = SimpleNamespace(service_model=SimpleNamespace(signing_name="aws"))
         self.instances: list[Mapping[str, Any]] = [
             {"InstanceId": LOGIN, "LaunchTime": datetime(2026, 1, 1, tzinfo=UTC)}
@@ -85,6 +86,13 @@ class Sdk:
     def get_cluster(self, **given: Any) -> Mapping[str, Any]:
         assert given == {"clusterIdentifier": SLURM_TARGET.scheduler_cluster}
         return {"cluster": {"status": "ACTIVE", "errorInfo": self.errors}}
+
+    def get_compute_node_group(self, **given: Any) -> Mapping[str, Any]:
+        assert given["clusterIdentifier"] == SLURM_TARGET.scheduler_cluster
+        errors = self.group_errors.get(given["computeNodeGroupIdentifier"], [])
+        if isinstance(errors, str):
+            raise ClientError({"Error": {"Code": errors, "Message": "no"}}, "GetComputeNodeGroup")
+        return {"computeNodeGroup": {"status": "ACTIVE", "errorInfo": errors}}
 
     def put_object(self, **given: Any) -> None:
         body = given["Body"]
@@ -133,7 +141,7 @@ class Sdk:
 @pytest.fixture
 def sdk(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> Sdk:
     found = Sdk()
-    for module in (aws, login_node, runs, slurm_explain):
+    for module in (aws, login_node, refusals, runs, slurm_explain):
         for name in ("client", "sender", "reader"):
             if hasattr(module, name):
                 monkeypatch.setattr(module, name, lambda service, region=None: found)
@@ -177,7 +185,9 @@ def test_without_a_login_node_nothing_is_submitted(cluster: Cluster, sdk: Sdk) -
     prepared = platform.prepare(
         Job(name="smoke", recipe="smoke", nodes=1), find_recipe("smoke"), cluster.target, ()
     )
-    assert prepared.warnings == ("no login node of 'trn1' is running; submitting refuses",)
+    (warning,) = prepared.warnings
+    assert warning.startswith("no login node of 'trn1' is running")
+    assert warning.endswith("; submitting refuses")
     with pytest.raises(NoLoginNode, match="no login node of 'trn1' is running"):
         platform.make_ready(prepared, lambda _: None)
 

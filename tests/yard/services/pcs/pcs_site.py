@@ -91,6 +91,14 @@ class PcsSite:
         )["computeNodeGroup"]
         return made
 
+    def errors(self, cluster: str, group: str) -> list[dict[str, str]]:
+        """Return what PCS says of a node group's launches."""
+        which = {"clusterIdentifier": cluster, "computeNodeGroupIdentifier": group}
+        found: list[dict[str, str]] = self.pcs.get_compute_node_group(**which)["computeNodeGroup"][
+            "errorInfo"
+        ]
+        return found
+
     def queue(self, cluster: str, group: str, name: str = "train", **more: Any) -> dict[str, Any]:
         made: dict[str, Any] = self.pcs.create_queue(
             clusterIdentifier=cluster,
