@@ -1,16 +1,19 @@
-"""The quotas that a cluster needs: EC2's of its nodes and of its AMI's bake, or SageMaker's."""
+"""The quotas that a cluster needs: EC2's of its nodes and of its AMI's bake, or SageMaker's.
+
+A quota counts all clusters of an account and region together, so what is needed is the sum over them.
+"""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from slipway.jobs import aws
 from slipway.jobs.aws import Unanswered, ask_all, reader
-from slipway.jobs.catalogue.instances import instance_type
 from slipway.jobs.clusters.declared import DeclaredCluster
-from slipway.jobs.clusters.preflight.facts import ask_quota
+from slipway.jobs.clusters.neighbours import Neighbourhood, Share, find_neighbourhood, share_words
+from slipway.jobs.clusters.preflight.facts import ask_account
 from slipway.jobs.clusters.preflight.hyperpod_limits import HYPERPOD_KIND, USAGE, ask_hyperpod
 from slipway.jobs.clusters.preflight.training_limits import (
     SERVICE,
@@ -19,9 +22,10 @@ from slipway.jobs.clusters.preflight.training_limits import (
     ask_training,
     instance_quota,
 )
+from slipway.jobs.clusters.preflight.vcpu_limits import ask_vcpus
+from slipway.jobs.clusters.vcpu_quotas import SERVICE as EC2
 from slipway.jobs.core.errors import SlipwayError
 
-_EC2 = "ec2"
 _SECONDS_PER_HOUR = 3600
 _OPEN = ("PENDING", "CASE_OPENED")
 _POLL_SECONDS = 30.0
@@ -41,6 +45,7 @@ class NeededQuota:
     name: str
     region: str
     needed: int
+    counted: str  # who needs how much of it
     allowed: float
     requested: float | None  # by a request that is still open
     unit: str
@@ -50,51 +55,54 @@ class NeededQuota:
         return self.needed <= self.allowed
 
 
-def find_quotas(cluster: DeclaredCluster) -> list[NeededQuota]:
-    """Ask for the quotas that the cluster needs; one that serves two purposes is listed for the larger."""
-    if cluster.kind == TRAINING_KIND:
-        return list(_training_quotas(cluster))
-    if cluster.kind == HYPERPOD_KIND:
-        return list(_hyperpod_quotas(cluster))
-    found: dict[str, NeededQuota] = {}
-    for quota in _vcpu_quotas(cluster):
-        if quota.code not in found or found[quota.code].needed < quota.needed:
-            found[quota.code] = quota
-    return list(found.values())
+def find_quotas(cluster: DeclaredCluster, hood: Neighbourhood | None = None) -> list[NeededQuota]:
+    """Ask for the quotas that the cluster needs beside its neighbours; None: look for them."""
+    hood = hood or neighbourhood_of(cluster)
+    return list(_QUOTAS.get(cluster.kind, _vcpu_quotas)(cluster, hood))
 
 
-def _vcpu_quotas(cluster: DeclaredCluster) -> Iterator[NeededQuota]:
-    for purpose, type_, count, market in _purposes(cluster):
-        quota = ask_quota(type_, cluster.region, market)
-        if isinstance(quota, Unanswered):
-            raise _no_answer(quota)
-        if quota is None:
+def neighbourhood_of(cluster: DeclaredCluster) -> Neighbourhood:
+    account = ask_account(cluster.region)
+    return find_neighbourhood(cluster, None if isinstance(account, Unanswered) else account)
+
+
+def _vcpu_quotas(cluster: DeclaredCluster, hood: Neighbourhood) -> Iterator[NeededQuota]:
+    needs = ask_vcpus(cluster, hood, bakes=True)
+    assert needs is not None, "the cluster has machines of EC2"
+    if isinstance(needs, Unanswered):
+        raise _no_answer(needs)
+    for need in needs:
+        if need.quota is None:
+            type_ = need.own[0].instance_type
             raise NoQuota(f"no quota of EC2 counts {type_}", hint="look in the Service Quotas console")
         yield NeededQuota(
-            purpose=purpose,
-            service=_EC2,
-            code=quota.code,
-            name=quota.name,
+            purpose=" and ".join(machines.purpose for machines in need.own),
+            service=EC2,
+            code=need.quota.code,
+            name=need.quota.name,
             region=cluster.region,
-            needed=count * instance_type(type_).vcpus,
-            allowed=quota.vcpus,
-            requested=_open_request(_EC2, quota.code, cluster.region),
+            needed=need.needed,
+            counted=_counted(cluster, need.own_vcpus, need.others),
+            allowed=need.quota.vcpus,
+            requested=_open_request(EC2, need.quota.code, cluster.region),
             unit="vCPUs",
         )
 
 
-def _training_quotas(cluster: DeclaredCluster) -> Iterator[NeededQuota]:
-    limits = ask_training(cluster)
+def _training_quotas(cluster: DeclaredCluster, hood: Neighbourhood) -> Iterator[NeededQuota]:
+    limits = ask_training(cluster, hood)
     assert limits is not None, "the cluster trains in SageMaker"
     if isinstance(limits, Unanswered):
         raise _no_answer(limits)
-    wanted: list[tuple[str, TrainingQuota | None, int, str]] = [
-        (f"a job of {cluster.name}", limits.instances, cluster.max_nodes, "instances"),
-        ("the longest job", limits.longest_job, cluster.job_timeout_hours * _SECONDS_PER_HOUR, "seconds"),
+    nodes, seconds = cluster.max_nodes, cluster.job_timeout_hours * _SECONDS_PER_HOUR
+    jobs, kept = f"a job of {cluster.name}", "instances kept warm"
+    wanted: list[tuple[str, TrainingQuota | None, int, str, tuple[Share, ...]]] = [
+        (jobs, limits.instances, nodes, "instances", limits.instances_of_others),
+        ("the longest job", limits.longest_job, seconds, "seconds", ()),
     ]
     if cluster.warm_pool_minutes:
-        wanted.append(("instances kept warm", limits.warm_pool, cluster.max_nodes, "instances"))
-    for purpose, quota, needed, unit in wanted:
+        wanted.append((kept, limits.warm_pool, nodes, "instances", limits.warm_of_others))
+    for purpose, quota, own, unit, others in wanted:
         if quota is None:
             name = instance_quota(cluster)
             raise NoQuota(
@@ -106,16 +114,17 @@ def _training_quotas(cluster: DeclaredCluster) -> Iterator[NeededQuota]:
             code=quota.code,
             name=quota.name,
             region=cluster.region,
-            needed=needed,
+            needed=own + sum(share.amount for share in others),
+            counted=_counted(cluster, own, others),
             allowed=quota.value,
             requested=_open_request(SERVICE, quota.code, cluster.region),
             unit=unit,
         )
 
 
-def _hyperpod_quotas(cluster: DeclaredCluster) -> Iterator[NeededQuota]:
+def _hyperpod_quotas(cluster: DeclaredCluster, hood: Neighbourhood) -> Iterator[NeededQuota]:
     """Yield those that Service Quotas lists; without one of its types a cluster cannot be judged."""
-    needs = ask_hyperpod(cluster)
+    needs = ask_hyperpod(cluster, hood)
     assert needs is not None, "the cluster is on HyperPod"
     if isinstance(needs, Unanswered):
         raise _no_answer(needs)
@@ -129,11 +138,22 @@ def _hyperpod_quotas(cluster: DeclaredCluster) -> Iterator[NeededQuota]:
                 code=need.quota.code,
                 name=need.quota.name,
                 region=cluster.region,
-                needed=need.instances,
+                needed=need.needed,
+                counted=_counted(cluster, need.instances, need.others),
                 allowed=need.quota.value,
                 requested=_open_request(SERVICE, need.quota.code, cluster.region),
                 unit="instances",
             )
+
+
+_QUOTAS: Mapping[str, Callable[[DeclaredCluster, Neighbourhood], Iterator[NeededQuota]]] = {
+    TRAINING_KIND: _training_quotas,
+    HYPERPOD_KIND: _hyperpod_quotas,
+}
+
+
+def _counted(cluster: DeclaredCluster, own: int, others: Sequence[Share]) -> str:
+    return share_words([Share(who=cluster.name, amount=own, stands=True), *others])
 
 
 def request_increase(quota: NeededQuota) -> NeededQuota:
@@ -155,15 +175,18 @@ def request_increase(quota: NeededQuota) -> NeededQuota:
 
 
 def wait_for_quotas(
-    cluster: DeclaredCluster, pause: Callable[[float], None] = time.sleep
+    cluster: DeclaredCluster,
+    hood: Neighbourhood | None = None,
+    pause: Callable[[float], None] = time.sleep,
 ) -> Sequence[NeededQuota]:
     """Return when all suffice; AWS takes minutes to days, and a refusal ends the wait.
 
     It counts as one only the second time: a request may be granted between the two questions of a look.
     """
     closed: list[str] = []
+    hood = hood or neighbourhood_of(cluster)
     while True:
-        found = find_quotas(cluster)
+        found = find_quotas(cluster, hood)
         lacking = [quota for quota in found if not quota.suffices]
         if not lacking:
             return found
@@ -176,15 +199,6 @@ def wait_for_quotas(
             )
         closed = [quota.code for quota in refused]
         pause(1.0 if aws.is_in_yard() else _POLL_SECONDS)
-
-
-def _purposes(cluster: DeclaredCluster) -> Iterator[tuple[str, str, int, str]]:
-    if cluster.market != "capacity-block":  # these do not count against a quota
-        yield f"nodes of {cluster.name}", cluster.instance_type, cluster.max_nodes, cluster.market
-    if cluster.login_instance_type:
-        yield f"the login node of {cluster.name}", cluster.login_instance_type, 1, "on-demand"
-    if cluster.build_type:
-        yield "baking its AMI", cluster.build_type, 1, "on-demand"
 
 
 def _no_answer(refusal: Unanswered) -> NoQuota:

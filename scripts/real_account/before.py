@@ -13,7 +13,7 @@ from scripts.real_account.stages import BY_NAME, STAGES, existing_stacks
 from slipway.infra.clusters import MACHINE_IMAGES
 from slipway.jobs.aws import Unanswered
 from slipway.jobs.catalogue.instances import instance_type
-from slipway.jobs.clusters.preflight.facts import ask_quota
+from slipway.jobs.clusters.vcpu_quotas import ask_quota
 from slipway.jobs.commands.output import say
 from slipway.jobs.core.errors import SlipwayError
 

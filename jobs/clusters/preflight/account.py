@@ -2,16 +2,28 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from slipway.jobs.aws import Unanswered
 from slipway.jobs.catalogue.instances import instance_type
 from slipway.jobs.clusters.declared import DeclaredCluster
 from slipway.jobs.clusters.preflight.facts import Facts
 from slipway.jobs.clusters.preflight.hyperpod_limits import HYPERPOD_KIND
 from slipway.jobs.clusters.preflight.training_limits import TRAINING_KIND
-from slipway.jobs.clusters.preflight.verdicts import Verdict, failed, ok, unanswered, unknown
+from slipway.jobs.clusters.preflight.vcpu_limits import VcpuNeed
+from slipway.jobs.clusters.preflight.verdicts import (
+    CheckOutcome,
+    Verdict,
+    failed,
+    ok,
+    unanswered,
+    unknown,
+    warning,
+)
 
 # What the rule CheckBootstrapVersion asks for, which aws-cdk-lib 2 writes into every template.
 LEAST_BOOTSTRAP_VERSION = 6
+_GRAVITY = (CheckOutcome.FAILED, CheckOutcome.UNKNOWN, CheckOutcome.WARNING, CheckOutcome.OK)
 _USABLE_RESERVATIONS = ("active", "scheduled", "pending")
 
 
@@ -61,25 +73,35 @@ def offered(cluster: DeclaredCluster, facts: Facts) -> Verdict:
 
 
 def quota(cluster: DeclaredCluster, facts: Facts) -> Verdict:
-    if cluster.market == "capacity-block":
-        return ok("capacity blocks do not count against the on-demand quota")
-    if cluster.kind in (TRAINING_KIND, HYPERPOD_KIND):
+    """Judge every quota that counts machines of the cluster, and say the worst first."""
+    if cluster.kind in (TRAINING_KIND, HYPERPOD_KIND) or facts.vcpus is None:
         return ok("instances of SageMaker count against quotas of its own")
-    if isinstance(facts.quota, Unanswered):
-        return unanswered(facts.quota)
-    vcpus = instance_type(cluster.instance_type).vcpus
-    needed = cluster.max_nodes * vcpus
-    sum_ = f"{cluster.max_nodes} nodes × {vcpus} vCPUs = {needed}"
-    if facts.quota is None:
-        found = f"{sum_}; no quota of EC2 counts {cluster.instance_type}"
+    if isinstance(facts.vcpus, Unanswered):
+        return unanswered(facts.vcpus)
+    if not facts.vcpus:
+        return ok("capacity blocks do not count against the on-demand quota")
+    verdicts = sorted((_quota(need, cluster) for need in facts.vcpus), key=_gravest_first)
+    return replace(verdicts[0], found="; ".join(verdict.found for verdict in verdicts))
+
+
+def _quota(need: VcpuNeed, cluster: DeclaredCluster) -> Verdict:
+    if need.quota is None:
+        found = f"{need.words}; no quota of EC2 counts {need.own[0].instance_type}"
         return unknown(found, "look in the Service Quotas console")
-    if needed <= facts.quota.vcpus:
-        return ok(f"{sum_} vCPUs, the quota is {facts.quota.vcpus:.0f}")
-    return failed(
-        f"{sum_} vCPUs, but the quota '{facts.quota.name}' is {facts.quota.vcpus:.0f}",
+    if need.needed <= need.quota.vcpus:
+        return ok(f"{need.words}, the quota is {need.quota.vcpus:.0f}")
+    short = f"{need.words}, but the quota '{need.quota.name}' is {need.quota.vcpus:.0f}"
+    fix = (
         "aws service-quotas request-service-quota-increase --service-code ec2 "
-        f"--quota-code {facts.quota.code} --desired-value {needed} --region {cluster.region}",
+        f"--quota-code {need.quota.code} --desired-value {need.needed} --region {cluster.region}"
     )
+    if need.needed_beside_what_stands <= need.quota.vcpus:
+        return warning(f"{short}: enough as long as what is only declared is not deployed", fix)
+    return failed(short, fix)
+
+
+def _gravest_first(verdict: Verdict) -> int:
+    return _GRAVITY.index(verdict.outcome)
 
 
 def reservation(cluster: DeclaredCluster, facts: Facts) -> Verdict:

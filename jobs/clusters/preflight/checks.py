@@ -31,6 +31,7 @@ CHECKS: Mapping[str, Check] = {
     "HyperPod instances": hyperpod.instances,
     "HyperPod nodes that stand": hyperpod.standing,
     "size of the controller": surroundings.controller_size,
+    "machines that start": surroundings.machines,
     "AMI and AWS Batch": surroundings.supported_pair,
     "machine image": images.machine_image,
     "locked versions": images.versions,

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import json
-import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from slipway.jobs.aws import Unanswered, ask, ask_all, reader
 from slipway.jobs.catalogue.instances import SAGEMAKER
 from slipway.jobs.clusters.declared import DeclaredCluster, declared_clusters
 from slipway.jobs.clusters.deployed import find_digest, find_target
+from slipway.jobs.clusters.neighbours import Neighbourhood, find_neighbourhood
 from slipway.jobs.clusters.owners import ask_owner
-from slipway.jobs.clusters.preflight.hyperpod_limits import HYPERPOD_KIND, HyperPodNeed, ask_hyperpod
+from slipway.jobs.clusters.preflight.hyperpod_limits import HyperPodNeed, ask_hyperpod
 from slipway.jobs.clusters.preflight.settings import (
     DefaultGroup,
     EbsKey,
@@ -24,7 +25,8 @@ from slipway.jobs.clusters.preflight.settings import (
     ask_ebs_key,
     ask_stack,
 )
-from slipway.jobs.clusters.preflight.training_limits import TRAINING_KIND, TrainingLimits, ask_training
+from slipway.jobs.clusters.preflight.training_limits import TrainingLimits, ask_training
+from slipway.jobs.clusters.preflight.vcpu_limits import VcpuNeed, ask_vcpus
 from slipway.jobs.core.images.ami_locks import is_debian, lock_digest, machine_image_names
 from slipway.jobs.core.images.amis import bakery_stack_name, image_of
 from slipway.jobs.core.images.container_images import image_names, image_tag
@@ -33,17 +35,13 @@ from slipway.jobs.core.names import controller_name
 from slipway.jobs.core.projects import find_project
 from slipway.jobs.core.records import NewerRecord
 from slipway.jobs.core.targets import BatchTarget, DamagedTarget, Target
+from slipway.jobs.platforms.registry import missing_machines_of
+
+T = TypeVar("T")
 
 # Enabled in every account, so it can tell which others are.
 _ALWAYS_ENABLED = "us-east-1"
 _BOOTSTRAP_VERSION = "/cdk-bootstrap/hnb659fds/version"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Quota:
-    code: str
-    name: str
-    vcpus: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +65,7 @@ class Facts:
     account: str | Unanswered
     region_status: str | Unanswered
     zones: tuple[str, ...] | Unanswered  # of the region, that offer the type today
-    quota: Quota | Unanswered | None
+    vcpus: tuple[VcpuNeed, ...] | Unanswered | None  # None: its machines are SageMaker's
     parameter: str | Unanswered | None  # what the AMI's SSM parameter says
     machine_image: FoundAmi | Unanswered | None
     manifest: Mapping[str, object] | Unanswered | None  # what was baked into it
@@ -85,6 +83,7 @@ class Facts:
     hyperpod: tuple[HyperPodNeed, ...] | Unanswered | None  # None: the cluster is not on HyperPod
     other_ways: tuple[str, ...]  # declared clusters of the same machines that need no AWS Batch
     target: Target | DamagedTarget | NewerRecord | Unanswered | None
+    missing: Sequence[tuple[str, str]]  # machines of it that AWS does not start, each with what to do
     pushed: bool | Unanswered | None  # the tag that the job definition names; None: not deployed
     lock: Lock | None
     machine_lock_digest: str | None  # of the lock of the AMI here; None: it has none of its own
@@ -103,11 +102,13 @@ def gather(cluster: DeclaredCluster, containers: Path) -> Facts:
     ami = cluster.ami_parameter
     parameter = refusal or (ask_parameter(ami, cluster.region) if ami else None)
     target = refusal or ask_target(cluster)
+    declared = declared_clusters()
+    hood = refusal or find_neighbourhood(cluster, str(account), declared)
     return Facts(
         account=account,
         region_status=region_status,
         zones=refusal or ask_zones(cluster.instance_type.removeprefix(SAGEMAKER), cluster.region),
-        quota=refusal or _node_quota(cluster),
+        vcpus=_beside(hood, partial(ask_vcpus, cluster)),
         parameter=parameter,
         machine_image=ask_machine_image(parameter, cluster.region),
         manifest=refusal or (ask_manifest(ami, cluster.region) if ami else None),
@@ -121,10 +122,11 @@ def gather(cluster: DeclaredCluster, containers: Path) -> Facts:
         default_group=refusal or ask_default_group(cluster.name, cluster.region),
         cost_tag=refusal or ask_cost_tag(),
         controller=refusal or _controller(cluster),
-        training=refusal or ask_training(cluster),
-        hyperpod=refusal or ask_hyperpod(cluster),
-        other_ways=other_ways(cluster),
+        training=_beside(hood, partial(ask_training, cluster)),
+        hyperpod=_beside(hood, partial(ask_hyperpod, cluster)),
+        other_ways=other_ways(cluster, declared),
         target=target,
+        missing=missing_machines_of(target) if isinstance(target, Target) else (),
         pushed=ask_pushed(target),
         lock=read_lock(containers, cluster.locked_by),
         machine_lock_digest=lock_digest(containers, own) if own else None,
@@ -132,22 +134,21 @@ def gather(cluster: DeclaredCluster, containers: Path) -> Facts:
     )
 
 
-def other_ways(cluster: DeclaredCluster) -> tuple[str, ...]:
+def other_ways(cluster: DeclaredCluster, declared: Sequence[DeclaredCluster]) -> tuple[str, ...]:
     """Name the declared clusters of the same machines that start jobs over MPI."""
-    alike = [each for each in declared_clusters() if each.instance_type == cluster.instance_type]
+    alike = [each for each in declared if each.instance_type == cluster.instance_type]
     return tuple(each.name for each in alike if each.kind == "mpi" and each.name != cluster.name)
+
+
+def _beside(hood: Neighbourhood | Unanswered, ask: Callable[[Neighbourhood], T]) -> T | Unanswered:
+    """Ask what the cluster needs beside its neighbours; who they are was answered, or nothing is asked."""
+    return hood if isinstance(hood, Unanswered) else ask(hood)
 
 
 def _controller(cluster: DeclaredCluster) -> str | Unanswered | None:
     if cluster.kind != "slurm":
         return None
     return ask_controller(controller_name(cluster.name), cluster.region)
-
-
-def _node_quota(cluster: DeclaredCluster) -> Quota | Unanswered | None:
-    if cluster.kind in (TRAINING_KIND, HYPERPOD_KIND):
-        return None
-    return ask_quota(cluster.instance_type, cluster.region, cluster.market)
 
 
 def ask_bakery(cluster: DeclaredCluster) -> str | Unanswered | None:
@@ -176,25 +177,6 @@ def ask_zones(instance_type: str, region: str) -> tuple[str, ...] | Unanswered:
         Filters=[{"Name": "instance-type", "Values": [instance_type]}],
     )
     return answer if isinstance(answer, Unanswered) else tuple(sorted(each["Location"] for each in answer))
-
-
-# How the quotas of a market are called, with the letters of the families that each counts.
-_QUOTA_NAMES = {"spot": r"All (.+) Spot Instance Requests"}
-_ON_DEMAND_QUOTA = r"Running On-Demand (.+) instances"
-
-
-def ask_quota(instance_type: str, region: str, market: str) -> Quota | Unanswered | None:
-    """Find the quota by name (Running On-Demand DL instances, …), since no code is promised."""
-    answer = ask_all(reader("service-quotas", region), "ListServiceQuotas", "Quotas", ServiceCode="ec2")
-    if isinstance(answer, Unanswered):
-        return answer
-    family = re.match(r"[a-z]+", instance_type)
-    named = _QUOTA_NAMES.get(market, _ON_DEMAND_QUOTA)
-    for quota in answer:
-        counted = re.fullmatch(named, quota["QuotaName"])
-        if counted and family and family[0] in re.findall(r"[a-z]+", counted[1].lower()):
-            return Quota(code=quota["QuotaCode"], name=quota["QuotaName"], vcpus=quota["Value"])
-    return None
 
 
 def ask_parameter(name: str, region: str) -> str | Unanswered | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from slipway.jobs.aws import Unanswered
 from slipway.jobs.clusters.declared import DeclaredCluster
+from slipway.jobs.clusters.neighbours import share_words
 from slipway.jobs.clusters.preflight.facts import Facts
 from slipway.jobs.clusters.preflight.hyperpod_limits import HYPERPOD_KIND, standing_nodes
 from slipway.jobs.clusters.preflight.training_limits import SERVICE
@@ -20,17 +21,18 @@ def instances(cluster: DeclaredCluster, facts: Facts) -> Verdict:
     if isinstance(needs, Unanswered):
         return unanswered(needs)
     for need in needs:
-        if need.quota is not None and need.instances > need.quota.value:
+        if need.quota is not None and need.needed > need.quota.value:
+            beside = f" and {share_words(need.others)}" if need.others else ""
             return failed(
-                f"{need.instances} nodes, the quota '{need.name}' is {need.quota.value:.0f}",
+                f"{need.instances} nodes{beside}, the quota '{need.name}' is {need.quota.value:.0f}",
                 f"aws service-quotas request-service-quota-increase --service-code {SERVICE} "
-                f"--quota-code {need.quota.code} --desired-value {need.instances} --region {cluster.region}",
+                f"--quota-code {need.quota.code} --desired-value {need.needed} --region {cluster.region}",
             )
     unlisted = [f"'{need.name}'" for need in needs if need.quota is None]
     if unlisted:
         found = f"Service Quotas lists no {' and no '.join(unlisted)}"
         return unknown(found, "look in the Service Quotas console")
-    return ok("; ".join(f"{need.instances} of '{need.name}'" for need in needs))
+    return ok("; ".join(f"{need.needed} of '{need.name}'" for need in needs))
 
 
 def standing(cluster: DeclaredCluster, facts: Facts) -> Verdict:

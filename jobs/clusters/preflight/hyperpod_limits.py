@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from slipway.jobs.aws import Unanswered
 from slipway.jobs.clusters.declared import DeclaredCluster
+from slipway.jobs.clusters.neighbours import Neighbour, Neighbourhood, Share
 from slipway.jobs.clusters.preflight.training_limits import TrainingQuota, ask_sagemaker_quotas
 
 HYPERPOD_KIND = "hyperpod"
@@ -24,9 +25,16 @@ class HyperPodNeed:
     name: str
     instances: int
     quota: TrainingQuota | None
+    others: tuple[Share, ...] = ()
+
+    @property
+    def needed(self) -> int:
+        return self.instances + sum(share.amount for share in self.others)
 
 
-def ask_hyperpod(cluster: DeclaredCluster) -> tuple[HyperPodNeed, ...] | Unanswered | None:
+def ask_hyperpod(
+    cluster: DeclaredCluster, hood: Neighbourhood
+) -> tuple[HyperPodNeed, ...] | Unanswered | None:
     """Ask for every quota that a cluster on HyperPod counts against; None for a cluster of another kind."""
     if cluster.kind != HYPERPOD_KIND:
         return None
@@ -34,11 +42,23 @@ def ask_hyperpod(cluster: DeclaredCluster) -> tuple[HyperPodNeed, ...] | Unanswe
     if isinstance(quotas, Unanswered):
         return quotas
     return tuple(
-        HyperPodNeed(name=name, instances=count, quota=quotas.get(name)) for name, count in needed(cluster)
+        HyperPodNeed(name=name, instances=count, quota=quotas.get(name), others=tuple(_of_others(name, hood)))
+        for name, count in needed(cluster)
     )
 
 
-def needed(cluster: DeclaredCluster) -> Iterator[tuple[str, int]]:
+def _of_others(name: str, hood: Neighbourhood) -> Iterator[Share]:
+    """Yield what other clusters on HyperPod take of a quota; that of one cluster counts no other."""
+    for other in hood.clusters:
+        if (
+            other.kind == HYPERPOD_KIND
+            and name != OF_ONE_CLUSTER
+            and (amount := dict(needed(other)).get(name))
+        ):
+            yield Share(who=other.name, amount=amount, stands=other.is_deployed)
+
+
+def needed(cluster: DeclaredCluster | Neighbour) -> Iterator[tuple[str, int]]:
     """Yield each quota's name and how many instances count against it, the limits of all types last."""
     nodes = standing_nodes(cluster)
     for kind, count in nodes.items():
@@ -47,7 +67,7 @@ def needed(cluster: DeclaredCluster) -> Iterator[tuple[str, int]]:
         yield name, nodes.total()
 
 
-def standing_nodes(cluster: DeclaredCluster) -> Counter[str]:
+def standing_nodes(cluster: DeclaredCluster | Neighbour) -> Counter[str]:
     """Count the nodes of each type, which stand from the cluster's creation to its deletion."""
     nodes = Counter({cluster.instance_type: cluster.max_nodes})
     nodes.update(type_ for type_ in (cluster.controller_instance_type, cluster.login_instance_type) if type_)

@@ -8,6 +8,7 @@ from slipway.jobs.clusters.preflight.facts import Facts
 from slipway.jobs.clusters.preflight.verdicts import Verdict, failed, ok, unanswered, unknown, warning
 from slipway.jobs.core.names import CLUSTER_TAG, stack_name
 from slipway.jobs.core.slurm.controllers import most_workers, smallest_controller
+from slipway.jobs.core.targets import Target
 
 _ACTIVATE = (
     "aws ce update-cost-allocation-tags-status --region us-east-1 "
@@ -130,3 +131,14 @@ def controller_size(cluster: DeclaredCluster, facts: Facts) -> Verdict:
         f"declare controller=ControllerSize.{deployed.upper()} and at most {most_workers(deployed)} nodes; "
         f"or slipway destroy {cluster.name}",
     )
+
+
+def machines(cluster: DeclaredCluster, facts: Facts) -> Verdict:
+    """Quotas and capacity decide anew with each launch, also where a cluster is deployed already."""
+    if isinstance(facts.target, Unanswered):
+        return unanswered(facts.target)
+    if not isinstance(facts.target, Target):
+        return ok(f"{cluster.name} is not deployed, and asks for none")
+    if not facts.missing:
+        return ok("AWS refuses none that stays between jobs")
+    return failed("; ".join(what for what, _ in facts.missing), facts.missing[0][1])

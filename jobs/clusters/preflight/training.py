@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from slipway.jobs.aws import Unanswered
 from slipway.jobs.clusters.declared import DeclaredCluster
+from slipway.jobs.clusters.neighbours import Share, share_words
 from slipway.jobs.clusters.preflight.facts import Facts
 from slipway.jobs.clusters.preflight.training_limits import (
     SERVICE,
@@ -26,7 +27,8 @@ def instances(cluster: DeclaredCluster, facts: Facts) -> Verdict:
 
     def judge(limits: TrainingLimits) -> Verdict:
         name = instance_quota(cluster)
-        return _held(cluster, limits.instances, name, cluster.max_nodes, f"max_nodes is {cluster.max_nodes}")
+        said = f"max_nodes is {cluster.max_nodes}"
+        return _held(cluster, limits.instances, name, cluster.max_nodes, said, limits.instances_of_others)
 
     return _judged(facts, judge)
 
@@ -36,7 +38,8 @@ def warm_pool(cluster: DeclaredCluster, facts: Facts) -> Verdict:
         if not cluster.warm_pool_minutes:
             return ok("none is kept: instances go with their job")
         name = WARM_POOL.format(cluster.instance_type)
-        verdict = _held(cluster, limits.warm_pool, name, cluster.max_nodes, "every instance stays warm")
+        said, others = "every instance stays warm", limits.warm_of_others
+        verdict = _held(cluster, limits.warm_pool, name, cluster.max_nodes, said, others)
         billed = f"instances are billed for {cluster.warm_pool_minutes} minutes after each job"
         return warning(f"{verdict.found}; {billed}") if not verdict.fix else verdict
 
@@ -81,8 +84,16 @@ def _judged(facts: Facts, judge: Callable[[TrainingLimits], Verdict]) -> Verdict
 
 
 def _held(
-    cluster: DeclaredCluster, quota: TrainingQuota | None, name: str, needed: int, because: str
+    cluster: DeclaredCluster,
+    quota: TrainingQuota | None,
+    name: str,
+    own: int,
+    because: str,
+    others: Sequence[Share] = (),
 ) -> Verdict:
+    needed = own + sum(share.amount for share in others)
+    if others:
+        because = f"{because}, and {share_words(others)}, {needed} in all"
     if quota is None:
         return unknown(
             f"{because}, and Service Quotas lists no '{name}'", "look in the Service Quotas console"
@@ -90,8 +101,10 @@ def _held(
     said = f"{because}, the quota '{quota.name}' is {quota.value:.0f}"
     if needed <= quota.value:
         return ok(said)
-    return failed(
-        said,
+    fix = (
         f"aws service-quotas request-service-quota-increase --service-code {SERVICE} "
-        f"--quota-code {quota.code} --desired-value {needed} --region {cluster.region}",
+        f"--quota-code {quota.code} --desired-value {needed} --region {cluster.region}"
     )
+    if own + sum(share.amount for share in others if share.stands) <= quota.value:
+        return warning(f"{said}: enough as long as what is only declared is not deployed", fix)
+    return failed(said, fix)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from slipway.jobs.aws import Unanswered, ask_all, reader
 from slipway.jobs.clusters.declared import DeclaredCluster
+from slipway.jobs.clusters.neighbours import Neighbour, Neighbourhood, Share
+from slipway.jobs.clusters.vcpu_quotas import SPOT as SPOT_MARKET
 from slipway.jobs.core.targets import SageMakerTarget
 
 TRAINING_KIND = SageMakerTarget.kind
@@ -41,9 +43,11 @@ class TrainingLimits:
     warm_pool: TrainingQuota | None
     longest_job: TrainingQuota | None
     log: TrainingLog | Unanswered | None  # None: SageMaker makes it with the first job
+    instances_of_others: tuple[Share, ...] = ()  # other clusters that count against the same quota
+    warm_of_others: tuple[Share, ...] = ()
 
 
-def ask_training(cluster: DeclaredCluster) -> TrainingLimits | Unanswered | None:
+def ask_training(cluster: DeclaredCluster, hood: Neighbourhood) -> TrainingLimits | Unanswered | None:
     if cluster.kind != TRAINING_KIND:
         return None
     quotas = ask_sagemaker_quotas(cluster.region)
@@ -54,7 +58,26 @@ def ask_training(cluster: DeclaredCluster) -> TrainingLimits | Unanswered | None
         warm_pool=quotas.get(WARM_POOL.format(cluster.instance_type)),
         longest_job=quotas.get(LONGEST),
         log=_ask_log(cluster.region),
+        instances_of_others=tuple(_share(each) for each in _alike(cluster, hood)),
+        warm_of_others=tuple(
+            _share(each) for each in hood.clusters if each.is_warm and _has_instances(each, cluster)
+        ),
     )
+
+
+def _alike(cluster: DeclaredCluster, hood: Neighbourhood) -> Iterator[Neighbour]:
+    """Yield the clusters whose jobs count against the same quota of instances, which Spot's are not."""
+    for each in hood.clusters:
+        if _has_instances(each, cluster) and (each.market == SPOT_MARKET) == (cluster.market == SPOT_MARKET):
+            yield each
+
+
+def _has_instances(other: Neighbour, cluster: DeclaredCluster) -> bool:
+    return other.kind == TRAINING_KIND and other.instance_type == cluster.instance_type
+
+
+def _share(cluster: Neighbour) -> Share:
+    return Share(who=cluster.name, amount=cluster.max_nodes, stands=cluster.is_deployed)
 
 
 def ask_sagemaker_quotas(region: str) -> Mapping[str, TrainingQuota] | Unanswered:
@@ -71,7 +94,7 @@ def ask_sagemaker_quotas(region: str) -> Mapping[str, TrainingQuota] | Unanswere
 
 
 def instance_quota(cluster: DeclaredCluster) -> str:
-    return (SPOT if cluster.market == "spot" else ON_DEMAND).format(cluster.instance_type)
+    return (SPOT if cluster.market == SPOT_MARKET else ON_DEMAND).format(cluster.instance_type)
 
 
 def _ask_log(region: str) -> TrainingLog | Unanswered | None:

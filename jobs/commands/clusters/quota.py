@@ -15,6 +15,7 @@ COLUMNS = (
     Column(name="name", title="quota"),
     Column(name="region"),
     Column(name="needed", align="right"),
+    Column(name="counted", title="of it"),
     Column(name="allowed", align="right"),
     Column(name="requested", align="right", absent="-"),
     Column(name="unit", title="counted in"),
@@ -30,22 +31,29 @@ COLUMNS = (
 def command(cluster: str, asks: bool, wait: bool, overrides: tuple[str, ...], as_json: bool) -> None:
     """Show the quotas that CLUSTER needs: for all of its nodes and for baking its AMI, or for its jobs.
 
-    A fresh account may run 5 vCPUs of standard instances and no accelerated ones, and SageMaker has quotas of
-    its own. AWS answers a request in
-    minutes to days, and may ask what for.
+    A quota is one number for all that an account runs in a region: what is needed is the sum over this
+    cluster, the others that are declared or deployed there, and machines that run besides. A fresh account
+    may run 5 vCPUs of standard instances and no accelerated ones, and SageMaker has quotas of its own. AWS
+    answers a request in minutes to days, and may ask what for.
 
     \b
     slipway quota dl1
     slipway quota dl1 -c dl1.max_nodes=2 --request
     """
     from slipway.jobs.clusters.declared import declared_cluster
-    from slipway.jobs.clusters.quotas import find_quotas, request_increase, wait_for_quotas
+    from slipway.jobs.clusters.quotas import (
+        find_quotas,
+        neighbourhood_of,
+        request_increase,
+        wait_for_quotas,
+    )
 
     say_project()
     declared = declared_cluster(cluster, overrides)
-    found = find_quotas(declared)
+    hood = neighbourhood_of(declared)
+    found = find_quotas(declared, hood)
     if asks:
         found = [request_increase(quota) for quota in found]
     if wait:
-        found = list(wait_for_quotas(declared))
+        found = list(wait_for_quotas(declared, hood))
     print_table(f"quotas of {cluster}", COLUMNS, [asdict(each) for each in found], as_json=as_json)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from slipway.jobs.aws import Unanswered, ask, client, reader
+from slipway.jobs.aws import Unanswered, ask, ask_all, client, reader
 from slipway.jobs.core.errors import SlipwayError
 from slipway.jobs.core.job_request import request_key
 from slipway.jobs.core.names import hyperpod_name
@@ -65,11 +65,7 @@ def find_login_node(target: SlurmTarget) -> str | None:
     """Return the instance of the login node; None while none runs."""
     if target.capacity == CAPACITY:
         raise _no_commands(target)
-    filters = [
-        {"Name": f"tag:{GROUP_TAG}", "Values": [target.login_group]},
-        {"Name": "instance-state-name", "Values": ["running"]},
-    ]
-    pages = reader("ec2", target.region).get_paginator("describe_instances").paginate(Filters=filters)
+    pages = reader("ec2", target.region).get_paginator("describe_instances").paginate(Filters=_of(target))
     found = [
         (instance["LaunchTime"], str(instance["InstanceId"]))
         for page in pages
@@ -77,6 +73,21 @@ def find_login_node(target: SlurmTarget) -> str | None:
         for instance in reservation["Instances"]
     ]
     return min(found)[1] if found else None
+
+
+def lacks_login_node(target: SlurmTarget) -> bool:
+    """Return True if AWS says that none runs; on HyperPod nobody asks."""
+    if target.capacity == CAPACITY:
+        return False
+    found = ask_all(reader("ec2", target.region), "DescribeInstances", "Reservations", Filters=_of(target))
+    return not isinstance(found, Unanswered) and not found
+
+
+def _of(target: SlurmTarget) -> list[Mapping[str, Any]]:
+    return [
+        {"Name": f"tag:{GROUP_TAG}", "Values": [target.login_group]},
+        {"Name": "instance-state-name", "Values": ["running"]},
+    ]
 
 
 def no_login_node(target: SlurmTarget) -> NoLoginNode:

@@ -14,7 +14,6 @@ from slipway.jobs.core.job import Job
 from slipway.jobs.core.job_request import request_key
 from slipway.jobs.core.log_marks import locator
 from slipway.jobs.core.run import Found, Run
-from slipway.jobs.core.slurm.hyperpod import CAPACITY
 from slipway.jobs.core.slurm.slurm_answer import SlurmNode
 from slipway.jobs.core.targets import SlurmTarget
 from slipway.jobs.core.text import Say
@@ -27,6 +26,7 @@ from slipway.jobs.platforms.slurm.explain import is_fit
 from slipway.jobs.platforms.slurm.login_node import (
     await_output,
     find_login_node,
+    lacks_login_node,
     needed_login_node,
     no_login_node,
     read_answer,
@@ -145,7 +145,7 @@ def node_rows(target: SlurmTarget) -> Sequence[Mapping[str, object]]:
 
 def missing_machines(target: SlurmTarget) -> Sequence[tuple[str, str]]:
     """Tell of a login node that is not there; workers come and go with jobs, whose explanation has theirs."""
-    if target.capacity == CAPACITY or find_login_node(target):
+    if not lacks_login_node(target):
         return []
     missing = no_login_node(target)
     return [(missing.message, missing.hint)]

@@ -9,10 +9,13 @@ import pytest
 
 from slipway.jobs.aws import Unanswered
 from slipway.jobs.clusters.declared import declared_cluster
+from slipway.jobs.clusters.neighbours import Share
 from slipway.jobs.clusters.preflight.checks import CHECKS
-from slipway.jobs.clusters.preflight.facts import Facts, FoundAmi, Quota, Reservation
+from slipway.jobs.clusters.preflight.facts import Facts, FoundAmi, Reservation
 from slipway.jobs.clusters.preflight.settings import DefaultGroup, EbsKey
+from slipway.jobs.clusters.preflight.vcpu_limits import OwnMachines, VcpuNeed
 from slipway.jobs.clusters.preflight.verdicts import CheckOutcome, Verdict
+from slipway.jobs.clusters.vcpu_quotas import Quota
 from slipway.jobs.core.images.container_locks import Lock
 from slipway.jobs.core.targets import DamagedTarget
 from tests.jobs.core.test_targets import TARGET
@@ -25,11 +28,20 @@ RESERVED = replace(CLUSTER, market="targeted-reservation", reservation_id="cr-01
 RESERVATION = Reservation(state="active", zone="us-east-1a", instance_type="dl1.24xlarge", free=12, total=16)
 
 BAKE = "cdk deploy slipway-bakery-gaudi-ecs && slipway bake gaudi-ecs --wait --region us-east-1"
+
+
+def need(vcpus: float, *others: Share, type_: str = "dl1.24xlarge", count: int = 16) -> VcpuNeed:
+    """Return what a cluster's nodes need of a quota of so many vCPUs."""
+    nodes = OwnMachines(purpose="", noun="nodes", instance_type=type_, market="on-demand", count=count)
+    quota = Quota(code="L-6E", name="Running On-Demand DL instances", vcpus=vcpus)
+    return VcpuNeed(quota=quota, own=(nodes,), others=others)
+
+
 READY = Facts(
     account="123456789012",
     region_status="opt-in-not-required",
     zones=("us-east-1a", "us-east-1b"),
-    quota=Quota(code="L-X", name="Running On-Demand DL instances", vcpus=1536.0),
+    vcpus=(need(1536.0),),
     parameter="ami-1",
     machine_image=FoundAmi(id="ami-1", architecture="x86_64", state="available"),
     manifest={"synapseai": "1.18.0"},
@@ -47,6 +59,7 @@ READY = Facts(
     hyperpod=None,
     other_ways=(),
     target=replace(TARGET, image_tag="abc"),
+    missing=(),
     pushed=True,
     lock=Lock(image={"synapseai": "1.18.0"}, host={"synapseai": "1.18.0"}),
     machine_lock_digest="abc",
@@ -98,11 +111,23 @@ def test_without_any_answer_no_check_that_needs_one_is_ok() -> None:
         ("type offered in the zone", {"zones": ()}, "in no zone of us-east-1", "try region us-west-2"),
         (
             "vCPU quota",
-            {"quota": Quota(code="L-6E", name="Running On-Demand DL instances", vcpus=0.0)},
+            {"vcpus": (need(0),)},
             "16 nodes × 96 vCPUs = 1536 vCPUs, but the quota 'Running On-Demand DL instances' is 0",
             "--quota-code L-6E --desired-value 1536 --region us-east-1",
         ),
-        ("vCPU quota", {"quota": Quota(code="L", name="Q", vcpus=1535.0)}, "is 1535", "--desired-value 1536"),
+        ("vCPU quota", {"vcpus": (need(1535),)}, "is 1535", "--desired-value 1536"),
+        (
+            "vCPU quota",
+            {"vcpus": (need(1536, Share(who="dl2", amount=96, stands=True)),)},
+            "16 nodes × 96 vCPUs = 1536 vCPUs and 96 of dl2, 1632 in all, but the quota",
+            "--desired-value 1632",
+        ),
+        (
+            "machines that start",
+            {"missing": [("no login node runs: AWS says why", "slipway quota dl1 --request")]},
+            "AWS says why",
+            "slipway quota dl1 --request",
+        ),
         (
             "CDK bootstrap",
             {"bootstrap_version": None},
@@ -215,11 +240,26 @@ def test_credentials_of_another_account_than_declared_are_refused() -> None:
 
 
 def test_a_quota_of_exactly_what_is_needed_suffices() -> None:
-    assert verdict("vCPU quota", quota=Quota(code="L", name="Q", vcpus=1536.0)).outcome is CheckOutcome.OK
+    assert verdict("vCPU quota", vcpus=(need(1536),)).outcome is CheckOutcome.OK
+
+
+def test_what_is_only_declared_warns_before_it_takes_the_quota() -> None:
+    found = verdict("vCPU quota", vcpus=(need(1536, Share(who="dl2", amount=96, stands=False)),))
+    assert found.outcome is CheckOutcome.WARNING
+    assert "1632 in all" in found.found
+    assert "enough as long as what is only declared is not deployed" in found.found
+    assert "--desired-value 1632" in found.fix
+
+
+def test_the_quota_of_a_login_node_is_judged_as_that_of_the_nodes_is() -> None:
+    login = need(1, type_="c6i.large", count=1)
+    found = verdict("vCPU quota", vcpus=(need(1536), login))
+    assert found.outcome is CheckOutcome.FAILED
+    assert "1 nodes × 2 vCPUs = 2 vCPUs, but the quota" in found.found
 
 
 def test_a_quota_that_nobody_lists_is_unknown() -> None:
-    assert verdict("vCPU quota", quota=None).outcome is CheckOutcome.UNKNOWN
+    assert verdict("vCPU quota", vcpus=(replace(need(0), quota=None),)).outcome is CheckOutcome.UNKNOWN
 
 
 def test_an_image_of_a_cluster_that_is_not_deployed_is_unknown() -> None:
@@ -267,6 +307,7 @@ def test_machines_need_no_image_and_are_judged_like_the_rest() -> None:
         "image_tag": None,
         "lock": lock,
         "manifest": {"open-mpi": "4.1"},
+        "vcpus": (need(256, type_="c6i.16xlarge", count=4),),
     }
     verdicts = {name: check(machines, replace(READY, **told)) for name, check in CHECKS.items()}
     assert {each.outcome for each in verdicts.values()} == {CheckOutcome.OK}, verdicts

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Mapping
 from dataclasses import replace
@@ -51,6 +52,18 @@ def test_targets_and_status_say_why_no_login_node_runs(target: SlurmTarget, slip
     assert code == 1
     assert f"error: {SAID}" in said
     assert f"hint: {FIX}" in said
+
+
+def test_preflight_says_it_and_counts_the_login_node_beside_other_clusters(
+    target: SlurmTarget, slipway: Slipway
+) -> None:
+    code, out, _ = slipway("preflight", "trn1", "--json")
+    rows = {row["check"]: row for row in json.loads(out)}
+    assert code == 1
+    assert rows["machines that start"]["outcome"] == "failed"
+    assert rows["machines that start"]["found"].startswith(SAID)
+    assert rows["machines that start"]["fix"].startswith(FIX)
+    assert "1 login node × 2 vCPUs = 2 vCPUs and 256 of c6i, 258 in all" in rows["vCPU quota"]["found"]
 
 
 def test_a_list_of_targets_asks_no_cluster_why(target: SlurmTarget, slipway: Slipway) -> None:

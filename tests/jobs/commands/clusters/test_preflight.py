@@ -13,6 +13,7 @@ import pytest
 from slipway.jobs.aws import Unanswered, reader
 from slipway.jobs.clusters.declared import declared_cluster
 from slipway.jobs.clusters.preflight import facts, settings
+from slipway.jobs.clusters.vcpu_quotas import Quota, ask_quota
 from slipway.jobs.core.projects import find_containers
 from slipway.jobs.core.targets import encode_target, parameter_name
 from tests.jobs.conftest import Slipway
@@ -115,18 +116,18 @@ def test_a_pushed_image_is_found_by_the_tag_of_the_job_definition(yard_shell: Ru
 
 def test_quotas_are_found_by_the_family_in_their_name(yard_shell: RunningYard) -> None:
     named = {
-        type_: facts.ask_quota(type_, REGION, "on-demand")
+        type_: ask_quota(type_, REGION, "on-demand")
         for type_ in ("dl1.24xlarge", "trn1.32xlarge", "c6i.32xlarge")
     }
-    names = {type_: quota.name for type_, quota in named.items() if isinstance(quota, facts.Quota)}
+    names = {type_: quota.name for type_, quota in named.items() if isinstance(quota, Quota)}
     assert names["dl1.24xlarge"] == "Running On-Demand DL instances"
     assert names["trn1.32xlarge"] == "Running On-Demand Trn instances"
     assert names["c6i.32xlarge"].startswith("Running On-Demand Standard (A, C,")
 
 
 def test_spot_has_a_quota_of_its_own(yard_shell: RunningYard) -> None:
-    quota = facts.ask_quota("c6i.32xlarge", REGION, "spot")
-    assert isinstance(quota, facts.Quota)
+    quota = ask_quota("c6i.32xlarge", REGION, "spot")
+    assert isinstance(quota, Quota)
     assert quota.name == "All Standard (A, C, D, H, I, M, R, T, Z) Spot Instance Requests"
 
 

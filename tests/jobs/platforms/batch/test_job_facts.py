@@ -7,6 +7,7 @@ from typing import Any
 from slipway.jobs.core.run import Found
 from slipway.jobs.core.targets import BatchTarget
 from slipway.jobs.platforms.batch.job_facts import gather
+from slipway.jobs.platforms.batch.platform import missing_machines
 from slipway.jobs.platforms.batch.runs import read_run
 from slipway.yard.gateway.faults import Fault, FaultKind, script
 from tests.yard.conftest import RunningYard
@@ -129,3 +130,15 @@ def test_what_is_not_answered_is_named_and_hides_nothing_else(
     facts = gather(found(target))
     assert facts.unanswered == ("autoscaling:DescribeAutoScalingGroups",)
     assert facts.queue_state == "ENABLED"
+
+
+def test_an_environment_that_starts_no_machines_is_missed_machines(
+    yard_shell: RunningYard, target: BatchTarget
+) -> None:
+    assert missing_machines(target) == []
+    invalid = {"computeEnvironmentName": "dl1", "state": "ENABLED", "status": "INVALID"}
+    said = {**invalid, "statusReason": "CLIENT_ERROR - no such role"}
+    respond(yard_shell, "batch", "DescribeComputeEnvironments", {"computeEnvironments": [said]})
+    ((what, fix),) = missing_machines(target)
+    assert what == "compute environment dl1 is ENABLED and INVALID: CLIENT_ERROR - no such role"
+    assert fix == "fix what AWS reports, and deploy again"

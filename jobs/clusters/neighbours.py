@@ -1,0 +1,154 @@
+"""Who else counts against an account's quotas: other clusters of the project, what is deployed, what runs.
+
+A quota is one number for an account and a region. A cluster that is declared counts with all of its nodes,
+whether it is deployed yet or not; so does one that another project deployed.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from slipway.jobs.aws import Unanswered, ask_all, reader
+from slipway.jobs.clusters.declared import DeclaredCluster, declared_clusters
+from slipway.jobs.clusters.vcpu_quotas import SPOT
+from slipway.jobs.core.names import CLUSTER_TAG
+from slipway.jobs.core.records import NewerRecord
+from slipway.jobs.core.slurm.hyperpod import CAPACITY
+from slipway.jobs.core.targets import (
+    PARAMETER_ROOT,
+    DamagedTarget,
+    SageMakerTarget,
+    SlurmTarget,
+    Target,
+    decode_target,
+)
+
+ON_DEMAND = "on-demand"
+OTHER_MACHINES = "other machines that run"
+_BAKES = ("CreatedBy", "EC2 Image Builder")  # its tag: a bake is counted where it is planned
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Neighbour:
+    """Describes another cluster, as far as quotas count it."""
+
+    name: str
+    kind: str
+    instance_type: str
+    max_nodes: int
+    market: str
+    login_instance_type: str | None = None
+    controller_instance_type: str | None = None
+    is_warm: bool = False  # instances of SageMaker stay after a job
+    is_deployed: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Share:
+    """Says how much of one quota somebody takes."""
+
+    who: str
+    amount: int
+    stands: bool  # it is deployed, or runs now
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunningMachines:
+    """Counts the machines that run and are of no cluster that counts already, by type and market."""
+
+    counted: Mapping[tuple[str, str], int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Neighbourhood:
+    clusters: tuple[Neighbour, ...]
+    running: RunningMachines | Unanswered
+
+
+def find_neighbourhood(
+    cluster: DeclaredCluster, account: str | None, declared: Sequence[DeclaredCluster] | None = None
+) -> Neighbourhood:
+    """Ask what else is in the cluster's region; `account` is of the credentials, None if nobody said it."""
+    everyone = declared_clusters() if declared is None else declared
+    here = [each for each in everyone if each.region == cluster.region and each.account in (None, account)]
+    targets = _targets(cluster.region)
+    known = {each.name: _of_declared(each) for each in here if each.name != cluster.name}
+    for target in targets:
+        if target.name != cluster.name:
+            known[target.name] = _with_deployed(known.get(target.name), target)
+    # Of a cluster that is not declared here its nodes are known, and not its login node.
+    counted: dict[str, str | None] = {target.name: target.instance_type for target in targets}
+    counted |= dict.fromkeys([cluster.name, *(each.name for each in here)])
+    return Neighbourhood(clusters=tuple(known.values()), running=_running(cluster.region, counted))
+
+
+def share_words(shares: Iterable[Share]) -> str:
+    return ", ".join(f"{share.amount} of {share.who}" for share in shares)
+
+
+def _of_declared(cluster: DeclaredCluster) -> Neighbour:
+    return Neighbour(
+        name=cluster.name,
+        kind=cluster.kind,
+        instance_type=cluster.instance_type,
+        max_nodes=cluster.max_nodes,
+        market=cluster.market,
+        login_instance_type=cluster.login_instance_type,
+        controller_instance_type=cluster.controller_instance_type,
+        is_warm=cluster.warm_pool_minutes > 0,
+    )
+
+
+def _with_deployed(declared: Neighbour | None, target: Target) -> Neighbour:
+    """Return what counts of a cluster that is deployed: the larger number, until it is deployed again."""
+    if declared is not None:
+        is_larger = target.max_nodes > declared.max_nodes and target.instance_type == declared.instance_type
+        nodes = target.max_nodes if is_larger else declared.max_nodes
+        return replace(declared, max_nodes=nodes, is_deployed=True)
+    return Neighbour(
+        name=target.name,
+        kind="hyperpod" if isinstance(target, SlurmTarget) and target.capacity == CAPACITY else target.kind,
+        instance_type=target.instance_type,
+        max_nodes=target.max_nodes,
+        market=SPOT if getattr(target, "is_spot", False) else ON_DEMAND,
+        is_warm=isinstance(target, SageMakerTarget) and target.warm_pool_seconds > 0,
+        is_deployed=True,
+    )
+
+
+def _targets(region: str) -> list[Target]:
+    """Return what is deployed, as far as AWS says and this Slipway can read it."""
+    answer = ask_all(reader("ssm", region), "GetParametersByPath", "Parameters", Path=PARAMETER_ROOT)
+    found: list[Target] = []
+    for parameter in [] if isinstance(answer, Unanswered) else answer:
+        try:
+            found.append(decode_target(parameter["Value"], parameter=parameter["Name"]))
+        except (DamagedTarget, NewerRecord):
+            continue
+    return found
+
+
+def _running(region: str, counted: Mapping[str, str | None]) -> RunningMachines | Unanswered:
+    states = [{"Name": "instance-state-name", "Values": ["pending", "running"]}]
+    answer = ask_all(reader("ec2", region), "DescribeInstances", "Reservations", Filters=states)
+    if isinstance(answer, Unanswered):
+        return answer
+    machines = (instance for reservation in answer for instance in reservation["Instances"])
+    return RunningMachines(
+        counted=Counter(_kind_of(each) for each in machines if not _is_counted(each, counted))
+    )
+
+
+def _kind_of(instance: Mapping[str, Any]) -> tuple[str, str]:
+    return str(instance["InstanceType"]), str(instance.get("InstanceLifecycle") or ON_DEMAND)
+
+
+def _is_counted(instance: Mapping[str, Any], clusters: Mapping[str, str | None]) -> bool:
+    """Return True for a bake and for a machine of one of these clusters, of its type where that is given."""
+    tags = {str(tag["Key"]): str(tag["Value"]) for tag in instance.get("Tags") or ()}
+    name = tags.get(CLUSTER_TAG, "")
+    is_node = name in clusters and clusters[name] in (None, instance["InstanceType"])
+    return is_node or tags.get(_BAKES[0]) == _BAKES[1]

@@ -1,0 +1,169 @@
+"""What EC2's quotas of vCPUs have to allow: a cluster's own machines, and all else that each quota counts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from slipway.jobs.aws import Unanswered
+from slipway.jobs.catalogue.instances import find_instance_type
+from slipway.jobs.clusters.declared import DeclaredCluster
+from slipway.jobs.clusters.neighbours import (
+    ON_DEMAND,
+    OTHER_MACHINES,
+    Neighbour,
+    Neighbourhood,
+    Share,
+    share_words,
+)
+from slipway.jobs.clusters.preflight.hyperpod_limits import HYPERPOD_KIND
+from slipway.jobs.clusters.preflight.training_limits import TRAINING_KIND
+from slipway.jobs.clusters.vcpu_quotas import CAPACITY_BLOCK, Quota, ask_quotas, find_quota
+
+_OF_SAGEMAKER = (TRAINING_KIND, HYPERPOD_KIND)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OwnMachines:
+    """Describes equal machines that a cluster runs at one time."""
+
+    purpose: str
+    noun: str
+    instance_type: str
+    market: str
+    count: int
+
+    @property
+    def vcpus(self) -> int:
+        return self.count * _vcpus(self.instance_type)
+
+    @property
+    def words(self) -> str:
+        return f"{self.count} {self.noun} × {_vcpus(self.instance_type)} vCPUs"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VcpuNeed:
+    """Describes what one quota has to allow; None is one that is not listed."""
+
+    quota: Quota | None
+    own: tuple[OwnMachines, ...]
+    others: tuple[Share, ...]
+
+    @property
+    def own_vcpus(self) -> int:
+        return sum(machines.vcpus for machines in self.own)
+
+    @property
+    def needed(self) -> int:
+        return self.own_vcpus + sum(share.amount for share in self.others)
+
+    @property
+    def words(self) -> str:
+        """Say how the sum comes about, such as `4 nodes × 64 vCPUs = 256 vCPUs and 2 of trn1, 258 in all`."""
+        own = f"{' + '.join(machines.words for machines in self.own)} = {self.own_vcpus} vCPUs"
+        return f"{own} and {share_words(self.others)}, {self.needed} in all" if self.others else own
+
+    @property
+    def needed_beside_what_stands(self) -> int:
+        return self.own_vcpus + sum(share.amount for share in self.others if share.stands)
+
+
+def ask_vcpus(
+    cluster: DeclaredCluster, neighbourhood: Neighbourhood, *, bakes: bool = False
+) -> tuple[VcpuNeed, ...] | Unanswered | None:
+    """Ask for every quota that counts the cluster's machines, and the bake of its AMI, which is before them.
+
+    None for a cluster whose machines are SageMaker's, with quotas of its own.
+    """
+    if cluster.kind in _OF_SAGEMAKER:
+        return None
+    quotas = ask_quotas(cluster.region)
+    if isinstance(quotas, Unanswered):
+        return quotas
+    own: dict[str, list[OwnMachines]] = {}
+    for machines in _own(cluster):
+        own.setdefault(_code(machines, quotas), []).append(machines)
+    for bake in _bake(cluster) if bakes else ():
+        standing = own.setdefault(_code(bake, quotas), [])
+        if sum(machines.vcpus for machines in standing) < bake.vcpus:
+            standing[:] = [bake]
+    return tuple(
+        VcpuNeed(
+            quota=find_quota(quotas, machines[0].instance_type, machines[0].market),
+            own=tuple(machines),
+            others=tuple(_shares(code, quotas, neighbourhood)) if code else (),
+        )
+        for code, machines in own.items()
+    )
+
+
+def _own(cluster: DeclaredCluster) -> Iterator[OwnMachines]:
+    if cluster.market != CAPACITY_BLOCK:  # these do not count against a quota
+        yield OwnMachines(
+            purpose=f"nodes of {cluster.name}",
+            noun="nodes",
+            instance_type=cluster.instance_type,
+            market=cluster.market,
+            count=cluster.max_nodes,
+        )
+    if cluster.login_instance_type:
+        yield OwnMachines(
+            purpose=f"the login node of {cluster.name}",
+            noun="login node",
+            instance_type=cluster.login_instance_type,
+            market=ON_DEMAND,
+            count=1,
+        )
+
+
+def _bake(cluster: DeclaredCluster) -> Iterator[OwnMachines]:
+    if cluster.build_type:
+        yield OwnMachines(
+            purpose="baking its AMI",
+            noun="bake",
+            instance_type=cluster.build_type,
+            market=ON_DEMAND,
+            count=1,
+        )
+
+
+def _shares(code: str, quotas: Sequence[Mapping[str, Any]], hood: Neighbourhood) -> Iterator[Share]:
+    for neighbour in hood.clusters:
+        if amount := _counted(code, quotas, _of_neighbour(neighbour)):
+            yield Share(who=neighbour.name, amount=amount, stands=neighbour.is_deployed)
+    if not isinstance(hood.running, Unanswered):
+        running = ((type_, market, count) for (type_, market), count in hood.running.counted.items())
+        if amount := _counted(code, quotas, running):
+            yield Share(who=OTHER_MACHINES, amount=amount, stands=True)
+
+
+def _of_neighbour(neighbour: Neighbour) -> Iterator[tuple[str, str, int]]:
+    if neighbour.kind in _OF_SAGEMAKER:
+        return
+    yield neighbour.instance_type, neighbour.market, neighbour.max_nodes
+    if neighbour.login_instance_type:
+        yield neighbour.login_instance_type, ON_DEMAND, 1
+
+
+def _counted(code: str, quotas: Sequence[Mapping[str, Any]], machines: Iterable[tuple[str, str, int]]) -> int:
+    """Return the vCPUs of those machines that a quota counts; capacity blocks count against none."""
+    return sum(
+        count * _vcpus(type_)
+        for type_, market, count in machines
+        if market != CAPACITY_BLOCK
+        and (quota := find_quota(quotas, type_, market)) is not None
+        and quota.code == code
+    )
+
+
+def _code(machines: OwnMachines, quotas: Sequence[Mapping[str, Any]]) -> str:
+    quota = find_quota(quotas, machines.instance_type, machines.market)
+    return quota.code if quota else ""
+
+
+def _vcpus(type_: str) -> int:
+    """Return a type's vCPUs; one that AWS has named since this Slipway was made counts none."""
+    known = find_instance_type(type_)
+    return known.vcpus if known else 0
