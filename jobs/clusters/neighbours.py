@@ -13,7 +13,7 @@ from typing import Any
 
 from slipway.jobs.aws import Unanswered, ask_all, reader
 from slipway.jobs.clusters.declared import DeclaredCluster, declared_clusters
-from slipway.jobs.clusters.vcpu_quotas import SPOT
+from slipway.jobs.clusters.vcpu_quotas import ON_DEMAND, SPOT
 from slipway.jobs.core.names import CLUSTER_TAG
 from slipway.jobs.core.records import NewerRecord
 from slipway.jobs.core.slurm.hyperpod import CAPACITY
@@ -26,7 +26,6 @@ from slipway.jobs.core.targets import (
     decode_target,
 )
 
-ON_DEMAND = "on-demand"
 OTHER_MACHINES = "other machines that run"
 _BAKES = ("CreatedBy", "EC2 Image Builder")  # its tag: a bake is counted where it is planned
 

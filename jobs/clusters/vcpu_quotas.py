@@ -10,7 +10,7 @@ from typing import Any
 from slipway.jobs.aws import Unanswered, ask_all, reader
 
 SERVICE = "ec2"
-SPOT, CAPACITY_BLOCK = "spot", "capacity-block"
+ON_DEMAND, SPOT, CAPACITY_BLOCK = "on-demand", "spot", "capacity-block"
 # How the quotas of a market are called, with the letters of the families that each counts.
 _QUOTA_NAMES = {SPOT: r"All (.+) Spot Instance Requests"}
 _ON_DEMAND_QUOTA = r"Running On-Demand (.+) instances"

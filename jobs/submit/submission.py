@@ -23,6 +23,7 @@ from slipway.jobs.platforms.sending import SubmitCall, Waiting, send_once
 from slipway.jobs.submit.confirming import Confirm, refuse_unconfirmed
 from slipway.jobs.submit.journal import Entry, Journal, NoJournal, journal_folder
 from slipway.jobs.submit.preparing import prepare
+from slipway.jobs.submit.quotas import refuse_small_quota
 
 __all__ = ["Submitted", "find_job_id", "prepare", "submit", "submit_prepared"]
 
@@ -77,6 +78,7 @@ def submit_prepared(
         sent = None
         job_id = find_job_id(prepared.name, target) or _noted(journal, prepared)
         if job_id is None:
+            refuse_small_quota(prepared.job, target)
             confirm(prepared.name, prepared.ceiling)
             prepared = platform.make_ready(prepared, say)
             sent = _send(prepared, journal, waiting or _REAL_TIME, say)

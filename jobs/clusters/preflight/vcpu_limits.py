@@ -10,7 +10,6 @@ from slipway.jobs.aws import Unanswered
 from slipway.jobs.catalogue.instances import find_instance_type
 from slipway.jobs.clusters.declared import DeclaredCluster
 from slipway.jobs.clusters.neighbours import (
-    ON_DEMAND,
     OTHER_MACHINES,
     Neighbour,
     Neighbourhood,
@@ -19,7 +18,7 @@ from slipway.jobs.clusters.neighbours import (
 )
 from slipway.jobs.clusters.preflight.hyperpod_limits import HYPERPOD_KIND
 from slipway.jobs.clusters.preflight.training_limits import TRAINING_KIND
-from slipway.jobs.clusters.vcpu_quotas import CAPACITY_BLOCK, Quota, ask_quotas, find_quota
+from slipway.jobs.clusters.vcpu_quotas import CAPACITY_BLOCK, ON_DEMAND, Quota, ask_quotas, find_quota
 
 _OF_SAGEMAKER = (TRAINING_KIND, HYPERPOD_KIND)
 

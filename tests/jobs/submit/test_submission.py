@@ -21,6 +21,7 @@ from slipway.jobs.submit.submission import Submitted, prepare, submit_prepared
 from slipway.yard.endpoint import control
 from slipway.yard.gateway.faults import Fault, FaultKind, script, scripted, unscript
 from tests.jobs.deployed import deploy_target, job_names
+from tests.yard.accounts import raise_quotas
 from tests.yard.conftest import RunningYard
 
 JOB = Job(name="bert", recipe="bert_pretrain", nodes=2, settings={"size": "tiny"})
@@ -248,6 +249,7 @@ def test_a_new_yard_has_none_of_the_jobs_of_the_last(
 ) -> None:
     submit()
     control(yard_shell, "POST", "/reset")
+    raise_quotas(yard_shell)
     deploy_target(yard_shell)
     assert not submit().existed
 
