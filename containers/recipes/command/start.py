@@ -1,8 +1,7 @@
 """Becomes a user's command: in the user's folder, with torchrun's variables, and nothing of ours in between.
 
 The launcher has set what torch.distributed reads (containers/runtime/contract). What other starters read is
-a row of _told_to_all, or of _told_to_starters for a command that starts the processes of its node itself;
-what an image may say otherwise, of _told_to_accelerate.
+a row of _told_to_all, or of _told_to_starters for a command that starts the processes of its node itself.
 """
 
 from __future__ import annotations
@@ -63,7 +62,6 @@ def command_environment(
     told = {**_told_to_all(contract), **(_told_to_starters(contract, environment) if is_per_node else {})}
     own = str(Path(sys.executable).parent)  # `python` is what the image's recipes run in
     return {
-        **_told_to_accelerate(environment),
         **environment,
         **told,
         "PATH": os.pathsep.join((own, environment.get("PATH", os.defpath))),
@@ -72,14 +70,6 @@ def command_environment(
 
 def _told_to_all(contract: LaunchContract) -> dict[str, str]:
     return {"NODE_RANK": str(contract.node), "NNODES": str(contract.nodes)}
-
-
-def _told_to_accelerate(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return what lets accelerate, and so transformers' Trainer, join processors into one training.
-
-    Without it each rank trains alone where it finds no accelerator (accelerate/state.py, _prepare_backend).
-    """
-    return {} if environment.get(variables.ACCELERATORS) else {"ACCELERATE_USE_CPU": "true"}
 
 
 def _told_to_starters(contract: LaunchContract, environment: Mapping[str, str]) -> dict[str, str]:

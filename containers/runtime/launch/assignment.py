@@ -11,7 +11,7 @@ from pathlib import Path
 from slipway.containers.runtime.contract import identity, launchers, variables, versions
 from slipway.containers.runtime.contract.contract import LaunchContract
 from slipway.containers.runtime.contract.rank_position import RankPosition
-from slipway.containers.runtime.contract.settings import Settings
+from slipway.containers.runtime.contract.settings import ACCELERATOR_FILES, Settings
 from slipway.containers.runtime.launch import health
 from slipway.containers.runtime.machine import Machine
 from slipway.containers.runtime.rendezvous import wire
@@ -21,6 +21,9 @@ ROOT_VARIABLE = "SLIPWAY_ROOT"  # where /dev, /proc and /sys are looked for: tes
 _MINUTE_SECONDS = 60
 # What the collectives of an accelerator (a key of ACCELERATOR_FILES) read.
 _MEETS_OVER: Mapping[str, str] = {"habana": "HCCL_SOCKET_IFNAME", "neuron": "CCOM_SOCKET_IFNAME"}
+# What lets accelerate, and so transformers' Trainer, join processors into one training: without it each rank
+# trains alone where accelerate finds no accelerator (accelerate/state.py, _prepare_backend).
+_JOINS_PROCESSORS: Mapping[str, str] = {"ACCELERATE_USE_CPU": "true"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,9 +95,17 @@ def rank_environment(
         "TORCH_EXTENSIONS_DIR": str(folder / "torch_extensions"),
         "DEEPSPEED_TIMEOUT": str(math.ceil(contract.collective_seconds / _MINUTE_SECONDS)),
         **_interface(environment),
+        **({} if has_accelerators(environment) else _JOINS_PROCESSORS),
     }
     inherited = {name: value for name, value in environment.items() if name != variables.LAUNCH_SECRET}
     return {**defaults, **inherited, **contract.to_environment()}
+
+
+def has_accelerators(environment: Mapping[str, str]) -> bool:
+    """Return True if ranks here may use devices: those that are there, and not those that were promised."""
+    root = Path(environment.get(ROOT_VARIABLE, "/"))
+    is_there = any(health.count_devices(pattern, root) for pattern in ACCELERATOR_FILES.values())
+    return is_there and variables.STAND_IN not in environment
 
 
 def _interface(environment: Mapping[str, str]) -> dict[str, str]:
