@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import ctypes
 import os
+import re
 import signal
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
 # linux/prctl.h
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
+_SOCKET = re.compile(r"socket:\[([0-9]+)\]", re.ASCII)  # in /proc/PID/fd
 
 
 def die_with_parent() -> None:
@@ -32,12 +35,33 @@ def adopt_orphans() -> None:
 
 def children(root: Path) -> list[int]:
     """List every process whose parent we are."""
+    return [pid for pid, parent in _parents(root).items() if parent == os.getpid()]
+
+
+def descendants(known: Mapping[int, int], root: Path) -> dict[int, int]:
+    """Return what is known of some processes for all that descend from them as well."""
+    parents, found = _parents(root), dict(known)
+    while born := {pid: found[up] for pid, up in parents.items() if up in found and pid not in found}:
+        found |= born
+    return found
+
+
+def libraries(pid: int, root: Path) -> set[str]:
+    """Return the paths of the files that a process has mapped; none of one that has ended."""
+    with suppress(OSError):
+        lines = (root / "proc" / str(pid) / "maps").read_text(errors="replace").splitlines()
+        return {line[line.index("/") :] for line in lines if "/" in line}
+    return set()
+
+
+def sockets(pid: int, root: Path) -> list[int]:
+    """Return the inodes of a process's open sockets; none of one that has ended, or is somebody else's."""
     found = []
-    for path in (root / "proc").glob("[0-9]*/stat"):
-        with suppress(OSError, ValueError, IndexError):
-            fields = path.read_text(errors="replace").rpartition(")")[2].split()
-            if int(fields[1]) == os.getpid():
-                found.append(int(path.parent.name))
+    with suppress(OSError):
+        for path in (root / "proc" / str(pid) / "fd").iterdir():
+            with suppress(OSError):  # it was closed meanwhile
+                if socket := _SOCKET.fullmatch(str(path.readlink())):
+                    found.append(int(socket[1]))
     return found
 
 
@@ -65,6 +89,16 @@ def memory_kills(root: Path) -> int:
             text = (root / "sys/fs/cgroup" / name).read_text()
             return int(dict(line.split(maxsplit=1) for line in text.splitlines())["oom_kill"])
     return 0
+
+
+def _parents(root: Path) -> dict[int, int]:
+    """Return the parent of each process."""
+    found = {}
+    for path in (root / "proc").glob("[0-9]*/stat"):
+        with suppress(OSError, ValueError, IndexError):
+            fields = path.read_text(errors="replace").rpartition(")")[2].split()
+            found[int(path.parent.name)] = int(fields[1])
+    return found
 
 
 def _marked(mark: str) -> list[Path]:

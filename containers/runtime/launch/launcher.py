@@ -28,6 +28,7 @@ from slipway.containers.runtime.launch.assignment import (
     ROOT_VARIABLE,
     Node,
     contracts_of,
+    has_accelerators,
     rank_environment,
     read_node,
 )
@@ -127,7 +128,8 @@ def _train(node: Node, peers: Peers, port: int, team: Team, folder: Path) -> Exi
                     peers=peers,
                     progress=progress,
                     notice=notice,
-                    deadline=contracts[0].deadline,
+                    contract=contracts[0],
+                    has_accelerators=has_accelerators(node.environment),
                     say=team.say,
                     root=node.machine.root,
                 )

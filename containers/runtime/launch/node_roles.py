@@ -10,6 +10,7 @@ from slipway.containers.runtime.collective import Json
 from slipway.containers.runtime.errors import RESUMABLE_EXIT_CODE
 from slipway.containers.runtime.exit_reports import SUCCESS, ExitReport
 from slipway.containers.runtime.launch import stopping
+from slipway.containers.runtime.launch.meeting import Expected, Meeting
 from slipway.containers.runtime.launch.supervise import FAREWELL_SECONDS, Supervisor, Watch
 from slipway.containers.runtime.observe.pace import RankNode, Stragglers
 from slipway.containers.runtime.rendezvous.peers import PeerEvent
@@ -26,6 +27,7 @@ class MainSupervisor(Supervisor):
         self._awaited = set(watch.peers.links)  # nodes whose ranks still run
         self._failures: list[ExitReport] = []
         self._stragglers = Stragglers(watch.say)
+        self._meeting = Meeting(_expected(watch), watch.root)
         self._decides_at = float("inf")
 
     def fail(self, ending: ExitReport) -> None:
@@ -55,6 +57,7 @@ class MainSupervisor(Supervisor):
         self._stragglers.compare()
 
     def conclude(self) -> None:
+        self._meeting.look(self.watch.team.running())
         now = time.monotonic()
         if self.kills_at is not None and now > self.kills_at + FAREWELL_SECONDS:
             self._awaited.clear()
@@ -71,6 +74,8 @@ class MainSupervisor(Supervisor):
         for line in self._stragglers.report():
             self.watch.say(line)
         self.wait(FAREWELL_SECONDS + self.promised_seconds(), lambda: not self.watch.peers.links)
+        if verdict.code == 0 and (warning := self._meeting.warning()):
+            self.watch.say(warning)
 
     def _hear_paces(self, node: int, paces: Json) -> None:
         link = self.watch.peers.links.get(node)
@@ -87,6 +92,15 @@ class MainSupervisor(Supervisor):
             self.fail(ending)
         else:
             self.stopped.append(ending)
+
+
+def _expected(watch: Watch) -> Expected:
+    return Expected(
+        world=watch.contract.world,
+        port=watch.contract.main_port,
+        peers=frozenset(link.address for link in watch.peers.links.values()),
+        has_accelerators=watch.has_accelerators,
+    )
 
 
 class ChildSupervisor(Supervisor):

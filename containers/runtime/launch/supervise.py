@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from slipway.containers.runtime import linux
+from slipway.containers.runtime.contract.contract import LaunchContract
 from slipway.containers.runtime.contract.settings import Settings
 from slipway.containers.runtime.errors import RESUMABLE_EXIT_CODE
 from slipway.containers.runtime.exit_reports import ExitReport
@@ -42,7 +43,8 @@ class Watch:
     peers: Peers
     progress: Progress
     notice: Callable[[], Stop | None]  # that this machine is taken away
-    deadline: float | None  # Unix seconds
+    contract: LaunchContract  # of the first rank here
+    has_accelerators: bool  # that ranks may use
     say: Callable[[str], None]
     root: Path
 
@@ -104,8 +106,8 @@ class Supervisor:
         grace = self.watch.settings.grace_seconds
         if asked.seconds is not None:  # a machine that goes later than that, or whose clock is wrong
             grace = max(grace, round(asked.seconds - FAREWELL_SECONDS))
-        if self.watch.deadline is not None:
-            grace = max(0.0, min(grace, self.watch.deadline - time.time()))
+        if self.watch.contract.deadline is not None:
+            grace = max(0.0, min(grace, self.watch.contract.deadline - time.time()))
         return grace
 
     def _stop_here(self, why: str) -> None:
@@ -145,7 +147,7 @@ class Supervisor:
         if (notice := self.watch.notice()) is not None:
             self.stop(notice)
         grace = self.watch.settings.grace_seconds
-        if self.watch.deadline is not None and time.time() > self.watch.deadline - grace:
+        if self.watch.contract.deadline is not None and time.time() > self.watch.contract.deadline - grace:
             self._stop_here("the deadline is near")
         if self.kills_at is not None and time.monotonic() > self.kills_at:
             self.watch.team.kill()

@@ -32,8 +32,9 @@ def command(job: str, target: str | None, region: str | None, as_json: bool) -> 
     """
     from slipway.jobs.platforms.registry import platform_of
     from slipway.jobs.runs.find import find_run, targets_to_search
+    from slipway.jobs.runs.worked_alone import with_warning
 
     found = find_run(job, targets_to_search(target, region))
-    explanation = platform_of(found.target).explain(found)
+    explanation = with_warning(platform_of(found.target).explain(found), found)
     row = {"name": found.run.name, "id": found.run.id, "state": found.run.state, **asdict(explanation)}
     print_record("", COLUMNS, {**row, "said": "; ".join(explanation.evidence)}, as_json=as_json)

@@ -31,6 +31,7 @@ LISTED = (
 
 IN_FULL = (
     *LISTED,
+    Column(name="warning", absent=""),
     Column(name="status", title="AWS's word"),
     Column(name="exit_code", absent=""),
     Column(name="tries", title="attempts that ended"),
@@ -72,6 +73,7 @@ def command(job: str | None, target: str | None, region: str | None, nodes: bool
     """
     from slipway.jobs.platforms.registry import waiting_of
     from slipway.jobs.runs.find import find_run, list_runs, targets_to_search
+    from slipway.jobs.runs.worked_alone import find_warning
 
     targets = targets_to_search(target, region)
     if nodes:
@@ -81,7 +83,7 @@ def command(job: str | None, target: str | None, region: str | None, nodes: bool
         found = find_run(job, targets)
         waiting = waiting_of(found.target)
         row = _row(found.run, waiting.find_dependencies_of(found.run, found.target) if waiting else [])
-        print_record("", IN_FULL, row, as_json=as_json)
+        print_record("", IN_FULL, {**row, "warning": find_warning(found)}, as_json=as_json)
         return
     runs = list_runs(targets)
     rows = [_row(run, runs) for run in runs if not run.state.is_final]

@@ -11,11 +11,13 @@ import itertools
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from types import FrameType
 
@@ -29,6 +31,7 @@ from slipway.containers.runtime.errors import Refusal
 from slipway.containers.runtime.observe.telemetry import StepRecord, Telemetry
 
 SLEEPER = [sys.executable, "-c", "import time; time.sleep(600)"]
+TALKS: list[socket.socket] = []  # connections that stay open until the rank ends
 
 
 def show(word: str) -> None:
@@ -92,6 +95,39 @@ def explode(word: str) -> None:
 
 def library(word: str) -> None:
     ctypes.CDLL(word)
+
+
+def meet(word: str) -> None:
+    """Meets the other ranks at the contract's port, and hangs up."""
+    for connection in _meet(0):
+        connection.close()
+
+
+def greet(word: str) -> None:
+    """Meets the other ranks at a port of their own, `word` above the contract's, and says no more."""
+    TALKS.extend(_meet(int(word)))
+
+
+def talk(word: str) -> None:
+    """Meets the other ranks likewise, and sends each something."""
+    greet(word)
+    for connection in TALKS:
+        connection.sendall(bytes(1000))
+
+
+def _meet(above: int) -> list[socket.socket]:
+    contract = LaunchContract.from_environment(os.environ)
+    port = contract.main_port + above
+    if contract.rank != 0:
+        return [_reached((contract.main_address, port))]
+    with socket.create_server(("", port)) as door:
+        return [door.accept()[0] for _ in range(1, contract.world)]
+
+
+def _reached(place: tuple[str, int]) -> socket.socket:
+    while True:
+        with suppress(ConnectionRefusedError):
+            return socket.create_connection(place)
 
 
 def leave_open(word: str) -> None:
@@ -190,6 +226,9 @@ DOES: dict[str, Callable[[str], None]] = {
         explode,
         library,
         leave_open,
+        meet,
+        greet,
+        talk,
         children,
         beat,
         steps,

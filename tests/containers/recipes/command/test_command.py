@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from slipway.containers.recipes.command.own_recipe import recipe_words
+from slipway.containers.runtime.launch.meeting import WORKED_ALONE
 from tests.containers.recipes.command.nodes import ROOT, Node
 from tests.jobs.project_source.projects import write
 
@@ -67,22 +68,43 @@ def test_the_command_runs_in_its_folder_with_its_words_and_torchruns_variables(t
     assert (ranks[0]["NODE_RANK"], ranks[0]["NNODES"], ranks[0]["PET_NNODES"]) == ("0", "1", None)
 
 
+# It leaves at once: Python's own end may meet a thread of torch that lives on.
 JOIN = """
+import os
+import time
 from accelerate import Accelerator
 
 found = Accelerator()
-print(f"rank {found.process_index} of {found.num_processes}")
-found.end_training()
+print(f"rank {found.process_index} of {found.num_processes}", flush=True)
+found.wait_for_everyone()
+time.sleep(float(os.environ.get("STAYS", "0")))  # as a training does: who goes at once is not judged
+os._exit(0)
 """
 
 
+STOOD_IN_FOR = {"SLIPWAY_ACCELERATOR": "habana", "SLIPWAY_ACCELERATORS": "2", "SLIPWAY_STAND_IN": "1"}
+
+
 @pytest.mark.slow
-def test_ranks_without_accelerators_train_together_under_accelerate(tmp_path: Path) -> None:
+@pytest.mark.parametrize("promised", [{}, STOOD_IN_FOR], ids=["none", "stand-in"])
+def test_ranks_without_accelerators_train_together_under_accelerate(
+    promised: dict[str, str], tmp_path: Path
+) -> None:
     pytest.importorskip("accelerate", reason="the extra 'compare' is not installed")
-    done = Node(tmp_path, {"join.py": JOIN}).run("python", "join.py")
+    done = Node(tmp_path, {"join.py": JOIN}).run("python", "join.py", **promised)
     assert done.returncode == 0, done.stderr
     said = sorted(line for line in done.stdout.splitlines() if "rank" in line)
     assert said == ["[0] rank 0 of 2", "[1] rank 1 of 2"]
+    assert WORKED_ALONE not in done.stderr
+
+
+@pytest.mark.slow
+def test_ranks_that_train_alone_under_accelerate_are_told_of_and_the_job_succeeds(tmp_path: Path) -> None:
+    pytest.importorskip("accelerate", reason="the extra 'compare' is not installed")
+    done = Node(tmp_path, {"join.py": JOIN}).run("python", "join.py", ACCELERATE_USE_CPU="false", STAYS="2")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("rank 0 of 1") == 2
+    assert f"warning: the 2 {WORKED_ALONE}: they formed a process group, and sent" in done.stderr
 
 
 def test_a_recipe_of_ones_own_reads_its_settings_on_each_rank(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from slipway.containers.runtime.launch.meeting import WORKED_ALONE
 from slipway.jobs.core.targets import BatchTarget, parameter_name
 from slipway.jobs.runs import logs as runs_logs
 from slipway.yard.gateway.faults import Fault, FaultKind, script, scripted, unscript
@@ -120,15 +121,13 @@ def test_following_ends_with_the_job_and_fails_with_it(
     assert "bert-012345678901: failed, Essential container in task exited" in err
 
 
-def test_logs_are_printed_with_their_node_where_no_rank_says_it(
-    yard_shell: RunningYard, target: BatchTarget, slipway: Slipway
-) -> None:
-    logs = yard_shell.client("logs")
+def log(yard: RunningYard, target: BatchTarget, *messages: str) -> None:
+    """The job that Batch knows has ended well, and its main node has said this."""
+    logs = yard.client("logs")
     logs.create_log_group(logGroupName=target.log_group)
     logs.create_log_stream(logGroupName=target.log_group, logStreamName="job/0")
-    messages = ["checking", "[0] loss 1.0\x1b[2J"]
     described = {"jobId": "0a1b#0", "container": {"logStreamName": "job/0"}, "status": "SUCCEEDED"}
-    job_as(yard_shell, **described)
+    job_as(yard, **described)
     logs.put_log_events(
         logGroupName=target.log_group,
         logStreamName="job/0",
@@ -137,10 +136,38 @@ def test_logs_are_printed_with_their_node_where_no_rank_says_it(
             for number, message in enumerate(messages)
         ],
     )
+
+
+def test_logs_are_printed_with_their_node_where_no_rank_says_it(
+    yard_shell: RunningYard, target: BatchTarget, slipway: Slipway
+) -> None:
+    log(yard_shell, target, "checking", "[0] loss 1.0\x1b[2J")
     code, out, _ = slipway("logs", "0a1b")
     assert (code, out) == (0, "[node 0] checking\n[0] loss 1.0\x1b[2J\n")
     lines = [json.loads(line) for line in slipway("logs", "0a1b", "--rank", "0", "--json")[1].splitlines()]
     assert [(line["node"], line["rank"], line["text"]) for line in lines] == [(0, 0, "[0] loss 1.0\x1b[2J")]
+
+
+def test_status_and_explain_say_that_ranks_seem_to_have_worked_alone(
+    yard_shell: RunningYard, target: BatchTarget, slipway: Slipway
+) -> None:
+    said = f"the 2 {WORKED_ALONE}: they met nobody; set ACCELERATE_USE_CPU"
+    log(yard_shell, target, f"[node 0] warning: {said}", "[node 0] all ranks succeeded; exit code 0")
+    code, out, _ = slipway("explain", "0a1b", "--json")
+    told = json.loads(out)
+    assert (code, told["sentence"]) == (0, f"bert-012345678901 succeeded, but its {WORKED_ALONE}")
+    assert "ACCELERATE_USE_CPU is true" in told["fix"]
+    assert f"the log: {said}" in told["evidence"]
+    code, out, _ = slipway("status", "0a1b", "--json")
+    assert (code, json.loads(out)["warning"]) == (0, said)
+
+
+def test_status_and_explain_warn_of_nothing_that_the_log_does_not_say(
+    yard_shell: RunningYard, target: BatchTarget, slipway: Slipway
+) -> None:
+    log(yard_shell, target, "[0] warning: loss is high", "[node 0] all ranks succeeded; exit code 0")
+    assert json.loads(slipway("explain", "0a1b", "--json")[1])["sentence"] == "bert-012345678901 succeeded"
+    assert json.loads(slipway("status", "0a1b", "--json")[1])["warning"] is None
 
 
 @pytest.mark.parametrize(
