@@ -23,6 +23,14 @@ class Reason:
     fix: str
 
 
+def in_attempt(number: int | None, allowed: int | None) -> str:
+    """Return in which attempt a job failed, as far as it was counted; empty where it was not."""
+    if not number:
+        return ""
+    of_all = f" of {allowed}" if allowed else ""
+    return f" in attempt {number}{of_all}{', the last' if number == allowed else ''}"
+
+
 _LOGS = "look at its log: slipway logs {job}"
 
 # What a process says by its exit code, where AWS says no more than "Essential container in task exited".
@@ -31,7 +39,7 @@ EXIT_CODES: Mapping[int, Reason] = {
     2: Reason(pattern="2", means="the program refused what it was given", fix=_LOGS),
     85: Reason(
         pattern="85",
-        means="its machines failed it in its last attempt, and no attempt was left",
+        means="its machines failed it",
         fix="slipway logs {job} says which; `slipway submit … --again --checkpoints …` resumes",
     ),
     126: Reason(

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 ERROR = "error: "  # launchers and recipes begin with it what a person should read
 _RANK = re.compile(r"\[([0-9]{1,6})\] ")
 # As a job on several nodes begins its log: mpi/node/mpirun.py and slurm/node/train.py of jobs/platforms.
 _RANKS_EACH = re.compile(r"\[run\] [0-9]+ hosts, (?P<ranks>[1-9][0-9]{0,3}) ranks each: ")
+# As such a job ends its log, in the same files.
+_ENDED = re.compile(
+    r"\[run\] .*ended with exit code [0-9]+, attempt (?P<number>[0-9]+) of (?P<allowed>[0-9]+)"
+)
 _MARK = re.compile(r"\[(?P<node>node )?(?P<number>[0-9]{1,6})\] ")
 
 
@@ -23,6 +27,12 @@ def last_error(lines: list[str]) -> str | None:
     errors = [line for line in lines if ERROR in line]
     of_ranks = [line for line in errors if rank_of(line) is not None]
     return next(reversed(of_ranks or errors), None)
+
+
+def last_attempt(lines: Iterable[str]) -> tuple[int, int] | None:
+    """Return the attempt with which a job on several nodes ended, and how many it had."""
+    found = [match for line in lines if (match := _ENDED.match(line))]
+    return (int(found[-1]["number"]), int(found[-1]["allowed"])) if found else None
 
 
 def locator(*, launchers_per_node: bool) -> Callable[[int, str], int]:

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from slipway.jobs.core.explanation import EXIT_CODES, Explanation, Reason
+from slipway.jobs.core.explanation import EXIT_CODES, Explanation, Reason, in_attempt
+from slipway.jobs.core.retries import RETRY_EXIT_CODE
 from slipway.jobs.core.run import not_succeeded
 from slipway.jobs.core.states import JobState
 from slipway.jobs.platforms.batch.job_facts import JobFacts
@@ -79,7 +80,8 @@ def _failed(facts: JobFacts) -> Told:
     code = facts.exit_code
     if code is not None and code != 0:
         reason = EXIT_CODES.get(code)
-        means = f"failed: {reason.means if reason else 'the program failed'} (exit code {code})"
+        tried = in_attempt(len(facts.run.attempts), facts.allowed_attempts) if code == RETRY_EXIT_CODE else ""
+        means = f"failed: {reason.means if reason else 'the program failed'}{tried} (exit code {code})"
         return means, reason.fix if reason else _LOOK_BACK
     if facts.said:
         return f"failed, and AWS Batch says: {facts.said[0]}", _LOOK_BACK

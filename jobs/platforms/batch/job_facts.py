@@ -53,6 +53,7 @@ class JobFacts:
     environments: tuple[Environment, ...]
     scaling_failure: str | None
     unanswered: tuple[str, ...]
+    allowed_attempts: int | None = None
     last_error: str | None = None  # that the main node logged
     unjoined: tuple[str, ...] = ()  # why nodes of the cluster did not join it lately, in words
 
@@ -75,6 +76,7 @@ def gather(found: Found[BatchTarget]) -> JobFacts:
         queue_state=queue.get("state"),
         environments=environments,
         scaling_failure=_scaling_failure(target, environments, unanswered),
+        allowed_attempts=(found.detail.get("retryStrategy") or {}).get("attempts"),
         last_error=_last_error(found, nodes),
         unjoined=_unjoined(found, unanswered),
         unanswered=tuple(dict.fromkeys(unanswered)),

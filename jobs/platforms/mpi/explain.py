@@ -6,8 +6,9 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 
 from slipway.jobs.aws import Unanswered, ask, reader
-from slipway.jobs.core.explanation import EXIT_CODES, Explanation
-from slipway.jobs.core.log_marks import ERROR, rank_of
+from slipway.jobs.core.explanation import EXIT_CODES, Explanation, in_attempt
+from slipway.jobs.core.log_marks import ERROR, last_attempt, rank_of
+from slipway.jobs.core.retries import RETRY_EXIT_CODE
 from slipway.jobs.core.run import Found, Run, not_succeeded
 from slipway.jobs.core.states import JobState
 from slipway.jobs.core.targets import MpiTarget
@@ -128,12 +129,16 @@ def _failed(run: Run, errors: Sequence[str]) -> Told:
     if run.status in _DETAILS:
         means, fix = _DETAILS[run.status]
         return f"failed: {means}", fix
-    lost = next((found for line in errors if line.startswith(_RUN) and (found := _LOST.search(line))), None)
-    if lost:
-        return f"failed: host {lost['host']} was lost", _RESUME
+    which = ""
+    if run.exit_code == RETRY_EXIT_CODE:
+        which = in_attempt(*(last_attempt(errors) or (None, None)))
+        own = [line for line in reversed(errors) if line.startswith(_RUN)]
+        lost = next((found for line in own if (found := _LOST.search(line))), None)
+        if lost:
+            return f"failed: host {lost['host']} was lost{which}", _RESUME
     reason = EXIT_CODES.get(run.exit_code or 0)
     if reason:
-        return f"failed: {reason.means} (exit code {run.exit_code})", reason.fix
+        return f"failed: {reason.means}{which} (exit code {run.exit_code})", reason.fix
     return f"failed with exit code {run.exit_code}", _LOOK_BACK
 
 

@@ -18,6 +18,7 @@ from slipway.jobs.core.mpi import mpi_job
 from slipway.jobs.core.mpi.beginning import begun_at
 from slipway.jobs.core.mpi.mpi_job import MpiJob
 from slipway.jobs.core.records import NewerRecord
+from slipway.jobs.core.retries import RETRY_EXIT_CODE
 from slipway.jobs.core.run import Attempt, Found, Listed, Run, catalogued, not_succeeded
 from slipway.jobs.core.states import JobState, translate
 from slipway.jobs.core.targets import MpiTarget
@@ -29,7 +30,7 @@ _DIGEST_SHOWN = 16
 _DELAYED = "Delayed"
 _FAILED = "Failed"
 _PLAIN = ("Success", _FAILED, "InProgress", "Pending", _DELAYED)  # they say no more than the state does
-_LOST = " was lost"  # as jobs/platforms/mpi/node/run.py ends a log
+_LOST = (" was lost", " does not answer")  # as jobs/platforms/mpi/node/run.py says it
 
 
 def find_commands(target: MpiTarget) -> list[Mapping[str, Any]]:
@@ -250,8 +251,9 @@ def _reason(state: JobState, details: str, invocation: Mapping[str, Any]) -> str
     if details not in _PLAIN:
         return details
     lines = str(invocation.get("StandardErrorContent", "")).splitlines()
-    lost = [line for line in lines if ERROR in line and _LOST in line]  # explains what ranks say
-    last = last_error(lost) or last_error(lines)
+    lost = [line for line in lines if ERROR in line and any(words in line for words in _LOST)]
+    is_of_machines = _exit_code(invocation) == RETRY_EXIT_CODE  # and a lost one explains what ranks say
+    last = (last_error(lost) if is_of_machines else None) or last_error(lines)
     return last.partition(ERROR)[2] if last else None
 
 

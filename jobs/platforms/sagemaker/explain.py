@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from slipway.jobs.aws import Unanswered, ask, ask_all, reader
 from slipway.jobs.core.explanation import EXIT_CODES, Explanation
 from slipway.jobs.core.log_marks import last_error
+from slipway.jobs.core.retries import RETRY_EXIT_CODE
 from slipway.jobs.core.run import Found
 from slipway.jobs.core.sagemaker.places import job_url
 from slipway.jobs.core.states import JobState
@@ -17,6 +18,7 @@ from slipway.jobs.platforms.sagemaker.runs import transitions
 _LAST_LINES = 200
 _LOG = "look at its log: slipway logs {job}"
 _STOPPED = "Stopped"
+_NOT_REPEATED = ", and SageMaker tries a job again only for faults of its own"
 
 TrainingFound = Found[SageMakerTarget]
 Told = tuple[str, str]
@@ -87,7 +89,8 @@ def _failed(found: TrainingFound) -> Told:
         return f"failed: {reason.means}", reason.fix
     code = found.run.exit_code
     if code is not None and (known := EXIT_CODES.get(code)):
-        return f"failed: {known.means} (exit code {code}): {_first_line(said)}", known.fix
+        means = f"{known.means}{_NOT_REPEATED if code == RETRY_EXIT_CODE else ''}"
+        return f"failed: {means} (exit code {code}): {_first_line(said)}", known.fix
     if said:
         return f"failed: {_first_line(said)}", _LOG
     return "failed, and SageMaker does not say why", _LOG

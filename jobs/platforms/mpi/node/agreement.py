@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from slipway.jobs.core.errors import SlipwayError
 from slipway.jobs.core.retries import RETRY_EXIT_CODE
@@ -26,15 +26,20 @@ class UnlikeHosts(SlipwayError):
 def agree(where: NodePaths, hosts: Sequence[str], mpi: str) -> NodeFacts:
     """Return the facts that all hosts have in common; refuse hosts that differ or do not answer."""
     facts, problems = ask_facts(where, hosts, mpi)
-    if dead := {host: why for host, why in problems.items() if host not in facts}:
-        named = "; ".join(f"host {host} does not answer: {why}" for host, why in dead.items())
-        raise DeadHost(named, hint="end the instance, and its group starts another")
+    refuse_dead({host: why for host, why in problems.items() if host not in facts})
     if problems:
         raise UnlikeHosts(
             "; ".join(problems.values()),
             hint="replace the nodes so that all start from one AMI; to end a leftover job: slipway cancel",
         )
     return facts[hosts[0]]
+
+
+def refuse_dead(why_silent: Mapping[str, str]) -> None:
+    """Refuse hosts that do not answer, given with the reason of each."""
+    if why_silent:
+        named = "; ".join(f"host {host} does not answer: {why}" for host, why in why_silent.items())
+        raise DeadHost(named, hint="end the instance, and its group starts another")
 
 
 def ask_facts(

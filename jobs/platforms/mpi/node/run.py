@@ -9,7 +9,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
 
@@ -20,10 +20,10 @@ from slipway.jobs.core.mpi.mpi_job import REPLACED_SECONDS, MpiJob
 from slipway.jobs.core.mpi.mpi_nodes import Member
 from slipway.jobs.core.retries import RETRY_EXIT_CODE
 from slipway.jobs.platforms.mpi.members import find_members
-from slipway.jobs.platforms.mpi.node.agreement import DeadHost, agree
+from slipway.jobs.platforms.mpi.node.agreement import DeadHost, agree, refuse_dead
 from slipway.jobs.platforms.mpi.node.code import ensure_code
 from slipway.jobs.platforms.mpi.node.facts import find_program
-from slipway.jobs.platforms.mpi.node.hosts import ask_all
+from slipway.jobs.platforms.mpi.node.hosts import SSH_FAILED, ask_all
 from slipway.jobs.platforms.mpi.node.instance import read_instance
 from slipway.jobs.platforms.mpi.node.lock import CannotRun, lock_cluster
 from slipway.jobs.platforms.mpi.node.mpirun import Ended, MpirunWork, StopRequested, run_everywhere
@@ -42,12 +42,14 @@ _PREFIX = "[run] "  # beside "[3] " of rank 3 and "[node 3] " of its launcher
 
 def run_job(where: NodePaths, setup: Setup, key: str) -> int:
     job = await_others(_read_request(setup, key), setup.region, say)
-    members = _members_of(where, setup, job)
+    # Only root may write down who is here, and ask who we are. Who is missing, the first attempt finds, too.
+    with suppress(_Missing):
+        _members_of(where, setup, job)
     become_cluster_user()
     signal.signal(signal.SIGTERM, _stop)
     try:
         with lock_cluster(where, job.name, _ENDING_SECONDS) as lock, _released(setup), scratch() as folder:
-            return _attempts(where, setup, job, members, folder, lock)
+            return _attempts(where, setup, job, folder, lock)
     except StopRequested as stop:
         say(f"error: {job.name} ended before its ranks began: {stop}")
         return _STOPPED_CODE
@@ -75,18 +77,32 @@ def scratch() -> Iterator[Path]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _attempts(
-    where: NodePaths, setup: Setup, job: MpiJob, members: Sequence[Member], folder: Path, lock: int
-) -> int:
+def _attempts(where: NodePaths, setup: Setup, job: MpiJob, folder: Path, lock: int) -> int:
     for attempt in range(1, job.attempts + 1):
-        protect(setup, members, say)
-        ended = run_everywhere(where, _prepare(where, setup, job, members, attempt), folder, lock, say)
+        ended = _attempt(where, setup, job, attempt, folder, lock)
         if ended.code != RETRY_EXIT_CODE or attempt == job.attempts:
             break
-        say(f"attempt {attempt} of {job.attempts} failed on its machines; the next resumes once all answer")
-        members = await_members(where, setup, job)
-    _say_ending(job, ended)
+        say(f"{_which(job, attempt)} failed on its machines; the next resumes once all answer")
+        try:
+            await_members(where, setup, job)
+        except (_Missing, DeadHost) as problem:
+            minutes = REPLACED_SECONDS // 60
+            say(f"error: {problem.message}; it was not replaced in {minutes} minutes; {problem.hint}")
+            break
+    _say_ending(job, ended, _which(job, attempt))
     return ended.code
+
+
+def _attempt(where: NodePaths, setup: Setup, job: MpiJob, attempt: int, folder: Path, lock: int) -> Ended:
+    """Run the ranks once. A machine that is lost before they start fails the attempt as one lost later."""
+    try:
+        members = _members_of(where, setup, job)
+        protect(setup, members, say)
+        work = _prepare(where, setup, job, members, attempt)
+    except (_Missing, DeadHost) as problem:
+        say(f"error: {_which(job, attempt)} did not start: {problem.message}; {problem.hint}")
+        return Ended(code=RETRY_EXIT_CODE, dead=())
+    return run_everywhere(where, work, folder, lock, say)
 
 
 def await_members(where: NodePaths, setup: Setup, job: MpiJob) -> list[Member]:
@@ -103,9 +119,14 @@ def await_members(where: NodePaths, setup: Setup, job: MpiJob) -> list[Member]:
             time.sleep(_LOOK_AGAIN_SECONDS)
 
 
-def _say_ending(job: MpiJob, ended: Ended) -> None:
+def _which(job: MpiJob, attempt: int) -> str:
+    return f"attempt {attempt} of {job.attempts}"
+
+
+def _say_ending(job: MpiJob, ended: Ended, which: str) -> None:
+    """Say last how the job ended; `slipway explain` reads the attempt from it."""
     lost = f", host {', '.join(ended.dead)} was lost" if ended.dead else ""
-    say(f"{'error: ' if ended.code else ''}{job.name} ended with exit code {ended.code}{lost}")
+    say(f"{'error: ' if ended.code else ''}{job.name} ended with exit code {ended.code}, {which}{lost}")
 
 
 def _prepare(
@@ -143,6 +164,7 @@ def _prepare(
 def _fetch_everywhere(where: NodePaths, members: Sequence[Member], digest: str) -> None:
     said = ask_all(where, [member.name for member in members], ["code", digest])
     failed = [each for each in said if each.error]
+    refuse_dead({each.host: each.error for each in failed if each.code == SSH_FAILED})
     if failed:
         raise CannotRun(f"host {failed[0].host} could not fetch the job's code: {failed[0].error}")
 
@@ -160,7 +182,7 @@ def _read_request(setup: Setup, key: str) -> MpiJob:
 
 def _members_of(where: NodePaths, setup: Setup, job: MpiJob) -> list[Member]:
     """Choose as many nodes as the job asks for, this one, the main node, first."""
-    members = find_members(setup.cluster, setup.region)
+    own, members = read_instance(), find_members(setup.cluster, setup.region)
     if os.access(where.own, os.W_OK):
         write_roster(where, members)
     if len(members) < job.nodes:
@@ -169,7 +191,6 @@ def _members_of(where: NodePaths, setup: Setup, job: MpiJob) -> list[Member]:
             f"job {job.name} asks for {job.nodes} nodes and {len(members)} run: {alive}",
             hint=f"slipway status --on {setup.cluster} shows which are missing",
         )
-    own = read_instance()
     if members[0].instance_id != own.id:
         raise CannotRun(
             f"this is {own.id} ({own.address}), but the main node is {members[0].instance_id} "

@@ -61,7 +61,7 @@ def test_ranks_that_met_at_a_place_of_their_own_are_not_told_of(cluster: Cluster
 def test_ranks_that_form_a_group_and_send_each_other_nothing_are_told_of(
     cluster: Cluster, torch: str
 ) -> None:
-    """As accelerate leaves them on processors if nobody sets ACCELERATE_USE_CPU."""
+    """accelerate leaves them so on processors if nobody sets ACCELERATE_USE_CPU."""
     node = cluster.start({"*": [torch, "greet 40", LOOKED_AT]}, SLIPWAY_PROCESSES_PER_NODE=2)
     (line,) = warnings([node])
     assert "formed a process group, and sent each other nothing" in line

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from slipway.jobs.core.explanation import EXIT_CODES
+from slipway.jobs.core.run import Attempt
 from slipway.jobs.core.states import JobState
 from slipway.jobs.platforms.batch.explain import explain
 from slipway.jobs.platforms.batch.job_facts import Environment, JobFacts
@@ -135,6 +136,24 @@ def test_an_exit_code_is_explained_where_batch_says_nothing(code: int) -> None:
     assert told.sentence == f"bert failed: {EXIT_CODES[code].means} (exit code {code})"
     assert told.fix
     assert "{" not in told.fix
+
+
+@pytest.mark.parametrize(
+    ("made", "allowed", "said"),
+    [
+        (2, 2, "its machines failed it in attempt 2 of 2, the last (exit code 85)"),
+        (1, 3, "its machines failed it in attempt 1 of 3 (exit code 85)"),
+        (2, None, "its machines failed it in attempt 2 (exit code 85)"),
+        (0, 2, "its machines failed it (exit code 85)"),
+    ],
+)
+def test_an_attempt_is_called_the_last_where_batch_counted_all(
+    made: int, allowed: int | None, said: str
+) -> None:
+    known = facts("FAILED", exit_code=85, allowed_attempts=allowed)
+    ended = Attempt(started_at=None, stopped_at=None, exit_code=85, reason=None)
+    run = replace(known.run, attempts=(ended,) * made)
+    assert explain(replace(known, run=run)).sentence == f"bert failed: {said}"
 
 
 def test_words_that_nobody_knows_are_passed_on_as_they_are() -> None:

@@ -93,8 +93,9 @@ def test_the_words_and_the_exit_code_of_nodes_and_attempts_are_found(
     }
     respond(yard_shell, "batch", "DescribeJobs", {"jobs": [node]})
     attempt = {"container": {}, "statusReason": "Essential container in task exited"}
-    facts = gather(found(target, status="FAILED", attempts=[attempt]))
-    assert facts.exit_code == 137
+    strategy = {"attempts": 3, "evaluateOnExit": []}
+    facts = gather(found(target, status="FAILED", attempts=[attempt], retryStrategy=strategy))
+    assert (facts.exit_code, facts.allowed_attempts) == (137, 3)
     assert facts.said == (
         "Essential container in task exited",
         "OutOfMemoryError: Container killed due to memory usage",

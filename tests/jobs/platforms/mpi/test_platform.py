@@ -40,12 +40,6 @@ from tests.yard.conftest import REGION
 from tests.yard.machines.hosts.conftest import Site
 
 JOB = Job(name="glue", recipe="prepare_bert", nodes=2, settings={"sample_megabytes": "1"})
-BADLY = [
-    "echo '[1] error: no such task' >&2",
-    "echo '[run] error: glue ended with exit code 7' >&2",
-    "exit 7",
-]
-LOST = ["echo '[run] error: glue ended with exit code 85, host ip-10-9-9-9 was lost' >&2", "exit 85"]
 LONG = ["exec sleep 300"]
 
 
@@ -119,22 +113,6 @@ def test_logs_name_the_node_of_each_rank(site: Site, target: MpiTarget) -> None:
     }
     of_rank = list(follow_lines(found, Wanted(rank=3), to_end=False))
     assert [line.text for line in of_rank] == ["[3] there"]
-
-
-@with_document(BADLY)
-def test_a_failed_job_is_explained_by_what_its_ranks_said(site: Site, target: MpiTarget) -> None:
-    found = ended(site, target, submit(target).job_id)
-    assert (found.run.state, found.run.exit_code, found.run.reason) == (JobState.FAILED, 7, "no such task")
-    told = platform_of(target).explain(found)
-    assert "exit code 7" in told.sentence
-    assert any("no such task" in words for words in told.evidence)
-
-
-@with_document(LOST)
-def test_a_lost_host_is_named_in_the_explanation(site: Site, target: MpiTarget) -> None:
-    found = ended(site, target, submit(target).job_id)
-    assert "host ip-10-9-9-9 was lost" in platform_of(target).explain(found).sentence
-    assert "host ip-10-9-9-9 was lost" in str(found.run.reason)
 
 
 @with_document(LONG)

@@ -210,6 +210,10 @@ def test_a_job_that_waits_for_machines_says_so(sdk: Sdk) -> None:
             "AlgorithmError: error: size is 'huge', and must be tiny; exit code 2\nmore, exit code: 1",
             "the program refused what it was given (exit code 2): error: size is 'huge', and must be tiny",
         ),
+        (
+            "AlgorithmError: lost node 1 (algo-2); exit code 85\nmore, exit code: 1",
+            "its machines failed it, and SageMaker tries a job again only for faults of its own (exit code",
+        ),
         ("AlgorithmError: the loss is nan", "failed: the loss is nan"),
         ("InternalServerError: We encountered an internal error.", "SageMaker itself failed"),
     ],
