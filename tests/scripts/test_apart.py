@@ -8,11 +8,13 @@ import pytest
 
 from tests.scripts.checkouts import Checkout, Running, make_checkout, wait_until
 
-LOCK = "scripts/locks/apart/sagemaker-v3.txt"
+LOCKS = Path("scripts", "locks", "apart")
+PINNED = {"sagemaker-v3": "sagemaker==3.27.0", "sagemaker-torch": "torch==2.8.0"}
+BESIDE = "lib/python3.11/site-packages"
 INSTALLS = "uv pip install"
 MAKES_ENVIRONMENTS = """
 if [ "$1" = venv ]; then
-  mkdir -p "${@: -1}/bin"
+  mkdir -p "${@: -1}/bin" "${@: -1}/BESIDE"
   ln -sf /bin/true "${@: -1}/bin/python"
 fi
 """
@@ -21,10 +23,12 @@ fi
 @pytest.fixture
 def checkout(tmp_path: Path) -> Checkout:
     made = make_checkout(tmp_path)
-    (tmp_path / LOCK).parent.mkdir(parents=True)
-    (tmp_path / LOCK).write_text("sagemaker==3.27.0\n")
+    (tmp_path / LOCKS).mkdir(parents=True)
+    for name, pinned in PINNED.items():
+        (tmp_path / LOCKS / f"{name}.txt").write_text(f"{pinned}\n")
+    (tmp_path / ".venv" / BESIDE).mkdir(parents=True)
     with (tmp_path / ".venv" / "bin" / "uv").open("a") as uv:
-        uv.write(MAKES_ENVIRONMENTS)
+        uv.write(MAKES_ENVIRONMENTS.replace("BESIDE", BESIDE))
     return made
 
 
@@ -35,7 +39,7 @@ def installs(checkout: Checkout) -> int:
 def test_all_with_arguments_installs_what_they_may_need_and_passes_them_on(checkout: Checkout) -> None:
     code, said = checkout.run("--all", "tests/jobs", script="test")
     assert code == 0, said
-    assert installs(checkout) == 1
+    assert installs(checkout) == len(PINNED)
     assert checkout.said()[-1] == "pytest tests/jobs"
 
 
@@ -47,4 +51,11 @@ def test_an_interrupted_set_up_begins_anew_and_a_whole_one_is_kept(checkout: Che
     for _ in range(2):
         code, said = checkout.run(script="set_up_apart")
         assert code == 0, said
-    assert installs(checkout) == 2
+    assert installs(checkout) == 1 + len(PINNED)
+
+
+def test_pytorch_of_the_image_comes_before_all_that_the_checkout_has_installed(checkout: Checkout) -> None:
+    code, said = checkout.run(script="set_up_apart")
+    assert code == 0, said
+    (beside,) = (checkout.folder / ".venv" / "sagemaker-torch" / BESIDE).glob("*.pth")
+    assert beside.read_text().strip() == str(checkout.folder / ".venv" / BESIDE)

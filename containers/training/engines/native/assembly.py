@@ -108,7 +108,9 @@ def shard(root: nn.Module, layers: list[nn.Module], place: RankPlace, *, keeps_w
     # A pipeline passes each layer many times a step: to gather it each time costs more than to keep it.
     reshards = place.layout.pipeline == 1 and not keeps_weights
     for module in (*layers, root):
-        fully_shard(module, mesh=place.mesh[names], mp_policy=policy, reshard_after_forward=reshards)
+        cut = fully_shard(module, mesh=place.mesh[names], mp_policy=policy, reshard_after_forward=reshards)
+        # PyTorch 2.8 would let the backend average: gloo adds up instead, and NCCL may err in a group of one.
+        cut.set_force_sum_reduction_for_comms(enable=True)
 
 
 def hold(

@@ -74,7 +74,7 @@ class StageRunner(nn.Module):
             step.draws.begin(micro_batch.seed, 0)
         outputs = step.task.run_stage(self.stage, None if self._is_first else hidden, micro_batch.inputs)
         if self._is_last:
-            return local_of(step.task.metrics_of(outputs, micro_batch.inputs))
+            return local_of(step.task.metrics_of(outputs, micro_batch.inputs)).float()  # as _stage promises
         assert isinstance(outputs, Tensor), "all but the last stage return hidden states"
         return outputs
 
@@ -125,9 +125,7 @@ class Pipeline:
             )
         numbers = torch.arange(len(micro_batches))
         first = (numbers,) if 0 in self._runners else ()
-        self._schedule_of(len(micro_batches), shapes.pop()).step(
-            *first, number=numbers, target=numbers, return_outputs=False
-        )
+        self._schedule_of(len(micro_batches), shapes.pop()).step(*first, number=numbers, target=numbers)
         return step.metrics
 
     @torch.no_grad()
@@ -189,13 +187,14 @@ class Pipeline:
 
     def _stage(self, number: int, runner: StageRunner, hidden: Tensor) -> PipelineStage:
         first = torch.empty(1, dtype=torch.int64, device="meta")
+        metrics = torch.empty(len(self._step.task.metrics), device="meta")
         return PipelineStage(
             runner,
             number,
             self._stages,
             self._place.device.place,
             input_args=hidden if number else first,
-            output_args=hidden,
+            output_args=metrics if number == self._stages - 1 else hidden,
             group=self._group,
         )
 

@@ -81,7 +81,11 @@ def planned_cuts(model: nn.Module, degree: int) -> dict[str, Cut]:
 def cut_modules(model: nn.Module, cuts: Mapping[str, Cut], mesh: DeviceMesh) -> None:
     """Replace the parameters of the modules by this rank's share, and let them communicate."""
     for name, cut in cuts.items():
-        parallelize_module(model.get_submodule(name), mesh, cut.style())
+        module = model.get_submodule(name)
+        frozen = [leaf for leaf, parameter in module.named_parameters() if not parameter.requires_grad]
+        parallelize_module(module, mesh, cut.style())
+        for leaf in frozen:  # PyTorch 2.8 would train them from here on
+            module.get_parameter(leaf).requires_grad_(False)
 
 
 def cut_side(cuts: Mapping[str, Cut], parameter: str) -> tuple[int | None, int]:
