@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 from slipway.jobs.catalogue.accelerators import device_of
 from slipway.jobs.catalogue.instances import InstanceType
 from slipway.jobs.core.errors import Problem, SlipwayError
+from slipway.jobs.core.images.container_locks import LockedTorch
 from slipway.jobs.core.job import DoesNotFit, InvalidJob
 from slipway.jobs.core.suggestions import did_you_mean
 
@@ -138,6 +139,28 @@ def refuse_ranks(recipe: Recipe, settings: Mapping[str, str], world: int, ranks_
         return
     try:
         refuse([f"{name}={value}" for name, value in settings.items()], world, ranks_per_node)
+    except Refusal as refusal:
+        raise DoesNotFit(refusal.message, hint=refusal.hint) from None
+
+
+def refuse_torch(
+    recipe: Recipe, settings: Mapping[str, str], instance_type: InstanceType, torch: LockedTorch | None
+) -> None:
+    """Refuse settings that are not proved on the PyTorch of an image; None: no lock names it."""
+    from slipway.containers.runtime.errors import Refusal
+    from slipway.containers.training.config import TrainingConfig
+    from slipway.containers.training.proved_torch import refuse_unproved
+
+    config = read_settings(recipe.config.decode_arguments, settings)
+    if torch is None or not isinstance(config, TrainingConfig):
+        return
+    try:
+        refuse_unproved(
+            config,
+            torch.version,
+            accelerator=device_of(instance_type),
+            holder=f"the image {torch.image}",
+        )
     except Refusal as refusal:
         raise DoesNotFit(refusal.message, hint=refusal.hint) from None
 

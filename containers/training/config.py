@@ -48,6 +48,10 @@ class TrainingConfig:
     def engine_name(self) -> str:
         return chosen_engine(asdict(self))
 
+    def engine_on(self, accelerator: str | None) -> str:
+        """Return the engine that trains on such nodes; a recipe may have one of an accelerator's own."""
+        return self.engine_name
+
     def layout(self, contract: LaunchContract) -> Layout:
         """Return the layout of this training on the contract's ranks."""
         return self.layout_of(contract.world, contract.local_world)

@@ -138,7 +138,7 @@ def build_engine(parts: EngineParts) -> Engine:
     except ImportError as error:
         raise Refusal(
             f"engine {name} needs the package {error.name!r}, which is not installed here",
-            hint=_WITHOUT[name],
+            hint=_WITHOUT.get(name, f"install {error.name} in what ranks run in"),
         ) from error
     built: Engine = module.build(parts)
     return built

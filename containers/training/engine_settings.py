@@ -65,7 +65,7 @@ def chosen_engine(values: Mapping[str, object]) -> str:
         return str(values["engine"])
     if values["zero"]:
         return "deepspeed"
-    return "native" if values["precision"] == "fp16" or _asks_for_native(values) else "plain"
+    return "native" if values["precision"] == "fp16" or asks_for_native(values) else "plain"
 
 
 def keeps_no_zero(given: Mapping[str, str]) -> bool:
@@ -82,7 +82,7 @@ def engine_mistakes(values: Mapping[str, object]) -> Iterator[str]:
     engine, zero = chosen_engine(values), values["zero"]
     if zero and engine != "deepspeed":
         yield f"engine={engine} and zero={zero}: ZeRO is DeepSpeed's; set zero=0"
-    asked = _asks_for_native(values)
+    asked = asks_for_native(values)
     if asked and engine != "native":
         words = " and ".join(asked)
         yield f"{words} with engine={engine}: only native does that; set zero=0 and engine=native"
@@ -100,7 +100,8 @@ def engine_mistakes(values: Mapping[str, object]) -> Iterator[str]:
         )
 
 
-def _asks_for_native(values: Mapping[str, object]) -> list[str]:
+def asks_for_native(values: Mapping[str, object]) -> list[str]:
+    """Return the settings that only the native engine carries out, as `--set` has them."""
     return [f"{name}={values[name]}" for name, nothing in _NATIVE_ONLY.items() if values[name] != nothing]
 
 

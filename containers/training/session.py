@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
+import torch
 from torch import nn
 
 from slipway.containers.runtime.checkpoint.checkpoints import Training
@@ -28,6 +29,7 @@ from slipway.containers.training.loop import Loop
 from slipway.containers.training.mesh import checkpoint_wire, process_group, with_backend
 from slipway.containers.training.optimizers import BETAS, EPSILON
 from slipway.containers.training.profile import StepProfiler
+from slipway.containers.training.proved_torch import refuse_unproved
 from slipway.containers.training.report import Reporter, Utilisation, Words
 from slipway.containers.training.saving import Saving
 from slipway.containers.training.schedules import Schedule
@@ -86,6 +88,7 @@ Prepare = Callable[[AnyConfig, Workplace], RecipeParts]
 def train(
     config: AnyConfig, contract: LaunchContract, layout: Layout, prepare: Prepare[AnyConfig], stack: ExitStack
 ) -> None:
+    refuse_unproved(config, torch.__version__, accelerator=contract.accelerator, holder="this machine")
     place = _open_place(config, contract, layout, stack)
     ending = ShutdownWatch(contract)
     brought = prepare(config, place)

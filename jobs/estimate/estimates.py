@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 
 from slipway.jobs.catalogue.accelerators import device_of
 from slipway.jobs.catalogue.instances import InstanceType
+from slipway.jobs.core.images.container_locks import LockedTorch
 from slipway.jobs.estimate.duration import steps_of_workload, tokens_per_dollar
 from slipway.jobs.estimate.errors import CannotEstimate
 from slipway.jobs.estimate.evidence.calibrations import Asked, Known, find_calibration
@@ -39,6 +40,7 @@ class PricedHardware:
     region: str
     overheads: Overheads = field(default_factory=Overheads)
     most_nodes: int = MOST_NODES
+    torch: LockedTorch | None = None  # of the image that a declared cluster runs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

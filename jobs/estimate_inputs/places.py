@@ -11,7 +11,8 @@ from dataclasses import replace
 
 from slipway.jobs.catalogue.instances import InstanceType, find_instance_type, instance_type, names_like
 from slipway.jobs.clusters.declared import DeclaredCluster, declared_clusters
-from slipway.jobs.core.projects import NoProject
+from slipway.jobs.core.images.container_locks import locked_torch
+from slipway.jobs.core.projects import NoProject, find_containers
 from slipway.jobs.core.suggestions import did_you_mean
 from slipway.jobs.estimate.errors import CannotEstimate
 from slipway.jobs.estimate.estimates import PricedHardware
@@ -63,6 +64,7 @@ def place_of(
         region=where,
         overheads=overheads(cluster),
         most_nodes=cluster.max_nodes,
+        torch=locked_torch(find_containers(), cluster.locked_by),
     )
 
 

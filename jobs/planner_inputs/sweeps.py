@@ -15,14 +15,16 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import islice, product
 from pathlib import Path
+from typing import NamedTuple
 
 from slipway.containers.runtime.named_files import read_text
 from slipway.jobs.catalogue.instances import instance_type
 from slipway.jobs.core.errors import SlipwayError
-from slipway.jobs.core.job import LONGEST_NAME, InvalidJob, Job
+from slipway.jobs.core.job import LONGEST_NAME, DoesNotFit, InvalidJob, Job
 from slipway.jobs.core.text import printable
 from slipway.jobs.estimate.errors import CannotEstimate
 from slipway.jobs.estimate.estimates import PricedHardware
@@ -35,12 +37,17 @@ from slipway.jobs.planner.refusals import MOST_JOBS, CannotPlan
 from slipway.jobs.planner_inputs.fields import Fields
 from slipway.jobs.planner_inputs.files import MOST_BYTES, PlanFile
 from slipway.jobs.planner_inputs.own_commands import own_command_job
-from slipway.jobs.recipes import Recipe, find_recipe, refuse_hardware, refuse_settings
+from slipway.jobs.recipes import Recipe, find_recipe, refuse_hardware, refuse_settings, refuse_torch
 from slipway.jobs.techniques.modes import EstimatedJob, modes
 
 _FILE = ("name", "pools", "jobs")
 _POOL = ("cluster", "type", "nodes", "spot", "interruptions_per_hour", "rework_seconds")
 _JOB = ("name", "recipe", "settings", "grid", "data", "checkpoints", "deadline", "priority", "depends_on")
+
+
+class _Place(NamedTuple):
+    pool: Pool
+    hardware: PricedHardware  # of its nodes
 
 
 def read_sweep(path: Path) -> PlanFile:
@@ -57,12 +64,13 @@ def decode_sweep(found: Fields, path: Path) -> PlanFile:
     """Build the jobs and pools; unlike in a file of given modes, an unknown field is refused."""
     _refuse_unknown(found, _FILE)
     kinds = _kinds() if any(each.has("cluster") for each in found.objects("pools")) else {}
-    pools = [_pool(each, kinds) for each in found.objects("pools")]
+    places = [_place(each, kinds) for each in found.objects("pools")]
+    pools = [place.pool for place in places]
     jobs = [
         job
         for each in found.objects("jobs")
         for job in (
-            [own_command_job(each, path.parent, pools, kinds)] if each.has("command") else _jobs(each, pools)
+            [own_command_job(each, path.parent, pools, kinds)] if each.has("command") else _jobs(each, places)
         )
     ]
     return PlanFile(
@@ -73,7 +81,7 @@ def decode_sweep(found: Fields, path: Path) -> PlanFile:
     )
 
 
-def _pool(found: Fields, kinds: Mapping[str, str]) -> Pool:
+def _place(found: Fields, kinds: Mapping[str, str]) -> _Place:
     _refuse_unknown(found, _POOL)
     if found.has("cluster") == found.has("type"):
         raise CannotPlan(
@@ -83,7 +91,7 @@ def _pool(found: Fields, kinds: Mapping[str, str]) -> Pool:
     cluster = found.text("cluster", "")
     place = find_place(cluster or found.text("type"), rates(), region=None, term=ON_DEMAND)
     devices = place.instance.accelerator.count if place.instance.accelerator else 1
-    return Pool(
+    pool = Pool(
         type=place.instance.name,
         nodes=found.whole("nodes", _most_nodes(cluster, place, kinds) if cluster else None),
         # A cluster gives a job whole nodes.
@@ -95,6 +103,7 @@ def _pool(found: Fields, kinds: Mapping[str, str]) -> Pool:
         cluster=cluster,
         spans_nodes=place.instance.has_efa,
     )
+    return _Place(pool, place)
 
 
 def _kinds() -> Mapping[str, str]:
@@ -113,7 +122,7 @@ def _most_nodes(cluster: str, place: PricedHardware, kinds: Mapping[str, str]) -
     return 1 if kinds.get(cluster) == "mpi" else place.most_nodes
 
 
-def _jobs(found: Fields, pools: Sequence[Pool]) -> Iterator[PlanJob]:
+def _jobs(found: Fields, places: Sequence[_Place]) -> Iterator[PlanJob]:
     _refuse_unknown(found, _JOB)
     recipe = find_recipe(found.text("recipe"))
     fixed = _settings(found, "settings")
@@ -123,11 +132,11 @@ def _jobs(found: Fields, pools: Sequence[Pool]) -> Iterator[PlanJob]:
         raise CannotPlan(f"{found.where}.grid has more than {MOST_JOBS} points", hint="plan fewer jobs")
     for values in points:
         settings = {**fixed, **dict(zip(axes, values, strict=True))}
-        yield _job(found, recipe, settings, _name(found, recipe, values), pools)
+        yield _job(found, recipe, settings, _name(found, recipe, values), places)
 
 
 def _job(
-    found: Fields, recipe: Recipe, settings: Mapping[str, str], name: str, pools: Sequence[Pool]
+    found: Fields, recipe: Recipe, settings: Mapping[str, str], name: str, places: Sequence[_Place]
 ) -> PlanJob:
     texts = {field: found.text(field) for field in ("data", "checkpoints") if found.has(field)}
     try:
@@ -140,11 +149,11 @@ def _job(
             data=texts.get("data"),
             checkpoints=texts.get("checkpoints"),
         )
-        ways = tuple(_modes(recipe, settings, pools))
+        ways = tuple(_modes(recipe, settings, places))
     except (InvalidJob, CannotEstimate) as error:
         raise CannotPlan(f"{found.where}: {error.message}", hint=error.hint) from None
     if not ways:
-        types = ", ".join(dict.fromkeys(pool.type for pool in pools))
+        types = ", ".join(dict.fromkeys(place.pool.type for place in places))
         raise CannotPlan(
             f"job '{name}' fits none of the pools ({types}) by any technique",
             hint="add a pool of a type with more memory, or make micro_batch smaller",
@@ -159,20 +168,21 @@ def _job(
     )
 
 
-def _modes(recipe: Recipe, settings: Mapping[str, str], pools: Sequence[Pool]) -> Iterator[Mode]:
+def _modes(recipe: Recipe, settings: Mapping[str, str], places: Sequence[_Place]) -> Iterator[Mode]:
     """Estimate the recipe's modes on each type that it can train on."""
     estimated = EstimatedJob(
         workload=workload_of(recipe.name, settings),
         rows=measurements(),
-        accepts=partial(_accepts, recipe, settings),
     )
     seen: set[tuple[str, int, int]] = set()
-    for pool in pools:
+    for place in places:
+        pool = place.pool
         kind = (pool.type, pool.devices_per_node, pool.nodes)
         if kind in seen or not _can_train_on(recipe, pool):
             continue
         seen.add(kind)
-        yield from modes(estimated, pool)
+        accepts = partial(_accepts, recipe, settings, place.hardware)
+        yield from modes(replace(estimated, accepts=accepts), pool)
 
 
 def _can_train_on(recipe: Recipe, pool: Pool) -> bool:
@@ -183,13 +193,16 @@ def _can_train_on(recipe: Recipe, pool: Pool) -> bool:
     return True
 
 
-def _accepts(recipe: Recipe, settings: Mapping[str, str], more: Mapping[str, str]) -> bool:
-    """Tell whether the recipe takes what a technique sets, beside what is asked for."""
+def _accepts(
+    recipe: Recipe, settings: Mapping[str, str], hardware: PricedHardware, more: Mapping[str, str]
+) -> bool:
+    """Tell whether the recipe takes what a technique sets, beside what is asked for, on such nodes."""
     if any(settings.get(name, value) != value for name, value in more.items()):
         return False
     try:
         refuse_settings(recipe, {**settings, **more})
-    except InvalidJob:
+        refuse_torch(recipe, {**settings, **more}, hardware.instance, hardware.torch)
+    except (InvalidJob, DoesNotFit):
         return False
     return True
 

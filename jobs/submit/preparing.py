@@ -5,10 +5,12 @@ from __future__ import annotations
 from slipway.containers.runtime.contract import variables
 from slipway.jobs.catalogue.instances import instance_type
 from slipway.jobs.clusters.deployed import find_target_by_name
+from slipway.jobs.core.images.container_locks import locked_torch
 from slipway.jobs.core.inputs import refuse_unreachable_inputs
 from slipway.jobs.core.job import DoesNotFit, Job
 from slipway.jobs.core.launch_environment import launch_environment
-from slipway.jobs.core.targets import Target
+from slipway.jobs.core.projects import find_containers
+from slipway.jobs.core.targets import BatchTarget, Target
 from slipway.jobs.platforms.prepared import AnyPrepared
 from slipway.jobs.platforms.registry import platform_of, takes_arrays, takes_images
 from slipway.jobs.recipes import (
@@ -18,6 +20,7 @@ from slipway.jobs.recipes import (
     refuse_hardware,
     refuse_ranks,
     refuse_settings,
+    refuse_torch,
 )
 
 
@@ -30,6 +33,8 @@ def prepare(job: Job, on: str, region: str | None = None) -> AnyPrepared:
         _refuse_array(job, recipe, target)
     if job.image is not None:
         refuse_image(job, target)
+    else:
+        _refuse_torch(job, recipe, target)
     refuse_unreachable_inputs(job, target)
     job, waits_for = _with_other_jobs(job, recipe, target)
     ranks = int(launch_environment(job, target, job.name)[variables.PROCESSES_PER_NODE])
@@ -45,6 +50,13 @@ def _refuse_array(job: Job, recipe: Recipe, target: Target) -> None:
             hint="submit to a cluster of Slurm (slipway targets), or leave out --array",
         )
     refuse_array(recipe, job.settings)
+
+
+def _refuse_torch(job: Job, recipe: Recipe, target: Target) -> None:
+    """Refuse a layout that is not proved on the PyTorch of the cluster's image; of a job's own, ranks do."""
+    image = target.image if isinstance(target, BatchTarget) else target.machine_image
+    torch = locked_torch(find_containers(), image)
+    refuse_torch(recipe, job.settings, instance_type(target.instance_type), torch)
 
 
 def refuse_image(job: Job, target: Target) -> None:

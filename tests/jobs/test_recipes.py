@@ -12,6 +12,7 @@ import pytest
 from slipway.containers.runtime.contract.settings import ACCELERATOR_FILES
 from slipway.jobs.catalogue.accelerators import FAMILIES, device_of
 from slipway.jobs.catalogue.instances import instance_type, instance_types
+from slipway.jobs.core.images.container_locks import LockedTorch
 from slipway.jobs.core.job import DoesNotFit, InvalidJob
 from slipway.jobs.recipes import (
     RECIPES,
@@ -21,6 +22,7 @@ from slipway.jobs.recipes import (
     refuse_hardware,
     refuse_ranks,
     refuse_settings,
+    refuse_torch,
 )
 
 FOLDER = Path(__file__).resolve().parents[2] / "containers" / "recipes"
@@ -63,6 +65,35 @@ def test_hardware_that_a_recipe_cannot_use_is_refused() -> None:
     refuse_hardware(recipe, instance_type("dl1.24xlarge"))
     with pytest.raises(DoesNotFit, match=r"cannot train on neuron, which is what trn1\.32xlarge has"):
         refuse_hardware(recipe, instance_type("trn1.32xlarge"))
+
+
+GAUDI = LockedTorch(image="gaudi", version="2.4.0")
+SAGEMAKER = LockedTorch(image="sagemaker-pytorch", version="2.8.0")
+
+
+def test_a_layout_that_is_not_proved_on_the_image_s_pytorch_is_refused_by_both_versions() -> None:
+    recipe, dl1 = find_recipe("bert_pretrain"), instance_type("dl1.24xlarge")
+    said = (
+        "sharded=8: its engine, native, is proved on PyTorch 2.8 and newer, and the image gaudi holds 2.4.0"
+    )
+    with pytest.raises(DoesNotFit, match=said):
+        refuse_torch(recipe, {"sharded": "8"}, dl1, GAUDI)
+    refuse_torch(recipe, {"size": "1.5b", "zero": "1"}, dl1, GAUDI)
+    refuse_torch(recipe, {"sharded": "8"}, dl1, None)
+
+
+def test_a_recipe_that_does_not_train_runs_on_any_pytorch() -> None:
+    refuse_torch(find_recipe("smoke"), {}, instance_type("dl1.24xlarge"), GAUDI)
+
+
+def test_the_article_s_gpt_j_and_gpt_neox_are_taken_where_their_roads_train_them() -> None:
+    gptj = {"size": "gptj-6b", "model": "gpt-j-6b"}
+    refuse_torch(find_recipe("gptj_finetune"), gptj, instance_type("ml.p4d.24xlarge"), SAGEMAKER)
+    older = LockedTorch(image="neuron-slurm", version="2.5.1")
+    neox = {"size": "neox-20b"}
+    refuse_torch(find_recipe("gpt_neox"), neox, instance_type("trn1.32xlarge"), older)  # NxD's own
+    with pytest.raises(DoesNotFit, match="tensor=8 and pipeline=4"):
+        refuse_torch(find_recipe("gpt_neox"), neox, instance_type("p4d.24xlarge"), older)
 
 
 def test_only_a_recipe_that_divides_its_work_takes_an_array_and_sets_the_shares_itself() -> None:

@@ -55,6 +55,11 @@ class GptNeoxConfig(TrainingConfig):
     def engine_name(self) -> str:
         return "native" if self.engine == "auto" else self.engine
 
+    def engine_on(self, accelerator: str | None) -> str:
+        """Return the vendor's engine on Trainium where none is asked for."""
+        is_neuron = self.engine == "auto" and "neuron" in (accelerator, self.device)
+        return "neuron" if is_neuron else self.engine_name
+
     @property
     def free_to_change(self) -> frozenset[str]:
         return FREE_TO_CHANGE | _OWN_FREE_TO_CHANGE

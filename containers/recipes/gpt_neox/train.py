@@ -23,7 +23,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _train(config: GptNeoxConfig, contract: LaunchContract, stack: ExitStack) -> None:
-    if config.engine == "auto" and "neuron" in (contract.accelerator, config.device):
+    if config.engine_on(contract.accelerator) == "neuron":
         config = replace(config, engine="neuron")
         if mistakes := list(neuron_mistakes(asdict(config))):
             raise InvalidSettings(mistakes)

@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from slipway.jobs.recipes import RECIPES
+from slipway.jobs.recipes import RECIPES, find_recipe, refuse_torch
 
 if TYPE_CHECKING:
     from slipway.jobs.estimate.estimates import Estimate, PricedHardware
@@ -24,6 +24,17 @@ def doubts(workload: Workload, place: PricedHardware, found: Sequence[Estimate])
     """Yield a warning for each setting that costs more than expected."""
     for doubt in DOUBTS:
         yield from doubt(workload, place, found)
+
+
+def refused_layouts(job: str, place: PricedHardware, settings: Sequence[str]) -> Iterator[str]:
+    """Yield why submitting the same would be refused: its layout is not proved on the cluster's image."""
+    from slipway.jobs.core.job import DoesNotFit, parse_settings
+
+    try:
+        if job in RECIPES:
+            refuse_torch(find_recipe(job), parse_settings(tuple(settings)), place.instance, place.torch)
+    except DoesNotFit as refused:
+        yield f"slipway submit would refuse it: {refused.message}; {refused.hint}"
 
 
 def _idle_devices(workload: Workload, place: PricedHardware, _found: Sequence[Estimate]) -> Iterator[str]:

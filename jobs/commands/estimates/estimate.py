@@ -10,7 +10,7 @@ import click
 
 from slipway.jobs.catalogue.instances import names_like
 from slipway.jobs.commands.estimates.bill import print_bill
-from slipway.jobs.commands.estimates.doubts import doubts
+from slipway.jobs.commands.estimates.doubts import doubts, refused_layouts
 from slipway.jobs.commands.estimates.formats import NO_BAND, band, ends, hours, percent, rounded, steps
 from slipway.jobs.commands.estimates.run_words import differs_from_article, run_words
 from slipway.jobs.commands.output import Column, Row, json_option, print_table, say, warn
@@ -187,6 +187,8 @@ def _estimate_job(job: str, place: str, asked: Mapping[str, Any], *, as_json: bo
     else:
         print_table(heading(workload, where), COLUMNS, lines, as_json=as_json)
     tell(workload, where, found, () if asked["is_bill"] else found[0].unpriced)
+    for doubt in refused_layouts(job, where, asked["settings"]):
+        warn(doubt)
 
 
 def _refuse_more_than_one_question(

@@ -48,6 +48,12 @@ class Lock:
     host: Mapping[str, str]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LockedTorch:
+    image: str  # a folder of containers/images
+    version: str
+
+
 def read_lock(containers: Path, image: str) -> Lock | None:
     """Read the image's lock; None if it has none, as images without a driver do."""
     path = containers / "images" / image / "lock.toml"
@@ -58,6 +64,15 @@ def read_lock(containers: Path, image: str) -> Lock | None:
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise SlipwayError(f"{path} is not valid TOML: {error}", hint="fix it, or take it from git") from None
     return Lock(image=_versions(path, tables, "image"), host=_versions(path, tables, "host"))
+
+
+def locked_torch(containers: Path, image: str) -> LockedTorch | None:
+    """Return the PyTorch that ranks run on in this image; None if no lock names one."""
+    lock = read_lock(containers, image)
+    versions = {**lock.image, **lock.host} if lock else {}
+    # A vendor's own stands beside the one of the node's programs: jobs/platforms/rank_python.py.
+    version = versions.get("training-pytorch", versions.get("pytorch"))
+    return None if version is None else LockedTorch(image=image, version=version)
 
 
 def unsupported(accelerator: str, lock: Lock) -> tuple[str, ...]:

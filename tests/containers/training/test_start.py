@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,6 +15,7 @@ import torch
 from slipway.containers.models.shapes import EncoderShape
 from slipway.containers.runtime.checkpoint.checkpoints import Checkpoints, Training
 from slipway.containers.runtime.checkpoint.folder import CheckpointFolder
+from slipway.containers.runtime.errors import Refusal
 from slipway.containers.training.engine import Engine, build_engine
 from slipway.containers.training.start import Trained, begin, shapes_of
 from slipway.containers.training.state import MOMENTS, ForeignTensors, TensorPiece, encode
@@ -23,6 +25,14 @@ from tests.containers.training.tiny_bert import ALONE, SHAPE, tiny_parts
 def an_engine(shape: EncoderShape = SHAPE) -> tuple[Engine, dict[str, tuple[int, ...]]]:
     parts, model = tiny_parts(shape)
     return build_engine(parts), dict(shapes_of(model))
+
+
+def test_an_engine_whose_packages_are_missing_is_refused_by_the_package(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(sys.modules, "slipway.containers.training.engines.plain", None)
+    with pytest.raises(Refusal, match=r"engine plain needs the package .*; install .* in what ranks run in"):
+        an_engine()
 
 
 def opened(folder: Path) -> Checkpoints:

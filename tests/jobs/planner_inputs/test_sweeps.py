@@ -23,6 +23,7 @@ nodes = 2
 type = "p4d.24xlarge"
 nodes = 1
 """
+TYPES = ("dl1.24xlarge", "p4d.24xlarge")
 JOBS = """
 [[jobs]]
 name = "bert"
@@ -54,6 +55,13 @@ def test_each_point_of_a_grid_is_a_job_with_estimated_modes_in_every_pool(tmp_pa
     assert {mode.type for mode in first.modes} == {"dl1.24xlarge", "p4d.24xlarge"}
     assert {"data", "fsdp"} <= {mode.technique for mode in first.modes}
     assert all(mode.source == "estimated" and mode.error > 0 for mode in first.modes)
+
+
+def test_a_cluster_gets_no_mode_that_is_not_proved_on_the_pytorch_of_its_image(tmp_path: Path) -> None:
+    first = read(tmp_path, POOLS + JOBS).jobs[0]
+    by_type = {kind: {mode.technique for mode in first.modes if mode.type == kind} for kind in TYPES}
+    assert by_type["dl1.24xlarge"] == {"data"}  # Gaudi's has PyTorch 2.4.0
+    assert "fsdp" in by_type["p4d.24xlarge"]  # nobody knows which image
 
 
 def test_the_recipe_takes_what_every_mode_would_set(tmp_path: Path) -> None:

@@ -47,6 +47,16 @@ def test_the_ceiling_counts_every_attempt_of_every_node(target: BatchTarget) -> 
     assert prepared.ceiling.usd == round(6 * prepared.ceiling.price.usd_per_hour, 2)
 
 
+def test_a_layout_that_the_cluster_s_pytorch_was_not_proved_for_is_refused_unless_the_image_is_the_job_s_own(
+    target: BatchTarget,
+) -> None:
+    job = replace(JOB, settings={"size": "tiny", "sharded": "2"})
+    with pytest.raises(DoesNotFit, match=r"PyTorch 2\.8 and newer, and the image gaudi holds 2\.4\.0"):
+        prepare(job, "dl1")
+    own = f"{target.repository_uri.partition('/')[0]}/mine:1"
+    assert prepare(replace(job, image=own), "dl1").job.image == own
+
+
 def test_an_array_where_no_jobs_run_as_one_is_refused(target: BatchTarget) -> None:
     job = Job(name="tokens", recipe="prepare_tokens", nodes=1, array="0-3")
     with pytest.raises(DoesNotFit, match="--array is 0-3, and cluster 'dl1' runs no arrays of jobs"):

@@ -143,3 +143,15 @@ def test_a_model_by_its_config_is_estimated_compared_and_drawn(slipway: Slipway,
     code, _, err = slipway("report", model, *on, "--nodes", "1", "-o", str(tmp_path / "page.html"))
     assert code == 0, err
     assert "small-llama on p4d.24xlarge" in (tmp_path / "page.html").read_text()
+
+
+def test_an_estimate_of_what_a_submission_refuses_says_so(slipway: Slipway) -> None:
+    asked = ("estimate", "bert_pretrain", "--on", "dl1", "--nodes", "1", "--set", "size=large")
+    assert "would refuse" not in slipway(*asked)[2]
+    code, _, err = slipway(
+        *asked, "--set", "sharded=8", "--set", "optimizer=adamw", "--set", "learning_rate=1e-3"
+    )
+    assert code == 0
+    assert (
+        "warning: slipway submit would refuse it: sharded=8: its engine, native, is proved on PyTorch" in err
+    )

@@ -8,11 +8,13 @@ from slipway.jobs.core.errors import SlipwayError
 from slipway.jobs.core.images.container_locks import (
     Lock,
     apart,
+    locked_torch,
     manifest_parameter,
     mismatches,
     read_lock,
     unsupported,
 )
+from slipway.jobs.core.installation import containers_folder
 
 GAUDI = "Habana Gaudi HL-205"
 
@@ -32,6 +34,27 @@ def test_a_lock_is_read_from_the_folder_of_its_image(tmp_path: Path) -> None:
     text = '[image]\nsynapseai = "1.18.0"\npytorch = "2.4.0"\n[host]\nsynapseai = "1.18.0"\n'
     found = read_lock(write(tmp_path, text), "gaudi")
     assert found == Lock(image={"synapseai": "1.18.0", "pytorch": "2.4.0"}, host={"synapseai": "1.18.0"})
+
+
+@pytest.mark.parametrize(
+    ("image", "version"),
+    [
+        ("cpu", "2.13.0"),
+        ("gaudi", "2.4.0"),
+        ("gaudi-mpi", "2.4.0"),  # the vendor's, not the one of the node's programs
+        ("neuron-slurm", "2.9.0"),
+        ("sagemaker-pytorch", "2.8.0"),
+    ],
+)
+def test_the_pytorch_of_an_image_is_the_one_that_ranks_run_on(image: str, version: str) -> None:
+    found = locked_torch(containers_folder(), image)
+    assert found is not None
+    assert (found.image, found.version) == (image, version)
+
+
+@pytest.mark.parametrize("image", ["gaudi-ecs", "an-image-of-my-own"])
+def test_an_image_whose_lock_names_no_pytorch_leaves_that_to_the_ranks(image: str) -> None:
+    assert locked_torch(containers_folder(), image) is None
 
 
 def test_an_image_without_a_lock_has_none(tmp_path: Path) -> None:
