@@ -25,9 +25,15 @@ safetensors below the data folder (a disk, FSx) or in S3, and `data=` likewise.
 """
 _TASKS = """
 ```sh
-slipway submit gptj_finetune --on sagemaker --nodes 2 --set tensor=2 --set pipeline=2
-slipway submit gptj_finetune --on sagemaker --nodes 1 --set size=gptj-6b --set model=s3://bucket/gpt-j-6b
-slipway submit gptj_finetune --on sagemaker --nodes 1 --set size=gptj-6b --set model=gpt-j-6b --set task=text
+slipway upload sst2 --on sagemaker           # what each upload prints goes in place of s3://BUCKET/…
+slipway upload gpt-j-6b --on sagemaker
+slipway upload text --on sagemaker
+slipway submit gptj_finetune --on sagemaker --nodes 1 --set tensor=2 --set pipeline=2 \\
+  --set data=s3://BUCKET/datasets/sst2
+slipway submit gptj_finetune --on sagemaker --nodes 1 --set size=gptj-6b \\
+  --set model=s3://BUCKET/datasets/gpt-j-6b --set data=s3://BUCKET/datasets/sst2
+slipway submit gptj_finetune --on sagemaker --nodes 1 --set size=gptj-6b --set task=text \\
+  --set model=s3://BUCKET/datasets/gpt-j-6b --set data=s3://BUCKET/datasets/text
 ```
 
 **Sentences.** `task=sst2` reads GLUE's own files or what `datasets` saves. A row is the sentence, `{prompt}`
@@ -59,7 +65,8 @@ same techniques stand here on PyTorch's own DTensor, pipelining and FSDP2:
 {techniques}
 
 Each of these layouts has the losses and gradient norms of one process to 1e-5 in fp32, and goes on from the
-checkpoints of the others. **None of it was run on GPUs or with the 6B weights.** SMP v2 has no pipelines, and
+checkpoints of the others: on PyTorch 2.13.0, and on 2.8.0, which SageMaker's image holds. An older PyTorch is
+refused for layouts. **None of it was run on GPUs or with the 6B weights.** SMP v2 has no pipelines, and
 its tensor parallelism no GPT-J: `engine=smp` shards alone, and asks for `tensor=1`. It was never run with SMP
 itself: what it calls is held to AWS's published page, and its own part trains, saves and resumes in tests as
 the native engine does.

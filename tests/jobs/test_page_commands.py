@@ -1,0 +1,204 @@
+"""A reader can type what the pages say: each submission is decided on its cluster as it would be deployed."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+
+import click
+import pytest
+
+from slipway.infra.clusters import CLUSTERS, MACHINE_IMAGES
+from slipway.infra.declare.types import BatchCluster, Cluster, MpiCluster, SageMakerCluster, SlurmCluster
+from slipway.jobs.catalogue.accelerators import device_of
+from slipway.jobs.catalogue.instances import find_instance_type, instance_type
+from slipway.jobs.commands.cli import PROGRAM, cli
+from slipway.jobs.core.cost import Cost
+from slipway.jobs.core.images.amis import bakery_stack_name
+from slipway.jobs.core.installation import containers_folder
+from slipway.jobs.core.run import Found, Run
+from slipway.jobs.core.sagemaker.training_images import training_image
+from slipway.jobs.core.states import JobState
+from slipway.jobs.core.targets import (
+    MpiTarget,
+    SageMakerTarget,
+    SlurmTarget,
+    Target,
+    encode_target,
+    parameter_name,
+)
+from slipway.jobs.runs.find import UnknownJob
+from slipway.jobs.submit import dependencies
+from tests.architecture.tracked import paths
+from tests.jobs.conftest import Slipway
+from tests.jobs.core.test_targets import MPI_TARGET, SAGEMAKER_TARGET, SLURM_TARGET
+from tests.jobs.deployed import deploy_target
+from tests.test_docs import SHELL_BLOCK, SLIPWAY, page
+from tests.yard.conftest import RunningYard
+
+PAGES = ["README.md", "docs/gpt-neox.md", "docs/gptj.md", *(p for p in paths(".md") if "docs/roads/" in p)]
+DECLARED = {cluster.name: cluster for cluster in CLUSTERS}
+SAMPLES: Mapping[type[Cluster], MpiTarget | SlurmTarget] = {
+    MpiCluster: MPI_TARGET,
+    SlurmCluster: SLURM_TARGET,
+}
+# How a command calls the cluster that it is about.
+CLUSTER_VALUES = ("target", "cluster", "place")
+CDK_DEPLOY = re.compile(r"\bcdk deploy (?:--\S+ )*([\w-]+)")
+UPLOADED = re.compile(r"s3://[^/]+/datasets/([^\s]+)")
+NO_DATA_OF_ITS_OWN = {"smoke", "prepare_bert", "prepare_corpus", "prepare_tokens"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Line:
+    """One command that a page tells, and the values that click reads in it."""
+
+    words: tuple[str, ...]
+    values: Mapping[str, object]
+
+    @classmethod
+    def of(cls, words: Sequence[str]) -> Line:
+        command = cli.get_command(click.Context(cli), words[0])
+        assert command is not None, words
+        if isinstance(command, click.Group):  # of the yard, which names no cluster
+            return cls(words=tuple(words), values={})
+        context = command.make_context(words[0], list(words[1:]), resilient_parsing=True)
+        return cls(words=tuple(words), values=context.params)
+
+    @property
+    def is_submission(self) -> bool:
+        return self.words[0] == "submit"
+
+    def text(self, name: str) -> str:
+        return str(self.values[name])
+
+    def clusters(self) -> list[str]:
+        found = [self.values[name] for name in CLUSTER_VALUES if self.values.get(name)]
+        named = self.values.get("names") if self.words[0] in ("targets", "clusters") else ()
+        return [str(name) for name in (*found, *(named or ()))]  # type: ignore[misc]  # click's are words
+
+
+def blocks(path: str) -> list[str]:
+    """Return what is typed in each block of a page, with lines that were continued joined."""
+    found: list[str] = []
+    for block in SHELL_BLOCK.findall(page(path)):
+        lines = block.replace("\\\n", " ").splitlines()
+        found += [line for line in lines if line.startswith("$ ")] or lines
+    return found
+
+
+def lines_of(path: str) -> list[Line]:
+    return [
+        Line.of(words)
+        for typed in blocks(path)
+        for arguments in SLIPWAY.findall(typed)
+        if (words := shlex.split(arguments, comments=True)) and not words[0].startswith("-")
+    ]
+
+
+SUBMISSIONS = {path: [line for line in lines_of(path) if line.is_submission] for path in PAGES}
+
+
+def known_clusters(path: str) -> set[str]:
+    """Return the declared clusters, and those that the page itself begins a project with."""
+    return {*DECLARED, *(line.text("folder") for line in lines_of(path) if line.words[0] == "init")}
+
+
+@pytest.mark.parametrize("path", PAGES)
+def test_every_cluster_that_a_page_names_is_declared_or_begun_there(path: str) -> None:
+    stacks = {bakery_stack_name(image.name) for image in MACHINE_IMAGES}
+    named = [name for line in lines_of(path) for name in line.clusters()]
+    deployed = [name for typed in blocks(path) for name in CDK_DEPLOY.findall(typed)]
+    unknown = {name for name in named if find_instance_type(name) is None} - known_clusters(path)
+    assert not unknown
+    assert not set(deployed) - known_clusters(path) - stacks
+
+
+@pytest.mark.parametrize("path", [path for path, found in SUBMISSIONS.items() if found])
+def test_every_submission_of_a_page_is_one_that_its_cluster_takes(
+    path: str, yard_shell: RunningYard, slipway: Slipway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    jobs = _Jobs(())
+    monkeypatch.setattr(dependencies, "find_run", jobs.find)
+    for name in {line.text("target") for line in SUBMISSIONS[path]}:
+        deploy(yard_shell, DECLARED[name])
+    uploads = {uploaded_name(line) for line in lines_of(path) if line.words[0] == "upload"}
+    for line in SUBMISSIONS[path]:
+        words = [word for word in line.words if word not in ("--follow", "--dry-run")]
+        bucket = bucket_of(line.text("target"))
+        code, out, err = slipway(*(word.replace("BUCKET", bucket) for word in words), "--dry-run")
+        assert code == 0, f"{PROGRAM} {shlex.join(words)}\n{err}"
+        assert "may read only" not in err, err
+        assert "share no files" not in err, err
+        read = UPLOADED.findall(shlex.join(words))
+        assert all(any(f"{name}/".startswith(f"{own}/") for own in uploads) for name in read), (read, uploads)
+        if line.text("target") == "sagemaker" and line.text("recipe") not in NO_DATA_OF_ITS_OWN:
+            channels = json.loads(out)["request"]["create"].get("InputDataConfig", [])
+            assert "data" in [channel["ChannelName"] for channel in channels], (
+                "nothing brings what it trains on"
+            )
+        jobs = jobs.with_one(str(line.values.get("name") or line.text("recipe")))
+        monkeypatch.setattr(dependencies, "find_run", jobs.find)
+
+
+def uploaded_name(line: Line) -> str:
+    return str(line.values.get("name") or line.text("path").rstrip("/").rpartition("/")[2])
+
+
+@dataclass(frozen=True, slots=True)
+class _Jobs:
+    """The jobs that the page's earlier lines submitted: all of them succeeded."""
+
+    names: tuple[str, ...]
+
+    def with_one(self, name: str) -> _Jobs:
+        return _Jobs((*self.names, name))
+
+    def find(self, text: str, targets: Sequence[Target]) -> Found[Target]:
+        if text not in self.names:
+            raise UnknownJob(f"no line of the page before this one submits {text}")
+        unsaid = dict.fromkeys(field.name for field in fields(Run))
+        ended = {"id": f"{text}-id", "name": f"{text}-0123456789ab", "state": JobState.SUCCEEDED}
+        cost = Cost(usd=None, node_hours=None, price=None)
+        return Found(
+            run=Run(**{**unsaid, **ended, "cost": cost, "attempts": (), "depends_on": ()}),  # type: ignore[arg-type]  # unsaid is None
+            target=targets[0],
+            detail={},
+        )
+
+
+def bucket_of(cluster: str) -> str:
+    return f"slipway-{cluster}-data"
+
+
+def deploy(yard: RunningYard, cluster: Cluster) -> None:
+    """Write the record of a declared cluster, as its stack would."""
+    if isinstance(cluster, BatchCluster):
+        deploy_target(yard, cluster.name)
+        return
+    yard.client("s3").create_bucket(Bucket=bucket_of(cluster.name))
+    record = encode_target(target_of(cluster))
+    yard.client("ssm").put_parameter(Name=parameter_name(cluster.name), Value=record, Type="String")
+
+
+def target_of(cluster: Cluster) -> Target:
+    assert isinstance(cluster, MpiCluster | SlurmCluster | SageMakerCluster), cluster.name
+    return replace(
+        _sagemaker(cluster) if isinstance(cluster, SageMakerCluster) else SAMPLES[type(cluster)],
+        name=cluster.name,
+        instance_type=cluster.instance_type,
+        max_nodes=cluster.max_nodes,
+        bucket=bucket_of(cluster.name),
+        machine_image=cluster.machine_image,
+    )
+
+
+def _sagemaker(cluster: SageMakerCluster) -> SageMakerTarget:
+    """Return one without shared files, as the declared cluster has none."""
+    device = device_of(instance_type(cluster.instance_type))
+    image = training_image(containers_folder(), cluster.machine_image, region=cluster.region, device=device)
+    unshared = replace(SAGEMAKER_TARGET, file_system_id=None, file_system_mount=None, file_system_path=None)
+    return replace(unshared, image=image)
