@@ -27,6 +27,8 @@ _HUNG_UP = (
     "Protocol authentication error",
     "Invalid authentication credential",
 )
+# As they say that sackd or slurmd, which PCS's agent starts, has not brought Slurm's configuration yet.
+_NOT_SET_UP = "Could not establish a configuration source"
 _SHOWN = 300
 
 
@@ -83,6 +85,11 @@ def ask(words: Sequence[str], *, slurm_version: str | None = None, seconds: floa
 def refusal(program: str, said: str) -> SlurmRefused:
     """Return what one of Slurm's programs refused, as one line."""
     line = " ".join(said.split())[:_SHOWN]
+    if _NOT_SET_UP in said:
+        return DeadController(
+            f"{program}: this node has no configuration of Slurm yet, as in its first minutes",
+            hint="nothing was submitted; run the same command again in a minute",
+        )
     if any(mark in line for mark in _HUNG_UP):
         node = os.environ.get("SLURMD_NODENAME") or socket.gethostname().partition(".")[0]
         return HungUp(

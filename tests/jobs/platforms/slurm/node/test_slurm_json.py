@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import pytest
 
 from slipway.jobs.core.states import JobState, translate
-from slipway.jobs.platforms.slurm.node.programs import DeadController
+from slipway.jobs.platforms.slurm.node.programs import DeadController, refusal
 from slipway.jobs.platforms.slurm.node.slurm_json import (
     OddAnswer,
     read_accounts,
@@ -155,3 +155,17 @@ def test_an_answer_without_a_controller_is_not_an_empty_queue() -> None:
     }
     with pytest.raises(DeadController, match="controller does not answer"):
         read_queue(json.dumps(silent))
+
+
+def test_a_node_in_its_first_minutes_says_so_and_when_to_ask_again() -> None:
+    """The words are squeue's of release 22.05, on a login node whose sackd has not started."""
+    said = (
+        "squeue: error: resolve_ctls_from_dns_srv: res_nsearch error: Unknown host\n"
+        "squeue: error: fetch_config: DNS SRV lookup failed\n"
+        "squeue: error: _establish_config_source: failed to fetch config\n"
+        "squeue: fatal: Could not establish a configuration source"
+    )
+    told = refusal("squeue", said)
+    assert isinstance(told, DeadController)
+    assert "has no configuration of Slurm yet" in told.message
+    assert "run the same command again in a minute" in str(told.hint)
