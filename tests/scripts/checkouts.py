@@ -29,13 +29,17 @@ if [[ -n ${FAILING:-} && $line =~ $FAILING ]]; then
 fi
 case $line in
 *"logs bert_pretrain"*) printf '[0] saved step 40\n[0] %s\n[0] done\n' "${REACHED:-saved step 60}" ;;
+*"logs own"*) printf '[0] saved step 20\n[0] step 1500/1500\n' ;;
 *"logs doomed"*) printf '[0] step 20/90\nerror: lost node 3\n'; exit 1 ;;
 *upload*) echo progress >&2; echo s3://bucket/datasets/it ;;
 *"status --on c6i"*) echo '[{"name": "ip-1"}, {"name": "ip-4"}]' ;;
 "python -c"*) exec PYTHON "$@" ;;
 esac
 """
-SET_UP = "import os, sys\nif sys.argv[1] == '--missing': print(os.environ.get('MISSING', ''))\n"
+SET_UP = """import os, sys
+if sys.argv[1] == "--missing":
+    print(*(package for package in os.environ.get("MISSING", "").split() if package in sys.argv[2:]))
+"""
 
 
 SCRIPTS = ("bench", "check", "demo", "lock", "set_up_apart", "start.sh", "test", "tests_of")
