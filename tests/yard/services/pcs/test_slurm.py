@@ -15,6 +15,7 @@ import pytest
 
 from slipway.jobs.core.slurm import places
 from slipway.jobs.core.slurm.slurm_answer import decode_answer
+from slipway.jobs.platforms.slurm.refusals import node_reasons
 from slipway.yard import process
 from slipway.yard.endpoint import control
 from slipway.yard.machines.hosts import boot_ways
@@ -166,6 +167,11 @@ def workers(slurm: SlurmSite) -> str:
     return str(slurm.pcs.pcs.get_compute_node_group(**which)["computeNodeGroup"]["id"])
 
 
+def refused(slurm: SlurmSite) -> tuple[str, ...]:
+    """Return why nodes have no instance, as Slurm's own nodes tell the login node's program."""
+    return node_reasons(decode_answer(slurm.says(places.PYTHON, "-m", places.NODE_MODULE, "status")).nodes)
+
+
 def test_queues_and_node_groups_are_slurms_partitions_and_nodes_that_are_off(slurm: SlurmSite) -> None:
     slurm.until(lambda: slurm.pcs.pcs.get_cluster(clusterIdentifier="trn")["cluster"]["status"] == "ACTIVE")
     assert slurm.says("sinfo", "-h", "-o", "%P %D %T %G %c") == "train 2 idle~ neuron:16 128"
@@ -196,6 +202,7 @@ def test_nodes_without_capacity_requeue_the_job_and_the_group_says_why(slurm: Sl
     which = {"clusterIdentifier": "trn", "computeNodeGroupIdentifier": "workers"}
     (error, *_) = slurm.pcs.pcs.get_compute_node_group(**which)["computeNodeGroup"]["errorInfo"]
     assert error["code"] == "InsufficientInstanceCapacity"
+    assert refused(slurm) == ("InsufficientInstanceCapacity",)
     slurm.says("scancel", job)
 
 
@@ -203,6 +210,7 @@ def test_a_job_starts_the_instances_that_it_needs(slurm: SlurmSite) -> None:
     job = slurm.submit("--nodes=2", "--gres=neuron:16", f"--job-name={INTERRUPTED}", JOB_FILE)
     slurm.until(lambda: slurm.state(job) == "RUNNING")
     assert len(instances(slurm, workers(slurm))) == 2
+    assert refused(slurm) == ()
 
 
 def test_a_job_that_loses_a_node_runs_again_with_another(slurm: SlurmSite) -> None:
