@@ -46,7 +46,7 @@ class Neighbour:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Share:
+class QuotaShare:
     """Says how much of one quota somebody takes."""
 
     who: str
@@ -84,7 +84,7 @@ def find_neighbourhood(
     return Neighbourhood(clusters=tuple(known.values()), running=_running(cluster.region, counted))
 
 
-def share_words(shares: Iterable[Share]) -> str:
+def share_words(shares: Iterable[QuotaShare]) -> str:
     return ", ".join(f"{share.amount} of {share.who}" for share in shares)
 
 

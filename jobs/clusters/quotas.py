@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from slipway.jobs import aws
 from slipway.jobs.aws import Unanswered, ask_all, reader
 from slipway.jobs.clusters.declared import DeclaredCluster
-from slipway.jobs.clusters.neighbours import Neighbourhood, Share, find_neighbourhood, share_words
+from slipway.jobs.clusters.neighbours import Neighbourhood, QuotaShare, find_neighbourhood, share_words
 from slipway.jobs.clusters.preflight.facts import ask_account
 from slipway.jobs.clusters.preflight.hyperpod_limits import HYPERPOD_KIND, USAGE, ask_hyperpod
 from slipway.jobs.clusters.preflight.training_limits import (
@@ -96,7 +96,7 @@ def _training_quotas(cluster: DeclaredCluster, hood: Neighbourhood) -> Iterator[
         raise _no_answer(limits)
     nodes, seconds = cluster.max_nodes, cluster.job_timeout_hours * _SECONDS_PER_HOUR
     jobs, kept = f"a job of {cluster.name}", "instances kept warm"
-    wanted: list[tuple[str, TrainingQuota | None, int, str, tuple[Share, ...]]] = [
+    wanted: list[tuple[str, TrainingQuota | None, int, str, tuple[QuotaShare, ...]]] = [
         (jobs, limits.instances, nodes, "instances", limits.instances_of_others),
         ("the longest job", limits.longest_job, seconds, "seconds", ()),
     ]
@@ -152,8 +152,8 @@ _QUOTAS: Mapping[str, Callable[[DeclaredCluster, Neighbourhood], Iterator[Needed
 }
 
 
-def _counted(cluster: DeclaredCluster, own: int, others: Sequence[Share]) -> str:
-    return share_words([Share(who=cluster.name, amount=own, stands=True), *others])
+def _counted(cluster: DeclaredCluster, own: int, others: Sequence[QuotaShare]) -> str:
+    return share_words([QuotaShare(who=cluster.name, amount=own, stands=True), *others])
 
 
 def request_increase(quota: NeededQuota) -> NeededQuota:

@@ -92,12 +92,9 @@ class Facts:
 
 def gather(cluster: DeclaredCluster, containers: Path) -> Facts:
     account = ask_account(cluster.region)
-    region_status: str | Unanswered = (
-        account if isinstance(account, Unanswered) else ask_region(cluster.region)
-    )
+    region_status = account if isinstance(account, Unanswered) else ask_region(cluster.region)
     # Without credentials no question is worth asking: one refusal stands for every answer.
     refusal = region_status if isinstance(region_status, Unanswered) else None
-    known = image_names(containers)
     own = _own_image(containers, cluster.ami_parameter)
     ami = cluster.ami_parameter
     parameter = refusal or (ask_parameter(ami, cluster.region) if ami else None)
@@ -130,7 +127,7 @@ def gather(cluster: DeclaredCluster, containers: Path) -> Facts:
         pushed=ask_pushed(target),
         lock=read_lock(containers, cluster.locked_by),
         machine_lock_digest=lock_digest(containers, own) if own else None,
-        image_tag=image_tag(containers, cluster.image) if cluster.image and cluster.image in known else None,
+        image_tag=_image_tag(containers, cluster.image),
     )
 
 
@@ -235,6 +232,10 @@ def ask_pushed(
         return None
     digest = find_digest(target, target.image_tag)
     return digest if isinstance(digest, Unanswered) else digest is not None
+
+
+def _image_tag(containers: Path, image: str | None) -> str | None:
+    return image_tag(containers, image) if image and image in image_names(containers) else None
 
 
 def _own_image(containers: Path, ami_parameter: str | None) -> str | None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from slipway.jobs.aws import Unanswered
 from slipway.jobs.clusters.declared import DeclaredCluster
-from slipway.jobs.clusters.neighbours import Neighbour, Neighbourhood, Share
+from slipway.jobs.clusters.neighbours import Neighbour, Neighbourhood, QuotaShare
 from slipway.jobs.clusters.preflight.training_limits import TrainingQuota, ask_sagemaker_quotas
 
 HYPERPOD_KIND = "hyperpod"
@@ -25,7 +25,7 @@ class HyperPodNeed:
     name: str
     instances: int
     quota: TrainingQuota | None
-    others: tuple[Share, ...] = ()
+    others: tuple[QuotaShare, ...] = ()
 
     @property
     def needed(self) -> int:
@@ -47,7 +47,7 @@ def ask_hyperpod(
     )
 
 
-def _of_others(name: str, hood: Neighbourhood) -> Iterator[Share]:
+def _of_others(name: str, hood: Neighbourhood) -> Iterator[QuotaShare]:
     """Yield what other clusters on HyperPod take of a quota; that of one cluster counts no other."""
     for other in hood.clusters:
         if (
@@ -55,7 +55,7 @@ def _of_others(name: str, hood: Neighbourhood) -> Iterator[Share]:
             and name != OF_ONE_CLUSTER
             and (amount := dict(needed(other)).get(name))
         ):
-            yield Share(who=other.name, amount=amount, stands=other.is_deployed)
+            yield QuotaShare(who=other.name, amount=amount, stands=other.is_deployed)
 
 
 def needed(cluster: DeclaredCluster | Neighbour) -> Iterator[tuple[str, int]]:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from slipway.jobs.aws import Unanswered
 from slipway.jobs.clusters.declared import DeclaredCluster
-from slipway.jobs.clusters.neighbours import Share, share_words
+from slipway.jobs.clusters.neighbours import QuotaShare, share_words
 from slipway.jobs.clusters.preflight.facts import Facts
 from slipway.jobs.clusters.preflight.training_limits import (
     SERVICE,
@@ -89,7 +89,7 @@ def _held(
     name: str,
     own: int,
     because: str,
-    others: Sequence[Share] = (),
+    others: Sequence[QuotaShare] = (),
 ) -> Verdict:
     needed = own + sum(share.amount for share in others)
     if others:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from slipway.jobs.aws import Unanswered, ask_all, reader
 from slipway.jobs.clusters.declared import DeclaredCluster
-from slipway.jobs.clusters.neighbours import Neighbour, Neighbourhood, Share
+from slipway.jobs.clusters.neighbours import Neighbour, Neighbourhood, QuotaShare
 from slipway.jobs.clusters.vcpu_quotas import SPOT as SPOT_MARKET
 from slipway.jobs.core.targets import SageMakerTarget
 
@@ -43,8 +43,8 @@ class TrainingLimits:
     warm_pool: TrainingQuota | None
     longest_job: TrainingQuota | None
     log: TrainingLog | Unanswered | None  # None: SageMaker makes it with the first job
-    instances_of_others: tuple[Share, ...] = ()  # other clusters that count against the same quota
-    warm_of_others: tuple[Share, ...] = ()
+    instances_of_others: tuple[QuotaShare, ...] = ()  # other clusters that count against the same quota
+    warm_of_others: tuple[QuotaShare, ...] = ()
 
 
 def ask_training(cluster: DeclaredCluster, hood: Neighbourhood) -> TrainingLimits | Unanswered | None:
@@ -76,8 +76,8 @@ def _has_instances(other: Neighbour, cluster: DeclaredCluster) -> bool:
     return other.kind == TRAINING_KIND and other.instance_type == cluster.instance_type
 
 
-def _share(cluster: Neighbour) -> Share:
-    return Share(who=cluster.name, amount=cluster.max_nodes, stands=cluster.is_deployed)
+def _share(cluster: Neighbour) -> QuotaShare:
+    return QuotaShare(who=cluster.name, amount=cluster.max_nodes, stands=cluster.is_deployed)
 
 
 def ask_sagemaker_quotas(region: str) -> Mapping[str, TrainingQuota] | Unanswered:

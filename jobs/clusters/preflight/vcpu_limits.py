@@ -13,7 +13,7 @@ from slipway.jobs.clusters.neighbours import (
     OTHER_MACHINES,
     Neighbour,
     Neighbourhood,
-    Share,
+    QuotaShare,
     share_words,
 )
 from slipway.jobs.clusters.preflight.hyperpod_limits import HYPERPOD_KIND
@@ -48,7 +48,7 @@ class VcpuNeed:
 
     quota: Quota | None
     own: tuple[OwnMachines, ...]
-    others: tuple[Share, ...]
+    others: tuple[QuotaShare, ...]
 
     @property
     def own_vcpus(self) -> int:
@@ -128,14 +128,14 @@ def _bake(cluster: DeclaredCluster) -> Iterator[OwnMachines]:
         )
 
 
-def _shares(code: str, quotas: Sequence[Mapping[str, Any]], hood: Neighbourhood) -> Iterator[Share]:
+def _shares(code: str, quotas: Sequence[Mapping[str, Any]], hood: Neighbourhood) -> Iterator[QuotaShare]:
     for neighbour in hood.clusters:
         if amount := _counted(code, quotas, _of_neighbour(neighbour)):
-            yield Share(who=neighbour.name, amount=amount, stands=neighbour.is_deployed)
+            yield QuotaShare(who=neighbour.name, amount=amount, stands=neighbour.is_deployed)
     if not isinstance(hood.running, Unanswered):
         running = ((type_, market, count) for (type_, market), count in hood.running.counted.items())
         if amount := _counted(code, quotas, running):
-            yield Share(who=OTHER_MACHINES, amount=amount, stands=True)
+            yield QuotaShare(who=OTHER_MACHINES, amount=amount, stands=True)
 
 
 def _of_neighbour(neighbour: Neighbour) -> Iterator[tuple[str, str, int]]:

@@ -63,15 +63,14 @@ def refused_workers(names: Iterable[str], answer: SlurmAnswer, target: SlurmTarg
 
 
 def misses_nodes(name: str, answer: SlurmAnswer) -> bool:
-    """Return True if a job of a submission has no nodes, and launches of some have failed or go on."""
+    """Return True if a job of a submission waits for nodes, and launches of some have failed."""
     return any(_misses_nodes(record, answer) for record in answer.jobs if record.name == name)
 
 
 def _misses_nodes(record: SlurmRecord, answer: SlurmAnswer) -> bool:
-    state = translate(STATES, record.state)
-    if state is JobState.STARTING:
-        return True
-    if state is not JobState.WAITING or not (record.reason or "None").startswith(_FOR_NODES):
+    """Tell it of none whose nodes are starting: what was refused before may be over."""
+    is_waiting = translate(STATES, record.state) is JobState.WAITING
+    if not is_waiting or not (record.reason or "None").startswith(_FOR_NODES):
         return False
     own = sum(attempt.job == record.id for attempt in answer.attempts)
     return record.restarts > own or bool(node_reasons(answer.nodes))

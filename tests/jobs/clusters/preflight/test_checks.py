@@ -9,7 +9,7 @@ import pytest
 
 from slipway.jobs.aws import Unanswered
 from slipway.jobs.clusters.declared import declared_cluster
-from slipway.jobs.clusters.neighbours import Share
+from slipway.jobs.clusters.neighbours import QuotaShare
 from slipway.jobs.clusters.preflight.checks import CHECKS
 from slipway.jobs.clusters.preflight.facts import Facts, FoundAmi, Reservation
 from slipway.jobs.clusters.preflight.settings import DefaultGroup, EbsKey
@@ -30,7 +30,7 @@ RESERVATION = Reservation(state="active", zone="us-east-1a", instance_type="dl1.
 BAKE = "cdk deploy slipway-bakery-gaudi-ecs && slipway bake gaudi-ecs --wait --region us-east-1"
 
 
-def need(vcpus: float, *others: Share, type_: str = "dl1.24xlarge", count: int = 16) -> VcpuNeed:
+def need(vcpus: float, *others: QuotaShare, type_: str = "dl1.24xlarge", count: int = 16) -> VcpuNeed:
     """Return what a cluster's nodes need of a quota of so many vCPUs."""
     nodes = OwnMachines(purpose="", noun="nodes", instance_type=type_, market="on-demand", count=count)
     quota = Quota(code="L-6E", name="Running On-Demand DL instances", vcpus=vcpus)
@@ -116,12 +116,6 @@ def test_without_any_answer_no_check_that_needs_one_is_ok() -> None:
             "--quota-code L-6E --desired-value 1536 --region us-east-1",
         ),
         ("vCPU quota", {"vcpus": (need(1535),)}, "is 1535", "--desired-value 1536"),
-        (
-            "vCPU quota",
-            {"vcpus": (need(1536, Share(who="dl2", amount=96, stands=True)),)},
-            "16 nodes × 96 vCPUs = 1536 vCPUs and 96 of dl2, 1632 in all, but the quota",
-            "--desired-value 1632",
-        ),
         (
             "machines that start",
             {"missing": [("no login node runs: AWS says why", "slipway quota dl1 --request")]},
@@ -237,29 +231,6 @@ def test_credentials_of_another_account_than_declared_are_refused() -> None:
     failed = verdict("credentials and account", replace(CLUSTER, account="999999999999"))
     assert failed.outcome is CheckOutcome.FAILED
     assert "of 123456789012, but dl1 is declared for 999999999999" in failed.found
-
-
-def test_a_quota_of_exactly_what_is_needed_suffices() -> None:
-    assert verdict("vCPU quota", vcpus=(need(1536),)).outcome is CheckOutcome.OK
-
-
-def test_what_is_only_declared_warns_before_it_takes_the_quota() -> None:
-    found = verdict("vCPU quota", vcpus=(need(1536, Share(who="dl2", amount=96, stands=False)),))
-    assert found.outcome is CheckOutcome.WARNING
-    assert "1632 in all" in found.found
-    assert "enough as long as what is only declared is not deployed" in found.found
-    assert "--desired-value 1632" in found.fix
-
-
-def test_the_quota_of_a_login_node_is_judged_as_that_of_the_nodes_is() -> None:
-    login = need(1, type_="c6i.large", count=1)
-    found = verdict("vCPU quota", vcpus=(need(1536), login))
-    assert found.outcome is CheckOutcome.FAILED
-    assert "1 nodes × 2 vCPUs = 2 vCPUs, but the quota" in found.found
-
-
-def test_a_quota_that_nobody_lists_is_unknown() -> None:
-    assert verdict("vCPU quota", vcpus=(replace(need(0), quota=None),)).outcome is CheckOutcome.UNKNOWN
 
 
 def test_an_image_of_a_cluster_that_is_not_deployed_is_unknown() -> None:

@@ -73,6 +73,12 @@ def test_a_job_that_gave_itself_back_is_not_told_of_launches_that_failed_long_ag
     assert (said.fix, said.evidence) == ("", ("BeginTime",))
 
 
+def test_a_job_whose_nodes_start_now_is_not_told_of_launches_before(sdk: Sdk) -> None:
+    sdk.group_errors[SLURM_TARGET.node_group] = [LIMIT]
+    starting = replace(REQUEUED, state="CONFIGURING")
+    assert "quota" not in told(SlurmAnswer(jobs=(starting,), nodes=(LOST,)), starting).sentence
+
+
 def test_a_job_whose_compile_job_has_no_nodes_says_so(sdk: Sdk) -> None:
     sdk.group_errors[SLURM_TARGET.node_group] = [LIMIT]
     compiling = replace(REQUEUED, id="6", phase=COMPILE)
