@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 pytest.importorskip("torch")
 
 from slipway.containers.tasks.description import TaskDescription
-from slipway.jobs.tasks.local_machine import GangEnd, LocalMachine, RankGang, find_devices
+from slipway.jobs.tasks.local_machine import LocalMachine, RankGang, find_devices
 from slipway.jobs.techniques.registry import TECHNIQUES, variants
 from tests.jobs.tasks.own_tasks import BATCHES, decoder, perceptron
 
@@ -20,70 +21,85 @@ ANY_MODEL = ("data", "zero", "fsdp", "spilled")  # what trains a model that know
 MOST_RANKS = 4
 
 
-def cases() -> list[tuple[str, int, Mapping[str, str]]]:
+@dataclass(frozen=True, slots=True)
+class Case:
+    name: str
+    ranks: int
+    settings: Mapping[str, str]
+
+
+def cases() -> list[Case]:
     """Return all variants on 1 and 2 ranks, and on 4 what needs so many."""
     return [
-        (variant.name, ranks, variant.settings)
+        Case(variant.name, ranks, variant.settings)
         for ranks in (1, 2, MOST_RANKS)
         for technique, variant in variants(ranks, ranks)
         if ranks < MOST_RANKS or (technique == "product" and "recomputed" not in variant.name)
     ]
 
 
-def of_any_model() -> list[tuple[str, int, Mapping[str, str]]]:
+ONE_PROCESS = cases()[0]
+
+
+def of_any_model() -> list[Case]:
     return [
-        (variant.name, ranks, variant.settings)
+        Case(variant.name, ranks, variant.settings)
         for ranks in (1, 2)
         for technique, variant in variants(ranks, ranks)
         if technique in ANY_MODEL and variant.name in (technique, "fsdp offloaded")
     ]
 
 
-Ends = Mapping[tuple[str, str, int], tuple[GangEnd, list[float]]]
+def each_night(case: Case) -> bool:
+    """Four ranks, and recomputation: tests/containers/training/engines/native prove them each time."""
+    return case.ranks == MOST_RANKS or "recomputed" in case.name
+
+
+def told(case: Case) -> Any:
+    marks = [pytest.mark.long] if each_night(case) else []
+    return pytest.param(case, id=f"{case.name}-{case.ranks}", marks=marks)
+
+
+class Trainings:
+    """Trains each task in a way once, as forks of one process that has imported torch."""
+
+    def __init__(self, machine: LocalMachine, folder: Path) -> None:
+        self._machine, self._folder = machine, folder
+        self._kept: dict[tuple[str, str, int], list[float]] = {}
+
+    def losses(self, task: TaskDescription, case: Case) -> list[float]:
+        key = (task.name, case.name, case.ranks)
+        if key not in self._kept:
+            self._kept[key] = self._train(task, case, self._folder / str(len(self._kept)))
+        return self._kept[key]
+
+    def _train(self, task: TaskDescription, case: Case, folder: Path) -> list[float]:
+        with self._machine.taken(case.ranks) as devices:
+            gang = RankGang(task=task, devices=devices, settings=case.settings, folder=folder)
+            end = self._machine.run(gang)
+        assert (end.code, end.reason) == (0, "")
+        lines = (folder / "steps.jsonl").read_text().splitlines()
+        return [json.loads(line)["loss"] for line in lines]
 
 
 @pytest.fixture(scope="module")
-def ends(tmp_path_factory: pytest.TempPathFactory) -> Ends:
-    """Train in all ways, a few at a time, as forks of one process that has imported torch."""
-    folder = tmp_path_factory.mktemp("trained")
-    all_cases = [(decoder(), *case) for case in cases()] + [(perceptron(), *case) for case in of_any_model()]
-    found = {}
-    with LocalMachine(find_devices(MOST_RANKS)) as machine, ThreadPoolExecutor(3) as pool:
-
-        def train(number: int, task: TaskDescription, ranks: int, settings: Mapping[str, str]) -> GangEnd:
-            with machine.taken(ranks) as devices:
-                own = folder / str(number)
-                return machine.run(RankGang(task=task, devices=devices, settings=settings, folder=own))
-
-        running = [
-            pool.submit(train, number, task, ranks, settings)
-            for number, (task, _, ranks, settings) in enumerate(all_cases)
-        ]
-        for number, (task, name, ranks, _) in enumerate(all_cases):
-            end = running[number].result()
-            found[task.name, name, ranks] = (end, losses(folder / str(number)) if not end.code else [])
-    return found
+def trainings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Trainings]:
+    with LocalMachine(find_devices(MOST_RANKS)) as machine:
+        yield Trainings(machine, tmp_path_factory.mktemp("trained"))
 
 
-def losses(folder: Path) -> list[float]:
-    lines = (folder / "steps.jsonl").read_text().splitlines()
-    return [json.loads(line)["loss"] for line in lines]
-
-
-@pytest.mark.parametrize(("name", "ranks"), [(name, ranks) for name, ranks, _ in cases()])
-def test_a_technique_loses_what_one_process_loses(ends: Ends, name: str, ranks: int) -> None:
-    end, found = ends["decoder", name, ranks]
-    assert end.reason == ""
+@pytest.mark.parametrize("case", [told(case) for case in cases()])
+def test_a_technique_loses_what_one_process_loses(trainings: Trainings, case: Case) -> None:
+    found = trainings.losses(decoder(), case)
     assert len(found) == BATCHES
-    assert found == pytest.approx(ends["decoder", "data", 1][1], rel=2e-6)
+    assert found == pytest.approx(trainings.losses(decoder(), ONE_PROCESS), rel=2e-6)
 
 
-@pytest.mark.parametrize(("name", "ranks"), [(name, ranks) for name, ranks, _ in of_any_model()])
-def test_a_model_that_knows_nothing_of_the_house_trains_too(ends: Ends, name: str, ranks: int) -> None:
-    end, found = ends["perceptron", name, ranks]
-    assert end.reason == ""
+@pytest.mark.parametrize("case", [told(case) for case in of_any_model()])
+def test_a_model_that_knows_nothing_of_the_house_trains_too(trainings: Trainings, case: Case) -> None:
+    found = trainings.losses(perceptron(), case)
     assert len(found) == 4  # of 30 rows, eight at a time
-    assert found == pytest.approx(ends["perceptron", "data", 1][1], rel=2e-6)
+    assert found == pytest.approx(trainings.losses(perceptron(), ONE_PROCESS), rel=2e-6)
 
 
 def test_every_technique_of_the_registry_was_tried() -> None:
