@@ -51,9 +51,13 @@ def project_of(scope: Construct) -> str | None:
 
 
 def _set_flags(stack: Stack) -> None:
-    """Make the same templates in every app, whatever it says of the CDK's changed behaviours."""
+    """Make the same templates in every app, whatever it says of the CDK's changed behaviours.
+
+    The context is asked for once: each question goes to the CDK's own process, and there are 90 flags.
+    """
+    said = stack.node.get_all_context()
     for flag, value in feature_flags().items():
-        if stack.node.try_get_context(flag) != value:
+        if said.get(flag) != value:
             stack.node.set_context(flag, value)
 
 

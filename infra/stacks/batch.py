@@ -59,8 +59,9 @@ class BatchStack(DeclaredStack):
             "Stuck",
             props=StuckJobCancellerProps(cluster=cluster, queue_arn=queue.resource.attr_job_queue_arn),
         )
-        job = _job(self, props, access)
-        target = _target(self, props, queue=queue, job=job)
+        tag = image_tag(CONTAINERS, cluster.image)
+        job = _job(self, props, access, tag)
+        target = _target(self, props, queue=queue, job=job, tag=tag)
         TargetRecord(self, "Target", props=TargetRecordProps(target=target))
 
 
@@ -89,13 +90,13 @@ def _node_pool(stack: BatchStack, props: BatchStackProps, access: NodeAccess) ->
     )
 
 
-def _job(stack: BatchStack, props: BatchStackProps, access: NodeAccess) -> MultiNodeJob:
+def _job(stack: BatchStack, props: BatchStackProps, access: NodeAccess, tag: str) -> MultiNodeJob:
     return MultiNodeJob(
         stack,
         "Job",
         props=MultiNodeJobProps(
             cluster=props.cluster,
-            image=f"{props.repository.uri}:{image_tag(CONTAINERS, props.cluster.image)}",
+            image=f"{props.repository.uri}:{tag}",
             access=access,
             log_group_name=props.job_logs.name,
             files=props.storage.files,
@@ -103,7 +104,9 @@ def _job(stack: BatchStack, props: BatchStackProps, access: NodeAccess) -> Multi
     )
 
 
-def _target(stack: BatchStack, props: BatchStackProps, *, queue: JobQueue, job: MultiNodeJob) -> BatchTarget:
+def _target(
+    stack: BatchStack, props: BatchStackProps, *, queue: JobQueue, job: MultiNodeJob, tag: str
+) -> BatchTarget:
     cluster, storage = props.cluster, props.storage
     return BatchTarget(
         name=cluster.name,
@@ -117,7 +120,7 @@ def _target(stack: BatchStack, props: BatchStackProps, *, queue: JobQueue, job: 
         log_group=props.job_logs.name,
         bucket=storage.bucket.bucket_name,
         image=cluster.image,
-        image_tag=image_tag(CONTAINERS, cluster.image),
+        image_tag=tag,
         repository_uri=props.repository.uri,
         build_project=build_project_name(cluster.name),
         job_timeout_seconds=cluster.job_timeout // timedelta(seconds=1),

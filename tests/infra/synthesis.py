@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -74,6 +73,8 @@ HYPERPOD_CLUSTER = HyperPodCluster(
 )
 
 Properties = Mapping[str, Any]
+Stacks = Mapping[str, Mapping[str, Any]]
+_SYNTHESIZED: dict[str, Stacks] = {}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,74 +135,70 @@ class HyperPodTemplates:
         return (self.network, self.storage, self.observability, self.hyperpod)
 
 
-@lru_cache(maxsize=64)
-def _hyperpod_synthesized(cluster: tuple[tuple[str, Any], ...]) -> HyperPodTemplates:
-    found = _stacks(replace(HYPERPOD_CLUSTER, **dict(cluster)))
-    return HyperPodTemplates(hyperpod=found.pop(""), **found)
-
-
-def hyperpod_templates_of(**changes: Any) -> HyperPodTemplates:
-    """Do as templates_of does."""
-    return _hyperpod_synthesized(tuple(sorted(changes.items())))
-
-
-@lru_cache(maxsize=64)
-def _sagemaker_synthesized(cluster: tuple[tuple[str, Any], ...]) -> SageMakerTemplates:
-    found = _stacks(replace(SAGEMAKER_CLUSTER, **dict(cluster)))
-    return SageMakerTemplates(sagemaker=found.pop(""), **found)
-
-
-def sagemaker_templates_of(**changes: Any) -> SageMakerTemplates:
-    """Do as templates_of does."""
-    return _sagemaker_synthesized(tuple(sorted(changes.items())))
-
-
-@lru_cache(maxsize=64)
-def _slurm_synthesized(cluster: tuple[tuple[str, Any], ...]) -> SlurmTemplates:
-    return synthesize_slurm(replace(SLURM_CLUSTER, **dict(cluster)))
-
-
-def slurm_templates_of(**changes: Any) -> SlurmTemplates:
-    """Do as templates_of does."""
-    return _slurm_synthesized(tuple(sorted(changes.items())))
-
-
-def synthesize_slurm(cluster: SlurmCluster) -> SlurmTemplates:
-    found = _stacks(cluster)
-    return SlurmTemplates(slurm=found.pop(""), **found)
-
-
-@lru_cache(maxsize=64)
-def _synthesized(cluster: tuple[tuple[str, Any], ...]) -> Templates:
-    return synthesize(replace(CLUSTER, **dict(cluster)))
-
-
-@lru_cache(maxsize=64)
-def _mpi_synthesized(cluster: tuple[tuple[str, Any], ...]) -> MpiTemplates:
-    return synthesize_mpi(replace(MPI_CLUSTER, **dict(cluster)))
-
-
 def templates_of(**changes: Any) -> Templates:
-    """Any: settings of every type, all of them hashable."""
-    return _synthesized(tuple(sorted(changes.items())))
+    """Any: settings of every type. Equal clusters are synthesized once a session."""
+    return _batch(_remembered(replace(CLUSTER, **changes)))
 
 
 def mpi_templates_of(**changes: Any) -> MpiTemplates:
     """Do as templates_of does."""
-    return _mpi_synthesized(tuple(sorted(changes.items())))
+    return _mpi(_remembered(replace(MPI_CLUSTER, **changes)))
+
+
+def slurm_templates_of(**changes: Any) -> SlurmTemplates:
+    """Do as templates_of does."""
+    return _slurm(_remembered(replace(SLURM_CLUSTER, **changes)))
+
+
+def sagemaker_templates_of(**changes: Any) -> SageMakerTemplates:
+    """Do as templates_of does."""
+    found = _remembered(replace(SAGEMAKER_CLUSTER, **changes))
+    return SageMakerTemplates(sagemaker=found[""], **_others(found))
+
+
+def hyperpod_templates_of(**changes: Any) -> HyperPodTemplates:
+    """Do as templates_of does."""
+    found = _remembered(replace(HYPERPOD_CLUSTER, **changes))
+    return HyperPodTemplates(hyperpod=found[""], **_others(found))
 
 
 def synthesize(cluster: BatchCluster) -> Templates:
-    found = _stacks(cluster)
-    return Templates(batch=found.pop(""), **found)
+    """Synthesize it now, whatever was synthesized before."""
+    return _batch(_stacks(cluster))
 
 
 def synthesize_mpi(cluster: MpiCluster) -> MpiTemplates:
-    found = _stacks(cluster)
-    return MpiTemplates(mpi=found.pop(""), **found)
+    return _mpi(_stacks(cluster))
 
 
-def _stacks(cluster: Cluster) -> dict[str, Mapping[str, Any]]:
+def synthesize_slurm(cluster: SlurmCluster) -> SlurmTemplates:
+    return _slurm(_stacks(cluster))
+
+
+def _batch(found: Stacks) -> Templates:
+    return Templates(batch=found[""], **_others(found))
+
+
+def _mpi(found: Stacks) -> MpiTemplates:
+    return MpiTemplates(mpi=found[""], **_others(found))
+
+
+def _slurm(found: Stacks) -> SlurmTemplates:
+    return SlurmTemplates(slurm=found[""], **_others(found))
+
+
+def _others(found: Stacks) -> Stacks:
+    return {word: template for word, template in found.items() if word}
+
+
+def _remembered(cluster: Cluster) -> Stacks:
+    key = repr(cluster)  # its tags are a dictionary, which has no hash
+    if key not in _SYNTHESIZED:
+        _SYNTHESIZED[key] = _stacks(cluster)
+    return _SYNTHESIZED[key]
+
+
+def _stacks(cluster: Cluster) -> Stacks:
     """Templates by the word of the stack; the compute stack's word is empty."""
     with TemporaryDirectory() as folder:
         app = cdk.App(outdir=folder, context=dict(feature_flags()))
