@@ -17,9 +17,9 @@ from slipway.infra.declare.checks.machine_images import machine_image_problems
 from slipway.infra.declare.machine_images import MachineImage
 from slipway.infra.declare.overrides import apply
 from slipway.infra.declare.project_file import misspelt, run_declarations
-from slipway.infra.declare.types import Cluster
+from slipway.infra.declare.types import Cluster, NodeCluster
 from slipway.jobs.core.errors import InvalidConfig, Problem
-from slipway.jobs.core.images.amis import ami_parameter
+from slipway.jobs.core.images.amis import ami_parameter, image_of
 from slipway.jobs.core.installation import refuse_incomplete
 from slipway.jobs.core.projects import DECLARATIONS, find_project
 
@@ -103,11 +103,15 @@ def _entries(module: ModuleType, name: str, kind: type[Entry]) -> tuple[Entry, .
 
 
 def _images_of(clusters: Sequence[Cluster]) -> tuple[MachineImage, ...]:
-    """Return those of our machine images that the clusters start from, baked where the first of them is."""
+    """Return those of our machine images that the clusters' AMIs are, or were made from.
+
+    Each is baked where the first of its clusters is.
+    """
     from slipway.infra.clusters import MACHINE_IMAGES
 
-    users = {getattr(cluster, "ami_parameter", None): cluster for cluster in reversed(clusters)}
-    wanted = ((image, users.get(ami_parameter(image.name))) for image in MACHINE_IMAGES)
+    nodes = [cluster for cluster in reversed(clusters) if isinstance(cluster, NodeCluster)]
+    users = {cluster.ami_made_from or image_of(cluster.ami_parameter): cluster for cluster in nodes}
+    wanted = ((image, users.get(image.name)) for image in MACHINE_IMAGES)
     return tuple(
         replace(image, region=user.region, zone=user.zone, account=user.account)
         for image, user in wanted

@@ -14,6 +14,7 @@ from types import MappingProxyType
 from typing import Annotated, ClassVar
 
 from slipway.infra.declare.checks.values import (
+    all_among,
     between,
     cluster_name,
     fsx_capacity,
@@ -87,6 +88,7 @@ _ACCOUNT = matching(r"[0-9]{12}", "an account of twelve digits", longest=12)
 _RESERVATION = matching(
     r"cr-([0-9a-f]{8}|[0-9a-f]{17})", "a capacity reservation such as cr-0123456789abcdef0", longest=20
 )
+ADDABLE = ("lustre-client", *Mpi)  # as locks call them; drivers and agents come with a machine image
 _PARAMETER = matching(
     r"(/[A-Za-z0-9_.-]+)+", "a full SSM parameter name such as /slipway/amis/gaudi-ecs/id", longest=1011
 )
@@ -142,6 +144,9 @@ class NodeCluster(Cluster):
     """Declares what kinds have whose nodes are EC2 instances of the account: an AMI, and its disk."""
 
     ami_parameter: Annotated[str, _PARAMETER]  # names the nodes' machine image
+    # For an AMI of your own: which machine image of Slipway's it was made from, and what you added.
+    ami_made_from: Annotated[str, _IMAGE] | None = None
+    ami_adds: Annotated[tuple[str, ...], all_among(*ADDABLE)] = ()
     root_volume_gib: Annotated[int, between(50, 16384, "GiB")] = 200
     join_minutes: Annotated[int, between(15, 240, "minutes")] = 30  # a node that takes longer ends itself
 

@@ -4,16 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from slipway.infra.declare.checks.slurm import missing_software
+from slipway.infra.declare.checks.node_images import fitting_images
 from slipway.infra.declare.hyperpod_types import HYPERPOD_TYPES
-from slipway.infra.declare.installed import CONTAINERS
 from slipway.infra.declare.types import Cluster, Egress, FileSystem, HyperPodCluster, Market
 from slipway.jobs.catalogue.instances import instance_type
 from slipway.jobs.core.errors import Problem
-from slipway.jobs.core.images.ami_locks import machine_image_names
-from slipway.jobs.core.images.container_locks import read_lock
-
-_NODE_SOFTWARE = "python"  # as a lock calls what every node of Slurm installs
 
 
 def types_of_hyperpod(cluster: Cluster) -> Iterator[Problem]:
@@ -22,27 +17,17 @@ def types_of_hyperpod(cluster: Cluster) -> Iterator[Problem]:
     for where in ("instance_type", "controller_instance_type", "login_instance_type"):
         name = getattr(cluster, where)
         if name is not None and name not in HYPERPOD_TYPES:
+            is_worker = where == "instance_type"
+            fit = [each for each in sorted(HYPERPOD_TYPES) if not is_worker or _is_driven(each)]
             yield Problem(
                 where=where,
                 message=f"is {name}, which HyperPod does not have",
-                hint=f"of this catalogue it has {', '.join(sorted(HYPERPOD_TYPES))}",
+                hint=f"of this catalogue it has {', '.join(fit)}",
             )
 
 
-def software_of_the_machine_image(cluster: Cluster) -> Iterator[Problem]:
-    """Check that the lock names what ranks need: HyperPod's AMI brings the driver, and no PyTorch."""
-    assert isinstance(cluster, HyperPodCluster)
-    if cluster.machine_image not in machine_image_names(CONTAINERS):
-        return
-    lock = read_lock(CONTAINERS, cluster.machine_image)
-    assert lock is not None, "a machine image has a lock"
-    if missing := missing_software(lock, instance_type(cluster.instance_type), _NODE_SOFTWARE):
-        yield Problem(
-            where="machine_image",
-            message=f"is {cluster.machine_image}, whose lock has no {missing}, "
-            f"so that nodes of {cluster.instance_type} could run no ranks",
-            hint="use Trainium or a type without accelerators with neuron-slurm",
-        )
+def _is_driven(name: str) -> bool:
+    return bool(fitting_images(HyperPodCluster, instance_type(name)))
 
 
 def bought_on_demand(cluster: Cluster) -> Iterator[Problem]:

@@ -8,14 +8,8 @@ from ipaddress import collapse_addresses
 
 from slipway.infra.declare.checks.cidrs import ipv4_network, no_ipv4_network
 from slipway.infra.declare.checks.secret_values import shown
-from slipway.infra.declare.installed import CONTAINERS
 from slipway.infra.declare.types import Cluster, FileSystem, Market, MpiCluster
-from slipway.jobs.catalogue.accelerators import family_of
-from slipway.jobs.catalogue.instances import instance_type
 from slipway.jobs.core.errors import Problem
-from slipway.jobs.core.images.ami_locks import machine_image_names
-from slipway.jobs.core.images.amis import image_of
-from slipway.jobs.core.images.container_locks import read_lock
 
 # The largest private range; whoever asks for more than that has written a way around "everybody".
 _WIDEST_PREFIX = 8
@@ -40,34 +34,6 @@ def ssh_from_named_networks(cluster: Cluster) -> Iterator[Problem]:
 
 
 _SESSION_MANAGER = "name the network that you come from, or none: `aws ssm start-session` needs no open port"
-
-
-def accelerators_that_the_image_drives(cluster: Cluster) -> Iterator[Problem]:
-    """Check that a machine image of ours holds what the accelerators need: ranks have no container."""
-    assert isinstance(cluster, MpiCluster)
-    image, type_ = cluster.machine_image, instance_type(cluster.instance_type)
-    family, accelerator, known = family_of(type_), type_.accelerator, machine_image_names(CONTAINERS)
-    is_ours = image_of(cluster.ami_parameter) is not None and image in known
-    if family is None or accelerator is None or not is_ours:
-        return
-    if image not in (fitting := _images_with(family.driver)):
-        fit = f"use {' or '.join(fitting)}, and its ami_parameter" if fitting else "use a BatchCluster"
-        yield Problem(
-            where="machine_image",
-            message=f"is {image}, which cannot use the {accelerator.name} of {type_.name}",
-            hint=fit,
-        )
-
-
-_TRAINS = "training-python"  # of a lock: ranks run in a Python of the vendor's
-_STARTS = "open-mpi"
-
-
-def _images_with(driver: str) -> list[str]:
-    """List the machine images whose lock has the driver, and what ranks run in."""
-    locks = {name: read_lock(CONTAINERS, name) for name in machine_image_names(CONTAINERS)}
-    wanted = {driver, _TRAINS, _STARTS}
-    return [name for name, lock in locks.items() if lock and wanted <= lock.host.keys()]
 
 
 def spot_with_files_that_outlive_it(cluster: Cluster) -> Iterator[Problem]:

@@ -10,28 +10,31 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields
 
+from slipway.infra.declare.checks.amis import ami_with_slipways_boot
 from slipway.infra.declare.checks.hyperpod import (
     bought_on_demand,
     files_that_hyperpod_mounts,
     nodes_that_reach_the_internet,
-    software_of_the_machine_image,
     threads_that_a_core_has,
     types_of_hyperpod,
 )
 from slipway.infra.declare.checks.mpi import (
-    accelerators_that_the_image_drives,
     no_capacity_block,
     spot_with_files_that_outlive_it,
     ssh_from_named_networks,
     times_of_the_clock,
 )
 from slipway.infra.declare.checks.networks import room_for_every_node, vpc_apart_from_peers, vpc_cidr
+from slipway.infra.declare.checks.nodes import (
+    lustre_of_the_ami,
+    mpi_of_the_ami,
+    software_of_the_ami,
+    software_of_the_container,
+    type_with_images,
+)
 from slipway.infra.declare.checks.references import (
     image_of_this_checkout,
-    lustre_of_the_machine_image,
     machine_image_of_this_checkout,
-    mpi_of_the_machine_image,
-    parameter_of_the_machine_image,
     prefix_list_of_region,
 )
 from slipway.infra.declare.checks.sagemaker import (
@@ -48,9 +51,7 @@ from slipway.infra.declare.checks.slurm import (
     controller_with_room,
     home_on_efs,
     login_node_of_one_architecture,
-    lustre_for_scratch,
     no_spot_with_slurm,
-    slurm_of_the_machine_image,
 )
 from slipway.infra.declare.checks.tags import tags
 from slipway.infra.declare.types import Cluster, ClusterKind, FileSystem, Market, SlurmCluster
@@ -184,30 +185,35 @@ RULES: Mapping[Rule, tuple[str, ...]] = {
     fsx_settings_with_fsx: ("file_system", "fsx_capacity_gib", "fsx_mbps_per_tib"),
     tags: ("tags",),
 }
+_AMI = ("instance_type", "machine_image", "ami_parameter", "ami_made_from", "ami_adds")
+_RULES_OF_NODES: Mapping[Rule, tuple[str, ...]] = {
+    type_with_images: ("instance_type", "region", "efa_interfaces"),
+    ami_with_slipways_boot: _AMI,
+    software_of_the_ami: _AMI,
+    lustre_of_the_ami: (*_AMI, "file_system", "scratch"),
+}
 RULES_OF_KIND: Mapping[ClusterKind, Mapping[Rule, tuple[str, ...]]] = {
     ClusterKind.BATCH: {
+        **_RULES_OF_NODES,
         no_spot_with_batch: ("market",),
         image_of_this_checkout: ("image",),
+        software_of_the_container: ("instance_type", "image"),
     },
     ClusterKind.MPI: {
+        **_RULES_OF_NODES,
         ssh_from_named_networks: ("ssh_cidrs",),
         machine_image_of_this_checkout: ("machine_image",),
-        parameter_of_the_machine_image: ("machine_image", "ami_parameter"),
-        mpi_of_the_machine_image: ("machine_image", "ami_parameter", "mpi"),
-        lustre_of_the_machine_image: ("machine_image", "ami_parameter", "file_system"),
-        accelerators_that_the_image_drives: ("instance_type", "machine_image", "ami_parameter"),
+        mpi_of_the_ami: (*_AMI, "mpi"),
         no_capacity_block: ("market", "instance_type"),
         spot_with_files_that_outlive_it: ("market", "file_system"),
         times_of_the_clock: ("start_at", "stop_at", "time_zone"),
     },
     ClusterKind.SLURM: {
+        **_RULES_OF_NODES,
         machine_image_of_this_checkout: ("machine_image",),
-        parameter_of_the_machine_image: ("machine_image", "ami_parameter"),
-        slurm_of_the_machine_image: ("machine_image", "ami_parameter", "instance_type"),
-        lustre_for_scratch: ("machine_image", "ami_parameter", "scratch"),
         controller_with_room: ("controller", "max_nodes"),
         home_on_efs: ("file_system",),
-        login_node_of_one_architecture: ("login_instance_type", "instance_type"),
+        login_node_of_one_architecture: ("login_instance_type",),
         no_spot_with_slurm: ("market",),
         no_capacity_block: ("market", "instance_type"),
     },
@@ -223,7 +229,8 @@ RULES_OF_KIND: Mapping[ClusterKind, Mapping[Rule, tuple[str, ...]]] = {
     ClusterKind.HYPERPOD: {
         types_of_hyperpod: ("instance_type", "controller_instance_type", "login_instance_type"),
         machine_image_of_this_checkout: ("machine_image",),
-        software_of_the_machine_image: ("machine_image", "instance_type"),
+        type_with_images: ("instance_type", "region", "efa_interfaces"),
+        software_of_the_ami: ("machine_image", "instance_type"),
         bought_on_demand: ("market",),
         files_that_hyperpod_mounts: ("file_system",),
         nodes_that_reach_the_internet: ("egress",),

@@ -12,8 +12,8 @@ from difflib import get_close_matches
 from typing import Any
 
 from slipway.infra.declare.checks.secret_values import shown
-from slipway.jobs.catalogue.accelerators import unusable
-from slipway.jobs.catalogue.instances import SAGEMAKER, instance_type
+from slipway.jobs.catalogue.accelerators import device_of, unusable
+from slipway.jobs.catalogue.instances import SAGEMAKER, find_instance_type, instance_type
 from slipway.jobs.core.errors import SlipwayError
 from slipway.jobs.core.names import CLUSTER_NAME, LONGEST_CLUSTER_NAME, NAMES_ALLOWED, PARTS
 from slipway.jobs.core.regions import REGIONS, nearest_region
@@ -49,6 +49,16 @@ def one_of(*allowed: int, why: str = "") -> Check:
     return check
 
 
+def all_among(*allowed: str) -> Check:
+    def check(value: tuple[str, ...]) -> Objection | None:
+        stranger = next((name for name in value if name not in allowed), None)
+        if stranger is None:
+            return None
+        return Objection(message=f"has {shown(stranger)}", hint=f"allowed are {', '.join(allowed)}")
+
+    return check
+
+
 def matching(pattern: str, allowed: str, *, longest: int) -> Check:
     compiled = re.compile(pattern)
 
@@ -79,8 +89,10 @@ def known_region(value: str) -> Objection | None:
 
 def known_instance_type(value: str) -> Objection | None:
     if value.startswith(SAGEMAKER):
-        own = value.removeprefix(SAGEMAKER)
-        return Objection(message=f"is {shown(value)}, SageMaker's name of a type", hint=f"write {shown(own)}")
+        known, own = find_instance_type(value), f"write {shown(value.removeprefix(SAGEMAKER))}"
+        runs_there = known is not None and device_of(known) == "cuda"
+        hint = "declare a SageMakerCluster, where GPUs run today" if runs_there else own
+        return Objection(message=f"is {shown(value)}, SageMaker's name of a type", hint=hint)
     return _in_catalogue(value)
 
 

@@ -20,7 +20,7 @@ from slipway.infra.declare.types import (
     SlurmCluster,
 )
 from slipway.infra.verify.rules import RULES
-from slipway.jobs.catalogue.instances import instance_types
+from slipway.jobs.catalogue.instances import InstanceType, instance_types
 from slipway.jobs.core.slurm.controllers import CONTROLLERS
 from tests.infra.synthesis import (
     CLUSTER,
@@ -36,9 +36,19 @@ from tests.infra.synthesis import (
 RESERVED = (Market.TARGETED_RESERVATION, Market.CAPACITY_BLOCK)
 
 
+def driven(*makers: str) -> list[InstanceType]:
+    """The types that the images of a kind drive: processors, and the accelerators of these makers."""
+    return [
+        each
+        for each in instance_types()
+        if each.architecture == "x86_64"
+        and (each.accelerator is None or each.accelerator.name.split()[0] in makers)
+    ]
+
+
 @st.composite
 def clusters(draw: st.DrawFn) -> BatchCluster:
-    facts = draw(st.sampled_from(instance_types()))
+    facts = draw(st.sampled_from(driven("Habana")))
     region = draw(st.sampled_from(sorted(set(facts.regions or S3_PREFIX_LISTS) & set(S3_PREFIX_LISTS))))
     market = draw(st.sampled_from([each for each in Market if each is not Market.SPOT]))
     sort = draw(st.sampled_from(FileSystem))
@@ -64,17 +74,21 @@ def clusters(draw: st.DrawFn) -> BatchCluster:
         log_retention_days=draw(st.sampled_from([1, 30, 365, 3653])),
         keep_data=draw(st.booleans()),
         tags=draw(st.dictionaries(st.sampled_from(["team", "größe"]), st.text("ab 東", max_size=9))),
+        ami_parameter="/mine/ami" if lustre else CLUSTER.ami_parameter,
+        ami_made_from="gaudi-ecs" if lustre else None,
+        ami_adds=("lustre-client",) if lustre else (),
     )
 
 
 @st.composite
 def machines(draw: st.DrawFn) -> MpiCluster:
-    facts = draw(st.sampled_from([each for each in instance_types() if each.accelerator is None]))
+    facts = draw(st.sampled_from(driven()))
     region = draw(st.sampled_from(sorted(set(facts.regions or S3_PREFIX_LISTS) & set(S3_PREFIX_LISTS))))
     market = draw(st.sampled_from([each for each in Market if each is not Market.CAPACITY_BLOCK]))
     # On Spot without a file system a checkpoint would be lost with its machine.
     files = [FileSystem.EFS, *([FileSystem.NONE] if market is not Market.SPOT else [])]
     mpi = draw(st.sampled_from(Mpi))
+    is_held = mpi is Mpi.OPEN_MPI
     return replace(
         MPI_CLUSTER,
         instance_type=facts.name,
@@ -87,18 +101,20 @@ def machines(draw: st.DrawFn) -> MpiCluster:
         egress=draw(st.sampled_from(Egress)),
         file_system=draw(st.sampled_from(files)),
         mpi=mpi,
-        ami_parameter=MPI_CLUSTER.ami_parameter if mpi is Mpi.OPEN_MPI else "/mine/ami",
         ssh_cidrs=draw(st.sampled_from([(), ("10.0.0.0/8",), ("10.1.0.0/16", "192.168.0.0/24")])),
         idle_minutes=draw(st.none() | st.integers(10, 1440)),
         start_at=draw(st.sampled_from([None, "0 8 * * MON-FRI"])),
         stop_at=draw(st.sampled_from([None, "0 20 * * *"])),
         keep_data=draw(st.booleans()),
+        ami_parameter=MPI_CLUSTER.ami_parameter if is_held else "/mine/ami",
+        ami_made_from=None if is_held else "cpu-mpi",
+        ami_adds=() if is_held else (str(mpi),),
     )
 
 
 @st.composite
 def slurm_clusters(draw: st.DrawFn) -> SlurmCluster:
-    facts = draw(st.sampled_from([each for each in instance_types() if each.architecture == "x86_64"]))
+    facts = draw(st.sampled_from(driven("Trainium1", "Trainium2")))
     region = draw(st.sampled_from(sorted(set(facts.regions or S3_PREFIX_LISTS) & set(S3_PREFIX_LISTS))))
     market = draw(st.sampled_from([each for each in Market if each is not Market.SPOT]))
     efa = draw(st.none() | st.integers(0, facts.efa_interfaces))
@@ -118,6 +134,8 @@ def slurm_clusters(draw: st.DrawFn) -> SlurmCluster:
         reservation_id="cr-0123456789abcdef0" if market in RESERVED else None,
         egress=draw(st.sampled_from(Egress)),
         ami_parameter="/mine/ami",
+        ami_made_from="neuron-slurm",
+        ami_adds=("lustre-client",),
         scratch=draw(st.booleans()),
         rest_api=draw(st.booleans()),
         idle_minutes=draw(st.integers(1, 1440)),

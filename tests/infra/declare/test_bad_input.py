@@ -65,6 +65,14 @@ DECLARED: tuple[tuple[str, dict[str, Any], str], ...] = (
     ("BI-015", {"region": ""}, "region: is '', which is not an AWS region"),
     ("BI-016", {"region": False}, "region: is False, not text in quotes"),
     (
+        "BI-019",
+        {"instance_type": "c7g.16xlarge"},
+        "is arm64, but Slipway's AMIs are x86_64; use instance_type",
+    ),
+    ("BI-020", {"instance_type": "p5.48xlarge"}, "whose NVIDIA H100 80GB nothing in a BatchCluster drives"),
+    ("BI-020", {"ami_parameter": "/mine/ami"}, "an AMI without Slipway's boot"),
+    ("BI-020", {"image": "cpu"}, "image: is cpu, which has no synapseai"),
+    (
         "BI-022",
         {"market": Market.SPOT},
         "does not run multi-node jobs on Spot instances; use Market.ON_DEMAND",
@@ -190,8 +198,6 @@ ELSEWHERE = {
     "BI-011": _PREFLIGHT,
     "BI-013": "a cluster has one zone",
     "BI-014": "every placement group is a cluster group",
-    "BI-019": _PREFLIGHT,
-    "BI-020": _PREFLIGHT,
     "BI-025": _PREFLIGHT,
     "BI-034": "a cluster's least is always zero nodes",
     "BI-070": "learning rates belong to recipes",

@@ -45,9 +45,12 @@ SOUND = HyperPodCluster(
         ),
         (
             {"instance_type": "ml.p4d.24xlarge"},
-            "machine_image: is neuron-slurm, whose lock has no nvidia-driver",
+            "instance_type: is ml.p4d.24xlarge, whose NVIDIA A100 40GB nothing in a HyperPodCluster drives",
         ),
-        ({"machine_image": "gaudi-ecs"}, "machine_image: is gaudi-ecs, whose lock has no python"),
+        (
+            {"machine_image": "gaudi-ecs"},
+            "machine_image: is gaudi-ecs, which has no python and no neuron-driver",
+        ),
         ({"market": Market.SPOT}, "market: is spot, but nodes of HyperPod are bought on demand"),
         (
             {"market": Market.CAPACITY_BLOCK, "reservation_id": "cr-0123456789abcdef0"},

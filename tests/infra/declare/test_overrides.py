@@ -14,7 +14,7 @@ from slipway.infra.declare.types import BatchCluster, Cluster, FileSystem, Marke
 from slipway.jobs.core.errors import InvalidConfig
 from tests.infra.declare.test_types import SOUND
 
-OTHER = replace(SOUND, name="trn1", instance_type="trn1.32xlarge", tags={"team": "nlp"})
+OTHER = replace(SOUND, name="trn1", instance_type="c6i.32xlarge", tags={"team": "nlp"})
 
 
 def overridden(context: dict[str, object]) -> Cluster:

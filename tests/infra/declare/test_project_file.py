@@ -56,6 +56,13 @@ def test_the_image_that_its_cluster_starts_from_is_baked_where_that_stands(proje
     assert (image.name, image.region, image.zone) == ("cpu-mpi", "eu-west-1", "eu-west-1a")
 
 
+def test_the_image_that_an_ami_of_ones_own_is_made_from_is_baked_too(project: Path) -> None:
+    own = 'ami_parameter="/mine/ami", ami_made_from="cpu-mpi", budget_usd_per_month'
+    (project / "clusters.py").write_text(ONE.replace("budget_usd_per_month", own))
+    load({})
+    assert [image.name for image in load_machine_images()] == ["cpu-mpi"]
+
+
 def test_machine_images_that_it_declares_itself_are_all_there_are(project: Path) -> None:
     (project / "clusters.py").write_text(f"{ONE}MACHINE_IMAGES = ()\n")
     load({})

@@ -52,6 +52,18 @@ def test_training_that_could_not_work_is_refused_in_one_line(changes: dict[str, 
     assert all("\n" not in line for line in found)
 
 
-def test_nodes_of_our_own_are_no_types_of_sagemaker() -> None:
-    (problem,) = problems_of(replace(SOUND, instance_type="ml.p4d.24xlarge"))
-    assert "is 'ml.p4d.24xlarge', SageMaker's name of a type; write 'p4d.24xlarge'" in str(problem)
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("ml.c6i.16xlarge", "write 'c6i.16xlarge'"),
+        ("ml.p4d.24xlarge", "declare a SageMakerCluster, where GPUs run today"),
+    ],
+)
+def test_nodes_of_our_own_are_no_types_of_sagemaker(name: str, hint: str) -> None:
+    (problem,) = problems_of(replace(SOUND, instance_type=name))
+    assert f"is '{name}', SageMaker's name of a type; {hint}" in str(problem)
+
+
+def test_a_type_whose_regions_nobody_knows_is_taken_in_any() -> None:
+    cluster = replace(SAGEMAKER_CLUSTER, region="eu-west-1", zone="eu-west-1c")
+    assert problems_of(replace(cluster, instance_type="ml.p3.16xlarge")) == ()

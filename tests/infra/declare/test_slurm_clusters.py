@@ -39,12 +39,6 @@ SOUND_SLURM = SlurmCluster(
         ),
         ({"file_system": FileSystem.NONE}, "file_system: is none, but the home and the folders of jobs"),
         ({"market": Market.SPOT}, "market: is spot, which ends a job of many nodes"),
-        ({"scratch": True}, "scratch: is True, but neuron-slurm has no Lustre client"),
-        (
-            {"machine_image": "cpu-mpi", "ami_parameter": "/slipway/amis/cpu-mpi/id"},
-            "machine_image: is cpu-mpi, which has no slurm and no pcs-agent and no neuron-driver",
-        ),
-        ({"ami_parameter": "/slipway/amis/cpu-mpi/id"}, "but machine_image is neuron-slurm"),
         ({"max_nodes": 4000}, "max_nodes: is 4000, not a whole number from 1 to 2047"),
     ],
 )
