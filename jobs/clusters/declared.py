@@ -32,6 +32,7 @@ class DeclaredCluster:
     image: str | None  # a folder of containers/images; None: jobs run on the machine itself
     machine_image: str | None  # the folder of the AMI's own lock; None: the image's lock holds it
     ami_parameter: str | None  # None: SageMaker brings its machines
+    ami_made_from: str | None  # the machine image of Slipway's that the user's own AMI was made from
     build_type: str | None  # the instance type that its AMI is baked on; None: it is baked elsewhere
     root_volume_gib: int  # of a node's own disk; 0: there is no such node
     volume_gb: int | None  # of an instance that SageMaker starts; None: it starts none
@@ -69,7 +70,7 @@ class DeclaredMachineImage:
 _NOT_EVERYWHERE: Mapping[str, object] = {
     **dict.fromkeys(("image", "machine_image", "build_type", "login_instance_type", "controller")),
     "controller_instance_type": None,
-    **dict.fromkeys(("ami_parameter", "volume_gb")),
+    **dict.fromkeys(("ami_parameter", "ami_made_from", "volume_gb")),
     **dict.fromkeys(("root_volume_gib", "warm_pool_minutes"), 0),
     "idle_minutes": None,
     "scratch": False,

@@ -95,7 +95,7 @@ def gather(cluster: DeclaredCluster, containers: Path) -> Facts:
     region_status = account if isinstance(account, Unanswered) else ask_region(cluster.region)
     # Without credentials no question is worth asking: one refusal stands for every answer.
     refusal = region_status if isinstance(region_status, Unanswered) else None
-    own = _own_image(containers, cluster.ami_parameter)
+    own = _own_image(containers, cluster)
     ami = cluster.ami_parameter
     parameter = refusal or (ask_parameter(ami, cluster.region) if ami else None)
     target = refusal or ask_target(cluster)
@@ -238,9 +238,9 @@ def _image_tag(containers: Path, image: str | None) -> str | None:
     return image_tag(containers, image) if image and image in image_names(containers) else None
 
 
-def _own_image(containers: Path, ami_parameter: str | None) -> str | None:
-    """Name the AMI's folder of containers/images; None if no lock of this checkout made it."""
-    image = image_of(ami_parameter)
+def _own_image(containers: Path, cluster: DeclaredCluster) -> str | None:
+    """Name the folder of containers/images whose lock made the AMI, or the one that it was made from."""
+    image = cluster.ami_made_from or image_of(cluster.ami_parameter)
     return image if image in machine_image_names(containers) else None
 
 

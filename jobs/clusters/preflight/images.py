@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from slipway.jobs.aws import Unanswered
+from slipway.jobs.catalogue.accelerators import family_of
 from slipway.jobs.catalogue.instances import instance_type
 from slipway.jobs.clusters.declared import DeclaredCluster
 from slipway.jobs.clusters.preflight.facts import Facts
 from slipway.jobs.clusters.preflight.verdicts import Verdict, failed, ok, unanswered, unknown
-from slipway.jobs.core.images.amis import bakery_stack_name, image_of
+from slipway.jobs.core.images.amis import ami_parameter, bakery_stack_name, image_of
 from slipway.jobs.core.images.container_locks import Lock, manifest_parameter, mismatches, unsupported
+from slipway.jobs.core.images.node_software import missing_software
 from slipway.jobs.core.records import NewerRecord
 from slipway.jobs.core.targets import BatchTarget, DamagedTarget
 
@@ -37,12 +39,16 @@ def machine_image(cluster: DeclaredCluster, facts: Facts) -> Verdict:
             f"{facts.parameter}, which {cluster.ami_parameter} names, {state}", _bake(cluster, facts)
         )
     expected = instance_type(cluster.instance_type).architecture
-    if image.architecture not in (expected, None):
+    if image.architecture is None:
+        return unknown(
+            f"AWS does not say for which processors {image.id} is; {cluster.instance_type} is {expected}"
+        )
+    if image.architecture != expected:
         return failed(
             f"{image.id} is for {image.architecture}, and {cluster.instance_type} is {expected}",
             f"point {cluster.ami_parameter} at an AMI for {expected}",
         )
-    return ok(f"{image.id}, {image.architecture or 'its architecture is not told'}")
+    return ok(f"{image.id}, {image.architecture}")
 
 
 def versions(cluster: DeclaredCluster, facts: Facts) -> Verdict:
@@ -52,10 +58,16 @@ def versions(cluster: DeclaredCluster, facts: Facts) -> Verdict:
     if facts.lock is None:
         found = f"containers/images/{cluster.locked_by} has no lock.toml to hold the AMI against"
         return unknown(found)
-    accelerator = instance_type(cluster.instance_type).accelerator
-    refused = unsupported(accelerator.name, facts.lock) if accelerator else ()
+    type_ = instance_type(cluster.instance_type)
+    refused = unsupported(type_.accelerator.name, facts.lock) if type_.accelerator else ()
     if refused:
         return failed("; ".join(refused), f"lower it in containers/images/{cluster.locked_by}/lock.toml")
+    family = family_of(type_)
+    if family and family.driver not in facts.lock.host:
+        return failed(
+            f"the lock of {cluster.locked_by} has no {family.driver}, so that nothing drives {type_.name}",
+            f"declare an image for {family.device} in clusters.py, or another instance_type",
+        )
     return _manifest(cluster, facts, facts.lock)
 
 
@@ -108,12 +120,44 @@ def _manifest(cluster: DeclaredCluster, facts: Facts, lock: Lock) -> Verdict:
         return unanswered(manifest)
     name = manifest_parameter(cluster.ami_parameter)
     if manifest is None:
-        return failed(f"{name} does not say what was baked into the AMI", _bake(cluster))
-    differing = mismatches(lock, manifest) or _another_lock(cluster, facts, manifest)
+        return failed(f"{name} does not say what was baked into the AMI", _describe(cluster))
+    differing = (
+        _another_ami(cluster, facts, manifest)
+        or mismatches(lock, manifest)
+        or _another_lock(cluster, facts, manifest)
+    )
     if differing:
         return failed(f"{name}: {'; '.join(differing)}", _bake(cluster))
+    missing = missing_software(cluster.kind, instance_type(cluster.instance_type), manifest)
+    if missing:
+        return failed(
+            f"{name}: the AMI has no {' and no '.join(missing)}, which nodes of {cluster.instance_type} need "
+            f"in a cluster of kind {cluster.kind}",
+            _bake(cluster),
+        )
     note = " (a stand-in of the yard)" if manifest.get("stand_in") else ""
     return ok(f"the AMI holds what the lock of {cluster.locked_by} requires{note}")
+
+
+def _describe(cluster: DeclaredCluster) -> str:
+    """Say how to write a manifest: with a bake, or for an AMI of one's own as a copy of its parent's."""
+    made_from, ami = cluster.ami_made_from, cluster.ami_parameter
+    if made_from is None or ami is None:
+        return _bake(cluster)
+    parents = manifest_parameter(ami_parameter(made_from))
+    return (
+        f"copy {made_from}'s: aws ssm put-parameter --type String --overwrite --region {cluster.region} "
+        f'--name {manifest_parameter(ami)} --value "$(aws ssm get-parameter --region {cluster.region} '
+        f'--name {parents} --query Parameter.Value --output text)"'
+    )
+
+
+def _another_ami(cluster: DeclaredCluster, facts: Facts, manifest: Mapping[str, object]) -> tuple[str, ...]:
+    """Report a manifest of another AMI than nodes boot; that of an AMI of the user's own is its parent's."""
+    described, booted = manifest.get("ami_id"), facts.parameter
+    if cluster.ami_made_from or described is None or described == booted:
+        return ()
+    return (f"it describes {described}, and {cluster.ami_parameter} names {booted}",)
 
 
 def _another_lock(cluster: DeclaredCluster, facts: Facts, manifest: Mapping[str, object]) -> tuple[str, ...]:
@@ -121,5 +165,5 @@ def _another_lock(cluster: DeclaredCluster, facts: Facts, manifest: Mapping[str,
     baked, here = manifest.get("lock_digest"), facts.machine_lock_digest
     if baked is None or here is None or baked == here:
         return ()
-    image = image_of(cluster.ami_parameter)
+    image = cluster.ami_made_from or image_of(cluster.ami_parameter)
     return (f"it was baked from lock {baked}, and containers/images/{image} here is {here}",)

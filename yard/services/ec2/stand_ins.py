@@ -10,12 +10,13 @@ from collections.abc import Mapping
 
 from slipway.jobs.core.images.amis import ami_parameter
 from slipway.jobs.core.images.container_locks import manifest_parameter
+from slipway.jobs.core.images.node_software import ARCHITECTURE
 from slipway.yard.endpoint import ACCOUNT
 
-# What the manifest says of versions that a container's lock is held against.
+# What the manifest says of versions that preflight holds against a container's lock and the kind of cluster.
 IMAGES: Mapping[str, Mapping[str, object]] = {
     "cpu-mpi": {},
-    "gaudi-ecs": {"synapseai": "1.18.0", "driver": "1.18.0-524"},
+    "gaudi-ecs": {"synapseai": "1.18.0", "driver": "1.18.0-524", "ecs-agent": "1.105.1-1"},
     "gaudi-mpi": {},
     "neuron-slurm": {},
 }
@@ -31,6 +32,7 @@ def register(image: str, region: str) -> str:
         name=f"slipway-{image}-stand-in", description="a stand-in of the yard: nothing was baked"
     )
     made.root_device_name = "/dev/xvda"
+    made.architecture = ARCHITECTURE
     manifest = json.dumps({"image": image, **IMAGES[image], "stand_in": True})
     name = ami_parameter(image)
     for parameter, value in ((name, made.id), (manifest_parameter(name), manifest)):

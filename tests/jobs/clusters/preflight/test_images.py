@@ -1,0 +1,133 @@
+"""No AMI that cannot drive its nodes passes; one of the user's own is judged as what it was made from."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from slipway.jobs.catalogue.accelerators import family_of
+from slipway.jobs.catalogue.instances import instance_type
+from slipway.jobs.clusters.preflight.facts import FoundAmi
+from slipway.jobs.clusters.preflight.verdicts import CheckOutcome
+from slipway.jobs.core.images.container_locks import Lock
+from tests.jobs.clusters.preflight.test_checks import BAKE, CLUSTER, MANIFEST, verdict
+
+OWN = replace(CLUSTER, ami_parameter="/our/ami", ami_made_from="gaudi-ecs")
+
+
+@pytest.mark.parametrize(
+    ("check", "facts", "found", "fix"),
+    [
+        ("machine image", {"parameter": None}, "there is no SSM parameter /slipway", BAKE),
+        ("machine image", {"machine_image": None}, "ami-1, which /slipway", BAKE),
+        (
+            "machine image",
+            {"machine_image": FoundAmi(id="ami-1", architecture="x86_64", state="pending")},
+            "is pending",
+            BAKE,
+        ),
+        (
+            "machine image",
+            {"machine_image": FoundAmi(id="ami-1", architecture="arm64", state="available")},
+            "ami-1 is for arm64, and dl1.24xlarge is x86_64",
+            "an AMI for x86_64",
+        ),
+        (
+            "locked versions",
+            {"manifest": {**MANIFEST, "lock_digest": "def"}},
+            "it was baked from lock def, and containers/images/gaudi-ecs here is abc",
+            BAKE,
+        ),
+        ("locked versions", {"manifest": None}, "does not say what was baked", BAKE),
+        (
+            "locked versions",
+            {"manifest": {**MANIFEST, "ami_id": "ami-2"}},
+            "it describes ami-2, and /slipway/amis/gaudi-ecs/id names ami-1",
+            BAKE,
+        ),
+        (
+            "locked versions",
+            {"manifest": {"synapseai": "1.18.0"}},
+            "the AMI has no ecs-agent, which nodes of dl1.24xlarge need in a cluster of kind batch",
+            BAKE,
+        ),
+        (
+            "locked versions",
+            {"lock": Lock(image={"pytorch": "2.13.0"}, host={})},
+            "the lock of gaudi has no synapseai, so that nothing drives dl1.24xlarge",
+            "declare an image for gaudi in clusters.py",
+        ),
+        (
+            "locked versions",
+            {"manifest": {"synapseai": "1.19.1"}},
+            "synapseai is 1.19.1, locked is 1.18.0",
+            BAKE,
+        ),
+        (
+            "locked versions",
+            {"manifest": {}},
+            "synapseai is missing, locked is 1.18.0",
+            BAKE,
+        ),
+        (
+            "locked versions",
+            {"lock": Lock(image={"synapseai": "1.22.0"}, host={"synapseai": "1.22.0"})},
+            "synapseai 1.22.0 no longer supports Habana Gaudi HL-205; the last that does is 1.21",
+            "lower it in containers/images/gaudi/lock.toml",
+        ),
+    ],
+)
+def test_an_ami_that_fails_says_why_and_what_to_do(
+    check: str, facts: dict[str, Any], found: str, fix: str
+) -> None:
+    failed = verdict(check, **facts)
+    assert failed.outcome is CheckOutcome.FAILED
+    assert found in failed.found
+    assert fix in failed.fix
+
+
+def test_what_was_baked_from_this_lock_is_ok() -> None:
+    manifest = {**MANIFEST, "lock_digest": "abc", "ami_id": "ami-1"}
+    assert verdict("locked versions", manifest=manifest).outcome is CheckOutcome.OK
+
+
+def test_a_stand_in_of_the_yard_is_not_passed_off_as_a_baked_image() -> None:
+    found = verdict("locked versions", manifest={**MANIFEST, "stand_in": True}).found
+    assert "a stand-in of the yard" in found
+
+
+def test_a_machine_image_of_your_own_is_pointed_at_by_hand() -> None:
+    assert "aws ssm put-parameter" in verdict("machine image", OWN, parameter=None).fix
+
+
+def test_a_machine_image_of_your_own_is_described_as_the_one_that_it_was_made_from() -> None:
+    undescribed = verdict("locked versions", OWN, manifest=None)
+    assert undescribed.outcome is CheckOutcome.FAILED
+    assert "--name /our/manifest --value" in undescribed.fix
+    assert "--name /slipway/amis/gaudi-ecs/manifest --query" in undescribed.fix
+    copied = {**MANIFEST, "ami_id": "ami-0", "lock_digest": "abc"}
+    assert verdict("locked versions", OWN, manifest=copied).outcome is CheckOutcome.OK
+    older = verdict("locked versions", OWN, manifest={**copied, "lock_digest": "def"})
+    assert "from lock def, and containers/images/gaudi-ecs here is abc" in older.found
+
+
+@pytest.mark.parametrize("kind", ["batch", "mpi", "slurm"])
+@pytest.mark.parametrize("name", ["p5.48xlarge", "g5.xlarge", "trn1.32xlarge", "dl1.24xlarge"])
+def test_no_ami_passes_that_lacks_what_drives_the_type(kind: str, name: str) -> None:
+    """Whatever was declared: a target may be older than the rule that refuses its declaration."""
+    declared: dict[str, Any] = {"kind": kind, "instance_type": name, "machine_image": None}
+    processors = {"ecs-agent": "1", "open-mpi": "4", "slurm": "25", "pcs-agent": "1"}
+    driver = family_of(instance_type(name))
+    assert driver is not None
+    for host in ({}, {driver.driver: "1"}):
+        lock = Lock(image={}, host=host)
+        judged = verdict("locked versions", replace(CLUSTER, **declared), lock=lock, manifest=processors)
+        assert judged.outcome is CheckOutcome.FAILED, judged
+        assert driver.driver in judged.found
+
+
+def test_an_ami_whose_processors_nobody_tells_is_not_passed() -> None:
+    untold = FoundAmi(id="ami-1", architecture=None, state="available")
+    assert verdict("machine image", machine_image=untold).outcome is CheckOutcome.UNKNOWN
