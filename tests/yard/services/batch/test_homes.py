@@ -11,9 +11,10 @@ import pytest
 
 from slipway.yard import process
 from slipway.yard.machines.isolation import home
-from slipway.yard.machines.isolation.tiers import TIER_VARIABLE, TIERS
+from slipway.yard.machines.isolation.tiers import TIER_VARIABLE
 from slipway.yard.machines.settings import CHECKOUT
 from tests.yard.conftest import RunningYard
+from tests.yard.every_tier import EVERY_TIER
 from tests.yard.services.batch.conftest import ISOLATED, Cluster, new_cluster
 
 LOOK = """
@@ -44,7 +45,7 @@ def homely(tier: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Clus
     process.down(folder=folder)
 
 
-@pytest.mark.parametrize("tier", [tier.name for tier in TIERS], indirect=True, scope="module")
+@pytest.mark.parametrize("tier", EVERY_TIER, indirect=True, scope="module")
 def test_a_job_sees_of_every_home_only_what_it_runs_and_cannot_change_it(homely: Cluster) -> None:
     job = homely.submit_single(LOOK, definition=homely.define_single())
     found = homely.ended(job)

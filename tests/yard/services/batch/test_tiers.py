@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from slipway.yard import process
-from slipway.yard.machines.isolation.tiers import TIER_VARIABLE, TIERS
+from slipway.yard.machines.isolation.tiers import TIER_VARIABLE
 from tests.yard.conftest import RunningYard
+from tests.yard.every_tier import EVERY_TIER
 from tests.yard.services.batch.conftest import (
     ATTEMPT,
     FOREVER,
@@ -22,7 +23,7 @@ from tests.yard.services.batch.conftest import (
     new_cluster,
 )
 
-pytestmark = pytest.mark.parametrize("tier", [tier.name for tier in TIERS], indirect=True, scope="session")
+pytestmark = pytest.mark.parametrize("tier", EVERY_TIER, indirect=True, scope="session")
 
 
 def test_a_main_node_whose_machine_dies_is_tried_again(cluster: Cluster) -> None:

@@ -70,7 +70,10 @@ SETTINGS = [
 ]
 OVER = ("COMPLETED", "FAILED", "CANCELLED")
 
-pytestmark = pytest.mark.slow
+
+def needs_slurm(test: Callable[[PlainCluster], None]) -> Callable[[PlainCluster], None]:
+    """Leave to --all what test_slurm.py promises of hosts that boot, too."""
+    return pytest.mark.slow(pytest.mark.long(test))
 
 
 @dataclass(slots=True, kw_only=True)
@@ -196,6 +199,7 @@ def deployed(yard: RunningYard) -> PlainCluster:
     )
 
 
+@needs_slurm
 def test_a_job_has_slurms_own_environment_on_nodes_that_are_plain_processes(cluster: PlainCluster) -> None:
     names = ("JOB_ID", "NNODES", "NODEID", "PROCID", "JOB_NODELIST")
     told = f"echo {' '.join(f'$SLURM_{name}' for name in names)} $SLIPWAY_NODE_ROOT"
@@ -210,6 +214,7 @@ def test_a_job_has_slurms_own_environment_on_nodes_that_are_plain_processes(clus
     assert first.split()[5] != second.split()[5], "each node has a folder of its own"
 
 
+@needs_slurm
 def test_a_submitted_job_runs_and_its_state_is_told_as_on_any_cluster(cluster: PlainCluster) -> None:
     job, name = cluster.submit("echo")
     assert cluster.submit("echo") == (job, name), "twice is once"
@@ -218,6 +223,7 @@ def test_a_submitted_job_runs_and_its_state_is_told_as_on_any_cluster(cluster: P
     assert '"SLIPWAY_NODES": "2"' in cluster.log(name)
 
 
+@needs_slurm
 def test_a_job_that_resumes_is_requeued_and_one_after_it_waits(cluster: PlainCluster) -> None:
     job, name = cluster.submit("resumes", mode="resume")
     after = cluster.says(
@@ -238,6 +244,7 @@ def test_a_job_that_resumes_is_requeued_and_one_after_it_waits(cluster: PlainClu
     assert cluster.slurm_says(after)[0] == "COMPLETED"
 
 
+@needs_slurm
 def test_a_job_is_cancelled_and_none_of_its_processes_stays(cluster: PlainCluster) -> None:
     job, name = cluster.submit("cancelled", mode="resume")
     cluster.until(lambda: "trains" in cluster.log(name))
@@ -247,6 +254,7 @@ def test_a_job_is_cancelled_and_none_of_its_processes_stays(cluster: PlainCluste
     assert ranks == []
 
 
+@needs_slurm
 def test_a_job_that_loses_a_node_runs_again_with_another(cluster: PlainCluster) -> None:
     job, name = cluster.submit("loses", mode="resume")
     cluster.until(lambda: "trains" in cluster.log(name))
@@ -256,7 +264,7 @@ def test_a_job_that_loses_a_node_runs_again_with_another(cluster: PlainCluster) 
     cluster.until(lambda: lost not in cluster.instances())
 
 
-@pytest.mark.long
+@needs_slurm
 def test_a_node_whose_boot_is_forgotten_goes_down_and_its_job_runs_on_another(cluster: PlainCluster) -> None:
     """The launch template starts an instance without slurmd; EC2 and PCS find nothing wrong."""
     made = "--partition=late", "--nodes=1", "--output=/dev/null"
@@ -269,6 +277,7 @@ def test_a_node_whose_boot_is_forgotten_goes_down_and_its_job_runs_on_another(cl
     cluster.until(lambda: cluster.node("late-1")["State"] == "IDLE+CLOUD+POWERED_DOWN")
 
 
+@needs_slurm
 def test_what_slurm_is_here_is_said(cluster: PlainCluster) -> None:
     how, *left_out = control(cluster.hosts.yard, "GET", "/status")["slurm"]
     assert how == "Slurm: without root its daemons and jobs are plain processes of this user, on 127.0.0.1"

@@ -14,11 +14,11 @@ from typing import Any
 import pytest
 import yaml
 
-from slipway.yard.machines.isolation.tiers import TIERS
 from slipway.yard.services.imagebuilder.components.document import parse
 from slipway.yard.services.imagebuilder.components.errors import BadDocument
 from slipway.yard.services.imagebuilder.components.variables import Variables, rounds
 from slipway.yard.services.imagebuilder.machine.mounts import GIVEN_UP
+from tests.yard.every_tier import ISOLATED_TIERS
 from tests.yard.services.imagebuilder.conftest import Bakery
 
 
@@ -32,9 +32,7 @@ def bash(*commands: str, name: str = "Run", **more: Any) -> dict[str, Any]:
     return {"name": name, "action": "ExecuteBash", "inputs": {"commands": list(commands)}, **more}
 
 
-on_each_tier = pytest.mark.parametrize(
-    "bakery_tier", [tier.name for tier in TIERS if tier.isolated], indirect=True, scope="session"
-)
+on_each_tier = pytest.mark.parametrize("bakery_tier", ISOLATED_TIERS, indirect=True, scope="session")
 
 
 @on_each_tier
