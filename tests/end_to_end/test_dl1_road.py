@@ -9,7 +9,7 @@ import pytest
 from tests.end_to_end.conftest import Shell
 from tests.end_to_end.roads import PlayedRoad, split_at
 
-pytestmark = [pytest.mark.cdk, pytest.mark.slow]
+pytestmark = [pytest.mark.cdk, pytest.mark.slow, pytest.mark.long]
 
 
 @pytest.mark.long

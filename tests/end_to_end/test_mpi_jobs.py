@@ -86,6 +86,7 @@ def awake(shell: Shell) -> list[str]:
     return hosts(shell)
 
 
+@pytest.mark.long  # README's session trains on two hosts each day
 def test_a_job_runs_on_every_host_and_succeeds(cluster: Shell, prepared: str) -> None:
     for rank, host in enumerate(hosts(cluster)):
         assert f"[node {rank}] prepare_bert" in prepared

@@ -160,6 +160,7 @@ def test_a_script_that_saves_to_folders_alone_resumes_from_what_sagemaker_copied
 
 
 @pytest.mark.slow
+@pytest.mark.long  # test_sdks.py fits an estimator, and tests/jobs/estimators compare the requests
 def test_fit_of_sdk_v2_trains_by_the_request_of_submit_and_prints_the_log(deployed: Shell) -> None:
     require_training()
     pytest.importorskip("sagemaker", reason="needs SageMaker's SDK: scripts/set_up.py sagemaker")

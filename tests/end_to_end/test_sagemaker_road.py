@@ -18,7 +18,7 @@ from tests.yard.conftest import RunningYard
 from tests.yard.services.sagemaker.training_site import require_training
 
 pytest.importorskip("torch", reason="the extra 'training' is not installed")
-pytestmark = [pytest.mark.cdk, pytest.mark.slow, pytest.mark.alone]
+pytestmark = [pytest.mark.cdk, pytest.mark.slow, pytest.mark.long]
 
 NAME, JOB = "sagemaker", "moods"
 ON = ("--on", NAME, "--nodes", "2", "--processes-per-node", "2")
@@ -78,7 +78,6 @@ def test_smoke_finds_two_instances_sound(shell: Shell) -> None:
     assert job["ResourceConfig"]["InstanceCount"] == 2
 
 
-@pytest.mark.long
 def test_gptj_resumes_after_an_interruption_and_tells_moods(
     shell: Shell, yards: tuple[Shell, Yard], bucket: str, tmp_path: Path
 ) -> None:

@@ -1,6 +1,7 @@
 """scripts/fresh shows a command this machine as if it were new, and nothing of the view outlives it.
 
-Where a machine allows no such view, it has to say so: the tests hold it to that there.
+Where a machine allows no such view, it has to say so: the tests hold it to that there. Views are made by
+`scripts/test --all` alone, and so is what is promised of them.
 """
 
 from __future__ import annotations
@@ -50,6 +51,7 @@ def untracked() -> Iterator[str]:
     path.unlink()
 
 
+@pytest.mark.long
 def test_an_ordinary_user_sees_a_clone_and_a_new_home_and_may_make_namespaces(untracked: str) -> None:
     script = f"""
         id -un
@@ -66,6 +68,7 @@ def test_an_ordinary_user_sees_a_clone_and_a_new_home_and_may_make_namespaces(un
         assert text.endswith("\nvisitor \n0\n")
 
 
+@pytest.mark.long
 def test_root_misses_every_program_that_set_up_installs() -> None:
     programs = "buildah debootstrap gcc ip munged nft mpirun ssh sshd sbatch slurmctld slurmd shellcheck"
     script = f"id -u; for program in {programs}; do command -v $program; done; basename $(command -v git)"
@@ -73,10 +76,12 @@ def test_root_misses_every_program_that_set_up_installs() -> None:
         assert text == "0\ngit\n"
 
 
+@pytest.mark.long
 def test_the_code_of_the_command_is_that_of_the_view() -> None:
     assert fresh("--as-user", "bash", "-c", "exit 7").returncode in (7, NOT_POSSIBLE)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("signal", "code"), [("INT", 130), ("TERM", 143), ("KILL", -9)])
 def test_an_interrupted_view_leaves_no_process_and_no_mount(signal: str, code: int) -> None:
     sleeper = f"sleep 86{os.getpid()}.{code}"  # found again by its number

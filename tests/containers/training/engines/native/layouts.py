@@ -1,6 +1,6 @@
 """The layouts that are proved equal to one process: each trains and saves, and resumes from the others.
 
-python -m tests.containers.training.engines.native.layouts FOLDER
+python -m tests.containers.training.engines.native.layouts FOLDER decoder|encoder
 """
 
 from __future__ import annotations
@@ -30,7 +30,6 @@ from tests.containers.training.engines.native.trainings import (
     saved_at,
 )
 
-KINDS = ("decoder", "encoder")
 RECOMPUTING = NativeSettings(keeping=Keeping(recomputes=True))
 OFFLOADING = NativeSettings(keeping=Keeping(offloads=True, smallest_offloaded=0))
 
@@ -64,6 +63,7 @@ BY_TENSOR: Mapping[str, Layout] = {
     "fsdp2×pp2": Layout(sharded=2, pipeline=2),
 }
 OPTIMIZERS_BY_TENSOR = ("lamb", "lans")
+KIND_BY_TENSOR = "encoder"
 WORLDS = (1, 2, 4, 8)
 Told = Mapping[str, list[float]]
 
@@ -111,23 +111,23 @@ def _sum(number: int) -> float:
 
 
 def train_by_tensor(optimizer: str, name: str, rank: int) -> Told:
-    training = Training.of("encoder", BY_TENSOR[name], rank, config=replace(CONFIG, optimizer=optimizer))
+    training = Training.of(KIND_BY_TENSOR, BY_TENSOR[name], rank, config=replace(CONFIG, optimizer=optimizer))
     return {f"{optimizer} {name}": training.steps(range(2))}
 
 
-def _save_half_way(folder: Path, world: int, rank: int) -> None:
+def _save_half_way(folder: Path, kind: str, world: int, rank: int) -> None:
     told: dict[str, list[float]] = {}
-    for kind, name in product(KINDS, _of_world(world)):
+    for name in _of_world(world):
         told |= train_and_save(folder, kind, name, rank)
     for optimizer, name in product(OPTIMIZERS_BY_TENSOR, BY_TENSOR):
-        if BY_TENSOR[name].world == world:
+        if kind == KIND_BY_TENSOR and BY_TENSOR[name].world == world:
             told |= train_by_tensor(optimizer, name, rank)
     _tell(folder / f"trained {world}.json", told, rank)
 
 
-def _go_on(folder: Path, world: int, rank: int) -> None:
+def _go_on(folder: Path, kind: str, world: int, rank: int) -> None:
     told: dict[str, list[float]] = {}
-    for kind, name in product(KINDS, _of_world(world)):
+    for name in _of_world(world):
         told |= resume(folder, kind, name, rank)
     _tell(folder / f"resumed {world}.json", told, rank)
 
@@ -141,11 +141,11 @@ def _tell(path: Path, told: Told, rank: int) -> None:
         path.write_text(json.dumps(told))
 
 
-def main(folder: Path) -> None:
+def main(folder: Path, kind: str) -> None:
     for work in (_save_half_way, _go_on):
         for world in WORLDS:
-            fork_ranks(world, partial(work, folder, world))
+            fork_ranks(world, partial(work, folder, kind, world))
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(Path(sys.argv[1]), sys.argv[2])
