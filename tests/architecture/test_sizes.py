@@ -1,4 +1,4 @@
-"""How large a thing may grow before it is two. We aim at 25 lines a function, 200 a file, 5 parameters."""
+"""How large a thing may grow before it is two. We aim at 25 lines a function, 150 to 350 a file, 5 parameters."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 from tests.architecture import tracked
 
-FILE_LINES = 300
-FUNCTION_LINES = 40
+FILE_LINES = 600
+FUNCTION_LINES = 60
 PARAMETERS = 7
 USUAL_FUNCTION_LINES = 25
 USUAL_SHARE = 0.95  # of all functions are no longer than usual
