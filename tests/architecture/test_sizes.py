@@ -1,4 +1,4 @@
-"""How large a thing may grow before it is two. We aim at 25 lines a function, 150 to 350 a file, 5 parameters."""
+"""How large a thing may grow before it is two. We aim at 25 lines a function, 150 to 350 a file."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ def test_a_run_takes_the_steps_and_the_batch_that_its_estimate_says(
 
 
 @pytest.mark.parametrize("precision", ["fp32", "bf16"])
-@pytest.mark.parametrize(("size", "rows"), [("tiny", 16), ("base", 4)])
+@pytest.mark.parametrize(("size", "rows"), [("tiny", 16), pytest.param("base", 4, marks=pytest.mark.long)])
 def test_the_memory_that_is_estimated_is_near_what_torch_holds(size: str, rows: int, precision: str) -> None:
     """On a processor in bf16, attention computes in 32 bit, which the estimate does not count."""
     states, kept = held(size, rows, precision)

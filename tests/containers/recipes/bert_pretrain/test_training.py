@@ -37,7 +37,7 @@ def test_zero_1_and_plain_data_parallel_have_the_same_losses(zero_pair: Run, pai
     assert zero_pair.losses() == pytest.approx(pair.losses(), abs=1e-5)
 
 
-@pytest.mark.parametrize("stage", ["2", "3"])
+@pytest.mark.parametrize("stage", [pytest.param("2", marks=pytest.mark.long), "3"])
 def test_zero_2_and_3_have_them_too_and_resume_bit_for_bit(ranks: Ranks, pair: Run, stage: str) -> None:
     settings, name = {**BASE, "zero": stage}, f"zero-{stage}"
     whole = ranks.finish(name, world=2, settings=settings)
@@ -62,6 +62,7 @@ def test_what_zero_3_saved_and_what_it_resumes_fits_any_other_engine(ranks: Rank
     assert alone.losses() == pytest.approx(zero_pair.losses(), abs=1e-5)
 
 
+@pytest.mark.long  # test_layouts.py cuts an encoder each day
 @pytest.mark.parametrize("cut", ["pipeline", "tensor"])
 def test_a_model_that_is_cut_between_ranks_trains_as_one_that_is_not(ranks: Ranks, cut: str) -> None:
     """Its checkpoint goes on in one process, which draws no dropout here: layouts draw it in other orders."""
@@ -146,7 +147,7 @@ def test_a_killed_and_resumed_run_equals_an_uninterrupted_one_bit_for_bit(
     assert resumed.saved(6) == whole.saved(6)
 
 
-@pytest.mark.parametrize("world", [1, 4])
+@pytest.mark.parametrize("world", [pytest.param(1, marks=pytest.mark.long), 4])
 def test_a_checkpoint_of_two_ranks_resumes_on_another_number(
     ranks: Ranks, zero_pair: Run, world: int
 ) -> None:
@@ -256,6 +257,7 @@ def test_lans_learns_on_zero_s_shares_and_resumes_on_another_number_of_ranks(ran
     assert alone.losses()[6] == pytest.approx(pair.losses()[6], abs=0.02)
 
 
+@pytest.mark.long  # test_layouts.py resumes each layout from another
 def test_what_tensor_ranks_saved_goes_on_in_a_pipeline(ranks: Ranks) -> None:
     settings = {**BASE, "zero": "0", "dropout": "0"}
     cut = ranks.finish("to-cut", world=2, settings={**settings, "tensor": "2"})

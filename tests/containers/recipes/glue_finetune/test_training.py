@@ -51,7 +51,7 @@ def here(ranks: Ranks, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFi
     signal.signal(signal.SIGTERM, before)
 
 
-@pytest.mark.parametrize("kind", ["bert", "distilbert"])
+@pytest.mark.parametrize("kind", [pytest.param("bert", marks=pytest.mark.long), "distilbert"])
 def test_a_tiny_model_learns_the_sample_far_better_than_the_majority(
     ranks: Ranks, data: Path, kind: str
 ) -> None:
