@@ -19,6 +19,7 @@ from tests.end_to_end.conftest import Shell
 from tests.end_to_end.in_process import deployed
 from tests.end_to_end.own_project import STEPS, TRAIN_SLOWLY, begin_project, refuse_another_curve
 from tests.end_to_end.roads import PlayedRoad, split_at
+from tests.end_to_end.under_accelerate import refuse_ranks_that_train_alone_unsaid
 
 pytest.importorskip("deepspeed", reason="the extra 'deepspeed' is not installed")
 pytestmark = [pytest.mark.cdk, pytest.mark.slow]
@@ -239,6 +240,22 @@ def test_a_public_script_of_torch_distributed_passes_unmodified_on_every_host(
     log = cluster.must("slipway", "run", *ON, *sent, "--", "torchrun", "-m", PUBLIC_SCRIPT)
     for rank in range(NODES):
         assert f"[{rank}] **Test `accumulate` gradient accumulation" in log
+
+
+@pytest.mark.long  # tests/jobs/platforms/mpi/node/test_attempts.py holds what is decided
+def test_a_host_that_dies_right_after_the_submission_costs_an_attempt_and_no_more(cluster: Shell) -> None:
+    last = awake(cluster)[-1]
+    early = ("--folder", str(FINE_TUNING.parent), "--name", "early", *OWN_RUN[:-2])
+    cluster.must("slipway", "run", *ON, *early, "--", "sleep", "20")
+    cluster.must("slipway", "yard", "kill-node", last)
+    log = cluster.must("slipway", "logs", "early", "--follow")
+    assert "[run] attempt 1 of 2 failed on its machines; the next resumes once all answer" in log
+    assert "ended with exit code 0, attempt 2 of 2" in log
+
+
+@pytest.mark.long  # tests/containers/runtime/launch hold what is decided
+def test_ranks_join_under_accelerate_and_who_trains_alone_is_told(cluster: Shell, tmp_path: Path) -> None:
+    refuse_ranks_that_train_alone_unsaid(cluster, "c6i", tmp_path)
 
 
 def readiness(shell: Shell, node: str) -> list[bool]:

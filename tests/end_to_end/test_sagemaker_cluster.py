@@ -22,6 +22,7 @@ from tests.end_to_end.training_cluster import (
     request_received,
     stacks,
 )
+from tests.end_to_end.under_accelerate import refuse_ranks_that_train_alone_unsaid
 from tests.jobs.estimators.sending import differences
 from tests.yard.services.sagemaker.training_site import require_training
 
@@ -157,6 +158,13 @@ def test_a_script_that_saves_to_folders_alone_resumes_from_what_sagemaker_copied
     deployed.must("slipway", "yard", "kill-node", "tuning", "1")
     log = deployed.must("slipway", "logs", "tuning", "--follow")
     refuse_another_curve(log, tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.long  # tests/containers/runtime/launch hold what is decided
+def test_ranks_join_under_accelerate_and_who_trains_alone_is_told(deployed: Shell, tmp_path: Path) -> None:
+    require_training()
+    refuse_ranks_that_train_alone_unsaid(deployed, "sagemaker", tmp_path)
 
 
 @pytest.mark.slow

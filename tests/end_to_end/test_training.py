@@ -17,6 +17,7 @@ from slipway.jobs.core.targets import decode_target, parameter_name
 from tests.end_to_end.conftest import Shell
 from tests.end_to_end.in_process import deploy
 from tests.end_to_end.own_project import STEPS, begin_project, refuse_another_curve
+from tests.end_to_end.under_accelerate import refuse_ranks_that_train_alone_unsaid
 from tests.readme_session import never_printed, shown_after
 
 pytest.importorskip("deepspeed", reason="the extra 'deepspeed' is not installed")
@@ -131,6 +132,11 @@ def test_a_recipe_of_a_project_that_loses_a_node_resumes_and_ends_with_the_same_
     refuse_another_curve(log, project.folder)
     run = project.data("slipway", "status", "slow", "--json")
     assert (run["state"], len(run["attempts"])) == ("succeeded", 2)
+
+
+@pytest.mark.long  # tests/containers/runtime/launch hold what is decided
+def test_ranks_join_under_accelerate_and_who_trains_alone_is_told(cluster: Shell, tmp_path: Path) -> None:
+    refuse_ranks_that_train_alone_unsaid(cluster, "dl1", tmp_path)
 
 
 def test_a_plan_sends_and_runs_a_users_own_command(cluster: Shell, tmp_path: Path) -> None:

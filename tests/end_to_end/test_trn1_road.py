@@ -18,6 +18,7 @@ from slipway.yard.machines.hosts import boot_ways
 from slipway.yard.services.pcs import differences
 from tests.end_to_end.conftest import Shell
 from tests.end_to_end.own_project import TRAIN_MORE_SLOWLY, begin_project, refuse_another_curve
+from tests.end_to_end.under_accelerate import refuse_ranks_that_train_alone_unsaid
 from tests.jobs.platforms.slurm.one_slurm import start_requeued
 
 pytest.importorskip("torch", reason="the extra 'training' is not installed")
@@ -187,6 +188,11 @@ def test_the_script_of_a_project_that_loses_a_node_resumes_and_ends_with_the_sam
     refuse_another_curve(slurm.log(log), project.folder)
     ended = project.data("slipway", "status", "mine", "--json")
     assert (ended["state"], slurm.job(job)["Restarts"]) == ("succeeded", "1")
+
+
+@pytest.mark.long  # tests/containers/runtime/launch hold what is decided
+def test_ranks_join_under_accelerate_and_who_trains_alone_is_told(slurm: LoginNode, tmp_path: Path) -> None:
+    refuse_ranks_that_train_alone_unsaid(slurm.yard, "trn1", tmp_path)
 
 
 def last_host(slurm: LoginNode, job: str) -> str:

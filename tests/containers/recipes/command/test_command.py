@@ -91,7 +91,7 @@ def test_ranks_without_accelerators_train_together_under_accelerate(
     promised: dict[str, str], tmp_path: Path
 ) -> None:
     pytest.importorskip("accelerate", reason="the extra 'compare' is not installed")
-    done = Node(tmp_path, {"join.py": JOIN}).run("python", "join.py", **promised)
+    done = Node(tmp_path, {"join.py": JOIN}).run("python", "join.py", settings=None, **promised)
     assert done.returncode == 0, done.stderr
     said = sorted(line for line in done.stdout.splitlines() if "rank" in line)
     assert said == ["[0] rank 0 of 2", "[1] rank 1 of 2"]
