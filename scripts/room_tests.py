@@ -1,0 +1,58 @@
+"""Prints the test files of a room: its folder's, and those that import anything of it, at any distance.
+
+`python -m scripts.room_tests jobs/planner`. What reaches a room without an import, as a command line does in
+a process of its own, is not found: scripts/test without arguments is what a change must pass.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+
+import grimp
+
+ROOT = Path(__file__).resolve().parent.parent
+STOREYS = ("infra", "jobs", "yard", "containers", "slipway", "scripts")
+
+
+def main(arguments: list[str]) -> int:
+    (name,) = arguments
+    files = files_of(name)
+    if not files:
+        print(
+            f"error: no test is of '{name}'; a room is a folder or module of {', '.join(STOREYS)}, "
+            "such as jobs/planner",
+            file=sys.stderr,
+        )
+        return 2
+    print(*files, sep="\n")
+    return 0
+
+
+def files_of(name: str) -> list[str]:
+    """Return the test files of a room, sorted; none where there is no such room."""
+    room = Path(name.rstrip("/"))
+    if not name.startswith(STOREYS) or not (ROOT / room).exists():
+        return []
+    return sorted({*_of_folder(room), *_importing(room)})
+
+
+def _of_folder(room: Path) -> Iterable[str]:
+    return (str(path.relative_to(ROOT)) for path in (ROOT / "tests" / room).rglob("test_*.py"))
+
+
+def _importing(room: Path) -> Iterable[str]:
+    graph = grimp.build_graph("slipway", "scripts", "tests", cache_dir=str(ROOT / ".import_linter_cache"))
+    module = ".".join(room.with_suffix("").parts)
+    if room.parts[0] not in ("slipway", "scripts"):
+        module = f"slipway.{module}"
+    if module not in graph.modules:
+        return ()  # a folder of shell or of data
+    found = graph.find_downstream_modules(module, as_package=True)
+    paths = (Path(*importer.split(".")).with_suffix(".py") for importer in found)
+    return (str(path) for path in paths if path.parts[0] == "tests" and path.name.startswith("test_"))
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
