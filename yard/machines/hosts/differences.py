@@ -27,6 +27,7 @@ LEFT_OUT = (
 # Where systemd does not boot (boot_ways.py).
 IMITATED = (
     "systemd and its journal: the host starts sshd and slipway-node, but no other unit of the AMI; no reboot",
+    "logind: sshd asks PAM, but a log-in is no session, and nothing is removed when a user's last one ends",
     "cloud-init: user data's scripts run, and write_files of its #cloud-config, but nothing else of it",
 )
 # Where it does.
@@ -39,6 +40,7 @@ BOOTED = (
 NOT_ENFORCED = (
     "security groups: every user of this machine can reach every host, at 127.x.y.z (ssh: port 2222)",
     "machines: hosts share the network, the hostname, the processes and the files of this machine",
+    "PAM: sshd does not ask it, for the sessions would be this machine's",
     "user data: its files are written to the host's own folder, but its scripts do not run",
 )
 

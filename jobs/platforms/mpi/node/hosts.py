@@ -57,6 +57,13 @@ def ask_all(
         return list(pool.map(lambda host: _ask(where, host, command, seconds), hosts))
 
 
+def closed_to_jobs(where: NodePaths, hosts: Sequence[str]) -> list[Said]:
+    """Log in to every host as this process's user, and return what those said that let nobody in."""
+    with ThreadPoolExecutor(max_workers=_MOST_AT_ONCE) as pool:
+        said = pool.map(lambda host: _ask(where, host, "true", ANSWER_SECONDS), hosts)
+        return [each for each in said if each.error]
+
+
 def unreachable(where: NodePaths, hosts: Sequence[str], addresses: Sequence[str]) -> list[str]:
     """Return the hosts on which nothing listens for ssh; cheap enough to repeat while a job runs."""
     with ThreadPoolExecutor(max_workers=_MOST_AT_ONCE) as pool:

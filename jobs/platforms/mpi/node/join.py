@@ -18,7 +18,6 @@ from slipway.jobs.platforms.mpi.node.setting import NodePaths, Setup
 from slipway.jobs.platforms.mpi.node.ssh_trust import User, cluster_user, establish
 
 _SHARED = ("slipway", "data", "checkpoints", "logs")
-_MACHINE = Path("/")  # any other root is a machine that is only imitated, without mounts of its own
 _SYSTEMD_SECONDS = 60.0  # joining is tried again
 _UNITS = ("ssh.service", "sshd.service")  # Debian's and Amazon Linux's name
 
@@ -46,7 +45,7 @@ def join(where: NodePaths, setup: Setup) -> None:
 
 def refuse_unshared_files(where: NodePaths, mount: str | None) -> None:
     """Refuse to join where the shared files are a folder of this machine: jobs would lose what they wrote."""
-    if mount is None or where.root != _MACHINE or os.path.ismount(mount):
+    if mount is None or not where.is_machine or os.path.ismount(mount):
         return
     raise NotWhole(
         f"the shared files of this cluster are not mounted at {mount}, so this node does not join",
@@ -56,7 +55,7 @@ def refuse_unshared_files(where: NodePaths, mount: str | None) -> None:
 
 def reload_sshd(where: NodePaths) -> None:
     """Make sshd read keys and certificates again."""
-    if where.root == _MACHINE and Path("/run/systemd/system").is_dir():
+    if where.is_machine and Path("/run/systemd/system").is_dir():
         known = [unit for unit in _UNITS if _systemctl("cat", unit) == 0]
         if known:
             _start_sshd(known[0])

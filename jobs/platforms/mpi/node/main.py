@@ -37,6 +37,18 @@ def _check(parsed: argparse.Namespace) -> int:
     return 0
 
 
+def _enter(parsed: argparse.Namespace) -> int:
+    """Log in to every host as jobs do; fail if one lets nobody in."""
+    from slipway.jobs.platforms.mpi.node.hosts import closed_to_jobs
+    from slipway.jobs.platforms.mpi.node.users import become_cluster_user
+
+    become_cluster_user()
+    closed = closed_to_jobs(node_paths(), parsed.hosts)
+    for each in closed:
+        print(f"error: {each.host} lets no job in: {each.error}", file=sys.stderr)
+    return 1 if closed else 0
+
+
 def _release(parsed: argparse.Namespace) -> int:
     """Let the group of the nodes scale in again, unless a job runs."""
     from slipway.jobs.platforms.mpi.node.lock import CHECK, lock_cluster
@@ -61,9 +73,12 @@ def _run(parsed: argparse.Namespace) -> int:
 
 def _stop(parsed: argparse.Namespace) -> int:
     """End every process of a job on this node."""
-    from slipway.jobs.platforms.mpi.node.processes import end_processes
+    from slipway.jobs.platforms.mpi.node.processes import clear_memory, end_processes
+    from slipway.jobs.platforms.mpi.node.ssh_trust import cluster_user
 
     left = end_processes(parsed.job, parsed.grace)
+    if node_paths().is_machine:  # else the memory is that of the machine which imitates this one
+        clear_memory(cluster_user().uid)
     if left:
         print(f"error: processes {', '.join(map(str, left))} of {parsed.job} do not end", file=sys.stderr)
     return 1 if left else 0
@@ -91,6 +106,7 @@ def _code(parsed: argparse.Namespace) -> int:
 WORDS: Words = {
     "serve": _serve,
     "check": _check,
+    "enter": _enter,
     "release": _release,
     "run": _run,
     "stop": _stop,
@@ -105,6 +121,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="slipway-node", description=__doc__)
     words = parser.add_subparsers(dest="word", required=True, metavar="WORD")
     known = {name: words.add_parser(name, help=word.__doc__) for name, word in WORDS.items()}
+    known["enter"].add_argument("hosts", nargs="+", metavar="HOST")
     known["run"].add_argument("key", metavar="KEY", help="of the request: jobs/<job>/request.json")
     known["stop"].add_argument("job", metavar="JOB")
     known["stop"].add_argument("--grace", type=float, default=GRACE_SECONDS, metavar="SECONDS")

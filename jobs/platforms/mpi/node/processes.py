@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import time
 from collections.abc import Callable, Iterator
@@ -13,6 +14,7 @@ from slipway.containers.runtime.contract import variables
 
 _VARIABLE = f"{variables.JOB}=".encode()
 _LAUNCHER = b"slipway.containers.runtime.launch"
+_SHARED_MEMORY = Path("/dev/shm")  # noqa: S108 - each file there is looked at
 _PAUSE_SECONDS = 0.2
 _REAP_SECONDS = 5.0
 
@@ -41,6 +43,16 @@ def end_processes(
         _signal(left, signal.SIGKILL)
         pause(_PAUSE_SECONDS)
     return left
+
+
+def clear_memory(user: int, folder: Path = _SHARED_MEMORY) -> None:
+    """Remove what ranks of the user left, unless a job still runs: the next one would miss that memory."""
+    if jobs_here():
+        return
+    for path in folder.iterdir():
+        with suppress(OSError):
+            if path.lstat().st_uid == user:
+                shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
 
 
 def _wait(job: str, seconds: float, pause: Callable[[float], None]) -> None:

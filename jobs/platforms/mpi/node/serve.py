@@ -27,10 +27,12 @@ from slipway.jobs.platforms.mpi.node.ready_record import (
 )
 from slipway.jobs.platforms.mpi.node.roster import write_roster
 from slipway.jobs.platforms.mpi.node.setting import NodePaths, Setup, read_setup
+from slipway.jobs.platforms.mpi.node.ssh_trust import has_keys
 
 REFRESH_SECONDS = 10.0
 _FIRST_PAUSE_SECONDS = 2.0
 _JOIN_AGAIN_SECONDS = 24 * 3600.0  # certificates are valid for a week
+_ENTER_SECONDS = 60.0  # a log-in costs each node more than a connection
 _ASK_SECONDS = 300.0
 
 
@@ -55,7 +57,7 @@ class Server:
         self._where = where
         self._clock = clock
         self._setup: Setup | None = None
-        self._joins_at = self._checks_at = float("-inf")
+        self._joins_at = self._checks_at = self._enters_at = float("-inf")
         self._checked: tuple[str, ...] = ()  # instances, at the last check
         self._has_released = False
         self.pace = RoundPace()
@@ -64,7 +66,7 @@ class Server:
         """Do one round; whatever fails is tried again in the next."""
         now = self._clock()
         self.pace.slow_down()
-        if self._setup is None or now >= self._joins_at:
+        if self._setup is None or now >= self._joins_at or not has_keys(self._where):
             setup = read_setup(self._where)
             if self._setup is None:  # whatever was said of this machine, it was said before
                 take_back_answer(setup, read_instance().id, STARTED)
@@ -83,19 +85,24 @@ class Server:
         if ids == self._checked and now < self._checks_at:
             return
         self._checks_at = now + 2 * self.pace.rest_s
-        if ids == self._checked and self._still_holds(setup, members):
+        if ids == self._checked and self._still_holds(setup, members, now):
             return
         if found := ask_check():  # none: a job runs, which says the same
             write_record(setup, found)
             self._checked = ids
 
-    def _still_holds(self, setup: Setup, members: Sequence[Member]) -> bool:
-        """Return True if every node has answered, took nothing back since, and is there."""
+    def _still_holds(self, setup: Setup, members: Sequence[Member], now: float) -> bool:
+        """Return True if every node has answered, took nothing back since, and lets jobs in."""
         record = read_record(setup)
         if record is None or not all(node.answered for node in record.nodes):
             return False
         names, addresses = [each.name for each in members], [each.address for each in members]
-        return not unreachable(self._where, names, addresses)
+        if unreachable(self._where, names, addresses):
+            return False
+        if now < self._enters_at or last_holder(self._where) is None:
+            return True  # the job that runs is not disturbed
+        self._enters_at = now + _ENTER_SECONDS
+        return _ask("enter", *names).returncode == 0
 
     def release_left(self) -> None:
         """Unprotect the nodes of a job that could not do so itself.
@@ -115,10 +122,10 @@ def ask_check() -> Readiness | None:
     return decode_readiness(ran.stdout) if ran.returncode == 0 else None
 
 
-def _ask(word: str) -> subprocess.CompletedProcess[str]:
+def _ask(word: str, *more: str) -> subprocess.CompletedProcess[str]:
     """Ask in a process that becomes the cluster's user, since this one is root's."""
     return subprocess.run(
-        [sys.executable, "-m", "slipway.jobs.platforms.mpi.node.main", word],
+        [sys.executable, "-m", "slipway.jobs.platforms.mpi.node.main", word, *more],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         text=True,

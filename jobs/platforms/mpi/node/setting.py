@@ -31,6 +31,11 @@ class NodePaths:
     ssh_port: int = _SSH_PORT
 
     @property
+    def is_machine(self) -> bool:
+        """Return False for one that is only imitated, without mounts and memory of its own."""
+        return self.root == Path("/")
+
+    @property
     def own(self) -> Path:
         return self.root / "etc/slipway"
 
@@ -68,8 +73,11 @@ class NodePaths:
 
     @property
     def keys(self) -> Path:
-        """Holds the keys in memory, so that no secret of the cluster is ever on a disk."""
-        return self.root / "dev/shm/slipway"
+        """Holds the keys in memory, so that no secret of the cluster is ever on a disk.
+
+        Not in /dev/shm: systemd-logind removes what a user owns there when his last session ends.
+        """
+        return self.state / "keys"
 
     @property
     def run(self) -> Path:
@@ -82,7 +90,12 @@ class NodePaths:
     @property
     def joined(self) -> Path:
         """Tells the watchdog of the machine image (infra/boot/watch_join.sh) that this node has joined."""
-        return self.root / "run/slipway-node/joined"
+        return self.state / "joined"
+
+    @property
+    def state(self) -> Path:
+        """Is gone with each boot, and not the jobs' to write."""
+        return self.root / "run/slipway-node"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

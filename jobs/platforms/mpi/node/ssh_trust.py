@@ -23,7 +23,8 @@ _LABEL = b"slipway cluster certificate authority\0"
 _VALID = "-5m:+7d"
 _AUTHORITY = "authority"
 _KEYGEN_SECONDS = 30.0  # it asks nobody
-_FOLDER_MODE = 0o755  # keys themselves are their owners' alone
+_FOLDER_MODE = 0o755  # of the keys, which not everybody may read
+_LENT = 0o440
 HOST_KEY, USER_KEY = "host/ssh_host_ed25519_key", "user/id_ed25519"
 
 
@@ -72,14 +73,20 @@ def establish(where: NodePaths, secret: str, names: Sequence[str], user: User) -
     seed = authority_seed(secret)
     authority = where.keys / _AUTHORITY
     try:
-        write_whole(authority, private_key_text(seed, where.keys.name), SECRET)
+        write_whole(authority, private_key_text(seed, USER), SECRET)
         is_new = _sign(where.keys / HOST_KEY, authority, ["-h", "-n", ",".join(names)], names[0])
         _sign(where.keys / USER_KEY, authority, ["-n", user.name, *_NARROW], f"{user.name}@{names[0]}")
     finally:
         authority.unlink(missing_ok=True)
-    _give(where.keys / USER_KEY, user)
+    _lend(where.keys / USER_KEY, user)
     _write_configuration(where, public_key_text(seed), user)
     return is_new
+
+
+def has_keys(where: NodePaths) -> bool:
+    """Return False where a key or its certificate is gone, and `establish` has to make them again."""
+    paths = (where.keys / f"{key}{end}" for key in (HOST_KEY, USER_KEY) for end in ("", "-cert.pub"))
+    return all(path.exists() for path in paths)
 
 
 # Of the user's certificate: a terminal for whoever looks at a node, and no forwarding of anything.
@@ -102,10 +109,14 @@ def _keygen(*words: str) -> None:
     )
 
 
-def _give(key: Path, user: User) -> None:
-    """Give the key to the user, but not its folder: root would follow a link that a job put there."""
-    if os.geteuid() == 0:
-        os.chown(key, user.uid, user.gid, follow_symlinks=False)
+def _lend(key: Path, user: User) -> None:
+    """Let the user read the key, and neither change nor replace it: the file and its folder stay root's.
+
+    ssh takes a key that others may read where it is not the reader's own (sshkey_perm_ok of OpenSSH).
+    """
+    if os.geteuid() != user.uid:
+        os.chown(key, os.geteuid(), user.gid, follow_symlinks=False)
+        key.chmod(_LENT)
 
 
 def _write_configuration(where: NodePaths, authority: str, user: User) -> None:

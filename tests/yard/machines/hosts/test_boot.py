@@ -34,7 +34,7 @@ ExecStart=touch /circle-ran
 WantedBy=multi-user.target
 """
 FAILS = "[Service]\nType=oneshot\nExecStart=/bin/false\n[Install]\nWantedBy=multi-user.target\n"
-HOST_KEY = "/dev/shm/slipway/host/ssh_host_ed25519_key"  # of a node that has joined; gone with each boot
+HOST_KEY = "/run/slipway-node/keys/host/ssh_host_ed25519_key"  # of a node that has joined; not after a boot
 FIRST_BOOT = f"""\
 #!/bin/bash
 set -e

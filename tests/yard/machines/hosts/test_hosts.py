@@ -97,6 +97,11 @@ def test_ssh_lets_a_member_in_and_no_other(site: Site, cluster: Cluster) -> None
     assert "timed out" in refused.errors
 
 
+def test_sshd_of_a_host_asks_pam_as_ubuntus_does(site: Site, cluster: Cluster) -> None:
+    said = site.on(cluster.members[0], "sshd", "-T")
+    assert "usepam yes" in said.out.splitlines(), said
+
+
 def test_a_rule_opens_a_port_while_hosts_run_and_its_end_closes_it(site: Site, cluster: Cluster) -> None:
     address = cluster.address(cluster.members[0])
     cluster.vpc.let_in(cluster.group, cluster.outsiders, SSH)

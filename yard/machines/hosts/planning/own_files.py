@@ -28,7 +28,7 @@ Include /etc/ssh/sshd_config.d/*.conf
 PasswordAuthentication no
 KbdInteractiveAuthentication no
 PermitRootLogin prohibit-password
-UsePAM no
+UsePAM yes
 X11Forwarding no
 PrintMotd no
 Subsystem sftp internal-sftp

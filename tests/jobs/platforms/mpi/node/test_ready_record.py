@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field
-from pathlib import Path
 
 import pytest
 
@@ -14,12 +13,14 @@ from slipway.jobs.aws import client, reader
 from slipway.jobs.core.mpi.mpi_nodes import READY_KEY, Member, Readiness
 from slipway.jobs.platforms.mpi.node import serve
 from slipway.jobs.platforms.mpi.node.instance import Instance
+from slipway.jobs.platforms.mpi.node.lock import lock_cluster
 from slipway.jobs.platforms.mpi.node.readiness import summarise
 from slipway.jobs.platforms.mpi.node.ready_record import STOPS, read_record, take_back_answer, write_record
-from slipway.jobs.platforms.mpi.node.setting import NodePaths
+from slipway.jobs.platforms.mpi.node.setting import NodePaths, Setup
+from slipway.jobs.platforms.mpi.node.ssh_trust import USER_KEY, cluster_user, establish
 from slipway.jobs.platforms.whole_files import write_whole
 from tests.jobs.conftest import yard, yard_process, yard_shell
-from tests.jobs.platforms.mpi.node.conftest import SETUP, Node, Start, free_port
+from tests.jobs.platforms.mpi.node.conftest import SECRET, SETUP, Node, Start, free_port
 from tests.yard.conftest import REGION, RunningYard
 
 __all__ = ["yard", "yard_process", "yard_shell"]
@@ -57,16 +58,21 @@ class Cluster:
 
 @pytest.fixture
 def cluster(
-    start: Start, yard_shell: RunningYard, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    start: Start,
+    yard_shell: RunningYard,
+    as_node: Callable[[Node], None],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> Iterator[Cluster]:
     nodes = [start("127.0.0.1"), start("127.0.0.2")]
-    where = NodePaths(root=tmp_path / "main", ssh_port=nodes[0].where.ssh_port)
+    as_node(nodes[0])
+    where = nodes[0].where
     write_whole(where.setup, json.dumps(asdict(SETUP)))
     made = Cluster(nodes=nodes, where=where)
     monkeypatch.setattr(serve, "find_members", lambda *_: made.members)
     monkeypatch.setattr(serve, "read_instance", lambda: Instance(id="i-0", address="127.0.0.1"))
     monkeypatch.setattr(serve, "join", lambda *_: None)
     monkeypatch.setattr(serve, "ask_check", made.ask)
+    monkeypatch.setattr(made.server, "release_left", lambda: None)
     client("s3", REGION).create_bucket(Bucket=SETUP.bucket)
     yield made
     client("s3", REGION).delete_object(Bucket=SETUP.bucket, Key=READY_KEY)
@@ -108,6 +114,38 @@ def test_a_node_on_which_nothing_listens_any_more_is_asked_again(cluster: Cluste
     cluster.server._where = cluster.where
     cluster.turn()
     assert cluster.asked == 2
+
+
+def test_a_main_node_whose_jobs_can_enter_no_node_any_more_asks_again(cluster: Cluster) -> None:
+    """Its sshds still listen, and a job would fail."""
+    cluster.turn()
+    key = cluster.where.keys / USER_KEY
+    key.rename(key.with_name("lost"))
+    cluster.turn()
+    assert cluster.asked == 2
+
+
+def test_a_main_node_does_not_enter_the_nodes_while_a_job_runs_there(cluster: Cluster) -> None:
+    cluster.turn()
+    (cluster.where.keys / USER_KEY).unlink()
+    with lock_cluster(cluster.where, "glue-1"):
+        cluster.turn()
+    assert cluster.asked == 1
+
+
+def test_a_node_that_has_lost_a_key_makes_another(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    one, two = cluster.nodes
+
+    def join(where: NodePaths, _setup: Setup) -> None:
+        establish(where, SECRET, [one.member.name, one.member.address], cluster_user())
+
+    monkeypatch.setattr(serve, "join", join)
+    cluster.turn()
+    (cluster.where.keys / USER_KEY).unlink()
+    assert one.ssh(two.member.name, "true").returncode != 0
+    cluster.turn()
+    assert one.ssh(two.member.name, "true").returncode == 0
+    assert (cluster.asked, cluster.ready()) == (1, [True, True])
 
 
 def test_a_node_that_systemd_ends_takes_its_answer_back(

@@ -91,7 +91,7 @@ def test_a_job_cannot_put_a_link_where_root_signs_its_certificate_again(tmp_path
     for _ in range(2):
         establish(where, SECRET, ["ip-10-0-0-1"], jobs_user)
     key = where.keys / USER_KEY
-    assert (key.stat().st_uid, key.stat().st_mode & 0o777) == (64001, 0o600)
+    assert (key.stat().st_uid, key.stat().st_gid, key.stat().st_mode & 0o777) == (0, 64001, 0o440)
     for folder in (key.parent, where.keys):
         assert (folder.stat().st_uid, folder.stat().st_mode & 0o777) == (0, 0o755)
     others = [path for path in key.parent.iterdir() if path != key]
