@@ -6,27 +6,11 @@ set -euo pipefail
 
 # shellcheck source=infra/boot/steps.sh
 . "$(dirname "${BASH_SOURCE[0]}")/steps.sh"
-
-readonly AGENT=http://localhost:51678/v1/tasks
-readonly PROC="${SLIPWAY_PROC:-/proc}"
+# shellcheck source=infra/boot/at_work.sh
+. "$(dirname "${BASH_SOURCE[0]}")/at_work.sh"
 
 is_starting() {
   (("$(minutes_since_boot)" < "$(parameter idle_report.after_minutes)"))
-}
-
-# A task that still pulls its image counts as work; an ECS agent that does not answer has no task.
-has_task() {
-  [[ "$(curl --silent --max-time 5 "$AGENT" || true)" =~ \"DesiredStatus\":[[:space:]]*\"RUNNING\" ]]
-}
-
-# Every process of a job carries the job's name; one that ends while it is looked at is no mistake.
-has_process() {
-  grep --quiet --no-messages --null-data '^SLIPWAY_JOB=' "$PROC"/[0-9]*/environ
-}
-
-# Slurm runs each step of a job, the batch script too, below a slurmstepd.
-has_step() {
-  grep --quiet --no-messages '^slurmstepd' "$PROC"/[0-9]*/comm
 }
 
 read_parameters
@@ -37,7 +21,7 @@ if [[ "$(parameter idle_report.work)" == "login" ]]; then
 fi
 
 idle=1
-if is_starting || "has_$(parameter idle_report.work)"; then
+if is_starting || is_at_work; then
   idle=0
 fi
 aws cloudwatch put-metric-data --region "$(parameter region)" \

@@ -1,11 +1,13 @@
 #!/usr/bin/env bash
 # slipway-watchdog.timer: ends a node that does not join. Nobody else does: AWS Batch keeps the nodes of a job that
 # waits for one of them, calls the reason UNDETERMINED, and attaches no time limit to that. A node that has joined
-# once is left alone until its next boot.
+# once, or has work, is left alone until its next boot.
 set -euo pipefail
 
 # shellcheck source=infra/boot/steps.sh
 . "$(dirname "${BASH_SOURCE[0]}")/steps.sh"
+# shellcheck source=infra/boot/at_work.sh
+. "$(dirname "${BASH_SOURCE[0]}")/at_work.sh"
 
 readonly AGENT=http://localhost:51678/v1/metadata
 readonly INSTANCE="${SLIPWAY_INSTANCE_ID:-/var/lib/cloud/data/instance-id}" # cloud-init writes it
@@ -16,7 +18,7 @@ main() {
     return 0
   fi
   read_parameters
-  if has_joined; then
+  if has_joined || is_at_work; then
     mkdir -p "$STATE"
     touch "$JOINED"
     return 0
@@ -38,9 +40,22 @@ main() {
 has_joined() {
   case "$(parameter join.by)" in
     ecs-agent) [[ "$(curl --silent --max-time 5 "$AGENT" || true)" =~ \"ContainerInstanceArn\":[[:space:]]*\"arn: ]] ;;
-    pcs-agent) systemctl is-active --quiet slurmd.service || systemctl is-active --quiet sackd.service ;;
+    pcs-agent) has_active_unit slurmd || has_active_unit sackd ;;
     *) return 1 ;;
   esac
+}
+
+# Whether a unit in which this program runs is active. The program says which: AWS's installer names units after the
+# version of Slurm, such as slurmd-25.05.service (AWS PCS user guide, "Software installers to build custom AMIs").
+has_active_unit() {
+  local process
+  while IFS= read -r process; do
+    if [[ "$(cat "${process%comm}cgroup" 2>/dev/null || true)" =~ /([^/]*\.service) ]] &&
+      systemctl is-active --quiet "${BASH_REMATCH[1]}"; then
+      return 0
+    fi
+  done < <(grep --no-messages --files-with-matches --line-regexp "$1" "$PROC"/[0-9]*/comm)
+  return 1
 }
 
 # Once for the alarm, and once with the reason, for people and for `slipway explain`.

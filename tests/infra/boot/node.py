@@ -58,6 +58,25 @@ class Node:
         path.write_text(body, encoding="utf-8")
         path.chmod(0o755)
 
+    def active(self, *units: str) -> None:
+        """systemctl says of these units that they are active, and of no other."""
+        path = self.folder / "systemctl"
+        lines = [
+            "#!/bin/bash",
+            f'echo "systemctl $*" >> "{self.log}"',
+            '[[ "$1" == is-active ]] || exit 0',
+            *(f"case ' '\"$*\"' ' in *' {unit} '*) exit 0 ;; esac" for unit in units),
+            "exit 3",
+        ]
+        path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+    def runs(self, program: str, group: str) -> None:
+        """Let the program run in this control group."""
+        process = self.folder / "proc" / "4711"
+        process.mkdir()
+        (process / "comm").write_text(f"{program}\n", encoding="utf-8")
+        (process / "cgroup").write_text(f"0::{group}\n", encoding="utf-8")
+
     def up(self, minutes: int) -> None:
         (self.folder / "proc").mkdir(exist_ok=True)
         (self.folder / "proc" / "uptime").write_text(f"{minutes * 60 + 7}.21 9.05\n", encoding="utf-8")

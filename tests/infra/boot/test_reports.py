@@ -237,17 +237,57 @@ def test_a_login_node_has_no_jobs_and_tells_of_no_idleness(tmp_path: Path) -> No
     assert node.calls("aws") == []
 
 
-def test_a_node_whose_slurm_runs_has_joined_and_is_left_alone(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("program", "unit"),
+    [
+        ("slurmd", "slurmd-25.05.service"),  # of AWS's installer
+        ("slurmd", "slurmd.service"),  # of Debian's package
+        ("sackd", "sackd-25.05.service"),
+        ("sackd", "slurm-25.05-sackd.service"),
+        ("slurmd", "aws-pcs-agent.service"),
+    ],
+)
+def test_a_node_whose_slurm_runs_has_joined_whatever_its_unit_is_called(
+    tmp_path: Path, program: str, unit: str
+) -> None:
     node = Node(tmp_path, slurm_parameters())
+    node.runs(program, f"/system.slice/{unit}")
+    node.active(unit)
+    node.up(30)
     assert node.run("watch_join.sh").returncode == 0
-    assert node.calls("systemctl") == ["is-active --quiet slurmd.service"]
+    assert (tmp_path / "state" / "joined").exists()
+    assert "poweroff" not in node.calls("systemctl")
+
+
+def test_slurms_daemon_in_a_folder_of_its_units_control_group_counts(tmp_path: Path) -> None:
+    """Slurm makes folders there for itself, and systemd delegates them to it."""
+    node = Node(tmp_path, slurm_parameters())
+    node.runs("slurmd", "/system.slice/slurmd-25.05.service/system")
+    node.active("slurmd-25.05.service")
+    assert node.run("watch_join.sh").returncode == 0
     assert (tmp_path / "state" / "joined").exists()
 
 
-def test_a_node_on_which_pcs_starts_no_slurm_ends_itself(tmp_path: Path) -> None:
+@pytest.mark.parametrize("group", ["/system.slice/slurmd-25.05.service", "/user.slice/session-3.scope"])
+def test_a_node_on_which_pcs_starts_no_slurm_ends_itself(tmp_path: Path, group: str) -> None:
+    """A daemon that waits for its controller has a unit that is not active yet; one by hand has none."""
     node = Node(tmp_path, slurm_parameters())
-    node.program("systemctl", code=3)
+    node.runs("slurmd", group)
+    node.active()
     node.up(30)
     done = node.run("watch_join.sh")
     assert "for want of pcs-agent; it ends itself after 30" in done.stdout
     assert node.calls("systemctl")[-1] == "poweroff"
+
+
+@pytest.mark.parametrize("kind", ["batch", "mpi", "slurm"])
+def test_a_node_with_work_is_never_ended_whoever_did_not_see_it_join(tmp_path: Path, kind: str) -> None:
+    told = {"batch": parameters(), "mpi": mpi_parameters(), "slurm": slurm_parameters()}[kind]
+    node = Node(tmp_path, told, curl='{"Tasks":[{"DesiredStatus":"RUNNING"}]}' if kind == "batch" else "")
+    (tmp_path / "proc" / "4711").mkdir()
+    (tmp_path / "proc" / "4711" / "comm").write_text("slurmstepd: [7\n" if kind == "slurm" else "python\n")
+    (tmp_path / "proc" / "4711" / "environ").write_text("SLIPWAY_JOB=glue-1\0" if kind == "mpi" else "")
+    node.active()
+    node.up(30)
+    assert node.run("watch_join.sh").returncode == 0
+    assert (node.calls("aws"), "poweroff" in node.calls("systemctl")) == ([], False)

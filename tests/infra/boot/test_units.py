@@ -18,17 +18,18 @@ from slipway.infra.patterns.observability.idle_metric import REPORT_EVERY_MINUTE
 from tests.infra.boot.vendor_units import ECS, Units
 
 BOOT = Path(__file__).parents[3] / "infra" / "boot"
-VERIFY = BOOT / "verify_units.sh"
 OURS = ("slipway-scratch.service", "slipway-boot.service", "slipway-idle.timer", "slipway-watchdog.timer")
-# As PCS's agent or Debian's package has it; the agent starts it from a script of the user data.
+# As AWS's installer names them, after the version of Slurm, and as Debian's packages do. PCS's agent starts
+# them from a script of the user data.
+SLURM_UNITS = ("slurmd-25.05.service", "sackd-25.05.service", "slurmd.service", "sackd.service")
 SLURMD = "[Unit]\nAfter=network-online.target\n\n[Service]\nExecStart=/bin/true\n\n[Install]\n"
 SLURMD += "WantedBy=multi-user.target\n"
 pytestmark = pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd-analyze is missing")
 
 
-def verify(units: Units, *names: str) -> subprocess.CompletedProcess[str]:
+def verify(units: Units, *names: str, script: str = "verify_units.sh") -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, "SYSTEMD_UNIT_PATH": units.path}
-    command = ["bash", str(VERIFY), *names]
+    command = ["bash", str(BOOT / script), *names]
     return subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
 
 
@@ -45,8 +46,9 @@ def image(units: Units) -> Units:
         units.write(path.name, path.read_text(encoding="utf-8"))
         units.enable(path.name)
     units.install(ECS)
-    units.write("slurmd.service", SLURMD)
-    units.enable("slurmd.service")
+    for name in SLURM_UNITS:
+        units.write(name, SLURMD)
+        units.enable(name)
     for name in ("ecs-agent", "slipway-node", "slurm-node"):
         for _, step in steps_of(yaml.safe_load(read_component(name))):
             for file in step["inputs"] if step["action"] == "CreateFile" else ():
@@ -57,7 +59,7 @@ def image(units: Units) -> Units:
 
 
 @pytest.mark.parametrize(
-    "unit", [*OURS, "ecs.service", "slipway-node.service", "docker.service", "ssh.service", "slurmd.service"]
+    "unit", [*OURS, "ecs.service", "slipway-node.service", "docker.service", "ssh.service", *SLURM_UNITS]
 )
 def test_the_next_boot_of_a_machine_image_starts_every_unit(image: Units, unit: str) -> None:
     done = verify(image, unit)
@@ -95,11 +97,45 @@ def test_a_bake_asks_systemd_and_not_whether_a_unit_is_enabled(component: str) -
     assert not any("is-enabled" in command for command in tests)
 
 
-@pytest.mark.parametrize("unit", ["ecs.service", "slipway-node.service", "slurmd.service"])
+@pytest.mark.parametrize("unit", ["ecs.service", "slipway-node.service", *SLURM_UNITS])
 def test_what_brings_a_node_its_jobs_needs_the_boot_to_have_gone_well(image: Units, unit: str) -> None:
-    text = "".join(path.read_text() for path in image.files_of(unit))
-    assert re.search(r"(?m)^Requires=slipway-boot\.service$", text)
-    assert re.search(r"(?m)^After=(.* )?slipway-boot\.service( .*)?$", text)
+    done = verify(image, unit, script="verify_waits.sh")
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_slurms_daemon_whose_drop_in_is_of_another_name_is_told_of(units: Units) -> None:
+    for name in ("slurmd-25.05.service", "slipway-boot.service"):
+        units.write(name, SLURMD)
+    waits = "[Unit]\nRequires=slipway-boot.service\nAfter=slipway-boot.service\n"
+    units.place("/etc/systemd/system/slurmd.service.d/10.conf", waits)
+    done = verify(units, "slurmd-25.05.service", script="verify_waits.sh")
+    words = "slipway: slurmd-25.05.service does not wait for slipway-boot.service (Requires)\n"
+    assert (done.returncode, done.stderr) == (1, words)
+
+
+def test_a_bake_without_a_unit_of_slurms_daemon_ends(units: Units) -> None:
+    done = verify(units, script="verify_waits.sh")
+    assert (done.returncode, done.stderr) == (1, "slipway: no unit of the expected name is installed\n")
+
+
+def test_a_bake_asks_systemd_whether_slurm_waits_for_its_files(image: Units) -> None:
+    """The step of the component, with the units of this machine image in the place of its machine's."""
+    (command,) = [
+        command
+        for _, step in steps_of(yaml.safe_load(read_component("slurm-node")))
+        for command in commands_of(step)
+        if "verify_waits.sh" in command
+    ]
+    for name in SLURM_UNITS:
+        (image.vendor / name).rename(image.own / name)
+    shell = command.replace("/etc/systemd/system", str(image.own)).replace("/usr/lib/slipway", str(BOOT))
+    run = ["bash", "-c", shell.replace(f"{BOOT}/verify", f"bash {BOOT}/verify")]
+    environment = {**os.environ, "SYSTEMD_UNIT_PATH": image.path}
+    done = subprocess.run(run, env=environment, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    (image.own / "slurmd-.service.d" / "10-slipway.conf").unlink()
+    done = subprocess.run(run, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
 
 
 def test_a_script_of_the_user_data_can_start_slurmd_without_waiting_for_itself(image: Units) -> None:

@@ -115,9 +115,6 @@ class Units:
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text, encoding="utf-8")
 
-    def files_of(self, name: str) -> list[Path]:
-        return [self.vendor / name, *(self.own / f"{name}.d").glob("*.conf")]
-
     def enable(self, name: str) -> None:
         """Do as systemctl: every line of [Install] is a link."""
         for line in (self.vendor / name).read_text(encoding="utf-8").splitlines():

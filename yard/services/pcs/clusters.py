@@ -195,7 +195,7 @@ _started = threading.Lock()  # the first caller takes it forever
 def start(record: StoredRecord) -> dict[str, Any]:
     """Start a cluster's controller, and return where it answers."""
     identifier = record.facts["id"]
-    controller = Controller(identifier, record.name, record.region, record.given["networking"])
+    controller = Controller(identifier, record.name, record.region, record.given)
     made = RunningCluster(record, controller)
     with _lock:
         _running[identifier] = made

@@ -12,7 +12,7 @@ import os
 import secrets
 import shutil
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -45,14 +45,15 @@ _UNHEARD = ("Unable to contact slurm controller", "Unable to establish configura
 
 
 class Controller:
-    def __init__(self, identifier: str, name: str, region: str, networking: dict[str, Any]) -> None:
+    def __init__(self, identifier: str, name: str, region: str, given: Mapping[str, Any]) -> None:
         self.identifier, self.name, self.region = identifier, name, region
         self.secret = base64.b64encode(secrets.token_bytes(_KEY_BYTES)).decode()
         self.folder = plain_slurm.shared_folder(identifier)
         self.plain = PlainDaemons(self.folder) if differences.is_plain() else None
         self.applied = ""
+        self._release = str(given["scheduler"]["version"])
         self._housing = (housing.of_user if self.plain else housing.of_root)(self.folder)
-        self._interface = _new_interface(name, region, networking)
+        self._interface = _new_interface(name, region, given["networking"])
         self._asked = -1
 
     @property
@@ -152,6 +153,7 @@ class Controller:
 
     def _write_folder(self) -> None:
         (self.folder / "state").mkdir(parents=True)
+        (self.folder / plain_slurm.RELEASE).write_text(self._release, encoding="utf-8")
         self.folder.chmod(0o700)  # its key, and what its users tell each other
         key = self.folder / "munge.key"
         key.touch(mode=0o600)

@@ -5,6 +5,7 @@ Its hosts boot systemd, which takes seconds each; the tests go on where the one 
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -13,6 +14,10 @@ from typing import Any
 
 import pytest
 
+from slipway.infra.clusters import CLUSTERS
+from slipway.infra.declare.types import NodeCluster
+from slipway.infra.patterns.nodes.boot import SLURM_MEMBERSHIP, boot_parameters
+from slipway.infra.patterns.storage.file_systems import NO_FILES
 from slipway.jobs.core.slurm import places
 from slipway.jobs.core.slurm.slurm_answer import decode_answer
 from slipway.jobs.platforms.slurm.refusals import node_reasons
@@ -142,7 +147,7 @@ def deployed(site: PcsSite) -> SlurmSite:
     site.queue(cluster, workers["id"])
     made = SlurmSite(hosts=hosts, pcs=site, login_group=str(login["id"]))
     made.hosts.until(lambda: is_up(made))
-    made.until(lambda: made.hosts.on(made.login, "sinfo").code == 0)
+    made.until(lambda: "train" in made.hosts.on(made.login, "sinfo").out)
     made.hosts.on(made.login, "bash", "-c", f"cat >{JOB_FILE} <<'JOB'\n{JOB}JOB")
     return made
 
@@ -178,6 +183,23 @@ def test_queues_and_node_groups_are_slurms_partitions_and_nodes_that_are_off(slu
     assert instances(slurm, workers(slurm)) == []
     # Between registration and slurmd, as the user guide has it.
     assert slurm.says("cat", "/run/trial") == "the script of user data ran before slurmd"
+
+
+def test_a_node_whose_slurm_runs_has_joined_and_waited_for_its_files(slurm: SlurmSite) -> None:
+    """Its machine image's watchdog sees a unit of the name that AWS's installer gives it."""
+    told = json.dumps(boot_parameters(trn1(), NO_FILES, SLURM_MEMBERSHIP))
+    slurm.says("sh", "-c", 'printf %s "$0" >/run/trial.json', told)
+    watch = ("SLIPWAY_PARAMETERS=/run/trial.json", "SLIPWAY_STATE=/run/trial-state")
+    slurm.says("env", *watch, "/usr/lib/slipway/watch_join.sh")
+    assert slurm.says("ls", "/run/trial-state") == "joined"
+    unit = ("--property=Requires", "--value", "slurmd-25.05.service")
+    assert "slipway-boot.service" in slurm.says("systemctl", "show", *unit).split()
+
+
+def trn1() -> NodeCluster:
+    (found,) = (cluster for cluster in CLUSTERS if cluster.name == "trn1")
+    assert isinstance(found, NodeCluster)
+    return found
 
 
 def test_the_login_node_takes_commands_of_systems_manager(slurm: SlurmSite) -> None:

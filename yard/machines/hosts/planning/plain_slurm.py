@@ -23,6 +23,7 @@ from slipway.yard.machines.hosts.planning import boot, own_files
 Plan = dict[str, Any]
 
 SBATCH_MODULE = "slipway.yard.machines.hosts.inside.plain_sbatch"
+RELEASE = "release"  # in the shared folder: of Slurm, as the cluster was created
 NODES = "nodes"  # in the shared folder: which node an instance is, and what a node's jobs get
 _SCRIPTS = "jobs/platforms/slurm/scripts"  # of a Slurm cluster's image
 _PROGRAMS = PLACES.rpartition("/")[0]  # in a host's folder, before Slurm's own on its PATH
@@ -56,6 +57,8 @@ def node(plan: Mapping[str, Any], root: Path, instance: HostInstance, mounts: Ma
     """Add to the plan of a plain host what makes it a node; its environment is that of variables()."""
     folder = shared_folder(instance.tags[places.CLUSTER_TAG])
     words = {"nodes": folder / NODES, "instance": instance.id, "conf": folder / "slurm.conf"}
+    # As AWS's installer of Slurm calls it (AWS PCS user guide, "Software installers to build custom AMIs").
+    unit = f"slurmd-{(folder / RELEASE).read_text(encoding='utf-8')}.service"
     start = _SLURMD.format(**{name: shlex.quote(str(word)) for name, word in words.items()})
     written = {
         **plan["written"],
@@ -71,7 +74,7 @@ def node(plan: Mapping[str, Any], root: Path, instance: HostInstance, mounts: Ma
         "written": written,
         # A program of ours looks for shared files below the host's folder, too.
         "links": {**plan["links"], **{f"{root}{folder}": folder for folder in mounts.values()}},
-        "units": (*plan["units"], {"name": "slurmd.service", "argv": ("sh", "-c", start)}),
+        "units": (*plan["units"], {"name": unit, "argv": ("sh", "-c", start)}),
     }
 
 

@@ -27,7 +27,7 @@ from typing import Any
 
 STATE = Path("/var/lib/aws-pcs/registered.json")
 MUNGE_KEY = Path("/etc/munge/munge.key")
-UNIT = Path("/etc/systemd/system/slurmd.service")
+UNITS = Path("/etc/systemd/system")
 METADATA = "169.254.169.254"
 FOLDERS = ("/opt/aws/pcs/scheduler/slurm-{release}/sbin", "/usr/sbin")
 MOST_TRIES = 5
@@ -91,21 +91,24 @@ def start() -> None:
     given = json.loads(STATE.read_text(encoding="utf-8"))
     run_stage("nodeBootstrapped", given)
     write_key(given["sharedSecret"])
-    start_daemons(slurmd(given))
+    start_daemons(slurmd(given), f"slurmd-{release(given)}.service")  # as AWS's installer of Slurm calls it
     run_stage("nodeReady", given)
     print(f"pcs-agent: slurmd of node {given['nodeID']} runs", flush=True)
 
 
 def slurmd(given: Mapping[str, Any]) -> list[str]:
     """Return the command: the node's configuration is the controller's, and each start is a boot."""
-    release = ".".join(str(given.get("schedulerVersion", "")).split(".")[:2])
-    path = os.pathsep.join(folder.format(release=release) for folder in FOLDERS)
+    path = os.pathsep.join(folder.format(release=release(given)) for folder in FOLDERS)
     program = shutil.which("slurmd", path=path)
     if program is None:
         raise Failed(f"slurmd is in none of {path}: the machine image has no Slurm")
     controller = next(each for each in given["endpoints"] if each["type"] == "SLURMCTLD")
     address = f"{controller['privateIpAddress']}:{controller['port']}"
     return [program, "-D", "-s", "-b", "-N", given["nodeID"], "--conf-server", address]
+
+
+def release(given: Mapping[str, Any]) -> str:
+    return ".".join(str(given.get("schedulerVersion", "")).split(".")[:2])
 
 
 def write_key(secret: str) -> None:
@@ -115,11 +118,11 @@ def write_key(secret: str) -> None:
     MUNGE_KEY.write_bytes(base64.b64decode(secret))
 
 
-def start_daemons(command: Sequence[str]) -> None:
+def start_daemons(command: Sequence[str], unit: str) -> None:
     if Path("/run/systemd/system").is_dir():
-        UNIT.write_text(SLURMD.format(command=" ".join(command)), encoding="utf-8")
+        (UNITS / unit).write_text(SLURMD.format(command=" ".join(command)), encoding="utf-8")
         run("systemctl", "daemon-reload")
-        run("systemctl", "enable", "--now", "--quiet", "munge.service", "slurmd.service")
+        run("systemctl", "enable", "--now", "--quiet", "munge.service", unit)
         return
     # A host whose boot is imitated has no systemd; both go to the background by themselves.
     for path in ("/run/munge", "/var/log/munge", "/var/lib/munge"):
