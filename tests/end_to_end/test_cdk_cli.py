@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.end_to_end.conftest import Shell
+from tests.end_to_end.in_process import delete
 
 pytestmark = pytest.mark.cdk
 
@@ -35,14 +36,18 @@ def deployed(shell: Shell, tmp_path: Path) -> Shell:
 
 
 @pytest.fixture(autouse=True)
-def leave_nothing(shell: Shell, tmp_path: Path) -> Iterator[None]:
+def leave_nothing(shell: Shell) -> Iterator[None]:
     yield
-    shell.must("cdk", "destroy", "--force", "--app", str(tmp_path))  # as written last
+    delete(shell, ["changing"])
     assert log_groups(shell) == set()
 
 
-def test_a_second_deploy_changes_nothing_and_says_so(deployed: Shell, tmp_path: Path) -> None:
+def test_a_second_deploy_changes_nothing_and_says_so_and_destroy_leaves_nothing(
+    deployed: Shell, tmp_path: Path
+) -> None:
     assert "(no changes)" in deployed.must(*cdk(tmp_path, "deploy", *APPROVED))
+    deployed.must("cdk", "destroy", "--force", "--app", str(tmp_path))  # as written last
+    assert log_groups(deployed) == set()
 
 
 def test_diff_shows_what_would_change_and_changes_nothing(deployed: Shell, tmp_path: Path) -> None:

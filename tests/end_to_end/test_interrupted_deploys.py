@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.end_to_end.conftest import ROOT, Shell
+from tests.end_to_end.in_process import delete
 from tests.end_to_end.test_cdk_cli import APPROVED, cdk, log_groups, value_of_setting
 
 pytestmark = pytest.mark.cdk
@@ -24,10 +25,10 @@ GO_ON = ("slipway", "yard", "faults", "clear")
 
 
 @pytest.fixture(autouse=True)
-def leave_nothing(shell: Shell, tmp_path: Path) -> Iterator[None]:
+def leave_nothing(shell: Shell) -> Iterator[None]:
     yield
     shell.must(*GO_ON)
-    shell.must("cdk", "destroy", "--force", "--app", str(tmp_path))  # as written last
+    delete(shell, [STACK])
     assert log_groups(shell) == set()
 
 
