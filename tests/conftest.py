@@ -11,12 +11,16 @@ import warnings
 from collections import Counter
 from collections.abc import Generator, Iterable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, settings
 
 from slipway.yard.lifetime import OWNER_VARIABLE
 from tests.installed import build_once
+
+if TYPE_CHECKING:
+    from tests.yard.conftest import RunningYard
 
 os.environ[OWNER_VARIABLE] = str(os.getpid())  # before fixtures of a session copy the environment
 
@@ -40,6 +44,31 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return the wheel of this checkout, which the workers of a run share."""
     own = tmp_path_factory.getbasetemp()
     return build_once(own.parent if "PYTEST_XDIST_WORKER" in os.environ else own)
+
+
+@pytest.fixture(scope="session")
+def yard_process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningYard]:
+    """One yard for all tests of this worker that ask nothing special of it."""
+    from slipway.yard import process
+    from tests.yard.conftest import start
+
+    home = tmp_path_factory.mktemp("yard") / "home"
+    yield start(home)
+    process.down(folder=home)
+
+
+@pytest.fixture(scope="module")
+def shared_yard(yard_process: RunningYard, request: pytest.FixtureRequest) -> Iterator[RunningYard]:
+    """The worker's yard, empty when a module begins, and again when it has ended."""
+    from tests.yard.conftest import empty
+    from tests.yard.leftovers import contents, left_behind
+
+    empty(yard_process)
+    before = contents(yard_process, yard_process.home)
+    yield yard_process
+    empty(yard_process)
+    left = left_behind(before, contents(yard_process, yard_process.home))
+    assert not left, f"{request.node.nodeid} left in the yard of all tests: {left}"
 
 
 @pytest.hookimpl(wrapper=True)

@@ -211,13 +211,18 @@ def _stand_in(asked: object) -> str:
     return stand_ins.register(str(asked.get("image")), str(asked.get("region")))
 
 
-def _grant_quota(asked: object) -> str:
-    """Set a quota; instances that a group lacked for want of it start now."""
+def _grant_quota(asked: object) -> str | list[str]:
+    """Set a quota, or each of a list; instances that a group lacked for want of them start now."""
+    names = [_granted(each) for each in asked] if isinstance(asked, list) else _granted(asked)
+    reconciler.wake()
+    return names
+
+
+def _granted(asked: object) -> str:
     if not isinstance(asked, Mapping) or not isinstance(asked.get("vcpus"), int):
         raise ValueError("give the quota's code as 'code' and a number as 'vcpus'")
     code = str(asked.get("code"))
     quotas.grant(code, asked["vcpus"], asked.get("region"))
-    reconciler.wake()
     return quotas.name_of(code)
 
 

@@ -34,25 +34,15 @@ def own_sigterm() -> Iterator[None]:
     signal.signal(signal.SIGTERM, before)
 
 
-@pytest.fixture(scope="module")
-def s3_yard(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningYard]:
-    from slipway.yard import process
-    from tests.yard.conftest import RunningYard
-
-    home = tmp_path_factory.mktemp("yard") / "home"
-    yield RunningYard(endpoint=process.up(folder=home).state.endpoint, home=home)
-    process.down(folder=home)
-
-
 @pytest.fixture
-def s3(s3_yard: RunningYard, monkeypatch: pytest.MonkeyPatch) -> Any:
+def s3(shared_yard: RunningYard, monkeypatch: pytest.MonkeyPatch) -> Any:
     """A client of it; this process and those that it starts read from there too."""
     from slipway.containers.data.sources import source_s3
     from tests.yard.conftest import point_at
 
     for name in ("AWS_ENDPOINT_URL_S3", "HTTP_PROXY", "http_proxy"):
         monkeypatch.delenv(name, raising=False)
-    point_at(s3_yard, monkeypatch)
+    point_at(shared_yard, monkeypatch)
     monkeypatch.setattr(source_s3, "RETRIES", {"max_retries": 1})
     source_s3.opened.cache_clear()
-    return s3_yard.client("s3")
+    return shared_yard.client("s3")

@@ -15,9 +15,9 @@ from slipway.jobs.core.projects import Project
 from slipway.jobs.core.targets import BatchTarget
 from slipway.yard.gateway.faults import unscript
 from tests.jobs.deployed import deploy_target
-from tests.yard.conftest import RunningYard, point_at, yard, yard_process
+from tests.yard.conftest import RunningYard, point_at, yard
 
-__all__ = ["slipway", "yard", "yard_process", "yard_shell"]
+__all__ = ["slipway", "yard", "yard_shell"]
 
 Slipway = Callable[..., tuple[int, str, str]]
 Answer = dict[str, list[dict[str, str]]]

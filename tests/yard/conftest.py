@@ -1,4 +1,4 @@
-"""A real yard for the tests: its own process, folder and port, as new before each test that asks for it."""
+"""A real yard for tests, one of each worker (tests/conftest.py): as new before each that asks for it."""
 
 from __future__ import annotations
 
@@ -46,6 +46,21 @@ class RunningYard:
         return client_at(self.endpoint, service, region, ACCESS_KEY_ID, self.secret)
 
 
+def start(home: Path) -> RunningYard:
+    """Start a yard without hosts: tests/yard/machines/hosts has one of its own."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(HOSTS_VARIABLE, NO_HOSTS)
+        endpoint = process.up(folder=home).state.endpoint
+    started = RunningYard(endpoint=endpoint, home=home)
+    raise_quotas(started)
+    return started
+
+
+def empty(yard: RunningYard) -> None:
+    control(yard, "POST", "/reset")
+    raise_quotas(yard)
+
+
 def point_at(yard: RunningYard, patch: pytest.MonkeyPatch) -> None:
     """Make this process one that was started after `eval "$(slipway yard env)"`."""
     for name, value in yard.variables().items():
@@ -62,28 +77,16 @@ def calm() -> None:
     consistency.reset()
 
 
-@pytest.fixture(scope="session")
-def yard_process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningYard]:
-    """One yard for all tests of this process."""
-    home = tmp_path_factory.mktemp("yard") / "home"
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv(HOSTS_VARIABLE, NO_HOSTS)  # tests/yard/machines/hosts has a yard of its own
-        started = process.up(folder=home)
-    yield RunningYard(endpoint=started.state.endpoint, home=home)
-    process.down(folder=home)
-
-
 @pytest.fixture
-def yard(yard_process: RunningYard) -> RunningYard:
+def yard(shared_yard: RunningYard) -> RunningYard:
     """The yard, with nothing in it but an account whose quotas were raised."""
-    control(yard_process, "POST", "/reset")
-    raise_quotas(yard_process)
-    return yard_process
+    empty(shared_yard)
+    return shared_yard
 
 
 @pytest.fixture
-def fresh_yard(yard_process: RunningYard) -> Iterator[RunningYard]:
+def fresh_yard(shared_yard: RunningYard) -> Iterator[RunningYard]:
     """The yard as it starts: the account of somebody who signed up today."""
-    control(yard_process, "POST", "/reset")
-    yield yard_process
-    raise_quotas(yard_process)  # for tests that take it as it is
+    control(shared_yard, "POST", "/reset")
+    yield shared_yard
+    raise_quotas(shared_yard)  # for tests that take it as it is

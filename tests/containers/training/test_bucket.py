@@ -30,10 +30,10 @@ PREFIX = "jobs/bert"
 
 
 @pytest.fixture
-def bucket(s3: Any, s3_yard: RunningYard) -> Iterator[CheckpointBucket]:
+def bucket(s3: Any, shared_yard: RunningYard) -> Iterator[CheckpointBucket]:
     s3.create_bucket(Bucket=NAME)
-    yield CheckpointBucket(Bucket(NAME, s3_yard.endpoint, None), PREFIX)
-    unscript(s3_yard)
+    yield CheckpointBucket(Bucket(NAME, shared_yard.endpoint, None), PREFIX)
+    unscript(shared_yard)
     for found in s3.list_objects_v2(Bucket=NAME).get("Contents", ()):
         s3.delete_object(Bucket=NAME, Key=found["Key"])
     s3.delete_bucket(Bucket=NAME)
@@ -106,47 +106,49 @@ def test_two_ranks_save_their_parts_and_one_resumes_from_both(bucket: Checkpoint
     ],
 )
 def test_a_request_that_fails_once_costs_nothing(
-    bucket: CheckpointBucket, s3_yard: RunningYard, operation: str, kind: FaultKind
+    bucket: CheckpointBucket, shared_yard: RunningYard, operation: str, kind: FaultKind
 ) -> None:
     """Throttled, failed, or carried out with its answer lost: also the conditional write that publishes."""
     saved(bucket, 1)
     with opened(bucket, 2) as checkpoints:
-        fault(s3_yard, operation, kind)
+        fault(shared_yard, operation, kind)
         save(checkpoints, 2)
-        fault(s3_yard, operation, kind)
+        fault(shared_yard, operation, kind)
         found = checkpoints.resume("required")
         assert found is not None
         assert is_right(found)
         assert found.step == 2
-        fault(s3_yard, operation, kind)
+        fault(shared_yard, operation, kind)
     assert keys(bucket) == files(1, 2)
     saved(bucket, 3, attempt=3)
 
 
 def test_a_bucket_that_goes_on_failing_fails_the_save_and_keeps_the_older_one(
-    bucket: CheckpointBucket, s3_yard: RunningYard, monkeypatch: pytest.MonkeyPatch
+    bucket: CheckpointBucket, shared_yard: RunningYard, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with opened(bucket) as checkpoints:
         save(checkpoints, 1)
-        fault(s3_yard, "PutObject", FaultKind.SERVER_ERROR, times=50)
+        fault(shared_yard, "PutObject", FaultKind.SERVER_ERROR, times=50)
         with pytest.raises(SaveFailed, match=f"s3://{NAME}/{PREFIX}/step-0000000002") as refused:
             save(checkpoints, 2)
         assert "\n" not in str(refused.value)
-        unscript(s3_yard)
+        unscript(shared_yard)
         assert keys(bucket) == files(1)
         save(checkpoints, 3)
     assert resumed(bucket).step == 3
 
 
-def test_a_bucket_that_does_not_answer_is_no_damage(bucket: CheckpointBucket, s3_yard: RunningYard) -> None:
+def test_a_bucket_that_does_not_answer_is_no_damage(
+    bucket: CheckpointBucket, shared_yard: RunningYard
+) -> None:
     """Falling back to an older checkpoint would lose steps that are there."""
     saved(bucket, 1, 2)
     with opened(bucket, 2) as checkpoints:
-        fault(s3_yard, "GetObject", FaultKind.SERVER_ERROR, times=50)
+        fault(shared_yard, "GetObject", FaultKind.SERVER_ERROR, times=50)
         with pytest.raises(Interruption) as refused:
             checkpoints.resume()
         assert refused.value.exit_code == RESUMABLE_EXIT_CODE
-        unscript(s3_yard)
+        unscript(shared_yard)
 
 
 def test_a_manifest_that_never_came_is_passed_over_and_its_files_are_removed_later(
@@ -268,8 +270,8 @@ def test_of_two_who_take_a_free_lease_one_gets_it(bucket: CheckpointBucket) -> N
     assert bucket.open().create(b"next", "4")
 
 
-def test_a_missing_bucket_is_one_clear_line(s3: Any, s3_yard: RunningYard) -> None:
-    nowhere = CheckpointBucket(Bucket("no-such-bucket", s3_yard.endpoint, None), PREFIX)
+def test_a_missing_bucket_is_one_clear_line(s3: Any, shared_yard: RunningYard) -> None:
+    nowhere = CheckpointBucket(Bucket("no-such-bucket", shared_yard.endpoint, None), PREFIX)
     with pytest.raises(SaveFailed, match="the bucket does not exist"):
         opened(nowhere).__enter__()
     source_s3.opened.cache_clear()

@@ -8,7 +8,6 @@ import pytest
 
 from slipway.yard.chaos.switches import SWITCHES
 from slipway.yard.endpoint import SECRET_VARIABLE, control
-from tests.yard.accounts import raise_quotas
 from tests.yard.cloudformation.resources.world import World
 from tests.yard.conftest import RunningYard
 
@@ -19,14 +18,13 @@ def endpoint(yard_process: RunningYard) -> Iterator[str]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SLIPWAY_YARD_ENDPOINT", yard_process.endpoint)
         patch.setenv(SECRET_VARIABLE, yard_process.secret)
-        raise_quotas(yard_process)
         yield yard_process.endpoint
 
 
 @pytest.fixture
-def world(endpoint: str, yard_process: RunningYard) -> Iterator[World]:
+def world(endpoint: str, shared_yard: RunningYard) -> Iterator[World]:
     # A test before it may have switched faults on: CloudFormation waits minutes for what throttles it.
-    control(yard_process, "POST", "/switches", {"values": dict.fromkeys(SWITCHES, 0)})
+    control(shared_yard, "POST", "/switches", {"values": dict.fromkeys(SWITCHES, 0)})
     world = World()
     yield world
     world.delete()

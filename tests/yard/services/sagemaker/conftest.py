@@ -16,7 +16,7 @@ from tests.yard.services.sagemaker.training_site import TrainingSite, new_site, 
 CLOCK = "0.02"
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def training_yard(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningYard]:
     require_training()
     home = tmp_path_factory.mktemp("training") / "home"

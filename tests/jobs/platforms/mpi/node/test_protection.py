@@ -17,12 +17,9 @@ from slipway.jobs.platforms.mpi.node.protection import protect, release
 from slipway.jobs.platforms.mpi.node.serve import Server
 from slipway.jobs.platforms.mpi.node.setting import ROOT_VARIABLE, NodePaths
 from slipway.jobs.platforms.whole_files import write_whole
-from tests.jobs.conftest import yard, yard_process, yard_shell
 from tests.jobs.platforms.mpi.node.conftest import SETUP
 from tests.yard.accounts import own_image
 from tests.yard.conftest import RunningYard
-
-__all__ = ["yard", "yard_process", "yard_shell"]
 
 
 @pytest.fixture

@@ -19,11 +19,8 @@ from slipway.jobs.platforms.mpi.node.ready_record import STOPS, read_record, tak
 from slipway.jobs.platforms.mpi.node.setting import NodePaths, Setup
 from slipway.jobs.platforms.mpi.node.ssh_trust import USER_KEY, cluster_user, establish
 from slipway.jobs.platforms.whole_files import write_whole
-from tests.jobs.conftest import yard, yard_process, yard_shell
 from tests.jobs.platforms.mpi.node.conftest import SECRET, SETUP, Node, Start, free_port
 from tests.yard.conftest import REGION, RunningYard
-
-__all__ = ["yard", "yard_process", "yard_shell"]
 
 
 @dataclass(slots=True)
