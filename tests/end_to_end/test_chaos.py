@@ -15,8 +15,9 @@ import pytest
 from slipway.yard.chaos.switches import SWITCHES
 from slipway.yard.machines.isolation.tiers import best_tier
 from tests.end_to_end.conftest import Finished, Shell, make_ready, yard_at
+from tests.packages import require
 
-pytest.importorskip("deepspeed", reason="the extra 'deepspeed' is not installed")
+require("deepspeed", reason="the extra 'deepspeed' is not installed")
 pytestmark = [pytest.mark.cdk, pytest.mark.slow, pytest.mark.long]
 
 SEED = "7"

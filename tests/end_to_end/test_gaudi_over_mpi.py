@@ -10,8 +10,9 @@ import pytest
 from slipway.yard.machines.isolation.tiers import best_tier
 from tests.end_to_end.conftest import Shell
 from tests.end_to_end.in_process import deployed
+from tests.packages import require
 
-pytest.importorskip("deepspeed", reason="the extra 'deepspeed' is not installed")
+require("deepspeed", reason="the extra 'deepspeed' is not installed")
 pytestmark = [pytest.mark.cdk, pytest.mark.slow, pytest.mark.long]
 
 ON = ("--on", "dl1-mpi", "--nodes", "2", "--processes-per-node", "1", "--follow")

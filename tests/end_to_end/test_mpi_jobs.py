@@ -20,8 +20,9 @@ from tests.end_to_end.in_process import deployed
 from tests.end_to_end.own_project import STEPS, TRAIN_SLOWLY, begin_project, refuse_another_curve
 from tests.end_to_end.roads import PlayedRoad, split_at
 from tests.end_to_end.under_accelerate import refuse_ranks_that_train_alone_unsaid
+from tests.packages import require
 
-pytest.importorskip("deepspeed", reason="the extra 'deepspeed' is not installed")
+require("deepspeed", reason="the extra 'deepspeed' is not installed")
 pytestmark = [pytest.mark.cdk, pytest.mark.slow]
 
 NODES = 2

@@ -17,8 +17,9 @@ import pytest
 from slipway.yard.machines.isolation.tiers import best_tier
 from tests.end_to_end.conftest import ROOT, Shell
 from tests.end_to_end.in_process import deploy
+from tests.packages import require
 
-pytest.importorskip("deepspeed", reason="the extra 'deepspeed' is not installed")
+require("deepspeed", reason="the extra 'deepspeed' is not installed")
 pytestmark = [pytest.mark.cdk, pytest.mark.slow, pytest.mark.long]
 
 OWN_TASKS = Path(__file__).parent / "apps" / "own_tasks"

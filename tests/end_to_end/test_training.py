@@ -18,9 +18,10 @@ from tests.end_to_end.conftest import Shell
 from tests.end_to_end.in_process import deploy
 from tests.end_to_end.own_project import STEPS, begin_project, refuse_another_curve
 from tests.end_to_end.under_accelerate import refuse_ranks_that_train_alone_unsaid
+from tests.packages import require
 from tests.readme_session import never_printed, shown_after
 
-pytest.importorskip("deepspeed", reason="the extra 'deepspeed' is not installed")
+require("deepspeed", reason="the extra 'deepspeed' is not installed")
 pytestmark = [pytest.mark.cdk, pytest.mark.slow]
 
 PAGE = "docs/roads/dl1.md"

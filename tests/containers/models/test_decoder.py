@@ -9,18 +9,14 @@ from dataclasses import replace
 import pytest
 
 pytest.importorskip("torch")
-pytest.importorskip("transformers", reason="the extra 'compare' is not installed")
 
 import torch
 from torch.nn import functional as F  # noqa: N812 - the name that everybody gives it
-from transformers import (
-    GPTJConfig,
-    GPTJForCausalLM,
-    GPTNeoXConfig,
-    GPTNeoXForCausalLM,
-)
 
 from slipway.containers.models.decoder import DecoderShape, build_decoder
+from tests.packages import require
+
+require("transformers", "the extra 'compare' is not installed")
 
 GPTJ = DecoderShape(
     family="gptj",
@@ -131,8 +127,10 @@ def published(shape: DecoderShape) -> torch.nn.Module:
 
 
 def _gptj(shape: DecoderShape) -> torch.nn.Module:
-    return GPTJForCausalLM(
-        GPTJConfig(
+    import transformers  # here, not above: its models take seconds, and each worker imports all tests
+
+    return transformers.GPTJForCausalLM(
+        transformers.GPTJConfig(
             vocab_size=shape.vocabulary,
             n_positions=shape.positions,
             n_embd=shape.hidden,
@@ -145,8 +143,10 @@ def _gptj(shape: DecoderShape) -> torch.nn.Module:
 
 
 def _neox(shape: DecoderShape) -> torch.nn.Module:
-    return GPTNeoXForCausalLM(
-        GPTNeoXConfig(
+    import transformers  # here, not above: its models take seconds, and each worker imports all tests
+
+    return transformers.GPTNeoXForCausalLM(
+        transformers.GPTNeoXConfig(
             vocab_size=shape.vocabulary,
             hidden_size=shape.hidden,
             num_hidden_layers=shape.layers,

@@ -19,8 +19,9 @@ from slipway.jobs.estimators.training import SdkTraining, of_request
 from tests.jobs.core.test_targets import SAGEMAKER_TARGET
 from tests.jobs.estimators.requests import requests
 from tests.jobs.estimators.sending import caught, differences, said_at_ctrl_c, sent_by_installed_sdk
+from tests.packages import require
 
-pytest.importorskip("sagemaker", reason="needs SageMaker's SDK: scripts/set_up.py sagemaker")
+require("sagemaker", reason="needs SageMaker's SDK: scripts/set_up.py sagemaker")
 pytestmark = pytest.mark.filterwarnings("ignore")  # the SDK's own
 
 IMAGE = "658645717510.dkr.ecr.us-east-1.amazonaws.com/smdistributed-modelparallel:2.4.1-gpu-py311-cu121"

@@ -10,10 +10,11 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("deepspeed")
-
 from tests.containers.training.engines.deepspeed_ranks import STAGES
 from tests.containers.training.mesh_ranks import free_port
+from tests.packages import require
+
+require("deepspeed")
 
 ROOT = Path(__file__).resolve().parents[4]
 
