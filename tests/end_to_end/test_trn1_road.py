@@ -140,6 +140,7 @@ def test_compile_slurm_and_then_run_slurm_train_on_four_nodes(
     assert slurm.charts("neox_tiny"), "TensorBoard finds nothing"
 
 
+@pytest.mark.long  # gpt_neox's own tests hold these layouts to one process
 def test_tensor_pipeline_and_data_parallel_ranks_on_four_nodes_have_the_losses_of_one_process(
     slurm: LoginNode, losses_by_hand: dict[int, float]
 ) -> None:
