@@ -55,6 +55,7 @@ def make_checkout(folder: Path) -> Checkout:
     for name in SCRIPTS:
         shutil.copy(ROOT / "scripts" / name, scripts)
     (scripts / "set_up.py").write_text(SET_UP)
+    shutil.copytree(ROOT / "docs" / "examples", folder / "docs" / "examples")  # of which the demo shows some
     for name in PROGRAMS:
         (programs / name).write_text(FAKE.replace("PYTHON", sys.executable))
         (programs / name).chmod(0o755)

@@ -36,7 +36,8 @@ def test_a_nat_gateway_takes_the_place_of_the_endpoints() -> None:
 
 
 def test_a_declared_lustre_costs_its_declared_size() -> None:
-    around = overheads(declared_cluster("dl1", ["dl1.file_system=fsx-lustre"]))
+    own_ami = ["dl1.ami_parameter=/own/ami", "dl1.ami_made_from=gaudi-ecs", "dl1.ami_adds=lustre-client"]
+    around = overheads(declared_cluster("dl1", ["dl1.file_system=fsx-lustre", *own_ami]))
     assert (around.file_system_item, around.file_system_gib) == ("fsx-lustre-125", 1200)
 
 
