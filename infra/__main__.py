@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import sys
 
-from slipway.jobs.core.errors import SlipwayError, in_lines
-from slipway.jobs.core.installation import refuse_incomplete, refuse_without
+from slipway.jobs.words.errors import SlipwayError, in_lines
+from slipway.jobs.words.installation import refuse_incomplete, refuse_without
 
 
 def main() -> int:

@@ -30,9 +30,9 @@ from slipway.infra.patterns.storage.given_bucket import given_bucket
 from slipway.infra.refused_cluster import RefusedCluster
 from slipway.infra.verify.nag import add_nag_checks_of
 from slipway.infra.verify.rule_checks import add_rule_checks
-from slipway.jobs.core.errors import SlipwayError
-from slipway.jobs.core.installation import refuse_incomplete
-from slipway.jobs.core.targets import parameter_name
+from slipway.jobs.words.errors import SlipwayError
+from slipway.jobs.words.installation import refuse_incomplete
+from slipway.jobs.words.targets import parameter_name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

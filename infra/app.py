@@ -34,7 +34,7 @@ from slipway.infra.declare.types import (
     SlurmCluster,
 )
 from slipway.infra.verify.nag import add_nag_checks
-from slipway.jobs.core.errors import SlipwayError, in_lines
+from slipway.jobs.words.errors import SlipwayError, in_lines
 
 # Any: each builder takes the one kind that it stands beside.
 BUILDERS: Mapping[type[Cluster], Callable[[Construct, Any, Given], BuiltCluster]] = {

@@ -13,7 +13,7 @@ from slipway.infra.declare.overrides import strays
 from slipway.infra.declare.types import Cluster
 from slipway.infra.patterns.declared_stack import DeclaredStack
 from slipway.infra.refused_cluster import RefusedCluster
-from slipway.jobs.core.errors import InvalidConfig
+from slipway.jobs.words.errors import InvalidConfig
 
 
 def check_context_at_synthesis(scope: cdk.Stage) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from slipway.jobs.core.errors import SlipwayError, in_lines
+from slipway.jobs.words.errors import SlipwayError, in_lines
 
 
 class RefusedCluster(SlipwayError, SystemExit):

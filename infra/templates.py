@@ -18,9 +18,9 @@ from slipway.infra.build.parts import NOTHING_GIVEN
 from slipway.infra.declare.cdk_json import read_context
 from slipway.infra.declare.declared import load, load_machine_images
 from slipway.infra.declare.types import Cluster
-from slipway.jobs.core.errors import SlipwayError, in_lines
-from slipway.jobs.core.images.amis import ami_parameter
-from slipway.jobs.core.projects import find_project
+from slipway.jobs.words.errors import SlipwayError, in_lines
+from slipway.jobs.words.images.amis import ami_parameter
+from slipway.jobs.words.projects import find_project
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -142,7 +142,7 @@ def second_core(bench: Bench) -> Row:
 
 def from_s3(bench: Bench) -> Row:
     """Wall time with the yard's S3 on the same machine, whose own work is part of it."""
-    from slipway.jobs.aws import client_at
+    from slipway.jobs.cloud.aws import client_at
     from slipway.yard import process
     from slipway.yard.endpoint import ACCESS_KEY_ID
 

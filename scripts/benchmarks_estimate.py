@@ -71,12 +71,12 @@ def microseconds(call: Callable[[], object]) -> float:
 
 def one_configuration() -> Row:
     """The median of many: look-up, step, memory, hours and dollars."""
-    from slipway.jobs.catalogue.instances import instance_type
     from slipway.jobs.estimate.estimates import estimate as estimate_one
     from slipway.jobs.estimate.evidence.measurements import our_measurements
+    from slipway.jobs.estimate.inputs.places import alone
     from slipway.jobs.estimate.prices import ON_DEMAND, known_rates
     from slipway.jobs.estimate.work.workloads import find_workload
-    from slipway.jobs.estimate_inputs.places import alone
+    from slipway.jobs.words.catalogue.instances import instance_type
 
     workload, rows = find_workload("gpt-neox-20b"), our_measurements()
     place = alone(instance_type("trn1.32xlarge"), known_rates(), region=None, term=ON_DEMAND)

@@ -15,10 +15,10 @@ from scripts.benchmark_rows import Row
 from scripts.plan_instances import make_instance
 from scripts.plan_simulation import ReplannedRun, fixed_makespan, true_factors
 from scripts.saturn_milp import saturn_makespan
-from slipway.jobs.planner.baselines import greedy, marginal_gain, score_of, whole_node
-from slipway.jobs.planner.model import Goal, Mode, Objective, Plan, PlanJob, Pool
-from slipway.jobs.planner.options import PlanProblem, new_problem
-from slipway.jobs.planner_inputs.planning import plan
+from slipway.jobs.plan.inputs.planning import plan
+from slipway.jobs.plan.search.baselines import greedy, marginal_gain, score_of, whole_node
+from slipway.jobs.plan.search.model import Goal, Mode, Objective, Plan, PlanJob, Pool
+from slipway.jobs.plan.search.options import PlanProblem, new_problem
 
 SECONDS = 60.0
 CLOSE_ENOUGH = 0.001  # search on as long as the time lasts

@@ -1,4 +1,4 @@
-"""Write jobs/catalogue/every_type.csv: facts from moto's snapshot of EC2, prices from Karpenter's list.
+"""Write jobs/words/catalogue/every_type.csv: facts from moto's snapshot of EC2, prices from Karpenter's list.
 
 A further column is one line of `described` and one of every_type.COLUMNS.
 """
@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Any
 
 from scripts.instance_facts import devices_of, network_gbps
-from slipway.jobs.catalogue.every_type import COLUMNS, regions_as_number
+from slipway.jobs.words.catalogue.every_type import COLUMNS, regions_as_number
 
-EVERY_TYPE = Path(__file__).resolve().parent.parent / "jobs" / "catalogue" / "every_type.csv"
+EVERY_TYPE = Path(__file__).resolve().parent.parent / "jobs" / "words" / "catalogue" / "every_type.csv"
 _PRICES = "pkg/providers/pricing/zz_generated.pricing_aws.go"
 _PAGE = "website/content/en/preview/reference/instance-types.md"
 _ARCHITECTURES = {"amd64": "x86_64", "arm64": "arm64"}

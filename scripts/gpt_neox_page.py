@@ -6,14 +6,14 @@ from collections.abc import Iterator
 
 from slipway.containers.recipes.gpt_neox.config import decode
 from slipway.containers.recipes.gpt_neox.recipe import SIZES
-from slipway.jobs.catalogue.instances import instance_type
 from slipway.jobs.estimate.duration import tokens_per_dollar
 from slipway.jobs.estimate.estimates import estimate
 from slipway.jobs.estimate.evidence.measurements import our_measurements
 from slipway.jobs.estimate.evidence.tables import TABLES, Row, Table
+from slipway.jobs.estimate.inputs.places import alone
 from slipway.jobs.estimate.prices import known_rates
 from slipway.jobs.estimate.work.workloads import find_workload
-from slipway.jobs.estimate_inputs.places import alone
+from slipway.jobs.words.catalogue.instances import instance_type
 
 _OPENING = """\
 # GPT-NeoX and Pythia

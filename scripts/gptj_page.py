@@ -9,9 +9,9 @@ from slipway.containers.recipes.gptj_finetune.defaults import DRAWN, SIZES
 from slipway.containers.recipes.gptj_finetune.texts import LABEL_WORDS, PROMPT
 from slipway.jobs.estimate.estimates import estimate
 from slipway.jobs.estimate.evidence.measurements import our_measurements
+from slipway.jobs.estimate.inputs.places import find_place
+from slipway.jobs.estimate.inputs.workloads import recipe_workload
 from slipway.jobs.estimate.prices import ON_DEMAND, known_rates
-from slipway.jobs.estimate_inputs.places import find_place
-from slipway.jobs.estimate_inputs.workloads import recipe_workload
 
 _OPENING = """\
 # GPT-J

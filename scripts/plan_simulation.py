@@ -10,9 +10,9 @@ import random
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from slipway.jobs.planner.list_schedule import Slot
-from slipway.jobs.planner.model import Assignment, Mode, Plan
-from slipway.jobs.planner.replan import Situation, Solve, Standing, replan
+from slipway.jobs.plan.search.list_schedule import Slot
+from slipway.jobs.plan.search.model import Assignment, Mode, Plan
+from slipway.jobs.plan.search.replan import Situation, Solve, Standing, replan
 
 NOTICED_SHARE = 0.1  # of a job's time, after which its speed is known
 NOTICED_ERROR = 0.1

@@ -14,12 +14,12 @@ from typing import Any
 import click
 
 from scripts.instance_facts import devices_of, network_gbps
-from slipway.jobs.catalogue.instances import InstanceType, instance_types
-from slipway.jobs.commands.failures import end
-from slipway.jobs.commands.output import Column, json_option, print_table, say
-from slipway.jobs.core.errors import SlipwayError
+from slipway.jobs.cli.failures import end
+from slipway.jobs.output import Column, json_option, print_table, say
+from slipway.jobs.words.catalogue.instances import InstanceType, instance_types
+from slipway.jobs.words.errors import SlipwayError
 
-CATALOGUE = Path(__file__).resolve().parent.parent / "jobs" / "catalogue" / "instances.csv"
+CATALOGUE = Path(__file__).resolve().parent.parent / "jobs" / "words" / "catalogue" / "instances.csv"
 
 COLUMNS = (
     Column(name="name", title="type"),
@@ -119,7 +119,7 @@ def command(regions: tuple[str, ...], write: bool, karpenter: Path | None, as_js
 
 
 def ask_region(region: str, names: Sequence[str]) -> Answer:
-    from slipway.jobs.aws import ask_all, reader
+    from slipway.jobs.cloud.aws import ask_all, reader
 
     client = reader("ec2", region)
     these = [

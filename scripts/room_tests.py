@@ -1,6 +1,6 @@
 """Prints the test files of a room: its folder's, and those that import anything of it, at any distance.
 
-`python -m scripts.room_tests jobs/planner`. What reaches a room without an import, as a command line does in
+`python -m scripts.room_tests jobs/plan/search`. What reaches a room without an import, as a command line does in
 a process of its own, is not found: scripts/test without arguments is what a change must pass.
 """
 
@@ -22,7 +22,7 @@ def main(arguments: list[str]) -> int:
     if not files:
         print(
             f"error: no test is of '{name}'; a room is a folder or module of {', '.join(STOREYS)}, "
-            "such as jobs/planner",
+            "such as jobs/plan/search",
             file=sys.stderr,
         )
         return 2

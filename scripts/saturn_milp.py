@@ -12,7 +12,7 @@ from itertools import combinations
 
 import highspy
 
-from slipway.jobs.planner.options import PlanProblem
+from slipway.jobs.plan.search.options import PlanProblem
 
 Terms = Sequence[tuple[int, float]]
 

@@ -17,11 +17,11 @@ from scripts.fidelity_page import fidelity_page
 from scripts.gpt_neox_page import gpt_neox_page
 from scripts.gptj_page import gptj_page
 from scripts.list_pages import bad_inputs_page, faults_page
-from slipway.jobs.catalogue.instances import InstanceType, instance_types
-from slipway.jobs.commands.cli import PROGRAM, cli
-from slipway.jobs.core.text import words
+from slipway.jobs.cli.cli import PROGRAM, cli
 from slipway.jobs.estimate.evidence.bands import bands_of, encode_bands
 from slipway.jobs.estimate.evidence.trials import trials
+from slipway.jobs.words.catalogue.instances import InstanceType, instance_types
+from slipway.jobs.words.text import words
 
 ROOT = Path(__file__).resolve().parent.parent
 COMMAND = "scripts/write_docs"
@@ -52,7 +52,7 @@ def instances_page() -> str:
         [
             "# Instance types",
             "",
-            "The types that clusters and measurements are about, from `jobs/catalogue/instances.csv`.",
+            "The types that clusters and measurements are about, from `jobs/words/catalogue/instances.csv`.",
             "Estimates and clusters take every other type that AWS names, too:",
             "`slipway instances --all` lists them, and `slipway instances NAME` shows any in full,",
             "with the source of each fact. Prices are on demand.",

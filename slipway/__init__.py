@@ -11,41 +11,41 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from slipway.jobs.core.errors import SlipwayError
-    from slipway.jobs.core.job import Job
-    from slipway.jobs.estimate_inputs.asking import estimate
-    from slipway.jobs.estimate_inputs.learning import calibrate
-    from slipway.jobs.planner_inputs.planning import plan
-    from slipway.jobs.runs.find import find_run
-    from slipway.jobs.runs.waiting import curve
+    from slipway.jobs.estimate.inputs.asking import estimate
+    from slipway.jobs.estimate.inputs.learning import calibrate
+    from slipway.jobs.plan.inputs.planning import plan
+    from slipway.jobs.plan.tasks.base_technique import BaseTechnique
+    from slipway.jobs.plan.tasks.library import deregister, register, retrieve
+    from slipway.jobs.plan.tasks.orchestrating import orchestrate
+    from slipway.jobs.plan.tasks.searching import search
+    from slipway.jobs.plan.tasks.task import HParams, Task
+    from slipway.jobs.submit.find import find_run
     from slipway.jobs.submit.submission import prepare, submit
-    from slipway.jobs.tasks.base_technique import BaseTechnique
-    from slipway.jobs.tasks.library import deregister, register, retrieve
-    from slipway.jobs.tasks.orchestrating import orchestrate
-    from slipway.jobs.tasks.searching import search
-    from slipway.jobs.tasks.task import HParams, Task
+    from slipway.jobs.submit.waiting import curve
+    from slipway.jobs.words.errors import SlipwayError
+    from slipway.jobs.words.job import Job
 
 # The code of a job travels as slipway.containers alone: the rest of the package is the machine's own.
 __path__ = pkgutil.extend_path(__path__, __name__)
 
 # Loaded when first asked for: containers import this package, too, and have no jobs.
 _HOMES = {
-    "BaseTechnique": "slipway.jobs.tasks.base_technique",
-    "HParams": "slipway.jobs.tasks.task",
-    "Job": "slipway.jobs.core.job",
-    "SlipwayError": "slipway.jobs.core.errors",
-    "Task": "slipway.jobs.tasks.task",
-    "calibrate": "slipway.jobs.estimate_inputs.learning",
-    "curve": "slipway.jobs.runs.waiting",
-    "deregister": "slipway.jobs.tasks.library",
-    "estimate": "slipway.jobs.estimate_inputs.asking",
-    "find_run": "slipway.jobs.runs.find",
-    "orchestrate": "slipway.jobs.tasks.orchestrating",
-    "plan": "slipway.jobs.planner_inputs.planning",
+    "BaseTechnique": "slipway.jobs.plan.tasks.base_technique",
+    "HParams": "slipway.jobs.plan.tasks.task",
+    "Job": "slipway.jobs.words.job",
+    "SlipwayError": "slipway.jobs.words.errors",
+    "Task": "slipway.jobs.plan.tasks.task",
+    "calibrate": "slipway.jobs.estimate.inputs.learning",
+    "curve": "slipway.jobs.submit.waiting",
+    "deregister": "slipway.jobs.plan.tasks.library",
+    "estimate": "slipway.jobs.estimate.inputs.asking",
+    "find_run": "slipway.jobs.submit.find",
+    "orchestrate": "slipway.jobs.plan.tasks.orchestrating",
+    "plan": "slipway.jobs.plan.inputs.planning",
     "prepare": "slipway.jobs.submit.submission",
-    "register": "slipway.jobs.tasks.library",
-    "retrieve": "slipway.jobs.tasks.library",
-    "search": "slipway.jobs.tasks.searching",
+    "register": "slipway.jobs.plan.tasks.library",
+    "retrieve": "slipway.jobs.plan.tasks.library",
+    "search": "slipway.jobs.plan.tasks.searching",
     "submit": "slipway.jobs.submit.submission",
 }
 __all__ = [

@@ -11,11 +11,11 @@ import pytest
 
 from scripts.architecture_picture import BOXES
 from scripts.write_docs import COMMAND, stale_files
-from slipway.jobs.commands.cli import COMMANDS, PROGRAM, cli
+from slipway.jobs.cli.cli import COMMANDS, PROGRAM, cli
 from tests.architecture.tracked import ROOT, paths
 
 ROOT_PAGES = ("CHANGELOG.md", "CONTRIBUTING.md", "README.md", "SECURITY.md")
-TEMPLATE = "jobs/project/template/README.md"
+TEMPLATE = "jobs/code/template/README.md"
 PAGES = sorted(
     {path for path in paths(".md") if path.startswith("docs/")} | {"docs/cli.md", TEMPLATE, *ROOT_PAGES}
 )

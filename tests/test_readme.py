@@ -9,15 +9,15 @@ from click.testing import CliRunner
 
 from slipway.infra.clusters import CLUSTERS, MACHINE_IMAGES
 from slipway.infra.declare.types import Cluster, NodeCluster
-from slipway.jobs.catalogue.instances import instance_type
+from slipway.jobs.cli.cli import cli
+from slipway.jobs.cloud.templates import declared_templates
 from slipway.jobs.clusters.standing import is_shared, standing_items, total_usd_per_month
-from slipway.jobs.clusters.templates import declared_templates
-from slipway.jobs.commands.cli import cli
-from slipway.jobs.core.images.amis import bakery_stack_name
 from slipway.jobs.estimate.evidence.bands import find_band
 from slipway.jobs.estimate.evidence.trials import trials
-from slipway.jobs.estimate_inputs.own_data import rates
-from slipway.jobs.estimate_inputs.places import declared_places
+from slipway.jobs.estimate.inputs.own_data import rates
+from slipway.jobs.estimate.inputs.places import declared_places
+from slipway.jobs.words.catalogue.instances import instance_type
+from slipway.jobs.words.images.amis import bakery_stack_name
 from tests.architecture.tracked import ROOT
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from slipway.infra.patterns.images.payload import payload_of
-from slipway.jobs.core.images.container_images import image_names, image_tag
-from slipway.jobs.core.installation import containers_folder
+from slipway.jobs.words.images.container_images import image_names, image_tag
+from slipway.jobs.words.installation import containers_folder
 from tests.installed import Environment, make_environment
 
 OWN_STACKS = Path(__file__).parents[1] / "docs" / "examples" / "own_stacks"
@@ -76,7 +76,7 @@ def test_the_cdk_app_without_its_extra_says_what_to_install(plain: Environment, 
 
 
 def test_a_data_file_that_was_lost_is_named_with_what_to_do(plain: Environment, tmp_path: Path) -> None:
-    lost = plain.packages / "slipway" / "jobs" / "catalogue" / "instances.csv"
+    lost = plain.packages / "slipway" / "jobs" / "words" / "catalogue" / "instances.csv"
     kept = lost.rename(tmp_path / "kept.csv")
     refused = plain.run("slipway", "instances", cwd=tmp_path)
     kept.rename(lost)

@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import Any, Protocol
 from urllib.parse import urlsplit
 
-from slipway.jobs.core.errors import SlipwayError
+from slipway.jobs.words.errors import SlipwayError
 
 ACCOUNT = "123456789012"  # moto's account
 ACCESS_KEY_ID = "SLIPWAYYARD"  # cannot be taken for a real key, which begins with AKIA or ASIA
@@ -50,7 +50,7 @@ def own_client(service: str, region: str) -> Any:
 @lru_cache(maxsize=64)
 def _client(endpoint: str, secret: str, service: str, region: str) -> Any:
     """Make a client of the yard's own: another's must not carry its header, nor its rights."""
-    from slipway.jobs.aws import client_at
+    from slipway.jobs.cloud.aws import client_at
 
     client = client_at.__wrapped__(endpoint, service, region, ACCESS_KEY_ID, secret)
     client.meta.events.register("before-call", _name_caller, unique_id=CALLER_HEADER)
@@ -73,7 +73,7 @@ def _name_caller(params: dict[str, Any], **_: object) -> None:
 
 def refuse_remote(url: str) -> str:
     """A command of the yard that reached another machine would change somebody's account."""
-    from slipway.jobs.aws import is_loopback
+    from slipway.jobs.cloud.aws import is_loopback
 
     if not is_loopback(url):
         raise SlipwayError(

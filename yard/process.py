@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from slipway.jobs.core.errors import SlipwayError
-from slipway.jobs.core.installation import refuse_incomplete, refuse_without
+from slipway.jobs.words.errors import SlipwayError
+from slipway.jobs.words.installation import refuse_incomplete, refuse_without
 from slipway.yard.chaos.switches import ChosenFaults
 from slipway.yard.endpoint import DEFAULT_PORT, is_answering
 from slipway.yard.machines.memory import limit_of

@@ -12,7 +12,7 @@ from slipway.infra.patterns.network.endpoints import BATCH_SERVICES
 from slipway.infra.patterns.observability.alarms import blocked_queue
 from slipway.infra.stacks.batch import BatchStack, BatchStackProps
 from slipway.infra.stacks.images import ImagesStack, ImagesStackProps
-from slipway.jobs.core.names import stack_name
+from slipway.jobs.words.names import stack_name
 
 
 def build_batch_cluster(

@@ -13,7 +13,7 @@ from slipway.infra.stacks.alerts import AlertsStack, AlertsStackProps
 from slipway.infra.stacks.network import NetworkStack, NetworkStackProps
 from slipway.infra.stacks.observability import ObservabilityStack, ObservabilityStackProps
 from slipway.infra.stacks.storage import StorageStack, StorageStackProps
-from slipway.jobs.core.names import stack_name
+from slipway.jobs.words.names import stack_name
 
 
 def build_foundation(

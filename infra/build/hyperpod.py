@@ -9,7 +9,7 @@ from slipway.infra.build.parts import NOTHING_GIVEN, BuiltCluster, Given, built
 from slipway.infra.declare.types import HyperPodCluster
 from slipway.infra.patterns.network.endpoints import HYPERPOD_SERVICES
 from slipway.infra.stacks.hyperpod import HyperPodStack, HyperPodStackProps
-from slipway.jobs.core.names import stack_name
+from slipway.jobs.words.names import stack_name
 
 
 def build_hyperpod_cluster(

@@ -11,7 +11,7 @@ from slipway.infra.patterns.mpi.node_group import node_group_name
 from slipway.infra.patterns.network.endpoints import MPI_SERVICES
 from slipway.infra.patterns.observability.alarms import failed_launches
 from slipway.infra.stacks.mpi import MpiStack, MpiStackProps
-from slipway.jobs.core.names import stack_name
+from slipway.jobs.words.names import stack_name
 
 
 def build_mpi_cluster(scope: Construct, cluster: MpiCluster, given: Given = NOTHING_GIVEN) -> BuiltCluster:

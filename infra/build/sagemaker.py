@@ -9,7 +9,7 @@ from slipway.infra.build.parts import NOTHING_GIVEN, BuiltCluster, Given, built
 from slipway.infra.declare.types import SageMakerCluster
 from slipway.infra.patterns.network.endpoints import SAGEMAKER_SERVICES
 from slipway.infra.stacks.sagemaker import SageMakerStack, SageMakerStackProps
-from slipway.jobs.core.names import stack_name
+from slipway.jobs.words.names import stack_name
 
 
 def build_sagemaker_cluster(

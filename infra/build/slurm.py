@@ -10,7 +10,7 @@ from slipway.infra.declare.types import SlurmCluster
 from slipway.infra.patterns.network.endpoints import SLURM_SERVICES
 from slipway.infra.patterns.observability.launch_failures import counted_failures
 from slipway.infra.stacks.slurm import SlurmStack, SlurmStackProps
-from slipway.jobs.core.names import stack_name
+from slipway.jobs.words.names import stack_name
 
 
 def build_slurm_cluster(

@@ -8,8 +8,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from slipway.containers.runtime.named_files import MissingFile, UnusableFile, read_text
-from slipway.jobs.core.errors import InvalidConfig, Problem
-from slipway.jobs.core.installation import PACKAGE
+from slipway.jobs.words.errors import InvalidConfig, Problem
+from slipway.jobs.words.installation import PACKAGE
 
 FILES = ("cdk.json", "cdk.context.json")
 _MOST_BYTES = 1 << 20

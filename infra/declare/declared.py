@@ -18,10 +18,10 @@ from slipway.infra.declare.machine_images import MachineImage
 from slipway.infra.declare.overrides import apply
 from slipway.infra.declare.project_file import misspelt, run_declarations
 from slipway.infra.declare.types import Cluster, NodeCluster
-from slipway.jobs.core.errors import InvalidConfig, Problem
-from slipway.jobs.core.images.amis import ami_parameter, image_of
-from slipway.jobs.core.installation import refuse_incomplete
-from slipway.jobs.core.projects import DECLARATIONS, find_project
+from slipway.jobs.words.errors import InvalidConfig, Problem
+from slipway.jobs.words.images.amis import ami_parameter, image_of
+from slipway.jobs.words.installation import refuse_incomplete
+from slipway.jobs.words.projects import DECLARATIONS, find_project
 
 Entry = TypeVar("Entry", Cluster, MachineImage)
 

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from slipway.jobs.core.installation import containers_folder
+from slipway.jobs.words.installation import containers_folder
 
 CONTAINERS = containers_folder()

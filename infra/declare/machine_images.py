@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import Annotated
 
 from slipway.infra.declare.checks.values import between, known_instance_type, known_region, matching
-from slipway.jobs.core.images.amis import IMAGE_TAG
+from slipway.jobs.words.images.amis import IMAGE_TAG
 
 _NAME = matching(r"[a-z0-9]+(-[a-z0-9]+)*", "the name of a folder of containers/images", longest=64)
 _ACCOUNT = matching(r"[0-9]{12}", "an account of twelve digits", longest=12)

@@ -17,7 +17,7 @@ from slipway.infra.declare.checks.secret_values import shown
 from slipway.infra.declare.checks.values import nearest
 from slipway.infra.declare.decoding import WrongValue, decode, decode_text
 from slipway.infra.declare.types import Cluster
-from slipway.jobs.core.errors import InvalidConfig, Problem
+from slipway.jobs.words.errors import InvalidConfig, Problem
 
 _DOTTED = re.compile(r"([^.:/@=\s]+)\.(.+)", re.DOTALL)
 # Settings whose names an app of the user's own may well have in its context, for something of its own.

@@ -21,7 +21,7 @@ from slipway.infra.declare.checks.field_types import field_types
 from slipway.infra.declare.checks.values import nearest
 from slipway.infra.declare.machine_images import MachineImage
 from slipway.infra.declare.types import Cluster
-from slipway.jobs.core.errors import InvalidConfig, Problem
+from slipway.jobs.words.errors import InvalidConfig, Problem
 
 MOST_SECONDS = 30.0
 _NAME = "clusters"

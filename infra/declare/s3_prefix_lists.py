@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from slipway.jobs.core.errors import SlipwayError
+from slipway.jobs.words.errors import SlipwayError
 
 # As published in templates and configurations of several public repositories that agree; read 2026-11-21.
 S3_PREFIX_LISTS: Mapping[str, str] = {

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from slipway.infra.declare.installed import CONTAINERS
 from slipway.infra.declare.types import SageMakerCluster
-from slipway.jobs.catalogue.accelerators import device_of
-from slipway.jobs.catalogue.instances import instance_type
-from slipway.jobs.core.sagemaker import training_images
+from slipway.jobs.words.catalogue.accelerators import device_of
+from slipway.jobs.words.catalogue.instances import instance_type
+from slipway.jobs.words.sagemaker import training_images
 
 
 def training_image(cluster: SageMakerCluster) -> str:

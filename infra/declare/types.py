@@ -24,9 +24,9 @@ from slipway.infra.declare.checks.values import (
     matching,
     one_of,
 )
-from slipway.jobs.core.names import CLUSTER_TAG
-from slipway.jobs.core.sagemaker.shared_files import SHARED_FILES
-from slipway.jobs.core.slurm.places import SHARED
+from slipway.jobs.words.names import CLUSTER_TAG
+from slipway.jobs.words.sagemaker.shared_files import SHARED_FILES
+from slipway.jobs.words.slurm.places import SHARED
 
 
 class ClusterKind(StrEnum):

@@ -16,8 +16,8 @@ from slipway.infra.patterns.images.image_pipeline import ImagePipeline, ImagePip
 from slipway.infra.patterns.images.image_recipe import ImageRecipe, ImageRecipeProps
 from slipway.infra.patterns.images.payload_asset import DeliveredPayload, PayloadFile, deliver_payload
 from slipway.infra.patterns.storage.encryption import EncryptedLogGroup, EncryptedLogGroupProps
-from slipway.jobs.core.images.amis import Bakery, ami_parameter, ami_tags
-from slipway.jobs.core.images.container_locks import manifest_parameter
+from slipway.jobs.words.images.amis import Bakery, ami_parameter, ami_tags
+from slipway.jobs.words.images.container_locks import manifest_parameter
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

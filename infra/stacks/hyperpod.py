@@ -33,10 +33,10 @@ from slipway.infra.patterns.nodes.node_network import node_security_group
 from slipway.infra.patterns.slurm.run_document import run_document_name
 from slipway.infra.patterns.storage.cluster_storage import ClusterStorage
 from slipway.infra.patterns.storage.encryption import EncryptedLogGroup, EncryptedLogGroupProps
-from slipway.jobs.core.names import hyperpod_name
-from slipway.jobs.core.slurm.hyperpod import CAPACITY, WORKER_GROUP, node_parameter
-from slipway.jobs.core.slurm.places import QUEUE
-from slipway.jobs.core.targets import SlurmTarget
+from slipway.jobs.words.names import hyperpod_name
+from slipway.jobs.words.slurm.hyperpod import CAPACITY, WORKER_GROUP, node_parameter
+from slipway.jobs.words.slurm.places import QUEUE
+from slipway.jobs.words.targets import SlurmTarget
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

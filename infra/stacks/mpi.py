@@ -28,8 +28,8 @@ from slipway.infra.patterns.nodes.node_network import node_security_group
 from slipway.infra.patterns.nodes.processors import threads_after_boot
 from slipway.infra.patterns.storage.cluster_storage import ClusterStorage
 from slipway.infra.patterns.storage.encryption import EncryptedLogGroup
-from slipway.jobs.catalogue.instances import instance_type
-from slipway.jobs.core.targets import MpiTarget
+from slipway.jobs.words.catalogue.instances import instance_type
+from slipway.jobs.words.targets import MpiTarget
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

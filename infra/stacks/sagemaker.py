@@ -20,7 +20,7 @@ from slipway.infra.patterns.sagemaker.failed_jobs import FailedJobs, FailedJobsP
 from slipway.infra.patterns.sagemaker.training_access import TrainingAccess, TrainingAccessProps
 from slipway.infra.patterns.sagemaker.volumes import file_system_path, volume_key
 from slipway.infra.patterns.storage.cluster_storage import ClusterStorage
-from slipway.jobs.core.targets import SageMakerTarget
+from slipway.jobs.words.targets import SageMakerTarget
 
 _SECOND = timedelta(seconds=1)
 

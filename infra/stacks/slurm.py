@@ -41,10 +41,10 @@ from slipway.infra.patterns.slurm.slurm_access import MachineRole, SlurmAccess, 
 from slipway.infra.patterns.storage.cluster_storage import ClusterStorage
 from slipway.infra.patterns.storage.encryption import EncryptedLogGroup
 from slipway.infra.patterns.storage.file_systems import SharedFiles
-from slipway.jobs.catalogue.instances import instance_type
-from slipway.jobs.core.slurm.controllers import LOGIN_NODES
-from slipway.jobs.core.slurm.places import QUEUE
-from slipway.jobs.core.targets import SlurmTarget
+from slipway.jobs.words.catalogue.instances import instance_type
+from slipway.jobs.words.slurm.controllers import LOGIN_NODES
+from slipway.jobs.words.slurm.places import QUEUE
+from slipway.jobs.words.targets import SlurmTarget
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,8 +14,8 @@ from tempfile import TemporaryDirectory
 
 from slipway.infra.declare.cdk_json import feature_flags
 from slipway.infra.verify.rules import RULES
-from slipway.jobs.core.errors import SlipwayError, in_lines
-from slipway.jobs.core.names import STACK_MARK
+from slipway.jobs.words.errors import SlipwayError, in_lines
+from slipway.jobs.words.names import STACK_MARK
 
 # A matter of taste: the CDK writes Fn::Join where cfn-lint prefers Fn::Sub.
 _NOT_A_FINDING = ("I1022",)

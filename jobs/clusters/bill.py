@@ -6,13 +6,13 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from slipway.jobs.aws import Unanswered
-from slipway.jobs.catalogue.instances import Price, instance_type
-from slipway.jobs.catalogue.regional import price_in
-from slipway.jobs.clusters.declared import DeclaredCluster
-from slipway.jobs.clusters.deployed import DeployedStack
+from slipway.jobs.cloud.aws import Unanswered
+from slipway.jobs.cloud.declared import DeclaredCluster
+from slipway.jobs.cloud.deployed import DeployedStack
+from slipway.jobs.cloud.templates import Templates
 from slipway.jobs.clusters.standing import StandingItem, standing_items, total_usd_per_month
-from slipway.jobs.clusters.templates import Templates
+from slipway.jobs.words.catalogue.instances import Price, instance_type
+from slipway.jobs.words.catalogue.regional import price_in
 
 # Paid for whether nodes run or not.
 _PAID_AHEAD = ("open-reservation", "targeted-reservation", "capacity-block")

@@ -11,16 +11,16 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from slipway.jobs.aws import Unanswered
-from slipway.jobs.clusters.assembly import names_in_cdk
-from slipway.jobs.clusters.deployed import find_stacks
+from slipway.jobs.cloud.assembly import names_in_cdk
+from slipway.jobs.cloud.aws import Unanswered
+from slipway.jobs.cloud.deployed import find_stacks
 from slipway.jobs.clusters.emptying import KeepsItsData, refuse_kept
-from slipway.jobs.core.errors import SlipwayError
-from slipway.jobs.core.projects import find_project
-from slipway.jobs.core.run import Run
-from slipway.jobs.core.targets import Target
 from slipway.jobs.platforms.registry import platform_of
-from slipway.jobs.runs.find import find_run
+from slipway.jobs.submit.find import find_run
+from slipway.jobs.words.errors import SlipwayError
+from slipway.jobs.words.projects import find_project
+from slipway.jobs.words.run import Run
+from slipway.jobs.words.targets import Target
 
 # A job that is cancelled gets SIGTERM and 30 seconds to save; Batch says later that it ended.
 END_SECONDS = 600.0

@@ -6,10 +6,10 @@ import json
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from slipway.jobs.aws import client, reader
-from slipway.jobs.core.errors import SlipwayError
-from slipway.jobs.core.names import stack_name
-from slipway.jobs.core.targets import Target
+from slipway.jobs.cloud.aws import client, reader
+from slipway.jobs.words.errors import SlipwayError
+from slipway.jobs.words.names import stack_name
+from slipway.jobs.words.targets import Target
 
 
 class KeepsItsData(SlipwayError):

@@ -11,13 +11,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from slipway.jobs.aws import Unanswered, ask_all, reader
-from slipway.jobs.clusters.declared import DeclaredCluster, declared_clusters
-from slipway.jobs.clusters.vcpu_quotas import ON_DEMAND, SPOT
-from slipway.jobs.core.names import CLUSTER_TAG
-from slipway.jobs.core.records import NewerRecord
-from slipway.jobs.core.slurm.hyperpod import CAPACITY
-from slipway.jobs.core.targets import (
+from slipway.jobs.cloud.aws import Unanswered, ask_all, reader
+from slipway.jobs.cloud.declared import DeclaredCluster, declared_clusters
+from slipway.jobs.cloud.vcpu_quotas import ON_DEMAND, SPOT
+from slipway.jobs.words.names import CLUSTER_TAG
+from slipway.jobs.words.records import NewerRecord
+from slipway.jobs.words.slurm.hyperpod import CAPACITY
+from slipway.jobs.words.targets import (
     PARAMETER_ROOT,
     DamagedTarget,
     SageMakerTarget,

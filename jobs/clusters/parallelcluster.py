@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from slipway.jobs.catalogue.instances import InstanceType, instance_type
-from slipway.jobs.clusters.declared import DeclaredCluster
-from slipway.jobs.core.errors import SlipwayError
-from slipway.jobs.core.names import CLUSTER_TAG
-from slipway.jobs.core.slurm.places import QUEUE, SCRATCH, SHARED
+from slipway.jobs.cloud.declared import DeclaredCluster
+from slipway.jobs.words.catalogue.instances import InstanceType, instance_type
+from slipway.jobs.words.errors import SlipwayError
+from slipway.jobs.words.names import CLUSTER_TAG
+from slipway.jobs.words.slurm.places import QUEUE, SCRATCH, SHARED
 
 OPERATING_SYSTEM = "ubuntu2204"  # of the neuron-slurm image
 _SESSION_MANAGER = "arn:aws:iam::aws:policy/AmazonSSMManagedInstanceCore"

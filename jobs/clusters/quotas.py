@@ -9,9 +9,10 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from slipway.jobs import aws
-from slipway.jobs.aws import Unanswered, ask_all, reader
-from slipway.jobs.clusters.declared import DeclaredCluster
+from slipway.jobs.cloud import aws
+from slipway.jobs.cloud.aws import Unanswered, ask_all, reader
+from slipway.jobs.cloud.declared import DeclaredCluster
+from slipway.jobs.cloud.vcpu_quotas import SERVICE as EC2
 from slipway.jobs.clusters.neighbours import Neighbourhood, QuotaShare, find_neighbourhood, share_words
 from slipway.jobs.clusters.preflight.facts import ask_account
 from slipway.jobs.clusters.preflight.hyperpod_limits import HYPERPOD_KIND, USAGE, ask_hyperpod
@@ -23,8 +24,7 @@ from slipway.jobs.clusters.preflight.training_limits import (
     instance_quota,
 )
 from slipway.jobs.clusters.preflight.vcpu_limits import ask_vcpus
-from slipway.jobs.clusters.vcpu_quotas import SERVICE as EC2
-from slipway.jobs.core.errors import SlipwayError
+from slipway.jobs.words.errors import SlipwayError
 
 _SECONDS_PER_HOUR = 3600
 _OPEN = ("PENDING", "CASE_OPENED")

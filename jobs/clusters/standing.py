@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from slipway.jobs.catalogue.fees import find_fee
-from slipway.jobs.clusters.templates import Templates
-from slipway.jobs.core.images.amis import bakery_stack_name
+from slipway.jobs.cloud.templates import Templates
+from slipway.jobs.words.catalogue.fees import find_fee
+from slipway.jobs.words.images.amis import bakery_stack_name
 
 Properties = Mapping[str, Any]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from slipway.jobs.core.errors import SlipwayError
+from slipway.jobs.words.errors import SlipwayError
 
 
 class CannotEstimate(SlipwayError):

@@ -9,9 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from slipway.jobs.catalogue.accelerators import device_of
-from slipway.jobs.catalogue.instances import InstanceType
-from slipway.jobs.core.images.container_locks import LockedTorch
 from slipway.jobs.estimate.duration import steps_of_workload, tokens_per_dollar
 from slipway.jobs.estimate.errors import CannotEstimate
 from slipway.jobs.estimate.evidence.calibrations import Asked, Known, find_calibration
@@ -24,6 +21,9 @@ from slipway.jobs.estimate.ranges import Ranges, band_of, ranges_of
 from slipway.jobs.estimate.work.rate import Throughput, throughput
 from slipway.jobs.estimate.work.shapes import Hardware, Layout
 from slipway.jobs.estimate.work.workloads import Workload
+from slipway.jobs.words.catalogue.accelerators import device_of
+from slipway.jobs.words.catalogue.instances import InstanceType
+from slipway.jobs.words.images.container_locks import LockedTorch
 
 _GIB = 2.0**30
 _SECONDS_PER_HOUR = 3600.0

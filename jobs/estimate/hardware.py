@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from slipway.jobs.catalogue.accelerators import unusable
-from slipway.jobs.catalogue.instances import SAGEMAKER, Accelerator, InstanceType
 from slipway.jobs.estimate.errors import CannotEstimate
 from slipway.jobs.estimate.priors import told_from
 from slipway.jobs.estimate.work.shapes import Hardware
+from slipway.jobs.words.catalogue.accelerators import unusable
+from slipway.jobs.words.catalogue.instances import SAGEMAKER, Accelerator, InstanceType
 
 _GIB = 2.0**30
 _BYTES_PER_GBIT = 1e9 / 8
@@ -86,7 +86,7 @@ def _peak_of(instance: InstanceType, accelerator: Accelerator) -> float:
     if accelerator.peak_tflops is None:
         raise CannotEstimate(
             f"the peak of {instance.name}'s {accelerator.name} is not known ({instance.peak_note})",
-            hint="add peak_tflops to its row of jobs/catalogue/devices.csv",
+            hint="add peak_tflops to its row of jobs/words/catalogue/devices.csv",
         )
     return accelerator.peak_tflops
 

@@ -1,7 +1,7 @@
 """What an hour costs: instances by region and term (the catalogue, rates.csv), and what stands around them.
 
 Every row is of one region and one day and keeps its source. A new rate is one row of rates.csv, a new fee one
-of jobs/catalogue/fees.csv with its line in what_is_paid. What nobody has written down is None, never zero.
+of jobs/words/catalogue/fees.csv with its line in what_is_paid. What nobody has written down is None, never zero.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from dataclasses import asdict, dataclass, fields
 from functools import lru_cache
 from importlib.resources import files
 
-from slipway.jobs.catalogue import every_type
-from slipway.jobs.catalogue.fees import HOURS_PER_MONTH, find_fee
-from slipway.jobs.catalogue.instances import SAGEMAKER, InstanceType, instance_types, training_types
-from slipway.jobs.catalogue.regional import DATE, SOURCE, regional_prices
-from slipway.jobs.core.regions import checked_region
 from slipway.jobs.estimate.csv_rows import read_rows
 from slipway.jobs.estimate.errors import CannotEstimate
+from slipway.jobs.words.catalogue import every_type
+from slipway.jobs.words.catalogue.fees import HOURS_PER_MONTH, find_fee
+from slipway.jobs.words.catalogue.instances import SAGEMAKER, InstanceType, instance_types, training_types
+from slipway.jobs.words.catalogue.regional import DATE, SOURCE, regional_prices
+from slipway.jobs.words.regions import checked_region
 
 ON_DEMAND, SPOT = "on-demand", "spot"
 # Those of one and three years are effective per hour, all of it paid for.

@@ -11,8 +11,8 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from slipway.jobs.core.errors import SlipwayError
-from slipway.jobs.core.job_request import code_key
+from slipway.jobs.words.errors import SlipwayError
+from slipway.jobs.words.job_request import code_key
 
 MOST_BYTES = 256 << 20  # unpacked; containers/ has a few MB
 _AGAIN = "submit the job again with this Slipway"

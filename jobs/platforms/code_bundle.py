@@ -15,9 +15,9 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from slipway.jobs.clusters.objects import find_object
-from slipway.jobs.core.images.container_images import code_files
-from slipway.jobs.core.job_request import code_key
+from slipway.jobs.cloud.objects import find_object
+from slipway.jobs.words.images.container_images import code_files
+from slipway.jobs.words.job_request import code_key
 
 _MODE, _PROGRAM_MODE = 0o644, 0o755
 

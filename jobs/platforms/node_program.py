@@ -7,7 +7,7 @@ import os
 import sys
 from collections.abc import Callable, Mapping
 
-from slipway.jobs.core.errors import SlipwayError
+from slipway.jobs.words.errors import SlipwayError
 
 Words = Mapping[str, Callable[[argparse.Namespace], int]]
 

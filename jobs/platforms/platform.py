@@ -8,14 +8,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol, TypeVar, runtime_checkable
 
-from slipway.jobs.core.explanation import Explanation
-from slipway.jobs.core.job import Job
-from slipway.jobs.core.run import Found, Listed, Run
-from slipway.jobs.core.targets import Target
-from slipway.jobs.core.text import Say
 from slipway.jobs.platforms.prepared import Prepared, Request
 from slipway.jobs.platforms.sending import Waiting
-from slipway.jobs.recipes import Recipe
+from slipway.jobs.words.explanation import Explanation
+from slipway.jobs.words.job import Job
+from slipway.jobs.words.recipes import Recipe
+from slipway.jobs.words.run import Found, Listed, Run
+from slipway.jobs.words.targets import Target
+from slipway.jobs.words.text import Say
 
 T = TypeVar("T", bound=Target)
 R = TypeVar("R", bound=Request)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import Field, dataclass
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
-from slipway.jobs.catalogue.instances import instance_type
-from slipway.jobs.core.cost import Cost, cost
-from slipway.jobs.core.job import Job
-from slipway.jobs.core.launch_environment import timeout_seconds
-from slipway.jobs.core.targets import Target
-from slipway.jobs.recipes import Recipe
+from slipway.jobs.words.catalogue.instances import instance_type
+from slipway.jobs.words.cost import Cost, cost
+from slipway.jobs.words.job import Job
+from slipway.jobs.words.launch_environment import timeout_seconds
+from slipway.jobs.words.recipes import Recipe
+from slipway.jobs.words.targets import Target
 
 
 class Request(Protocol):

@@ -7,7 +7,6 @@ from importlib import import_module
 from types import ModuleType
 from typing import TypeVar, cast
 
-from slipway.jobs.core.targets import Target
 from slipway.jobs.platforms.platform import (
     HasArrays,
     HasDependencies,
@@ -18,6 +17,7 @@ from slipway.jobs.platforms.platform import (
     Platform,
 )
 from slipway.jobs.platforms.prepared import Request
+from slipway.jobs.words.targets import Target
 
 T = TypeVar("T", bound=Target)
 

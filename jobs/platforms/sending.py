@@ -1,7 +1,7 @@
 """Sends a request that must not be carried out twice: again only when it certainly was not the first time.
 
 Throttled: it was refused, so it is sent again after a pause. No answer, or 5xx: nobody knows, so the platform
-is asked what it has. Everything else is final. botocore itself never repeats (jobs/aws.py, `client`).
+is asked what it has. Everything else is final. botocore itself never repeats (jobs/cloud/aws.py, `client`).
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum, auto
 
-from slipway.jobs.core.errors import SlipwayError
-from slipway.jobs.throttling import is_throttled, throttled
+from slipway.jobs.cloud.throttling import is_throttled, throttled
+from slipway.jobs.words.errors import SlipwayError
 
 DEADLINE_SECONDS = 120.0
 FIRST_PAUSE_SECONDS = 1.0

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from slipway.jobs.aws import Unanswered, ask_all, reader
-from slipway.jobs.core.node_metrics import (
+from slipway.jobs.cloud.aws import Unanswered, ask_all, reader
+from slipway.jobs.words.node_metrics import (
     CLUSTER_DIMENSION,
     METRIC_NAMESPACE,
     NOT_JOINED_METRIC,

@@ -15,8 +15,8 @@ from dataclasses import dataclass, replace
 from html import escape
 from typing import Any
 
-from slipway.jobs.core.errors import SlipwayError
 from slipway.jobs.report.axes import Axis, Label, amounts, counts, label_layers, magnitudes, place_labels
+from slipway.jobs.words.errors import SlipwayError
 
 VEGA_LITE = "5.20"
 RATE = "sequences a second"

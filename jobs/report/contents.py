@@ -13,7 +13,7 @@ from slipway.jobs.estimate.pareto import BEATEN, BEST, UNDECIDED, Scale, scale_o
 from slipway.jobs.estimate.work.workloads import Workload
 from slipway.jobs.report.charts import cost_against_time, over_steps, scaling
 from slipway.jobs.report.page import Fact, Page, PageTable, Section
-from slipway.jobs.runs.curve import Point as Step
+from slipway.jobs.submit.curve import Point as Step
 
 _HEADINGS = (
     *("nodes", "devices", "seq/s", "a device", "efficiency", "memory, GiB"),

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from html import escape
 from importlib.resources import files
 
-from slipway.jobs.core.text import printable
 from slipway.jobs.report.charts import Chart, drawn
+from slipway.jobs.words.text import printable
 
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"  # its icon is empty, and in it
 

@@ -7,10 +7,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from slipway.jobs.core.errors import SlipwayError
 from slipway.jobs.estimate.estimates import Estimate
 from slipway.jobs.report.charts import VEGA_LITE, CannotDraw
-from slipway.jobs.runs.curve import Point
+from slipway.jobs.submit.curve import Point
+from slipway.jobs.words.errors import SlipwayError
 
 _SIZE = {"width": 640, "height": 320}
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from slipway.jobs import aws
-from slipway.jobs.core.cost import AGREED_UNSAID, UNKNOWN, Agreed, Cost
-from slipway.jobs.core.errors import SlipwayError
+from slipway.jobs.cloud import aws
+from slipway.jobs.words.cost import AGREED_UNSAID, UNKNOWN, Agreed, Cost
+from slipway.jobs.words.errors import SlipwayError
 
 Confirm = Callable[[str, Cost], None]  # a job's name and ceiling; raises where it must not be sent
 

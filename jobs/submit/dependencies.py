@@ -6,14 +6,14 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
-from slipway.jobs.clusters.deployed import find_targets
-from slipway.jobs.core.errors import SlipwayError
-from slipway.jobs.core.job import DoesNotFit, Job
-from slipway.jobs.core.run import Found
-from slipway.jobs.core.states import JobState
-from slipway.jobs.core.targets import Target
+from slipway.jobs.cloud.deployed import find_targets
 from slipway.jobs.platforms.registry import waiting_of
-from slipway.jobs.runs.find import UnknownJob, find_run
+from slipway.jobs.submit.find import UnknownJob, find_run
+from slipway.jobs.words.errors import SlipwayError
+from slipway.jobs.words.job import DoesNotFit, Job
+from slipway.jobs.words.run import Found
+from slipway.jobs.words.states import JobState
+from slipway.jobs.words.targets import Target
 
 _WHOLE_NAME = re.compile(r".+-[0-9a-f]{12}(-[0-9]+)?", re.ASCII)
 

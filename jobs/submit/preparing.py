@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from slipway.containers.runtime.contract import variables
-from slipway.jobs.catalogue.instances import instance_type
-from slipway.jobs.clusters.deployed import find_target_by_name
-from slipway.jobs.core.images.container_locks import locked_torch
-from slipway.jobs.core.inputs import refuse_unreachable_inputs
-from slipway.jobs.core.job import DoesNotFit, Job
-from slipway.jobs.core.launch_environment import launch_environment
-from slipway.jobs.core.projects import find_containers
-from slipway.jobs.core.targets import BatchTarget, Target
+from slipway.jobs.cloud.deployed import find_target_by_name
 from slipway.jobs.platforms.prepared import AnyPrepared
 from slipway.jobs.platforms.registry import platform_of, takes_arrays, takes_images
-from slipway.jobs.recipes import (
+from slipway.jobs.words.catalogue.instances import instance_type
+from slipway.jobs.words.images.container_locks import locked_torch
+from slipway.jobs.words.inputs import refuse_unreachable_inputs
+from slipway.jobs.words.job import DoesNotFit, Job
+from slipway.jobs.words.launch_environment import launch_environment
+from slipway.jobs.words.projects import find_containers
+from slipway.jobs.words.recipes import (
     Recipe,
     find_recipe,
     refuse_array,
@@ -22,6 +21,7 @@ from slipway.jobs.recipes import (
     refuse_settings,
     refuse_torch,
 )
+from slipway.jobs.words.targets import BatchTarget, Target
 
 
 def prepare(job: Job, on: str, region: str | None = None) -> AnyPrepared:

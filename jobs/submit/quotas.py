@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from slipway.jobs.aws import Unanswered, ask_all, reader
-from slipway.jobs.catalogue.instances import instance_type
-from slipway.jobs.clusters.vcpu_quotas import CAPACITY_BLOCK, ON_DEMAND, SPOT, ask_quota
-from slipway.jobs.core.errors import SlipwayError
-from slipway.jobs.core.job import Job
-from slipway.jobs.core.slurm.hyperpod import CAPACITY
-from slipway.jobs.core.targets import SageMakerTarget, SlurmTarget, Target
+from slipway.jobs.cloud.aws import Unanswered, ask_all, reader
+from slipway.jobs.cloud.vcpu_quotas import CAPACITY_BLOCK, ON_DEMAND, SPOT, ask_quota
+from slipway.jobs.words.catalogue.instances import instance_type
+from slipway.jobs.words.errors import SlipwayError
+from slipway.jobs.words.job import Job
+from slipway.jobs.words.slurm.hyperpod import CAPACITY
+from slipway.jobs.words.targets import SageMakerTarget, SlurmTarget, Target
 
 _OVER = ("cancelled", "expired", "failed", "payment-failed", "unsupported")
 

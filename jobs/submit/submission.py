@@ -11,19 +11,19 @@ import time
 from dataclasses import dataclass, replace
 from itertools import count
 
-from slipway.jobs import aws
-from slipway.jobs.core.cost import AGREED_UNSAID, Agreed
-from slipway.jobs.core.job import Job
-from slipway.jobs.core.records import NewerRecord
-from slipway.jobs.core.targets import Target
-from slipway.jobs.core.text import Say
+from slipway.jobs.cloud import aws
+from slipway.jobs.platforms.journal import Entry, Journal, NoJournal, journal_folder
 from slipway.jobs.platforms.prepared import AnyPrepared
 from slipway.jobs.platforms.registry import platform_of, twins_of
 from slipway.jobs.platforms.sending import SubmitCall, Waiting, send_once
 from slipway.jobs.submit.confirming import Confirm, refuse_unconfirmed
-from slipway.jobs.submit.journal import Entry, Journal, NoJournal, journal_folder
 from slipway.jobs.submit.preparing import prepare
 from slipway.jobs.submit.quotas import refuse_small_quota
+from slipway.jobs.words.cost import AGREED_UNSAID, Agreed
+from slipway.jobs.words.job import Job
+from slipway.jobs.words.records import NewerRecord
+from slipway.jobs.words.targets import Target
+from slipway.jobs.words.text import Say
 
 __all__ = ["Submitted", "find_job_id", "prepare", "submit", "submit_prepared"]
 

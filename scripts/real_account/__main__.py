@@ -23,9 +23,9 @@ from scripts.real_account.price import PricedThing, at_most, total
 from scripts.real_account.report import write_report
 from scripts.real_account.stages import BY_NAME, STAGES
 from scripts.real_account.trying import try_claims
-from slipway.jobs.aws import Unanswered, ask, reader
-from slipway.jobs.commands.output import Column, complain, print_table, say
-from slipway.jobs.core.errors import SlipwayError
+from slipway.jobs.cloud.aws import Unanswered, ask, reader
+from slipway.jobs.output import Column, complain, print_table, say
+from slipway.jobs.words.errors import SlipwayError
 
 _INTERRUPTED = 130
 _STATE = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state") / "slipway" / "acceptance"

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from scripts.real_account.evidence import Evidence, now
-from slipway.jobs.aws import client, is_in_yard, reader
+from slipway.jobs.cloud.aws import client, is_in_yard, reader
 
 ROOT = Path(__file__).resolve().parents[2]
 _LAST_LINES = 12

@@ -11,11 +11,11 @@ from scripts.real_account.ending import own_leftovers
 from scripts.real_account.journal import Journal
 from scripts.real_account.stages import BY_NAME, STAGES, existing_stacks
 from slipway.infra.clusters import MACHINE_IMAGES
-from slipway.jobs.aws import Unanswered
-from slipway.jobs.catalogue.instances import instance_type
-from slipway.jobs.clusters.vcpu_quotas import ask_quota
-from slipway.jobs.commands.output import say
-from slipway.jobs.core.errors import SlipwayError
+from slipway.jobs.cloud.aws import Unanswered
+from slipway.jobs.cloud.vcpu_quotas import ask_quota
+from slipway.jobs.output import say
+from slipway.jobs.words.catalogue.instances import instance_type
+from slipway.jobs.words.errors import SlipwayError
 
 
 def look_around(account: Account, journal: Journal, chosen: Sequence[Claim]) -> None:

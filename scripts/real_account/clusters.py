@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from slipway.jobs.core.images.amis import bakery_stack_name
-from slipway.jobs.core.names import stack_name
+from slipway.jobs.words.images.amis import bakery_stack_name
+from slipway.jobs.words.names import stack_name
 
 NODES = 2
 

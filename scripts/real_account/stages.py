@@ -15,7 +15,7 @@ from scripts.real_account.clusters import (
     SmallCluster,
     bakery_stacks,
 )
-from slipway.jobs.aws import Unanswered, ask_all, reader
+from slipway.jobs.cloud.aws import Unanswered, ask_all, reader
 
 _QUIETLY = ("--require-approval", "never", "--concurrency", "4")
 

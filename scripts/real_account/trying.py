@@ -9,7 +9,7 @@ from scripts.real_account.account import Account, CommandFailed, TimeIsOver
 from scripts.real_account.claims import Claim, Proof, judged, not_tried
 from scripts.real_account.journal import Journal
 from scripts.real_account.stages import BY_NAME, existing_stacks
-from slipway.jobs.core.errors import SlipwayError
+from slipway.jobs.words.errors import SlipwayError
 
 Say = Callable[[str], None]
 

@@ -15,13 +15,13 @@ from tests.architecture import tracked
 # Where a package may be imported, inside functions too. Tests may import all but the last three.
 HOMES = {
     # The template and the apps are a user's own programs.
-    "boto3": ("jobs/aws.py", "jobs/project/template/", "tests/end_to_end/apps/"),
+    "boto3": ("jobs/cloud/aws.py", "jobs/code/template/", "tests/end_to_end/apps/"),
     "aws_cdk": ("infra/", "tests/", "docs/examples/"),
     "cdk_nag": ("infra/", "tests/"),
     "constructs": ("infra/", "tests/"),
     "moto": ("yard/", "tests/"),
     "cfnlint": ("yard/", "infra/gates/", "infra/verify/gates.py", "tests/"),
-    "rich": ("jobs/commands/output.py", "tests/"),
+    "rich": ("jobs/output.py", "tests/"),
     "scripts": ("scripts/", "tests/"),
     "pickle": (),
     "marshal": (),
@@ -78,9 +78,9 @@ def test_each_heavy_package_is_imported_only_where_it_lives() -> None:
 @pytest.mark.parametrize(
     ("path", "source"),
     [
-        ("jobs/core/x.py", "def late():\n    import boto3"),
+        ("jobs/words/x.py", "def late():\n    import boto3"),
         ("jobs/platforms/batch/request.py", "from boto3.session import Session"),
-        ("jobs/commands/images/build.py", "import aws_cdk.aws_s3"),
+        ("jobs/cli/images/build.py", "import aws_cdk.aws_s3"),
         ("infra/stacks/x.py", "import moto"),
         ("tests/x.py", "import pickle"),
     ],

@@ -10,7 +10,7 @@ from tests.architecture import tracked
 HOME = "containers/runtime/contract/variables.py"
 NAMES = {value for name, value in vars(variables).items() if name.isupper()}
 # A user's own training reads what documentation promises, and imports nothing of ours.
-USERS_OWN = ("tests/", "docs/", "jobs/project/template/")
+USERS_OWN = ("tests/", "docs/", "jobs/code/template/")
 CODE = [path for path in tracked.paths(".py") if not path.startswith(USERS_OWN)]
 
 

@@ -7,7 +7,7 @@ from pathlib import PurePath
 
 from slipway.infra.declare import types
 from slipway.infra.declare.types import ClusterKind
-from slipway.jobs.core.targets import KINDS
+from slipway.jobs.words.targets import KINDS
 from tests.architecture import tracked
 
 # The kind of target that a kind of cluster becomes, where that is another's.
@@ -37,7 +37,7 @@ def test_every_kind_of_cluster_can_be_declared_built_and_submitted_to() -> None:
     )
     assert built_classes() == set(declared.values()), "each class needs one row of BUILDERS in infra/app.py"
     roads = {ROADS.get(kind, kind) for kind in kinds}
-    assert set(KINDS) == roads, "each kind needs a target in jobs/core/targets.py"
+    assert set(KINDS) == roads, "each kind needs a target in jobs/words/targets.py"
     assert all(target.kind == kind for kind, target in KINDS.items())
 
 

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from slipway.jobs.aws import client_at
+from slipway.jobs.cloud.aws import client_at
 from slipway.yard.machines.machine_memory import KernelMemory
 from slipway.yard.state import MACHINE_IMAGES
 from tests.yard.accounts import raise_quotas, stand_in

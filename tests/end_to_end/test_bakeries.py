@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from slipway.jobs.core.images.amis import bakery_parameter, decode_bakery
+from slipway.jobs.words.images.amis import bakery_parameter, decode_bakery
 from tests.end_to_end.conftest import Shell
 from tests.end_to_end.in_process import delete, deploy
 

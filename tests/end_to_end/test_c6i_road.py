@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from slipway.jobs.core.images.amis import ami_parameter, bakery_parameter, decode_bakery
+from slipway.jobs.words.images.amis import ami_parameter, bakery_parameter, decode_bakery
 from slipway.yard.machines.isolation.tiers import best_tier
 from slipway.yard.services.imagebuilder.machine.base import reason_for_no_base
 from slipway.yard.state import MACHINE_IMAGES

@@ -23,7 +23,7 @@ from tests.end_to_end.training_cluster import (
     stacks,
 )
 from tests.end_to_end.under_accelerate import refuse_ranks_that_train_alone_unsaid
-from tests.jobs.estimators.sending import differences
+from tests.jobs.submit.estimators.sending import differences
 from tests.yard.services.sagemaker.training_site import require_training
 
 pytestmark = pytest.mark.cdk
@@ -168,7 +168,7 @@ def test_ranks_join_under_accelerate_and_who_trains_alone_is_told(deployed: Shel
 
 
 @pytest.mark.slow
-@pytest.mark.long  # test_sdks.py fits an estimator, and tests/jobs/estimators compare the requests
+@pytest.mark.long  # test_sdks.py fits an estimator, and tests/jobs/submit/estimators compare the requests
 def test_fit_of_sdk_v2_trains_by_the_request_of_submit_and_prints_the_log(deployed: Shell) -> None:
     require_training()
     pytest.importorskip("sagemaker", reason="needs SageMaker's SDK: scripts/set_up.py sagemaker")

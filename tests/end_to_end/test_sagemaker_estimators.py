@@ -23,8 +23,8 @@ from tests.end_to_end.training_cluster import (
     request_of_submit,
     request_received,
 )
-from tests.jobs.estimators.sending import differences
-from tests.jobs.estimators.test_sdk_v3 import PYTHON as WITH_V3
+from tests.jobs.submit.estimators.sending import differences
+from tests.jobs.submit.estimators.test_sdk_v3 import PYTHON as WITH_V3
 from tests.yard.services.sagemaker.training_site import require_training
 
 pytest.importorskip("torch", reason="the extra 'training' is not installed")

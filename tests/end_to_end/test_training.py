@@ -13,7 +13,7 @@ from slipway.containers.data.samples.corpus import write_sample
 from slipway.containers.data.sources.sources import local_source
 from slipway.containers.data.tokens.vocabulary import write_vocabulary
 from slipway.containers.recipes.prepare_bert.session import TRAINED_ENTRIES
-from slipway.jobs.core.targets import decode_target, parameter_name
+from slipway.jobs.words.targets import decode_target, parameter_name
 from tests.end_to_end.conftest import Shell
 from tests.end_to_end.in_process import deploy
 from tests.end_to_end.own_project import STEPS, begin_project, refuse_another_curve

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from slipway.jobs.core.images.amis import Bakery, ami_parameter, ami_tags, bakery_parameter, encode_bakery
+from slipway.jobs.words.images.amis import Bakery, ami_parameter, ami_tags, bakery_parameter, encode_bakery
 from tests.yard.conftest import REGION
 from tests.yard.services.imagebuilder.components.test_steps import bash, document
 from tests.yard.services.imagebuilder.conftest import Bakery as YardBakery

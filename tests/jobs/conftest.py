@@ -8,11 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from slipway.jobs import aws
-from slipway.jobs.clusters import declared
-from slipway.jobs.commands.cli import run
-from slipway.jobs.core.projects import Project
-from slipway.jobs.core.targets import BatchTarget
+from slipway.jobs.cli.cli import run
+from slipway.jobs.cloud import aws, declared
+from slipway.jobs.words.projects import Project
+from slipway.jobs.words.targets import BatchTarget
 from slipway.yard.gateway.faults import unscript
 from tests.jobs.deployed import deploy_target
 from tests.yard.conftest import RunningYard, point_at, yard
@@ -31,7 +30,7 @@ _ANSWERS: dict[tuple[bytes, tuple[str, ...]], str] = {}
 def declarations(monkeypatch: pytest.MonkeyPatch) -> None:
     """Read this checkout's declarations once: each answer of infra is a process of its own, for a second.
 
-    tests/jobs/clusters/test_declared.py, whose subject that process is, takes the answers themselves.
+    tests/jobs/cloud/test_declared.py, whose subject that process is, takes the answers themselves.
     """
     monkeypatch.setattr(declared, "_ask_infra", _remembered)
 

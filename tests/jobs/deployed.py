@@ -8,8 +8,8 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 
-from slipway.jobs.core.targets import BatchTarget, SageMakerTarget, encode_target, parameter_name
-from tests.jobs.core.test_targets import SAGEMAKER_TARGET, TARGET
+from slipway.jobs.words.targets import BatchTarget, SageMakerTarget, encode_target, parameter_name
+from tests.jobs.words.test_targets import SAGEMAKER_TARGET, TARGET
 from tests.yard.conftest import RunningYard
 
 _TRUST = json.dumps(

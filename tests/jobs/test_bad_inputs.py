@@ -10,8 +10,8 @@ from dataclasses import replace
 
 import pytest
 
-from slipway.jobs.core.retries import RETRY_RULES
-from slipway.jobs.core.targets import BatchTarget, encode_target, parameter_name
+from slipway.jobs.words.retries import RETRY_RULES
+from slipway.jobs.words.targets import BatchTarget, encode_target, parameter_name
 from tests.jobs.conftest import Slipway
 from tests.jobs.deployed import job_names
 from tests.yard.conftest import RunningYard

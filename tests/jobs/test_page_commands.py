@@ -13,16 +13,18 @@ import pytest
 
 from slipway.infra.clusters import CLUSTERS, MACHINE_IMAGES
 from slipway.infra.declare.types import BatchCluster, Cluster, MpiCluster, SageMakerCluster, SlurmCluster
-from slipway.jobs.catalogue.accelerators import device_of
-from slipway.jobs.catalogue.instances import find_instance_type, instance_type
-from slipway.jobs.commands.cli import PROGRAM, cli
-from slipway.jobs.core.cost import Cost
-from slipway.jobs.core.images.amis import bakery_stack_name
-from slipway.jobs.core.installation import containers_folder
-from slipway.jobs.core.run import Found, Run
-from slipway.jobs.core.sagemaker.training_images import training_image
-from slipway.jobs.core.states import JobState
-from slipway.jobs.core.targets import (
+from slipway.jobs.cli.cli import PROGRAM, cli
+from slipway.jobs.submit import dependencies
+from slipway.jobs.submit.find import UnknownJob
+from slipway.jobs.words.catalogue.accelerators import device_of
+from slipway.jobs.words.catalogue.instances import find_instance_type, instance_type
+from slipway.jobs.words.cost import Cost
+from slipway.jobs.words.images.amis import bakery_stack_name
+from slipway.jobs.words.installation import containers_folder
+from slipway.jobs.words.run import Found, Run
+from slipway.jobs.words.sagemaker.training_images import training_image
+from slipway.jobs.words.states import JobState
+from slipway.jobs.words.targets import (
     MpiTarget,
     SageMakerTarget,
     SlurmTarget,
@@ -30,12 +32,10 @@ from slipway.jobs.core.targets import (
     encode_target,
     parameter_name,
 )
-from slipway.jobs.runs.find import UnknownJob
-from slipway.jobs.submit import dependencies
 from tests.architecture.tracked import paths
 from tests.jobs.conftest import Slipway
-from tests.jobs.core.test_targets import MPI_TARGET, SAGEMAKER_TARGET, SLURM_TARGET
 from tests.jobs.deployed import deploy_target
+from tests.jobs.words.test_targets import MPI_TARGET, SAGEMAKER_TARGET, SLURM_TARGET
 from tests.test_docs import SHELL_BLOCK, SLIPWAY, page
 from tests.yard.conftest import RunningYard
 

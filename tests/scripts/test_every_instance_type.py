@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from scripts.every_instance_type import described, generated, snapshot_regions
-from slipway.jobs.catalogue.every_type import COLUMNS, head, names, regions_as_number, rows
-from slipway.jobs.catalogue.instances import instance_types
+from slipway.jobs.words.catalogue.every_type import COLUMNS, head, names, regions_as_number, rows
+from slipway.jobs.words.catalogue.instances import instance_types
 
 PRICES = """
 // generated at 2026-07-20T13:44:30Z for us-east-1

@@ -10,12 +10,12 @@ from scripts.benchmarks_plans import problem_of
 from scripts.plan_instances import KINDS, KNOWN_OPTIMUM, make_instance
 from scripts.plan_simulation import ReplannedRun, fixed_makespan
 from scripts.saturn_milp import saturn_makespan
-from slipway.jobs.planner.baselines import greedy
-from slipway.jobs.planner.bounds.prove import prove
-from slipway.jobs.planner.check import check
-from slipway.jobs.planner.list_schedule import as_plan
-from slipway.jobs.planner.model import Goal, LowerBound, Mode, Plan, PlanJob, Pool
-from slipway.jobs.planner.options import PlanProblem, new_problem
+from slipway.jobs.plan.search.baselines import greedy
+from slipway.jobs.plan.search.bounds.prove import prove
+from slipway.jobs.plan.search.check import check
+from slipway.jobs.plan.search.list_schedule import as_plan
+from slipway.jobs.plan.search.model import Goal, LowerBound, Mode, Plan, PlanJob, Pool
+from slipway.jobs.plan.search.options import PlanProblem, new_problem
 
 
 def greedy_plan(problem: PlanProblem) -> Plan:

@@ -15,8 +15,8 @@ from moto.server import ThreadedMotoServer
 
 from scripts import refresh_instances
 from scripts.refresh_instances import Answer, Difference, amended, ask_region, command, differences
-from slipway.jobs import aws
-from slipway.jobs.catalogue.instances import instance_type, instance_types
+from slipway.jobs.cloud import aws
+from slipway.jobs.words.catalogue.instances import instance_type, instance_types
 
 REGION = "us-east-1"
 

@@ -16,22 +16,22 @@ CHOSEN = (
 
 
 def test_the_tests_of_a_room_are_its_own_and_those_of_what_imports_it() -> None:
-    found = files_of("jobs/planner")
+    found = files_of("jobs/plan/search")
     assert set(found) >= {
-        "tests/jobs/planner/test_bounds.py",  # its own
-        "tests/jobs/planner_inputs/test_sweeps.py",  # by a module between them
+        "tests/jobs/plan/search/test_bounds.py",  # its own
+        "tests/jobs/plan/inputs/test_sweeps.py",  # by a module between them
         "tests/scripts/test_plan_benchmarks.py",  # by a script
     }
     assert not [path for path in found if path.startswith(("tests/containers", "tests/infra", "tests/yard"))]
 
 
-@pytest.mark.parametrize("room", ["jobs/planner/", "jobs/planner"])
+@pytest.mark.parametrize("room", ["jobs/plan/search/", "jobs/plan/search"])
 def test_a_room_may_end_with_a_slash(room: str) -> None:
-    assert files_of(room) == files_of("jobs/planner") != []
+    assert files_of(room) == files_of("jobs/plan/search") != []
 
 
 def test_a_module_has_tests_as_a_room_has() -> None:
-    assert "tests/jobs/test_recipes.py" in files_of("jobs/recipes.py")
+    assert "tests/jobs/words/test_recipes.py" in files_of("jobs/words/recipes.py")
 
 
 def test_a_room_of_shell_has_the_tests_of_its_folder() -> None:
@@ -51,9 +51,9 @@ def test_what_is_no_room_is_refused_in_one_line(room: str, capsys: pytest.Captur
 
 def test_pytest_gets_the_files_of_the_room_and_all_other_arguments(tmp_path: Path) -> None:
     checkout = make_checkout(tmp_path)
-    code, said = checkout.run("jobs/planner", "-k", "bounds", script="test")
+    code, said = checkout.run("jobs/plan/search", "-k", "bounds", script="test")
     assert code == 0, said
-    assert checkout.said() == ["python -m scripts.room_tests jobs/planner", f"pytest {CHOSEN}"]
+    assert checkout.said() == ["python -m scripts.room_tests jobs/plan/search", f"pytest {CHOSEN}"]
 
 
 def test_no_test_runs_where_there_is_no_such_room(tmp_path: Path) -> None:

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from slipway.jobs import aws
-from slipway.jobs.aws import client_at
+from slipway.jobs.cloud import aws
+from slipway.jobs.cloud.aws import client_at
 from slipway.yard import process
 from slipway.yard.chaos import conditions, consistency
 from slipway.yard.endpoint import ACCESS_KEY_ID, control

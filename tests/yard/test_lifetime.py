@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from slipway.jobs.core.errors import SlipwayError
+from slipway.jobs.words.errors import SlipwayError
 from slipway.yard import process
 from slipway.yard.lifetime import OWNER_VARIABLE
 

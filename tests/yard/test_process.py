@@ -15,8 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from slipway.jobs.commands.cli import run
-from slipway.jobs.core.errors import SlipwayError
+from slipway.jobs.cli.cli import run
+from slipway.jobs.words.errors import SlipwayError
 from slipway.yard import process, state
 from slipway.yard.endpoint import HOST, is_answering
 from slipway.yard.state import YardState, process_identity, read_state, write_state

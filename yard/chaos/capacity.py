@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from slipway.jobs.catalogue.instances import find_instance_type
+from slipway.jobs.words.catalogue.instances import find_instance_type
 from slipway.yard.chaos import conditions
 from slipway.yard.errors import ApiError
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from slipway.jobs.commands.output import say
+from slipway.jobs.output import say
 
 REGION = "us-east-1"
 # A copy of the list in services/ec2/stand_ins.py, which help must not load. A test compares them.

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from slipway.containers.runtime.named_files import read_text
-from slipway.jobs.commands.output import Column, json_option, print_json, print_table, say
-from slipway.jobs.core.errors import SlipwayError
+from slipway.jobs.output import Column, json_option, print_json, print_table, say
+from slipway.jobs.words.errors import SlipwayError
 
 if TYPE_CHECKING:
     from slipway.yard.chaos.switches import ChosenFaults

@@ -7,8 +7,8 @@ import shutil
 
 import click
 
-from slipway.jobs.commands.output import Column, json_option, print_table, say, warn
-from slipway.jobs.core.errors import SlipwayError
+from slipway.jobs.output import Column, json_option, print_table, say, warn
+from slipway.jobs.words.errors import SlipwayError
 
 HOSTS = (
     Column(name="name", title="host"),

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import click
 
-from slipway.jobs.commands.output import Column, json_option, print_table, say
-from slipway.jobs.core.errors import SlipwayError
+from slipway.jobs.output import Column, json_option, print_table, say
+from slipway.jobs.words.errors import SlipwayError
 
 MAIL = (
     Column(name="sent_at", title="sent"),

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from slipway.jobs.commands.output import Column, json_option, print_json, print_table, say
-from slipway.jobs.core.errors import SlipwayError
+from slipway.jobs.output import Column, json_option, print_json, print_table, say
+from slipway.jobs.words.errors import SlipwayError
 
 if TYPE_CHECKING:
     from slipway.yard.endpoint import Yard

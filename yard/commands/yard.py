@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 import click
 
 from slipway.containers.runtime.named_files import open_regular
-from slipway.jobs.commands.output import (
+from slipway.jobs.output import (
     Column,
     json_option,
     print_json,
@@ -21,7 +21,7 @@ from slipway.jobs.commands.output import (
     print_text,
     say,
 )
-from slipway.jobs.core.errors import SlipwayError
+from slipway.jobs.words.errors import SlipwayError
 from slipway.yard.commands import account, faults, hosts, mail, permissions
 
 if TYPE_CHECKING:

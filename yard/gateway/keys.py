@@ -78,7 +78,7 @@ def client(session: RoleSession, service: str, region: str) -> Any:
 
     As AWS's own services do, it repeats a call that failed on the way.
     """
-    from slipway.jobs.aws import client_at
+    from slipway.jobs.cloud.aws import client_at
 
     key, url = issue(session=session, lasts_s=_INSIDE_LASTS_S), os.environ[ENDPOINT_VARIABLE]
     return client_at(url, service, region, key.access_key_id, key.secret, key.token, attempts=ATTEMPTS)

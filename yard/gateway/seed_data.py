@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from slipway.jobs.catalogue.instances import InstanceType, instance_types
+from slipway.jobs.words.catalogue.instances import InstanceType, instance_types
 from slipway.yard.endpoint import ACCOUNT
 from slipway.yard.services.ec2 import launches, offerings
 from slipway.yard.services.pcs import sample_amis

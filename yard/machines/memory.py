@@ -11,7 +11,7 @@ import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from slipway.jobs.core.errors import SlipwayError
+from slipway.jobs.words.errors import SlipwayError
 from slipway.yard.machines.machine_memory import KernelMemory
 
 VARIABLE = "SLIPWAY_YARD_MEMORY_MIB"  # that jobs may take together, in place of what the machine has free

@@ -17,7 +17,7 @@ from pathlib import Path
 from slipway.containers.runtime import linux
 from slipway.containers.runtime.connections import Connection, read_connections
 
-WORKED_ALONE = "ranks seem to have worked alone"  # jobs/runs/worked_alone.py looks for it in a job's log
+WORKED_ALONE = "ranks seem to have worked alone"  # jobs/submit/worked_alone.py looks for it in a job's log
 _TORCH = "/libtorch"
 _OTHER_WAYS = ("/libmpi.", "/libfabric", "/jaxlib/", "/tensorflow/", "/ray/")
 # Of gloo's connections: 9 bytes are a greeting, and the smallest thing that ranks do together takes 288 more.

@@ -19,9 +19,9 @@ from slipway.infra.declare.checks.node_images import (
 from slipway.infra.declare.checks.secret_values import shown
 from slipway.infra.declare.checks.values import nearest
 from slipway.infra.declare.types import Cluster, NodeCluster
-from slipway.jobs.catalogue.instances import instance_type
-from slipway.jobs.core.errors import Problem
-from slipway.jobs.core.images.amis import image_of
+from slipway.jobs.words.catalogue.instances import instance_type
+from slipway.jobs.words.errors import Problem
+from slipway.jobs.words.images.amis import image_of
 
 _OF_AWS = "/aws/"  # how the names of AWS's own parameters begin
 

@@ -6,7 +6,7 @@ import re
 from ipaddress import IPv4Network
 
 from slipway.infra.declare.checks.secret_values import shown
-from slipway.jobs.core.errors import Problem
+from slipway.jobs.words.errors import Problem
 
 
 def ipv4_network(text: str) -> IPv4Network | None:

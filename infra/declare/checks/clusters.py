@@ -11,7 +11,7 @@ from slipway.infra.declare.checks.rules import RULES, RULES_OF_KIND
 from slipway.infra.declare.checks.secret_values import secret_kind, shown
 from slipway.infra.declare.checks.values import Objection
 from slipway.infra.declare.types import Cluster
-from slipway.jobs.core.errors import Problem
+from slipway.jobs.words.errors import Problem
 
 
 def all_problems(clusters: Sequence[Cluster]) -> tuple[Problem, ...]:

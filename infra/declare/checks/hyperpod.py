@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from slipway.infra.declare.checks.node_images import fitting_images
 from slipway.infra.declare.hyperpod_types import HYPERPOD_TYPES
 from slipway.infra.declare.types import Cluster, Egress, FileSystem, HyperPodCluster, Market
-from slipway.jobs.catalogue.instances import instance_type
-from slipway.jobs.core.errors import Problem
+from slipway.jobs.words.catalogue.instances import instance_type
+from slipway.jobs.words.errors import Problem
 
 
 def types_of_hyperpod(cluster: Cluster) -> Iterator[Problem]:

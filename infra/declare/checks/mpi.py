@@ -9,7 +9,7 @@ from ipaddress import collapse_addresses
 from slipway.infra.declare.checks.cidrs import ipv4_network, no_ipv4_network
 from slipway.infra.declare.checks.secret_values import shown
 from slipway.infra.declare.types import Cluster, FileSystem, Market, MpiCluster
-from slipway.jobs.core.errors import Problem
+from slipway.jobs.words.errors import Problem
 
 # The largest private range; whoever asks for more than that has written a way around "everybody".
 _WIDEST_PREFIX = 8

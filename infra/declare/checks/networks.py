@@ -7,8 +7,8 @@ from ipaddress import IPv4Network
 
 from slipway.infra.declare.checks.cidrs import ipv4_network, no_ipv4_network
 from slipway.infra.declare.types import Cluster
-from slipway.jobs.catalogue.instances import instance_type
-from slipway.jobs.core.errors import Problem
+from slipway.jobs.words.catalogue.instances import instance_type
+from slipway.jobs.words.errors import Problem
 
 # RFC 1918, and RFC 6598, which AWS takes as well (https://docs.aws.amazon.com/vpc/latest/userguide/vpc-cidr-blocks.html).
 _PRIVATE = tuple(map(IPv4Network, ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10")))

@@ -10,11 +10,11 @@ from pathlib import Path
 
 from slipway.infra.declare.installed import CONTAINERS
 from slipway.infra.declare.types import Cluster
-from slipway.jobs.catalogue.instances import InstanceType
-from slipway.jobs.core.images.ami_locks import machine_image_names
-from slipway.jobs.core.images.amis import ami_parameter, image_of
-from slipway.jobs.core.images.container_locks import read_lock
-from slipway.jobs.core.images.node_software import missing_software
+from slipway.jobs.words.catalogue.instances import InstanceType
+from slipway.jobs.words.images.ami_locks import machine_image_names
+from slipway.jobs.words.images.amis import ami_parameter, image_of
+from slipway.jobs.words.images.container_locks import read_lock
+from slipway.jobs.words.images.node_software import missing_software
 
 Settings = Mapping[str, object]
 

@@ -16,9 +16,9 @@ from slipway.infra.declare.types import (
     MpiCluster,
     SlurmCluster,
 )
-from slipway.jobs.core.errors import Problem
-from slipway.jobs.core.images.ami_locks import machine_image_names
-from slipway.jobs.core.images.container_images import image_names
+from slipway.jobs.words.errors import Problem
+from slipway.jobs.words.images.ami_locks import machine_image_names
+from slipway.jobs.words.images.container_images import image_names
 
 
 def image_of_this_checkout(cluster: Cluster) -> Iterator[Problem]:

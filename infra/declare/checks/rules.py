@@ -55,8 +55,8 @@ from slipway.infra.declare.checks.slurm import (
 )
 from slipway.infra.declare.checks.tags import tags
 from slipway.infra.declare.types import Cluster, ClusterKind, FileSystem, Market, SlurmCluster
-from slipway.jobs.catalogue.instances import InstanceType, instance_type, instance_types
-from slipway.jobs.core.errors import Problem
+from slipway.jobs.words.catalogue.instances import InstanceType, instance_type, instance_types
+from slipway.jobs.words.errors import Problem
 
 Rule = Callable[[Cluster], Iterator[Problem]]
 

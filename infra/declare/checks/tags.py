@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from slipway.infra.declare.checks.secret_values import secret_kind, shown
 from slipway.infra.declare.types import Cluster
-from slipway.jobs.core.errors import Problem
+from slipway.jobs.words.errors import Problem
 
 # https://docs.aws.amazon.com/tag-editor/latest/userguide/best-practices-and-strats.html: 50 tags a resource.
 _MOST = 50

@@ -10,7 +10,7 @@ from aws_cdk import aws_ssm as ssm
 from constructs import Construct
 
 from slipway.infra.patterns.declared_stack import project_of
-from slipway.jobs.core.names import owner_parameter
+from slipway.jobs.words.names import owner_parameter
 
 
 def add_ownership(scope: Construct, cluster: str) -> None:

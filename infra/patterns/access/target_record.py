@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from aws_cdk import aws_ssm as ssm
 from constructs import Construct
 
-from slipway.jobs.core.targets import Target, encode_target, parameter_name
+from slipway.jobs.words.targets import Target, encode_target, parameter_name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

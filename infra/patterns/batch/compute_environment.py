@@ -17,8 +17,8 @@ from slipway.infra.declare.types import BatchCluster
 from slipway.infra.patterns.access.roles import ServiceRole
 from slipway.infra.patterns.nodes.launch_template import NodeTemplate
 from slipway.infra.patterns.nodes.markets import purchase
-from slipway.jobs.catalogue.instances import instance_type
-from slipway.jobs.core.names import derived_name, stack_name
+from slipway.jobs.words.catalogue.instances import instance_type
+from slipway.jobs.words.names import derived_name, stack_name
 
 _LONGEST_UPDATE_WAIT = timedelta(hours=6)
 _MINUTE = timedelta(minutes=1)

@@ -20,7 +20,7 @@ from constructs import Construct
 
 from slipway.infra.declare.types import BatchCluster
 from slipway.infra.patterns.access.roles import ServiceRole, ServiceRoleProps
-from slipway.jobs.core.names import TARGET_TAG, derived_name
+from slipway.jobs.words.names import TARGET_TAG, derived_name
 
 UNDETERMINED = "UNDETERMINED"
 _JOB_ID = "^[0-9a-f-]{36}$"

@@ -17,7 +17,7 @@ from slipway.infra.patterns.sagemaker.network_access import join_the_network
 from slipway.infra.patterns.storage.buckets import UseBucketProps, bucket_statements
 from slipway.infra.patterns.storage.cluster_storage import ClusterStorage
 from slipway.infra.patterns.storage.encryption import write_logs
-from slipway.jobs.core.slurm.hyperpod import LOG_GROUPS
+from slipway.jobs.words.slurm.hyperpod import LOG_GROUPS
 
 # Requests and code come from who submits; a job writes its own results and data.
 _WRITTEN = ("data/*", "datasets/*", "jobs/*")

@@ -15,10 +15,10 @@ from constructs import Construct
 from slipway.infra.declare.types import HyperPodCluster
 from slipway.infra.patterns.access.roles import ServiceRole
 from slipway.infra.patterns.storage.file_systems import SharedFiles
-from slipway.jobs.catalogue.instances import instance_type
-from slipway.jobs.core.names import hyperpod_name
-from slipway.jobs.core.slurm.hyperpod import CONTROLLER_GROUP, LOGIN_GROUP, WORKER_GROUP
-from slipway.jobs.core.slurm.places import QUEUE
+from slipway.jobs.words.catalogue.instances import instance_type
+from slipway.jobs.words.names import hyperpod_name
+from slipway.jobs.words.slurm.hyperpod import CONTROLLER_GROUP, LOGIN_GROUP, WORKER_GROUP
+from slipway.jobs.words.slurm.places import QUEUE
 
 _Cluster = sagemaker.CfnCluster
 _Storage = _Cluster.ClusterInstanceStorageConfigProperty

@@ -23,11 +23,11 @@ from slipway.infra.declare.installed import CONTAINERS
 from slipway.infra.declare.types import HyperPodCluster
 from slipway.infra.patterns.images.payload import payload_of, zipped
 from slipway.infra.patterns.slurm.scheduler import SLURM_SETTINGS
-from slipway.jobs.catalogue.accelerators import CPU, device_of
-from slipway.jobs.catalogue.instances import instance_type
-from slipway.jobs.core.images.ami_locks import lock_parameters
-from slipway.jobs.core.installation import PACKAGE
-from slipway.jobs.core.slurm.hyperpod import CONTROLLER_GROUP, node_parameter
+from slipway.jobs.words.catalogue.accelerators import CPU, device_of
+from slipway.jobs.words.catalogue.instances import instance_type
+from slipway.jobs.words.images.ami_locks import lock_parameters
+from slipway.jobs.words.installation import PACKAGE
+from slipway.jobs.words.slurm.hyperpod import CONTROLLER_GROUP, node_parameter
 
 SCRIPT = PACKAGE / "infra" / "hyperpod" / "on_init_complete.sh"
 SET_UP = SCRIPT.with_name("set_up.sh")

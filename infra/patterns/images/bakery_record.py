@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from aws_cdk import aws_ssm as ssm
 from constructs import Construct
 
-from slipway.jobs.core.images.amis import Bakery, bakery_parameter, encode_bakery
+from slipway.jobs.words.images.amis import Bakery, bakery_parameter, encode_bakery
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

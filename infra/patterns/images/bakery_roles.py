@@ -16,7 +16,7 @@ from constructs import Construct
 from slipway.infra.declare.machine_images import MachineImage
 from slipway.infra.patterns.access.node_access import session_manager
 from slipway.infra.patterns.images.bakery_network import BakeryNetwork
-from slipway.jobs.core.images.amis import ami_parameter
+from slipway.jobs.words.images.amis import ami_parameter
 
 MADE_BY_IMAGE_BUILDER = "EC2 Image Builder"  # the value of the tag CreatedBy on all that it makes
 

@@ -20,7 +20,7 @@ from slipway.infra.patterns.images.bakery_roles import (
     lifecycle_statements,
 )
 from slipway.infra.patterns.images.image_recipe import ImageRecipe
-from slipway.jobs.core.images.amis import ami_parameter
+from slipway.jobs.words.images.amis import ami_parameter
 
 _IN_USE_WEEKS = 12
 

@@ -23,8 +23,8 @@ from slipway.infra.patterns.images.repositories import push_statements
 from slipway.infra.patterns.storage.buckets import UseBucketProps, bucket_statements
 from slipway.infra.patterns.storage.cluster_storage import ClusterStorage
 from slipway.infra.patterns.storage.encryption import EncryptedLogGroup, write_logs
-from slipway.jobs.catalogue.instances import instance_type
-from slipway.jobs.core.names import derived_name
+from slipway.jobs.words.catalogue.instances import instance_type
+from slipway.jobs.words.names import derived_name
 
 SOURCE_PREFIX = "builds/"
 _SCRIPT = Path(__file__).parents[2] / "components" / "build_image.sh"

@@ -15,13 +15,13 @@ from io import BytesIO
 from pathlib import Path
 from zipfile import ZIP_DEFLATED, ZIP_STORED, ZipFile, ZipInfo
 
-from slipway.jobs.core.images.container_images import JUNK_FOLDERS
-from slipway.jobs.core.installation import NAME, PACKAGE
+from slipway.jobs.words.images.container_images import JUNK_FOLDERS
+from slipway.jobs.words.installation import NAME, PACKAGE
 
 ROOMS = ("containers", "jobs")
 # The commands of pyproject.toml, which is not installed with the package; a test compares them.
 SCRIPTS = {
-    "slipway": "slipway.jobs.commands.cli:main",
+    "slipway": "slipway.jobs.cli.cli:main",
     "slipway-node": "slipway.jobs.platforms.mpi.node.main:main",
 }
 _VERSION_DIGITS = 12

@@ -13,8 +13,8 @@ from aws_cdk import aws_ssm as ssm
 from constructs import Construct
 
 from slipway.infra.declare.types import MpiCluster
-from slipway.jobs.core.job_request import NAME
-from slipway.jobs.core.names import derived_name
+from slipway.jobs.words.job_request import NAME
+from slipway.jobs.words.names import derived_name
 
 NODE_COMMAND = "/opt/slipway/venv/bin/slipway-node"
 _STOP_SECONDS = 120

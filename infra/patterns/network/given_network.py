@@ -17,7 +17,7 @@ from constructs import Construct
 from slipway.infra.declare.checks.networks import addresses_needed
 from slipway.infra.declare.types import BatchCluster, Cluster, Egress
 from slipway.infra.patterns.network.cluster_network import ClusterNetwork
-from slipway.jobs.core.errors import SlipwayError
+from slipway.jobs.words.errors import SlipwayError
 
 # The id that the CDK gives a VPC which is to be looked up: the app runs once more when it was.
 _NOT_LOOKED_UP_YET = "vpc-12345"

@@ -14,7 +14,7 @@ from aws_cdk import aws_ec2 as ec2
 from constructs import Construct
 
 from slipway.infra.declare.types import Egress
-from slipway.jobs.core.errors import SlipwayError
+from slipway.jobs.words.errors import SlipwayError
 
 _LONGEST_SUBNET_PREFIX = 28  # VPC user guide, "Subnet sizing for IPv4": /16 to /28
 _ANYWHERE = "0.0.0.0/0"

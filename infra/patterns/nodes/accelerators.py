@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from slipway.jobs.catalogue.accelerators import family_of
-from slipway.jobs.catalogue.instances import Accelerator, InstanceType
+from slipway.jobs.words.catalogue.accelerators import family_of
+from slipway.jobs.words.catalogue.instances import Accelerator, InstanceType
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,7 +14,7 @@ from slipway.infra.patterns.nodes.markets import purchase
 from slipway.infra.patterns.nodes.network_interfaces import efa_interface_count, network_interfaces
 from slipway.infra.patterns.nodes.processors import cpu_options
 from slipway.infra.patterns.nodes.user_data import node_user_data
-from slipway.jobs.catalogue.instances import instance_type
+from slipway.jobs.words.catalogue.instances import instance_type
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from aws_cdk import aws_ec2 as ec2
 
 from slipway.infra.declare.types import BatchCluster, Cluster, Market
-from slipway.jobs.core.errors import SlipwayError
+from slipway.jobs.words.errors import SlipwayError
 
 _Reservation = ec2.CfnLaunchTemplate.CapacityReservationSpecificationProperty
 _Target = ec2.CfnLaunchTemplate.CapacityReservationTargetProperty

@@ -5,8 +5,8 @@ from __future__ import annotations
 from aws_cdk import aws_ec2 as ec2
 
 from slipway.infra.declare.types import Cluster
-from slipway.jobs.catalogue.instances import instance_type
-from slipway.jobs.core.errors import SlipwayError
+from slipway.jobs.words.catalogue.instances import instance_type
+from slipway.jobs.words.errors import SlipwayError
 
 Interface = ec2.CfnLaunchTemplate.NetworkInterfaceProperty
 

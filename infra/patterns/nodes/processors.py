@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from aws_cdk import aws_ec2 as ec2
 
-from slipway.jobs.catalogue.instances import InstanceType
+from slipway.jobs.words.catalogue.instances import InstanceType
 
 _CpuOptions = ec2.CfnLaunchTemplate.CpuOptionsProperty
 

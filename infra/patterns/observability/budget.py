@@ -8,7 +8,7 @@ from aws_cdk import aws_budgets as budgets
 from constructs import Construct
 
 from slipway.infra.declare.types import Cluster
-from slipway.jobs.core.names import CLUSTER_TAG
+from slipway.jobs.words.names import CLUSTER_TAG
 
 # What was spent, in per cent of the budget, and what will be when the month goes on like this.
 _NOTIFICATIONS = (("ACTUAL", 80), ("ACTUAL", 100), ("FORECASTED", 100))

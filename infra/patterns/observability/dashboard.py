@@ -8,7 +8,7 @@ from aws_cdk import aws_cloudwatch as cloudwatch
 from constructs import Construct
 
 from slipway.infra.patterns.observability.alarms import ClusterAlarms
-from slipway.jobs.core.names import derived_name
+from slipway.jobs.words.names import derived_name
 
 _WIDTH = 24  # columns of a dashboard
 _LATEST_LINES = ("fields @timestamp, @logStream, @message", "sort @timestamp desc", "limit 50")

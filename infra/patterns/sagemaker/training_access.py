@@ -17,8 +17,8 @@ from slipway.infra.patterns.sagemaker.network_access import join_the_network
 from slipway.infra.patterns.storage.buckets import UseBucketProps, bucket_statements
 from slipway.infra.patterns.storage.cluster_storage import ClusterStorage
 from slipway.infra.patterns.storage.file_systems import SharedFiles
-from slipway.jobs.core.inputs import PROJECT_PREFIX
-from slipway.jobs.core.targets import SageMakerTarget
+from slipway.jobs.words.inputs import PROJECT_PREFIX
+from slipway.jobs.words.targets import SageMakerTarget
 
 _SERVICE = "sagemaker"
 # Code comes from who submits; a job writes its own results and data.

@@ -6,7 +6,7 @@ from aws_cdk import aws_kms as kms
 
 from slipway.infra.declare.types import SageMakerCluster
 from slipway.infra.patterns.storage.file_systems import SharedFiles
-from slipway.jobs.catalogue.instances import instance_type
+from slipway.jobs.words.catalogue.instances import instance_type
 
 
 def volume_key(cluster: SageMakerCluster, key: kms.IKey) -> str | None:

@@ -14,7 +14,7 @@ from constructs import Construct
 from slipway.infra.patterns.observability.launch_failures import LAUNCH_FAILURES, launch_namespace
 from slipway.infra.patterns.slurm.scheduler import Scheduler
 from slipway.infra.patterns.storage.encryption import EncryptedLogGroup
-from slipway.jobs.core.names import derived_name
+from slipway.jobs.words.names import derived_name
 
 _FAILED = (
     '{ $.status_code = "LAUNCH_FAILED" || $.status_code = "TERMINATE_FAILED" || '

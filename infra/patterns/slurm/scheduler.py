@@ -14,9 +14,9 @@ from aws_cdk import aws_pcs as pcs
 from constructs import Construct
 
 from slipway.infra.declare.types import SlurmCluster
-from slipway.jobs.core.names import controller_name
-from slipway.jobs.core.slurm.controllers import smallest_controller
-from slipway.jobs.core.slurm.places import EPILOG, PROLOG, QUEUE
+from slipway.jobs.words.names import controller_name
+from slipway.jobs.words.slurm.controllers import smallest_controller
+from slipway.jobs.words.slurm.places import EPILOG, PROLOG, QUEUE
 
 _Slurm = pcs.CfnCluster.SlurmConfigurationProperty
 _Custom = pcs.CfnCluster.SlurmCustomSettingProperty

@@ -15,7 +15,7 @@ from slipway.infra.verify.rules.template import (
     multi_node_jobs,
     resources,
 )
-from slipway.jobs.catalogue.instances import InstanceType, find_instance_type
+from slipway.jobs.words.catalogue.instances import InstanceType, find_instance_type
 
 _JOB = "AWS::Batch::JobDefinition"
 _REGISTERED_SHARE = 0.96  # of the nominal memory, where nobody has published what registers

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from slipway.infra.verify.rules.template import Finding, Properties, Template, as_list, logical_id, resources
-from slipway.jobs.catalogue.instances import find_instance_type
+from slipway.jobs.words.catalogue.instances import find_instance_type
 
 _TEMPLATE = "AWS::EC2::LaunchTemplate"
 _POOL = "AWS::Batch::ComputeEnvironment"

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from slipway.infra.verify.rules.efa import self_rules
 from slipway.infra.verify.rules.template import Finding, Template, logical_id, resources
-from slipway.jobs.core.names import CLUSTER_TAG
+from slipway.jobs.words.names import CLUSTER_TAG
 
 _TYPE = "AWS::SageMaker::Cluster"
 _CREATE, _EXTEND = "OnCreate", "OnInitComplete"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from slipway.infra.verify.rules.template import Finding, Template, as_list, resources
-from slipway.jobs.core.names import CLUSTER_TAG
+from slipway.jobs.words.names import CLUSTER_TAG
 
 
 def nothing_runs_hidden(template: Template) -> Iterator[Finding]:

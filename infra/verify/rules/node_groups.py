@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from slipway.infra.verify.rules.template import Finding, Properties, Template, as_list, logical_id, resources
-from slipway.jobs.catalogue.instances import find_instance_type
+from slipway.jobs.words.catalogue.instances import find_instance_type
 
 _GROUP = "AWS::AutoScaling::AutoScalingGroup"
 _TEMPLATE = "AWS::EC2::LaunchTemplate"

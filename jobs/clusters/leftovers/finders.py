@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from slipway.jobs.aws import Unanswered, ask, ask_all, reader
+from slipway.jobs.cloud.aws import Unanswered, ask, ask_all, reader
+from slipway.jobs.clusters.images.baked import describe, find_images
 from slipway.jobs.clusters.leftovers.leftover import GIB, Leftover, LeftoverKind, leftover
-from slipway.jobs.core.names import CLUSTER_TAG
-from slipway.jobs.images.baked import describe, find_images
+from slipway.jobs.words.names import CLUSTER_TAG
 
 # EFS user guide, "Automatic backups": one vault of an account and region, which keeps each for 35 days.
 _VAULT = "aws/efs/automatic-backup-vault"

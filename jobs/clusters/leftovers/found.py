@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from slipway.jobs.aws import Unanswered, ask_all, reader
+from slipway.jobs.cloud.aws import Unanswered, ask_all, reader
 from slipway.jobs.clusters.leftovers.finders import FINDERS, SilentService
 from slipway.jobs.clusters.leftovers.leftover import Leftover, LeftoverKind
-from slipway.jobs.core.errors import SlipwayError
+from slipway.jobs.words.errors import SlipwayError
 
 _GONE = "DELETE_COMPLETE"
 

@@ -6,10 +6,10 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from slipway.jobs.aws import client, reader
+from slipway.jobs.cloud.aws import client, reader
 from slipway.jobs.clusters.leftovers.leftover import Leftover, LeftoverKind
-from slipway.jobs.core.errors import SlipwayError
-from slipway.jobs.core.images.amis import AMIS
+from slipway.jobs.words.errors import SlipwayError
+from slipway.jobs.words.images.amis import AMIS
 
 _WAIT_SECONDS = 300.0
 _POLL_SECONDS = 2.0

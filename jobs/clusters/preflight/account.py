@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from slipway.jobs.aws import Unanswered
-from slipway.jobs.catalogue.instances import instance_type
-from slipway.jobs.clusters.declared import DeclaredCluster
+from slipway.jobs.cloud.aws import Unanswered
+from slipway.jobs.cloud.declared import DeclaredCluster
 from slipway.jobs.clusters.preflight.facts import Facts
 from slipway.jobs.clusters.preflight.hyperpod_limits import HYPERPOD_KIND
 from slipway.jobs.clusters.preflight.training_limits import TRAINING_KIND
@@ -20,6 +19,7 @@ from slipway.jobs.clusters.preflight.verdicts import (
     unknown,
     warning,
 )
+from slipway.jobs.words.catalogue.instances import instance_type
 
 # What the rule CheckBootstrapVersion asks for, which aws-cdk-lib 2 writes into every template.
 LEAST_BOOTSTRAP_VERSION = 6

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from slipway.jobs.catalogue.instances import instance_type
-from slipway.jobs.catalogue.regional import price_in
-from slipway.jobs.clusters.declared import DeclaredCluster
+from slipway.jobs.cloud.declared import DeclaredCluster
 from slipway.jobs.clusters.preflight.facts import Facts
 from slipway.jobs.clusters.preflight.verdicts import Verdict, failed, ok, unknown
+from slipway.jobs.words.catalogue.instances import instance_type
+from slipway.jobs.words.catalogue.regional import price_in
 
 _NO_ADDRESS = ("example.com", "example.org", "example.net")  # RFC 2606
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from slipway.jobs.clusters.declared import DeclaredCluster
+from slipway.jobs.cloud.declared import DeclaredCluster
 from slipway.jobs.clusters.preflight import account, budget, hyperpod, images, surroundings, training
 from slipway.jobs.clusters.preflight.facts import Facts
 from slipway.jobs.clusters.preflight.verdicts import Verdict

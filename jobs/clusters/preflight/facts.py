@@ -9,12 +9,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-from slipway.jobs.aws import Unanswered, ask, ask_all, reader
-from slipway.jobs.catalogue.instances import SAGEMAKER
-from slipway.jobs.clusters.declared import DeclaredCluster, declared_clusters
-from slipway.jobs.clusters.deployed import find_digest, find_target
+from slipway.jobs.cloud.aws import Unanswered, ask, ask_all, reader
+from slipway.jobs.cloud.declared import DeclaredCluster, declared_clusters
+from slipway.jobs.cloud.deployed import find_digest, find_target
+from slipway.jobs.cloud.owners import ask_owner
 from slipway.jobs.clusters.neighbours import Neighbourhood, find_neighbourhood
-from slipway.jobs.clusters.owners import ask_owner
 from slipway.jobs.clusters.preflight.hyperpod_limits import HyperPodNeed, ask_hyperpod
 from slipway.jobs.clusters.preflight.settings import (
     DefaultGroup,
@@ -27,15 +26,16 @@ from slipway.jobs.clusters.preflight.settings import (
 )
 from slipway.jobs.clusters.preflight.training_limits import TrainingLimits, ask_training
 from slipway.jobs.clusters.preflight.vcpu_limits import VcpuNeed, ask_vcpus
-from slipway.jobs.core.images.ami_locks import is_debian, lock_digest, machine_image_names
-from slipway.jobs.core.images.amis import bakery_stack_name, image_of
-from slipway.jobs.core.images.container_images import image_names, image_tag
-from slipway.jobs.core.images.container_locks import Lock, manifest_parameter, read_lock
-from slipway.jobs.core.names import controller_name
-from slipway.jobs.core.projects import find_project
-from slipway.jobs.core.records import NewerRecord
-from slipway.jobs.core.targets import BatchTarget, DamagedTarget, Target
 from slipway.jobs.platforms.registry import missing_machines_of
+from slipway.jobs.words.catalogue.instances import SAGEMAKER
+from slipway.jobs.words.images.ami_locks import is_debian, lock_digest, machine_image_names
+from slipway.jobs.words.images.amis import bakery_stack_name, image_of
+from slipway.jobs.words.images.container_images import image_names, image_tag
+from slipway.jobs.words.images.container_locks import Lock, manifest_parameter, read_lock
+from slipway.jobs.words.names import controller_name
+from slipway.jobs.words.projects import find_project
+from slipway.jobs.words.records import NewerRecord
+from slipway.jobs.words.targets import BatchTarget, DamagedTarget, Target
 
 T = TypeVar("T")
 

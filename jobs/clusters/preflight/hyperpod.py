@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from slipway.jobs.aws import Unanswered
-from slipway.jobs.clusters.declared import DeclaredCluster
+from slipway.jobs.cloud.aws import Unanswered
+from slipway.jobs.cloud.declared import DeclaredCluster
 from slipway.jobs.clusters.neighbours import share_words
 from slipway.jobs.clusters.preflight.facts import Facts
 from slipway.jobs.clusters.preflight.hyperpod_limits import HYPERPOD_KIND, standing_nodes

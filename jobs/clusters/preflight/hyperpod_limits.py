@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from slipway.jobs.aws import Unanswered
-from slipway.jobs.clusters.declared import DeclaredCluster
+from slipway.jobs.cloud.aws import Unanswered
+from slipway.jobs.cloud.declared import DeclaredCluster
 from slipway.jobs.clusters.neighbours import Neighbour, Neighbourhood, QuotaShare
 from slipway.jobs.clusters.preflight.training_limits import TrainingQuota, ask_sagemaker_quotas
 

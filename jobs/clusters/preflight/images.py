@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from slipway.jobs.aws import Unanswered
-from slipway.jobs.catalogue.accelerators import family_of
-from slipway.jobs.catalogue.instances import instance_type
-from slipway.jobs.clusters.declared import DeclaredCluster
+from slipway.jobs.cloud.aws import Unanswered
+from slipway.jobs.cloud.declared import DeclaredCluster
 from slipway.jobs.clusters.preflight.facts import Facts
 from slipway.jobs.clusters.preflight.verdicts import Verdict, failed, ok, unanswered, unknown
-from slipway.jobs.core.images.amis import ami_parameter, bakery_stack_name, image_of
-from slipway.jobs.core.images.container_locks import Lock, manifest_parameter, mismatches, unsupported
-from slipway.jobs.core.images.node_software import missing_software
-from slipway.jobs.core.records import NewerRecord
-from slipway.jobs.core.targets import BatchTarget, DamagedTarget
+from slipway.jobs.words.catalogue.accelerators import family_of
+from slipway.jobs.words.catalogue.instances import instance_type
+from slipway.jobs.words.images.amis import ami_parameter, bakery_stack_name, image_of
+from slipway.jobs.words.images.container_locks import Lock, manifest_parameter, mismatches, unsupported
+from slipway.jobs.words.images.node_software import missing_software
+from slipway.jobs.words.records import NewerRecord
+from slipway.jobs.words.targets import BatchTarget, DamagedTarget
 
 # States of a stack in which what it makes can be used.
 _SETTLED = ("CREATE_COMPLETE", "UPDATE_COMPLETE", "UPDATE_ROLLBACK_COMPLETE")

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from slipway.jobs.aws import Unanswered, ask, ask_all, reader
-from slipway.jobs.core.names import CLUSTER_TAG
+from slipway.jobs.cloud.aws import Unanswered, ask, ask_all, reader
+from slipway.jobs.words.names import CLUSTER_TAG
 
 _BILLING_HOME = "us-east-1"  # Cost Explorer answers there for all regions
 _AWS_OWN_KEY = "alias/aws/ebs"

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from slipway.jobs.aws import Unanswered
-from slipway.jobs.clusters.declared import DeclaredCluster
+from slipway.jobs.cloud.aws import Unanswered
+from slipway.jobs.cloud.declared import DeclaredCluster
 from slipway.jobs.clusters.preflight.facts import Facts
 from slipway.jobs.clusters.preflight.verdicts import Verdict, failed, ok, unanswered, unknown, warning
-from slipway.jobs.core.names import CLUSTER_TAG, stack_name
-from slipway.jobs.core.slurm.controllers import most_workers, smallest_controller
-from slipway.jobs.core.targets import Target
+from slipway.jobs.words.names import CLUSTER_TAG, stack_name
+from slipway.jobs.words.slurm.controllers import most_workers, smallest_controller
+from slipway.jobs.words.targets import Target
 
 _ACTIVATE = (
     "aws ce update-cost-allocation-tags-status --region us-east-1 "

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from slipway.jobs.aws import Unanswered
-from slipway.jobs.clusters.declared import DeclaredCluster
+from slipway.jobs.cloud.aws import Unanswered
+from slipway.jobs.cloud.declared import DeclaredCluster
 from slipway.jobs.clusters.neighbours import QuotaShare, share_words
 from slipway.jobs.clusters.preflight.facts import Facts
 from slipway.jobs.clusters.preflight.training_limits import (
@@ -16,7 +16,7 @@ from slipway.jobs.clusters.preflight.training_limits import (
     instance_quota,
 )
 from slipway.jobs.clusters.preflight.verdicts import Verdict, failed, ok, unanswered, unknown, warning
-from slipway.jobs.core.targets import SageMakerTarget
+from slipway.jobs.words.targets import SageMakerTarget
 
 _SECONDS_PER_HOUR = 3600
 _NO_TRAINING = "no training job of SageMaker"

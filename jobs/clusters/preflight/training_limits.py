@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from slipway.jobs.aws import Unanswered, ask_all, reader
-from slipway.jobs.clusters.declared import DeclaredCluster
+from slipway.jobs.cloud.aws import Unanswered, ask_all, reader
+from slipway.jobs.cloud.declared import DeclaredCluster
+from slipway.jobs.cloud.vcpu_quotas import SPOT as SPOT_MARKET
 from slipway.jobs.clusters.neighbours import Neighbour, Neighbourhood, QuotaShare
-from slipway.jobs.clusters.vcpu_quotas import SPOT as SPOT_MARKET
-from slipway.jobs.core.targets import SageMakerTarget
+from slipway.jobs.words.targets import SageMakerTarget
 
 TRAINING_KIND = SageMakerTarget.kind
 SERVICE = "sagemaker"

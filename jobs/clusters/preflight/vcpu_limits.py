@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from slipway.jobs.aws import Unanswered
-from slipway.jobs.catalogue.instances import find_instance_type
-from slipway.jobs.clusters.declared import DeclaredCluster
+from slipway.jobs.cloud.aws import Unanswered
+from slipway.jobs.cloud.declared import DeclaredCluster
+from slipway.jobs.cloud.vcpu_quotas import CAPACITY_BLOCK, ON_DEMAND, Quota, ask_quotas, find_quota
 from slipway.jobs.clusters.neighbours import (
     OTHER_MACHINES,
     Neighbour,
@@ -18,7 +18,7 @@ from slipway.jobs.clusters.neighbours import (
 )
 from slipway.jobs.clusters.preflight.hyperpod_limits import HYPERPOD_KIND
 from slipway.jobs.clusters.preflight.training_limits import TRAINING_KIND
-from slipway.jobs.clusters.vcpu_quotas import CAPACITY_BLOCK, ON_DEMAND, Quota, ask_quotas, find_quota
+from slipway.jobs.words.catalogue.instances import find_instance_type
 
 _OF_SAGEMAKER = (TRAINING_KIND, HYPERPOD_KIND)
 

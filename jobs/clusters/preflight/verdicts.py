@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from slipway.jobs.aws import Unanswered
+from slipway.jobs.cloud.aws import Unanswered
 
 
 class CheckOutcome(StrEnum):

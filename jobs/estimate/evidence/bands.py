@@ -16,9 +16,9 @@ from importlib.resources import files
 from statistics import fmean, median
 from typing import TYPE_CHECKING
 
-from slipway.jobs.catalogue.accelerators import CPU, FAMILIES
 from slipway.jobs.estimate.csv_rows import read_rows
 from slipway.jobs.estimate.evidence.calibrations import WORDS
+from slipway.jobs.words.catalogue.accelerators import CPU, FAMILIES
 
 if TYPE_CHECKING:
     from slipway.jobs.estimate.evidence.trials import Trial

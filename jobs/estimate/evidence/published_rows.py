@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 
-from slipway.jobs.core.errors import InvalidConfig, Problem
 from slipway.jobs.estimate.errors import CannotEstimate
 from slipway.jobs.estimate.evidence.asked import Asked
 from slipway.jobs.estimate.evidence.measurements import Measurement, unfitted
@@ -26,6 +25,7 @@ from slipway.jobs.estimate.work.given_sizes import described
 from slipway.jobs.estimate.work.models import MODELS, length_name
 from slipway.jobs.estimate.work.rate import fit_utilisation
 from slipway.jobs.estimate.work.shapes import Hardware, Layout, Model, accumulation
+from slipway.jobs.words.errors import InvalidConfig, Problem
 
 _MOST_ROWS = 10_000
 _MOST_MISTAKES = 20  # that are printed
@@ -37,7 +37,7 @@ class Published:
     """Hold one published row: what ran, how fast it was, and which table printed it."""
 
     table: str
-    device: str  # in the words of jobs/catalogue/accelerators.py
+    device: str  # in the words of jobs/words/catalogue/accelerators.py
     asked: Asked
     sequences_per_second: float
     is_own: bool = False  # measured on the machines that a user asks for

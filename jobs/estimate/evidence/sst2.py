@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from slipway.jobs.catalogue.instances import instance_type
 from slipway.jobs.estimate.duration import job_seconds, steps_of
 from slipway.jobs.estimate.hardware import cluster_of
 from slipway.jobs.estimate.work.rate import throughput
 from slipway.jobs.estimate.work.spread import interval_of
 from slipway.jobs.estimate.work.workloads import SST2_EXAMPLES, WORKLOADS
+from slipway.jobs.words.catalogue.instances import instance_type
 
 PUBLISHED_SECONDS = 10 * 60.0  # "under ten minutes", from 58
 LENGTHS = (32, 64, 128, 256)

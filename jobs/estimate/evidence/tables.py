@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from slipway.jobs.catalogue.instances import instance_type
 from slipway.jobs.estimate.hardware import cluster_of
 from slipway.jobs.estimate.work.models import MODELS
 from slipway.jobs.estimate.work.shapes import Hardware, Layout, Model
+from slipway.jobs.words.catalogue.instances import instance_type
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

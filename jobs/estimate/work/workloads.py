@@ -1,7 +1,7 @@
 """What is trained, how it is split, and for how long: the jobs that an estimate can be asked for by name.
 
 A model of models.py that has no row here is estimated too, one sequence at a time and with no end. A recipe
-of containers/recipes is turned into one of these by jobs/estimate_inputs/workloads.py.
+of containers/recipes is turned into one of these by jobs/estimate/inputs/workloads.py.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Workload:
     until: str = ""  # what that end is, and who said so
     assumed: str = ""  # what was not published and is taken to be so
     task: str = ""  # whose measurements are preferred among those of the model; "": those of its own name
-    devices: tuple[str, ...] = ()  # of jobs/catalogue/accelerators.py; (): any
+    devices: tuple[str, ...] = ()  # of jobs/words/catalogue/accelerators.py; (): any
 
 
 def _published(table: str, sequences: int | None, until: str, *, assumed: str = "") -> Workload:

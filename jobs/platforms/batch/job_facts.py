@@ -9,13 +9,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from slipway.jobs.aws import Unanswered, ask, ask_all, reader
-from slipway.jobs.core.log_marks import last_error
-from slipway.jobs.core.run import Found, Run
-from slipway.jobs.core.states import JobState
-from slipway.jobs.core.targets import BatchTarget
+from slipway.jobs.cloud.aws import Unanswered, ask, ask_all, reader
 from slipway.jobs.platforms.batch.runs import describe_jobs, find_dependencies_of, list_runs
 from slipway.jobs.platforms.unjoined_nodes import why_nodes_did_not_join
+from slipway.jobs.words.log_marks import last_error
+from slipway.jobs.words.run import Found, Run
+from slipway.jobs.words.states import JobState
+from slipway.jobs.words.targets import BatchTarget
 
 _FAILED = "Failed"
 _LAST_LINES = 100

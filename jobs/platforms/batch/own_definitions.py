@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from hashlib import sha256
 from typing import Any
 
-from slipway.jobs.core.names import TARGET_TAG
-from slipway.jobs.core.targets import BatchTarget
+from slipway.jobs.words.names import TARGET_TAG
+from slipway.jobs.words.targets import BatchTarget
 
 # What DescribeJobDefinitions answers and RegisterJobDefinition takes.
 _KEPT = ("type", "parameters", "nodeProperties", "retryStrategy", "timeout", "propagateTags")

@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from slipway.jobs.aws import Unanswered, ask, client, reader
-from slipway.jobs.clusters.deployed import find_digest_in
-from slipway.jobs.core.errors import SlipwayError
-from slipway.jobs.core.images.image_uri import read_image
-from slipway.jobs.core.targets import BatchTarget
-from slipway.jobs.core.text import Say
+from slipway.jobs.cloud.aws import Unanswered, ask, client, reader
+from slipway.jobs.cloud.deployed import find_digest_in
 from slipway.jobs.platforms.batch.own_definitions import own_definition
 from slipway.jobs.platforms.service_models import refuse_malformed
+from slipway.jobs.words.errors import SlipwayError
+from slipway.jobs.words.images.image_uri import read_image
+from slipway.jobs.words.targets import BatchTarget
+from slipway.jobs.words.text import Say
 
 
 class NoDefinition(SlipwayError):

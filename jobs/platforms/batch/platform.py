@@ -6,17 +6,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from slipway.jobs import aws
-from slipway.jobs.aws import Unanswered
-from slipway.jobs.catalogue.instances import instance_type
-from slipway.jobs.clusters.deployed import find_digest
-from slipway.jobs.core.errors import SlipwayError
-from slipway.jobs.core.explanation import Explanation
-from slipway.jobs.core.inputs import unreadable_inputs
-from slipway.jobs.core.job import Job
-from slipway.jobs.core.run import Found
-from slipway.jobs.core.targets import BatchTarget
-from slipway.jobs.core.text import Say
+from slipway.jobs.cloud import aws
+from slipway.jobs.cloud.aws import Unanswered
+from slipway.jobs.cloud.deployed import find_digest
 from slipway.jobs.platforms.batch.explain import MEND_ENVIRONMENT
 from slipway.jobs.platforms.batch.explain import explain as explain_facts
 from slipway.jobs.platforms.batch.job_facts import find_environments, gather
@@ -42,7 +34,15 @@ from slipway.jobs.platforms.batch.runs import (
 from slipway.jobs.platforms.batch.twins import find_jobs, keep_first
 from slipway.jobs.platforms.prepared import Prepared
 from slipway.jobs.platforms.service_models import refuse_malformed
-from slipway.jobs.recipes import Recipe, idle_accelerators
+from slipway.jobs.words.catalogue.instances import instance_type
+from slipway.jobs.words.errors import SlipwayError
+from slipway.jobs.words.explanation import Explanation
+from slipway.jobs.words.inputs import unreadable_inputs
+from slipway.jobs.words.job import Job
+from slipway.jobs.words.recipes import Recipe, idle_accelerators
+from slipway.jobs.words.run import Found
+from slipway.jobs.words.targets import BatchTarget
+from slipway.jobs.words.text import Say
 
 __all__ = [
     "find_dependencies_of",

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import json
 
-from slipway.jobs.aws import Unanswered, ask, reader
-from slipway.jobs.catalogue.instances import instance_type
-from slipway.jobs.core.job import DoesNotFit
-from slipway.jobs.core.targets import BatchTarget
+from slipway.jobs.cloud.aws import Unanswered, ask, reader
+from slipway.jobs.words.catalogue.instances import instance_type
+from slipway.jobs.words.job import DoesNotFit
+from slipway.jobs.words.targets import BatchTarget
 
 _INDEXES = (
     "application/vnd.oci.image.index.v1+json",

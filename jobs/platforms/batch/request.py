@@ -1,6 +1,6 @@
 """AWS Batch: a job becomes one SubmitJob of the deployed multi-node definition. Decided here, sent by `send`.
 
-What containers are told is decided in jobs/core/launch_environment.py, for every backend alike.
+What containers are told is decided in jobs/words/launch_environment.py, for every backend alike.
 """
 
 from __future__ import annotations
@@ -10,18 +10,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from slipway.jobs.core.errors import Problem
-from slipway.jobs.core.job import InvalidJob, Job, submission_name
-from slipway.jobs.core.launch_environment import (
+from slipway.jobs.words.errors import Problem
+from slipway.jobs.words.job import InvalidJob, Job, submission_name
+from slipway.jobs.words.launch_environment import (
     launch_environment,
     refuse_misfit,
     setting_words,
     timeout_seconds,
 )
-from slipway.jobs.core.names import TARGET_TAG
-from slipway.jobs.core.retries import RETRY_RULES
-from slipway.jobs.core.states import JobState
-from slipway.jobs.core.targets import BatchTarget
+from slipway.jobs.words.names import TARGET_TAG
+from slipway.jobs.words.retries import RETRY_RULES
+from slipway.jobs.words.states import JobState
+from slipway.jobs.words.targets import BatchTarget
 
 STATES: Mapping[str, JobState] = {
     "SUBMITTED": JobState.WAITING,

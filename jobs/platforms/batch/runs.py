@@ -9,12 +9,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from slipway.jobs.aws import reader
-from slipway.jobs.core.cost import SECONDS_PER_HOUR, cost
-from slipway.jobs.core.run import Attempt, Found, Listed, Run, catalogued
-from slipway.jobs.core.states import translate
-from slipway.jobs.core.targets import BatchTarget
+from slipway.jobs.cloud.aws import reader
 from slipway.jobs.platforms.batch.request import DIGEST_TAG, IMAGE_TAG, NODES_TAG, RECIPE_TAG, STATES
+from slipway.jobs.words.cost import SECONDS_PER_HOUR, cost
+from slipway.jobs.words.run import Attempt, Found, Listed, Run, catalogued
+from slipway.jobs.words.states import translate
+from slipway.jobs.words.targets import BatchTarget
 
 # How the record of a job begins that was ended because another machine had sent the same one (twins.py).
 TWIN_REASON = "submitted twice in the same instant; kept is"

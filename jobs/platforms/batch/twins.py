@@ -11,12 +11,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from slipway.jobs import aws
-from slipway.jobs.core.errors import SlipwayError
-from slipway.jobs.core.targets import BatchTarget
-from slipway.jobs.core.text import Say
+from slipway.jobs.cloud import aws
 from slipway.jobs.platforms.batch.runs import TWIN_REASON
 from slipway.jobs.platforms.sending import LOOK_PAUSE_SECONDS, LOOKS, Waiting
+from slipway.jobs.words.errors import SlipwayError
+from slipway.jobs.words.targets import BatchTarget
+from slipway.jobs.words.text import Say
 
 _ENDED = ("SUCCEEDED", "FAILED")
 

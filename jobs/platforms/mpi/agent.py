@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from slipway.jobs.aws import Unanswered, ask, reader
-from slipway.jobs.core.mpi.mpi_nodes import Answer
+from slipway.jobs.cloud.aws import Unanswered, ask, reader
+from slipway.jobs.words.mpi.mpi_nodes import Answer
 
 _ONLINE = "Online"  # Systems Manager API reference, InstanceInformation
 _SILENT = "Systems Manager does not reach its agent yet"

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from slipway.jobs.aws import Unanswered, ask, reader
-from slipway.jobs.core.states import JobState, translate
+from slipway.jobs.cloud.aws import Unanswered, ask, reader
 from slipway.jobs.platforms.mpi.main_node import MAIN_NODE_LOST, find_loss
 from slipway.jobs.platforms.mpi.request import STATES
+from slipway.jobs.words.states import JobState, translate
 
 _FORGOTTEN = "InvalidCommandId"  # of a command, after 30 days
 

@@ -5,18 +5,18 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 
-from slipway.jobs.aws import Unanswered, ask, reader
-from slipway.jobs.core.explanation import EXIT_CODES, Explanation, in_attempt
-from slipway.jobs.core.log_marks import ERROR, last_attempt, rank_of
-from slipway.jobs.core.retries import RETRY_EXIT_CODE
-from slipway.jobs.core.run import Found, Run, not_succeeded
-from slipway.jobs.core.states import JobState
-from slipway.jobs.core.targets import MpiTarget
+from slipway.jobs.cloud.aws import Unanswered, ask, reader
 from slipway.jobs.platforms.mpi.main_node import MAIN_NODE_LOST
 from slipway.jobs.platforms.mpi.nodes import find_answers
 from slipway.jobs.platforms.mpi.runs import find_dependencies_of
 from slipway.jobs.platforms.reasons import known_reason
 from slipway.jobs.platforms.unjoined_nodes import why_nodes_did_not_join
+from slipway.jobs.words.explanation import EXIT_CODES, Explanation, in_attempt
+from slipway.jobs.words.log_marks import ERROR, last_attempt, rank_of
+from slipway.jobs.words.retries import RETRY_EXIT_CODE
+from slipway.jobs.words.run import Found, Run, not_succeeded
+from slipway.jobs.words.states import JobState
+from slipway.jobs.words.targets import MpiTarget
 
 _LAST_LINES = 100
 _RUN = "[run] "

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from slipway.jobs.aws import Unanswered, ask, ask_all, reader
-from slipway.jobs.core.mpi.mpi_nodes import Answer
-from slipway.jobs.core.targets import MpiTarget
+from slipway.jobs.cloud.aws import Unanswered, ask, ask_all, reader
 from slipway.jobs.platforms.reasons import machine_reason
+from slipway.jobs.words.mpi.mpi_nodes import Answer
+from slipway.jobs.words.targets import MpiTarget
 
 _IMPAIRED = "impaired"  # it failed a status check (EC2 user guide, "Status checks")
 _FAILED = "Failed"  # of a scaling activity (Auto Scaling API reference, Activity)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from slipway.jobs.aws import client, reader
-from slipway.jobs.clusters.running import StillRuns
-from slipway.jobs.core.targets import MpiTarget
+from slipway.jobs.cloud.aws import client, reader
 from slipway.jobs.platforms.mpi.members import count_left
 from slipway.jobs.platforms.mpi.nodes import Clock
 from slipway.jobs.platforms.mpi.runs import find_unfinished
+from slipway.jobs.platforms.running import StillRuns
+from slipway.jobs.words.targets import MpiTarget
 
 WAIT_SECONDS = 600.0
 HELD_SECONDS = 120.0  # by a job that was cancelled: its main node looks at that every ten seconds

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from slipway.jobs.aws import Unanswered, ask, reader
+from slipway.jobs.cloud.aws import Unanswered, ask, reader
 
 MAIN_NODE_LOST = "MainNodeLost"  # our own word beside those of Systems Manager
 _GONE = ("shutting-down", "terminated", "stopping", "stopped")

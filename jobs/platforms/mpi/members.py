@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from slipway.jobs.aws import reader
-from slipway.jobs.core.mpi.mpi_nodes import Member, order_members
-from slipway.jobs.core.names import CLUSTER_TAG
+from slipway.jobs.cloud.aws import reader
+from slipway.jobs.words.mpi.mpi_nodes import Member, order_members
+from slipway.jobs.words.names import CLUSTER_TAG
 
 
 def find_members(cluster: str, region: str) -> list[Member]:

@@ -9,18 +9,18 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from slipway.jobs import aws
-from slipway.jobs.aws import reader
-from slipway.jobs.clusters.objects import find_object
-from slipway.jobs.core.errors import SlipwayError
-from slipway.jobs.core.job import DoesNotFit
-from slipway.jobs.core.mpi.mpi_nodes import READY_KEY, Answer, answers_of, decode_readiness
-from slipway.jobs.core.names import cap_alarm_name, idle_alarm_name
-from slipway.jobs.core.targets import MpiTarget
-from slipway.jobs.core.text import Say
+from slipway.jobs.cloud import aws
+from slipway.jobs.cloud.aws import reader
+from slipway.jobs.cloud.objects import find_object
 from slipway.jobs.platforms.mpi.agent import with_agent
 from slipway.jobs.platforms.mpi.failures import launch_failure, with_failures
 from slipway.jobs.platforms.mpi.members import find_members
+from slipway.jobs.words.errors import SlipwayError
+from slipway.jobs.words.job import DoesNotFit
+from slipway.jobs.words.mpi.mpi_nodes import READY_KEY, Answer, answers_of, decode_readiness
+from slipway.jobs.words.names import cap_alarm_name, idle_alarm_name
+from slipway.jobs.words.targets import MpiTarget
+from slipway.jobs.words.text import Say
 
 WAIT_SECONDS = 900.0  # a machine boots, joins and answers in two or three minutes
 _POLL_SECONDS = 2.0

@@ -5,17 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 
-from slipway.jobs import aws
-from slipway.jobs.catalogue.instances import instance_type
-from slipway.jobs.core.errors import SlipwayError
-from slipway.jobs.core.explanation import Explanation
-from slipway.jobs.core.inputs import unreadable_inputs
-from slipway.jobs.core.job import Job
-from slipway.jobs.core.log_marks import locator
-from slipway.jobs.core.names import CLUSTER_TAG
-from slipway.jobs.core.run import Found
-from slipway.jobs.core.targets import MpiTarget
-from slipway.jobs.core.text import Say
+from slipway.jobs.cloud import aws
 from slipway.jobs.platforms.code_bundle import own_containers, pack, upload_if_absent
 from slipway.jobs.platforms.mpi import explain as mpi_explain
 from slipway.jobs.platforms.mpi.failures import launch_failure
@@ -34,7 +24,17 @@ from slipway.jobs.platforms.mpi.turn import refuse_out_of_turn
 from slipway.jobs.platforms.prepared import Prepared
 from slipway.jobs.platforms.sending import LOOK_PAUSE_SECONDS, LOOKS, Waiting
 from slipway.jobs.platforms.service_models import refuse_malformed
-from slipway.jobs.recipes import Recipe, idle_accelerators
+from slipway.jobs.words.catalogue.instances import instance_type
+from slipway.jobs.words.errors import SlipwayError
+from slipway.jobs.words.explanation import Explanation
+from slipway.jobs.words.inputs import unreadable_inputs
+from slipway.jobs.words.job import Job
+from slipway.jobs.words.log_marks import locator
+from slipway.jobs.words.names import CLUSTER_TAG
+from slipway.jobs.words.recipes import Recipe, idle_accelerators
+from slipway.jobs.words.run import Found
+from slipway.jobs.words.targets import MpiTarget
+from slipway.jobs.words.text import Say
 
 __all__ = ["find_dependencies_of", "is_known", "list_jobs", "list_runs", "refresh", "unfinished_runs"]
 

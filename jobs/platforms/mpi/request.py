@@ -11,20 +11,20 @@ from dataclasses import dataclass
 from typing import Any
 
 from slipway.containers.runtime.contract import variables
-from slipway.jobs.catalogue.accelerators import family_of
-from slipway.jobs.catalogue.instances import instance_type
-from slipway.jobs.core.job import DoesNotFit, Job, submission_name
-from slipway.jobs.core.job_request import request_key
-from slipway.jobs.core.launch_environment import (
+from slipway.jobs.words.catalogue.accelerators import family_of
+from slipway.jobs.words.catalogue.instances import instance_type
+from slipway.jobs.words.job import DoesNotFit, Job, submission_name
+from slipway.jobs.words.job_request import request_key
+from slipway.jobs.words.launch_environment import (
     launch_environment,
     refuse_misfit,
     setting_words,
     timeout_seconds,
 )
-from slipway.jobs.core.mpi import mpi_job
-from slipway.jobs.core.mpi.mpi_job import LONGEST_SECONDS, MpiJob, command_seconds
-from slipway.jobs.core.states import JobState
-from slipway.jobs.core.targets import MpiTarget
+from slipway.jobs.words.mpi import mpi_job
+from slipway.jobs.words.mpi.mpi_job import LONGEST_SECONDS, MpiJob, command_seconds
+from slipway.jobs.words.states import JobState
+from slipway.jobs.words.targets import MpiTarget
 
 # Of a command invocation (Systems Manager API reference, GetCommandInvocation, Status).
 STATES: Mapping[str, JobState] = {

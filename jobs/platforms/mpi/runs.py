@@ -10,20 +10,20 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from slipway.jobs.aws import Unanswered, ask, reader
-from slipway.jobs.core.cost import SECONDS_PER_HOUR, cost
-from slipway.jobs.core.job_request import NAME, DamagedRequest, request_key
-from slipway.jobs.core.log_marks import ERROR, last_error
-from slipway.jobs.core.mpi import mpi_job
-from slipway.jobs.core.mpi.beginning import begun_at
-from slipway.jobs.core.mpi.mpi_job import MpiJob
-from slipway.jobs.core.records import NewerRecord
-from slipway.jobs.core.retries import RETRY_EXIT_CODE
-from slipway.jobs.core.run import Attempt, Found, Listed, Run, catalogued, not_succeeded
-from slipway.jobs.core.states import JobState, translate
-from slipway.jobs.core.targets import MpiTarget
+from slipway.jobs.cloud.aws import Unanswered, ask, reader
 from slipway.jobs.platforms.mpi.main_node import MAIN_NODE_LOST, Loss, find_loss
 from slipway.jobs.platforms.mpi.request import STATES
+from slipway.jobs.words.cost import SECONDS_PER_HOUR, cost
+from slipway.jobs.words.job_request import NAME, DamagedRequest, request_key
+from slipway.jobs.words.log_marks import ERROR, last_error
+from slipway.jobs.words.mpi import mpi_job
+from slipway.jobs.words.mpi.beginning import begun_at
+from slipway.jobs.words.mpi.mpi_job import MpiJob
+from slipway.jobs.words.records import NewerRecord
+from slipway.jobs.words.retries import RETRY_EXIT_CODE
+from slipway.jobs.words.run import Attempt, Found, Listed, Run, catalogued, not_succeeded
+from slipway.jobs.words.states import JobState, translate
+from slipway.jobs.words.targets import MpiTarget
 
 WAITS = "WaitsForOthers"  # our own word beside those of Systems Manager
 _DIGEST_SHOWN = 16

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from slipway.jobs.core.errors import SlipwayError
-from slipway.jobs.core.run import Listed
-from slipway.jobs.core.targets import MpiTarget
 from slipway.jobs.platforms.mpi.runs import find_unfinished, read_request
+from slipway.jobs.words.errors import SlipwayError
+from slipway.jobs.words.run import Listed
+from slipway.jobs.words.targets import MpiTarget
 
 # That run or wait. The main node's agent carries out five commands at a time (amazon-ssm-agent, README,
 # Mds.CommandWorkersLimit), a job that waits is one of them, and so is what `slipway cancel` sends.

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from slipway.jobs import aws
-from slipway.jobs.core.errors import SlipwayError
-from slipway.jobs.core.sagemaker.places import ENTRY_POINT
-from slipway.jobs.core.targets import SageMakerTarget
-from slipway.jobs.core.text import Say
+from slipway.jobs.cloud import aws
 from slipway.jobs.platforms.code_bundle import Bundle, own_containers, pack, upload_if_absent
+from slipway.jobs.words.errors import SlipwayError
+from slipway.jobs.words.sagemaker.places import ENTRY_POINT
+from slipway.jobs.words.targets import SageMakerTarget
+from slipway.jobs.words.text import Say
 
 # What ranks that write to a bucket import, and images of AWS lack; at the version of the other images.
 BUCKET_PACKAGE = "obstore==0.11.1"

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 
-from slipway.jobs.aws import Unanswered, ask, ask_all, reader
-from slipway.jobs.core.explanation import EXIT_CODES, Explanation
-from slipway.jobs.core.log_marks import last_error
-from slipway.jobs.core.retries import RETRY_EXIT_CODE
-from slipway.jobs.core.run import Found
-from slipway.jobs.core.sagemaker.places import job_url
-from slipway.jobs.core.states import JobState
-from slipway.jobs.core.targets import SageMakerTarget
+from slipway.jobs.cloud.aws import Unanswered, ask, ask_all, reader
 from slipway.jobs.platforms.sagemaker.failure_reasons import known_reason
 from slipway.jobs.platforms.sagemaker.runs import transitions
+from slipway.jobs.words.explanation import EXIT_CODES, Explanation
+from slipway.jobs.words.log_marks import last_error
+from slipway.jobs.words.retries import RETRY_EXIT_CODE
+from slipway.jobs.words.run import Found
+from slipway.jobs.words.sagemaker.places import job_url
+from slipway.jobs.words.states import JobState
+from slipway.jobs.words.targets import SageMakerTarget
 
 _LAST_LINES = 200
 _LOG = "look at its log: slipway logs {job}"

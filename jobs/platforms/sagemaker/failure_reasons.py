@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from slipway.jobs.core.explanation import Reason
+from slipway.jobs.words.explanation import Reason
 
 # The first that fits counts, so the narrower comes first.
 REASONS: tuple[Reason, ...] = (

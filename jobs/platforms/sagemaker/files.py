@@ -12,15 +12,15 @@ from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 from typing import Any
 
-from slipway.jobs.core.job import Job
-from slipway.jobs.core.sagemaker.places import (
+from slipway.jobs.words.job import Job
+from slipway.jobs.words.sagemaker.places import (
     CHANNELS,
     CHECKPOINTS,
     TENSORBOARD,
     channel_folder,
     job_url,
 )
-from slipway.jobs.core.targets import SageMakerTarget
+from slipway.jobs.words.targets import SageMakerTarget
 
 DATA_CHANNEL = "data"
 OWN_COMMAND = "command"  # the recipe

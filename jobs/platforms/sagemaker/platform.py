@@ -9,17 +9,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from slipway.containers.runtime.contract import variables
-from slipway.jobs import aws
-from slipway.jobs.catalogue.instances import instance_type
-from slipway.jobs.core.errors import SlipwayError
-from slipway.jobs.core.explanation import Explanation
-from slipway.jobs.core.images.image_uri import read_image
-from slipway.jobs.core.inputs import unreadable_inputs
-from slipway.jobs.core.job import Job
-from slipway.jobs.core.run import Found
-from slipway.jobs.core.sagemaker.places import CHECKPOINTS
-from slipway.jobs.core.targets import SageMakerTarget
-from slipway.jobs.core.text import Say
+from slipway.jobs.cloud import aws
 from slipway.jobs.platforms.prepared import Prepared
 from slipway.jobs.platforms.sagemaker import code
 from slipway.jobs.platforms.sagemaker.files import OWN_COMMAND
@@ -39,7 +29,17 @@ from slipway.jobs.platforms.sagemaker.runs import (
     unfinished_runs,
 )
 from slipway.jobs.platforms.service_models import refuse_malformed
-from slipway.jobs.recipes import Recipe, idle_accelerators
+from slipway.jobs.words.catalogue.instances import instance_type
+from slipway.jobs.words.errors import SlipwayError
+from slipway.jobs.words.explanation import Explanation
+from slipway.jobs.words.images.image_uri import read_image
+from slipway.jobs.words.inputs import unreadable_inputs
+from slipway.jobs.words.job import Job
+from slipway.jobs.words.recipes import Recipe, idle_accelerators
+from slipway.jobs.words.run import Found
+from slipway.jobs.words.sagemaker.places import CHECKPOINTS
+from slipway.jobs.words.targets import SageMakerTarget
+from slipway.jobs.words.text import Say
 
 __all__ = ["is_known", "list_jobs", "list_runs", "refresh", "unfinished_runs"]
 

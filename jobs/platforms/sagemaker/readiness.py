@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from slipway.jobs.aws import Unanswered, ask, reader
-from slipway.jobs.core.errors import SlipwayError
-from slipway.jobs.core.targets import SageMakerTarget
+from slipway.jobs.cloud.aws import Unanswered, ask, reader
+from slipway.jobs.words.errors import SlipwayError
+from slipway.jobs.words.targets import SageMakerTarget
 
 _IMAGE = re.compile(
     r"(?P<account>[0-9]{12})\.dkr\.ecr\.(?P<region>[a-z0-9-]+)\.[a-z.]+/(?P<name>[^:@]+):(?P<tag>.+)"

@@ -12,21 +12,21 @@ from dataclasses import dataclass
 from typing import Any
 
 from slipway.containers.runtime.contract import variables
-from slipway.jobs.core.job import DoesNotFit, Job, submission_name
-from slipway.jobs.core.job_request import code_key, request_key
-from slipway.jobs.core.launch_environment import launch_environment, refuse_misfit, timeout_seconds
-from slipway.jobs.core.names import CLUSTER_TAG, TARGET_TAG
-from slipway.jobs.core.sagemaker.first_process import FIRST_PROCESS
-from slipway.jobs.core.sagemaker.hyperparameters import (
+from slipway.jobs.platforms.sagemaker.files import JobFiles, decide_files
+from slipway.jobs.words.job import DoesNotFit, Job, submission_name
+from slipway.jobs.words.job_request import code_key, request_key
+from slipway.jobs.words.launch_environment import launch_environment, refuse_misfit, timeout_seconds
+from slipway.jobs.words.names import CLUSTER_TAG, TARGET_TAG
+from slipway.jobs.words.sagemaker.first_process import FIRST_PROCESS
+from slipway.jobs.words.sagemaker.hyperparameters import (
     refuse_too_many,
     setting_hyperparameters,
     toolkit_hyperparameters,
 )
-from slipway.jobs.core.sagemaker.metrics import metric_definitions
-from slipway.jobs.core.sagemaker.places import MODEL, TENSORBOARD, job_url, output_url
-from slipway.jobs.core.states import JobState
-from slipway.jobs.core.targets import SageMakerTarget
-from slipway.jobs.platforms.sagemaker.files import JobFiles, decide_files
+from slipway.jobs.words.sagemaker.metrics import metric_definitions
+from slipway.jobs.words.sagemaker.places import MODEL, TENSORBOARD, job_url, output_url
+from slipway.jobs.words.states import JobState
+from slipway.jobs.words.targets import SageMakerTarget
 
 # SecondaryStatus, which says more than TrainingJobStatus (SageMaker API Reference, DescribeTrainingJob).
 STATES: Mapping[str, JobState] = {

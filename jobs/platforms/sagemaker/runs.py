@@ -11,14 +11,14 @@ from datetime import UTC, datetime
 from typing import Any
 
 from slipway.containers.runtime.contract import variables
-from slipway.jobs.aws import reader
-from slipway.jobs.core.cost import SECONDS_PER_HOUR, cost
-from slipway.jobs.core.images.image_uri import own_registry
-from slipway.jobs.core.run import Attempt, Found, Listed, Run, catalogued
-from slipway.jobs.core.sagemaker.places import JOBS
-from slipway.jobs.core.states import JobState, translate
-from slipway.jobs.core.targets import SageMakerTarget
+from slipway.jobs.cloud.aws import reader
 from slipway.jobs.platforms.sagemaker.request import STATES, image_words
+from slipway.jobs.words.cost import SECONDS_PER_HOUR, cost
+from slipway.jobs.words.images.image_uri import own_registry
+from slipway.jobs.words.run import Attempt, Found, Listed, Run, catalogued
+from slipway.jobs.words.sagemaker.places import JOBS
+from slipway.jobs.words.states import JobState, translate
+from slipway.jobs.words.targets import SageMakerTarget
 
 Description = Mapping[str, Any]  # an answer of DescribeTrainingJob
 

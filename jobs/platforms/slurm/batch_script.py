@@ -11,8 +11,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from shlex import quote
 
-from slipway.jobs.core.slurm.places import NODE_MODULE, PYTHON
-from slipway.jobs.core.slurm.slurm_job import COMPILE, comment
+from slipway.jobs.words.slurm.places import NODE_MODULE, PYTHON
+from slipway.jobs.words.slurm.slurm_job import COMPILE, comment
 
 _MINUTE_SECONDS = 60
 # How long before the end of its time a job is warned, so that ranks save; of a short job, a part of its time.

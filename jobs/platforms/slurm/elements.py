@@ -6,10 +6,10 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from slipway.jobs.core.slurm.slurm_answer import SlurmRecord
-from slipway.jobs.core.slurm.slurm_job import array_of
-from slipway.jobs.core.states import JobState, translate
 from slipway.jobs.platforms.slurm.request import STATES
+from slipway.jobs.words.slurm.slurm_answer import SlurmRecord
+from slipway.jobs.words.slurm.slurm_job import array_of
+from slipway.jobs.words.states import JobState, translate
 
 # The whole is in the first of these that one of its elements is in.
 _STATES = (

@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from slipway.jobs.aws import Unanswered, ask, reader
-from slipway.jobs.core.explanation import EXIT_CODES, Explanation
-from slipway.jobs.core.log_marks import ERROR, last_error
-from slipway.jobs.core.run import Found, Run
-from slipway.jobs.core.slurm.slurm_answer import SlurmNode, SlurmRecord
-from slipway.jobs.core.states import JobState, translate
-from slipway.jobs.core.targets import SlurmTarget
+from slipway.jobs.cloud.aws import Unanswered, ask, reader
 from slipway.jobs.platforms.reasons import machine_reason
 from slipway.jobs.platforms.slurm.elements import describe, first_failed
 from slipway.jobs.platforms.slurm.pending_reasons import ENDS, meaning_of
 from slipway.jobs.platforms.slurm.refusals import advice
 from slipway.jobs.platforms.slurm.request import STATES
+from slipway.jobs.words.explanation import EXIT_CODES, Explanation
+from slipway.jobs.words.log_marks import ERROR, last_error
+from slipway.jobs.words.run import Found, Run
+from slipway.jobs.words.slurm.slurm_answer import SlurmNode, SlurmRecord
+from slipway.jobs.words.states import JobState, translate
+from slipway.jobs.words.targets import SlurmTarget
 
 _LAST_LINES = 200
 _LOG = "look at its log: slipway logs {job}"

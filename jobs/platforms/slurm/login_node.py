@@ -7,16 +7,16 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from slipway.jobs.aws import Unanswered, ask, ask_all, client, reader
-from slipway.jobs.core.errors import SlipwayError
-from slipway.jobs.core.job_request import request_key
-from slipway.jobs.core.names import hyperpod_name
-from slipway.jobs.core.slurm.hyperpod import CAPACITY, session_target
-from slipway.jobs.core.slurm.places import GROUP_TAG
-from slipway.jobs.core.slurm.slurm_answer import SlurmAnswer, decode_answer
-from slipway.jobs.core.targets import SlurmTarget
+from slipway.jobs.cloud.aws import Unanswered, ask, ask_all, client, reader
 from slipway.jobs.platforms.slurm.refusals import advice, look_at_group, refused_launches
 from slipway.jobs.platforms.slurm.request import build_command
+from slipway.jobs.words.errors import SlipwayError
+from slipway.jobs.words.job_request import request_key
+from slipway.jobs.words.names import hyperpod_name
+from slipway.jobs.words.slurm.hyperpod import CAPACITY, session_target
+from slipway.jobs.words.slurm.places import GROUP_TAG
+from slipway.jobs.words.slurm.slurm_answer import SlurmAnswer, decode_answer
+from slipway.jobs.words.targets import SlurmTarget
 
 WAIT_SECONDS = 300.0  # that the run document gives its program
 _POLL_SECONDS = 0.5

@@ -5,18 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from slipway.jobs import aws
-from slipway.jobs.catalogue.instances import instance_type
-from slipway.jobs.core.errors import SlipwayError
-from slipway.jobs.core.explanation import Explanation
-from slipway.jobs.core.inputs import unreadable_inputs
-from slipway.jobs.core.job import Job
-from slipway.jobs.core.job_request import request_key
-from slipway.jobs.core.log_marks import locator
-from slipway.jobs.core.run import Found, Run
-from slipway.jobs.core.slurm.slurm_answer import SlurmNode
-from slipway.jobs.core.targets import SlurmTarget
-from slipway.jobs.core.text import Say
+from slipway.jobs.cloud import aws
 from slipway.jobs.platforms.code_bundle import own_containers, pack, upload_if_absent
 from slipway.jobs.platforms.prepared import Prepared
 from slipway.jobs.platforms.reasons import machine_reason
@@ -41,7 +30,18 @@ from slipway.jobs.platforms.slurm.runs import (
     refresh,
     unfinished_runs,
 )
-from slipway.jobs.recipes import Recipe, idle_accelerators
+from slipway.jobs.words.catalogue.instances import instance_type
+from slipway.jobs.words.errors import SlipwayError
+from slipway.jobs.words.explanation import Explanation
+from slipway.jobs.words.inputs import unreadable_inputs
+from slipway.jobs.words.job import Job
+from slipway.jobs.words.job_request import request_key
+from slipway.jobs.words.log_marks import locator
+from slipway.jobs.words.recipes import Recipe, idle_accelerators
+from slipway.jobs.words.run import Found, Run
+from slipway.jobs.words.slurm.slurm_answer import SlurmNode
+from slipway.jobs.words.targets import SlurmTarget
+from slipway.jobs.words.text import Say
 
 __all__ = ["is_known", "list_jobs", "list_runs", "refresh", "unfinished_runs"]
 

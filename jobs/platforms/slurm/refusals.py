@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from slipway.jobs.aws import Unanswered, ask, reader
-from slipway.jobs.core.slurm.hyperpod import CAPACITY
-from slipway.jobs.core.slurm.slurm_answer import SlurmAnswer, SlurmNode, SlurmRecord
-from slipway.jobs.core.states import JobState, translate
-from slipway.jobs.core.targets import SlurmTarget
+from slipway.jobs.cloud.aws import Unanswered, ask, reader
 from slipway.jobs.platforms.reasons import machine_reason
 from slipway.jobs.platforms.slurm.request import STATES
+from slipway.jobs.words.slurm.hyperpod import CAPACITY
+from slipway.jobs.words.slurm.slurm_answer import SlurmAnswer, SlurmNode, SlurmRecord
+from slipway.jobs.words.states import JobState, translate
+from slipway.jobs.words.targets import SlurmTarget
 
 # Slurm's reasons of a job that could start if it had nodes.
 _FOR_NODES = ("BeginTime", "NodeDown", "None", "Priority", "ReqNodeNotAvail", "Resources")

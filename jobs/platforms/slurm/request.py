@@ -12,22 +12,22 @@ from hashlib import sha256
 from typing import Any
 
 from slipway.containers.runtime.contract import variables
-from slipway.jobs.catalogue.accelerators import device_of
-from slipway.jobs.catalogue.instances import instance_type
-from slipway.jobs.core.errors import Problem
-from slipway.jobs.core.job import DoesNotFit, InvalidJob, Job, submission_name
-from slipway.jobs.core.job_request import request_key
-from slipway.jobs.core.launch_environment import launch_environment, refuse_misfit, timeout_seconds
-from slipway.jobs.core.slurm import slurm_job
-from slipway.jobs.core.slurm.slurm_job import COMPILE, JOB_ID, RUN, SlurmBatch, SlurmJob
-from slipway.jobs.core.states import JobState
-from slipway.jobs.core.targets import SlurmTarget
 from slipway.jobs.platforms.slurm.batch_script import (
     BatchWork,
     batch_script,
     grace_seconds,
     sbatch_options,
 )
+from slipway.jobs.words.catalogue.accelerators import device_of
+from slipway.jobs.words.catalogue.instances import instance_type
+from slipway.jobs.words.errors import Problem
+from slipway.jobs.words.job import DoesNotFit, InvalidJob, Job, submission_name
+from slipway.jobs.words.job_request import request_key
+from slipway.jobs.words.launch_environment import launch_environment, refuse_misfit, timeout_seconds
+from slipway.jobs.words.slurm import slurm_job
+from slipway.jobs.words.slurm.slurm_job import COMPILE, JOB_ID, RUN, SlurmBatch, SlurmJob
+from slipway.jobs.words.states import JobState
+from slipway.jobs.words.targets import SlurmTarget
 
 # Slurm documentation, squeue(1) and sacct(1), "JOB STATE CODES" of releases 22.05 to 25.11.
 STATES: Mapping[str, JobState] = {

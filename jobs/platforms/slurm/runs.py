@@ -6,20 +6,20 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from slipway.jobs.aws import Unanswered, ask, reader
-from slipway.jobs.core.cost import SECONDS_PER_HOUR, cost
-from slipway.jobs.core.job_request import DamagedRequest, request_key
-from slipway.jobs.core.records import NewerRecord
-from slipway.jobs.core.run import Attempt, Found, Listed, Run, catalogued
-from slipway.jobs.core.slurm import slurm_job
-from slipway.jobs.core.slurm.slurm_answer import SlurmAnswer, SlurmAttempt, SlurmRecord
-from slipway.jobs.core.slurm.slurm_job import COMPILE, RUN, SlurmJob, array_of
-from slipway.jobs.core.states import JobState, translate
-from slipway.jobs.core.targets import SlurmTarget
+from slipway.jobs.cloud.aws import Unanswered, ask, reader
 from slipway.jobs.platforms.slurm.elements import elements_of, whole_jobs
 from slipway.jobs.platforms.slurm.login_node import read_answer
 from slipway.jobs.platforms.slurm.refusals import misses_nodes, refused_workers
 from slipway.jobs.platforms.slurm.request import STATES
+from slipway.jobs.words.cost import SECONDS_PER_HOUR, cost
+from slipway.jobs.words.job_request import DamagedRequest, request_key
+from slipway.jobs.words.records import NewerRecord
+from slipway.jobs.words.run import Attempt, Found, Listed, Run, catalogued
+from slipway.jobs.words.slurm import slurm_job
+from slipway.jobs.words.slurm.slurm_answer import SlurmAnswer, SlurmAttempt, SlurmRecord
+from slipway.jobs.words.slurm.slurm_job import COMPILE, RUN, SlurmJob, array_of
+from slipway.jobs.words.states import JobState, translate
+from slipway.jobs.words.targets import SlurmTarget
 
 _DIGEST_SHOWN = 16
 _SIGNAL_CODE = 128

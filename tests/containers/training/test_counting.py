@@ -12,10 +12,10 @@ from slipway.containers.recipes.gpt_neox.config import decode as decode_neox
 from slipway.containers.training.batch import IndivisibleBatch, share_batch
 from slipway.jobs.estimate import CannotEstimate, Hardware, Layout
 from slipway.jobs.estimate.duration import steps_of_workload
+from slipway.jobs.estimate.inputs.workloads import TRAINING_ROWS, recipe_workload
 from slipway.jobs.estimate.work.models import MODELS
 from slipway.jobs.estimate.work.shapes import accumulation
 from slipway.jobs.estimate.work.workloads import find_workload
-from slipway.jobs.estimate_inputs.workloads import TRAINING_ROWS, recipe_workload
 
 NODE = Hardware(
     nodes=1,

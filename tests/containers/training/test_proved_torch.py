@@ -14,8 +14,8 @@ from slipway.containers.recipes.gpt_neox.config import decode as decode_neox
 from slipway.containers.runtime.contract.launchers import read_contract
 from slipway.containers.training.config import TrainingConfig
 from slipway.containers.training.proved_torch import UnprovedTorch, refuse_unproved
-from slipway.jobs.core.images.container_locks import locked_torch
-from slipway.jobs.core.installation import containers_folder
+from slipway.jobs.words.images.container_locks import locked_torch
+from slipway.jobs.words.installation import containers_folder
 
 ROOT = Path(__file__).resolve().parents[3]
 WITH_THE_IMAGES = str(ROOT / ".venv" / "sagemaker-torch" / "bin" / "python")

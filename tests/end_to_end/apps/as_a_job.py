@@ -12,7 +12,7 @@ from pathlib import Path
 
 from botocore.exceptions import ClientError
 
-from slipway.jobs.aws import client, reader
+from slipway.jobs.cloud.aws import client, reader
 from slipway.jobs.platforms.mpi.node.setting import node_paths, read_setup
 from slipway.jobs.platforms.mpi.node.users import become_cluster_user
 

@@ -20,8 +20,8 @@ from slipway.infra.declare.types import (
     SlurmCluster,
 )
 from slipway.infra.verify.rules import RULES
-from slipway.jobs.catalogue.instances import InstanceType, instance_types
-from slipway.jobs.core.slurm.controllers import CONTROLLERS
+from slipway.jobs.words.catalogue.instances import InstanceType, instance_types
+from slipway.jobs.words.slurm.controllers import CONTROLLERS
 from tests.infra.synthesis import (
     CLUSTER,
     MPI_CLUSTER,

@@ -15,9 +15,9 @@ import yaml
 from slipway.infra.clusters import MACHINE_IMAGES
 from slipway.infra.declare.checks.components import commands_of, mistakes, steps_of
 from slipway.infra.declare.machine_images import MachineImage
-from slipway.jobs.catalogue.accelerators import FAMILIES
-from slipway.jobs.core.images.ami_locks import TO_BE_FILLED
-from slipway.jobs.core.images.amis import FROM_VENDOR, ON_HARDWARE
+from slipway.jobs.words.catalogue.accelerators import FAMILIES
+from slipway.jobs.words.images.ami_locks import TO_BE_FILLED
+from slipway.jobs.words.images.amis import FROM_VENDOR, ON_HARDWARE
 
 FOLDER = Path(__file__).parents[3] / "infra" / "components"
 COMPONENTS = sorted(path.stem for path in FOLDER.glob("*.yaml"))

@@ -10,7 +10,7 @@ from typing import Any
 
 from slipway.infra.declare import types
 from slipway.infra.declare.types import Cluster, NodeCluster
-from slipway.jobs.core.errors import Problem
+from slipway.jobs.words.errors import Problem
 from tests.infra.declare.test_slurm_clusters import SOUND_SLURM
 from tests.infra.declare.test_types import SOUND, SOUND_MPI
 

@@ -9,8 +9,8 @@ import pytest
 
 from slipway.infra.clusters import MACHINE_IMAGES
 from slipway.infra.declare.checks.clusters import problems_of
-from slipway.jobs.catalogue.instances import instance_type
-from slipway.jobs.core.images.node_software import ARCHITECTURE
+from slipway.jobs.words.catalogue.instances import instance_type
+from slipway.jobs.words.images.node_software import ARCHITECTURE
 from tests.infra.declare.hints import CLUSTERS, OWN, followed
 
 

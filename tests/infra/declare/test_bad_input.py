@@ -14,8 +14,8 @@ import pytest
 from slipway.infra.declare.checks.clusters import all_problems
 from slipway.infra.declare.overrides import apply
 from slipway.infra.declare.types import FileSystem, Market
-from slipway.jobs.core.errors import InvalidConfig
-from slipway.jobs.core.names import stack_name
+from slipway.jobs.words.errors import InvalidConfig
+from slipway.jobs.words.names import stack_name
 from tests.infra.declare.test_types import SOUND, SOUND_MPI
 
 SECRET = "AKIA" + "Q" * 16

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from slipway.infra.declare.cdk_json import FILES, refuse_repeated_keys
-from slipway.jobs.core.errors import InvalidConfig
+from slipway.jobs.words.errors import InvalidConfig
 
 ROOT = Path(__file__).parents[3]
 # BI-132

@@ -12,7 +12,7 @@ import pytest
 
 import slipway.infra
 from slipway.infra.declare.declared import load, main
-from slipway.jobs.core.errors import InvalidConfig
+from slipway.jobs.words.errors import InvalidConfig
 
 ROOT = Path(__file__).parents[3]
 

@@ -11,7 +11,7 @@ from botocore.session import Session
 from slipway.infra.declare.checks.clusters import problems_of
 from slipway.infra.declare.hyperpod_types import HYPERPOD_TYPES
 from slipway.infra.declare.types import Egress, FileSystem, HyperPodCluster, Market
-from slipway.jobs.catalogue.instances import training_types
+from slipway.jobs.words.catalogue.instances import training_types
 
 SOUND = HyperPodCluster(
     name="pod",

@@ -15,8 +15,8 @@ from slipway.infra.declare.checks.machine_images import machine_image_problems
 from slipway.infra.declare.component_files import component_names
 from slipway.infra.declare.declared import load
 from slipway.infra.declare.installed import CONTAINERS
-from slipway.jobs.core.errors import InvalidConfig
-from slipway.jobs.core.images.ami_locks import TO_BE_FILLED, machine_image_names
+from slipway.jobs.words.errors import InvalidConfig
+from slipway.jobs.words.images.ami_locks import TO_BE_FILLED, machine_image_names
 
 GAUDI = next(image for image in MACHINE_IMAGES if image.name == "gaudi-ecs")
 LOCK = CONTAINERS / "images" / "gaudi-ecs" / "lock.toml"

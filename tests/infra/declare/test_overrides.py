@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from slipway.infra.declare.overrides import apply
 from slipway.infra.declare.types import BatchCluster, Cluster, FileSystem, Market
-from slipway.jobs.core.errors import InvalidConfig
+from slipway.jobs.words.errors import InvalidConfig
 from tests.infra.declare.test_types import SOUND
 
 OTHER = replace(SOUND, name="trn1", instance_type="c6i.32xlarge", tags={"team": "nlp"})

@@ -10,7 +10,7 @@ import pytest
 
 from slipway.infra.declare import project_file
 from slipway.infra.declare.declared import load, load_machine_images, main
-from slipway.jobs.core.errors import InvalidConfig
+from slipway.jobs.words.errors import InvalidConfig
 
 CLUSTER = """MpiCluster(
     name="{name}", instance_type="c6i.16xlarge", max_nodes=2, region="eu-west-1", zone="eu-west-1a",

@@ -21,7 +21,7 @@ from slipway.infra.declare.types import (
     Market,
     MpiCluster,
 )
-from slipway.jobs.core.errors import InvalidConfig
+from slipway.jobs.words.errors import InvalidConfig
 
 SOUND = BatchCluster(
     name="dl1",

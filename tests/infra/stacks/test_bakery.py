@@ -24,8 +24,8 @@ from slipway.infra.declare.machine_images import MachineImage
 from slipway.infra.patterns.images import image_recipe
 from slipway.infra.patterns.images.payload import payload_of
 from slipway.infra.verify.rules import RULES
-from slipway.jobs.core.images.ami_locks import lock_digest, lock_parameters
-from slipway.jobs.core.images.amis import bakery_stack_name, decode_bakery, manifest_of
+from slipway.jobs.words.images.ami_locks import lock_digest, lock_parameters
+from slipway.jobs.words.images.amis import bakery_stack_name, decode_bakery, manifest_of
 from tests.infra.synthesis import as_text, of_type, only
 
 BY_NAME = {image.name: image for image in MACHINE_IMAGES}

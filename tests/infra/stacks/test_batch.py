@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from slipway.infra.declare.types import FileSystem, Market
-from slipway.jobs.core.errors import SlipwayError
-from slipway.jobs.core.targets import BatchTarget, decode_target
+from slipway.jobs.words.errors import SlipwayError
+from slipway.jobs.words.targets import BatchTarget, decode_target
 from tests.infra.synthesis import CLUSTER, Properties, as_text, of_type, only, synthesize, templates_of
 
 RESERVATION = "cr-0123456789abcdef0"

@@ -8,7 +8,7 @@ from typing import Any
 from botocore.session import Session
 from botocore.validate import ParamValidator
 
-from slipway.jobs.core.targets import MAX_BYTES, SlurmTarget
+from slipway.jobs.words.targets import MAX_BYTES, SlurmTarget
 from tests.infra.synthesis import Properties, as_text, hyperpod_templates_of, of_type, only
 
 WITH_LOGIN: dict[str, Any] = {

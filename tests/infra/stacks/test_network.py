@@ -10,7 +10,7 @@ import pytest
 from slipway.infra.declare.s3_prefix_lists import S3_PREFIX_LISTS
 from slipway.infra.declare.types import Egress
 from slipway.infra.patterns.network.vpc import subnet_cidrs
-from slipway.jobs.core.errors import SlipwayError
+from slipway.jobs.words.errors import SlipwayError
 from tests.infra.synthesis import as_text, of_type, only, templates_of
 
 NEEDED_BY_NODES = {

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from slipway.infra.declare.types import Egress, FileSystem, Market
-from slipway.jobs.core.targets import MAX_BYTES, SCHEMA_VERSION, SageMakerTarget
+from slipway.jobs.words.targets import MAX_BYTES, SCHEMA_VERSION, SageMakerTarget
 from tests.infra.synthesis import Properties, as_text, of_type, only, sagemaker_templates_of
 
 # Everything that is not the default, in one synthesis.

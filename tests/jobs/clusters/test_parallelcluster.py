@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 import yaml
 
-from slipway.jobs.clusters.declared import declared_cluster
+from slipway.jobs.cloud.declared import declared_cluster
 from slipway.jobs.clusters.parallelcluster import (
     NoSlurmCluster,
     ParallelClusterPlaces,
     parallelcluster_config,
 )
-from slipway.jobs.core.yaml_text import to_yaml
+from slipway.jobs.words.yaml_text import to_yaml
 from tests.jobs.conftest import Slipway
 
 TRN1 = declared_cluster("trn1")

@@ -6,10 +6,10 @@ from functools import lru_cache
 
 import pytest
 
-from slipway.jobs.catalogue.fees import find_fee
+from slipway.jobs.cloud.templates import Templates, declared_templates
 from slipway.jobs.clusters.standing import BILLED, StandingItem, is_shared, standing_items
-from slipway.jobs.clusters.templates import Templates, declared_templates
-from slipway.jobs.core.errors import SlipwayError
+from slipway.jobs.words.catalogue.fees import find_fee
+from slipway.jobs.words.errors import SlipwayError
 
 REGION = "us-east-1"
 # Billed by use alone, or not at all.

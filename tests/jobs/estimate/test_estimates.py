@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slipway.jobs.catalogue.instances import instance_type
 from slipway.jobs.estimate import CannotEstimate
 from slipway.jobs.estimate.estimates import Estimate, PricedHardware, estimate, estimate_sizes
 from slipway.jobs.estimate.evidence.measurements import our_measurements
 from slipway.jobs.estimate.pareto import BEATEN, BEST, UNDECIDED, verdicts
 from slipway.jobs.estimate.prices import Overheads, find_rate, known_rates
 from slipway.jobs.estimate.work.workloads import find_workload, names, with_settings
+from slipway.jobs.words.catalogue.instances import instance_type
 
 ROWS = our_measurements()
 

@@ -6,8 +6,6 @@ from dataclasses import replace
 
 import pytest
 
-from slipway.jobs.catalogue.fees import our_fees
-from slipway.jobs.catalogue.instances import instance_type
 from slipway.jobs.estimate import CannotEstimate
 from slipway.jobs.estimate.prices import (
     Overheads,
@@ -19,6 +17,8 @@ from slipway.jobs.estimate.prices import (
     require_rate,
     what_is_paid,
 )
+from slipway.jobs.words.catalogue.fees import our_fees
+from slipway.jobs.words.catalogue.instances import instance_type
 
 RATES = known_rates()
 MINE = Rate(

@@ -7,9 +7,9 @@ from importlib import import_module
 
 import pytest
 
-from slipway.jobs.core.targets import KINDS
 from slipway.jobs.platforms.platform import Platform
 from slipway.jobs.platforms.registry import PLATFORMS
+from slipway.jobs.words.targets import KINDS
 
 QUESTIONS = {
     name: function

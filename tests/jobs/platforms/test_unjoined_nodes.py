@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from slipway.infra.declare.types import FileSystem
-from slipway.jobs.core.run import Found
-from slipway.jobs.core.targets import BatchTarget
 from slipway.jobs.platforms.batch.explain import explain
 from slipway.jobs.platforms.batch.job_facts import gather
 from slipway.jobs.platforms.batch.runs import read_run
 from slipway.jobs.platforms.unjoined_nodes import why_nodes_did_not_join
+from slipway.jobs.words.run import Found
+from slipway.jobs.words.targets import BatchTarget
 from tests.infra.boot.node import Node, parameters
 from tests.yard.conftest import REGION, RunningYard
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from slipway.jobs.core.errors import SlipwayError
-from slipway.jobs.estimate_inputs.asking import estimate
+from slipway.jobs.estimate.inputs.asking import estimate
 from slipway.jobs.report.pictures import cost_picture, loss_picture
-from slipway.jobs.runs.curve import Point
+from slipway.jobs.submit.curve import Point
+from slipway.jobs.words.errors import SlipwayError
 
 pytest.importorskip("vl_convert", reason="the extra 'report' is not installed")
 PNG = b"\x89PNG"

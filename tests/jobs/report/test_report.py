@@ -12,16 +12,16 @@ from pathlib import Path
 
 import pytest
 
-from slipway.jobs.catalogue.instances import instance_type
 from slipway.jobs.estimate.estimates import PricedHardware, estimate
 from slipway.jobs.estimate.evidence.measurements import our_measurements
+from slipway.jobs.estimate.inputs.places import alone
 from slipway.jobs.estimate.pareto import BEST, UNDECIDED, verdicts
 from slipway.jobs.estimate.prices import known_rates
 from slipway.jobs.estimate.work.workloads import find_workload
-from slipway.jobs.estimate_inputs.places import alone
 from slipway.jobs.report.contents import Beside, Comparison, job_page
 from slipway.jobs.report.page import render
-from slipway.jobs.runs.curve import Point
+from slipway.jobs.submit.curve import Point
+from slipway.jobs.words.catalogue.instances import instance_type
 from tests.jobs.conftest import Slipway
 
 pytest.importorskip("vl_convert")

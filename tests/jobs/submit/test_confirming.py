@@ -7,13 +7,13 @@ from collections.abc import Callable
 
 import pytest
 
-from slipway.jobs import aws
-from slipway.jobs.commands.jobs import submitting
-from slipway.jobs.core.cost import Agreed, Cost
-from slipway.jobs.core.job import Job
-from slipway.jobs.core.targets import BatchTarget
+from slipway.jobs.cli.jobs import submitting
+from slipway.jobs.cloud import aws
 from slipway.jobs.submit.confirming import Unconfirmed
 from slipway.jobs.submit.submission import submit
+from slipway.jobs.words.cost import Agreed, Cost
+from slipway.jobs.words.job import Job
+from slipway.jobs.words.targets import BatchTarget
 from tests.jobs.conftest import Slipway
 from tests.jobs.deployed import job_names
 from tests.yard.conftest import RunningYard

@@ -6,12 +6,12 @@ import json
 
 import pytest
 
-from slipway.jobs.core.job import DoesNotFit, Job
-from slipway.jobs.core.targets import BatchTarget, encode_target, parameter_name
 from slipway.jobs.submit.submission import prepare, submit
+from slipway.jobs.words.job import DoesNotFit, Job
+from slipway.jobs.words.targets import BatchTarget, encode_target, parameter_name
 from tests.jobs.conftest import Slipway
-from tests.jobs.core.test_targets import MPI_TARGET
 from tests.jobs.deployed import deploy_target, job_names
+from tests.jobs.words.test_targets import MPI_TARGET
 from tests.yard.conftest import RunningYard
 from tests.yard.services.batch.conftest import Cluster
 

@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 
-from slipway.jobs import aws
-from slipway.jobs.core.job import DoesNotFit, InvalidJob, Job
-from slipway.jobs.core.targets import BatchTarget, encode_target, parameter_name
+from slipway.jobs.cloud import aws
 from slipway.jobs.platforms.batch.platform import NoImage
 from slipway.jobs.platforms.batch.request import BatchRequest
-from slipway.jobs.recipes import UnknownRecipe
 from slipway.jobs.submit.submission import prepare, submit_prepared
-from tests.jobs.core.test_targets import MPI_TARGET
+from slipway.jobs.words.job import DoesNotFit, InvalidJob, Job
+from slipway.jobs.words.recipes import UnknownRecipe
+from slipway.jobs.words.targets import BatchTarget, encode_target, parameter_name
 from tests.jobs.deployed import job_names
+from tests.jobs.words.test_targets import MPI_TARGET
 from tests.yard.conftest import RunningYard
 
 JOB = Job(name="bert", recipe="bert_pretrain", nodes=2, settings={"size": "tiny"})

@@ -6,16 +6,16 @@ from dataclasses import replace
 
 import pytest
 
-from slipway.jobs.aws import Unanswered
-from slipway.jobs.core.job import Job
-from slipway.jobs.core.targets import BatchTarget, Target
+from slipway.jobs.cloud.aws import Unanswered
 from slipway.jobs.submit import quotas
 from slipway.jobs.submit.quotas import SmallQuota, refuse_small_quota
 from slipway.jobs.submit.submission import prepare, submit_prepared
+from slipway.jobs.words.job import Job
+from slipway.jobs.words.targets import BatchTarget, Target
 from slipway.yard.endpoint import control
 from slipway.yard.gateway.faults import Fault, FaultKind, script
-from tests.jobs.core.test_targets import MPI_TARGET, SAGEMAKER_TARGET, SLURM_TARGET, TARGET
 from tests.jobs.deployed import job_names
+from tests.jobs.words.test_targets import MPI_TARGET, SAGEMAKER_TARGET, SLURM_TARGET, TARGET
 from tests.yard.conftest import RunningYard
 
 DL = "L-6E869C2A"

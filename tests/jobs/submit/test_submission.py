@@ -10,14 +10,14 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from slipway.jobs import aws, throttling
-from slipway.jobs.core.errors import SlipwayError
-from slipway.jobs.core.job import Job
-from slipway.jobs.core.targets import BatchTarget
+from slipway.jobs.cloud import aws, throttling
 from slipway.jobs.platforms.batch.request import BatchRequest
 from slipway.jobs.platforms.sending import DEADLINE_SECONDS, NotSubmitted, Unsettled, Waiting
 from slipway.jobs.submit import submission
 from slipway.jobs.submit.submission import Submitted, prepare, submit_prepared
+from slipway.jobs.words.errors import SlipwayError
+from slipway.jobs.words.job import Job
+from slipway.jobs.words.targets import BatchTarget
 from slipway.yard.endpoint import control
 from slipway.yard.gateway.faults import Fault, FaultKind, script, scripted, unscript
 from tests.jobs.deployed import deploy_target, job_names

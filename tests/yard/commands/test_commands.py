@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from slipway.jobs.aws import client_at
-from slipway.jobs.commands.cli import run
+from slipway.jobs.cli.cli import run
+from slipway.jobs.cloud.aws import client_at
 from slipway.yard import environment, process
 from slipway.yard.commands import account, faults
 from slipway.yard.commands import yard as commands
@@ -170,7 +170,7 @@ def test_a_log_that_is_followed_through_a_pipe_comes_at_once_and_ends_with_its_y
         [
             sys.executable,
             "-c",
-            "from slipway.jobs.commands.cli import main; main()",
+            "from slipway.jobs.cli.cli import main; main()",
             "yard",
             "logs",
             "--follow",
@@ -263,7 +263,7 @@ def test_a_fault_or_a_seed_that_cannot_be_is_refused_in_one_line(
 
 def test_a_yard_that_starts_in_chaos_says_its_seed_and_keeps_it(tmp_path: Path) -> None:
     environment = {**os.environ, "SLIPWAY_YARD_HOME": str(tmp_path / "home")}
-    program = [sys.executable, "-c", "from slipway.jobs.commands.cli import main; main()", "yard"]
+    program = [sys.executable, "-c", "from slipway.jobs.cli.cli import main; main()", "yard"]
 
     def yard(*arguments: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(

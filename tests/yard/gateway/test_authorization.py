@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from slipway.jobs.core.errors import SlipwayError
+from slipway.jobs.words.errors import SlipwayError
 from slipway.yard.endpoint import ACCOUNT, control
 from tests.yard.asking import BY_ACCOUNT, client_of, make_role, policy, refusal
 from tests.yard.conftest import REGION, RunningYard

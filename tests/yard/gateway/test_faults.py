@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError, ConnectionClosedError
 
-from slipway.jobs.core.errors import SlipwayError
+from slipway.jobs.words.errors import SlipwayError
 from slipway.yard.endpoint import CONTROL_SERVICE, control
 from slipway.yard.gateway.faults import Fault, FaultKind, script, scripted, unscript
 from tests.yard.accounts import own_image

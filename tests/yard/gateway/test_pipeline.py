@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from slipway.jobs.aws import client_at
-from slipway.jobs.core.errors import SlipwayError
+from slipway.jobs.cloud.aws import client_at
+from slipway.jobs.words.errors import SlipwayError
 from slipway.yard.endpoint import ACCESS_KEY_ID, control
 from tests.yard.asking import BY_ACCOUNT, EVERYTHING, client_of, make_role, refusal, send
 from tests.yard.conftest import REGION, RunningYard

@@ -15,8 +15,8 @@ from botocore.auth import S3SigV4Auth, SigV4Auth
 from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
 
-from slipway.jobs.aws import client_at
-from slipway.jobs.core.errors import SlipwayError
+from slipway.jobs.cloud.aws import client_at
+from slipway.jobs.words.errors import SlipwayError
 from slipway.yard.endpoint import ACCESS_KEY_ID, CONTROL_SERVICE, control
 from tests.yard.asking import BY_ACCOUNT, EVERYTHING, client_of, make_role, refusal, send
 from tests.yard.conftest import REGION, RunningYard

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from slipway.jobs.core.errors import SlipwayError
+from slipway.jobs.words.errors import SlipwayError
 from slipway.yard import process
 from slipway.yard.machines.machine_memory import KernelMemory
 from slipway.yard.machines.memory import NODE_MIB, RANK_MIB, VARIABLE, Need, Promises, limit_of

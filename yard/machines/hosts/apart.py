@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from slipway.jobs.core.slurm import places
+from slipway.jobs.words.slurm import places
 from slipway.yard.machines.isolation.tiers import TIERS, Tier, best_tier
 
 

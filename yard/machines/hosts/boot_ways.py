@@ -13,7 +13,7 @@ import sys
 from functools import lru_cache
 from pathlib import Path
 
-from slipway.jobs.core.errors import SlipwayError
+from slipway.jobs.words.errors import SlipwayError
 from slipway.yard.machines import image_store
 from slipway.yard.machines.isolation.tiers import best_tier, programs
 from slipway.yard.machines.settings import CHECKOUT

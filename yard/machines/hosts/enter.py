@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from slipway.jobs.core.errors import SlipwayError
+from slipway.jobs.words.errors import SlipwayError
 from slipway.yard.machines.hosts import host_store
 
 # What of a host's processes is its own, as files below /proc/<pid>/ns; nsenter's word where it is another.

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
-from slipway.jobs.core.slurm import places
+from slipway.jobs.words.slurm import places
 from slipway.yard.endpoint import ACCOUNT
 from slipway.yard.machines.hosts import service_hosts
 from slipway.yard.machines.hosts.firewall import Rule

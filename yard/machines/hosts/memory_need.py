@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from slipway.jobs.core.errors import SlipwayError
-from slipway.jobs.core.mpi import mpi_job
-from slipway.jobs.core.mpi.mpi_job import MpiJob
-from slipway.jobs.core.targets import PARAMETER_ROOT, MpiTarget, decode_target
+from slipway.jobs.words.errors import SlipwayError
+from slipway.jobs.words.mpi import mpi_job
+from slipway.jobs.words.mpi.mpi_job import MpiJob
+from slipway.jobs.words.targets import PARAMETER_ROOT, MpiTarget, decode_target
 from slipway.yard.endpoint import ACCOUNT
 from slipway.yard.machines.memory import Need
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from slipway.containers.runtime.contract import variables
-from slipway.jobs.catalogue.instances import find_instance_type
+from slipway.jobs.words.catalogue.instances import find_instance_type
 from slipway.yard.chaos import capacity
 from slipway.yard.endpoint import ACCOUNT
 from slipway.yard.gateway import faults

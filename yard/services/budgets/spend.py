@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from slipway.jobs.catalogue.instances import find_instance_type
+from slipway.jobs.words.catalogue.instances import find_instance_type
 from slipway.yard.endpoint import ACCOUNT
 from slipway.yard.services.budgets.cost_tags import activated_at
 

@@ -14,7 +14,7 @@ from email.mime.multipart import MIMEMultipart
 from email.mime.text import MIMEText
 from importlib.resources import files
 
-from slipway.jobs.core.slurm import places
+from slipway.jobs.words.slurm import places
 
 PLACE = "/opt/aws/pcs/bin/pcs-agent"
 _SCRIPT = "x-shellscript"

@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from slipway.jobs.core.slurm import places
+from slipway.jobs.words.slurm import places
 from slipway.yard.endpoint import ACCOUNT
 from slipway.yard.machines.hosts import host_store, reconciler, service_hosts
 from slipway.yard.machines.hosts.host_instance import HostInstance

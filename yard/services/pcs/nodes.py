@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from slipway.jobs.core.slurm import places
+from slipway.jobs.words.slurm import places
 from slipway.yard.chaos import capacity
 from slipway.yard.endpoint import ACCOUNT, own_client
 from slipway.yard.errors import ApiError

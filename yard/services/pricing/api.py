@@ -9,7 +9,7 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from slipway.jobs.catalogue.instances import InstanceType, Price, instance_types, training_types
+from slipway.jobs.words.catalogue.instances import InstanceType, Price, instance_types, training_types
 from slipway.yard.errors import ApiError
 from slipway.yard.services.recorded import page
 from slipway.yard.services.registry import not_emulated

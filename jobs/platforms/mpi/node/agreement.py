@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from slipway.jobs.core.errors import SlipwayError
-from slipway.jobs.core.retries import RETRY_EXIT_CODE
 from slipway.jobs.platforms.mpi.node.facts import NodeFacts, decode_facts, differences
 from slipway.jobs.platforms.mpi.node.hosts import Said, ask_all
 from slipway.jobs.platforms.mpi.node.setting import NodePaths
+from slipway.jobs.words.errors import SlipwayError
+from slipway.jobs.words.retries import RETRY_EXIT_CODE
 
 
 class DeadHost(SlipwayError):

@@ -14,11 +14,11 @@ from importlib import metadata
 from importlib.util import find_spec
 from pathlib import Path
 
-from slipway.jobs.core.mpi.mpirun import MPIS, Topology
-from slipway.jobs.core.records import wrong_fields
 from slipway.jobs.platforms.mpi.node.processes import jobs_here
 from slipway.jobs.platforms.mpi.node.setting import node_paths
 from slipway.jobs.platforms.rank_python import rank_python
+from slipway.jobs.words.mpi.mpirun import MPIS, Topology
+from slipway.jobs.words.records import wrong_fields
 
 _CCL = "oneccl_bindings_for_pytorch"
 _NONE = "none"

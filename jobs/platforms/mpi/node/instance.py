@@ -8,7 +8,7 @@ import urllib.request
 from dataclasses import dataclass
 from functools import cache
 
-from slipway.jobs.core.errors import SlipwayError
+from slipway.jobs.words.errors import SlipwayError
 
 # As the SDKs have it, so that one variable points them and us at the same place.
 _ENDPOINT_VARIABLE = "AWS_EC2_METADATA_SERVICE_ENDPOINT"

@@ -18,11 +18,11 @@ from hmac import compare_digest
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
-from slipway.jobs.aws import client
-from slipway.jobs.core.errors import SlipwayError
+from slipway.jobs.cloud.aws import client
 from slipway.jobs.platforms.mpi.node.setting import NodePaths, Setup
 from slipway.jobs.platforms.mpi.node.ssh_trust import User
 from slipway.jobs.platforms.whole_files import SECRET, write_whole
+from slipway.jobs.words.errors import SlipwayError
 
 URI_VARIABLE, TOKEN_VARIABLE = "AWS_CONTAINER_CREDENTIALS_FULL_URI", "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE"
 PORT = 9911

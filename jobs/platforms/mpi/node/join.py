@@ -9,13 +9,13 @@ import subprocess
 from contextlib import suppress
 from pathlib import Path
 
-from slipway.jobs.aws import reader
-from slipway.jobs.core.errors import SlipwayError
-from slipway.jobs.core.mpi.mpi_nodes import host_name
+from slipway.jobs.cloud.aws import reader
 from slipway.jobs.platforms.mpi.node.instance import read_instance
 from slipway.jobs.platforms.mpi.node.job_credentials import close_metadata, hand_out
 from slipway.jobs.platforms.mpi.node.setting import NodePaths, Setup
 from slipway.jobs.platforms.mpi.node.ssh_trust import User, cluster_user, establish
+from slipway.jobs.words.errors import SlipwayError
+from slipway.jobs.words.mpi.mpi_nodes import host_name
 
 _SHARED = ("slipway", "data", "checkpoints", "logs")
 _SYSTEMD_SECONDS = 60.0  # joining is tried again

@@ -8,8 +8,8 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from slipway.jobs.core.errors import SlipwayError
 from slipway.jobs.platforms.mpi.node.setting import NodePaths
+from slipway.jobs.words.errors import SlipwayError
 
 CHECK = "slipway-check"  # what the all-reduce of all nodes is called among jobs
 _CHECK_SECONDS = 180.0  # in which that is over

@@ -24,10 +24,10 @@ def _serve(parsed: argparse.Namespace) -> int:
 
 def _check(parsed: argparse.Namespace) -> int:
     """Run an all-reduce over all nodes, and print who answered."""
-    from slipway.jobs.core.mpi.mpi_nodes import encode_readiness
     from slipway.jobs.platforms.mpi.members import find_members
     from slipway.jobs.platforms.mpi.node.readiness import check
     from slipway.jobs.platforms.mpi.node.users import become_cluster_user
+    from slipway.jobs.words.mpi.mpi_nodes import encode_readiness
 
     where = node_paths()
     setup = read_setup(where)
@@ -94,7 +94,7 @@ def _facts(parsed: argparse.Namespace) -> int:
 
 def _code(parsed: argparse.Namespace) -> int:
     """Fetch the code of a job, where nodes share no files."""
-    from slipway.jobs.aws import reader
+    from slipway.jobs.cloud.aws import reader
     from slipway.jobs.platforms.mpi.node.code import ensure_code
 
     where = node_paths()

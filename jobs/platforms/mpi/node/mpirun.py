@@ -13,8 +13,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from slipway.containers.runtime.contract import variables
-from slipway.jobs.core.mpi.mpi_nodes import Member
-from slipway.jobs.core.mpi.mpirun import (
+from slipway.jobs.platforms.mpi.node import hosts as nodes
+from slipway.jobs.platforms.mpi.node.facts import NodeFacts
+from slipway.jobs.platforms.mpi.node.setting import NodePaths
+from slipway.jobs.words.mpi.mpi_nodes import Member
+from slipway.jobs.words.mpi.mpirun import (
     OPEN_MPI,
     Launch,
     Topology,
@@ -23,10 +26,7 @@ from slipway.jobs.core.mpi.mpirun import (
     mpirun_words,
     ranks_of,
 )
-from slipway.jobs.core.retries import RETRY_EXIT_CODE
-from slipway.jobs.platforms.mpi.node import hosts as nodes
-from slipway.jobs.platforms.mpi.node.facts import NodeFacts
-from slipway.jobs.platforms.mpi.node.setting import NodePaths
+from slipway.jobs.words.retries import RETRY_EXIT_CODE
 
 GRACE_SECONDS = 30.0  # from SIGTERM to SIGKILL, as Batch gives it
 _PROBE_SECONDS = 2.0

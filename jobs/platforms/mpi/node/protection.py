@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from slipway.jobs.aws import client
-from slipway.jobs.core.mpi.mpi_nodes import Member
-from slipway.jobs.core.names import derived_name
+from slipway.jobs.cloud.aws import client
 from slipway.jobs.platforms.mpi.members import find_members
 from slipway.jobs.platforms.mpi.node.setting import Setup
+from slipway.jobs.words.mpi.mpi_nodes import Member
+from slipway.jobs.words.names import derived_name
 
 _MOST = 50  # instances that SetInstanceProtection takes, and that a group may have protected
 

@@ -6,13 +6,13 @@ import time
 from collections.abc import Collection, Mapping, Sequence
 
 from slipway.containers.runtime.contract import variables
-from slipway.jobs.core.mpi.mpi_nodes import Answer, Member, Readiness
 from slipway.jobs.platforms.mpi.node.agreement import ask_facts
 from slipway.jobs.platforms.mpi.node.facts import find_program
 from slipway.jobs.platforms.mpi.node.lock import CHECK, lock_cluster
 from slipway.jobs.platforms.mpi.node.mpirun import MpirunWork, run_everywhere
 from slipway.jobs.platforms.mpi.node.run import say, scratch
 from slipway.jobs.platforms.mpi.node.setting import NodePaths, Setup
+from slipway.jobs.words.mpi.mpi_nodes import Answer, Member, Readiness
 
 _SECONDS = {
     variables.RENDEZVOUS_SECONDS: "60",

@@ -6,9 +6,10 @@ it is down. Two that restart in one moment may overwrite each other; the main no
 
 from __future__ import annotations
 
-from slipway.jobs.aws import client, reader
-from slipway.jobs.clusters.objects import find_object
-from slipway.jobs.core.mpi.mpi_nodes import (
+from slipway.jobs.cloud.aws import client, reader
+from slipway.jobs.cloud.objects import find_object
+from slipway.jobs.platforms.mpi.node.setting import Setup
+from slipway.jobs.words.mpi.mpi_nodes import (
     READY_KEY,
     Readiness,
     decode_readiness,
@@ -16,7 +17,6 @@ from slipway.jobs.core.mpi.mpi_nodes import (
     has_answered,
     take_back,
 )
-from slipway.jobs.platforms.mpi.node.setting import Setup
 
 STOPS = "it shuts down or restarts"
 STARTED = "it has just started, and has not been asked yet"

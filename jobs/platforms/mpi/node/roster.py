@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from slipway.jobs.core.mpi.mpi_nodes import Member
 from slipway.jobs.platforms.mpi.node.setting import NodePaths
 from slipway.jobs.platforms.whole_files import write_through, write_whole
+from slipway.jobs.words.mpi.mpi_nodes import Member
 
 _BEGIN, _END = "# slipway: nodes of the cluster, kept current", "# slipway: end"
 _BLOCK = re.compile(rf"{re.escape(_BEGIN)}\n.*?{re.escape(_END)}\n", re.DOTALL)

@@ -14,11 +14,7 @@ from pathlib import Path
 from types import FrameType
 
 from slipway.containers.runtime.contract import variables
-from slipway.jobs.aws import reader
-from slipway.jobs.core.mpi import mpi_job
-from slipway.jobs.core.mpi.mpi_job import REPLACED_SECONDS, MpiJob
-from slipway.jobs.core.mpi.mpi_nodes import Member
-from slipway.jobs.core.retries import RETRY_EXIT_CODE
+from slipway.jobs.cloud.aws import reader
 from slipway.jobs.platforms.mpi.members import find_members
 from slipway.jobs.platforms.mpi.node.agreement import DeadHost, agree, refuse_dead
 from slipway.jobs.platforms.mpi.node.code import ensure_code
@@ -33,6 +29,10 @@ from slipway.jobs.platforms.mpi.node.setting import NodePaths, Setup
 from slipway.jobs.platforms.mpi.node.users import become_cluster_user
 from slipway.jobs.platforms.mpi.node.waiting import await_others
 from slipway.jobs.platforms.rank_python import rank_python
+from slipway.jobs.words.mpi import mpi_job
+from slipway.jobs.words.mpi.mpi_job import REPLACED_SECONDS, MpiJob
+from slipway.jobs.words.mpi.mpi_nodes import Member
+from slipway.jobs.words.retries import RETRY_EXIT_CODE
 
 _ENDING_SECONDS = 60.0  # in which the ranks of a cancelled job have saved
 _LOOK_AGAIN_SECONDS = 10.0  # at nodes of which some are missing

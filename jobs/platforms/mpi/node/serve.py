@@ -11,8 +11,6 @@ from dataclasses import dataclass
 from types import FrameType
 from typing import NoReturn
 
-from slipway.jobs.core.errors import SlipwayError
-from slipway.jobs.core.mpi.mpi_nodes import Member, Readiness, decode_readiness
 from slipway.jobs.platforms.mpi.members import find_members
 from slipway.jobs.platforms.mpi.node.hosts import unreachable
 from slipway.jobs.platforms.mpi.node.instance import read_instance
@@ -28,6 +26,8 @@ from slipway.jobs.platforms.mpi.node.ready_record import (
 from slipway.jobs.platforms.mpi.node.roster import write_roster
 from slipway.jobs.platforms.mpi.node.setting import NodePaths, Setup, read_setup
 from slipway.jobs.platforms.mpi.node.ssh_trust import has_keys
+from slipway.jobs.words.errors import SlipwayError
+from slipway.jobs.words.mpi.mpi_nodes import Member, Readiness, decode_readiness
 
 REFRESH_SECONDS = 10.0
 _FIRST_PAUSE_SECONDS = 2.0

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from slipway.jobs.core.errors import SlipwayError
-from slipway.jobs.core.records import wrong_fields
+from slipway.jobs.words.errors import SlipwayError
+from slipway.jobs.words.records import wrong_fields
 
 ROOT_VARIABLE = "SLIPWAY_NODE_ROOT"
 PORT_VARIABLE = "SLIPWAY_NODE_SSH_PORT"

@@ -6,7 +6,7 @@ import os
 import resource
 from contextlib import suppress
 
-from slipway.jobs import aws
+from slipway.jobs.cloud import aws
 from slipway.jobs.platforms.mpi.node import job_credentials
 from slipway.jobs.platforms.mpi.node.setting import node_paths
 from slipway.jobs.platforms.mpi.node.ssh_trust import User, cluster_user

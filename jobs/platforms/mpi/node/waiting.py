@@ -12,12 +12,12 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 from slipway.containers.runtime.contract import variables
-from slipway.jobs.core.job import SHORTEST_TIMEOUT_SECONDS
-from slipway.jobs.core.mpi.beginning import begins_line
-from slipway.jobs.core.mpi.mpi_job import LONGEST_SECONDS, MpiJob, longest_timeout
-from slipway.jobs.core.states import JobState
 from slipway.jobs.platforms.mpi.awaited import Awaited, find_awaited
 from slipway.jobs.platforms.mpi.node.lock import CannotRun
+from slipway.jobs.words.job import SHORTEST_TIMEOUT_SECONDS
+from slipway.jobs.words.mpi.beginning import begins_line
+from slipway.jobs.words.mpi.mpi_job import LONGEST_SECONDS, MpiJob, longest_timeout
+from slipway.jobs.words.states import JobState
 
 LOOK_SECONDS = 5.0
 

@@ -6,9 +6,9 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from slipway.jobs.core.errors import SlipwayError
 from slipway.jobs.platforms.slurm.node import programs
 from slipway.jobs.platforms.slurm.node.slurm_json import whole
+from slipway.jobs.words.errors import SlipwayError
 
 _FOREVER_MINUTES = 365 * 24 * 60
 

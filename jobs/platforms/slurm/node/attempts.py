@@ -14,10 +14,10 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from slipway.containers.runtime import disk
-from slipway.jobs.core.records import wrong_fields
-from slipway.jobs.core.slurm.slurm_answer import SlurmAttempt, SlurmRecord
-from slipway.jobs.core.slurm.slurm_job import COMPILE, RUN
 from slipway.jobs.platforms.whole_files import write_whole
+from slipway.jobs.words.records import wrong_fields
+from slipway.jobs.words.slurm.slurm_answer import SlurmAttempt, SlurmRecord
+from slipway.jobs.words.slurm.slurm_job import COMPILE, RUN
 
 _FOLDER = "attempts"
 

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from slipway.containers.runtime.machine import Machine
-from slipway.jobs.core.slurm.slurm_job import COMPILE
 from slipway.jobs.platforms.slurm.node.launch import LaunchAttempt, compiles_graphs, thrown_away
 from slipway.jobs.platforms.slurm.node.neuron_environment import (
     NeuronNode,
@@ -26,6 +25,7 @@ from slipway.jobs.platforms.slurm.node.precompile import (
     write_record,
 )
 from slipway.jobs.platforms.slurm.node.users import open_folders
+from slipway.jobs.words.slurm.slurm_job import COMPILE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,11 +15,11 @@ from collections.abc import Iterator, Mapping
 
 from slipway.containers.runtime.contract.settings import ACCELERATOR_FILES
 from slipway.containers.runtime.launch.health import count_devices
-from slipway.jobs.catalogue.accelerators import family_of
-from slipway.jobs.core.errors import SlipwayError
 from slipway.jobs.platforms.slurm.node import programs
 from slipway.jobs.platforms.slurm.node.launch import own_instance_type
 from slipway.jobs.platforms.slurm.node.setting import SlurmNodeFacts, SlurmNodePaths, is_stand_in
+from slipway.jobs.words.catalogue.accelerators import family_of
+from slipway.jobs.words.errors import SlipwayError
 
 _EFA_FILES = r"infiniband/uverbs[0-9]+"
 _NCCOM = "nccom-test"

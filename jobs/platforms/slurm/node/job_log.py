@@ -32,6 +32,6 @@ def _print(line: str) -> None:
 
 
 def _client(region: str) -> Any:
-    from slipway.jobs.aws import client
+    from slipway.jobs.cloud.aws import client
 
     return client("logs", region)

@@ -10,17 +10,17 @@ from pathlib import Path
 
 from slipway.containers.runtime.contract import variables
 from slipway.containers.runtime.machine import Machine
-from slipway.jobs.catalogue.accelerators import family_of
-from slipway.jobs.catalogue.instances import InstanceType, find_instance_type
-from slipway.jobs.core.launch_environment import SETTING_OPTION
-from slipway.jobs.core.slurm.slurm_job import COMPILE
 from slipway.jobs.platforms.rank_python import RankPython
 from slipway.jobs.platforms.slurm.batch_script import grace_seconds
 from slipway.jobs.platforms.slurm.node.allocation import Allocation
 from slipway.jobs.platforms.slurm.node.precompile import STEPS
 from slipway.jobs.platforms.slurm.node.setting import SlurmNodeFacts, SlurmNodePaths, is_stand_in
 from slipway.jobs.platforms.slurm.node.train import TrainWords
-from slipway.jobs.recipes import RECIPES, find_recipe
+from slipway.jobs.words.catalogue.accelerators import family_of
+from slipway.jobs.words.catalogue.instances import InstanceType, find_instance_type
+from slipway.jobs.words.launch_environment import SETTING_OPTION
+from slipway.jobs.words.recipes import RECIPES, find_recipe
+from slipway.jobs.words.slurm.slurm_job import COMPILE
 
 LAUNCHER = "slipway.containers.runtime.launch"
 COMPILER = "neuron_parallel_compile"

@@ -13,9 +13,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from hashlib import sha256
 
-from slipway.jobs.core.errors import SlipwayError
 from slipway.jobs.platforms.rank_python import RankPython, rank_python
 from slipway.jobs.platforms.slurm.node.setting import SlurmNodeFacts, SlurmNodePaths
+from slipway.jobs.words.errors import SlipwayError
 
 # Below Linux's ephemeral ports (32768 up) or kept out of them: the machine image reserves it by
 # net.ipv4.ip_local_reserved_ports, or an outgoing connection may hold it when the root communicator binds.

@@ -12,9 +12,9 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from slipway.jobs.core.errors import SlipwayError
-from slipway.jobs.core.text import printable
 from slipway.jobs.platforms.whole_files import write_whole
+from slipway.jobs.words.errors import SlipwayError
+from slipway.jobs.words.text import printable
 
 STEPS = "3"  # as the article's compile job takes
 # How long a run takes and what is measured of it; no graph depends on them.

@@ -9,8 +9,8 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
-from slipway.jobs.core.errors import SlipwayError
-from slipway.jobs.core.slurm.places import program_folders
+from slipway.jobs.words.errors import SlipwayError
+from slipway.jobs.words.slurm.places import program_folders
 
 _ANSWER_SECONDS = 60.0
 # As Slurm's clients say that the controller, or the database of the accounts, is not there.

@@ -11,10 +11,10 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from slipway.jobs.core.errors import SlipwayError
-from slipway.jobs.core.slurm.slurm_answer import SlurmNode, SlurmRecord
-from slipway.jobs.core.slurm.slurm_job import read_comment
 from slipway.jobs.platforms.slurm.node.programs import refusal
+from slipway.jobs.words.errors import SlipwayError
+from slipway.jobs.words.slurm.slurm_answer import SlurmNode, SlurmRecord
+from slipway.jobs.words.slurm.slurm_job import read_comment
 
 _NEVER = 0  # as Slurm writes a time that has not come
 _FOREVER = 0xFFFFFFFE  # and one that nobody knows

@@ -10,11 +10,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
-from slipway.jobs.core.slurm.slurm_answer import SlurmAnswer, SlurmAttempt, SlurmNode, SlurmRecord
 from slipway.jobs.platforms.slurm.node import programs, slurm_json
 from slipway.jobs.platforms.slurm.node.attempts import ended_attempts, remembered
 from slipway.jobs.platforms.slurm.node.programs import NoSlurm, SlurmRefused
 from slipway.jobs.platforms.slurm.node.slurm_json import OddAnswer
+from slipway.jobs.words.slurm.slurm_answer import SlurmAnswer, SlurmAttempt, SlurmNode, SlurmRecord
 
 _ACCOUNTS_SINCE = "now-30days"
 _MOST_FOLDERS = 500

@@ -14,10 +14,10 @@ from pathlib import Path
 from types import FrameType
 from typing import IO
 
-from slipway.jobs.core.errors import SlipwayError
-from slipway.jobs.core.retries import RETRY_EXIT_CODE
 from slipway.jobs.platforms.slurm.node import programs
 from slipway.jobs.platforms.slurm.node.srun_lines import SrunLines
+from slipway.jobs.words.errors import SlipwayError
+from slipway.jobs.words.retries import RETRY_EXIT_CODE
 
 _LOOK_SECONDS = 0.5
 _ASK_AGAIN_SECONDS = 5.0

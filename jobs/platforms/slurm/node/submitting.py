@@ -10,17 +10,17 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from slipway.jobs.core.errors import SlipwayError
-from slipway.jobs.core.job_request import DamagedRequest
-from slipway.jobs.core.slurm import slurm_job
-from slipway.jobs.core.slurm.slurm_answer import SlurmRecord
-from slipway.jobs.core.slurm.slurm_job import SlurmBatch, SlurmJob, array_of
 from slipway.jobs.platforms.slurm.node import programs
 from slipway.jobs.platforms.slurm.node.attempts import remembered
 from slipway.jobs.platforms.slurm.node.programs import DeadController, SlurmRefused
 from slipway.jobs.platforms.slurm.node.setting import PASSED_ON
 from slipway.jobs.platforms.slurm.node.standing import merge, read_accounts, read_queue
 from slipway.jobs.platforms.whole_files import PROGRAM, write_whole
+from slipway.jobs.words.errors import SlipwayError
+from slipway.jobs.words.job_request import DamagedRequest
+from slipway.jobs.words.slurm import slurm_job
+from slipway.jobs.words.slurm.slurm_answer import SlurmRecord
+from slipway.jobs.words.slurm.slurm_job import SlurmBatch, SlurmJob, array_of
 
 _SUCCEEDED = "COMPLETED"
 _LOST = ("BOOT_FAIL", "CANCELLED", "DEADLINE", "FAILED", "NODE_FAIL", "OUT_OF_MEMORY", "TIMEOUT")

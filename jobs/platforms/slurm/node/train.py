@@ -12,8 +12,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from slipway.containers.runtime.contract import variables
-from slipway.jobs.core.errors import SlipwayError
-from slipway.jobs.core.slurm.slurm_job import COMPILE, RUN
+from slipway.jobs.words.errors import SlipwayError
+from slipway.jobs.words.slurm.slurm_job import COMPILE, RUN
 
 ATTEMPTS = 3  # of a job that nobody said otherwise of
 _MOST_ATTEMPTS = 10

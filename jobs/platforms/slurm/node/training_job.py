@@ -17,9 +17,6 @@ from dataclasses import replace
 from pathlib import Path
 
 from slipway.containers.runtime.errors import Refusal
-from slipway.jobs.core.errors import SlipwayError
-from slipway.jobs.core.retries import RETRY_EXIT_CODE
-from slipway.jobs.core.slurm.slurm_job import COMPILE
 from slipway.jobs.platforms.rank_python import rank_python
 from slipway.jobs.platforms.slurm.node.allocation import Allocation, read_allocation
 from slipway.jobs.platforms.slurm.node.attempts import AttemptNote, begin_note, write_note
@@ -39,7 +36,10 @@ from slipway.jobs.platforms.slurm.node.step import Heard, StepEnd, run_step, sru
 from slipway.jobs.platforms.slurm.node.train import TrainWords
 from slipway.jobs.platforms.slurm.node.users import folders_of_all, open_folders, raise_limits
 from slipway.jobs.platforms.slurm.request import refuse_split
-from slipway.jobs.recipes import UnknownRecipe, find_recipe, refuse_settings
+from slipway.jobs.words.errors import SlipwayError
+from slipway.jobs.words.recipes import UnknownRecipe, find_recipe, refuse_settings
+from slipway.jobs.words.retries import RETRY_EXIT_CODE
+from slipway.jobs.words.slurm.slurm_job import COMPILE
 
 
 def train(where: SlurmNodePaths, facts: SlurmNodeFacts, words: TrainWords) -> int:

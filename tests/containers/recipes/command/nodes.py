@@ -9,9 +9,9 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from slipway.jobs.project_source.folder import read_folder
-from slipway.jobs.project_source.packing import pack_project
-from tests.jobs.project_source.projects import write
+from slipway.jobs.code.folder import read_folder
+from slipway.jobs.code.packing import pack_project
+from tests.jobs.code.projects import write
 
 MODULE = "slipway.containers.recipes.command.train"
 ROOT = Path(__file__).resolve().parents[4]

@@ -13,7 +13,7 @@ import pytest
 from slipway.containers.recipes.command.own_recipe import recipe_words
 from slipway.containers.runtime.launch.meeting import WORKED_ALONE
 from tests.containers.recipes.command.nodes import ROOT, Node
-from tests.jobs.project_source.projects import write
+from tests.jobs.code.projects import write
 
 SHOW = """
 import json, os, sys

@@ -66,7 +66,7 @@ def test_the_wheel_holds_code_and_data_and_leaves_out_what_tools_leave_behind() 
         names = set(archive.namelist())
     assert {
         "slipway/jobs/platforms/mpi/node/main.py",
-        "slipway/jobs/catalogue/instances.csv",
+        "slipway/jobs/words/catalogue/instances.csv",
         "slipway/containers/data/tokens/native/core.h",
     } <= names
     assert not [

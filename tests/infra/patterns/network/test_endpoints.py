@@ -12,8 +12,8 @@ from slipway.infra.patterns.network.endpoints import (
     SAGEMAKER_SERVICES,
     SLURM_SERVICES,
 )
-from slipway.jobs.clusters.declared import declared_cluster
-from slipway.jobs.estimate_inputs.places import INTERFACE_ENDPOINTS, overheads
+from slipway.jobs.cloud.declared import declared_cluster
+from slipway.jobs.estimate.inputs.places import INTERFACE_ENDPOINTS, overheads
 
 
 @pytest.mark.parametrize(
@@ -42,5 +42,5 @@ def test_a_declared_lustre_costs_its_declared_size() -> None:
 
 
 def test_every_kind_of_cluster_has_its_endpoints_counted() -> None:
-    """A kind without a row in jobs/estimate_inputs/places.py would seem to cost nothing around its nodes."""
+    """A kind without a row in jobs/estimate/inputs/places.py would seem to cost nothing around its nodes."""
     assert INTERFACE_ENDPOINTS.keys() == {kind.value for kind in ClusterKind}

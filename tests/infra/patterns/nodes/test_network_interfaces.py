@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from slipway.infra.patterns.nodes.network_interfaces import efa_interface_count
-from slipway.jobs.core.errors import SlipwayError
+from slipway.jobs.words.errors import SlipwayError
 from tests.infra.synthesis import CLUSTER, of_type, only, templates_of
 
 PROMISED = {

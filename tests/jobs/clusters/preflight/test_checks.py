@@ -7,18 +7,18 @@ from typing import Any
 
 import pytest
 
-from slipway.jobs.aws import Unanswered
-from slipway.jobs.clusters.declared import declared_cluster
+from slipway.jobs.cloud.aws import Unanswered
+from slipway.jobs.cloud.declared import declared_cluster
+from slipway.jobs.cloud.vcpu_quotas import Quota
 from slipway.jobs.clusters.neighbours import QuotaShare
 from slipway.jobs.clusters.preflight.checks import CHECKS
 from slipway.jobs.clusters.preflight.facts import Facts, FoundAmi, Reservation
 from slipway.jobs.clusters.preflight.settings import DefaultGroup, EbsKey
 from slipway.jobs.clusters.preflight.vcpu_limits import OwnMachines, VcpuNeed
 from slipway.jobs.clusters.preflight.verdicts import CheckOutcome, Verdict
-from slipway.jobs.clusters.vcpu_quotas import Quota
-from slipway.jobs.core.images.container_locks import Lock
-from slipway.jobs.core.targets import DamagedTarget
-from tests.jobs.core.test_targets import TARGET
+from slipway.jobs.words.images.container_locks import Lock
+from slipway.jobs.words.targets import DamagedTarget
+from tests.jobs.words.test_targets import TARGET
 
 CLUSTER = replace(declared_cluster("dl1"), alert_email="team@slipway.test", max_nodes=16)
 DENIED = Unanswered(

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from slipway.jobs.aws import Unanswered
-from slipway.jobs.clusters.declared import declared_cluster
+from slipway.jobs.cloud.aws import Unanswered
+from slipway.jobs.cloud.declared import declared_cluster
 from slipway.jobs.clusters.preflight.settings import DefaultGroup, EbsKey
 from slipway.jobs.clusters.preflight.verdicts import CheckOutcome
 from tests.jobs.clusters.preflight.test_checks import BAKE, verdict

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from slipway.jobs.aws import Unanswered
-from slipway.jobs.clusters.declared import declared_cluster
+from slipway.jobs.cloud.aws import Unanswered
+from slipway.jobs.cloud.declared import declared_cluster
 from slipway.jobs.clusters.preflight.training_limits import TrainingLimits, TrainingLog, TrainingQuota
 from slipway.jobs.clusters.preflight.verdicts import CheckOutcome
 from tests.jobs.clusters.preflight.test_checks import verdict

@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slipway.jobs.catalogue.accelerators import CPU, FAMILIES
 from slipway.jobs.estimate import throughput
 from slipway.jobs.estimate.evidence.bands import (
     LEAST_ROWS,
@@ -35,6 +34,7 @@ from slipway.jobs.estimate.work.spread import (
     origin_of,
     spread,
 )
+from slipway.jobs.words.catalogue.accelerators import CPU, FAMILIES
 from tests.architecture.tracked import ROOT
 
 FOUND = tuple(trials())

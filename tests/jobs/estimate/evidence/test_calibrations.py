@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import pytest
 
-from slipway.jobs.catalogue.instances import instance_type
 from slipway.jobs.estimate import CannotEstimate, Layout, throughput
 from slipway.jobs.estimate.evidence.calibrations import Asked, find_calibration, fit_measurement, merged
 from slipway.jobs.estimate.evidence.measurements import (
@@ -20,6 +19,7 @@ from slipway.jobs.estimate.hardware import cluster_of
 from slipway.jobs.estimate.priors import NETWORKS
 from slipway.jobs.estimate.work.models import MODELS
 from slipway.jobs.estimate.work.workloads import at_length, find_workload
+from slipway.jobs.words.catalogue.instances import instance_type
 
 OURS = our_measurements()
 

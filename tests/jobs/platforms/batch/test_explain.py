@@ -7,15 +7,15 @@ from typing import Any
 
 import pytest
 
-from slipway.jobs.core.explanation import EXIT_CODES
-from slipway.jobs.core.run import Attempt
-from slipway.jobs.core.states import JobState
 from slipway.jobs.platforms.batch.explain import explain
 from slipway.jobs.platforms.batch.job_facts import Environment, JobFacts
 from slipway.jobs.platforms.batch.runs import read_run
 from slipway.jobs.platforms.reasons import REASONS
+from slipway.jobs.words.explanation import EXIT_CODES
+from slipway.jobs.words.run import Attempt
+from slipway.jobs.words.states import JobState
 from slipway.yard.machines.memory import WAITS
-from tests.jobs.core.test_targets import TARGET
+from tests.jobs.words.test_targets import TARGET
 
 WELL = Environment(
     name="dl1-Pool", state="ENABLED", status="VALID", reason="Compute environment is available"

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from slipway.jobs.core.job import DoesNotFit, Job
-from slipway.jobs.core.targets import BatchTarget
 from slipway.jobs.platforms.batch.platform import NoImage
 from slipway.jobs.platforms.batch.request import BatchRequest
 from slipway.jobs.submit.submission import prepare, submit_prepared
+from slipway.jobs.words.job import DoesNotFit, Job
+from slipway.jobs.words.targets import BatchTarget
 from tests.jobs.deployed import job_names
 from tests.yard.conftest import RunningYard
 

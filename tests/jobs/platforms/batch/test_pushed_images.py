@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import pytest
 
-from slipway.jobs.core.job import DoesNotFit, Job
-from slipway.jobs.core.targets import BatchTarget, encode_target, parameter_name
 from slipway.jobs.submit.submission import prepare
+from slipway.jobs.words.job import DoesNotFit, Job
+from slipway.jobs.words.targets import BatchTarget, encode_target, parameter_name
 from tests.yard.conftest import RunningYard
 
 JOB = Job(name="bert", recipe="bert_pretrain", nodes=2)

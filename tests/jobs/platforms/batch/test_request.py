@@ -14,8 +14,6 @@ from slipway.containers.runtime.contract.launchers import read_contract
 from slipway.containers.runtime.contract.rank_position import RankPosition
 from slipway.containers.runtime.contract.settings import Settings
 from slipway.containers.runtime.machine import Machine
-from slipway.jobs.core.job import DoesNotFit, InvalidJob, Job
-from slipway.jobs.core.states import JobState, translate
 from slipway.jobs.platforms.batch.request import (
     MOST_BYTES,
     STATES,
@@ -24,7 +22,9 @@ from slipway.jobs.platforms.batch.request import (
     build_request,
 )
 from slipway.jobs.platforms.service_models import refuse_malformed
-from tests.jobs.core.test_targets import TARGET
+from slipway.jobs.words.job import DoesNotFit, InvalidJob, Job
+from slipway.jobs.words.states import JobState, translate
+from tests.jobs.words.test_targets import TARGET
 
 JOB = Job(name="bert", recipe="bert_pretrain", nodes=2, settings={"size": "tiny", "steps": "10"})
 MODULE = "slipway.containers.recipes.bert_pretrain.train"

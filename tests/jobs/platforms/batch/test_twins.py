@@ -13,14 +13,14 @@ from unittest.mock import patch
 
 import pytest
 
-from slipway.jobs import aws, throttling
-from slipway.jobs.core.job import Job
-from slipway.jobs.core.targets import BatchTarget
+from slipway.jobs.cloud import aws, throttling
 from slipway.jobs.platforms.batch import twins
 from slipway.jobs.platforms.batch.request import BatchRequest, send
 from slipway.jobs.platforms.batch.twins import SubmittedTwice
 from slipway.jobs.submit import submission
 from slipway.jobs.submit.submission import Submitted, prepare, submit_prepared
+from slipway.jobs.words.job import Job
+from slipway.jobs.words.targets import BatchTarget
 from slipway.yard.gateway.faults import Fault, FaultKind, script
 from tests.jobs.conftest import Slipway
 from tests.jobs.submit.test_submission import Clock

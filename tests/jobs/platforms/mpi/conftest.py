@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from slipway.jobs import aws
-from slipway.jobs.core.mpi.mpi_nodes import READY_KEY, Answer, Readiness, encode_readiness
-from slipway.jobs.core.targets import MpiTarget, encode_target, parameter_name
+from slipway.jobs.cloud import aws
 from slipway.jobs.platforms.mpi.members import find_members
+from slipway.jobs.words.mpi.mpi_nodes import READY_KEY, Answer, Readiness, encode_readiness
+from slipway.jobs.words.targets import MpiTarget, encode_target, parameter_name
 from slipway.yard.gateway.faults import unscript
 from tests.jobs.conftest import slipway
-from tests.jobs.core.test_targets import MPI_TARGET
+from tests.jobs.words.test_targets import MPI_TARGET
 from tests.yard.conftest import REGION, point_at
 from tests.yard.machines.hosts.conftest import Site, Vpc, new_site, tier
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from slipway.jobs.core.states import JobState
-from slipway.jobs.core.targets import MpiTarget
 from slipway.jobs.platforms.registry import platform_of
+from slipway.jobs.words.states import JobState
+from slipway.jobs.words.targets import MpiTarget
 from tests.jobs.platforms.mpi.test_platform import ended, submit, with_document
 from tests.yard.machines.hosts.conftest import Site
 

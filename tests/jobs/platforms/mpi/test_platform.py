@@ -12,14 +12,7 @@ from typing import Any
 
 import pytest
 
-from slipway.jobs import aws
-from slipway.jobs.clusters.running import StillRuns
-from slipway.jobs.core.job import Job
-from slipway.jobs.core.mpi.mpi_nodes import READY_KEY, Member
-from slipway.jobs.core.names import CLUSTER_TAG
-from slipway.jobs.core.run import Found
-from slipway.jobs.core.states import JobState
-from slipway.jobs.core.targets import MpiTarget
+from slipway.jobs.cloud import aws
 from slipway.jobs.platforms.mpi import platform
 from slipway.jobs.platforms.mpi.halting import halt
 from slipway.jobs.platforms.mpi.members import find_members
@@ -27,10 +20,17 @@ from slipway.jobs.platforms.mpi.platform import CodeChanged
 from slipway.jobs.platforms.mpi.runs import find_unfinished
 from slipway.jobs.platforms.mpi.turn import Busy
 from slipway.jobs.platforms.registry import platform_of
-from slipway.jobs.runs.find import find_run, list_runs, refresh
-from slipway.jobs.runs.logs import Wanted, follow_lines
-from slipway.jobs.runs.rate import settings_of
+from slipway.jobs.platforms.running import StillRuns
+from slipway.jobs.submit.find import find_run, list_runs, refresh
+from slipway.jobs.submit.logs import Wanted, follow_lines
+from slipway.jobs.submit.rate import settings_of
 from slipway.jobs.submit.submission import Submitted, prepare, submit_prepared
+from slipway.jobs.words.job import Job
+from slipway.jobs.words.mpi.mpi_nodes import READY_KEY, Member
+from slipway.jobs.words.names import CLUSTER_TAG
+from slipway.jobs.words.run import Found
+from slipway.jobs.words.states import JobState
+from slipway.jobs.words.targets import MpiTarget
 from slipway.yard.endpoint import control
 from slipway.yard.gateway.faults import Fault, FaultKind, script
 from tests.jobs.platforms.mpi.conftest import commands

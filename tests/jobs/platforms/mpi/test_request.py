@@ -10,12 +10,12 @@ import pytest
 
 from slipway.containers.runtime.contract.launchers import read_position
 from slipway.containers.runtime.contract.settings import SPOT, Settings
-from slipway.jobs.core.job import DoesNotFit, Job
-from slipway.jobs.core.mpi.mpi_job import LONGEST_SECONDS, REPLACED_SECONDS, MpiJob, decode
-from slipway.jobs.core.states import JobState, translate
 from slipway.jobs.platforms.mpi.request import STATES, KnownSubmission, MpiRequest, build_request
 from slipway.jobs.platforms.service_models import refuse_malformed
-from tests.jobs.core.test_targets import MPI_TARGET
+from slipway.jobs.words.job import DoesNotFit, Job
+from slipway.jobs.words.mpi.mpi_job import LONGEST_SECONDS, REPLACED_SECONDS, MpiJob, decode
+from slipway.jobs.words.states import JobState, translate
+from tests.jobs.words.test_targets import MPI_TARGET
 
 JOB = Job(name="glue", recipe="prepare_bert", nodes=4, settings={"task": "mrpc"})
 CODE = "c" * 64

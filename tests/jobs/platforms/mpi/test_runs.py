@@ -10,14 +10,14 @@ from botocore.exceptions import ClientError
 from botocore.session import get_session
 from botocore.stub import Stubber
 
-from slipway.jobs.core.run import Run
-from slipway.jobs.core.states import JobState
 from slipway.jobs.platforms.mpi import runs
 from slipway.jobs.platforms.mpi.explain import _DETAILS, _failed, _waiting
 from slipway.jobs.platforms.mpi.runs import read_run
+from slipway.jobs.words.run import Run
+from slipway.jobs.words.states import JobState
 from slipway.yard.machines.memory import WAITS
-from tests.jobs.core.mpi.test_mpi_job import JOB
-from tests.jobs.core.test_targets import MPI_TARGET
+from tests.jobs.words.mpi.test_mpi_job import JOB
+from tests.jobs.words.test_targets import MPI_TARGET
 
 JOB_ID = "11111111-2222-3333-4444-555555555555"
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)

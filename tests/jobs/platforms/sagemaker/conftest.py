@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from slipway.jobs import aws
+from slipway.jobs.cloud import aws
 from slipway.jobs.platforms.sagemaker import explain, readiness, runs
 
 ACCOUNT_QUOTA = (

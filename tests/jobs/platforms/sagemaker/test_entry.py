@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from slipway.jobs.core.job import Job
 from slipway.jobs.platforms.code_archive import unpack
 from slipway.jobs.platforms.sagemaker.code import pack_for
 from slipway.jobs.platforms.sagemaker.request import build_request
-from tests.jobs.core.test_targets import SAGEMAKER_TARGET
+from slipway.jobs.words.job import Job
+from tests.jobs.words.test_targets import SAGEMAKER_TARGET
 
 HOSTS = ("127.0.0.1", "127.0.0.2")
 TARGET = replace(

@@ -8,15 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from slipway.jobs import aws
-from slipway.jobs.core.job import Job
-from slipway.jobs.core.states import JobState
-from slipway.jobs.core.targets import SageMakerTarget, encode_target, parameter_name
+from slipway.jobs.cloud import aws
 from slipway.jobs.platforms.sagemaker import platform
-from slipway.jobs.runs.find import find_run
-from slipway.jobs.runs.logs import Wanted, follow_lines
+from slipway.jobs.submit.find import find_run
+from slipway.jobs.submit.logs import Wanted, follow_lines
 from slipway.jobs.submit.submission import submit
-from tests.jobs.core.test_targets import SAGEMAKER_TARGET
+from slipway.jobs.words.job import Job
+from slipway.jobs.words.states import JobState
+from slipway.jobs.words.targets import SageMakerTarget, encode_target, parameter_name
+from tests.jobs.words.test_targets import SAGEMAKER_TARGET
 from tests.yard.conftest import RunningYard, point_at
 from tests.yard.services.sagemaker.conftest import site, training_yard
 from tests.yard.services.sagemaker.training_site import BUCKET, IMAGE, TrainingSite

@@ -8,11 +8,11 @@ from dataclasses import replace
 
 import pytest
 
-from slipway.jobs import aws
-from slipway.jobs.core.targets import encode_target
+from slipway.jobs.cloud import aws
 from slipway.jobs.platforms.sagemaker import platform
 from slipway.jobs.platforms.sagemaker.platform import Refused
 from slipway.jobs.platforms.sagemaker.readiness import MissingTrainingImage, WrongBucket
+from slipway.jobs.words.targets import encode_target
 from tests.jobs.deployed import deploy_sagemaker_target
 from tests.jobs.platforms.sagemaker.conftest import ACCOUNT_QUOTA, Sdk, refusal
 from tests.jobs.platforms.sagemaker.training_jobs import (
@@ -94,7 +94,7 @@ def test_a_dry_run_loads_what_decides_and_not_what_submits_or_explains(yard_shel
     target = deploy_sagemaker_target(yard_shell)
     words = ["submit", "smoke", "--on", target.name, "--nodes", "1", "--dry-run"]
     program = (
-        f"import sys; from slipway.jobs.commands.cli import run; assert run({words!r}) == 0; "
+        f"import sys; from slipway.jobs.cli.cli import run; assert run({words!r}) == 0; "
         "print(list(sys.modules), file=sys.stderr)"
     )
     ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
@@ -105,11 +105,11 @@ def test_a_dry_run_loads_what_decides_and_not_what_submits_or_explains(yard_shel
 def test_deciding_needs_no_sdk_of_sagemaker_and_no_torch() -> None:
     program = f"""
 import sys
-from slipway.jobs.core.job import Job
-from slipway.jobs.core.targets import decode_target
+from slipway.jobs.words.job import Job
+from slipway.jobs.words.targets import decode_target
 from slipway.jobs.platforms.sagemaker import code as code_module
 from slipway.jobs.platforms.sagemaker import platform
-from slipway.jobs.recipes import find_recipe
+from slipway.jobs.words.recipes import find_recipe
 target = decode_target({encode_target(TARGET)!r}, parameter="it")
 platform.prepare(Job(name="smoke", recipe="smoke", nodes=2), find_recipe("smoke"), target, ())
 print([name for name in ("sagemaker", "torch", "boto3", "numpy") if name in sys.modules])

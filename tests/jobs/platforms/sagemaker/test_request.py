@@ -15,12 +15,12 @@ from slipway.containers.runtime.contract.launchers import read_contract
 from slipway.containers.runtime.contract.settings import Settings
 from slipway.containers.runtime.launch.assignment import read_node
 from slipway.containers.runtime.machine import Machine
-from slipway.jobs.core.job import DoesNotFit, InvalidJob, Job
-from slipway.jobs.core.sagemaker.places import MODEL, TENSORBOARD
-from slipway.jobs.core.states import JobState, translate
 from slipway.jobs.platforms.sagemaker.request import STATES, build_request
 from slipway.jobs.platforms.service_models import refuse_malformed
-from tests.jobs.core.test_targets import SAGEMAKER_TARGET
+from slipway.jobs.words.job import DoesNotFit, InvalidJob, Job
+from slipway.jobs.words.sagemaker.places import MODEL, TENSORBOARD
+from slipway.jobs.words.states import JobState, translate
+from tests.jobs.words.test_targets import SAGEMAKER_TARGET
 
 CODE = "c" * 64
 MODULE = "slipway.containers.recipes.gptj_finetune.train"

@@ -9,16 +9,16 @@ from typing import Any
 
 import pytest
 
-from slipway.jobs.core.job import Job
 from slipway.jobs.platforms.sagemaker import code as code_module
 from slipway.jobs.platforms.sagemaker import platform
 from slipway.jobs.platforms.sagemaker.code import pack_for
 from slipway.jobs.platforms.sagemaker.explain import explain
 from slipway.jobs.platforms.sagemaker.platform import SageMakerPrepared
 from slipway.jobs.platforms.sagemaker.runs import refresh
-from slipway.jobs.recipes import find_recipe
-from tests.jobs.core.test_targets import SAGEMAKER_TARGET
+from slipway.jobs.words.job import Job
+from slipway.jobs.words.recipes import find_recipe
 from tests.jobs.platforms.sagemaker.conftest import Sdk
+from tests.jobs.words.test_targets import SAGEMAKER_TARGET
 
 TARGET = replace(SAGEMAKER_TARGET, file_system_id=None, file_system_mount=None, file_system_path=None)
 JOB = Job(name="smoke", recipe="smoke", nodes=2)

@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from slipway.jobs.core.job import Job
-from slipway.jobs.core.slurm.places import PYTHON
-from slipway.jobs.core.slurm.slurm_job import SlurmJob, decode
-from slipway.jobs.core.targets import SlurmTarget
 from slipway.jobs.platforms.slurm.node.submitting import submit_once
 from slipway.jobs.platforms.slurm.request import build_request
-from tests.jobs.core.test_targets import SLURM_TARGET
+from slipway.jobs.words.job import Job
+from slipway.jobs.words.slurm.places import PYTHON
+from slipway.jobs.words.slurm.slurm_job import SlurmJob, decode
+from slipway.jobs.words.targets import SlurmTarget
 from tests.jobs.platforms.slurm.one_slurm import PARTITION, OneSlurm, is_installed
+from tests.jobs.words.test_targets import SLURM_TARGET
 
 CODE = "c" * 64
 

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from slipway.jobs.core.job import Job
-from slipway.jobs.core.job_request import request_key
-from slipway.jobs.core.run import Run
-from slipway.jobs.core.slurm.slurm_answer import SlurmAnswer, SlurmAttempt, SlurmRecord
-from slipway.jobs.core.slurm.slurm_job import encode
-from slipway.jobs.core.states import JobState
 from slipway.jobs.platforms.slurm import platform
 from slipway.jobs.platforms.slurm.elements import describe, whole_jobs
 from slipway.jobs.platforms.slurm.node.standing import read_standing
 from slipway.jobs.platforms.slurm.runs import list_runs, read_run
-from tests.jobs.core.test_targets import SLURM_TARGET
+from slipway.jobs.words.job import Job
+from slipway.jobs.words.job_request import request_key
+from slipway.jobs.words.run import Run
+from slipway.jobs.words.slurm.slurm_answer import SlurmAnswer, SlurmAttempt, SlurmRecord
+from slipway.jobs.words.slurm.slurm_job import encode
+from slipway.jobs.words.states import JobState
 from tests.jobs.platforms.slurm.conftest import Cluster
 from tests.jobs.platforms.slurm.test_platform import RECORD, Sdk, sdk
+from tests.jobs.words.test_targets import SLURM_TARGET
 
 __all__ = ["sdk"]  # a fixture
 

@@ -7,12 +7,12 @@ from dataclasses import replace
 import pytest
 from botocore.session import Session
 
-from slipway.jobs.core.job import Job
-from slipway.jobs.core.slurm.hyperpod import CAPACITY, session_target
 from slipway.jobs.platforms.slurm import login_node, platform
 from slipway.jobs.platforms.slurm.login_node import NoCommands
-from slipway.jobs.recipes import find_recipe
-from tests.jobs.core.test_targets import SLURM_TARGET
+from slipway.jobs.words.job import Job
+from slipway.jobs.words.recipes import find_recipe
+from slipway.jobs.words.slurm.hyperpod import CAPACITY, session_target
+from tests.jobs.words.test_targets import SLURM_TARGET
 
 POD = replace(
     SLURM_TARGET, name="pod", capacity=CAPACITY, scheduler_cluster="abcdefghijkl", login_group="controller"

@@ -14,11 +14,18 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from slipway.jobs import aws
-from slipway.jobs.core.errors import SlipwayError
-from slipway.jobs.core.job import Job
-from slipway.jobs.core.slurm.places import GROUP_TAG, PYTHON
-from slipway.jobs.core.slurm.slurm_answer import (
+from slipway.jobs.cloud import aws
+from slipway.jobs.platforms.slurm import explain as slurm_explain
+from slipway.jobs.platforms.slurm import login_node, platform, refusals, runs
+from slipway.jobs.platforms.slurm.explain import explain
+from slipway.jobs.platforms.slurm.login_node import LoginNodeRefused, NoLoginNode, NoScheduler
+from slipway.jobs.platforms.slurm.node import users
+from slipway.jobs.platforms.slurm.node.main import main
+from slipway.jobs.words.errors import SlipwayError
+from slipway.jobs.words.job import Job
+from slipway.jobs.words.recipes import find_recipe
+from slipway.jobs.words.slurm.places import GROUP_TAG, PYTHON
+from slipway.jobs.words.slurm.slurm_answer import (
     MOST_CHARACTERS,
     DamagedAnswer,
     SlurmAnswer,
@@ -27,17 +34,10 @@ from slipway.jobs.core.slurm.slurm_answer import (
     decode_answer,
     encode_answer,
 )
-from slipway.jobs.core.slurm.slurm_job import COMPILE, RUN
-from slipway.jobs.core.states import JobState
-from slipway.jobs.platforms.slurm import explain as slurm_explain
-from slipway.jobs.platforms.slurm import login_node, platform, refusals, runs
-from slipway.jobs.platforms.slurm.explain import explain
-from slipway.jobs.platforms.slurm.login_node import LoginNodeRefused, NoLoginNode, NoScheduler
-from slipway.jobs.platforms.slurm.node import users
-from slipway.jobs.platforms.slurm.node.main import main
-from slipway.jobs.recipes import find_recipe
-from tests.jobs.core.test_targets import SLURM_TARGET
+from slipway.jobs.words.slurm.slurm_job import COMPILE, RUN
+from slipway.jobs.words.states import JobState
 from tests.jobs.platforms.slurm.conftest import Cluster
+from tests.jobs.words.test_targets import SLURM_TARGET
 
 LOGIN = "i-0123456789abcdef0"
 RECORD = SlurmRecord(

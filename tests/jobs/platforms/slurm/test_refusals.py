@@ -7,16 +7,16 @@ from typing import Any
 
 import pytest
 
-from slipway.jobs.core.job import Job
-from slipway.jobs.core.slurm.slurm_answer import SlurmAnswer, SlurmAttempt, SlurmNode, SlurmRecord
-from slipway.jobs.core.slurm.slurm_job import COMPILE
 from slipway.jobs.platforms.slurm import platform, refusals, runs
 from slipway.jobs.platforms.slurm.explain import explain
 from slipway.jobs.platforms.slurm.login_node import NoLoginNode, needed_login_node
-from slipway.jobs.recipes import find_recipe
-from tests.jobs.core.test_targets import SLURM_TARGET
+from slipway.jobs.words.job import Job
+from slipway.jobs.words.recipes import find_recipe
+from slipway.jobs.words.slurm.slurm_answer import SlurmAnswer, SlurmAttempt, SlurmNode, SlurmRecord
+from slipway.jobs.words.slurm.slurm_job import COMPILE
 from tests.jobs.platforms.slurm.conftest import Cluster
 from tests.jobs.platforms.slurm.test_platform import RECORD, Sdk, sdk
+from tests.jobs.words.test_targets import SLURM_TARGET
 
 __all__ = ["sdk"]
 

@@ -12,12 +12,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slipway.jobs.core.job import DoesNotFit, InvalidJob, Job
-from slipway.jobs.core.job_request import DamagedRequest
-from slipway.jobs.core.slurm.slurm_job import COMPILE, RUN, SlurmJob, comment, decode, read_comment
 from slipway.jobs.platforms.slurm.batch_script import BatchWork, batch_script
 from slipway.jobs.platforms.slurm.request import SlurmRequest, build_request
-from tests.jobs.core.test_targets import SLURM_TARGET
+from slipway.jobs.words.job import DoesNotFit, InvalidJob, Job
+from slipway.jobs.words.job_request import DamagedRequest
+from slipway.jobs.words.slurm.slurm_job import COMPILE, RUN, SlurmJob, comment, decode, read_comment
+from tests.jobs.words.test_targets import SLURM_TARGET
 
 CODE = "c" * 64
 NEOX = Job(name="neox", recipe="gpt_neox", nodes=4, settings={"tensor": "8", "pipeline": "4"})

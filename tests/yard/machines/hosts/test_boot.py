@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from slipway.jobs.commands.cli import cli
-from slipway.jobs.core.errors import SlipwayError
+from slipway.jobs.cli.cli import cli
+from slipway.jobs.words.errors import SlipwayError
 from slipway.yard.endpoint import control
 from slipway.yard.machines.hosts import boot_ways
 from slipway.yard.machines.hosts.planning import own_units

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from slipway.jobs.core.errors import SlipwayError
+from slipway.jobs.words.errors import SlipwayError
 from slipway.yard.endpoint import control
 from slipway.yard.machines.hosts.boot_ways import BOOT_VARIABLE, IMITATED
 from slipway.yard.machines.hosts.replacing import REPLACE_VARIABLE

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from slipway.jobs.commands.cli import cli
+from slipway.jobs.cli.cli import cli
 from slipway.yard import process
 from slipway.yard.endpoint import control
 from slipway.yard.machines.hosts.inside import cgroups

@@ -23,7 +23,7 @@ JOIN = """\
 import json
 import sys
 
-from slipway.jobs.core.mpi.mpi_nodes import Member
+from slipway.jobs.words.mpi.mpi_nodes import Member
 from slipway.jobs.platforms.mpi.node.join import reload_sshd
 from slipway.jobs.platforms.mpi.node.roster import write_roster
 from slipway.jobs.platforms.mpi.node.setting import node_paths

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from slipway.jobs.core.job_request import request_key
-from slipway.jobs.core.mpi import mpi_job
-from slipway.jobs.core.targets import encode_target, parameter_name
+from slipway.jobs.words.job_request import request_key
+from slipway.jobs.words.mpi import mpi_job
+from slipway.jobs.words.targets import encode_target, parameter_name
 from slipway.yard.machines.memory import VARIABLE, WAITS, Need
-from tests.jobs.core.mpi.test_mpi_job import JOB
-from tests.jobs.core.test_targets import MPI_TARGET
+from tests.jobs.words.mpi.test_mpi_job import JOB
+from tests.jobs.words.test_targets import MPI_TARGET
 from tests.yard.asking import refusal
 from tests.yard.machines.hosts.conftest import Site, new_site
 

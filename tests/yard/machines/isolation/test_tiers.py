@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from slipway.jobs.core.errors import SlipwayError
+from slipway.jobs.words.errors import SlipwayError
 from slipway.yard import process
 from slipway.yard.machines.isolation import tiers
 from slipway.yard.machines.isolation.tiers import TIER_VARIABLE, TIERS, NoTier, best_tier

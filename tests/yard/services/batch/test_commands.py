@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from slipway.jobs.commands.cli import run
+from slipway.jobs.cli.cli import run
 from slipway.yard.machines.isolation.tiers import TIERS
 from slipway.yard.services.batch.differences import LEFT_OUT
 from tests.yard.services.batch.conftest import FOREVER, Cluster

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from slipway.jobs.core.names import TARGET_TAG
+from slipway.jobs.words.names import TARGET_TAG
 from slipway.yard.endpoint import ACCOUNT
 from slipway.yard.gateway.faults import Fault, FaultKind, script, unscript
 from tests.infra.synthesis import of_type, only, templates_of

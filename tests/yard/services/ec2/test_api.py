@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from slipway.jobs.catalogue.instances import instance_type, instance_types
+from slipway.jobs.words.catalogue.instances import instance_type, instance_types
 from tests.yard.accounts import ENOUGH, IMAGES, stand_in
 from tests.yard.asking import refusal
 from tests.yard.conftest import RunningYard

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from slipway.jobs.core.errors import SlipwayError
+from slipway.jobs.words.errors import SlipwayError
 from slipway.yard.endpoint import control
 from slipway.yard.gateway.faults import Fault, FaultKind, script
 from tests.yard.asking import refusal

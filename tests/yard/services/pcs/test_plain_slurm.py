@@ -14,19 +14,19 @@ from typing import Any
 
 import pytest
 
-from slipway.jobs.core.job import Job
-from slipway.jobs.core.job_request import code_key
-from slipway.jobs.core.slurm import places
-from slipway.jobs.core.slurm.slurm_answer import SlurmAnswer, SlurmRecord, decode_answer
 from slipway.jobs.platforms.code_bundle import own_containers, pack
 from slipway.jobs.platforms.slurm.request import build_request
+from slipway.jobs.words.job import Job
+from slipway.jobs.words.job_request import code_key
+from slipway.jobs.words.slurm import places
+from slipway.jobs.words.slurm.slurm_answer import SlurmAnswer, SlurmRecord, decode_answer
 from slipway.yard import process
 from slipway.yard.endpoint import control
 from slipway.yard.machines.hosts.inside import plain_sbatch
 from slipway.yard.machines.hosts.replacing import REPLACE_VARIABLE
 from slipway.yard.machines.isolation.tiers import TIER_VARIABLE
-from tests.jobs.core.test_targets import SLURM_TARGET
 from tests.jobs.platforms.slurm.one_slurm import start_requeued
+from tests.jobs.words.test_targets import SLURM_TARGET
 from tests.yard.accounts import raise_quotas, stand_in
 from tests.yard.conftest import RunningYard
 from tests.yard.machines.hosts.conftest import Site

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from slipway.jobs.core.errors import SlipwayError
-from slipway.jobs.core.job import Job
 from slipway.jobs.platforms.sagemaker.request import build_request
+from slipway.jobs.words.errors import SlipwayError
+from slipway.jobs.words.job import Job
 from slipway.yard.endpoint import control
-from tests.jobs.core.test_targets import SAGEMAKER_TARGET
+from tests.jobs.words.test_targets import SAGEMAKER_TARGET
 from tests.yard.services.sagemaker.training_site import BUCKET, TrainingSite
 
 JOB = Job(name="saves", recipe="smoke", nodes=1)

@@ -14,7 +14,7 @@ from typing import Any
 
 from botocore import xform_name
 
-from slipway.jobs import aws
+from slipway.jobs.cloud import aws
 
 USAGE_CODE = 252  # AWS CLI user guide, "Return codes"
 _FAILED_CODE = 254

@@ -13,7 +13,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from slipway.jobs.core.slurm import places
+from slipway.jobs.words.slurm import places
 from slipway.yard.services.imagebuilder.components import document
 
 UNITS = "/etc/systemd/system"

@@ -15,7 +15,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from slipway.jobs.core.slurm import places
+from slipway.jobs.words.slurm import places
 from slipway.yard.machines.hosts.host_instance import HostInstance
 from slipway.yard.machines.hosts.inside.plain_sbatch import PLACES
 from slipway.yard.machines.hosts.planning import boot, own_files

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from slipway.jobs.core.slurm import places
+from slipway.jobs.words.slurm import places
 from slipway.yard.machines import image_store, storage
 from slipway.yard.machines.hosts import boot_ways, service_hosts
 from slipway.yard.machines.hosts.host_instance import HostInstance

@@ -12,7 +12,7 @@ from typing import Any
 
 import yaml
 
-from slipway.jobs.core.images.amis import FROM_VENDOR, ON_HARDWARE
+from slipway.jobs.words.images.amis import FROM_VENDOR, ON_HARDWARE
 from slipway.yard import bounded_yaml
 from slipway.yard.services.imagebuilder.components.errors import BadDocument
 

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from slipway.jobs.core.mpi.mpirun import Topology
 from slipway.jobs.platforms.mpi.node.facts import (
     NodeFacts,
     decode_facts,
@@ -17,6 +16,7 @@ from slipway.jobs.platforms.mpi.node.facts import (
     own_topology,
     parse_list,
 )
+from slipway.jobs.words.mpi.mpirun import Topology
 
 FACTS = NodeFacts(
     python="3.11.7",

@@ -7,10 +7,10 @@ from dataclasses import replace
 
 import pytest
 
-from slipway.jobs.core.mpi.mpi_nodes import Member, host_name
 from slipway.jobs.platforms.mpi.node import readiness
 from slipway.jobs.platforms.mpi.node.facts import find_program
 from slipway.jobs.platforms.mpi.node.readiness import check, summarise
+from slipway.jobs.words.mpi.mpi_nodes import Member, host_name
 from tests.jobs.platforms.mpi.node.conftest import SETUP, Node, Start
 
 pytest.importorskip("torch", reason="torch is not installed")

@@ -13,8 +13,6 @@ from pathlib import Path
 
 import pytest
 
-from slipway.jobs.core.mpi.mpi_job import REPLACED_SECONDS
-from slipway.jobs.core.mpi.mpi_nodes import Member
 from slipway.jobs.platforms.mpi.node import run as node_run
 from slipway.jobs.platforms.mpi.node.agreement import DeadHost, UnlikeHosts, agree
 from slipway.jobs.platforms.mpi.node.facts import find_program, own_facts
@@ -23,8 +21,10 @@ from slipway.jobs.platforms.mpi.node.mpirun import Ended, MpirunWork, _true_code
 from slipway.jobs.platforms.mpi.node.processes import end_processes, jobs_here
 from slipway.jobs.platforms.mpi.node.setting import NodePaths
 from slipway.jobs.platforms.rank_python import FOLDER, rank_python
-from tests.jobs.core.mpi.test_mpi_job import JOB
+from slipway.jobs.words.mpi.mpi_job import REPLACED_SECONDS
+from slipway.jobs.words.mpi.mpi_nodes import Member
 from tests.jobs.platforms.mpi.node.conftest import SETUP, Node, Start
+from tests.jobs.words.mpi.test_mpi_job import JOB
 
 HERE, THERE = "127.0.0.1", "127.0.0.2"
 MEMBER = Member(name="ip-127-0-0-1", address=HERE, instance_id="i-1")

@@ -9,12 +9,12 @@ import pytest
 from botocore.session import get_session
 from botocore.stub import Stubber
 
-from slipway.jobs.core.mpi.beginning import begun_at
-from slipway.jobs.core.mpi.mpi_job import LONGEST_SECONDS, MARGIN_SECONDS, MpiJob
 from slipway.jobs.platforms.mpi import awaited
 from slipway.jobs.platforms.mpi.node.lock import CannotRun
 from slipway.jobs.platforms.mpi.node.waiting import await_others
-from tests.jobs.core.mpi.test_mpi_job import JOB
+from slipway.jobs.words.mpi.beginning import begun_at
+from slipway.jobs.words.mpi.mpi_job import LONGEST_SECONDS, MARGIN_SECONDS, MpiJob
+from tests.jobs.words.mpi.test_mpi_job import JOB
 
 REGION = "us-east-1"
 DATA = "11111111-2222-3333-4444-555555555555"

@@ -7,7 +7,6 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
-from slipway.jobs.core.slurm.slurm_job import RUN
 from slipway.jobs.platforms.slurm.node.attempts import (
     AttemptNote,
     begin_note,
@@ -15,6 +14,7 @@ from slipway.jobs.platforms.slurm.node.attempts import (
     remembered,
     write_note,
 )
+from slipway.jobs.words.slurm.slurm_job import RUN
 
 NOTE = AttemptNote(
     job="7",

@@ -10,15 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from slipway.jobs.core.job import Job
-from slipway.jobs.core.job_request import request_key
-from slipway.jobs.core.slurm.slurm_job import RUN
 from slipway.jobs.platforms.slurm.node import standing, submitting
 from slipway.jobs.platforms.slurm.node.attempts import read_notes
 from slipway.jobs.platforms.slurm.node.ending import cancel, last_lines
 from slipway.jobs.platforms.slurm.node.programs import DeadController
 from slipway.jobs.platforms.slurm.node.standing import read_standing
 from slipway.jobs.platforms.slurm.node.submitting import InVain, submit_once
+from slipway.jobs.words.job import Job
+from slipway.jobs.words.job_request import request_key
+from slipway.jobs.words.slurm.slurm_job import RUN
 from tests.jobs.platforms.slurm.conftest import Cluster
 from tests.jobs.platforms.slurm.one_slurm import start_requeued
 

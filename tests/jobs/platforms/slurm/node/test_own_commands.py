@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from slipway.jobs.core.job import Job
-from slipway.jobs.project_source.command_job import RECIPE, OwnCommand, command_settings
-from slipway.jobs.project_source.folder import read_folder
-from slipway.jobs.project_source.packing import pack_project
+from slipway.jobs.code.command_job import RECIPE, OwnCommand, command_settings
+from slipway.jobs.code.folder import read_folder
+from slipway.jobs.code.packing import pack_project
+from slipway.jobs.words.job import Job
+from tests.jobs.code.projects import write
 from tests.jobs.platforms.slurm.conftest import CODE, Cluster
-from tests.jobs.project_source.projects import write
 
 COMMAND = """
 import sys

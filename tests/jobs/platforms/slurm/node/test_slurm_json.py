@@ -7,7 +7,6 @@ from collections.abc import Mapping
 
 import pytest
 
-from slipway.jobs.core.states import JobState, translate
 from slipway.jobs.platforms.slurm.node.programs import DeadController, refusal
 from slipway.jobs.platforms.slurm.node.slurm_json import (
     OddAnswer,
@@ -17,6 +16,7 @@ from slipway.jobs.platforms.slurm.node.slurm_json import (
     whole,
 )
 from slipway.jobs.platforms.slurm.request import STATES
+from slipway.jobs.words.states import JobState, translate
 
 # As release 22.05 writes a job, and as 24.11 writes the same one.
 OLD: Mapping[str, object] = {

@@ -1,0 +1,169 @@
+"""The command `slipway`. A new command is one file in a room of jobs/cli, and one line of _ROOMS."""
+
+from __future__ import annotations
+
+import gc
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from importlib import import_module
+from typing import cast
+
+import click
+from click.shell_completion import CompletionItem
+
+from slipway.jobs.cli.failures import end, flush_output, open_streams
+from slipway.jobs.words.errors import SlipwayError
+
+PROGRAM = "slipway"
+COMPLETE_VARIABLE = "_SLIPWAY_COMPLETE"
+_OBJECTS_BETWEEN_COLLECTIONS = 100_000
+
+# The rooms of commands, and what `slipway --help` says of each command; its docstring is its longer help.
+_ROOMS: Mapping[str, Mapping[str, str]] = {
+    "slipway.jobs.cli.clusters": {
+        "clusters": "List the declared clusters: state, nodes, and price per hour",
+        "destroy": "Destroy a cluster after its jobs have ended, and say what stays",
+        "empty": "Delete everything in the bucket of a throw-away cluster",
+        "instances": "List the known instance types: devices, memory, network, price",
+        "leftovers": "List what destroyed clusters kept and cost, and delete it",
+        "preflight": "Check everything a deployment needs, with a fix for each problem",
+        "quota": "Show the vCPU quotas that a cluster needs, or request them",
+        "render": "Write a declared cluster as the configuration of another tool",
+        "targets": "List the deployed clusters that accept jobs",
+        "upload": "Copy files into a cluster's bucket, for its jobs to read",
+    },
+    "slipway.jobs.cli.jobs": {
+        "cancel": "Cancel a job",
+        "curve": "Show the loss and the throughput of a training job",
+        "explain": "Explain in one sentence why a job is not running, or failed",
+        "logs": "Print the logs of a job, while it runs or afterwards",
+        "recipes": "List the recipes that can be submitted, and their settings",
+        "run": "Run your own command in your own folder on a deployed cluster",
+        "runs": "List past and present jobs, and their cost",
+        "speedup": "Compare finished runs of a recipe on one node and on more",
+        "status": "List unfinished jobs, or show one job in full",
+        "submit": "Submit a recipe to a deployed cluster, exactly once",
+        "tensorboard": "Show the charts of a training job in a browser",
+    },
+    "slipway.jobs.cli.images": {
+        "amis": "List the AMIs: what each holds, its age, and what uses it",
+        "bake": "Bake an AMI in the cloud, or roll back to an earlier one",
+        "build": "Build a container image in the cloud, and push it",
+        "pin": "Pin a machine image's parent to one release of Ubuntu",
+    },
+    "slipway.jobs.cli.estimates": {
+        "calibrate": "Correct the estimates with a run of your own",
+        "compare": "Compare a job on every cluster and size, by cost or time",
+        "estimate": "Estimate throughput, memory, hours and dollars before you pay",
+        "prices": "List the prices of nodes per hour, or refresh them from AWS",
+        "report": "Write estimates and measurements as one HTML page",
+    },
+    "slipway.jobs.cli.plans": {
+        "plan": "Plan many jobs at once: devices, start times, and how good that is",
+        "run-plan": "Run a plan over its clusters, and plan again when need be",
+    },
+    "slipway.jobs.cli": {
+        "completion": "Print the script for tab completion in your shell",
+        "init": "Begin a project of your own: clusters and a training script",
+    },
+    "slipway.yard.commands": {
+        "yard": "Run an AWS of your own on this machine: up, status, down, logs",
+    },
+}
+COMMANDS = {name: line for commands in _ROOMS.values() for name, line in commands.items()}
+RENAMED: Mapping[str, str] = {
+    "images": "slipway amis lists AMIs; slipway build builds container images",
+}
+MODULES = {name: f"{room}.{name.replace('-', '_')}" for room, commands in _ROOMS.items() for name in commands}
+
+
+class RenamedCommand(SlipwayError):
+    """Somebody used the name that a command had before."""
+
+    exit_code = 2
+
+
+class CommandTable(click.Group):
+    """Import a command only when it runs, so that help and completion stay fast."""
+
+    def list_commands(self, _ctx: click.Context) -> list[str]:
+        return sorted(COMMANDS)
+
+    def get_command(self, _ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        return cast(click.Command, import_module(MODULES[cmd_name]).command)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args[0] in RENAMED:
+            raise RenamedCommand(f"there is no command '{args[0]}'", hint=RENAMED[args[0]])
+        if args[0] not in COMMANDS and not args[0].startswith("-"):
+            raise click.NoSuchCommand(args[0], possibilities=COMMANDS, ctx=ctx)
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, _ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, COMMANDS[name]) for name in sorted(COMMANDS)])
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        found = [
+            CompletionItem(name, help=text) for name, text in COMMANDS.items() if name.startswith(incomplete)
+        ]
+        return [*found, *click.Command.shell_complete(self, ctx, incomplete)]
+
+
+def _print_version(context: click.Context, _option: click.Parameter, is_asked: bool) -> None:
+    if is_asked:
+        from slipway.jobs.cli.version import describe
+
+        click.echo(f"{PROGRAM} {describe()}")
+        context.exit()
+
+
+@click.command(cls=CommandTable, name=PROGRAM, context_settings={"help_option_names": ["-h", "--help"]})
+@click.option(
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_print_version,
+    help="Show the version, the commit and the installed extras, and exit.",
+)
+@click.option("--debug", is_flag=True, help="Show the Python traceback of a failure.")
+def cli(debug: bool) -> None:
+    """Build clusters for distributed training and launch jobs on them: on AWS, or entirely on this machine.
+
+    Data goes to stdout, everything else to stderr. Exit codes: 0 success, 1 failure, 2 wrong usage, 70 an
+    internal error of Slipway, 130 interrupted.
+    """
+
+
+def main() -> None:
+    # Python looks for garbage after every 700 new objects, which takes an eighth of a dry run. A command
+    # that follows a log for days looks often enough.
+    gc.set_threshold(_OBJECTS_BETWEEN_COLLECTIONS)
+    open_streams()
+    if COMPLETE_VARIABLE in os.environ:
+        sys.exit(_complete(os.environ[COMPLETE_VARIABLE]))
+    code = run(sys.argv[1:])
+    sys.exit(flush_output() or code)
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run one command line to its end and return its exit code; report every failure on stderr."""
+    context = None
+    try:
+        with cli.make_context(PROGRAM, list(arguments)) as context:
+            cli.invoke(context)
+    except BaseException as error:  # noqa: BLE001 - the last line of defence; end() sorts them
+        return end(error, debug=bool(context and context.params["debug"]))
+    return 0
+
+
+def _complete(instruction: str) -> int:
+    from click.shell_completion import shell_complete
+
+    return shell_complete(cli, {}, PROGRAM, COMPLETE_VARIABLE, instruction)

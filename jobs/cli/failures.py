@@ -1,0 +1,212 @@
+"""How the command line ends when something fails: what is printed, and the exit code.
+
+A new kind of failure is one function and one line of ENDINGS; a new refusal of AWS one line of AWS_HINTS.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+from collections.abc import Callable
+from io import TextIOWrapper
+from tempfile import NamedTemporaryFile
+
+import click
+
+from slipway.containers.runtime.errors import Refusal
+from slipway.jobs.output import complain, say
+from slipway.jobs.words.errors import InvalidConfig, SlipwayError
+from slipway.jobs.words.installation import INSTALL_AGAIN, is_own_file
+
+FAILED = 1
+FAULT = 70  # EX_SOFTWARE of sysexits.h: our own mistake, not the user's
+INTERRUPTED = 130  # 128 + SIGINT, as a shell has it
+READER_GONE = 141  # 128 + SIGPIPE
+
+_SIGN_IN = "sign in to AWS again (for example `aws sso login`), or use the yard: slipway yard up"
+_CREDENTIALS = "set AWS_PROFILE or sign in (for example `aws sso login`), or use the yard: slipway yard up"
+_REACH = "check the network, the region and AWS_ENDPOINT_URL; when it names the yard: slipway yard status"
+_CLOCK = "set this machine's clock: AWS refuses requests that are signed minutes off"
+_ALLOW = "ask for this action to be allowed to your role, or use another AWS_PROFILE"
+
+# By the name of botocore's exception, or by the error code in AWS's answer.
+AWS_HINTS = {
+    "NoCredentialsError": _CREDENTIALS,
+    "PartialCredentialsError": _CREDENTIALS,
+    "CredentialRetrievalError": _CREDENTIALS,
+    "ProfileNotFound": "set AWS_PROFILE to a profile of your AWS configuration",
+    "NoRegionError": "set AWS_REGION",
+    "EndpointConnectionError": _REACH,
+    "ConnectTimeoutError": _REACH,
+    "ProxyConnectionError": "check HTTPS_PROXY and NO_PROXY: the proxy that they name does not answer",
+    "SSLError": "a proxy may replace certificates: name its own authority in AWS_CA_BUNDLE",
+    "ReadTimeoutError": _REACH,
+    "ConnectionClosedError": _REACH,
+    "UnauthorizedSSOTokenError": _SIGN_IN,
+    "SSOTokenLoadError": _SIGN_IN,
+    "TokenRetrievalError": _SIGN_IN,
+    "ExpiredToken": _SIGN_IN,
+    "ExpiredTokenException": _SIGN_IN,
+    "RequestExpired": _SIGN_IN,
+    "AuthFailure": "check the credentials, and that the account has this region enabled",
+    "InvalidClientTokenId": "check the credentials, and that the account has this region enabled",
+    "UnrecognizedClientException": "check the credentials, and that the account has this region enabled",
+    "OptInRequired": "enable this region in the account's settings first",
+    "RequestTimeTooSkewed": _CLOCK,
+    "InvalidSignatureException": _CLOCK,
+    "AccessDenied": _ALLOW,
+    "AccessDeniedException": _ALLOW,
+    "UnauthorizedOperation": _ALLOW,
+}
+
+
+def end(error: BaseException, *, debug: bool) -> int:
+    """Report the error to the person and return the exit code."""
+    if debug and not isinstance(error, click.ClickException | click.exceptions.Exit):
+        traceback.print_exception(error)
+    if _is_from_aws(error):  # before the rest: some of these are OSErrors too
+        return _end_aws(error)
+    for kind, ending in ENDINGS:
+        if isinstance(error, kind):
+            return ending(error)
+    return _end_fault(error, debug=debug)
+
+
+def open_streams() -> None:
+    """Text that the locale cannot spell prints escaped, and no file takes the number of a closed stream."""
+    for number in range(3):
+        _open_where_closed(number)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+
+
+def flush_output() -> int:
+    """Write out what is buffered; a failure to print may show only now."""
+    try:
+        if sys.stdout is not None:
+            sys.stdout.flush()
+    except OSError as error:
+        _discard(1)
+        return end(error, debug=False)
+    return 0
+
+
+def _end_mistake(error: SlipwayError | Refusal) -> int:
+    complain(error.message, error.hint)
+    return error.exit_code
+
+
+def _end_invalid_config(error: InvalidConfig) -> int:
+    for problem in error.problems:
+        complain(str(problem))
+    return error.exit_code
+
+
+def _end_exit(error: click.exceptions.Exit) -> int:
+    return error.exit_code
+
+
+def _end_no_arguments(error: click.exceptions.NoArgsIsHelpError) -> int:
+    click.echo(error.message, err=True)
+    return error.exit_code
+
+
+def _end_usage(error: click.UsageError) -> int:
+    message = error.message if isinstance(error, _UNKNOWN) else error.format_message()
+    close = (getattr(error, "possibilities", None) or []) if isinstance(error, _UNKNOWN) else []
+    see = f"see '{error.ctx.command_path} --help'" if error.ctx else ""
+    complain(" ".join(message.split()), f"did you mean {' or '.join(close)}? {see}" if close else see)
+    return error.exit_code
+
+
+_UNKNOWN = (click.NoSuchOption, click.exceptions.NoSuchCommand)
+
+
+def _end_click(error: click.ClickException) -> int:
+    complain(error.format_message())
+    return error.exit_code
+
+
+def _end_declined(_error: click.Abort) -> int:
+    say("stopped: the question was not answered with yes")
+    return FAILED
+
+
+def _end_interrupted(_error: KeyboardInterrupt) -> int:
+    say("interrupted")
+    return INTERRUPTED
+
+
+def _end_reader_gone(_error: BrokenPipeError) -> int:
+    _discard(1, 2)  # whichever of them lost its reader, nothing is left to say
+    return READER_GONE
+
+
+def _end_system(error: OSError) -> int:
+    if isinstance(error, FileNotFoundError) and is_own_file(str(error.filename)):
+        complain(f"slipway is installed without its data files: {error.filename} is missing", INSTALL_AGAIN)
+        return FAILED
+    where = f": {error.filename}" if error.filename else ""
+    complain(f"{error.strerror or error}{where}", "--debug shows where it happened")
+    return FAILED
+
+
+def _end_aws(error: BaseException) -> int:
+    answer = (getattr(error, "response", None) or {}).get("Error", {})
+    hint = next(
+        (AWS_HINTS[key] for key in (answer.get("Code"), type(error).__name__) if key in AWS_HINTS), ""
+    )
+    complain(f"AWS: {error}", hint)
+    return FAILED
+
+
+def _is_from_aws(error: BaseException) -> bool:
+    """Recognise botocore's exceptions by name, so that nothing here loads botocore."""
+    return any(kind.__module__ == "botocore.exceptions" for kind in type(error).__mro__)
+
+
+def _end_fault(error: BaseException, *, debug: bool) -> int:
+    where = "the traceback is above" if debug else _write_traceback(error)
+    complain(f"unexpected {type(error).__name__}: {error}", f"this is a fault of Slipway's own; {where}")
+    return FAULT
+
+
+def _write_traceback(error: BaseException) -> str:
+    try:
+        with NamedTemporaryFile("w", prefix="slipway-", suffix=".log", delete=False, encoding="utf-8") as log:
+            log.writelines(traceback.format_exception(error))
+    except OSError:
+        return "run it again with `slipway --debug …` to see the traceback"
+    return f"the traceback is in {log.name}"
+
+
+def _open_where_closed(number: int) -> None:
+    try:
+        os.fstat(number)
+    except OSError:
+        os.open(os.devnull, os.O_RDWR)  # takes the lowest free number, which is this one
+
+
+def _discard(*streams: int) -> None:
+    """Redirect streams to nowhere; otherwise Python complains at exit about unwritten text."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    for number in streams:
+        os.dup2(nowhere, number)
+
+
+# The first that fits counts, so the narrower comes first.
+ENDINGS: tuple[tuple[type[BaseException], Callable[..., int]], ...] = (
+    (InvalidConfig, _end_invalid_config),
+    (SlipwayError, _end_mistake),
+    (Refusal, _end_mistake),
+    (click.exceptions.Exit, _end_exit),
+    (click.exceptions.NoArgsIsHelpError, _end_no_arguments),
+    (click.UsageError, _end_usage),
+    (click.ClickException, _end_click),
+    (click.Abort, _end_declined),
+    (KeyboardInterrupt, _end_interrupted),
+    (BrokenPipeError, _end_reader_gone),
+    (OSError, _end_system),
+)

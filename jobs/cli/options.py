@@ -1,0 +1,109 @@
+"""Options that several commands share; an option of one command stands in that command's file."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+import click
+
+from slipway.jobs.output import json_option
+
+F = TypeVar("F", bound=Callable[..., None])
+
+target_option = click.option(
+    "--on",
+    "target",
+    metavar="TARGET",
+    help="Cluster of the job. Required only if the name fits jobs on several clusters.",
+)
+only_target_option = click.option("--on", "target", metavar="TARGET", help="Limit to this cluster.")
+region_option = click.option(
+    "--region", help="Region to search. Default: your own, then those of the declared clusters."
+)
+target_region_option = click.option(
+    "--region", help="Region of the target. Default: your own, then those of the declared clusters."
+)
+dry_run_option = click.option(
+    "--dry-run", is_flag=True, help="Print the request as JSON, without sending it."
+)
+confirm_cost_option = click.option(
+    "--confirm-cost",
+    metavar="DOLLARS",
+    envvar="SLIPWAY_CONFIRM_COST",
+    default="100",
+    show_default=True,
+    show_envvar=True,
+    help="Maximum cost in USD to accept without asking, or 'unknown' for any job without a known price. "
+    "Jobs in the yard cost nothing.",
+)
+overrides_option = click.option(
+    "-c",
+    "--context",
+    "overrides",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="Setting to override, as for `cdk deploy -c`. Repeatable.",
+)
+
+
+def _together(*options: Callable[[F], F]) -> Callable[[F], F]:
+    """Return one decorator for several options, which help lists in this order."""
+
+    def decorate(command: F) -> F:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return decorate
+
+
+place_options = _together(
+    click.option(
+        "--on",
+        "target",
+        required=True,
+        metavar="TARGET",
+        help="Deployed cluster; slipway targets lists them.",
+    ),
+    click.option("--nodes", type=int, required=True, help="Number of nodes."),
+)
+submission_options = _together(
+    click.option(
+        "--image",
+        metavar="IMAGE",
+        help="Container image to run in: a folder of the project's images/, or a URI in the account's "
+        "registry. Default: the cluster's.",
+    ),
+    click.option(
+        "--data",
+        metavar="PATH",
+        help="Path or URL of the data; a relative path is one in the shared file system.",
+    ),
+    click.option(
+        "--checkpoints",
+        metavar="PATH",
+        help="Path or URL to save to and to resume from; relative as for --data.",
+    ),
+    click.option("--processes-per-node", type=int, help="Processes per node. Default: one per device."),
+    click.option(
+        "--timeout-hours", type=float, help="Time limit of an attempt in hours. Default: the cluster's limit."
+    ),
+    click.option("--attempts", type=int, help="Maximum number of attempts. Default: the cluster's."),
+    click.option(
+        "--depends-on",
+        multiple=True,
+        metavar="JOB",
+        help="Job on the same cluster that must succeed first. Repeatable.",
+    ),
+    target_region_option,
+    confirm_cost_option,
+    click.option("--again", is_flag=True, help="Submit the job once more, although it exists."),
+    click.option(
+        "--follow",
+        is_flag=True,
+        help="Print the job's log on stderr until the job ends; fail if the job fails.",
+    ),
+    dry_run_option,
+    json_option,
+)

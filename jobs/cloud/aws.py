@@ -1,0 +1,212 @@
+"""The one door to AWS: every client is made here, so that retries and the endpoint are decided once.
+
+`client` is for what changes the world, `sender` for submissions, `reader` for what only asks. `ask` and
+`ask_all` give an Unanswered in place of an exception, for those who can go on without the answer.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+from urllib.parse import urlparse
+
+from slipway.jobs.cloud.throttling import SAFE_TWICE, be_patient
+from slipway.jobs.words.regions import checked_region
+
+_READS = ("Describe", "Get", "List", "BatchGet", "Head", "Filter", "Lookup")
+# 403: of what has no body, as an answer to HeadObject
+_DENIED = frozenset({"403", "AccessDenied", "AccessDeniedException", "UnauthorizedOperation"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unanswered:
+    """AWS did not say: what was asked, the error's code (or botocore's name for it) and its words."""
+
+    action: str  # as IAM policies write it: ec2:DescribeRegions
+    code: str
+    message: str
+
+    @property
+    def is_denied(self) -> bool:
+        return self.code in _DENIED
+
+
+def endpoint() -> str | None:
+    """Return the endpoint that the environment names; None means AWS itself."""
+    return os.environ.get("AWS_ENDPOINT_URL") or None
+
+
+def own_region() -> str | None:
+    """Return the region that the user's own settings name."""
+    named = _region(None) or own_session().get_config_variable("region")
+    return checked_region(str(named)) if named else None
+
+
+def is_loopback(url: str) -> bool:
+    host = urlparse(url).hostname or ""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def is_in_yard() -> bool:
+    """Return True if the endpoint is this machine's yard, where nothing costs money."""
+    url = endpoint()
+    return url is not None and is_loopback(url)
+
+
+@lru_cache(maxsize=1)
+def own_session() -> Any:
+    """Return the session of all clients, which looks for credentials once. It is botocore's: loading boto3
+    takes a fifth of a command that only asks."""
+    import botocore.session
+
+    return botocore.session.get_session()
+
+
+@lru_cache(maxsize=64)
+def client(service: str, region: str | None = None) -> Any:
+    """Make a client with the user's own credentials and endpoint, for what changes something.
+
+    It waits out throttling, for a throttled request was not carried out. Where an answer was lost it sends
+    again only what may be done twice (jobs/cloud/throttling.py).
+    """
+    changing = _once(service, region)
+    be_patient(changing, _say, SAFE_TWICE)
+    return changing
+
+
+@lru_cache(maxsize=64)
+def sender(service: str, region: str | None = None) -> Any:
+    """Make a client for submissions: it never repeats a request, which jobs/platforms/sending.py decides."""
+    return _once(service, region)
+
+
+def _once(service: str, region: str | None) -> Any:
+    """Keep botocore from sending again a request whose answer was lost: it makes two jobs of a SubmitJob."""
+    from botocore.config import Config
+
+    config = Config(retries={"total_max_attempts": 1}, connect_timeout=10, read_timeout=60)
+    return _with_transfers(own_session()).client(service, region_name=_region(region), config=config)
+
+
+@lru_cache(maxsize=1)
+def _with_transfers(asking: Any) -> Any:
+    """Return boto3's session on top of botocore's: its clients of S3 upload files. Only one can be."""
+    import boto3
+
+    return boto3.Session(botocore_session=asking)
+
+
+@lru_cache(maxsize=64)
+def reader(service: str, region: str | None = None) -> Any:
+    """Make a client for questions: it may repeat them, and refuses operations that change anything."""
+    from botocore.config import Config
+
+    config = Config(retries={"mode": "standard"}, connect_timeout=5, read_timeout=30)
+    asking = own_session().create_client(service, region_name=_region(region), config=config)
+    asking.meta.events.register("before-call", _only_read)
+    be_patient(asking, _say)
+    return asking
+
+
+def session(region: str) -> Any:
+    """Make a boto3 session, which SageMaker's SDKs ask for to make clients of their own."""
+    import boto3
+
+    return boto3.Session(region_name=region)
+
+
+def forget_credentials() -> None:
+    """Ask for credentials anew from here on: clients, and boto3's own session, keep those that they had."""
+    import boto3
+
+    for made in (own_session, client, sender, reader):
+        made.cache_clear()
+    boto3.setup_default_session()
+
+
+def ask(client: Any, operation: str, **arguments: Any) -> Any:
+    """Return the answer to one call (`operation` as AWS writes it), or an Unanswered."""
+    return _answered(client, operation, lambda method: getattr(client, method)(**arguments))
+
+
+def ask_all(client: Any, operation: str, key: str, **arguments: Any) -> Any:
+    """Return the items under `key` of all pages in one list, or an Unanswered."""
+    return _answered(
+        client,
+        operation,
+        lambda method: [
+            item for page in client.get_paginator(method).paginate(**arguments) for item in page.get(key, [])
+        ],
+    )
+
+
+def _answered(client: Any, operation: str, call: Callable[[str], Any]) -> Any:
+    from botocore import xform_name
+    from botocore.exceptions import BotoCoreError, ClientError
+    from botocore.parsers import ResponseParserError
+
+    try:
+        return call(xform_name(operation))
+    except (BotoCoreError, ClientError, ResponseParserError) as error:
+        return _unanswered(client, operation, error)
+
+
+def _region(region: str | None) -> str | None:
+    """boto3 reads AWS_DEFAULT_REGION only, and every other tool of AWS reads AWS_REGION first."""
+    named = region or os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
+    return checked_region(named) if named else None
+
+
+def _say(text: str) -> None:
+    from slipway.jobs.output import say
+
+    say(text)
+
+
+def _only_read(model: Any, **_: Any) -> None:
+    assert model.name.startswith(_READS), f"a reader is asked to {model.name}, which may change something"
+
+
+def _unanswered(client: Any, operation: str, error: Exception) -> Unanswered:
+    answer = (getattr(error, "response", None) or {}).get("Error", {})
+    return Unanswered(
+        action=f"{client.meta.service_model.signing_name}:{operation}",
+        code=answer.get("Code") or type(error).__name__,
+        message=answer.get("Message") or str(error),
+    )
+
+
+@lru_cache(maxsize=64)
+def client_at(
+    url: str,
+    service: str,
+    region: str,
+    access_key_id: str,
+    secret_access_key: str,
+    token: str | None = None,
+    attempts: int = 1,
+) -> Any:
+    """Make a client to one endpoint with keys of its own; it repeats calls up to so many attempts."""
+    import boto3
+    from botocore.config import Config
+
+    return boto3.client(
+        service,
+        region_name=region,
+        endpoint_url=url,
+        aws_access_key_id=access_key_id,
+        aws_secret_access_key=secret_access_key,
+        aws_session_token=token,
+        config=Config(
+            retries={"mode": "standard", "total_max_attempts": attempts}, s3={"addressing_style": "path"}
+        ),
+    )

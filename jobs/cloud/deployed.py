@@ -1,0 +1,157 @@
+"""What AWS says is deployed: targets, stacks and running nodes. Only questions: nothing here changes any."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from slipway.jobs.cloud.aws import Unanswered, ask, ask_all, own_region, reader
+from slipway.jobs.cloud.declared import declared_clusters
+from slipway.jobs.words.errors import SlipwayError
+from slipway.jobs.words.names import CLUSTER_TAG, PARTS, stack_name
+from slipway.jobs.words.projects import NoProject
+from slipway.jobs.words.records import NewerRecord
+from slipway.jobs.words.suggestions import did_you_mean
+from slipway.jobs.words.targets import (
+    PARAMETER_ROOT,
+    BatchTarget,
+    DamagedTarget,
+    Target,
+    decode_target,
+    parameter_name,
+)
+
+_GONE = "DELETE_COMPLETE"
+_NO_IMAGE = ("ImageNotFoundException", "RepositoryNotFoundException")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeployedStack:
+    name: str
+    status: str
+    resources: Mapping[str, int] | None  # how many of each type; None where AWS did not say
+
+
+def find_targets(region: str | None) -> tuple[list[Target], list[DamagedTarget | NewerRecord]]:
+    found: list[Target] = []
+    unread: list[DamagedTarget | NewerRecord] = []
+    for each in [region] if region else _regions():
+        pages = reader("ssm", each).get_paginator("get_parameters_by_path").paginate(Path=PARAMETER_ROOT)
+        for parameter in (parameter for page in pages for parameter in page["Parameters"]):
+            try:
+                found.append(decode_target(parameter["Value"], parameter=parameter["Name"]))
+            except (DamagedTarget, NewerRecord) as error:
+                unread.append(error)
+    return found, unread
+
+
+def find_target_by_name(cluster: str, region: str | None) -> Target:
+    """Find a target in the region; by default first in your own, then where clusters are declared."""
+    answers = (find_target(cluster, each) for each in ([region] if region else _likely_regions()))
+    said: list[Unanswered] = []
+    for answer in answers:
+        if isinstance(answer, Unanswered):
+            said.append(answer)
+        elif answer is not None:
+            return answer
+    if said:
+        raise SlipwayError(
+            f"{said[0].action} gave no answer: {said[0].code}, {said[0].message[:200]}",
+            hint=f"allow {said[0].action} to your role" if said[0].is_denied else "slipway targets",
+        )
+    raise SlipwayError(
+        f"no target is called '{cluster}'{f' in {region}' if region else ''}",
+        hint=_suggest(cluster, region),
+    )
+
+
+def find_target(cluster: str, region: str | None) -> Target | Unanswered | None:
+    answer = ask(reader("ssm", region), "GetParameter", Name=parameter_name(cluster))
+    if isinstance(answer, Unanswered):
+        return None if answer.code == "ParameterNotFound" else answer
+    return decode_target(answer["Parameter"]["Value"], parameter=parameter_name(cluster))
+
+
+def find_digest(target: BatchTarget, tag: str) -> str | Unanswered | None:
+    """Return the digest of the container image that is pushed under the tag; None if there is none."""
+    return find_digest_in(target, target.repository_uri.partition("/")[2], {"imageTag": tag})
+
+
+def find_digest_in(target: BatchTarget, repository: str, image: Mapping[str, str]) -> str | Unanswered | None:
+    """Return the digest of an image of a repository, by its imageTag or imageDigest."""
+    answer = ask(
+        reader("ecr", target.region),
+        "DescribeImages",
+        registryId=target.account,
+        repositoryName=repository,
+        imageIds=[dict(image)],
+    )
+    if isinstance(answer, Unanswered):
+        return None if answer.code in _NO_IMAGE else answer
+    return str(answer["imageDetails"][0]["imageDigest"])
+
+
+def find_stacks(cluster: str, region: str) -> tuple[DeployedStack, ...] | Unanswered:
+    """Find the stacks by name, not by tag: a stack that failed to be created has no tags."""
+    cloudformation = reader("cloudformation", region)
+    answer = ask_all(cloudformation, "DescribeStacks", "Stacks")
+    if isinstance(answer, Unanswered):
+        return answer
+    names = {stack_name(cluster), *(stack_name(cluster, part) for part in PARTS)}
+    own = [stack for stack in answer if stack["StackName"] in names and stack["StackStatus"] != _GONE]
+    return tuple(
+        DeployedStack(
+            name=stack["StackName"],
+            status=stack["StackStatus"],
+            resources=_count_resources(cloudformation, stack["StackName"]),
+        )
+        for stack in own
+    )
+
+
+def count_running_nodes(cluster: str, region: str) -> int | Unanswered:
+    """Count the running nodes; pending ones count, since they are billed from their start."""
+    filters = [
+        {"Name": f"tag:{CLUSTER_TAG}", "Values": [cluster]},
+        {"Name": "instance-state-name", "Values": ["pending", "running"]},
+    ]
+    answer = ask_all(reader("ec2", region), "DescribeInstances", "Reservations", Filters=filters)
+    if isinstance(answer, Unanswered):
+        return answer
+    return sum(len(reservation["Instances"]) for reservation in answer)
+
+
+def _count_resources(cloudformation: Any, stack: str) -> Mapping[str, int] | None:
+    answer = ask_all(cloudformation, "ListStackResources", "StackResourceSummaries", StackName=stack)
+    if isinstance(answer, Unanswered):
+        return None
+    existing = [each for each in answer if each["ResourceStatus"] != _GONE]
+    return dict(sorted(Counter(each["ResourceType"] for each in existing).items()))
+
+
+def _likely_regions() -> Iterator[str | None]:
+    """Reading the declarations starts a process of their own: only where the nearest place has no answer."""
+    own = own_region()
+    if own:
+        yield own
+    yield from (region for region in _regions() if region and region != own)
+
+
+def _suggest(cluster: str, region: str | None) -> str:
+    names = [target.name for target in find_targets(region)[0]]
+    deployed = (
+        f"deployed are {', '.join(names)}"
+        if names
+        else "deploy a cluster first: `slipway clusters` lists the declared ones"
+    )
+    return did_you_mean(cluster, names, otherwise=deployed)
+
+
+def _regions() -> Sequence[str | None]:
+    """Return the regions of the declared clusters; without a project the region of the credentials."""
+    try:
+        return sorted({cluster.region for cluster in declared_clusters()})
+    except NoProject:
+        return [None]

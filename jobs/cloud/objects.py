@@ -1,0 +1,30 @@
+"""One object of a bucket: what S3 says of it, or None where it is not there. Silence is neither."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from slipway.jobs.cloud.aws import Unanswered, ask
+from slipway.jobs.words.errors import SlipwayError
+
+# An answer to HeadObject has no body, so that the code is its HTTP status.
+_ABSENT = frozenset({"404", "NoSuchKey", "NotFound"})
+_PERMISSION = "s3:GetObject"  # of both operations (Service Authorization Reference, "Amazon S3")
+
+
+class NoAnswer(SlipwayError):
+    """S3 did not say whether the object exists."""
+
+
+def find_object(s3: Any, operation: str, **where: str) -> Any | None:
+    """Call HeadObject or GetObject (`operation`); return None if the object does not exist."""
+    answer = ask(s3, operation, **where)
+    if not isinstance(answer, Unanswered):
+        return answer
+    if answer.code in _ABSENT:
+        return None
+    raise NoAnswer(
+        f"s3://{where['Bucket']}/{where['Key']}: {operation} gave no answer: {answer.code}, "
+        f"{answer.message[:200]}",
+        hint=f"allow {_PERMISSION} to your role" if answer.is_denied else "run the same command again",
+    )

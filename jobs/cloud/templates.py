@@ -1,0 +1,73 @@
+"""The templates of a cluster: as they are deployed, or as infra would deploy them, in its own process."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from slipway.jobs.cloud.aws import Unanswered, ask, ask_all, reader
+from slipway.jobs.cloud.declared import DeclaredCluster, python_module
+from slipway.jobs.words.errors import SlipwayError
+from slipway.jobs.words.images.amis import bakery_stack_name, image_of
+from slipway.jobs.words.installation import refuse_without
+from slipway.jobs.words.names import PARTS, stack_name
+from slipway.jobs.words.projects import find_project
+
+_TIMEOUT_SECONDS = 300
+# States of a stack that has no resources.
+_EMPTY = ("DELETE_COMPLETE", "REVIEW_IN_PROGRESS")
+
+Templates = Mapping[str, Mapping[str, Any]]  # by the names of their stacks
+
+
+def stack_names(cluster: DeclaredCluster) -> tuple[str, ...]:
+    """Name the stacks of a cluster and those that bake its AMI."""
+    own = (stack_name(cluster.name), *(stack_name(cluster.name, part) for part in sorted(PARTS)))
+    image = image_of(cluster.ami_parameter)
+    bakery = (bakery_stack_name(image), bakery_stack_name(f"network-{cluster.region}")) if image else ()
+    return (*own, *bakery)
+
+
+def deployed_templates(names: Iterable[str], region: str) -> Templates | Unanswered:
+    """Return the templates of those of the stacks that exist."""
+    cloudformation = reader("cloudformation", region)
+    stacks = ask_all(cloudformation, "DescribeStacks", "Stacks")
+    if isinstance(stacks, Unanswered):
+        return stacks
+    existing = {stack["StackName"] for stack in stacks if stack["StackStatus"] not in _EMPTY}
+    found: dict[str, Mapping[str, Any]] = {}
+    for name in names:
+        if name in existing:
+            answer = ask(cloudformation, "GetTemplate", StackName=name, TemplateStage="Original")
+            if isinstance(answer, Unanswered):
+                return answer
+            body = answer["TemplateBody"]
+            found[name] = json.loads(body) if isinstance(body, str) else body
+    return found
+
+
+def declared_templates(cluster: str) -> Templates:
+    """Ask infra for what a deployment of today would make."""
+    refuse_without("infra", f"making the templates of {cluster}")
+    project = find_project()
+    ran = subprocess.run(
+        [*python_module(project, "slipway.infra.templates"), cluster],
+        cwd=project.folder,
+        env={**os.environ, "CDK_VALIDATION": "false"},  # costs seconds, and `cdk deploy` does it
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        timeout=_TIMEOUT_SECONDS,
+        check=False,
+    )
+    if ran.returncode:
+        last = (ran.stderr.strip().splitlines() or ["it printed nothing"])[-1]
+        raise SlipwayError(
+            f"the templates of {cluster} cannot be made: {last}",
+            hint=f"run `python -m slipway.infra.templates {cluster}` in {project.folder} to see why",
+        )
+    templates: Templates = json.loads(ran.stdout)
+    return templates

@@ -1,0 +1,171 @@
+"""The AMIs that exist: what each holds, which one is in use, by whom, and whether it is stale.
+
+Facts are gathered in `find_images`; `describe` decides what they mean.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from slipway.jobs.cloud.aws import Unanswered, ask, ask_all, reader
+from slipway.jobs.clusters.images.amis import is_of
+from slipway.jobs.clusters.images.baking import find_bakeries, unanswered
+from slipway.jobs.words.images.amis import AMIS, IMAGE_TAG, AmiManifest, Bakery, image_of, manifest_of
+
+_ALIVE = ("pending", "running", "stopping", "stopped")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LaunchTemplate:
+    """Holds a launch template, and how its newest version names the AMI."""
+
+    name: str
+    image: str  # an AMI id, or resolve:ssm: and the name of a parameter
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AmiFacts:
+    amis: Sequence[Mapping[str, Any]]  # as DescribeImages shows them
+    parameters: Mapping[str, str]  # of AMIS: its name -> the AMI id in it
+    bakeries: Sequence[Bakery]
+    templates: Sequence[LaunchTemplate]
+    instances: Mapping[str, str]  # instance id -> AMI id
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DescribedAmi:
+    image: str
+    ami_id: str
+    state: str  # in use, stale, replaced, or missing
+    why: str
+    age_days: float | None
+    baked_at: str | None
+    lock_digest: str | None
+    versions: Mapping[str, str]
+    used_by: tuple[str, ...]
+
+
+def find_images(region: str | None) -> AmiFacts:
+    ec2, parameters = reader("ec2", region), _parameters(region)
+    tagged = _all(ec2, "DescribeImages", "Images", Owners=["self"], Filters=[_has_tag(IMAGE_TAG)])
+    known = {each["ImageId"] for each in tagged}
+    others = [ami_id for ami_id in sorted({*parameters.values()}) if ami_id not in known]
+    named = [each for ami_id in others for each in _one(ec2, ami_id)]
+    reservations = _all(
+        ec2,
+        "DescribeInstances",
+        "Reservations",
+        Filters=[{"Name": "instance-state-name", "Values": [*_ALIVE]}],
+    )
+    instances = [each for reservation in reservations for each in reservation["Instances"]]
+    return AmiFacts(
+        amis=[*tagged, *named],
+        parameters=parameters,
+        bakeries=find_bakeries(region),
+        templates=_templates(ec2),
+        instances={instance["InstanceId"]: instance["ImageId"] for instance in instances},
+    )
+
+
+def describe(facts: AmiFacts, now: datetime) -> list[DescribedAmi]:
+    """Describe all AMIs, sorted by image and newest first."""
+    there = [_described(ami, facts, now) for ami in facts.amis]
+    ids = {image.ami_id for image in there}
+    gone = [
+        _missing(parameter, ami_id, facts)
+        for parameter, ami_id in facts.parameters.items()
+        if ami_id not in ids
+    ]
+    newest_first = sorted([*there, *gone], key=lambda each: each.baked_at or "", reverse=True)
+    return sorted(newest_first, key=lambda each: each.image)
+
+
+def _described(ami: Mapping[str, Any], facts: AmiFacts, now: datetime) -> DescribedAmi:
+    ami_id, created = str(ami["ImageId"]), str(ami["CreationDate"])
+    tags = {tag["Key"]: tag["Value"] for tag in ami.get("Tags", ())}
+    manifest = manifest_of(ami_id, created, tags)
+    named_in = [name for name, value in facts.parameters.items() if value == ami_id]
+    image = manifest.image if manifest else str(image_of(named_in[0]))
+    lock_digest = manifest.lock_digest if manifest else None
+    state, why = _state(image, manifest, bool(named_in), facts)
+    return DescribedAmi(
+        image=image,
+        ami_id=ami_id,
+        state=state,
+        why=why,
+        age_days=round((now - datetime.fromisoformat(created)).total_seconds() / 86_400, 1),
+        baked_at=created,
+        lock_digest=lock_digest,
+        versions=manifest.versions if manifest else {},
+        used_by=_users(ami_id, named_in, facts),
+    )
+
+
+def _state(image: str, manifest: AmiManifest | None, is_named: bool, facts: AmiFacts) -> tuple[str, str]:
+    if not is_named:
+        return "replaced", ""
+    if manifest is None:
+        return "in use", "it says nothing of what it holds"
+    deployed = next((bakery for bakery in facts.bakeries if bakery.name == image), None)
+    if deployed is None or is_of(manifest, deployed):
+        return "in use", ""
+    changed = f"the lock {deployed.lock_digest}"
+    if manifest.lock_digest == deployed.lock_digest:
+        changed = "other steps, another parent or other code of Slipway"
+    return "stale", f"the pipeline has {changed}: slipway bake {image} --wait"
+
+
+def _missing(parameter: str, ami_id: str, facts: AmiFacts) -> DescribedAmi:
+    image = str(image_of(parameter))
+    return DescribedAmi(
+        image=image,
+        ami_id=ami_id,
+        state="missing",
+        why=f"{parameter} names it: slipway bake {image} --wait",
+        age_days=None,
+        baked_at=None,
+        lock_digest=None,
+        versions={},
+        used_by=_users(ami_id, [parameter], facts),
+    )
+
+
+def _users(ami_id: str, named_in: Sequence[str], facts: AmiFacts) -> tuple[str, ...]:
+    names = {ami_id, *(f"resolve:ssm:{parameter}" for parameter in named_in)}
+    templates = [
+        f"launch template {template.name}" for template in facts.templates if template.image in names
+    ]
+    instances = [f"instance {name}" for name, image in facts.instances.items() if image == ami_id]
+    return (*sorted(templates), *sorted(instances))
+
+
+def _parameters(region: str | None) -> dict[str, str]:
+    found = _all(reader("ssm", region), "GetParametersByPath", "Parameters", Path=AMIS, Recursive=True)
+    return {each["Name"]: each["Value"] for each in found if image_of(each["Name"])}
+
+
+def _templates(ec2: Any) -> list[LaunchTemplate]:
+    newest = _all(ec2, "DescribeLaunchTemplateVersions", "LaunchTemplateVersions", Versions=["$Latest"])
+    return [
+        LaunchTemplate(name=each["LaunchTemplateName"], image=each["LaunchTemplateData"].get("ImageId", ""))
+        for each in newest
+    ]
+
+
+def _one(ec2: Any, ami_id: str) -> list[Mapping[str, Any]]:
+    answer = ask(ec2, "DescribeImages", ImageIds=[ami_id])
+    return [] if isinstance(answer, Unanswered) else list(answer["Images"])
+
+
+def _has_tag(key: str) -> dict[str, object]:
+    return {"Name": "tag-key", "Values": [key]}
+
+
+def _all(client: Any, operation: str, key: str, **arguments: Any) -> list[Any]:
+    found = ask_all(client, operation, key, **arguments)
+    if isinstance(found, Unanswered):
+        raise unanswered(found)
+    return list(found)

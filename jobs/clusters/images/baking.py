@@ -1,0 +1,168 @@
+"""Bakes an AMI: finds the deployed pipeline of Image Builder, starts it and follows it.
+
+What came of it, and which AMI is in use, is in jobs/clusters/images/amis.py.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Any
+
+from slipway.jobs.cloud.aws import Unanswered, ask, ask_all, reader
+from slipway.jobs.submit.logs import LogReader
+from slipway.jobs.words.errors import SlipwayError
+from slipway.jobs.words.images.amis import (
+    BAKERIES,
+    Bakery,
+    bakery_parameter,
+    bakery_stack_name,
+    decode_bakery,
+)
+
+POLL_SECONDS = 3.0
+FINAL = frozenset({"AVAILABLE", "FAILED", "CANCELLED", "DEPRECATED", "DISABLED", "DELETED"})
+LEFT_OUT = ": left out: "  # in the yard's log of a bake: a step that only AWS can run
+_TOKEN_LENGTH = 32
+
+
+class BakeFailed(SlipwayError):
+    """Image Builder ended without an AMI."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BakeRequest:
+    """Holds everything that will be sent; a dry run prints it."""
+
+    start: Mapping[str, object]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BakeProgress:
+    """Holds the state of a bake, and the lines that were logged since the last look."""
+
+    image: Mapping[str, Any]  # as GetImage shows it
+    doing: str
+    lines: Sequence[str]
+
+    @property
+    def status(self) -> str:
+        return str(self.image["state"]["status"])
+
+
+def find_bakery(image: str, region: str | None) -> Bakery:
+    name = bakery_parameter(image)
+    answer = ask(reader("ssm", region), "GetParameter", Name=name)
+    if not isinstance(answer, Unanswered):
+        return decode_bakery(answer["Parameter"]["Value"], parameter=name)
+    if answer.code != "ParameterNotFound":
+        raise unanswered(answer)
+    known = [bakery.name for bakery in find_bakeries(region)]
+    raise SlipwayError(
+        f"no pipeline that bakes '{image}' is deployed{f' in {region}' if region else ''}",
+        hint=f"deployed are {', '.join(known)}"
+        if known
+        else f"deploy it first: cdk deploy {bakery_stack_name(image)} (cdk list names all)",
+    )
+
+
+def find_bakeries(region: str | None) -> list[Bakery]:
+    found = ask_all(reader("ssm", region), "GetParametersByPath", "Parameters", Path=BAKERIES)
+    if isinstance(found, Unanswered):
+        raise unanswered(found)
+    return [decode_bakery(each["Value"], parameter=each["Name"]) for each in found]
+
+
+def bake_request(bakery: Bakery, latest_image: str) -> BakeRequest:
+    """Build the request to start the pipeline.
+
+    `latest_image` is part of its token: two terminals that see the same one start only one bake, and after it
+    has ended the next request starts another.
+    """
+    facts = "\0".join((bakery.pipeline_arn, bakery.lock_digest, bakery.recipe_version, latest_image))
+    token = sha256(facts.encode()).hexdigest()[:_TOKEN_LENGTH]
+    return BakeRequest(start={"imagePipelineArn": bakery.pipeline_arn, "clientToken": token})
+
+
+def send(request: BakeRequest, imagebuilder: Any) -> str:
+    """Start the bake and return the ARN of the image that is being built."""
+    return str(imagebuilder.start_image_pipeline_execution(**request.start)["imageBuildVersionArn"])
+
+
+def images_of(bakery: Bakery) -> list[Mapping[str, Any]]:
+    """List what the pipeline made, newest first."""
+    found = ask_all(
+        reader("imagebuilder", bakery.region),
+        "ListImagePipelineImages",
+        "imageSummaryList",
+        imagePipelineArn=bakery.pipeline_arn,
+    )
+    if isinstance(found, Unanswered):
+        raise unanswered(found)
+    return sorted(found, key=lambda each: (each["dateCreated"], _build(each["arn"])), reverse=True)
+
+
+def running_image(images: Sequence[Mapping[str, Any]]) -> str | None:
+    """Return the image that is being built, if a bake is running."""
+    return next((str(image["arn"]) for image in images if image["state"]["status"] not in FINAL), None)
+
+
+def follow(arn: str, bakery: Bakery, pause: Callable[[float], None] = time.sleep) -> Iterator[BakeProgress]:
+    """Yield the state of the bake again and again, the last time when it has ended."""
+    imagebuilder = reader("imagebuilder", bakery.region)
+    log = LogReader(group=bakery.log_group, client=reader("logs", bakery.region))
+    log.watch([(0, "/".join(arn.split("/")[-2:]))])
+    while True:
+        image = imagebuilder.get_image(imageBuildVersionArn=arn)["image"]
+        is_final = image["state"]["status"] in FINAL
+        doing = "" if is_final else _doing(arn, imagebuilder)
+        lines = [line.text for page in log.read_new() for line in page]
+        yield BakeProgress(image=image, doing=doing, lines=lines)
+        if is_final:
+            return
+        pause(POLL_SECONDS)
+
+
+def refuse_failure(image: Mapping[str, Any]) -> None:
+    state = image["state"]
+    if state["status"] == "AVAILABLE":
+        return
+    failure = state.get("failureContext", {}).get("componentFailure", {})
+    reason = state.get("reason", "no reason is given")
+    is_quota = "VcpuLimitExceeded" in reason
+    where = f" in {failure['phaseName']}.{failure['stepName']}" if failure.get("stepName") else ""
+    raise BakeFailed(
+        f"{image['arn']} ended as {state['status']}{where}: {reason}",
+        hint="ask AWS for the vCPUs, and bake again: slipway quota CLUSTER --request --wait"
+        if is_quota
+        else "fix the component, deploy it, and bake again; until then clusters use the previous AMI",
+    )
+
+
+def unanswered(answer: Unanswered) -> SlipwayError:
+    return SlipwayError(
+        f"{answer.action} gave no answer: {answer.code}, {answer.message[:200]}",
+        hint=f"allow {answer.action} to your role" if answer.is_denied else "run the same command again",
+    )
+
+
+def _build(arn: str) -> int:
+    return int(arn.rpartition("/")[2])
+
+
+def _doing(arn: str, imagebuilder: Any) -> str:
+    """Describe the step that is running."""
+    workflows = ask_all(
+        imagebuilder, "ListWorkflowExecutions", "workflowExecutions", imageBuildVersionArn=arn
+    )
+    for workflow in () if isinstance(workflows, Unanswered) else workflows:
+        if workflow["status"] == "RUNNING":
+            asked = {"workflowExecutionId": workflow["workflowExecutionId"]}
+            steps = ask_all(imagebuilder, "ListWorkflowStepExecutions", "steps", **asked)
+            running = [] if isinstance(steps, Unanswered) else [s for s in steps if s["status"] == "RUNNING"]
+            return ": ".join(
+                each for step in running for each in (step["name"], step.get("message", "")) if each
+            )
+    return ""

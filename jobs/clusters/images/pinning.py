@@ -1,0 +1,79 @@
+"""Writes into an image's lock which release of Ubuntu its AMI begins with, and packages that fit it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+
+from slipway.jobs.clusters.images.kernels import Kernels
+from slipway.jobs.words.errors import SlipwayError
+from slipway.jobs.words.images.parents import can_be_pinned
+
+_MOMENT = "%Y%m%dT%H0000Z"
+_RELEASE = re.compile(r"/server/([0-9]{2}\.[0-9]{2}|[a-z]+)/")
+# By the numbers that Canonical's parameters bear. Another release of Ubuntu is a line here.
+SUITES = {"22.04": "jammy", "24.04": "noble"}
+_TABLE = re.compile(r"(?m)^\[(?P<name>[^]]+)\]\n(?P<lines>(?:(?!\[).*\n)*)")
+
+
+class CannotPin(SlipwayError):
+    """Says why no release of the parent can be written down."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pin:
+    serial: str
+    kernel: str  # of the parent, as far as the archive of its day tells
+    snapshot: str
+    newest_kernel: str  # of the packages of the snapshot
+
+
+def suite_of(parent: str) -> str:
+    found = _RELEASE.search(parent) if can_be_pinned(parent) else None
+    if found is None:
+        raise CannotPin(
+            f"the parent is {parent}, which names no newest release of Canonical's",
+            hint="an AMI id stays as it is; a parameter to pin has /stable/current/ in it",
+        )
+    suite = SUITES.get(found[1])
+    if suite is None:
+        raise CannotPin(
+            f"the parent is of Ubuntu {found[1]}, whose archive is not known; known are {', '.join(SUITES)}",
+            hint="add it to SUITES in jobs/clusters/images/pinning.py",
+        )
+    return suite
+
+
+def find_pin(serial: str, kernels: Callable[[str], Kernels], now: datetime) -> Pin:
+    """Take the packages of this hour, if they have headers for the kernel that the release was made with."""
+    snapshot = now.strftime(_MOMENT)
+    kernel, packages = kernels(f"{serial[:8]}T000000Z").newest, kernels(snapshot)
+    if kernel not in packages.with_headers:
+        raise CannotPin(
+            f"release {serial} was made with kernel {kernel}, for which the packages of {snapshot} have no "
+            "headers",
+            hint="wait for Canonical's next release, which has a newer kernel, and run this again",
+        )
+    return Pin(serial=serial, kernel=kernel, snapshot=snapshot, newest_kernel=packages.newest)
+
+
+def with_pin(lock: str, pin: Pin) -> str:
+    """Return the lock's text with the pin in it; comments and all else stay."""
+    changed = _set(lock, "apt", {"snapshot": pin.snapshot, "kernel": pin.newest_kernel})
+    return _set(changed, "parent", {"serial": pin.serial, "kernel": pin.kernel})
+
+
+def _set(lock: str, table: str, values: dict[str, str]) -> str:
+    found = next((each for each in _TABLE.finditer(lock) if each["name"] == table), None)
+    if found is None:
+        first = next(_TABLE.finditer(lock)).start()
+        return f"{lock[:first]}{_written(table, '', values)}\n{lock[first:]}"
+    return f"{lock[: found.start()]}{_written(table, found['lines'], values)}{lock[found.end() :]}"
+
+
+def _written(table: str, lines: str, values: dict[str, str]) -> str:
+    kept = [line for line in lines.splitlines() if line.partition("=")[0].strip() not in values]
+    new = [f'{name} = "{value}"' for name, value in values.items()]
+    return "\n".join([f"[{table}]", *new, *kept]) + "\n"

@@ -1,0 +1,182 @@
+"""A model that we do not ship as a workload: a config.json, a folder with one, or sizes that were given.
+
+Two shapes that the estimate does not have are turned into the one that it has, with equal matrices: attention
+to an encoder, and heads that are together wider or narrower than the layer, count as width of the block.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from slipway.containers.runtime.named_files import MissingFile, UnusableFile, read_text
+from slipway.jobs.estimate.errors import CannotEstimate
+from slipway.jobs.estimate.inputs.model_families import FAMILIES, ModelFamily
+from slipway.jobs.estimate.work.models import MODELS, length_name
+from slipway.jobs.estimate.work.shapes import Layout, Model
+from slipway.jobs.estimate.work.spread import unmeasured_words
+from slipway.jobs.estimate.work.workloads import Workload
+
+_MOST_BYTES = 1 << 20
+USUAL_LENGTH = 4096  # of a model that could read more
+MASKED_SHARE = 0.15  # of an encoder's positions, which masked-LM predicts (Devlin et al. 2019)
+_GATED_MATRICES, _PLAIN_MATRICES = 3, 2
+
+
+def is_model_file(name: str) -> bool:
+    """Tell a path from a name: no recipe and no model of ours has a slash or ends so."""
+    return "/" in name or name.endswith(".json") or name in (".", "..")
+
+
+def model_from_file(name: str) -> Workload:
+    """Read a config.json, or the one in a folder; refuse an architecture that has no row in FAMILIES."""
+    path = Path(name).expanduser()
+    path = path / "config.json" if path.is_dir() else path
+    config = _decoded(path)
+    family = FAMILIES.get(str(config.get("model_type")))
+    if family is None:
+        raise CannotEstimate(
+            f"{path}: nobody has counted the architecture {config.get('model_type')!r} (model_type)",
+            hint=f"known are {', '.join(sorted(FAMILIES))}; or say the sizes: "
+            "slipway estimate decoder --set layers=32 --set hidden=4096 --on TYPE",
+        )
+    return _workload(path, _Config(path=path, values=config, family=family))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Config:
+    path: Path
+    values: Mapping[str, Any]
+    family: ModelFamily
+
+    def whole(self, field: str, otherwise: int | None = None) -> int:
+        """Return a size; `otherwise` stands for one that the architecture or this file leaves out."""
+        value = self.values.get(field) if field else None
+        if value is None and otherwise is not None:
+            return otherwise
+        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+            raise CannotEstimate(
+                f"{self.path}: {field} is {value!r}; it must be a whole number, 1 or more",
+                hint="name a config.json as transformers writes it",
+            )
+        return value
+
+
+def _workload(path: Path, config: _Config) -> Workload:
+    for field, meaning in config.family.refused_if:
+        if config.values.get(field):
+            raise CannotEstimate(
+                f"{path}: {field} is {config.values[field]!r}; nobody has counted {meaning} among experts",
+                hint="say the sizes: slipway estimate decoder --set layers=32 --set hidden=4096 --on TYPE",
+            )
+    positions = config.whole(config.family.positions, USUAL_LENGTH)
+    length = min(positions, USUAL_LENGTH)
+    model = _model(config, length)
+    assumed = [f"{length:,} tokens a sequence and one sequence at a time, where no --set says another"]
+    if config.family.decoder_layers:
+        assumed.append(f"as many tokens to read as to write; {unmeasured_words('encoder-decoder')}")
+    if config.family.experts:
+        assumed.append(
+            "experts are where their tokens are, so what is sent to reach them is not counted; "
+            + unmeasured_words("experts")
+        )
+    name = path.parent.resolve().name if path.name == "config.json" else path.stem
+    return Workload(
+        name=name or "model",
+        model_name=_known_name(model) or f"{path.resolve()}",
+        model=model,
+        layout=Layout(micro_batch=1),
+        assumed="; ".join(assumed),
+    )
+
+
+def _model(config: _Config, length: int) -> Model:
+    family = config.family
+    hidden, heads = config.whole(family.hidden), config.whole(family.heads)
+    encoder = config.whole(family.layers)
+    decoder = config.whole(family.decoder_layers, encoder) if family.decoder_layers else 0
+    key_value = config.whole(family.key_value_heads, heads)
+    width = config.whole(family.head_size, hidden // heads or 1) * heads
+    matrices = _GATED_MATRICES if _is_gated(config) else _PLAIN_MATRICES
+    block, all_blocks = _widths(config, hidden)
+    attention = 2 + 2 * key_value / heads  # matrices of hidden by width
+    beyond = attention * (width - hidden) / matrices
+    across = (2 + 2) * width * decoder / (encoder + decoder) / matrices
+    if hidden % heads:
+        heads = key_value = 1  # the width of its heads is counted above
+    return Model(
+        layers=encoder + decoder,
+        hidden_size=hidden,
+        heads=heads,
+        key_value_heads=None if key_value == heads else key_value,
+        feed_forward=max(1, round(block + beyond + across)),
+        vocabulary=config.whole("vocab_size"),
+        sequence_length=length,
+        causal=family.causal,
+        kind="experts" if family.experts else "encoder-decoder" if family.decoder_layers else "dense",
+        gated=matrices == _GATED_MATRICES,
+        head_share=1.0 if family.causal else MASKED_SHARE,
+        parameters=_parameters(config, attention * width, all_blocks + across, matrices, encoder + decoder),
+    )
+
+
+def _widths(config: _Config, hidden: int) -> tuple[float, float]:
+    """Return the width of the block that a token passes, and that of all that there are."""
+    family = config.family
+    if not family.experts:
+        width = config.whole(family.feed_forward, round(hidden * family.feed_forward_ratio))
+        return width, width
+    each = config.whole(family.expert_width)
+    shared = config.whole(family.shared_width) if family.shared_width else 0
+    used = config.whole(family.experts_used)
+    return used * each + shared, config.whole(family.experts) * each + shared
+
+
+def _is_gated(config: _Config) -> bool:
+    """Return whether the block has three matrices; T5's later configs say so themselves."""
+    return config.family.gated or str(config.values.get("feed_forward_proj", "")).startswith("gated")
+
+
+def _parameters(config: _Config, attention: float, blocks: float, matrices: int, layers: int) -> float:
+    family, hidden = config.family, config.whole(config.family.hidden)
+    tied = config.values.get("tie_word_embeddings")
+    tables = 1 if (family.is_tied if tied is None else tied) else 2
+    norms = 4 * hidden * layers
+    positions = config.whole(family.positions, 0) * hidden if family.learns_positions else 0
+    return (
+        layers * hidden * (attention + matrices * blocks)
+        + norms
+        + tables * config.whole("vocab_size") * hidden
+        + positions
+    )
+
+
+def _known_name(model: Model) -> str | None:
+    """Return the name of the model of ours that has these sizes, so that its measurements count."""
+    for name, known in MODELS.items():
+        if _sizes(known) == _sizes(model) and known.head_share == model.head_share:
+            return length_name(name, model.sequence_length)
+    return None
+
+
+def _sizes(model: Model) -> tuple[object, ...]:
+    return model.layers, model.hidden_size, model.heads, model.feed_forward, model.causal, model.gated
+
+
+def _decoded(path: Path) -> Mapping[str, Any]:
+    try:
+        value = json.loads(read_text(path, _MOST_BYTES))
+    except MissingFile:
+        raise CannotEstimate(
+            f"{path} is not there", hint="name a config.json or a folder that has one; or a model: bert-large"
+        ) from None
+    except UnusableFile as error:
+        raise CannotEstimate(error.message, hint=error.hint) from None
+    except (json.JSONDecodeError, RecursionError) as error:
+        raise CannotEstimate(f"{path} is no JSON: {error}", hint="name the config.json of a model") from None
+    if not isinstance(value, dict):
+        raise CannotEstimate(f"{path} holds no settings of a model", hint="name the config.json of a model")
+    return value

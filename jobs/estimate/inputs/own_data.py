@@ -1,0 +1,140 @@
+"""The user's own measurements, published rows and prices: CSV files in $XDG_CONFIG_HOME/slipway.
+
+They go before what we ship. A further file is one row of FILES. What `slipway prices refresh` writes is apart
+from what a person writes.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from slipway.containers.runtime.named_files import MissingFile, UnusableFile, read_text
+from slipway.jobs.estimate.evidence.measurements import Measurement, decode_measurements, our_measurements
+from slipway.jobs.estimate.evidence.own_rows import Evidence
+from slipway.jobs.estimate.evidence.published_rows import Published, decode_published
+from slipway.jobs.estimate.prices import Rate, decode_rates, known_rates
+from slipway.jobs.words.errors import SlipwayError
+
+_MOST_BYTES = 32 << 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OwnFile:
+    name: str
+    variable: str  # names another place
+
+
+CALIBRATION = OwnFile(name="calibration.csv", variable="SLIPWAY_CALIBRATION")
+PUBLISHED = OwnFile(name="published.csv", variable="SLIPWAY_PUBLISHED")
+PRICES = OwnFile(name="prices.csv", variable="SLIPWAY_PRICES")
+REFRESHED_PRICES = OwnFile(name="prices-refreshed.csv", variable="SLIPWAY_REFRESHED_PRICES")
+FILES: Mapping[str, OwnFile] = {
+    each.name: each for each in (CALIBRATION, PUBLISHED, PRICES, REFRESHED_PRICES)
+}
+
+
+class Unreadable(SlipwayError):
+    """The file exists and cannot be used."""
+
+    exit_code = 2
+
+
+def own_path(file: OwnFile) -> Path:
+    if named := os.environ.get(file.variable):
+        return Path(named)
+    return Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "slipway" / file.name
+
+
+def own_measurements() -> tuple[Measurement, ...]:
+    text = _read(CALIBRATION)
+    return decode_measurements(text, str(own_path(CALIBRATION))) if text else ()
+
+
+def own_published() -> tuple[Published, ...]:
+    text = _read(PUBLISHED)
+    return decode_published(text, str(own_path(PUBLISHED))) if text else ()
+
+
+def measurements(*, without_run: str | None = None) -> Evidence:
+    """Return the user's measurements, and ours that they do not replace; and the user's published rows.
+
+    What a run taught is left out by its id: a run that is compared with itself is always as predicted.
+    """
+    from slipway.jobs.estimate.evidence.calibrations import merged
+
+    own = [row for row in own_measurements() if without_run is None or row.run_id != without_run]
+    return Evidence(merged(our_measurements(), own), own_published())
+
+
+def own_rates(file: OwnFile = PRICES) -> tuple[Rate, ...]:
+    text = _read(file)
+    return decode_rates(text, str(own_path(file))) if text else ()
+
+
+def rates() -> tuple[Rate, ...]:
+    """Return what a person wrote, then what the price list last said, then what we ship: the first that
+    fits holds."""
+    return known_rates((*own_rates(PRICES), *own_rates(REFRESHED_PRICES)))
+
+
+def update(file: OwnFile, change: Callable[[str], str]) -> Path:
+    """Change a file under a lock, atomically: `change` gets the old text and returns the new."""
+    path = own_path(file)
+    with _explained(path), _alone(path):
+        _replace(path, change(_read(file)))
+    return path
+
+
+def _read(file: OwnFile) -> str:
+    path = own_path(file)
+    try:
+        return read_text(path, _MOST_BYTES)
+    except MissingFile:
+        if os.environ.get(file.variable):
+            raise Unreadable(
+                f"{file.variable} names {path}, which is not there",
+                hint=f"correct or unset {file.variable}",
+            ) from None
+        return ""
+    except UnusableFile as error:
+        raise Unreadable(error.message, hint=error.hint) from None
+
+
+def _replace(path: Path, text: str) -> None:
+    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        Path(name).replace(path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+
+
+@contextmanager
+def _alone(path: Path) -> Iterator[None]:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    lock = os.open(path.with_name(f".{path.name}.lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(lock)
+
+
+@contextmanager
+def _explained(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise Unreadable(
+            f"{path}: {error.strerror or error}", hint="make it a file that you may use"
+        ) from None

@@ -1,0 +1,150 @@
+"""What instances cost today, from the Price List API and EC2's list of Spot prices. Only questions.
+
+Its answers are as large as they are deep: one product is one instance type in one region, with every offer.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from slipway.jobs.cloud.aws import Unanswered, ask_all, reader
+from slipway.jobs.estimate.errors import CannotEstimate
+from slipway.jobs.estimate.prices import ON_DEMAND, SPOT, Rate
+from slipway.jobs.words.catalogue.instances import SAGEMAKER
+from slipway.jobs.words.errors import SlipwayError
+
+_HOME = "us-east-1"  # the API answers in three regions, for all of them
+_TERMS = {"1yr": "1-year", "3yr": "3-year"}
+_HOURS = {"1yr": 8760.0, "3yr": 3 * 8760.0}
+_EC2 = {
+    "operatingSystem": "Linux",
+    "preInstalledSw": "NA",
+    "tenancy": "Shared",
+    "capacitystatus": "Used",
+}
+
+
+def ask_rates(
+    names: Sequence[str], regions: Sequence[str], now: Callable[[str], None]
+) -> tuple[list[Rate], list[str]]:
+    """Ask AWS for the prices; return the rates, and a line about each that was not found."""
+    client = reader("pricing", _HOME)
+    found: list[Rate] = []
+    missing: list[str] = []
+    for region in regions:
+        for name in names:
+            now(f"{name} in {region}")
+            rates = list(_rates(_products(client, name, region), name, region))
+            found += rates
+            if not any(rate.term == ON_DEMAND for rate in rates):
+                missing.append(f"{name} in {region}")
+    return found, missing
+
+
+def _products(client: Any, name: str, region: str) -> list[Mapping[str, Any]]:
+    service, wanted = _asked_for(name, region)
+    filters = [{"Type": "TERM_MATCH", "Field": field, "Value": value} for field, value in wanted.items()]
+    answer = _answered(ask_all(client, "GetProducts", "PriceList", ServiceCode=service, Filters=filters))
+    return [json.loads(each) if isinstance(each, str) else each for each in answer]
+
+
+def _answered(answer: Sequence[Any] | Unanswered) -> Sequence[Any]:
+    if isinstance(answer, Unanswered):
+        raise SlipwayError(
+            f"{answer.action} gave no answer: {answer.code}, {answer.message[:200]}",
+            hint=f"allow {answer.action} to your role" if answer.is_denied else "try again later",
+        )
+    return answer
+
+
+def ask_spot_rates(names: Sequence[str], regions: Sequence[str]) -> tuple[list[Rate], list[str]]:
+    """Ask AWS for Spot prices of now; return the cheapest zone's of each region, and what has none."""
+    found: list[Rate] = []
+    missing: list[str] = []
+    asked = [name for name in names if not name.startswith(SAGEMAKER)]
+    for region in regions:
+        best: dict[str, Rate] = {}
+        for offer in _spot_offers(asked, region):
+            rate = _spot_rate(offer, region)
+            if rate and (before := best.get(rate.instance_type, rate)).usd_per_hour >= rate.usd_per_hour:
+                best[before.instance_type] = rate
+        found += best.values()
+        missing += [f"{name} in {region}" for name in asked if name not in best]
+    return found, missing
+
+
+def _spot_offers(names: Sequence[str], region: str) -> Sequence[Mapping[str, Any]]:
+    wanted = {
+        "InstanceTypes": list(names),
+        "ProductDescriptions": ["Linux/UNIX"],
+        "StartTime": datetime.now(UTC),
+    }
+    client = reader("ec2", region)
+    return _answered(ask_all(client, "DescribeSpotPriceHistory", "SpotPriceHistory", **wanted))
+
+
+def _spot_rate(offer: Mapping[str, Any], region: str) -> Rate | None:
+    name, usd = str(offer["InstanceType"]), float(offer["SpotPrice"])
+    words = f"EC2 DescribeSpotPriceHistory, zone {offer['AvailabilityZone']}, the cheapest of the region's"
+    return _named_rate(name, region, SPOT, usd, words, str(offer["Timestamp"])[:10])
+
+
+def _asked_for(name: str, region: str) -> tuple[str, dict[str, str]]:
+    """Return the list that has a type's price, and what finds it there."""
+    if name.startswith(SAGEMAKER):
+        return "AmazonSageMaker", {"instanceName": name, "component": "Training", "regionCode": region}
+    return "AmazonEC2", {"instanceType": name, "regionCode": region, **_EC2}
+
+
+def _rates(products: Sequence[Mapping[str, Any]], name: str, region: str) -> Iterator[Rate]:
+    """Yield the cheapest of several offers of one term: that is what the term can be had for."""
+    best: dict[str, Rate] = {}
+    for product in products:
+        for term, usd, words in _offers(product.get("terms", {})):
+            rate = _rate(name, region, term, usd, words, str(product.get("publicationDate", ""))[:10])
+            if rate is not None and (term not in best or usd < best[term].usd_per_hour):
+                best[term] = rate
+    yield from best.values()
+
+
+def _rate(name: str, region: str, term: str, usd: float, words: str, date: str) -> Rate | None:
+    return _named_rate(name, region, term, usd, f"AWS Price List API, {words}", date)
+
+
+def _named_rate(name: str, region: str, term: str, usd: float, source: str, date: str) -> Rate | None:
+    """Return a rate, or None if the list names no price above 0: the type is sold in another way."""
+    try:
+        return Rate(
+            instance_type=name,
+            region=region,
+            term=term,
+            usd_per_hour=round(usd, 6),
+            date=date,
+            source=source,
+        )
+    except CannotEstimate:
+        return None
+
+
+def _offers(terms: Mapping[str, Any]) -> Iterator[tuple[str, float, str]]:
+    for offer in terms.get("OnDemand", {}).values():
+        yield ON_DEMAND, _dollars(offer, "Hrs"), "on demand"
+    for offer in terms.get("Reserved", {}).values():
+        said = offer.get("termAttributes", {})
+        length = said.get("LeaseContractLength")
+        if length in _TERMS and said.get("OfferingClass") == "standard":
+            hourly, upfront = _dollars(offer, "Hrs"), _dollars(offer, "Quantity")
+            words = f"reserved, standard, {said.get('PurchaseOption', '')}, upfront spread over the term"
+            yield _TERMS[length], hourly + upfront / _HOURS[length], words
+
+
+def _dollars(offer: Mapping[str, Any], unit: str) -> float:
+    dimensions = offer.get("priceDimensions", {}).values()
+    return sum(
+        float(dimension["pricePerUnit"].get("USD", 0))
+        for dimension in dimensions
+        if dimension.get("unit") == unit
+    )

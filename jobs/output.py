@@ -1,0 +1,273 @@
+"""The one place that prints: data to stdout (tables, records, JSON), everything else to stderr.
+
+A command declares its columns once; `--json` prints the same rows with every field, shown in a column or not.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, is_dataclass
+from datetime import date
+from pathlib import Path, PurePath
+from typing import TYPE_CHECKING, Literal, TextIO
+
+import click
+
+from slipway.jobs.words.errors import SlipwayError
+from slipway.jobs.words.text import padded, printable, terminal_columns, words
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON with every field.")
+
+Row = Mapping[str, object]
+
+GAP = 2  # spaces between columns
+STYLES = {"error": "31;1", "warning": "33;1", "hint": "36", "title": "1"}
+
+# The consoles on which something is live now: a line said meanwhile goes above it.
+_live: list[Console] = []
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Column:
+    """Describes one column of a table, or one line of a record."""
+
+    name: str  # the field of the row; "price.region" reaches into a nested one
+    title: str = ""  # "" is the field's name in words
+    unit: str = ""
+    align: Literal["left", "right"] = "left"
+    format: Callable[[object], str] = words
+    absent: str = "unknown"  # what a field that is None or missing reads as
+
+    @property
+    def label(self) -> str:
+        return self.title or self.name.replace("_", " ").replace(".", " ")
+
+    @property
+    def heading(self) -> str:
+        return f"{self.label} [{self.unit}]" if self.unit else self.label
+
+    def cell(self, row: Row) -> str:
+        value: object = row
+        for part in self.name.split("."):
+            value = value.get(part) if isinstance(value, Mapping) else None
+        return printable(self.absent if value is None else self.format(value))
+
+
+def print_table(title: str, columns: Sequence[Column], rows: Sequence[Row], *, as_json: bool) -> None:
+    """Print rows under headings; as JSON, an array of the complete rows. An empty title prints none."""
+    if as_json:
+        print_json(list(rows))
+    elif not rows:
+        say(f"{title or 'rows'}: none")
+    elif is_terminal(sys.stdout):
+        _print_rich_table(title, columns, rows)
+    else:
+        _write("\n".join(_plain_table(title, columns, rows)) + "\n")
+
+
+def print_record(title: str, columns: Sequence[Column], record: Row, *, as_json: bool) -> None:
+    """Print one record, a line for each non-empty column; as JSON, the complete record as one object."""
+    if as_json:
+        print_json(record)
+        return
+    widest = max(terminal_columns(column.label) for column in columns)
+    lines = [styled("title", printable(title), sys.stdout)] if title else []
+    for column in columns:
+        cell = column.cell(record)
+        unit = f" {column.unit}" if column.unit and cell != column.absent else ""
+        if cell:
+            lines.append(f"{padded(column.label, widest + GAP)}{cell}{unit}")
+    _write("\n".join(lines) + "\n")
+
+
+def print_json(value: object) -> None:
+    """ASCII only, so that no text inside can steer a terminal and every locale can print it."""
+    _write(json.dumps(value, indent=2, default=_as_json, allow_nan=False) + "\n")
+
+
+def print_text(text: str) -> None:
+    """Print text that is itself the data (a script, a log line, a rendered file) to stdout, unchanged.
+
+    At once: who follows a log through a pipe would otherwise read it in pieces of 8 KiB.
+    """
+    _write(text if text.endswith("\n") else text + "\n")
+    sys.stdout.flush()
+
+
+def say(text: str) -> None:
+    """Print one line to the person on stderr. Control characters and line breaks are escaped."""
+    _say(printable(text))
+
+
+def warn(text: str) -> None:
+    _say(styled("warning", "warning:", sys.stderr) + " " + printable(text))
+
+
+def complain(error: str, hint: str = "") -> None:
+    """Print what went wrong, and the hint, on stderr."""
+    _say(styled("error", "error:", sys.stderr) + " " + printable(error))
+    if hint:
+        _say(styled("hint", "hint:", sys.stderr) + " " + printable(hint))
+
+
+@contextmanager
+def progress(title: str) -> Iterator[Callable[[str], None]]:
+    """Report the progress of long work: `with progress("building gaudi") as now: now("pushing")`.
+
+    In a terminal one live line, elsewhere one plain line for each new state; a last line says how it ended.
+    """
+    started = time.monotonic()
+    ended = "failed"
+    show = _live_status if is_terminal(sys.stderr) else _plain_status
+    try:
+        with show(title) as now:
+            yield now
+        ended = "done"
+    finally:
+        say(f"{title}: {ended} after {time.monotonic() - started:.0f} s")
+
+
+def can_ask() -> bool:
+    """Tell whether a person is there who can read a question and answer it."""
+    return is_terminal(sys.stdin) and is_terminal(sys.stderr)
+
+
+def write_file(path: Path, text: str) -> None:
+    """Write what a user asked for in a file, and say so."""
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise SlipwayError(f"{path}: {error.strerror}", hint="name a file that you can write") from None
+    say(f"written to {path}, {len(text) >> 10} KiB")
+
+
+def is_terminal(stream: TextIO | None) -> bool:
+    return stream is not None and stream.isatty() and os.environ.get("TERM") != "dumb"
+
+
+def styled(style: str, text: str, stream: TextIO) -> str:
+    if not is_terminal(stream) or os.environ.get("NO_COLOR"):
+        return text
+    return f"\x1b[{STYLES[style]}m{text}\x1b[0m"
+
+
+@contextmanager
+def _plain_status(title: str) -> Iterator[Callable[[str], None]]:
+    said = [""]
+
+    def now(text: str) -> None:
+        if text != said[-1]:
+            said.append(text)
+            say(f"{title}: {text}")
+
+    say(f"{title} …")
+    yield now
+
+
+@contextmanager
+def _live_status(title: str) -> Iterator[Callable[[str], None]]:
+    from rich.console import Console
+    from rich.text import Text
+
+    console = Console(stderr=True)
+    with console.status(Text(printable(title))) as status:
+        _live.append(console)
+        try:
+            yield lambda text: status.update(Text(printable(f"{title}: {text}")))
+        finally:
+            _live.remove(console)
+
+
+def _say(line: str) -> None:
+    if _live:
+        from rich.text import Text
+
+        _live[-1].print(Text.from_ansi(line))
+    elif sys.stderr is not None:
+        print(line, file=sys.stderr, flush=True)
+
+
+def _write(text: str) -> None:
+    if sys.stdout is None:
+        raise SlipwayError("there is nowhere to print to: standard output is closed", hint="leave out '>&-'")
+    sys.stdout.write(text)
+
+
+def _print_rich_table(title: str, columns: Sequence[Column], rows: Sequence[Row]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    console = Console()
+    table = Table(
+        title=Text(printable(title)) if title else None,
+        title_justify="left",
+        box=None,
+        padding=(0, GAP, 0, 0),
+        pad_edge=False,
+    )
+    lines = _lines(columns, rows)
+    for column, width in zip(columns, _widths(lines, console.width), strict=True):
+        table.add_column(Text(column.heading), justify=column.align, overflow="fold", width=width)
+    for line in lines[1:]:
+        table.add_row(*map(Text, line))
+    console.print(table)
+
+
+def _widths(lines: Sequence[Sequence[str]], room: int) -> list[int | None]:
+    """Choose column widths so that cells wrap between words; None lets a column wrap anywhere."""
+    columns = list(zip(*lines, strict=True))
+    widths = [
+        max(terminal_columns(word) for cell in cells for word in [*cell.split(), ""]) for cells in columns
+    ]
+    spare = room - sum(widths) - GAP * (len(widths) - 1)
+    if spare < 0:
+        return [None] * len(widths)
+    for index, cells in enumerate(columns):
+        more = min(spare, max(map(terminal_columns, cells)) - widths[index])
+        widths[index] += more
+        spare -= more
+    return list(widths)
+
+
+def _lines(columns: Sequence[Column], rows: Sequence[Row]) -> list[list[str]]:
+    headings = [column.heading for column in columns]
+    return [headings, *([column.cell(row) for column in columns] for row in rows)]
+
+
+def _plain_table(title: str, columns: Sequence[Column], rows: Sequence[Row]) -> list[str]:
+    """Aligned by spaces, as wide as it needs to be: a pipe has no width."""
+    lines = _lines(columns, rows)
+    widths = [max(map(terminal_columns, cells)) for cells in zip(*lines, strict=True)]
+    text = [
+        (" " * GAP)
+        .join(
+            padded(cell, width, column.align)
+            for cell, width, column in zip(line, widths, columns, strict=True)
+        )
+        .rstrip()
+        for line in lines
+    ]
+    return [printable(title), *text] if title else text
+
+
+def _as_json(value: object) -> object:
+    if is_dataclass(value) and not isinstance(value, type):
+        return asdict(value)
+    if isinstance(value, set | frozenset):
+        return sorted(value)
+    if isinstance(value, Mapping):
+        return dict(value)
+    if isinstance(value, date):  # and datetime
+        return value.isoformat()
+    if isinstance(value, PurePath):
+        return str(value)
+    raise TypeError(f"cannot print {type(value).__name__} as JSON")

@@ -1,0 +1,172 @@
+"""A user's own command as a job of a sweep: nobody can estimate it, so its file says how long it takes.
+
+[[jobs]]
+name = "vision"
+command = ["python", "train.py"]
+folder = "vision"                # beside the file; it is packed when the plan is made
+modes = [{ nodes = 1, seconds = 7200 }, { nodes = 2, seconds = 4000 }]
+
+The other FIELDS mean what the options of `slipway run` mean. The plan itself says nodes and time limits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from slipway.jobs.code.sizes import DEFAULT_LIMIT_MB, LARGEST_LIMIT_MB
+from slipway.jobs.plan.inputs.fields import Fields
+from slipway.jobs.plan.search.model import Mode, PlanJob, Pool
+from slipway.jobs.plan.search.refusals import CannotPlan
+from slipway.jobs.words.errors import SlipwayError
+from slipway.jobs.words.job import Job
+from slipway.jobs.words.recipes import find_recipe, refuse_ranks, refuse_settings
+
+if TYPE_CHECKING:
+    from slipway.jobs.code.command_job import OwnCommand
+
+FIELDS = (
+    "name",
+    "command",
+    "folder",
+    "modes",
+    "per_node",
+    "processes_per_node",
+    "requirements",
+    "image",
+    "limit",
+    "include_secrets",
+    "attempts",
+    "data",
+    "checkpoints",
+    "deadline",
+    "priority",
+    "depends_on",
+)
+_MODE = ("nodes", "seconds", "type")
+_RUN_NO_CONTAINERS = ("mpi", "slurm")
+
+
+def own_command_job(found: Fields, beside: Path, pools: Sequence[Pool], kinds: Mapping[str, str]) -> PlanJob:
+    """Read the job and pack its folder, as it is now; `kinds` says of what kind a declared cluster is."""
+    for place in found.unknown(FIELDS):
+        raise CannotPlan(
+            f"{place} is no field of a command in a sweep", hint=f"there are {', '.join(FIELDS)}"
+        )
+    ways = tuple(_modes(found, pools))
+    if found.has("image"):
+        _refuse_machines(found, ways, pools, kinds)
+    try:
+        job = _job(found, beside)
+    except CannotPlan:
+        raise
+    except SlipwayError as error:
+        raise CannotPlan(f"{found.where}: {error.message}", hint=error.hint) from None
+    return PlanJob(
+        name=job.name,
+        modes=ways,
+        job=job,
+        depends_on=found.texts("depends_on"),
+        deadline=found.seconds("deadline") if found.has("deadline") else None,
+        priority=found.whole("priority", 0),
+    )
+
+
+def _job(found: Fields, beside: Path) -> Job:
+    from slipway.jobs.code.command_job import RECIPE, OwnCommand, command_settings
+
+    command = OwnCommand(
+        words=found.texts("command"),
+        is_per_node=found.truth("per_node", False),
+        requirements=_text(found, "requirements"),
+    )
+    ranks = _whole(found, "processes_per_node")
+    job = Job(
+        name=found.text("name"),
+        recipe=RECIPE,
+        nodes=1,
+        settings=command_settings(command, _kept(found, beside, command)),
+        data=_text(found, "data"),
+        checkpoints=_text(found, "checkpoints"),
+        processes_per_node=1 if command.is_per_node and ranks is None else ranks,
+        attempts=_whole(found, "attempts"),
+        image=_image(found),
+    )
+    recipe = find_recipe(RECIPE)
+    refuse_settings(recipe, job.settings)
+    if job.processes_per_node is not None:
+        refuse_ranks(recipe, job.settings, job.processes_per_node, job.processes_per_node)
+    return job
+
+
+def _kept(found: Fields, beside: Path, command: OwnCommand) -> str:
+    """Pack the folder and return where it is kept until a cluster is chosen."""
+    from slipway.jobs.code.command_job import refuse_left_behind
+    from slipway.jobs.code.folder import read_folder
+    from slipway.jobs.code.kept_archives import keep_archive
+
+    limit_mb = found.whole("limit", DEFAULT_LIMIT_MB)
+    if not 1 <= limit_mb <= LARGEST_LIMIT_MB:
+        raise found.refuse("limit", f"1 to {LARGEST_LIMIT_MB} (MB)")
+    folder = read_folder(
+        beside / found.text("folder", "."),
+        limit_mb=limit_mb,
+        include_secrets=found.truth("include_secrets", False),
+    )
+    if command.requirements is not None:
+        refuse_left_behind(command.requirements, folder)
+    return str(keep_archive(folder))
+
+
+def _image(found: Fields) -> str | None:
+    if not found.has("image"):
+        return None
+    from slipway.jobs.clusters.images.project_images import planned_image
+
+    return planned_image(found.text("image"))
+
+
+def _text(found: Fields, name: str) -> str | None:
+    return found.text(name) if found.has(name) else None
+
+
+def _whole(found: Fields, name: str) -> int | None:
+    return found.whole(name) if found.has(name) else None
+
+
+def _modes(found: Fields, pools: Sequence[Pool]) -> Iterator[Mode]:
+    """Yield a mode for each type of pool that has the nodes."""
+    seen: set[tuple[str, int]] = set()
+    for given in found.objects("modes"):
+        for place in given.unknown(_MODE):
+            raise CannotPlan(f"{place} is no field of a mode", hint=f"there are {', '.join(_MODE)}")
+        nodes, fits = given.whole("nodes"), 0
+        for pool in pools:
+            if nodes <= pool.nodes and given.text("type", pool.type) == pool.type:
+                fits += 1
+                kind = (pool.type, nodes * pool.devices_per_node)
+                if kind not in seen:
+                    seen.add(kind)
+                    yield Mode(
+                        technique="given", type=kind[0], devices=kind[1], seconds=given.seconds("seconds")
+                    )
+        if not fits:
+            raise CannotPlan(
+                f"{given.where} asks for {nodes} nodes, and no pool has them",
+                hint="add nodes to a pool; an MPI cluster counts as one node in a plan",
+            )
+
+
+def _refuse_machines(
+    found: Fields, ways: Sequence[Mode], pools: Sequence[Pool], kinds: Mapping[str, str]
+) -> None:
+    """Refuse an image where the plan might choose nodes that run no containers."""
+    types = {mode.type for mode in ways}
+    for pool in pools:
+        if pool.type in types and kinds.get(pool.cluster) in _RUN_NO_CONTAINERS:
+            raise CannotPlan(
+                f"{found.where} has an image, and the nodes of pool '{pool.cluster}' run no containers",
+                hint="take the pool out, or give each mode a type that other pools have; "
+                "requirements adds packages everywhere",
+            )

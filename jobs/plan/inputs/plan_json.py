@@ -1,0 +1,145 @@
+"""A plan as JSON: the answer of `slipway plan --json`, and the file that has its jobs and pools, too.
+
+The file has the fields of an input file beside the answer's, so that it can be planned again.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, replace
+from pathlib import Path
+
+from slipway.containers.runtime.named_files import read_text
+from slipway.jobs.plan.inputs.fields import Fields
+from slipway.jobs.plan.inputs.files import MOST_BYTES, decode_plan_file, load_json
+from slipway.jobs.plan.search.check import check
+from slipway.jobs.plan.search.model import (
+    Assignment,
+    Billing,
+    Goal,
+    LowerBound,
+    Mode,
+    NodeDevices,
+    Objective,
+    Plan,
+    PlanJob,
+    Pool,
+)
+from slipway.jobs.plan.search.refusals import word_of
+from slipway.jobs.words.records import refuse_newer
+
+SCHEMA = 1
+
+
+def answer(plan: Plan) -> dict[str, object]:
+    """Return what a program is told of a plan: nodes and devices are counted from 0 inside each pool."""
+    return {
+        "assignments": [_assignment(each) for each in plan.assignments],
+        "makespan": plan.makespan,
+        "dollars": round(plan.dollars, 6),
+        "bound": plan.bound.value,
+        "bound_name": plan.bound.name,
+        # JSON has no infinity: nothing is known where there is no bound
+        "gap": plan.gap if plan.bound.value > 0 or not plan.value else None,
+        "stopped": plan.stopped,
+    }
+
+
+def encode_plan(plan: Plan) -> str:
+    """Write everything that decode_plan needs."""
+    return json.dumps(_everything(plan), indent=1, allow_nan=False) + "\n"
+
+
+def read_plan(path: Path, *, may_grow: bool = False) -> Plan:
+    """Read a plan that was written before, and refuse one that is not valid.
+
+    One that may grow may have jobs that it does not place: they were added since it was made.
+    """
+    found = load_json(read_text(path, MOST_BYTES), path)
+    refuse_newer(found.values.get("schema"), SCHEMA, str(path))
+    plan = decode_plan(found, path.stem)
+    placed = {each.job for each in plan.assignments}
+    check(replace(plan, jobs=tuple(job for job in plan.jobs if job.name in placed)) if may_grow else plan)
+    return plan
+
+
+def decode_plan(found: Fields, name: str) -> Plan:
+    inputs = decode_plan_file(found, name)
+    by_name = {job.name: job for job in inputs.jobs}
+    goal = found.inner("goal")
+    return Plan(
+        jobs=inputs.jobs,
+        pools=inputs.pools,
+        goal=Goal(
+            objective=word_of("goal.objective", goal.text("objective"), Objective),
+            deadline=goal.whole("deadline") if goal.has("deadline") else None,
+            budget=goal.number("budget") if goal.has("budget") else None,
+            billing=word_of("goal.billing", goal.text("billing"), Billing),
+        ),
+        assignments=tuple(_decode_assignment(each, by_name) for each in found.objects("assignments")),
+        bound=LowerBound(value=found.number("bound"), name=found.text("bound_name")),
+        stopped=found.text("stopped", ""),
+    )
+
+
+def _assignment(each: Assignment) -> dict[str, object]:
+    return {
+        "job": each.job,
+        "technique": each.mode.technique,
+        "type": each.mode.type,
+        "devices": each.mode.devices,
+        "start": each.start,
+        "seconds": each.seconds,
+        "pool": each.pool,
+        "placement": [{"node": share.node, "devices": list(share.devices)} for share in each.placement],
+    }
+
+
+def _everything(plan: Plan) -> Mapping[str, object]:
+    modes = {job.name: job.modes for job in plan.jobs}
+    assignments = [
+        {**_assignment(each), "mode": modes[each.job].index(each.mode)} for each in plan.assignments
+    ]
+    return {
+        "schema": SCHEMA,
+        **answer(plan),
+        "assignments": assignments,
+        "goal": asdict(plan.goal),
+        "pools": [_pool(pool) for pool in plan.pools],
+        "jobs": [_job(job) for job in plan.jobs],
+    }
+
+
+def _pool(pool: Pool) -> dict[str, object]:
+    found = asdict(pool)
+    found["spot"] = found.pop("is_spot")
+    return found
+
+
+def _job(job: PlanJob) -> dict[str, object]:
+    return {**asdict(job), "modes": [{**asdict(mode), "settings": dict(mode.settings)} for mode in job.modes]}
+
+
+def _decode_assignment(found: Fields, jobs: Mapping[str, PlanJob]) -> Assignment:
+    job = found.text("job")
+    if job not in jobs:
+        raise found.refuse("job", "the name of one of its jobs")
+    return Assignment(
+        job=job,
+        mode=_mode(found, jobs[job]),
+        pool=found.whole("pool"),
+        start=found.whole("start"),
+        seconds=found.whole("seconds"),
+        placement=tuple(
+            NodeDevices(node=share.whole("node"), devices=tuple(share.wholes("devices")))
+            for share in found.objects("placement")
+        ),
+    )
+
+
+def _mode(found: Fields, job: PlanJob) -> Mode:
+    place = found.whole("mode")
+    if not 0 <= place < len(job.modes):
+        raise found.refuse("mode", f"0 to {len(job.modes) - 1}")
+    return job.modes[place]

@@ -1,0 +1,108 @@
+"""Plan many jobs at once: check the inputs, search, and check what was found."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TypedDict, Unpack
+
+from slipway.jobs.plan.inputs.incumbent import Incumbent
+from slipway.jobs.plan.inputs.portfolio import Portfolio, SearchLimits, search_counted
+from slipway.jobs.plan.search.answered import AnsweredPlan
+from slipway.jobs.plan.search.check import check
+from slipway.jobs.plan.search.model import Billing, Goal, LowerBound, Objective, Plan, PlanJob, Pool
+from slipway.jobs.plan.search.options import PlanProblem, new_problem
+from slipway.jobs.plan.search.reach import cheapest, in_hours, refuse_unreachable
+from slipway.jobs.plan.search.refusals import CannotPlan, quoted, refuse_inputs, word_of
+
+Progress = Callable[[Plan], None]
+
+
+class PlanOptions(TypedDict, total=False):
+    """Says what is wanted of a plan, and how long to search for it."""
+
+    objective: Objective | str  # makespan (default) or cost
+    deadline: int | None  # seconds
+    budget: float | None  # dollars
+    billing: Billing | str  # device (default) or node
+    time_limit: float  # seconds; default 60
+    target_gap: float  # as a share of the bound; default 0.01
+    seed: int  # default 0
+    iterations: int | None  # of each search, in this process, instead of a time limit: same input, same plan
+    progress: Progress | None  # is told of each better plan or bound
+
+
+def plan(jobs: Sequence[PlanJob], pools: Sequence[Pool], **options: Unpack[PlanOptions]) -> AnsweredPlan:
+    """Plan the jobs over the pools, and search until the gap is small enough or time is over.
+
+    An interrupt (Ctrl-C) ends the search: the best plan so far is returned.
+    """
+    goal = Goal(
+        objective=word_of("objective", options.get("objective", Objective.MAKESPAN), Objective),
+        deadline=options.get("deadline"),
+        budget=options.get("budget"),
+        billing=word_of("billing", options.get("billing", Billing.DEVICE), Billing),
+    )
+    refuse_inputs(jobs, pools, goal)
+    best = _first(new_problem(jobs, pools, goal))
+    progress = options.get("progress") or (lambda _: None)
+
+    def told() -> None:
+        if best.is_valid:
+            progress(best.plan())
+
+    told()
+    found = best.plan(_search(best, options, told))
+    _refuse_missed(best, found)
+    check(found)
+    return AnsweredPlan.of(found)
+
+
+def _search(best: Incumbent, options: PlanOptions, told: Callable[[], None]) -> str:
+    """Search as the options say, and return why it ended."""
+    limits = SearchLimits(
+        seconds=options.get("time_limit", 60.0),
+        target_gap=options.get("target_gap", 0.01),
+        seed=options.get("seed", 0),
+    )
+    iterations = options.get("iterations")
+    if iterations is not None:
+        return search_counted(best, iterations, limits)
+    return Portfolio(best, limits, told).run()
+
+
+def _first(problem: PlanProblem) -> Incumbent:
+    """Return the first plan and the quick bounds."""
+    from slipway.jobs.plan.search.baselines import greedy
+    from slipway.jobs.plan.search.bounds.area import least_makespan
+    from slipway.jobs.plan.search.bounds.table import OptionTable
+
+    makespan = LowerBound(value=least_makespan(OptionTable(problem))[0], name="area")
+    refuse_unreachable(problem, makespan)
+    is_cost = problem.goal.objective is Objective.COST
+    bound = LowerBound(value=cheapest(problem), name="cheapest modes") if is_cost else makespan
+    return Incumbent(problem, greedy(problem), bound)
+
+
+def _refuse_missed(best: Incumbent, found: Plan) -> None:
+    """Refuse a plan that misses a deadline or the budget, and say if it is proven that all do."""
+    if best.is_valid:
+        return
+    goal = found.goal
+    none = "there is no plan" if best.is_impossible else "no plan was found"
+    longer = "" if best.is_impossible else ", or search longer with --time-limit"
+    for job, each in zip(found.jobs, found.assignments, strict=True):
+        if job.deadline is not None and each.end > job.deadline:
+            raise CannotPlan(
+                f"{none} that ends every job by its deadline; in the best, {quoted(job.name)} ends at "
+                f"{in_hours(each.end)} and has until {in_hours(job.deadline)}",
+                hint=f"allow more time{longer}",
+            )
+    if goal.deadline is not None and found.makespan > goal.deadline:
+        raise CannotPlan(
+            f"{none} that ends by {in_hours(goal.deadline)}; the best ends at {in_hours(found.makespan)}",
+            hint=f"allow more time{longer}",
+        )
+    raise CannotPlan(
+        f"{none} for {goal.budget or 0:,.2f} dollars; the best costs {found.dollars:,.2f}",
+        hint=f"allow more dollars{longer}",
+    )

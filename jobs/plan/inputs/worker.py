@@ -1,0 +1,81 @@
+"""One search in a process of its own, which portfolio.py starts by this module's name.
+
+It reads one order from stdin and writes each better plan or bound to stdout. When stdin closes, its parent
+has ended, and so does it. A further search is one row of SEARCHES or PROOFS.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from importlib import import_module
+from typing import IO, TypeAlias
+
+from slipway.jobs.plan.inputs.worker_messages import SearchOrder, decode_order, encode_slots
+from slipway.jobs.plan.search.list_schedule import Slot
+from slipway.jobs.plan.search.model import LowerBound
+
+# Each module has the `improve` of a heuristic, or the `prove` of a bound, or both.
+SEARCHES = {
+    "lanes": "slipway.jobs.plan.search.lanes.search",
+    "annealing": "slipway.jobs.plan.search.annealing.search",
+    "exact": "slipway.jobs.plan.search.cpsat.search",
+}
+PROOFS = {
+    "bound": "slipway.jobs.plan.search.bounds.prove",
+}
+
+
+Answer: TypeAlias = dict[str, object]
+
+
+def main() -> None:
+    order = decode_order(sys.stdin.readline())
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    # A library that prints must not speak between our lines.
+    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)
+    attempt(order, lambda: True, lambda answer: _send(answers, answer))
+
+
+def attempt(order: SearchOrder, keep_going: Callable[[], bool], answer: Callable[[Answer], object]) -> None:
+    """Search or prove as ordered; a search that fails answers so, and loses no plan that others found."""
+    try:
+        _run(order, keep_going, answer)
+    except Exception as error:  # noqa: BLE001 - whatever it is, the other searches go on
+        answer({"failed": f"{order.search}: {type(error).__name__}: {error}"})
+
+
+def _run(order: SearchOrder, keep_going: Callable[[], bool], answer: Callable[[Answer], object]) -> None:
+    def found(slots: Sequence[Slot]) -> None:
+        answer({"slots": encode_slots(order.problem, slots)})
+
+    def proven(bound: LowerBound) -> None:
+        answer({"bound": asdict(bound)})
+
+    if order.search in PROOFS:
+        import_module(PROOFS[order.search]).prove(order.problem, keep_going=keep_going, proven=proven)
+        return
+    search = import_module(SEARCHES[order.search])
+    more = {"proven": proven, "bound": order.bound.value} if order.search == "exact" else {}
+    search.improve(
+        order.problem, seed=order.seed, keep_going=keep_going, found=found, start=order.start, **more
+    )
+
+
+def _send(answers: IO[str], answer: Answer) -> None:
+    answers.write(json.dumps(answer) + "\n")
+    answers.flush()
+
+
+def _end_with_parent() -> None:
+    sys.stdin.read()
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,211 @@
+"""The clusters as a plan's executor: each attempt is a job like any other, submitted, read and cancelled."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from slipway.jobs.cloud.aws import Unanswered, reader
+from slipway.jobs.cloud.deployed import find_target, find_target_by_name
+from slipway.jobs.plan.run.decisions import Report, Sight
+from slipway.jobs.plan.search.model import Assignment, Plan, PlanJob, Pool
+from slipway.jobs.platforms.registry import platform_of
+from slipway.jobs.submit.curve import points
+from slipway.jobs.submit.find import refresh
+from slipway.jobs.submit.logs import LogReader
+from slipway.jobs.submit.submission import submit
+from slipway.jobs.words.cost import AGREED_UNSAID, Agreed
+from slipway.jobs.words.errors import SlipwayError
+from slipway.jobs.words.job import SHORTEST_TIMEOUT_SECONDS, Job
+from slipway.jobs.words.run import AnyFound, Run
+from slipway.jobs.words.states import JobState
+from slipway.jobs.words.targets import Target
+from slipway.jobs.words.text import Say
+
+# What a job may take beyond its plan before its cluster ends it: nodes boot, images are pulled. A scheduler
+# fills the gaps before a large job only with those whose limit it knows.
+START_SECONDS = 900
+# Words of the platforms for a job that somebody ended, and for one whose machine went away.
+_WITHDRAWN = re.compile(r"cancel|^stopped$|terminated by", re.IGNORECASE)
+_LOST = re.compile(r"MainNodeLost|NODE_FAIL|BOOT_FAIL|Host EC2| was lost")
+
+
+class NoTarget(SlipwayError):
+    """Reports a plan that cannot be submitted as it is."""
+
+    exit_code = 2
+
+
+@dataclass(slots=True)
+class WatchedRun:
+    """Remembers where a run is, and what was read of its log so far."""
+
+    target: Target
+    log: LogReader | None = None  # None: it has not started
+    first: Report | None = None
+    last: Report | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterExecutor:
+    """Submits to the clusters of a plan's pools; `tag` makes its jobs others than those of another run."""
+
+    pools: tuple[Pool, ...]
+    tag: str
+    agreed: Agreed = AGREED_UNSAID
+    say: Say = lambda _: None
+    complete: Callable[[Job, Target], Job] = lambda job, target: job  # what depends on the cluster
+    targets: dict[int, Target] = field(default_factory=dict)
+    _watched: dict[str, WatchedRun] = field(default_factory=dict)
+
+    def send(self, job: PlanJob, assignment: Assignment, attempt: int) -> str:
+        pool, target = self.pools[assignment.pool], self._target(assignment.pool)
+        wanted = self.complete(as_job(job, assignment, pool, target, self.tag, attempt), target)
+        sent = submit(wanted, target.name, target.region, agreed=self.agreed, say=self.say)
+        self._watched.setdefault(sent.job_id, WatchedRun(target))
+        return sent.job_id
+
+    def look(self, runs: Mapping[str, str]) -> Mapping[str, Sight]:
+        return {name: self._sight(run) for name, run in runs.items()}
+
+    def stop(self, run: str, why: str) -> None:
+        found, _ = self._found(run)
+        if not found.run.state.is_final:
+            platform_of(found.target).cancel(found, why)
+
+    def find_lost(self) -> frozenset[tuple[int, int]]:
+        """Return nodes that a cluster has no more, for it was deployed anew with fewer, or destroyed.
+
+        A machine that broke is none of them: another one comes for the job that lost it.
+        """
+        return frozenset(
+            (place, node)
+            for place, pool in enumerate(self.pools)
+            for node in range(self._most_nodes(place), pool.nodes)
+        )
+
+    def has_everywhere(self, job: PlanJob) -> bool:
+        """Return True for checkpoints on S3: a cluster's files are its own."""
+        return job.job is not None and (job.job.checkpoints or "").startswith("s3://")
+
+    def _sight(self, run: str) -> Sight:
+        found, watched = self._found(run)
+        _read_progress(found, watched)
+        return Sight(
+            outcome=outcome_of(found.run),
+            began=found.run.started_at.timestamp() if found.run.started_at else None,
+            ended=found.run.stopped_at.timestamp() if found.run.stopped_at else None,
+            first=watched.first,
+            last=watched.last,
+            why=found.run.reason or "",
+        )
+
+    def _found(self, run: str) -> tuple[AnyFound, WatchedRun]:
+        if run not in self._watched:  # another process sent it
+            self._watched[run] = WatchedRun(self._find_target(run))
+        watched = self._watched[run]
+        return refresh(run, watched.target), watched
+
+    def _most_nodes(self, place: int) -> int:
+        """Return how many nodes the cluster has by now; all of the plan's, where AWS gives no answer."""
+        pool = self.pools[place]
+        found = find_target(pool.cluster, self._target(place).region)
+        if found is None:
+            return 0
+        return pool.nodes if isinstance(found, Unanswered) or found.kind == "mpi" else found.max_nodes
+
+    def _find_target(self, run: str) -> Target:
+        for place in range(len(self.pools)):
+            target = self._target(place)
+            if platform_of(target).is_known(run, target):
+                return target
+        raise NoTarget(f"no cluster of this plan knows job {run}", hint="slipway runs")
+
+    def _target(self, place: int) -> Target:
+        if place not in self.targets:
+            pool = self.pools[place]
+            assert pool.cluster, "a plan that has pools without a cluster is refused"
+            self.targets[place] = find_target_by_name(pool.cluster, None)
+        return self.targets[place]
+
+
+def _read_progress(found: AnyFound, watched: WatchedRun) -> None:
+    """Read what the first rank printed since the last look."""
+    if found.run.started_at is None:
+        return
+    if watched.log is None:
+        watched.log = LogReader(group=found.target.log_group, client=reader("logs", found.target.region))
+    watched.log.watch(platform_of(found.target).log_streams(found, 0))
+    for page in watched.log.read_new():
+        for line in page:
+            for point in points([line.text]):
+                watched.last = Report(at=line.time.timestamp(), done=point.step / point.steps)
+                watched.first = watched.first or watched.last
+
+
+def refuse_unrunnable(plan: Plan) -> None:
+    """Refuse a plan of which something cannot be submitted, before anything is."""
+    for pool in plan.pools:
+        if not pool.cluster:
+            raise NoTarget(
+                f"the plan's pool of {pool.type} is no cluster, so nothing can run there",
+                hint="name clusters in the plan's pools: docs/planner.md",
+            )
+    for job in plan.jobs:
+        if job.job is None:
+            raise NoTarget(
+                f"job '{job.name}' has modes but no recipe, so it cannot be submitted",
+                hint="plan from a TOML file of recipes: docs/planner.md",
+            )
+    for pool in plan.pools:
+        _refuse_shared_nodes(pool, plan.jobs)
+
+
+def _refuse_shared_nodes(pool: Pool, jobs: Sequence[PlanJob]) -> None:
+    """Refuse two jobs that this plan, or the next one for what is left, may put on one node together."""
+    parts = {
+        job.name: mode.devices
+        for job in jobs
+        for mode in job.modes
+        if mode.type == pool.type and mode.devices < pool.devices_per_node
+    }
+    if len(parts) > 1:
+        (one, taken), (other, _) = list(parts.items())[:2]
+        raise NoTarget(
+            f"jobs '{one}' and '{other}' may share a node of cluster '{pool.cluster}' ('{one}' takes {taken} "
+            f"of its {pool.devices_per_node} devices), and a cluster gives each job whole nodes",
+            hint="plan again with devices_per_node 1 in the pool, so that modes count whole nodes",
+        )
+
+
+def as_job(job: PlanJob, assignment: Assignment, pool: Pool, target: Target, tag: str, attempt: int) -> Job:
+    """Return the job of one attempt; all attempts share their checkpoints."""
+    assert job.job is not None, "a plan that has jobs without a recipe is refused"
+    share = assignment.mode.devices if assignment.mode.devices < pool.devices_per_node else None
+    limit = math.ceil(assignment.seconds * (1 + assignment.mode.error)) + START_SECONDS
+    nodes = len(assignment.placement)
+    if target.kind == "mpi":  # one job at a time has all of its machines
+        nodes = min(target.max_nodes, nodes * pool.devices_per_node)
+    return replace(
+        job.job,
+        nodes=nodes,
+        settings={**job.job.settings, **dict(assignment.mode.settings)},
+        checkpoints=job.job.checkpoints or f"checkpoints/{tag}/{job.name}",
+        timeout_seconds=max(SHORTEST_TIMEOUT_SECONDS, limit),
+        processes_per_node=share or job.job.processes_per_node,
+        repeat=attempt - 1,
+    )
+
+
+def outcome_of(run: Run) -> str | None:
+    """Say in the plan's words how a run ended; None while it has not."""
+    if not run.state.is_final:
+        return None
+    if run.state is JobState.SUCCEEDED:
+        return "succeeded"
+    said = f"{run.status} {run.reason or ''}"
+    if _LOST.search(said):
+        return "lost"
+    return "withdrawn" if _WITHDRAWN.search(run.status) or _WITHDRAWN.search(run.reason or "") else "failed"

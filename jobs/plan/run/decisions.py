@@ -1,0 +1,164 @@
+"""What to do next, decided from what is known: who may start, who must move, and whether to plan again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from slipway.jobs.plan.run.ledger import JobStage, JobStanding, Ledger
+from slipway.jobs.plan.search.model import Assignment, PlanJob
+from slipway.jobs.plan.search.replan import Standing
+
+OFF = 0.1  # an estimate that is off by more is a reason to plan again
+_LEAST_SEEN = 0.05  # of a job, between two reports, before its pace says anything
+_ALMOST = 0.95  # of an attempt whose progress nobody reports, however long it takes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """Says how much of the whole job was done at a moment."""
+
+    at: float  # Unix seconds
+    done: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sight:
+    """Says what a cluster knows of an attempt now."""
+
+    outcome: str | None = None  # succeeded, failed, withdrawn or lost (with its node); None: it has not ended
+    began: float | None = None  # Unix seconds; None: its processes have not started
+    ended: float | None = None
+    first: Report | None = None  # of this attempt; what came before it was its start
+    last: Report | None = None
+    why: str = ""
+
+
+def find_ready(jobs: Sequence[PlanJob], ledger: Ledger) -> Iterator[tuple[PlanJob, Assignment]]:
+    """Yield the jobs whose turn it is on every device that the plan gives them."""
+    taken = {
+        device
+        for standing in ledger.jobs.values()
+        if standing.stage.is_held and standing.assignment
+        for device in devices_of(standing.assignment)
+    }
+    for job, planned in _in_turn(jobs, ledger):
+        devices = devices_of(planned)
+        if not devices & taken and _may_start(job, ledger):
+            yield job, planned
+        taken |= devices
+
+
+def find_skipped(jobs: Sequence[PlanJob], ledger: Ledger) -> Iterator[tuple[PlanJob, str]]:
+    """Yield the jobs that wait for one that will never succeed, each with that one's name."""
+    for job in jobs:
+        if ledger.jobs[job.name].stage is JobStage.WAITING:
+            for name in job.depends_on:
+                stage = ledger.jobs[name].stage
+                if stage.is_final and stage is not JobStage.SUCCEEDED:
+                    yield job, name
+                    break
+
+
+def find_movers(ledger: Ledger) -> Iterator[tuple[str, Assignment]]:
+    """Yield the jobs that run elsewhere than the plan in force has them."""
+    for name, standing in ledger.jobs.items():
+        planned, current = standing.planned, standing.assignment
+        if standing.stage is JobStage.RUNNING and planned and current and not is_same_place(planned, current):
+            yield name, planned
+
+
+def is_same_place(one: Assignment, other: Assignment) -> bool:
+    return _place(one) == _place(other)
+
+
+def devices_of(assignment: Assignment) -> set[tuple[int, int, int]]:
+    return {
+        (assignment.pool, share.node, device) for share in assignment.placement for device in share.devices
+    }
+
+
+def standing_of(
+    standing: JobStanding, sight: Sight | None, now: float, *, saved_in: frozenset[int] | None
+) -> Standing:
+    """Estimate how far a job is, and how its pace compares with the first estimate.
+
+    `saved_in` are the pools of the only cluster that can read its checkpoints; None: all can.
+    """
+    current = standing.assignment
+    share, pace = (0.0, None) if current is None or sight is None else progress_of(standing, sight, now)
+    return Standing(
+        left=standing.left * (1 - share),
+        ratio=standing.ratio * (pace or 1.0),
+        measured_on=current.mode.type if current else standing.measured_on,
+        running=current,
+        planned=current or standing.planned,
+        saved_in=saved_in,
+        must_stay=current is not None and pace is None,
+    )
+
+
+def progress_of(standing: JobStanding, sight: Sight, now: float) -> tuple[float, float | None]:
+    """Return what share of an attempt's work is done, and what is left over what was planned for that.
+
+    The second is None while nobody can tell: a job that has just begun says nothing about its pace.
+    """
+    assert standing.assignment is not None
+    if sight.began is None:
+        return 0.0, None
+    planned = max(1, standing.assignment.seconds)
+    passed = max(0.0, (sight.ended or now) - sight.began)
+    if sight.outcome == "succeeded":
+        return 1.0, passed / planned
+    if sight.first is None or sight.last is None:
+        share = min(passed / planned, _ALMOST)
+        return share, passed / (planned * _ALMOST) if passed > planned * _ALMOST else None
+    share = min(1.0, max(0.0, 1 - (1 - sight.last.done) / standing.left))
+    seen = sight.last.done - sight.first.done
+    if seen < _LEAST_SEEN or share >= 1:
+        return share, None
+    left = (1 - sight.last.done) * (sight.last.at - sight.first.at) / seen
+    return share, left / (planned * (1 - share))
+
+
+def is_off(pace: float, assumed: float) -> bool:
+    return abs(pace / assumed - 1) > OFF
+
+
+def left_after(standing: JobStanding, sight: Sight) -> float:
+    """Return what is left of a job whose attempt was stopped: what it reported is saved, nothing else."""
+    return standing.left if sight.last is None else min(standing.left, max(0.0, 1 - sight.last.done))
+
+
+def is_another_plan(ledger: Ledger, assignments: Sequence[Assignment]) -> bool:
+    """Return True if a job is to run elsewhere, otherwise, or in another turn than the plan in force says."""
+    before = [
+        (each.planned.start, name, _place(each.planned))
+        for name, each in ledger.jobs.items()
+        if each.planned and each.stage is JobStage.WAITING
+    ]
+    waiting = {name for name, each in ledger.jobs.items() if each.stage is JobStage.WAITING}
+    after = [(each.start, each.job, _place(each)) for each in assignments if each.job in waiting]
+    if [each[1:] for each in sorted(before)] != [each[1:] for each in sorted(after)]:
+        return True
+    current = {name: each.assignment for name, each in ledger.jobs.items()}
+    return any(
+        (where := current[each.job]) is not None and not is_same_place(where, each) for each in assignments
+    )
+
+
+def _in_turn(jobs: Sequence[PlanJob], ledger: Ledger) -> list[tuple[PlanJob, Assignment]]:
+    waiting = [
+        (planned.start, place, job, planned)
+        for place, job in enumerate(jobs)
+        if (planned := ledger.jobs[job.name].planned) and ledger.jobs[job.name].stage is JobStage.WAITING
+    ]
+    return [(job, planned) for _, _, job, planned in sorted(waiting, key=lambda each: each[:2])]
+
+
+def _may_start(job: PlanJob, ledger: Ledger) -> bool:
+    return all(ledger.jobs[name].stage is JobStage.SUCCEEDED for name in job.depends_on)
+
+
+def _place(assignment: Assignment) -> tuple[object, ...]:
+    return assignment.pool, assignment.mode.way, assignment.placement

@@ -1,0 +1,287 @@
+"""Run a plan to its end: look, note what ended, plan again if there is news, and start whose turn it is.
+
+Every step is written to the journal before it is done. A run that was killed at any point begins again by
+reading it, and finds the same attempts under the same names: nothing runs twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from slipway.jobs.plan.run import decisions
+from slipway.jobs.plan.run.decisions import Sight
+from slipway.jobs.plan.run.events import (
+    AttemptEnded,
+    AttemptIntended,
+    AttemptStopping,
+    AttemptSubmitted,
+    HappenedEvent,
+    JobSkipped,
+    PlanReplaced,
+)
+from slipway.jobs.plan.run.journal import PlanJournal
+from slipway.jobs.plan.run.ledger import JobStage, Ledger, after, new_ledger
+from slipway.jobs.plan.search.list_schedule import as_assignment
+from slipway.jobs.plan.search.model import Assignment, Plan, PlanJob
+from slipway.jobs.plan.search.replan import Situation, Solve, replan
+from slipway.jobs.words.errors import SlipwayError
+from slipway.jobs.words.text import Say
+
+MISTAKE = 2  # the exit code of what no second try mends
+_PERCENT = 100
+
+
+class Executor(Protocol):
+    """Does what was decided, on whatever runs the jobs. Each answer may be asked for again after a crash."""
+
+    def send(self, job: PlanJob, assignment: Assignment, attempt: int) -> str:
+        """Submit an attempt and return its id; the same attempt once more returns the same id."""
+
+    def look(self, runs: Mapping[str, str]) -> Mapping[str, Sight]:
+        """Say what is known of each run, by the name of its job."""
+
+    def stop(self, run: str, why: str) -> None:
+        """Ask a run to save and end; one that has ended already is no error."""
+
+    def find_lost(self) -> frozenset[tuple[int, int]]:
+        """Return the (pool, node) that take no job now."""
+
+    def has_everywhere(self, job: PlanJob) -> bool:
+        """Return True if every pool can read what the job saves."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanWorld:
+    """Holds all that a run of a plan needs of the world."""
+
+    executor: Executor
+    journal: PlanJournal
+    now: Callable[[], float]  # Unix seconds
+    pause: Callable[[], None]  # until it is worth looking again
+    solve: Solve
+    switch_seconds: int
+    began: float  # when the plan was first run
+    say: Say
+    changed: Callable[[Ledger], None] = lambda _: None  # for pictures
+
+
+class PlanRun:
+    """One plan on its way; `finish` takes it to its end."""
+
+    def __init__(self, plan: Plan, around: PlanWorld, events: list[HappenedEvent]) -> None:
+        self.plan = plan
+        self._around = around
+        self.ledger = new_ledger(plan.jobs, events)
+        self._paces: dict[str, float] = {}
+        self._lost: frozenset[tuple[int, int]] = frozenset()
+        self._homeless: tuple[str, ...] = ()
+        self._refused: dict[str, str] = {}
+        self._by_name = {job.name: job for job in plan.jobs}
+
+    def finish(self) -> Ledger:
+        if not self.ledger.plans:
+            first = PlanReplaced(at=self._around.began, why="", assignments=self.plan.assignments)
+            self._note(first)
+        self._go_on()
+        while not self.ledger.is_over:
+            self.step()
+            if not self.ledger.is_over:
+                self._around.pause()
+        return self.ledger
+
+    def step(self) -> None:
+        self._send_waiting()
+        sights = self._look()
+        news = [
+            *self._note_ended(sights),
+            *self._note_lost(),
+            *self._note_paces(sights),
+            *self._note_added(),
+        ]
+        self._skip()
+        if news and not self.ledger.is_over:
+            self._plan_again(sights, news)
+        self._stop_movers()
+        self._start()
+
+    def _go_on(self) -> None:
+        """Ask again for what a run that was killed had begun to ask for."""
+        for job in self.ledger.jobs.values():
+            if job.stage is JobStage.STOPPING and job.run:
+                self._around.executor.stop(job.run, job.why)
+
+    def _look(self) -> Mapping[str, Sight]:
+        runs = {name: job.run for name, job in self.ledger.jobs.items() if job.stage.is_held and job.run}
+        return self._around.executor.look(runs)
+
+    def _note_ended(self, sights: Mapping[str, Sight]) -> list[str]:
+        news = []
+        for name, sight in sights.items():
+            if sight.outcome is None:
+                continue
+            job = self.ledger.jobs[name]
+            is_moving = job.stage is JobStage.STOPPING and sight.outcome != "succeeded"
+            outcome = "stopped" if is_moving or sight.outcome == "lost" else sight.outcome
+            known = decisions.standing_of(job, sight, self._now(), saved_in=None)
+            left = 0.0 if outcome == "succeeded" else decisions.left_after(job, sight)
+            event = AttemptEnded(
+                at=sight.ended or self._now(),
+                job=name,
+                outcome=outcome,
+                left=left,
+                began=sight.began,
+                ratio=known.ratio,
+                why="" if outcome == "succeeded" else sight.why,
+            )
+            self._note(event)
+            words = "has stopped to go on elsewhere" if is_moving else _words(sight.outcome)
+            self._around.say(f"{name} {words}")
+            news.append(f"{name} {words}" + (f": {event.why}" if event.why and not is_moving else ""))
+        return news
+
+    def _note_lost(self) -> list[str]:
+        lost = self._around.executor.find_lost()
+        gone, back = lost - self._lost, self._lost - lost
+        self._lost = lost
+        pools = self.plan.pools
+        return [
+            *(
+                f"node {node} of {pools[pool].cluster or pools[pool].type} is lost"
+                for pool, node in sorted(gone)
+            ),
+            *(
+                f"node {node} of {pools[pool].cluster or pools[pool].type} is back"
+                for pool, node in sorted(back)
+            ),
+        ]
+
+    def _note_paces(self, sights: Mapping[str, Sight]) -> list[str]:
+        news = []
+        for name, sight in sights.items():
+            job = self.ledger.jobs[name]
+            if job.stage is not JobStage.RUNNING or sight.began is None:
+                continue
+            _, pace = decisions.progress_of(job, sight, self._now())
+            attempt = f"{name}:{job.attempt}"
+            known = self._paces.get(attempt)
+            if pace is None:
+                continue
+            if known is None or decisions.is_off(pace, known):  # until it is known, a job cannot move
+                self._paces[attempt] = pace
+                news.append(f"what is left of {name} takes {pace * _PERCENT:.0f} % of its estimate")
+        return news
+
+    def _note_added(self) -> list[str]:
+        """Find jobs that were written into the plan's file since it was begun."""
+        added = [
+            name
+            for name, job in self.ledger.jobs.items()
+            if job.stage is JobStage.WAITING and job.planned is None and name not in self._homeless
+        ]
+        return [f"{name} was added" for name in added]
+
+    def _skip(self) -> None:
+        while found := next(decisions.find_skipped(self.plan.jobs, self.ledger), None):
+            job, waited_for = found
+            stage = self.ledger.jobs[waited_for].stage
+            self._note(JobSkipped(at=self._now(), job=job.name, why=f"{waited_for} {stage}"))
+
+    def _plan_again(self, sights: Mapping[str, Sight], news: list[str]) -> None:
+        now = self._now()
+        answer = replan(self._situation(sights, now), self._around.solve)
+        self._homeless = answer.homeless
+        assignments = tuple(as_assignment(name, slot) for name, slot in answer.slots.items())
+        is_told = any(sight.outcome == "lost" for sight in sights.values())  # also where all stays
+        if not is_told and not decisions.is_another_plan(self.ledger, assignments):
+            return
+        why = "; ".join(news)
+        self._note(PlanReplaced(at=now, why=why, assignments=assignments))
+        moved = f"; {', '.join(answer.moved)} move" if answer.moved else ""
+        homeless = f"; no room for {', '.join(answer.homeless)}" if answer.homeless else ""
+        self._around.say(f"planned again, since {why}{moved}{homeless}")
+
+    def _situation(self, sights: Mapping[str, Sight], now: float) -> Situation:
+        left = [job for job in self.plan.jobs if not self.ledger.jobs[job.name].stage.is_final]
+        standings = {
+            job.name: decisions.standing_of(
+                self.ledger.jobs[job.name], sights.get(job.name), now, saved_in=self._saved_in(job)
+            )
+            for job in left
+        }
+        return Situation(
+            jobs=tuple(left),
+            pools=self.plan.pools,
+            goal=self.plan.goal,
+            standings=standings,
+            switch_seconds=self._around.switch_seconds,
+            lost=self._lost,
+        )
+
+    def _stop_movers(self) -> None:
+        for name, _ in [*decisions.find_movers(self.ledger)]:
+            run = self.ledger.jobs[name].run
+            assert run is not None
+            why = "it goes on elsewhere"
+            self._note(AttemptStopping(at=self._now(), job=name, why=why))
+            self._around.executor.stop(run, why)
+
+    def _start(self) -> None:
+        for job, assignment in [*decisions.find_ready(self.plan.jobs, self.ledger)]:
+            standing, saved_in = self.ledger.jobs[job.name], self._saved_in(job)
+            self._note(
+                AttemptIntended(
+                    at=self._now(),
+                    job=job.name,
+                    attempt=standing.attempt + 1,
+                    left=standing.left if saved_in is None or assignment.pool in saved_in else 1.0,
+                    assignment=assignment,
+                )
+            )
+            self._send(job.name)
+
+    def _saved_in(self, job: PlanJob) -> frozenset[int] | None:
+        """Return the pools of the one cluster that has a job's checkpoints; None where all have them."""
+        stints, current = self.ledger.jobs[job.name].stints, self.ledger.jobs[job.name].assignment
+        last = current or (stints[-1].assignment if stints else None)
+        if last is None or self._around.executor.has_everywhere(job):
+            return None
+        pools = self.plan.pools
+        same = (place for place, pool in enumerate(pools) if pool.cluster == pools[last.pool].cluster)
+        return frozenset(same)
+
+    def _send_waiting(self) -> None:
+        """Send what is intended and was not taken yet: we were killed, or the cluster was busy."""
+        for name, job in [*self.ledger.jobs.items()]:
+            if job.stage is JobStage.SENDING:
+                self._send(name)
+
+    def _send(self, name: str) -> None:
+        standing = self.ledger.jobs[name]
+        assert standing.assignment is not None
+        where = self.plan.pools[standing.assignment.pool]
+        try:
+            run = self._around.executor.send(self._by_name[name], standing.assignment, standing.attempt)
+        except SlipwayError as error:
+            if error.exit_code == MISTAKE:
+                raise
+            if self._refused.get(name) != error.message:
+                self._refused[name] = error.message
+                self._around.say(f"{name} is tried again: {error.message}")
+            return
+        again = f", attempt {standing.attempt}" if standing.attempt > 1 else ""
+        self._around.say(f"{name} goes to {where.cluster or where.type} as {run}{again}")
+        self._note(AttemptSubmitted(at=self._now(), job=name, run=run))
+
+    def _note(self, event: HappenedEvent) -> None:
+        self._around.journal.write(event)
+        self.ledger = after(self.ledger, event)
+        self._around.changed(self.ledger)
+
+    def _now(self) -> float:
+        return self._around.now()
+
+
+def _words(outcome: str) -> str:
+    return f"was {outcome}" if outcome in ("withdrawn", "lost") else outcome

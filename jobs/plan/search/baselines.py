@@ -1,0 +1,196 @@
+"""Plans that need no search: the first plan of every search, and what it is compared with.
+
+`greedy` is our first plan. `whole_node` is what people do by hand, `marginal_gain` what Optimus does.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from slipway.jobs.plan.search.bounds.area import least_makespan
+from slipway.jobs.plan.search.bounds.table import NEVER, Numbers, OptionTable
+from slipway.jobs.plan.search.list_schedule import FreeDevices, Slot, after_dependencies, as_plan
+from slipway.jobs.plan.search.model import Billing, LowerBound, Objective, Pool
+from slipway.jobs.plan.search.options import Option, PlanProblem
+
+# What comes first; by which of them a plan is best differs from instance to instance.
+ORDERS: tuple[Callable[[Option], tuple[int, ...]], ...] = (
+    lambda option: (option.seconds,),
+    lambda option: (option.area,),
+    lambda option: (option.devices, option.seconds),
+)
+# How long a plan may take, in the area's bound: a few guesses, then all between.
+STRETCHES = (1.01, 1.04, 1.08, 1.0, 1.02, 1.06, 1.12, 1.2, 1.3, *(1 + step / 200 for step in range(80)))
+NODE_SHARES = (1.0, 0.7, 0.5, 0.35, 0.25, 0.15)  # of the nodes that are used, where whole nodes are paid
+AREA_WEIGHTS = (0.0, 0.3, 1.0, 3.0)  # beside dollars: how dear devices are while many jobs want them
+DOLLAR_WEIGHTS = (0.0, 1.0, 4.0, 16.0)  # beside area, where there is a budget
+PLACED_JOBS = 12_000  # in all trials together: what fits into a second
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GreedyTrial:
+    """Says which options a job tries first, until when it should end, and on which share of the nodes."""
+
+    paid: Numbers
+    limit: int
+    share: float = 1.0
+
+
+def greedy(problem: PlanProblem) -> list[Slot]:
+    """Return the best of some lists: each job takes the cheapest option with which it ends in time."""
+    if not problem.jobs:
+        return []
+    found: list[Slot] | None = None
+    least: tuple[float, ...] = ()
+    for count, (trial, order) in enumerate(_lists(problem)):
+        if found is not None and count * len(problem.jobs) >= PLACED_JOBS:
+            break
+        slots = _place(problem, trial, order)
+        score = score_of(problem, slots)
+        if found is None or score < least:
+            found, least = slots, score
+    assert found is not None, "there is always one list to try"
+    return found
+
+
+def whole_node(problem: PlanProblem) -> list[Slot]:
+    """Give each job in turn the largest part of one node that it can use, where it ends first."""
+    only = replace(problem, options=tuple(_widest(options) for options in problem.options))
+    return _place(only, GreedyTrial(paid=OptionTable(only).dollars, limit=0), range(len(problem.jobs)))
+
+
+def marginal_gain(problem: PlanProblem) -> list[Slot]:
+    """Start small, give free devices to whom they save most time, and place the longest jobs first."""
+    taken = [min(options, key=lambda option: (option.devices, option.seconds)) for options in problem.options]
+    free = [pool.devices for pool in problem.pools]
+    for option in taken:
+        free[option.pool] -= option.devices
+    heap = [(-math.inf, job) for job in range(len(taken))]
+    while heap:
+        promised, job = heapq.heappop(heap)
+        gain, option = _best_step(taken[job], problem.options[job], free[taken[job].pool])
+        if gain > 0 and -gain > promised:  # since it was promised, others have taken devices
+            heapq.heappush(heap, (-gain, job))
+        elif gain > 0:
+            free[option.pool] -= option.devices - taken[job].devices
+            taken[job] = option
+            heapq.heappush(heap, (-math.inf, job))
+    return _first_ending(replace(problem, options=tuple((option,) for option in taken)))
+
+
+def score_of(problem: PlanProblem, slots: Sequence[Slot]) -> tuple[float, float, float]:
+    """Return what a plan wants to be small: missed deadlines, dollars above the budget, the goal's value."""
+    plan = as_plan(problem, slots, LowerBound(value=0.0, name="none"))
+    goal = problem.goal
+    last = NEVER if goal.deadline is None else goal.deadline
+    missed = sum(
+        slot.end > min(last, NEVER if job.deadline is None else job.deadline)
+        for job, slot in zip(problem.jobs, slots, strict=True)
+    )
+    over = 0.0 if goal.budget is None else max(0.0, plan.dollars - goal.budget)
+    return missed, over, plan.value
+
+
+def _lists(problem: PlanProblem) -> Iterator[tuple[GreedyTrial, list[int]]]:
+    has_deadlines = any(job.deadline is not None for job in problem.jobs)
+    for trial in _trials(problem):
+        first = [ranked[0] for ranked in _ranked(problem, trial)]
+        for key in ORDERS:
+            order = sorted(range(len(first)), key=lambda job: key(first[job]), reverse=True)
+            if has_deadlines:
+                yield trial, sorted(order, key=lambda job: problem.jobs[job].deadline or NEVER)
+            yield trial, order
+
+
+def _trials(problem: PlanProblem) -> Iterator[GreedyTrial]:
+    table = OptionTable(problem)
+    bound, prices = least_makespan(table)
+    seconds = prices.of(table)
+    per_dollar = seconds.min(axis=1).sum() / max(table.dollars.min(axis=1).sum(), 1e-9)
+    shares = NODE_SHARES if problem.goal.billing is Billing.NODE else (1.0,)
+    if problem.goal.objective is Objective.COST:
+        limit = NEVER if problem.goal.deadline is None else problem.goal.deadline
+        for share in shares:
+            for weight in AREA_WEIGHTS:
+                yield GreedyTrial(
+                    paid=table.dollars * per_dollar + weight * seconds, limit=limit, share=share
+                )
+        return
+    for stretch in STRETCHES:
+        for weight in (0.0,) if problem.goal.budget is None else DOLLAR_WEIGHTS:
+            paid = seconds + weight * per_dollar * table.dollars
+            yield from (GreedyTrial(paid=paid, limit=int(bound * stretch), share=share) for share in shares)
+
+
+def _ranked(problem: PlanProblem, trial: GreedyTrial) -> list[list[Option]]:
+    """Sort each job's options: those that can end in time first, and of them what costs least."""
+    ranked = []
+    for options, paid in zip(problem.options, trial.paid.tolist(), strict=True):
+        order = sorted(range(len(options)), key=lambda at: (options[at].seconds > trial.limit, paid[at]))
+        ranked.append([options[at] for at in order])
+    return ranked
+
+
+def _place(problem: PlanProblem, trial: GreedyTrial, order: Sequence[int]) -> list[Slot]:
+    """Place each job in its first option that ends in time, or else in the one that ends first."""
+    free = [FreeDevices(replace(pool, nodes=count)) for pool, count in _nodes(problem, trial.share)]
+    ranked = _ranked(problem, trial)
+    slots: dict[int, Slot] = {}
+    for job in after_dependencies(problem, order):
+        ready = max((slots[before].end for before in problem.after[job]), default=0)
+        deadline = problem.jobs[job].deadline
+        limit = trial.limit if deadline is None else min(trial.limit, deadline)
+        option = _choose(ranked[job], free, ready, limit)
+        start, placement = free[option.pool].earliest(option, ready)
+        free[option.pool].take(placement, start + option.seconds)
+        slots[job] = Slot(option=option, start=start, placement=placement)
+    return [slots[job] for job in range(len(problem.jobs))]
+
+
+def _choose(ranked: Sequence[Option], free: Sequence[FreeDevices], ready: int, limit: int) -> Option:
+    ends = []
+    for option in ranked:
+        end = free[option.pool].first_start(option, ready) + option.seconds
+        if end <= limit:
+            return option
+        ends.append(end)
+    return ranked[ends.index(min(ends))]
+
+
+def _nodes(problem: PlanProblem, share: float) -> Iterator[tuple[Pool, int]]:
+    """Yield how many nodes of each pool are used: a share, but as many as any job cannot do without."""
+    needed = max(min(option.nodes for option in options) for options in problem.options)
+    for pool in problem.pools:
+        yield pool, min(pool.nodes, max(1, needed, math.ceil(pool.nodes * share)))
+
+
+def _widest(options: Sequence[Option]) -> tuple[Option, ...]:
+    """Choose of each pool the option of most devices within a node, or else the smallest gang."""
+    pools = {option.pool for option in options}
+    return tuple(
+        min(
+            (option for option in options if option.pool == pool),
+            key=lambda option: (option.nodes > 1, option.devices if option.nodes > 1 else -option.devices),
+        )
+        for pool in sorted(pools)
+    )
+
+
+def _best_step(at: Option, options: Sequence[Option], free: int) -> tuple[float, Option]:
+    """Find the larger option in the same pool that saves most seconds for each device more."""
+    steps = [
+        ((at.seconds - option.seconds) / (option.devices - at.devices), -option.devices, option)
+        for option in options
+        if option.pool == at.pool and 0 < option.devices - at.devices <= free
+    ]
+    gain, _, option = max(steps, key=lambda step: step[:2], default=(0.0, 0, at))
+    return gain, option
+
+
+def _first_ending(problem: PlanProblem) -> list[Slot]:
+    """Place each job where it ends first, the longest ones before the others."""
+    order = sorted(range(len(problem.jobs)), key=lambda job: -problem.options[job][0].seconds)
+    return _place(problem, GreedyTrial(paid=OptionTable(problem).dollars, limit=0), order)

@@ -1,0 +1,147 @@
+"""Search few jobs exactly: better plans, and in the end the proof that none is better still."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from ortools.sat.python import cp_model
+
+from slipway.jobs.plan.search.cpsat.model import ExactModel, Grain
+from slipway.jobs.plan.search.cpsat.placing import placed
+from slipway.jobs.plan.search.list_schedule import Slot, as_plan
+from slipway.jobs.plan.search.model import LowerBound, Objective
+from slipway.jobs.plan.search.options import PlanProblem
+
+COARSE, FINE = 2_000, 20_000  # units of time until a plan's end: CP-SAT is slow with many, and exact with all
+FIRST_EFFORT = 2.0  # CP-SAT's deterministic seconds for each grain; four times as much in the next round
+EXACT = "exact search"
+
+
+def improve(
+    problem: PlanProblem,
+    *,
+    seed: int,
+    keep_going: Callable[[], bool],
+    found: Callable[[Sequence[Slot]], None],
+    start: Sequence[Slot] | None = None,
+    proven: Callable[[LowerBound], None] = lambda _: None,
+    bound: float = 0.0,
+) -> None:
+    """Tell of each better plan and each higher bound; an infinite bound says that no plan keeps the limits.
+
+    It looks at `keep_going` when it knows something new. Who cannot wait for that ends its process.
+    """
+    known = _Known(problem, start, bound, found, proven)
+    effort = FIRST_EFFORT
+    while known.open_grains:
+        for grain in known.open_grains:
+            if not keep_going():
+                return
+            known.search(grain, _solver(seed, effort), keep_going)
+        effort *= 4
+
+
+class _Known:
+    """Keeps the best plan and bound, and which grains have not been searched to the end."""
+
+    def __init__(
+        self,
+        problem: PlanProblem,
+        start: Sequence[Slot] | None,
+        bound: float,
+        found: Callable[[Sequence[Slot]], None],
+        proven: Callable[[LowerBound], None],
+    ) -> None:
+        self._problem, self._bound, self._found, self._proven = problem, bound, found, proven
+        self._best = start if start is not None and _keeps_limits(problem, start) else None
+        self._horizon = _horizon(problem, self._best)
+        units = dict.fromkeys(max(1, self._horizon // count) for count in (COARSE, FINE))
+        # Whole seconds are not rounded: one search finds plans and proves them.
+        self.open_grains = [(unit, up) for unit in units for up in (True, False) if unit > 1 or not up]
+
+    def search(
+        self, grain: tuple[int, bool], solver: cp_model.CpSolver, keep_going: Callable[[], bool]
+    ) -> None:
+        unit, round_up = grain
+        horizon = self._horizon + (unit * len(self._problem.jobs) if round_up else 0)
+        exact = ExactModel(self._problem, Grain(seconds=unit, round_up=round_up, horizon=horizon))
+        exact.minimise()
+        exact.demand(self._bound)
+        if self._best is not None:
+            exact.hint(self._best)
+        if not round_up:
+            solver.best_bound_callback = lambda objective: self._raise(exact.worth(objective))
+        status = solver.solve(
+            exact.model, _Told(exact, keep_going, self._keep if round_up or unit == 1 else None)
+        )
+        if status == cp_model.OPTIMAL and not round_up:
+            self._raise(exact.worth(solver.best_objective_bound))
+        if status == cp_model.INFEASIBLE and not round_up and self._best is None:
+            self._raise(float("inf"))
+        if status in (cp_model.OPTIMAL, cp_model.INFEASIBLE):
+            self.open_grains = [each for each in self.open_grains if each != grain]
+
+    def _keep(self, slots: Sequence[Slot]) -> None:
+        self._best = slots
+        if self._problem.goal.objective is Objective.MAKESPAN:
+            self._horizon = min(self._horizon, max(slot.end for slot in slots))
+        self._found(slots)
+
+    def _raise(self, bound: float) -> None:
+        if bound > self._bound:
+            self._bound = bound
+            self._proven(LowerBound(value=bound, name=EXACT))
+
+
+def _horizon(problem: PlanProblem, best: Sequence[Slot] | None) -> int:
+    """Return a time by which some best plan has ended."""
+    goal = problem.goal
+    one_by_one = sum(max(option.seconds for option in options) for options in problem.options)
+    if best is not None and goal.objective is Objective.MAKESPAN:
+        return max(slot.end for slot in best)
+    return one_by_one if goal.deadline is None else min(goal.deadline, one_by_one)
+
+
+def _keeps_limits(problem: PlanProblem, slots: Sequence[Slot]) -> bool:
+    goal = problem.goal
+    plan = as_plan(problem, slots, LowerBound(value=0, name="none"))
+    deadlines = [_earlier(job.deadline, goal.deadline) for job in problem.jobs]
+    is_late = any(slot.end > deadline for slot, deadline in zip(slots, deadlines, strict=True))
+    return not is_late and (goal.budget is None or plan.dollars <= goal.budget)
+
+
+def _earlier(*deadlines: int | None) -> float:
+    return min((deadline for deadline in deadlines if deadline is not None), default=float("inf"))
+
+
+def _solver(seed: int, effort: float) -> cp_model.CpSolver:
+    solver = cp_model.CpSolver()
+    solver.parameters.num_workers = 2  # one looks for plans, one for proofs
+    solver.parameters.random_seed = seed
+    solver.parameters.max_deterministic_time = effort
+    solver.parameters.catch_sigint_signal = False
+    return solver
+
+
+class _Told(cp_model.CpSolverSolutionCallback):
+    """Hands on each better solution as a plan."""
+
+    def __init__(
+        self,
+        exact: ExactModel,
+        keep_going: Callable[[], bool],
+        found: Callable[[Sequence[Slot]], None] | None,
+    ) -> None:
+        super().__init__()
+        self._exact = exact
+        self._keep_going = keep_going
+        self._found = found
+
+    def on_solution_callback(self) -> None:
+        problem = self._exact.problem
+        if self._found is not None:
+            by_cost = problem.goal.objective is Objective.COST
+            chosen = self._exact.chosen(self.value)
+            self._found(placed(problem, chosen, max if by_cost else lambda _, could: could))
+        if not self._keep_going():
+            self.stop_search()

@@ -1,0 +1,158 @@
+"""Why a job has its mode: what each other one would make of the plan.
+
+The jobs are listed anew with the other mode, all others as they are and in their order. Nothing is searched:
+with the other mode the plan needs at most what is shown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from slipway.jobs.plan.search.list_schedule import Slot, as_plan, list_schedule
+from slipway.jobs.plan.search.model import Assignment, Goal, Objective, Plan
+from slipway.jobs.plan.search.options import Option, PlanProblem, new_problem, option_as_assigned
+from slipway.jobs.plan.search.refusals import CannotPlan, quoted, words_of
+from slipway.jobs.plan.search.words import clock, value_words
+from slipway.jobs.words.cost import SECONDS_PER_HOUR
+from slipway.jobs.words.suggestions import did_you_mean
+from slipway.jobs.words.text import printable
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Alternative:
+    """Describes one way to run the job, and the plan that it leads to."""
+
+    option: Option
+    is_chosen: bool
+    makespan: int
+    dollars: float
+    misses: str  # the deadline or budget that this plan would miss; empty: none
+
+    @property
+    def device_hours(self) -> float:
+        return self.option.area / SECONDS_PER_HOUR
+
+    def value(self, goal: Goal) -> float:
+        return self.dollars if goal.objective is Objective.COST else float(self.makespan)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModeExplanation:
+    assignment: Assignment
+    why: str
+    next_best: str
+    alternatives: tuple[Alternative, ...]  # the chosen one first, then from the best to the worst
+
+
+def explain(plan: Plan, job: str) -> ModeExplanation:
+    """Compare the job's mode with each other one that some pool has room for."""
+    names = [each.name for each in plan.jobs]
+    refuse_stranger(job, names)
+    place, problem = names.index(job), new_problem(plan.jobs, plan.pools, plan.goal)
+    chosen = plan.assignments[place]
+    others = sorted(
+        (
+            _try(plan, problem, place, option)
+            for option in problem.options[place]
+            if (option.mode, option.pool) != (chosen.mode, chosen.pool)
+        ),
+        key=lambda each: (bool(each.misses), each.value(plan.goal), each.makespan, each.dollars),
+    )
+    own = Alternative(
+        option=option_as_assigned(chosen, plan.pools[chosen.pool]),
+        is_chosen=True,
+        makespan=plan.makespan,
+        dollars=plan.dollars,
+        misses="",
+    )
+    return ModeExplanation(
+        assignment=chosen,
+        why=_why(own, others, plan),
+        next_best=_next_best(others, plan),
+        alternatives=(own, *others),
+    )
+
+
+def refuse_stranger(job: str, names: Sequence[str]) -> None:
+    if job not in names:
+        raise CannotPlan(
+            f"there is no job {quoted(job)} to explain",
+            hint=did_you_mean(job, names, otherwise=f"the jobs are {', '.join(map(printable, names[:5]))} …"),
+        )
+
+
+def _try(plan: Plan, problem: PlanProblem, place: int, option: Option) -> Alternative:
+    plans = [as_plan(problem, slots, plan.bound) for slots in _schedules(plan, problem, place, option)]
+    best = min(plans, key=lambda each: (bool(_missed(each)), each.value, each.makespan))
+    return Alternative(
+        option=option, is_chosen=False, makespan=best.makespan, dollars=best.dollars, misses=_missed(best)
+    )
+
+
+def _schedules(plan: Plan, problem: PlanProblem, place: int, option: Option) -> Iterator[list[Slot]]:
+    """Yield all jobs in the order of their starts, with the job at its turn, before all others and last."""
+    options = [option_as_assigned(each, plan.pools[each.pool]) for each in plan.assignments]
+    options[place] = option
+    fixed = replace(problem, options=tuple((each,) for each in options))
+    order = sorted(range(len(options)), key=lambda job: (plan.assignments[job].start, job))
+    others = [job for job in order if job != place]
+    for tried in (order, [place, *others], [*others, place]):
+        yield list_schedule(fixed, [0] * len(options), tried)
+
+
+def _missed(plan: Plan) -> str:
+    """Say which deadline or budget a plan misses."""
+    goal = plan.goal
+    if goal.deadline is not None and plan.makespan > goal.deadline:
+        return "the deadline"
+    if goal.budget is not None and plan.dollars > goal.budget:
+        return "the budget"
+    late = [
+        job.name
+        for job, each in zip(plan.jobs, plan.assignments, strict=True)
+        if job.deadline is not None and each.end > job.deadline
+    ]
+    return f"the deadline of {quoted(late[0])}" if late else ""
+
+
+def _why(own: Alternative, others: Sequence[Alternative], plan: Plan) -> str:
+    """Compare device-hours and dollars, which are what jobs take from each other."""
+    if not others:
+        return "no pool has room for another mode"
+    of_cost = plan.goal.objective is Objective.COST
+    what, scarce = ("dollars", _dollars) if of_cost else ("device-hours", _device_hours)
+    less = [each for each in others if scarce(each) < scarce(own)]
+    quicker = min([own, *others], key=lambda each: each.option.seconds)
+    if not less:
+        return f"no other mode takes fewer {what}" + (", and none is quicker" if quicker is own else "")
+    least = min(less, key=scarce)
+    fewer = 1 - scarce(least) / scarce(own)
+    return (
+        f"{words_of(least.option.mode)} takes the fewest {what} ({fewer:.1%} fewer) and "
+        f"{clock(least.option.seconds)}, here {clock(own.option.seconds)}"
+    )
+
+
+def _dollars(each: Alternative) -> float:
+    return each.option.dollars
+
+
+def _device_hours(each: Alternative) -> float:
+    return each.device_hours
+
+
+def _next_best(others: Sequence[Alternative], plan: Plan) -> str:
+    if not others:
+        return "there is none"
+    best = others[0]
+    what = "cost" if plan.goal.objective is Objective.COST else "makespan"
+    value = best.value(plan.goal)
+    more = f", {value / plan.value - 1:+.1%}" if plan.value else ""
+    missed = f", which misses {best.misses}" if best.misses else ""
+    if value < plan.value and not missed:
+        missed = "; a longer search may find it"
+    return (
+        f"{words_of(best.option.mode)}: with it the plan's {what} is at most "
+        f"{value_words(plan, value)}{more}{missed}"
+    )

@@ -1,0 +1,23 @@
+"""The table of a knapsack, compiled by numba: the extra `fast`.
+
+All that is compiled stands in this one file: numba's cache does not notice a change in another one.
+"""
+
+from __future__ import annotations
+
+from numba import njit
+
+from slipway.jobs.plan.search.knapsack.plain import Numbers, Whole
+
+
+@njit(cache=True, nogil=True)
+def fill(most: Numbers, first: Whole, lengths: Whole, values: Numbers) -> None:
+    size = most.shape[1]
+    most[0, :] = 0.0
+    for item in range(len(first) - 1):
+        before, after = most[item], most[item + 1]
+        after[:] = before
+        for option in range(first[item], first[item + 1]):
+            length, value = lengths[option], values[option]
+            for room in range(length, size):
+                after[room] = max(after[room], before[room - length] + value)

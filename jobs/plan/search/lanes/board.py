@@ -1,0 +1,163 @@
+"""Puts lanes on nodes, and other jobs into the gaps that waste least."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from slipway.jobs.plan.search.lanes.lane import Floats, Integers, Lane, Menu
+from slipway.jobs.plan.search.list_schedule import Slot
+from slipway.jobs.plan.search.model import NodeDevices
+from slipway.jobs.plan.search.options import Option, PlanProblem
+
+LATE = 1e6  # what a second beyond the horizon weighs against a device-second lost
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Worths:
+    """Says what a job uses up on each kind of lane, and what a wasted device-second of each pool is worth."""
+
+    jobs: Floats
+    pools: Floats
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gap:
+    """A place for a job, and what it loses there."""
+
+    loss: float
+    start: int
+    kind: int
+    node: int  # with whole nodes: how many of them are free by then
+    first: int  # of the devices, by when they are free
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlacedLane:
+    """A lane on its devices; without jobs, devices that no lane has taken."""
+
+    kind: int
+    jobs: tuple[int, ...]
+    placement: tuple[NodeDevices, ...]
+
+
+class Board:
+    """Knows from when on each device is free, and the slots of jobs that are placed."""
+
+    def __init__(self, problem: PlanProblem, menu: Menu, worths: Worths) -> None:
+        self._menu = menu
+        self._worths = worths
+        self._free: list[Integers] = [
+            np.zeros((pool.nodes, pool.devices_per_node), dtype=np.int64) for pool in problem.pools
+        ]
+        self.slots: dict[int, Slot] = {}
+        self._placed: list[PlacedLane] = []
+
+    def place(self, lanes: Sequence[Lane], urgency: Callable[[int], tuple[float, ...]]) -> list[int]:
+        """Put each lane, the widest first, on the fullest node with room; return the jobs left over."""
+        rest: list[int] = []
+        for lane in sorted(
+            lanes, key=lambda lane: (-int(self._menu.devices[lane.kind]), lane.kind, lane.jobs)
+        ):
+            placement = self._room(self._menu.options[lane.kind, lane.jobs[0]])
+            if placement is None:
+                rest.extend(lane.jobs)
+                continue
+            self._placed.append(PlacedLane(kind=lane.kind, jobs=lane.jobs, placement=placement))
+            start = 0
+            for job in sorted(lane.jobs, key=urgency):
+                self._put(job, self._menu.options[lane.kind, job], start, placement)
+                start = self.slots[job].end
+        return rest
+
+    def lanes(self) -> list[PlacedLane]:
+        """Return the lanes on nodes and, before others are put into gaps, what they have left untouched."""
+        return [*self._placed, *self._untouched()]
+
+    def _untouched(self) -> Iterator[PlacedLane]:
+        """Yield lanes without jobs, as wide as they can be inside a node."""
+        for pool, free in enumerate(self._free):
+            kinds = np.flatnonzero((self._menu.pools == pool) & (self._menu.devices <= free.shape[1]))
+            widest = sorted(kinds.tolist(), key=lambda kind: -int(self._menu.devices[kind]))
+            for node, row in enumerate(free):
+                devices = np.flatnonzero(row == 0).tolist()
+                for kind in widest:
+                    while len(devices) >= (count := int(self._menu.devices[kind])):
+                        share = NodeDevices(node=node, devices=tuple(devices[:count]))
+                        devices = devices[count:]
+                        yield PlacedLane(kind=kind, jobs=(), placement=(share,))
+
+    def fill(self, jobs: Iterable[int], horizon: float) -> None:
+        """Put each job, in this order, where it ends before the horizon and wastes least."""
+        for job in jobs:
+            gaps = [
+                gap
+                for kind in np.flatnonzero(self._menu.seconds[:, job]).tolist()
+                if (gap := self._gap(kind, job, horizon)) is not None
+            ]
+            best = min(gaps, key=lambda gap: (gap.loss, gap.start, gap.kind))
+            option = self._menu.options[best.kind, job]
+            self._put(job, option, best.start, self._devices(option, best))
+
+    def _put(self, job: int, option: Option, start: int, placement: tuple[NodeDevices, ...]) -> None:
+        self.slots[job] = Slot(option=option, start=start, placement=placement)
+        for share in placement:
+            self._free[option.pool][share.node, list(share.devices)] = start + option.seconds
+
+    def _room(self, option: Option) -> tuple[NodeDevices, ...] | None:
+        untouched = (self._free[option.pool] == 0).sum(axis=1)
+        size = self._free[option.pool].shape[1]
+        if option.nodes:
+            nodes = np.flatnonzero(untouched == size)[: option.nodes]
+            if len(nodes) < option.nodes:
+                return None
+            return tuple(NodeDevices(node=int(node), devices=tuple(range(size))) for node in nodes)
+        room = np.where(untouched >= option.devices, untouched, size + 1)
+        node = int(room.argmin())
+        if room[node] > size:
+            return None
+        devices = np.flatnonzero(self._free[option.pool][node] == 0)[: option.devices]
+        return (NodeDevices(node=node, devices=tuple(devices.tolist())),)
+
+    def _gap(self, kind: int, job: int, horizon: float) -> Gap | None:
+        option = self._menu.options[kind, job]
+        starts, wastes = self._gaps_of_nodes(option) if option.nodes else self._gaps_inside(option)
+        late = np.maximum(starts + (option.seconds - horizon), 0.0)
+        used = float(self._worths.jobs[kind, job])
+        losses = used + wastes * self._worths.pools[option.pool] + LATE * late
+        node, first = np.unravel_index(int(losses.argmin()), losses.shape)
+        return Gap(
+            loss=float(losses[node, first]),
+            start=int(starts[node, first]),
+            kind=kind,
+            node=int(node),
+            first=int(first),
+        )
+
+    def _gaps_inside(self, option: Option) -> tuple[Integers, Integers]:
+        """Return start and waste for each run of each node's devices, ordered by when they are free."""
+        free = np.sort(self._free[option.pool], axis=1)
+        sums = np.cumsum(np.pad(free, ((0, 0), (1, 0))), axis=1)
+        starts = free[:, option.devices - 1 :]
+        return starts, starts * option.devices - (sums[:, option.devices :] - sums[:, : -option.devices])
+
+    def _gaps_of_nodes(self, option: Option) -> tuple[Integers, Integers]:
+        free = self._free[option.pool]
+        size = free.shape[1]
+        order = np.argsort(free.max(axis=1), kind="stable")
+        ends = free.max(axis=1)[order]
+        sums = np.cumsum(np.pad(free.sum(axis=1)[order], (1, 0)))
+        starts = ends[option.nodes - 1 :]
+        wastes = starts * (option.nodes * size) - (sums[option.nodes :] - sums[: -option.nodes])
+        return starts[None, :], wastes[None, :]
+
+    def _devices(self, option: Option, gap: Gap) -> tuple[NodeDevices, ...]:
+        free = self._free[option.pool]
+        if option.nodes:
+            order = np.argsort(free.max(axis=1), kind="stable")[gap.first : gap.first + option.nodes]
+            every = tuple(range(free.shape[1]))
+            return tuple(NodeDevices(node=node, devices=every) for node in sorted(order.tolist()))
+        order = np.argsort(free[gap.node], kind="stable")[gap.first : gap.first + option.devices]
+        return (NodeDevices(node=gap.node, devices=tuple(sorted(order.tolist()))),)

@@ -1,0 +1,166 @@
+"""Generates lanes: solve the program, fill lanes with the jobs that it values most, and again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from slipway.jobs.plan.search.lanes.knapsack import Knapsack
+from slipway.jobs.plan.search.lanes.lane import Floats, Lane, Menu
+from slipway.jobs.plan.search.lanes.master import Aim, Master
+
+SMOOTHING = 0.6  # of the jobs' values, towards those that proved most: halves the rounds
+LEAST_GAIN = 1e-3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Effort:
+    """Says how hard a pass works."""
+
+    room: int = 1000  # units of time in a lane
+    lanes_per_kind: int = 4  # new ones, disjoint, in each round
+    gap: float = 0.002  # between the program and its bound
+    rounds: int = 200
+    window: int = 160  # jobs in the program at once
+    refill: float = 0.6  # new jobs come in when so many of them are left
+    step: float = 0.06  # of the jobs left, fixed at once
+    dive_rounds: int = 3
+
+
+class Generation:
+    """Finds lanes for some jobs, of one length."""
+
+    def __init__(self, menu: Menu, horizon: float, effort: Effort, keep_going: Callable[[], bool]) -> None:
+        self.menu, self.horizon, self.effort = menu, horizon, effort
+        self._keep_going = keep_going
+        units = np.rint(menu.seconds * (effort.room / horizon)).astype(np.int64)
+        self._units = np.where(menu.seconds > 0, np.maximum(units, 1), effort.room + 1)
+        self._knapsack = Knapsack(effort.room, effort.window)
+        self._known: set[tuple[int, tuple[int, ...]]] = set()
+
+    def open(self, jobs: Sequence[int], aim: Aim, lanes: Iterable[Lane] = ()) -> None:
+        """Begin a program of these jobs with lanes that are known already."""
+        self.jobs = np.array(sorted(jobs), dtype=np.int64)
+        if len(jobs) > self.effort.window:
+            self._knapsack = Knapsack(self.effort.room, len(jobs))
+        self.alive = np.ones(len(jobs), dtype=bool)
+        self.aim = aim
+        self.master = Master(self.menu, [int(job) for job in self.jobs], aim)
+        self._known.clear()
+        self._open: set[int] = set()
+        inside = set(jobs)
+        self._add([*self._alone(), *(lane for lane in lanes if inside.issuperset(lane.jobs))])
+        self._centre: Floats | None = None
+        self._proven = -np.inf
+        self.shares = self.master.solve()
+
+    def converge(self, rounds: int | None = None) -> bool:
+        """Add lanes until the program is near its bound; False when there is no time left."""
+        smoothing = SMOOTHING if rounds is None else 0.0
+        for _ in range(rounds or self.effort.rounds):
+            if not self._keep_going():
+                return False
+            guide = self._guide(smoothing)
+            added = self._price(guide)
+            if rounds is None and self.shares.value - self._proven <= self.effort.gap * abs(
+                self.shares.value
+            ):
+                break
+            if not added and smoothing < 0.05:
+                break
+            if not added:
+                smoothing /= 2
+            else:
+                self.shares = self.master.solve()
+        return True
+
+    def close_broken(self, fixed: Iterable[Lane]) -> None:
+        """Close lanes with a job that another lane has for good."""
+        dead = set(self.jobs[~self.alive].tolist())
+        kept = {(lane.kind, lane.jobs) for lane in fixed}
+        for place in sorted(self._open):
+            lane = self.master.lanes[place]
+            if not dead.isdisjoint(lane.jobs):
+                self._open.discard(place)
+                if (lane.kind, lane.jobs) not in kept:
+                    self.master.close(place)
+
+    def _guide(self, smoothing: float) -> Floats:
+        if self._centre is None or smoothing == 0:
+            return self.shares.jobs
+        return smoothing * self._centre + (1 - smoothing) * self.shares.jobs
+
+    def _price(self, guide: Floats) -> int:
+        added = 0
+        most = np.zeros(len(self.aim.capacity))
+        for kind in range(len(self.menu.kinds)):
+            values, lanes = self._fill(kind, guide)
+            if values:
+                pool, devices = self.menu.pools[kind], self.menu.devices[kind]
+                most[pool] = max(most[pool], values[0] / devices)
+            added += self._add(lane for lane in lanes if self._gains(lane))
+        self._prove(guide, most)
+        return added
+
+    def _prove(self, guide: Floats, most: Floats) -> None:
+        """Keep the values of jobs that prove most: no shares can be worth less than what they say."""
+        aim = self.aim
+        if aim.is_dollars:
+            proven = float(guide.sum() - (aim.capacity - aim.reserved) @ most)
+        else:
+            whole = float(aim.capacity @ most)
+            proven = aim.penalty * float(guide.sum() + aim.reserved @ most) / max(whole, 1e-12)
+        if proven > self._proven:
+            self._proven = proven
+            self._centre = guide if aim.is_dollars else guide * (aim.penalty / max(whole, 1e-12))
+
+    def _fill(self, kind: int, guide: Floats) -> tuple[list[float], list[Lane]]:
+        """Fill several lanes of one kind, each with jobs that those before it left."""
+        units = self._units[kind, self.jobs]
+        values = guide - self.menu.dollars[kind, self.jobs] if self.aim.is_dollars else guide
+        able = np.flatnonzero((values > 1e-12) & (units <= self.effort.room) & self.alive)
+        able = able[np.argsort(-values[able] / units[able], kind="stable")]
+        found: list[float] = []
+        lanes: list[Lane] = []
+        enough = 0.97 * self._price_of(kind)
+        for _ in range(self.effort.lanes_per_kind):
+            if not len(able) or (found and found[-1] < enough):
+                break
+            value, chosen = self._knapsack.fill(values[able], units[able])
+            found.append(value)
+            lanes.append(Lane(kind=kind, jobs=tuple(sorted(int(job) for job in self.jobs[able[chosen]]))))
+            able = np.delete(able, chosen)[:64]
+        return found, lanes
+
+    def _price_of(self, kind: int) -> float:
+        return float(self.shares.pools[self.menu.pools[kind]] * self.menu.devices[kind])
+
+    def _gains(self, lane: Lane) -> bool:
+        rows = np.searchsorted(self.jobs, lane.jobs)
+        value = float(self.shares.jobs[rows].sum())
+        if self.aim.is_dollars:
+            cost = float(self.menu.dollars[lane.kind, list(lane.jobs)].sum()) + self._price_of(lane.kind)
+            return value > cost + LEAST_GAIN * abs(cost)
+        return value > self._price_of(lane.kind) * (1 + LEAST_GAIN)
+
+    def _add(self, lanes: Iterable[Lane]) -> int:
+        new = []
+        for lane in lanes:
+            if (lane.kind, lane.jobs) not in self._known:
+                self._known.add((lane.kind, lane.jobs))
+                new.append(lane)
+        self._open.update(range(len(self.master.lanes), len(self.master.lanes) + len(new)))
+        self.master.add(new)
+        return len(new)
+
+    def _alone(self) -> Iterable[Lane]:
+        """Yield for each job and pool the lane of least area with nothing else on it."""
+        areas = self.menu.areas(self.horizon)
+        for pool in range(len(self.aim.capacity)):
+            kinds = np.flatnonzero(self.menu.pools == pool)
+            for job in self.jobs:
+                kind = kinds[int(areas[kinds, job].argmin())]
+                if np.isfinite(areas[kind, job]):
+                    yield Lane(kind=int(kind), jobs=(int(job),))

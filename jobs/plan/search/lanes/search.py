@@ -1,0 +1,133 @@
+"""Searches a plan by lanes, again and again, each time a little tighter."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from slipway.jobs.plan.search.baselines import score_of
+from slipway.jobs.plan.search.bounds.area import least_makespan
+from slipway.jobs.plan.search.bounds.table import OptionTable
+from slipway.jobs.plan.search.lanes.attempt import Attempts, LanePlan, LaneTrial
+from slipway.jobs.plan.search.lanes.board import Worths
+from slipway.jobs.plan.search.lanes.generation import Effort
+from slipway.jobs.plan.search.lanes.lane import Lane, Menu
+from slipway.jobs.plan.search.list_schedule import Slot
+from slipway.jobs.plan.search.model import Objective
+from slipway.jobs.plan.search.options import PlanProblem
+
+LEAST_WORTH = 1e-3  # of a pool's devices, beside an average of one
+FRUITLESS = 400  # attempts after which no more are made
+SMALL = (0.0, 0.0, 0.0, 0.05, 0.1, 0.2)  # shares of all area that are kept for the gaps
+QUICK = Effort(
+    room=400, lanes_per_kind=3, gap=0.01, rounds=60, window=80, refill=0.5, step=0.15, dive_rounds=1
+)
+THOROUGH = Effort()
+EARLY = (0.0006, 0.0006, 0.003, 0.01)  # shares of the deadline: coarse time may end lanes so much later
+MOST_SPARED = 0.2  # of the devices
+WASTED = 0.05  # a wasted device-second, in its price: it is not paid for, but may be wanted
+FIRST_SHORTER = 0.99  # what a thorough attempt saves of the lanes that the first, quick one needed
+ENDED = 1.001  # of the horizon: a schedule that ends by then has all its lanes on nodes
+
+
+class Tightening:
+    """Chooses how long lanes are in the next attempt, from what those before it needed."""
+
+    def __init__(self, least: float, best: float, chance: random.Random) -> None:
+        self._least, self._best = least, best
+        self._horizon = least * 1.02
+        self._step = 0.01
+        self._shorter = FIRST_SHORTER
+        self._chance = chance
+
+    @property
+    def is_done(self) -> bool:
+        return self._best <= self._least
+
+    def trial(self, effort: Effort) -> LaneTrial:
+        return LaneTrial(horizon=self._horizon, small=self._chance.choice(SMALL), effort=effort)
+
+    def learn(self, plan: LanePlan, score: tuple[float, ...]) -> None:
+        """Shorten the lanes after a success; lengthen them if there were too many of them."""
+        makespan = max(slot.end for slot in plan.slots)
+        self._best = min(self._best, makespan)
+        longer = self._horizon * plan.need**0.9 * 1.0003 * self._shorter
+        self._shorter = 1.0
+        if makespan <= self._horizon * ENDED:
+            self._step = min(0.01, self._step * 1.5)
+            self._horizon = min(self._best * (1 - self._step), longer)
+        elif plan.need > 1 and longer < self._best * 0.9995:
+            self._horizon = longer
+        else:
+            self._step = max(0.0005, self._step * 0.8)
+            self._horizon = self._best * (1 - self._step * self._chance.uniform(0.5, 1.5))
+
+
+class FirstSaving:
+    """Chooses how many devices the next attempt spares, so that its rounding meets the deadline."""
+
+    is_done = False
+
+    def __init__(self, deadline: float, chance: random.Random) -> None:
+        self._deadline = deadline
+        self._spare = 0.0
+        self._chance = chance
+
+    def trial(self, effort: Effort) -> LaneTrial:
+        return LaneTrial(
+            horizon=self._deadline * (1 - self._chance.choice(EARLY)),
+            small=self._chance.choice(SMALL),
+            spare=self._spare * self._chance.uniform(0.5, 1.5),
+            effort=effort,
+        )
+
+    def learn(self, plan: LanePlan, score: tuple[float, ...]) -> None:
+        missed = score[0] > 0
+        self._spare = min(MOST_SPARED, self._spare + 0.005) if missed else self._spare * 0.7
+
+
+def improve(
+    problem: PlanProblem,
+    *,
+    seed: int,
+    keep_going: Callable[[], bool],
+    found: Callable[[Sequence[Slot]], None],
+    start: Sequence[Slot] | None = None,
+) -> None:
+    """Call `found` with each better schedule, until there is no time left or nothing to gain."""
+    if not problem.jobs:
+        return
+    chance = random.Random(seed)  # noqa: S311  # no secret
+    menu = Menu(problem)
+    chooser, worths = _begin(problem, menu, start, chance)
+    attempts = Attempts(problem, menu, worths, keep_going)
+    best = score_of(problem, start) if start else (float("inf"),)
+    lanes: list[Lane] = []
+    effort, fruitless = QUICK, 0
+    while keep_going() and not chooser.is_done and fruitless < FRUITLESS:
+        plan = attempts.make(chooser.trial(effort), lanes, chance)
+        if plan is None:
+            return
+        effort, lanes, fruitless = THOROUGH, plan.lanes, fruitless + 1
+        score = score_of(problem, plan.slots)
+        if score < best:
+            best, fruitless = score, 0
+            found(plan.slots)
+        chooser.learn(plan, score)
+
+
+def _begin(
+    problem: PlanProblem, menu: Menu, start: Sequence[Slot] | None, chance: random.Random
+) -> tuple[Tightening | FirstSaving, Worths]:
+    if problem.goal.objective is Objective.COST:
+        longest = float(menu.seconds.max(axis=0).sum())
+        prices = np.array([pool.price_per_hour / pool.devices_per_node / 3600 for pool in problem.pools])
+        deadline = longest if problem.goal.deadline is None else float(problem.goal.deadline)
+        return FirstSaving(min(longest, deadline), chance), Worths(jobs=menu.dollars, pools=prices * WASTED)
+    least, found = least_makespan(OptionTable(problem))
+    worth = np.maximum(found.devices * menu.capacity.sum(), LEAST_WORTH)
+    areas = menu.seconds * menu.devices[:, None] * worth[menu.pools][:, None]
+    best = max((slot.end for slot in start or ()), default=float("inf"))
+    return Tightening(least, best, chance), Worths(jobs=areas, pools=worth)

@@ -1,0 +1,139 @@
+"""Place jobs one after the other, each where it can start first: what every heuristic ends with."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from slipway.jobs.plan.search.model import Assignment, LowerBound, NodeDevices, Plan, Pool
+from slipway.jobs.plan.search.options import Option, PlanProblem
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Slot:
+    """Says where and when one option of a job runs."""
+
+    option: Option
+    start: int
+    placement: tuple[NodeDevices, ...]
+
+    @property
+    def end(self) -> int:
+        return self.start + self.option.seconds
+
+
+class FreeDevices:
+    """Knows from when on each device of a pool is free."""
+
+    def __init__(self, pool: Pool) -> None:
+        self._free = [[0] * pool.devices_per_node for _ in range(pool.nodes)]
+        # By count of devices (from 1) and node: from when on so many are free, and the sum of their times.
+        self._since = np.zeros((pool.devices_per_node, pool.nodes), dtype=np.int64)
+        self._sums = np.zeros_like(self._since)
+
+    def first_start(self, option: Option, ready: int = 0) -> int:
+        """Return when `earliest` would start it."""
+        since = self._since[-1] if option.nodes else self._since[option.devices - 1]
+        if option.nodes > 1:
+            return max(ready, int(np.partition(since, option.nodes - 1)[option.nodes - 1]))
+        return max(ready, int(since.min()))
+
+    def earliest(self, option: Option, ready: int = 0) -> tuple[int, tuple[NodeDevices, ...]]:
+        """Find the first start from `ready` on, and devices that waste least by waiting for it."""
+        if option.nodes:
+            return self._whole_nodes(option.nodes, ready)
+        since = self._since[option.devices - 1]
+        start = max(ready, int(since.min()))
+        node = int(np.where(since <= start, self._sums[option.devices - 1], -1).argmax())
+        return start, (NodeDevices(node=node, devices=self._latest(node, start, option.devices)),)
+
+    def take(self, placement: Iterable[NodeDevices], until: int) -> None:
+        for share in placement:
+            free = self._free[share.node]
+            for device in share.devices:
+                free[device] = until
+            since = sorted(free)
+            self._since[:, share.node] = since
+            self._sums[:, share.node] = list(itertools.accumulate(since))
+
+    def _whole_nodes(self, count: int, ready: int) -> tuple[int, tuple[NodeDevices, ...]]:
+        since = self._since[-1]
+        first = np.argsort(since, kind="stable")[:count]
+        every = tuple(range(len(self._free[0])))
+        start = max(ready, int(since[first[-1]]))
+        return start, tuple(NodeDevices(node=node, devices=every) for node in sorted(first.tolist()))
+
+    def _latest(self, node: int, start: int, count: int) -> tuple[int, ...]:
+        """Choose of the devices that are free by then those that were busy last."""
+        free = self._free[node]
+        fitting = sorted((-since, device) for device, since in enumerate(free) if since <= start)
+        return tuple(sorted(device for _, device in fitting[:count]))
+
+
+def list_schedule(problem: PlanProblem, choice: Sequence[int], order: Sequence[int]) -> list[Slot]:
+    """Place each job's chosen option in this order; one that waits for others comes when they are placed."""
+    free = [FreeDevices(pool) for pool in problem.pools]
+    options = [options[taken] for options, taken in zip(problem.options, choice, strict=True)]
+    return place_in_order(problem, options, order, free, {})
+
+
+def place_in_order(
+    problem: PlanProblem,
+    options: Sequence[Option],
+    order: Sequence[int],
+    free: Sequence[FreeDevices],
+    placed: Mapping[int, Slot],
+) -> list[Slot]:
+    """Place each job's option on what is free, but for those that are placed already."""
+    slots = dict(placed)
+    for job in after_dependencies(problem, order):
+        if job not in slots:
+            option = options[job]
+            ready = max((slots[before].end for before in problem.after[job]), default=0)
+            start, placement = free[option.pool].earliest(option, ready)
+            free[option.pool].take(placement, start + option.seconds)
+            slots[job] = Slot(option=option, start=start, placement=placement)
+    return [slots[job] for job in range(len(problem.jobs))]
+
+
+def as_assignment(job: str, slot: Slot) -> Assignment:
+    return Assignment(
+        job=job,
+        mode=slot.option.mode,
+        pool=slot.option.pool,
+        start=slot.start,
+        seconds=slot.option.seconds,
+        placement=slot.placement,
+    )
+
+
+def as_plan(problem: PlanProblem, slots: Sequence[Slot], bound: LowerBound, stopped: str = "") -> Plan:
+    return Plan(
+        jobs=problem.jobs,
+        pools=problem.pools,
+        goal=problem.goal,
+        assignments=tuple(
+            as_assignment(job.name, slot) for job, slot in zip(problem.jobs, slots, strict=True)
+        ),
+        bound=bound,
+        stopped=stopped,
+    )
+
+
+def after_dependencies(problem: PlanProblem, order: Sequence[int]) -> Iterator[int]:
+    """Yield all of the order, each job after those that it waits for."""
+    placed: set[int] = set()
+    for first in order:
+        waiting = [first]
+        while waiting:
+            job = waiting[-1]
+            missing = [before for before in problem.after[job] if before not in placed]
+            waiting.extend(missing)
+            if not missing:
+                waiting.pop()
+                if job not in placed:
+                    placed.add(job)
+                    yield job

@@ -1,0 +1,158 @@
+"""The planner's words: a job's modes, the pools of nodes, what is asked for, and the plan that answers it.
+
+Times are whole seconds from the plan's beginning, nodes and devices are counted from 0 inside their pool.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from slipway.jobs.words.cost import SECONDS_PER_HOUR
+from slipway.jobs.words.job import Job
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mode:
+    """One way to run a job to its end: on so many devices of one instance type, for so long."""
+
+    technique: str
+    type: str
+    devices: int  # beyond one node: whole nodes
+    seconds: int
+    source: str = "given"  # measured, fitted, estimated or given
+    error: float = 0.0  # half the width of the estimate's interval, as a share of its seconds
+    settings: tuple[tuple[str, str], ...] = ()  # what the technique sets of the recipe, beside the job's own
+
+    @property
+    def way(self) -> tuple[str, str, int]:
+        """Return what the mode is, without what it is estimated to take."""
+        return self.technique, self.type, self.devices
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanJob:
+    """A job that has no target yet, and the ways in which it can run."""
+
+    name: str
+    modes: tuple[Mode, ...]
+    job: Job | None = None  # what is submitted; None where only modes were given
+    steps: int | None = None
+    depends_on: tuple[str, ...] = ()  # names of jobs that have to end first
+    deadline: int | None = None
+    priority: int = 0  # among equal plans, higher ones end first
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pool:
+    """Nodes of one instance type, near enough to each other for a job to span them."""
+
+    type: str
+    nodes: int
+    devices_per_node: int  # what a plan may share out: 1 where a job takes whole nodes only
+    price_per_hour: float  # of a node, in dollars
+    is_spot: bool = False
+    interruptions_per_hour: float = 0.0  # of a node
+    rework_seconds: int = 0  # what an interruption costs: the restart, and half a checkpoint's interval
+    cluster: str = ""  # where its jobs are submitted to; empty: nowhere yet
+    spans_nodes: bool = True  # the type has EFA: a gang may take several whole nodes
+
+    @property
+    def devices(self) -> int:
+        return self.nodes * self.devices_per_node
+
+
+class Objective(StrEnum):
+    MAKESPAN = "makespan"
+    COST = "cost"
+
+
+class Billing(StrEnum):
+    DEVICE = "device"  # a job pays its share of a node
+    NODE = "node"  # a node is paid from its first job's start to its last job's end
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Goal:
+    """Asks for the least makespan, within a budget if there is one, or the least cost before a deadline."""
+
+    objective: Objective = Objective.MAKESPAN
+    deadline: int | None = None
+    budget: float | None = None
+    billing: Billing = Billing.DEVICE
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeDevices:
+    node: int
+    devices: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Assignment:
+    job: str
+    mode: Mode
+    pool: int  # its place in the list of pools
+    start: int
+    seconds: int  # the mode's, and what a spot pool is expected to cost in rework
+    placement: tuple[NodeDevices, ...]
+
+    @property
+    def end(self) -> int:
+        return self.start + self.seconds
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LowerBound:
+    """No plan has less of the goal's objective than this, and the name says why."""
+
+    value: float
+    name: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    jobs: tuple[PlanJob, ...]
+    pools: tuple[Pool, ...]
+    goal: Goal
+    assignments: tuple[Assignment, ...]  # in the order of the jobs
+    bound: LowerBound
+    stopped: str = ""  # why the search ended: target, time limit, proven, interrupted
+
+    @property
+    def makespan(self) -> int:
+        return max((each.end for each in self.assignments), default=0)
+
+    @property
+    def dollars(self) -> float:
+        if self.goal.billing is Billing.NODE:
+            return self._of_nodes()
+        return sum(dollars_of(each.mode, self.pools[each.pool], each.seconds) for each in self.assignments)
+
+    @property
+    def value(self) -> float:
+        """Return what the goal wants to be small."""
+        return self.dollars if self.goal.objective is Objective.COST else float(self.makespan)
+
+    @property
+    def gap(self) -> float:
+        """Return how much of the value may be too much, as a share of the bound."""
+        if self.bound.value <= 0:
+            return 0.0 if self.value <= 0 else float("inf")
+        return max(0.0, self.value / self.bound.value - 1)
+
+    def _of_nodes(self) -> float:
+        used: dict[tuple[int, int], tuple[int, int]] = {}
+        for each in self.assignments:
+            for share in each.placement:
+                first, last = used.get((each.pool, share.node), (each.start, each.end))
+                used[each.pool, share.node] = (min(first, each.start), max(last, each.end))
+        return sum(
+            self.pools[pool].price_per_hour * (last - first) / SECONDS_PER_HOUR
+            for (pool, _), (first, last) in used.items()
+        )
+
+
+def dollars_of(mode: Mode, pool: Pool, seconds: int) -> float:
+    """Return the price of a job's devices for so long."""
+    return pool.price_per_hour * mode.devices / pool.devices_per_node * seconds / SECONDS_PER_HOUR

@@ -1,0 +1,202 @@
+"""`orchestrate(tasks)`: plan all tasks over this machine's devices, or clusters, and train them."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass
+from typing import Protocol
+
+from slipway.containers.tasks.references import stop_if_loading
+from slipway.jobs.plan.inputs.planning import plan
+from slipway.jobs.plan.search.model import Mode, Plan, PlanJob, Pool
+from slipway.jobs.plan.tasks.local_machine import GangEnd, LocalMachine, RankGang, find_devices
+from slipway.jobs.plan.tasks.on_clusters.orchestrating_there import orchestrate_on
+from slipway.jobs.plan.tasks.on_clusters.places import ClusterOrder
+from slipway.jobs.plan.tasks.our_techniques import RankTechnique
+from slipway.jobs.plan.tasks.own_orders import OwnOrder, run_own
+from slipway.jobs.plan.tasks.results import (
+    Orchestration,
+    TaskEnd,
+    is_trained,
+    mark_trained,
+    refuse_failures,
+    saying,
+)
+from slipway.jobs.plan.tasks.saved_models import CHECKPOINTS
+from slipway.jobs.plan.tasks.searching import search
+from slipway.jobs.plan.tasks.task import NamedTasks, Strategy, Task
+from slipway.jobs.words.cost import AGREED_UNSAID, Agreed
+from slipway.jobs.words.text import Say
+
+MACHINE = "this machine"
+# Plans count whole units: of tiny tasks a thousandth of a second, of others a second.
+_SHORT_SECONDS, _UNITS = 1000.0, 1000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskWork:
+    """Say what is trained, how, and on which devices."""
+
+    task: Task
+    strategy: Strategy
+    devices: tuple[int, ...]
+    start: int  # in the plan
+
+
+class TaskRunner(Protocol):
+    """Train one task to its end; several are asked for at once, on other devices."""
+
+    def run(self, work: TaskWork) -> GangEnd: ...
+
+
+@dataclass(frozen=True, slots=True)
+class LocalRunner:
+    """Train on this machine: a gang of ranks, or a process for a technique of the user's own."""
+
+    machine: LocalMachine
+
+    def run(self, work: TaskWork) -> GangEnd:
+        end = self._ours(work) if issubclass(work.strategy.executor, RankTechnique) else self._own(work)
+        if not end.code:
+            mark_trained(work.task)
+        return end
+
+    def _ours(self, work: TaskWork) -> GangEnd:
+        settings = {name: str(value) for name, value in work.strategy.parameters.items()}
+        return self.machine.run(
+            RankGang(
+                task=work.task.describe(),
+                devices=work.devices,
+                settings=settings,
+                folder=work.task.folder / "logs",
+                checkpoints=work.task.folder / CHECKPOINTS,
+            )
+        )
+
+    def _own(self, work: TaskWork) -> GangEnd:
+        return run_own(
+            self.machine,
+            OwnOrder(
+                what="execute",
+                task=work.task,
+                technique=work.strategy.technique,
+                devices=work.devices,
+                folder=work.task.folder / "logs",
+                parameters=work.strategy.parameters,
+            ),
+        )
+
+
+def orchestrate(
+    tasks: Sequence[Task],
+    log: bool = False,
+    *,
+    devices: int | None = None,
+    time_limit: float = 10.0,
+    on: Sequence[str] | None = None,
+    agreed: Agreed = AGREED_UNSAID,
+) -> Orchestration:
+    """Train all tasks on this machine in as little time as the plan finds; raise if any of them fails.
+
+    A task goes on from its newest checkpoint, and one that was trained to its end before is left alone. With
+    `on`, all this happens on these deployed clusters: `devices` are the most of a node, and the plan may not
+    cost more than `agreed`.
+    """
+    stop_if_loading()
+    if on is not None:
+        return orchestrate_on(tasks, ClusterOrder.of(on, devices, agreed), time_limit, saying(log))
+    named = [task for task in NamedTasks.of(tasks).tasks if not is_trained(task)]
+    if not named:
+        return Orchestration(ends=(), planned_seconds=0.0, bound_seconds=0.0, seconds=0.0)
+    found = find_devices(devices)
+    missing = [task for task in named if not task.strategies]
+    if missing:
+        search(missing, log=log, devices=devices)
+    planned, unit = plan_tasks(named, len(found.names), time_limit)
+    works = works_of(planned, named)
+    say = saying(log)
+    began = time.monotonic()
+    with ThreadPoolExecutor(len(works)) as pool, LocalMachine(found) as machine:
+        ends = carry_out(works, LocalRunner(machine), pool, say)
+    result = Orchestration(
+        ends=tuple(ends),
+        planned_seconds=planned.makespan * unit,
+        bound_seconds=planned.bound.value * unit,
+        seconds=time.monotonic() - began,
+    )
+    refuse_failures(result)
+    return result
+
+
+def plan_tasks(tasks: Sequence[Task], devices: int, time_limit: float) -> tuple[Plan, float]:
+    """Plan the tasks over so many devices; return the plan, and the seconds of its unit of time."""
+    longest = max(each.runtime for task in tasks for each in task.strategies.values())
+    unit = 1 / _UNITS if longest < _SHORT_SECONDS else 1.0
+    jobs = [PlanJob(name=task.name, modes=tuple(_modes(task, unit, devices))) for task in tasks]
+    pool = Pool(type=MACHINE, nodes=1, devices_per_node=devices, price_per_hour=0.0)
+    return plan(jobs, [pool], time_limit=time_limit), unit
+
+
+def _modes(task: Task, unit: float, devices: int) -> list[Mode]:
+    return [
+        Mode(
+            technique=strategy.technique,
+            type=MACHINE,
+            devices=count,
+            seconds=max(1, math.ceil(strategy.runtime / unit)),
+            source=strategy.source,
+            error=strategy.error,
+            settings=tuple((name, str(value)) for name, value in strategy.parameters.items()),
+        )
+        for count, strategy in sorted(task.strategies.items())
+        if count <= devices
+    ]
+
+
+def works_of(planned: Plan, tasks: Sequence[Task]) -> list[TaskWork]:
+    """Return what the plan says, in the order in which it starts."""
+    by_name = {task.name: task for task in tasks}
+    works = []
+    for assignment in planned.assignments:
+        task = by_name[assignment.job]
+        task.select_strategy(task.strategies[assignment.mode.devices])
+        devices = tuple(device for share in assignment.placement for device in share.devices)
+        chosen = task.selected_strategy
+        assert chosen is not None, "it was chosen above"
+        works.append(TaskWork(task=task, strategy=chosen, devices=devices, start=assignment.start))
+    return sorted(works, key=lambda work: work.start)
+
+
+def carry_out(
+    works: Sequence[TaskWork], runner: TaskRunner, pool: ThreadPoolExecutor, say: Say
+) -> list[TaskEnd]:
+    """Start each task once those that the plan has before it on its devices have ended."""
+    began, waiting, ends = time.monotonic(), list(works), []
+    running: dict[Future[GangEnd], tuple[TaskWork, float]] = {}
+    while waiting or running:
+        taken = {device for work, _ in running.values() for device in work.devices}
+        for work in list(waiting):
+            if taken.isdisjoint(work.devices):
+                waiting.remove(work)
+                running[pool.submit(runner.run, work)] = (work, time.monotonic() - began)
+                say(f"{work.task.name} starts: {work.strategy.technique} on devices {list(work.devices)}")
+            taken.update(work.devices)
+        for done in wait(running, return_when=FIRST_COMPLETED).done:
+            work, start = running.pop(done)
+            ends.append(_end(work, done.result(), start, time.monotonic() - began))
+            say(f"{work.task.name} ended{': ' + ends[-1].reason if ends[-1].reason else ''}")
+    return ends
+
+
+def _end(work: TaskWork, end: GangEnd, start: float, now: float) -> TaskEnd:
+    return TaskEnd(
+        name=work.task.name,
+        technique=work.strategy.technique,
+        devices=work.devices,
+        start=start,
+        end=now,
+        reason=end.reason if end.code else "",
+    )

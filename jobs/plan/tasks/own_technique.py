@@ -1,0 +1,90 @@
+"""Run a technique of the user's own in a process of its own: its `search` or its `execute`, for one task."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from slipway.containers.runtime.collective import Json
+from slipway.containers.tasks.description import TaskDescription, read_description
+from slipway.containers.tasks.references import CodeReference
+from slipway.jobs.plan.tasks.task import HParams, Strategy, Task
+
+_TIMED = (1, 3)  # batches of two runs: their difference has no start in it
+RESULT_NAME = "result.json"
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Do what the order in this folder says; leave what `search` returned beside it."""
+    folder = Path(arguments[0])
+    order = json.loads((folder / "order.json").read_text(encoding="utf-8"))
+    technique: Any = CodeReference.from_json(order["technique"]).resolve()
+    task = _task(read_description(folder / "task.json"), order)
+    gpus: list[int] = list(range(order["devices"]))
+    if order["parameters"] is not None:
+        chosen = Strategy(
+            executor=technique, gpu_apportionment=len(gpus), parameters=order["parameters"], runtime=0.0
+        )
+        task.select_strategy(chosen)
+    if order["what"] == "search":
+        parameters, seconds = _searched(technique, task, gpus, order["task_id"])
+        result: dict[str, Json] = {"parameters": parameters, "seconds": seconds}
+        (folder / RESULT_NAME).write_text(json.dumps(result), encoding="utf-8")
+    else:
+        technique.execute(task, gpus, order["task_id"], None)
+    return 0
+
+
+def _searched(
+    technique: Any, task: Task, gpus: list[int], task_id: int
+) -> tuple[dict[str, Json] | None, float | None]:
+    """Return parameters and seconds per batch: measured here, if `search` returns the parameters alone."""
+    found = technique.search(task, gpus, task_id)
+    if isinstance(found, tuple) and len(found) == 2:
+        return (None, None) if found[0] is None else (dict(found[0]), float(found[1]))
+    if found is None:
+        return None, None
+    task.select_strategy(
+        Strategy(executor=technique, gpu_apportionment=len(gpus), parameters=dict(found), runtime=0.0)
+    )
+    taken = []
+    for batches in _TIMED:
+        began = time.perf_counter()
+        technique.execute(task, gpus, task_id, batches)
+        taken.append(time.perf_counter() - began)
+    return dict(found), max(0.0, taken[1] - taken[0]) / (_TIMED[1] - _TIMED[0])
+
+
+def _task(described: TaskDescription, order: Mapping[str, Any]) -> Task:
+    """Build the task again from its description."""
+    return Task(
+        described.load_model.resolve(),
+        described.load_dataloader.resolve(),
+        described.loss.resolve(),
+        HParams(
+            described.rate,
+            epochs=described.epochs,
+            batch_count=described.batches,
+            optimizer_cls=_optimizer(order),
+            **described.arguments,
+        ),
+        name=described.name,
+        save_dir=order["save_dir"],
+        hints=order["hints"],
+        micro_batch=described.micro_batch,
+        seed=described.seed,
+        precision=described.precision,
+    )
+
+
+def _optimizer(order: Mapping[str, Any]) -> type:
+    if order["optimizer"] is None:
+        found: type = importlib.import_module("torch.optim").AdamW
+        return found
+    given = CodeReference.from_json(order["optimizer"]).resolve()
+    assert isinstance(given, type), "a class was given"
+    return given

@@ -1,0 +1,176 @@
+"""The estimate, fitted to a few measured steps of one machine: it then tells the rest without trying it.
+
+A step is so many passes, the estimate's computing and the estimate's sending, each times a number that is
+fitted; and what a technique was measured to differ from that by, for one kind of model.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from slipway.jobs.estimate.errors import CannotEstimate
+from slipway.jobs.estimate.work.shapes import Calibration, Hardware, Layout, Model
+from slipway.jobs.estimate.work.step import step
+from slipway.jobs.plan.techniques.technique import Variant
+
+UNCHECKED_ERROR = 0.25  # where too little was measured to leave any of it out and see
+_FEWEST_CHECKED = 4
+_LEAST = 1e-9
+# Any round numbers would do: the fit multiplies what follows from them.
+_PEAK_FLOPS, _BYTES_PER_SECOND, _MEMORY_BYTES = 1e12, 1e10, 1e18
+
+Features = tuple[float, float, float]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelFacts:
+    """Hold what a rank can tell of any model, and the rows of its batches."""
+
+    parameters: int
+    layers: int
+    widest: int
+    rows: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MeasuredStep:
+    kind: str  # of model: what a technique differs by is its own
+    facts: ModelFacts
+    technique: str
+    variant: Variant
+    devices: int
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FittedSteps:
+    """Tell the seconds of steps that nobody measured, from those that were."""
+
+    factors: Features
+    measured: tuple[MeasuredStep, ...]
+    error: float  # what those were off by that were left out, one by one
+
+    def seconds(
+        self, kind: str, facts: ModelFacts, variant: Variant, devices: int, technique: str
+    ) -> float | None:
+        """Return a step's seconds; None where the estimate cannot split the model so."""
+        features = _features(facts, variant, devices)
+        if features is None:
+            return None
+        return _product(self.factors, features) * self._ratio(kind, technique)
+
+    def _ratio(self, kind: str, technique: str) -> float:
+        """Return what this technique takes of this kind of model, in units of what was fitted to all."""
+        found = [
+            each.seconds / _product(self.factors, features)
+            for each in self.measured
+            if (each.kind, each.technique) == (kind, technique)
+            and (features := _features(each.facts, each.variant, each.devices)) is not None
+        ]
+        return statistics.median(found) if found else 1.0
+
+
+def fit_steps(measured: Sequence[MeasuredStep]) -> FittedSteps:
+    """Fit the three numbers, and see how far off each measured step is when it is left out."""
+    return FittedSteps(factors=_fit(measured), measured=tuple(measured), error=_error(measured))
+
+
+def _error(measured: Sequence[MeasuredStep]) -> float:
+    if len(measured) < _FEWEST_CHECKED:
+        return UNCHECKED_ERROR
+    missed = []
+    for one in measured:
+        others = tuple(each for each in measured if each is not one)
+        without = FittedSteps(factors=_fit(others), measured=others, error=0.0)
+        told = without.seconds(one.kind, one.facts, one.variant, one.devices, one.technique)
+        if told is not None:
+            missed.append(abs(told / one.seconds - 1))
+    return statistics.median(missed) if missed else UNCHECKED_ERROR
+
+
+def _fit(measured: Sequence[MeasuredStep]) -> Features:
+    """Return the numbers, none below 0, with the least sum of squares of what is missed, as a share."""
+    rows = [
+        (features, each.seconds)
+        for each in measured
+        if (features := _features(each.facts, each.variant, each.devices)) is not None
+    ]
+    best: tuple[float, Features] = (math.inf, (0.0, 1.0, 1.0))
+    for count in (1, 2, 3):
+        for chosen in itertools.combinations(range(3), count):
+            found = _least_squares(rows, chosen)
+            if min(found) >= 0 and max(found) > 0:
+                best = min(best, (_missed(rows, found), found))
+    return best[1]
+
+
+def _least_squares(rows: Sequence[tuple[Features, float]], chosen: Sequence[int]) -> Features:
+    import numpy as np
+
+    if not rows:
+        return (-1.0, -1.0, -1.0)
+    matrix = np.array([[features[place] / seconds for place in chosen] for features, seconds in rows])
+    found = np.linalg.lstsq(matrix, np.ones(len(rows)), rcond=None)[0]
+    factors = [0.0, 0.0, 0.0]
+    for place, number in zip(chosen, found, strict=True):
+        factors[place] = float(number)
+    return factors[0], factors[1], factors[2]
+
+
+def _missed(rows: Sequence[tuple[Features, float]], factors: Features) -> float:
+    return sum((_product(factors, features) / seconds - 1) ** 2 for features, seconds in rows)
+
+
+def _product(factors: Features, features: Features) -> float:
+    return max(_LEAST, sum(one * other for one, other in zip(factors, features, strict=True)))
+
+
+def _features(facts: ModelFacts, variant: Variant, devices: int) -> Features | None:
+    """Return passes, computing and sending of a step; None if the model cannot be split so."""
+    words: dict[str, Any] = dict(variant.layout)
+    pipeline = words.get("pipeline", 1)
+    readers = devices // (words.get("tensor", 1) * pipeline)
+    pieces = pipeline * words.get("chunks", 1) if pipeline > 1 else 1
+    try:
+        layout = Layout(
+            micro_batch=max(1, math.ceil(facts.rows / max(1, readers) / pieces)),
+            accumulation_steps=pieces,
+            gradient_bytes=4.0,
+            parameter_bytes=4.0,
+            **words,
+        )
+        taken = step(_model(facts), _machine(devices), layout, Calibration())
+    except CannotEstimate:
+        return None
+    return float(pieces), taken.compute + taken.bubble, taken.tensor + taken.pipeline + taken.data
+
+
+def _model(facts: ModelFacts) -> Model:
+    """Describe any model as a transformer of so many parameters, which is what counts."""
+    return Model(
+        layers=facts.layers,
+        hidden_size=facts.widest,
+        heads=facts.widest,
+        feed_forward=4 * facts.widest,
+        vocabulary=1,
+        sequence_length=1,
+        causal=False,
+        parameters=float(facts.parameters),
+    )
+
+
+def _machine(devices: int) -> Hardware:
+    return Hardware(
+        nodes=1,
+        devices_per_node=devices,
+        peak_flops=_PEAK_FLOPS,
+        memory_bytes=_MEMORY_BYTES,
+        intra_node_bytes_per_second=_BYTES_PER_SECOND,
+        inter_node_bytes_per_second=0.0,
+        network="cpu",
+    )

@@ -1,0 +1,60 @@
+"""Which of SageMaker's Python SDKs is installed. Neither is imported before its object is asked for.
+
+Another major version is one module with `build_estimator`, and one row of each table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib import import_module
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any, Protocol, cast
+
+from slipway.jobs.submit.estimators.training import SdkTraining
+from slipway.jobs.words.errors import SlipwayError
+
+_PACKAGE = "sagemaker"
+_BUILDERS: Mapping[int, str] = {
+    2: "slipway.jobs.submit.estimators.sdk_v2",
+    3: "slipway.jobs.submit.estimators.sdk_v3",
+}
+_INSTALL: Mapping[int, str] = {
+    2: "pip install 'sagemaker>=2.257,<3' (HuggingFace, about 300 MB)",
+    3: "pip install 'sagemaker>=3.27,<4' (ModelTrainer, about 1 GB)",
+}
+
+
+class NoSdk(SlipwayError):
+    """No SDK of SageMaker is installed that Slipway knows."""
+
+    exit_code = 2
+
+
+class Sdk(Protocol):
+    """Lists what the module of one major version offers."""
+
+    def build_estimator(self, training: SdkTraining) -> Any:
+        """Return the SDK's own object; nothing is sent."""
+
+
+def load_sdk(major: int) -> Sdk:
+    """Import the module for a major version, and with it the SDK."""
+    return cast("Sdk", import_module(_BUILDERS[major]))
+
+
+def installed_major() -> int:
+    """Return the SDK's major version, without importing it; raise NoSdk if there is none."""
+    try:
+        found = version(_PACKAGE)
+    except PackageNotFoundError:
+        raise NoSdk("no SDK of SageMaker is installed", hint=_how_to_install()) from None
+    major = found.split(".")[0]
+    if not major.isdigit() or int(major) not in _BUILDERS:
+        raise NoSdk(
+            f"SageMaker's SDK {found} is installed, which Slipway does not know", hint=_how_to_install()
+        )
+    return int(major)
+
+
+def _how_to_install() -> str:
+    return " or ".join(_INSTALL.values()) + "; `slipway submit` needs neither"

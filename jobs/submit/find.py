@@ -1,0 +1,102 @@
+"""The jobs that the platform knows: found by id, name or prefix, and read into one form with their cost.
+
+Whatever the platform leaves out is None here, and a word of its that we do not know is shown as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import TypeVar
+
+from slipway.jobs.cloud import aws
+from slipway.jobs.cloud.aws import own_region
+from slipway.jobs.cloud.deployed import find_target_by_name, find_targets
+from slipway.jobs.platforms.journal import submitted_entries
+from slipway.jobs.platforms.registry import platform_of
+from slipway.jobs.words.errors import SlipwayError
+from slipway.jobs.words.run import Found, Listed, Run
+from slipway.jobs.words.targets import Target
+
+_SHOWN_CANDIDATES = 5
+
+
+class UnknownJob(SlipwayError):
+    """No job that is still listed fits, or more than one does."""
+
+
+T = TypeVar("T", bound=Target)
+
+
+def targets_to_search(on: str | None, region: str | None) -> list[Target]:
+    """Return the named target; else those of your own region; else all where clusters are declared."""
+    if on:
+        return [find_target_by_name(on, region)]
+    own = region or own_region()
+    found = find_targets(own)[0] if own else []
+    return found or ([] if region else find_targets(None)[0])
+
+
+def list_runs(targets: Sequence[Target]) -> list[Run]:
+    """List the runs of all targets, newest first."""
+    found = [run for target in targets for run in platform_of(target).list_runs(target)]
+    oldest = datetime.min.replace(tzinfo=UTC)
+    return sorted(found, key=lambda run: run.created_at or oldest, reverse=True)
+
+
+def find_run(text: str, targets: Sequence[T]) -> Found[T]:
+    """Find a job by its id or name, or by a beginning of either that fits only one job."""
+    every = [
+        (job, target)
+        for target in targets
+        for job in platform_of(target).list_jobs(target)
+        if job.id == text or not job.is_twin
+    ]
+    exact = [pair for pair in every if text in (pair[0].id, pair[0].name)]
+    chosen = exact or _beginning(text, every) or _beginning(text.replace("_", "-"), every)
+    if not chosen and (forgotten := _forgotten(text)):
+        raise forgotten
+    if len(chosen) != 1:
+        raise _not_one(text, [listed for listed, _ in chosen], [listed for listed, _ in every])
+    listed, target = chosen[0]
+    return refresh(listed.id, target)
+
+
+def refresh(job_id: str, target: T) -> Found[T]:
+    platform = platform_of(target)
+    found = platform.refresh(job_id, target)
+    if found is None:
+        raise UnknownJob(f"{platform.SERVICE} no longer knows job {job_id}", hint="slipway runs")
+    return found
+
+
+def _beginning(text: str, every: Sequence[tuple[Listed, T]]) -> list[tuple[Listed, T]]:
+    """Return the jobs whose id or name begins so; SageMaker's names have hyphens for underscores."""
+    return [pair for pair in every if text and any(word.startswith(text) for word in _words(pair[0]))]
+
+
+def _words(listed: Listed) -> tuple[str, str]:
+    return listed.id, listed.name
+
+
+def _not_one(text: str, chosen: Sequence[Listed], every: Sequence[Listed]) -> UnknownJob:
+    names = [f"{each.name} ({each.id})" for each in (chosen or every)[:_SHOWN_CANDIDATES]]
+    if chosen:
+        return UnknownJob(f"{len(chosen)} jobs begin with '{text}'", hint=f"choose one: {', '.join(names)} …")
+    if names:
+        return UnknownJob(
+            f"no job's name or id is '{text}' or begins with it", hint=f"there are {', '.join(names)} …"
+        )
+    return UnknownJob(f"there is no job '{text}': no job is listed at all", hint="slipway submit")
+
+
+def _forgotten(text: str) -> UnknownJob | None:
+    """Recognise, by this machine's journal, a job whose cluster was destroyed."""
+    for entry in submitted_entries(aws.endpoint()):
+        if entry.job_id and text and text in (entry.name, entry.job_id):
+            return UnknownJob(
+                f"{entry.name} was submitted to {entry.target} as {entry.job_id}, and no deployed cluster "
+                "lists it: a job ends with its queue when its cluster is destroyed",
+                hint=f"AWS Batch knows it for some days: aws batch describe-jobs --jobs {entry.job_id}",
+            )
+    return None

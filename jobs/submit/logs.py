@@ -1,0 +1,141 @@
+"""What the nodes of a job print, from CloudWatch Logs: page by page, nothing twice, to the end of the job."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from slipway.jobs.cloud.aws import Unanswered, ask, reader
+from slipway.jobs.platforms.registry import platform_of
+from slipway.jobs.submit.find import refresh
+from slipway.jobs.words.errors import SlipwayError
+from slipway.jobs.words.log_marks import rank_of
+from slipway.jobs.words.run import AnyFound, Run
+
+POLL_SECONDS = 2.0
+# containers/runtime/observe/log_pump.py and jobs/platforms/mpi/node/run.py mark their own lines so.
+_LAUNCHER = ("[node ", "[run] ")
+# CloudWatch shows the last lines a little after the job has ended.
+LAST_LOOKS = 2
+_NO_STREAM_YET = "ResourceNotFoundException"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogLine:
+    time: datetime
+    node: int
+    rank: int | None  # None: the node's launcher said it
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    node: int | None = None  # None: every one
+    rank: int | None = None
+
+    def has(self, line: LogLine) -> bool:
+        return self.node in (None, line.node) and self.rank in (None, line.rank)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogReader:
+    """Remembers how far each log stream has been read."""
+
+    group: str
+    client: Any
+    # The node that said a line, from its stream's node and its text.
+    locate: Callable[[int, str], int] = field(default=lambda node, _text: node)
+    tokens: dict[tuple[int, str], str | None] = field(default_factory=dict)  # by node and stream
+
+    def watch(self, streams: Sequence[tuple[int, str]]) -> None:
+        for stream in streams:
+            self.tokens.setdefault(stream, None)
+
+    def read_new(self) -> Iterator[list[LogLine]]:
+        """Yield one page of each stream at a time, sorted by time, until there is nothing new."""
+        behind = list(self.tokens)
+        while behind:
+            pages = {stream: self._next_page(stream) for stream in behind}
+            lines = [line for page in pages.values() for line in page or ()]
+            if lines:
+                yield sorted(lines, key=lambda line: line.time)
+            behind = [stream for stream, page in pages.items() if page is not None]
+
+    def _next_page(self, stream: tuple[int, str]) -> list[LogLine] | None:
+        """Return the next page; None at the end. A page can be empty without being the last."""
+        node, name = stream
+        token = self.tokens[stream]
+        asked = {"logGroupName": self.group, "logStreamName": name, "startFromHead": True}
+        answer = ask(self.client, "GetLogEvents", **asked, **({"nextToken": token} if token else {}))
+        if isinstance(answer, Unanswered):
+            if answer.code == _NO_STREAM_YET:
+                return None
+            raise SlipwayError(
+                f"{answer.action} gave no answer: {answer.code}, {answer.message[:200]}",
+                hint=f"allow {answer.action} to your role"
+                if answer.is_denied
+                else "run the same command again",
+            )
+        next_token = answer.get("nextForwardToken")
+        lines = [line for event in answer.get("events", []) for line in self._lines(event, node)]
+        if next_token is None or (next_token == token and not lines):
+            return None
+        self.tokens[stream] = next_token
+        return lines
+
+    def _lines(self, event: Any, node: int) -> Iterator[LogLine]:
+        """Split one event into lines: agents collect several in one event."""
+        moment = datetime.fromtimestamp(event.get("timestamp", 0) / 1000, UTC)
+        for text in str(event.get("message", "")).rstrip("\n").split("\n"):
+            yield LogLine(time=moment, node=self.locate(node, text), rank=rank_of(text), text=text)
+
+
+def mark_of(line: LogLine, nodes: int | None) -> str:
+    """Return what to print before a line: its node, unless its text names the node or the rank."""
+    is_marked = line.rank is not None or line.text.startswith(_LAUNCHER) or nodes == 1
+    return "" if is_marked else f"[node {line.node}] "
+
+
+def new_words(tell: Callable[[str], None]) -> Callable[[Run], None]:
+    """Return what tells a run's state and reason whenever they are other than the last time."""
+    said: list[str] = []
+
+    def seen(run: Run) -> None:
+        is_well = not run.reason or run.state.value == "succeeded"  # Batch has a reason for that too
+        words = f"{run.name}: {run.state}{'' if is_well else f', {run.reason}'}"
+        if words not in said[-1:]:
+            said.append(words)
+            tell(words)
+
+    return seen
+
+
+def follow_lines(
+    found: AnyFound,
+    wanted: Wanted,
+    *,
+    to_end: bool,
+    seen: Callable[[Run], None] = lambda _: None,
+    pause: Callable[[float], None] = time.sleep,
+) -> Iterator[LogLine]:
+    """Yield the lines; with `to_end` also those to come, until the job ends. `seen` hears its state."""
+    platform = platform_of(found.target)
+    log = LogReader(
+        group=found.target.log_group,
+        client=reader("logs", found.target.region),
+        locate=platform.log_locator(),
+    )
+    looks_left = LAST_LOOKS
+    while True:
+        seen(found.run)
+        log.watch(platform.log_streams(found, wanted.node))
+        for page in log.read_new():
+            yield from (line for line in page if wanted.has(line))
+        looks_left -= found.run.state.is_final
+        if not to_end or looks_left <= 0:
+            return
+        pause(POLL_SECONDS)
+        found = refresh(found.run.id, found.target)

@@ -1,0 +1,192 @@
+"""Finished runs of one recipe with the same settings, by their size: how much faster more nodes were.
+
+Beside them stand what was published of such a cluster and what the estimate says. Pure but for `collect`.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from slipway.jobs.estimate.errors import CannotEstimate
+from slipway.jobs.estimate.estimates import PricedHardware, estimate
+from slipway.jobs.estimate.evidence.measurements import Measurement
+from slipway.jobs.estimate.evidence.tables import TABLES, Row, Table
+from slipway.jobs.estimate.hardware import family_of
+from slipway.jobs.estimate.work.workloads import Workload
+from slipway.jobs.submit.curve import Point, points
+from slipway.jobs.submit.rate import LEAST_STEPS, settings_of, steady_rate
+from slipway.jobs.words.errors import SlipwayError
+from slipway.jobs.words.run import AnyFound
+from slipway.jobs.words.states import JobState
+
+PLOT_COLUMNS = 40  # of as many nodes as the largest run had
+MEASURED, IDEAL, ESTIMATED = "█", "│", "◆"
+
+
+class NothingToCompare(SlipwayError):
+    """There is no run on one node, or none on several."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sample:
+    """Holds what a comparison needs of one run."""
+
+    nodes: int
+    job: str
+    seconds: float | None  # of the whole job, as the article counts
+    examples_per_second: float
+    steps: int  # that the rate counts; 0: even the first ones are in it
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Line:
+    nodes: int
+    job: str
+    seconds: float | None
+    examples_per_second: float
+    speedup: float
+    efficiency: float
+    published: float | None
+    estimated: float | None
+    is_short: bool  # too few steps to say much
+    plot: str
+
+
+def chosen(
+    finished: Sequence[AnyFound], recipe: str, asked: Mapping[str, str], target: str
+) -> tuple[dict[str, str], list[AnyFound]]:
+    """Choose the newest run of each size with the given settings, or those with the most sizes.
+
+    `finished` comes with the newest first.
+    """
+    own = [
+        each
+        for each in finished
+        if each.run.recipe == recipe and each.run.nodes and each.run.state is JobState.SUCCEEDED
+    ]
+    groups: dict[tuple[tuple[str, str], ...], dict[int, AnyFound]] = {}
+    for each in own:
+        settings = settings_of(each.detail)
+        if asked.items() <= settings.items():
+            sizes = groups.setdefault(tuple(sorted(settings.items())), {})
+            sizes.setdefault(each.run.nodes or 0, each)
+    # max keeps the first of equals, which is the newest; a group without one node compares with nothing.
+    best = max(groups, key=lambda key: (1 in groups[key], len(groups[key])), default=None)
+    if best is None or 1 not in groups[best]:
+        settings = dict(asked) if best is None else dict(best)
+        raise NothingToCompare(
+            f"no run of {recipe} on one node of '{target}' has succeeded"
+            + (f" with {_words(settings)}" if settings else ""),
+            hint=f"submit it: {submit_line(recipe, target, 1, settings)}",
+        )
+    return dict(best), [groups[best][nodes] for nodes in sorted(groups[best])]
+
+
+def sample(found: AnyFound, lines: Iterable[str]) -> Sample:
+    run = found.run
+    curve = points(lines)
+    rate, steps = steady_rate(curve)
+    rate = rate if steps else whole_rate(curve)
+    if not rate:
+        raise NothingToCompare(
+            f"job '{run.name}' has reported no step",
+            hint=f"read its log: slipway logs {run.name}",
+        )
+    return Sample(
+        nodes=run.nodes or 0,
+        job=run.name,
+        seconds=None if run.hours is None else run.hours * 3600,
+        examples_per_second=rate,
+        steps=steps,
+    )
+
+
+def whole_rate(curve: Sequence[Point]) -> float:
+    """Return the rate over all steps, for runs that have no steps after the warm-up."""
+    told = [point.sequences_per_second for point in curve if point.sequences_per_second]
+    return len(told) / sum(1 / rate for rate in told) if told else 0.0
+
+
+def compare(
+    samples: Sequence[Sample],
+    published: Mapping[int, float],
+    estimated: Mapping[int, float],
+) -> list[Line]:
+    alone = next(each for each in samples if each.nodes == 1)
+    most = max(each.nodes for each in samples)
+    lines = []
+    for each in samples:
+        speedup = each.examples_per_second / alone.examples_per_second
+        line = Line(
+            nodes=each.nodes,
+            job=each.job,
+            seconds=each.seconds,
+            examples_per_second=each.examples_per_second,
+            speedup=speedup,
+            efficiency=speedup / each.nodes,
+            published=published.get(each.nodes),
+            estimated=estimated.get(each.nodes),
+            is_short=each.steps < LEAST_STEPS,
+            plot=plot(speedup, each.nodes, estimated.get(each.nodes), most),
+        )
+        lines.append(line)
+    return lines
+
+
+def plot(speedup: float, nodes: int, estimated: float | None, most: int) -> str:
+    """Draw a bar from zero, with marks for ideal and estimate, scaled to the largest run."""
+    cells = [" "] * (PLOT_COLUMNS + 1)
+    end = min(PLOT_COLUMNS, round(speedup / most * PLOT_COLUMNS))
+    cells[:end] = MEASURED * end
+    if estimated is not None:
+        cells[min(PLOT_COLUMNS, round(estimated / most * PLOT_COLUMNS))] = ESTIMATED
+    cells[round(nodes / most * PLOT_COLUMNS)] = IDEAL
+    return "".join(cells).rstrip()
+
+
+def published_speedups(workload: Workload, instance: str) -> tuple[str, dict[int, float]]:
+    """Find the published table of this task or model on the family: its source, and speed-ups by nodes."""
+    table = _table(workload, family_of(instance))
+    if table is None or table.rows[0].nodes != 1:
+        return "", {}
+    first = table.rows[0]
+    return table.source, {row.nodes: _faster(row, first) for row in table.rows}
+
+
+def estimated_speedups(
+    workload: Workload, place: PricedHardware, sizes: Sequence[int], rows: Sequence[Measurement]
+) -> dict[int, float]:
+    """Predicted ones also where a size was measured: a measured one would be compared with itself."""
+    try:
+        rates = {
+            nodes: estimate(workload, place, nodes, rows).predicted_sequences_per_second
+            for nodes in {1, *sizes}
+        }
+    except CannotEstimate:
+        return {}
+    return {nodes: rate / rates[1] for nodes, rate in rates.items()}
+
+
+def submit_line(recipe: str, target: str, nodes: int, settings: Mapping[str, str]) -> str:
+    words = [word for key, value in settings.items() for word in ("--set", f"{key}={value}")]
+    return shlex.join(["slipway", "submit", recipe, "--on", target, "--nodes", str(nodes), *words])
+
+
+def _table(workload: Workload, family: str) -> Table | None:
+    own = [table for table in TABLES.values() if family_of(table.instance) == family]
+    named = [table for table in own if workload.task and table.name.rpartition("/")[2] == workload.task]
+    return next(iter(named or [table for table in own if table.model == workload.model_name]), None)
+
+
+def _faster(row: Row, first: Row) -> float:
+    if row.seconds is not None and first.seconds is not None:
+        return first.seconds / row.seconds
+    assert row.sequences_per_second is not None
+    assert first.sequences_per_second is not None
+    return row.sequences_per_second / first.sequences_per_second
+
+
+def _words(settings: Mapping[str, str]) -> str:
+    return ", ".join(f"{key}={value}" for key, value in settings.items())

@@ -1,0 +1,58 @@
+"""Prices outside us-east-1, and of Spot: regions.csv, a row for each type and region; others are unknown."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib.resources import files
+
+from slipway.jobs.words.catalogue.instances import InstanceType, Price
+
+# The source names no day. It lists p6-b300, which AWS launched on this one.
+DATE = "2025-11-18 or later"
+SOURCE = "skypilot-org/skypilot-catalog@00148f2a:catalogs/v8/aws/vms.csv"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RegionalPrice:
+    """Hold what an hour of a type costs in a region; Spot in the cheapest of its zones."""
+
+    instance_type: str
+    region: str
+    usd_per_hour: float | None
+    spot_usd_per_hour: float | None
+    spot_zone: str
+
+
+@lru_cache(maxsize=1)
+def regional_prices() -> tuple[RegionalPrice, ...]:
+    """Return the rows of regions.csv, us-east-1 first of each type."""
+    return tuple(_rows())
+
+
+def price_in(instance: InstanceType, region: str) -> Price | None:
+    """Return the on-demand price of a type in a region; None if nobody wrote one down."""
+    if instance.price is not None and instance.price.region == region:
+        return instance.price
+    for row in regional_prices():
+        if (row.instance_type, row.region) == (instance.name, region) and row.usd_per_hour is not None:
+            return Price(usd_per_hour=row.usd_per_hour, region=region, date=DATE, source=SOURCE)
+    return None
+
+
+def _rows() -> Iterator[RegionalPrice]:
+    text = files("slipway.jobs.words.catalogue").joinpath("regions.csv").read_text(encoding="utf-8")
+    for row in csv.DictReader(text.splitlines()):
+        yield RegionalPrice(
+            instance_type=row["instance_type"],
+            region=row["region"],
+            usd_per_hour=_number(row["usd_per_hour"]),
+            spot_usd_per_hour=_number(row["spot_usd_per_hour"]),
+            spot_zone=row["spot_zone"],
+        )
+
+
+def _number(text: str) -> float | None:
+    return float(text) if text else None

@@ -1,0 +1,194 @@
+"""What an AMI is made of: containers/images/<image>/lock.toml, and what components are told of it.
+
+A value of the lock reaches a component as the parameter of its path: sha256 in [downloads.efa] is
+DownloadsEfaSha256. A new kind of source is one row of SOURCES.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from hashlib import sha256
+from pathlib import Path
+
+from slipway.jobs.words.errors import Problem
+from slipway.jobs.words.images.amis import MANIFEST_FACTS
+from slipway.jobs.words.images.container_images import JUNK_FOLDERS
+from slipway.jobs.words.images.parents import SERIAL, Parent, parent_mistakes
+
+# Written in a lock where only a first bake on AWS can tell. The bake says what is to be written, and ends
+# there unless a signature holds the file meanwhile (slipway-check-sha256 of infra/components/base-apt.yaml).
+TO_BE_FILLED = "to be filled at first bake"
+
+_HTTPS = (
+    re.compile(r"https://[A-Za-z0-9.-]+/[A-Za-z0-9._~/%+-]*|https://[A-Za-z0-9.-]+"),
+    "an https address",
+)
+_SHA256 = (re.compile(r"[0-9a-f]{64}"), "a SHA-256 in 64 small hexadecimal digits")
+_SHA256_LATER = (re.compile(rf"{_SHA256[0].pattern}|{TO_BE_FILLED}"), f"{_SHA256[1]} or '{TO_BE_FILLED}'")
+_FINGERPRINT = (re.compile(r"[0-9A-F]{40}"), "a fingerprint in 40 capital hexadecimal digits")
+_WORD = (re.compile(r"[A-Za-z0-9][A-Za-z0-9.+:~_-]*"), "letters, digits and . + : ~ _ -")
+
+Form = tuple[re.Pattern[str], str]
+# What each table of a source holds: nothing comes to a machine that is not held by a hash or a pinned key.
+SOURCES: Mapping[str, Mapping[str, Form]] = {
+    "downloads": {"url": _HTTPS, "sha256": _SHA256},
+    "unlisted": {"url": _HTTPS, "sha256": _SHA256_LATER},  # the publisher prints no checksum
+    "signed": {
+        "url": _HTTPS,
+        "sha256": _SHA256_LATER,
+        "signature": _HTTPS,
+        "key": _HTTPS,
+        "fingerprint": _FINGERPRINT,
+    },
+    "repositories": {"url": _HTTPS, "suite": _WORD, "key": _HTTPS, "fingerprint": _FINGERPRINT},
+}
+_APT: Mapping[str, Form] = {
+    "snapshot": (re.compile(r"[0-9]{8}T[0-9]{6}Z"), "a moment such as 20261120T000000Z")
+}
+_KERNEL = {"kernel": _WORD}  # of [apt]: the newest of the packages; only `slipway pin` writes it
+_PARENT: Mapping[str, Form] = {"serial": (SERIAL, "a serial such as 20261118"), **_KERNEL}
+# What no component is told: it would say nothing that the machine itself does not.
+_OF_THE_PARENT = {("parent", "serial"), ("parent", "kernel"), ("apt", "kernel")}
+_OF_A_REGISTRY = re.compile(r"^\[registry\]", re.MULTILINE)  # jobs/words/sagemaker/training_images.py
+_DIGEST_LENGTH = 16
+_LONGEST_SHOWN = 80
+
+
+def lock_path(containers: Path, image: str) -> Path:
+    return containers / "images" / image / "lock.toml"
+
+
+def machine_image_names(containers: Path) -> tuple[str, ...]:
+    """List the folders that describe AMIs: no container image is built of them, and none is AWS's own."""
+    return tuple(
+        sorted(
+            path.parent.name
+            for path in containers.glob("images/*/lock.toml")
+            if not (path.parent / "Dockerfile").is_file() and not _OF_A_REGISTRY.search(path.read_text())
+        )
+    )
+
+
+def lock_digest(containers: Path, image: str) -> str:
+    """Return a digest of all files in the image's folder, Python requirements included."""
+    folder = containers / "images" / image
+    digest = sha256()
+    for path in sorted(folder.rglob("*")):
+        if path.is_file() and not JUNK_FOLDERS & set(path.parts) and not path.name.startswith("."):
+            content = path.read_bytes()
+            digest.update(f"{path.relative_to(folder).as_posix()}\0{len(content)}\0".encode() + content)
+    return digest.hexdigest()[:_DIGEST_LENGTH]
+
+
+def is_debian(containers: Path, image: str) -> bool:
+    """Return True if the image's packages come from apt."""
+    return "apt" in tomllib.loads(lock_path(containers, image).read_text(encoding="utf-8"))
+
+
+def lock_parameters(containers: Path, image: str) -> Mapping[str, str]:
+    """Return each value of a sound lock by the name that components use; lists are joined by spaces."""
+    tables = tomllib.loads(lock_path(containers, image).read_text(encoding="utf-8"))
+    return {
+        "".join(map(_capital, path)): " ".join(value) if isinstance(value, list) else str(value)
+        for path, value in _leaves(tables)
+        if tuple(path) not in _OF_THE_PARENT
+    }
+
+
+def locked_parent(containers: Path, image: str) -> Parent | None:
+    """Read which release of the parent a sound lock names; None if it names none."""
+    found = tomllib.loads(lock_path(containers, image).read_text(encoding="utf-8")).get("parent")
+    return Parent(**found) if found else None
+
+
+def unfilled(containers: Path, image: str) -> tuple[str, ...]:
+    """Name the downloads of which a sound lock has no checksum yet, and no signature either."""
+    tables = tomllib.loads(lock_path(containers, image).read_text(encoding="utf-8"))
+    return tuple(
+        name for name, source in tables.get("unlisted", {}).items() if source["sha256"] == TO_BE_FILLED
+    )
+
+
+def lock_problems(containers: Path, image: str) -> tuple[Problem, ...]:
+    """List everything that is wrong with an image's lock."""
+    path = lock_path(containers, image)
+    where = f"containers/images/{image}/lock.toml"
+    try:
+        tables = tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return (Problem(where=where, message="is missing", hint="write it, as its neighbours show"),)
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        return (
+            Problem(where=where, message=f"is not valid TOML: {error}", hint="fix it, or take it from git"),
+        )
+    return tuple(Problem(where=f"{where} [{place}]", message=said) for place, said in _mistakes(tables))
+
+
+def _mistakes(tables: Mapping[str, object]) -> Iterator[tuple[str, str]]:
+    known = ("host", "parent", "apt", *SOURCES)
+    yield from (
+        (name, f"is no table of a lock; those are {', '.join(known)}") for name in tables if name not in known
+    )
+    host = _table(tables, "host")
+    yield from _unfit("host", host, dict.fromkeys(host, _WORD))
+    yield from (
+        ("host", f"has a component {name}, as a manifest calls a fact of its own; name it otherwise")
+        for name in sorted(MANIFEST_FACTS & host.keys())
+    )
+    apt = dict(_table(tables, "apt"))
+    packages = apt.pop("packages", ())
+    if not isinstance(packages, list) or not all(_fits(_WORD, package) for package in packages):
+        yield "apt", f"has packages = {_shown(packages)}, not a list of names such as dkms or dkms=3.0.11"
+    of_packages = list(_unfit("apt", apt, {**_APT, **(_KERNEL if "kernel" in apt else {})}))
+    parent = _table(tables, "parent")
+    of_parent = list(_unfit("parent", parent, _PARENT)) if parent else []
+    yield from (*of_packages, *of_parent)
+    if parent and not of_packages and not of_parent:
+        yield from (("parent", said) for said in parent_mistakes(parent, apt))
+    for kind, forms in SOURCES.items():
+        for name, source in _table(tables, kind).items():
+            fields = source if isinstance(source, Mapping) else {}
+            yield from _unfit(f"{kind}.{name}", fields, forms)
+
+
+def _unfit(place: str, table: Mapping[str, object], forms: Mapping[str, Form]) -> Iterator[tuple[str, str]]:
+    for name in (*forms, *(each for each in table if each not in forms)):
+        value = table.get(name)
+        if name not in forms:
+            yield place, f"has the unknown {name}; known are {', '.join(forms)}"
+        elif name not in table:
+            yield place, f"lacks {name}"
+        elif _fits(forms[name], value):
+            continue
+        elif value == TO_BE_FILLED:
+            yield place, f"has no {name} yet, and needs one: no bake would print it"
+        else:
+            yield place, f"has {name} = {_shown(value)}, not {forms[name][1]}"
+
+
+def _fits(form: Form, value: object) -> bool:
+    return isinstance(value, str) and form[0].fullmatch(value) is not None
+
+
+def _table(tables: Mapping[str, object], name: str) -> Mapping[str, object]:
+    table = tables.get(name, {})
+    return table if isinstance(table, Mapping) else {name: table}
+
+
+def _leaves(table: Mapping[str, object], above: Sequence[str] = ()) -> Iterator[tuple[list[str], object]]:
+    for name, value in table.items():
+        if isinstance(value, Mapping):
+            yield from _leaves(value, (*above, name))
+        else:
+            yield [*above, name], value
+
+
+def _capital(part: str) -> str:
+    return "".join(word.capitalize() for word in re.split(r"[-_.]", part))
+
+
+def _shown(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}…"

@@ -1,0 +1,162 @@
+"""An AMI: who bakes it, and what a baked one says of itself. Another fact is one field.
+
+A Bakery is a deployed pipeline: infra writes it as one SSM parameter an image, `slipway bake` reads it. What
+an AMI holds, its own tags say: Image Builder sets them. The manifest is read from those tags; who followed
+the bake writes it beside the id (Image Builder writes ids only), for those who may read parameters only.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+
+from slipway.jobs.words.errors import SlipwayError
+from slipway.jobs.words.records import refuse_newer, wrong_fields
+
+SCHEMA_VERSION = 1
+BAKERIES = "/slipway/bakeries"
+AMIS = "/slipway/amis"
+MAX_BYTES = 4096  # what a standard SSM parameter holds
+
+IMAGE_TAG = "slipway:image"
+LOCK_TAG = "slipway:lock"
+RECIPE_TAG = "slipway:recipe"
+VERSION_TAG = "slipway:version:"  # and the component
+
+# How the names of steps end that a machine outside AWS cannot run: for want of a device or a kernel of
+# its own, or of a vendor's server that a closed network does not reach.
+ON_HARDWARE = "OnHardware"
+FROM_VENDOR = "FromVendor"
+
+
+class DamagedRecord(SlipwayError):
+    """Slipway did not write this record, or something else changed it since."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bakery:
+    """Describes a deployed pipeline. Infra fills it with CDK tokens, so nothing is checked here."""
+
+    name: str  # of the AMI, a folder of containers/images
+    account: str
+    region: str
+    pipeline_arn: str
+    ami_parameter: str  # Image Builder writes the id of each good bake here
+    manifest_parameter: str  # whoever followed the bake writes its manifest here
+    lock_digest: str  # of the lock that the pipeline was deployed with
+    recipe_version: str  # of parent, components, values of the lock, and our own code that goes in
+    log_group: str
+    parent: str  # an AMI id, or ssm: and the name of a parameter
+    snapshot: str  # the moment of the packages, with which drivers are built for the parent's kernel
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AmiManifest:
+    """Describes what one AMI holds."""
+
+    image: str
+    ami_id: str
+    lock_digest: str
+    recipe_version: str
+    baked_at: str  # as EC2 says it: 2026-11-21T10:00:00.000Z
+    versions: Mapping[str, str]  # of the components in the lock
+
+
+def bakery_parameter(image: str) -> str:
+    return f"{BAKERIES}/{image}"
+
+
+def ami_parameter(image: str) -> str:
+    return f"{AMIS}/{image}/id"
+
+
+def bakery_stack_name(image: str) -> str:
+    return f"slipway-bakery-{image}"
+
+
+def image_of(parameter: str | None) -> str | None:
+    """/slipway/amis/cpu-mpi/id is of cpu-mpi; None: the parameter is somebody else's."""
+    head, _, rest = (parameter or "").partition(f"{AMIS}/")
+    name, _, member = rest.partition("/")
+    return name if not head and name and member == "id" else None
+
+
+def encode_bakery(bakery: Bakery) -> str:
+    text = json.dumps({"schema": SCHEMA_VERSION, **asdict(bakery)}, ensure_ascii=False)
+    assert len(text.encode()) <= MAX_BYTES, (
+        f"the record of bakery {bakery.name} does not fit an SSM parameter"
+    )
+    return text
+
+
+def decode_bakery(text: str, *, parameter: str) -> Bakery:
+    """Decode a record; `parameter` names it in errors."""
+    record = _object(text, parameter)
+    schema = record.pop("schema", None)
+    refuse_newer(schema, SCHEMA_VERSION, f"the SSM parameter {parameter}")
+    if schema != SCHEMA_VERSION:
+        raise _damaged(parameter, f"has schema {schema!r}, but this Slipway reads {SCHEMA_VERSION}")
+    known = [field.name for field in fields(Bakery)]
+    wrong = wrong_fields(Bakery, record) + [
+        f"has the unknown field {name}" for name in record if name not in known
+    ]
+    if wrong:
+        raise _damaged(parameter, ", ".join(wrong))
+    return Bakery(**{name: str(record[name]) for name in known})
+
+
+def ami_tags(
+    image: str, *, lock_digest: str, recipe_version: str, versions: Mapping[str, str]
+) -> Mapping[str, str]:
+    """Return the tags that say what an AMI holds."""
+    named = {f"{VERSION_TAG}{component}": version for component, version in sorted(versions.items())}
+    return {IMAGE_TAG: image, LOCK_TAG: lock_digest, RECIPE_TAG: recipe_version, **named}
+
+
+def manifest_of(ami_id: str, baked_at: str, tags: Mapping[str, str]) -> AmiManifest | None:
+    """Read what the AMI's tags say; None if no pipeline of ours baked it."""
+    if not {IMAGE_TAG, LOCK_TAG, RECIPE_TAG} <= tags.keys():
+        return None
+    return AmiManifest(
+        image=tags[IMAGE_TAG],
+        ami_id=ami_id,
+        lock_digest=tags[LOCK_TAG],
+        recipe_version=tags[RECIPE_TAG],
+        baked_at=baked_at,
+        versions={
+            key.removeprefix(VERSION_TAG): value
+            for key, value in sorted(tags.items())
+            if key.startswith(VERSION_TAG)
+        },
+    )
+
+
+# No component of a lock is called so: in a manifest versions stand beside them.
+MANIFEST_FACTS = frozenset(field.name for field in fields(AmiManifest)) - {"versions"}
+
+
+def encode_manifest(manifest: AmiManifest) -> str:
+    """Encode the manifest as preflight reads it."""
+    facts = {name: value for name, value in asdict(manifest).items() if name in MANIFEST_FACTS}
+    assert not facts.keys() & manifest.versions.keys(), "a component has the name of a fact"
+    text = json.dumps({**facts, **manifest.versions}, ensure_ascii=False)
+    assert len(text.encode()) <= MAX_BYTES, f"the manifest of {manifest.image} does not fit an SSM parameter"
+    return text
+
+
+def _object(text: str, parameter: str) -> dict[str, object]:
+    try:
+        record = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise _damaged(parameter, f"is not JSON ({error})") from None
+    if not isinstance(record, dict):
+        raise _damaged(parameter, f"holds a {type(record).__name__} where an object belongs")
+    return record
+
+
+def _damaged(parameter: str, what: str) -> DamagedRecord:
+    return DamagedRecord(
+        f"the SSM parameter {parameter} {what}",
+        hint="deploy the bakery and bake again with this version of Slipway: that writes it again",
+    )

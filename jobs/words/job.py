@@ -1,0 +1,200 @@
+"""One recipe, at one size: what somebody asks to run. It checks itself, and says all that is wrong at once.
+
+A new thing to ask for is one field with its line in _problems; what it means on a platform is its backend's.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import unicodedata
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field
+from hashlib import sha256
+
+from slipway.jobs.words.errors import InvalidConfig, Problem, SlipwayError
+from slipway.jobs.words.text import printable
+
+LONGEST_NAME = 50  # with the digest behind it a name fits SageMaker's 63 and Batch's 128 characters
+MOST_NODES = 1000  # of a multi-node job (AWS Batch user guide, service limits)
+MOST_ATTEMPTS = 10
+MOST_DEPENDENCIES = 20  # of a job (AWS Batch user guide, service limits)
+MOST_ELEMENTS = 1000  # of an array of jobs: Slurm's MaxArraySize is 1001 where nobody sets it
+MOST_PROCESSES = 1024  # of a node; containers/runtime/contract/settings.py takes no more
+SHORTEST_TIMEOUT_SECONDS = 60
+LONGEST_TIMEOUT_SECONDS = 365 * 24 * 3600
+LONGEST_PLACE = 4096
+_DIGEST_LENGTH = 12
+_SHOWN = 60
+
+_NAME = re.compile(rf"[A-Za-z0-9][A-Za-z0-9_-]{{0,{LONGEST_NAME - 1}}}")
+_ARRAY = re.compile(r"0-([0-9]{1,4})(?:%([0-9]{1,4}))?", re.ASCII)
+_SETTING = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
+# Cc would forge lines and end texts early; Cs is half a character, which no argument vector can carry.
+_REFUSED_CHARACTERS = frozenset({"Cc", "Cs"})
+# Batch replaces this in a command by a parameter of the job.
+_PLACEHOLDER = "Ref::"
+
+
+class InvalidJob(InvalidConfig):
+    """Reports everything that is wrong with a job, before anything is sent."""
+
+
+class DoesNotFit(SlipwayError):
+    """The job is valid, but this cluster cannot run it."""
+
+    exit_code = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    name: str
+    recipe: str
+    nodes: int
+    settings: Mapping[str, str] = field(default_factory=dict)  # of the recipe's config; it knows their types
+    data: str | None = None  # a path or URL; relative to the cluster's files; None: their data folder
+    checkpoints: str | None = None  # likewise; None: a folder of this job's own
+    timeout_seconds: int | None = None  # of one attempt; None: as the cluster says
+    attempts: int | None = None  # likewise
+    processes_per_node: int | None = None  # None: one a device
+    array: str | None = None  # 0-3: four jobs that divide the work; 0-15%4: at most four of them at a time
+    image: str | None = None  # the URI of a container image; None: the cluster's own
+    repeat: int = 0  # the same job once more is another job
+    # Names or ids of jobs on the same target that have to succeed first: when it starts, not what it is.
+    depends_on: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        problems = list(_problems(self))
+        if problems:
+            raise InvalidJob(problems)
+
+    @property
+    def elements(self) -> int:
+        """Return how many jobs of Slurm it is; 1 where it is no array."""
+        found = _ARRAY.fullmatch(self.array) if self.array else None
+        return int(found[1]) + 1 if found else 1
+
+
+def parse_settings(texts: tuple[str, ...]) -> dict[str, str]:
+    """Split `key=value` texts; the job itself checks the values."""
+    settings: dict[str, str] = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not equals:
+            raise InvalidJob([Problem(where="--set", message=f"{_show(text)} has no '='", hint=_SET_HINT)])
+        if name in settings:
+            raise InvalidJob(
+                [Problem(where="--set", message=f"{_show(name)} is set twice", hint="say it once")]
+            )
+        settings[name] = value
+    return settings
+
+
+def submission_name(job: Job, place: Mapping[str, str]) -> str:
+    """Name the submission: the same job on the same target gets the same name, so it is not sent twice.
+
+    `place` says where it goes and which image it runs: another image is another job. What it waits for is
+    not part of it: the work is the same, however the jobs before it were named, repeated or over by then.
+    """
+    what = {key: value for key, value in asdict(job).items() if key != "depends_on"}
+    for later in ("array", "image"):  # names are as they were before there was any
+        if what[later] is None:
+            del what[later]
+    spec = json.dumps([what, dict(place)], sort_keys=True, ensure_ascii=True)
+    return f"{job.name}-{sha256(spec.encode()).hexdigest()[:_DIGEST_LENGTH]}"
+
+
+_SET_HINT = "write --set key=value"
+_NAME_RULE = f"1 to {LONGEST_NAME} letters, digits, '-' and '_', the first a letter or digit"
+_SETTING_RULE = "a letter or '_', then letters, digits and '_', 64 at most"
+
+
+def _problems(job: Job) -> Iterator[Problem]:
+    if not _NAME.fullmatch(job.name):
+        yield Problem(where="--name", message=f"{_show(job.name)} is not allowed; a name is {_NAME_RULE}")
+    yield from _out_of_range("--nodes", job.nodes, 1, MOST_NODES)
+    yield from _out_of_range("--attempts", job.attempts, 1, MOST_ATTEMPTS, "1 is no retry")
+    yield from _out_of_range(
+        "the timeout in seconds", job.timeout_seconds, SHORTEST_TIMEOUT_SECONDS, LONGEST_TIMEOUT_SECONDS
+    )
+    yield from _out_of_range("--processes-per-node", job.processes_per_node, 1, MOST_PROCESSES)
+    if job.array is not None:
+        yield from _problems_of_array(job.array)
+    for name, value in job.settings.items():
+        yield from _problems_of_setting(name, value)
+    for where, place in (("--data", job.data), ("--checkpoints", job.checkpoints)):
+        if place is not None:
+            yield from _problems_of_place(where, place)
+    yield from _problems_of_dependencies(job.depends_on)
+
+
+def _out_of_range(where: str, value: int | None, low: int, high: int, why: str = "") -> Iterator[Problem]:
+    if value is not None and not low <= value <= high:
+        yield Problem(where=where, message=f"is {value}; allowed is {low} to {high}", hint=why)
+
+
+def _problems_of_array(array: str) -> Iterator[Problem]:
+    found = _ARRAY.fullmatch(array)
+    if found is None or not 1 <= int(found[1]) < MOST_ELEMENTS or found[2] == "0":
+        yield Problem(
+            where="--array",
+            message=f"{_show(array)} is no array; allowed is 0-1 to 0-{MOST_ELEMENTS - 1}, and 0-15%4 for at "
+            "most 4 at a time",
+            hint="the numbers of an array begin with 0, and each job does one share of the work",
+        )
+
+
+def _problems_of_setting(name: str, value: str) -> Iterator[Problem]:
+    if not _SETTING.fullmatch(name):
+        yield Problem(where="--set", message=f"{_show(name)} is no name of a setting; one is {_SETTING_RULE}")
+    if bad := _refused_character(value):
+        yield Problem(
+            where=f"--set {_show(name)}",
+            message=f"its value holds {bad}; any text without control characters is allowed",
+            hint="put longer text into a file that the recipe reads",
+        )
+    if _PLACEHOLDER in value:
+        yield Problem(
+            where=f"--set {_show(name)}",
+            message=f"its value holds '{_PLACEHOLDER}', which AWS Batch would replace",
+            hint="spell it otherwise",
+        )
+
+
+def _problems_of_place(where: str, place: str) -> Iterator[Problem]:
+    if bad := _refused_character(place):
+        yield Problem(where=where, message=f"{_show(place)} holds {bad}; a path or URL has none")
+    if not 1 <= len(place) <= LONGEST_PLACE:
+        yield Problem(where=where, message=f"has {len(place)} characters; allowed is 1 to {LONGEST_PLACE}")
+    if ".." in place.split("/"):
+        yield Problem(
+            where=where,
+            message=f"{_show(place)} climbs out of its folder",
+            hint="name the folder itself, without '..'",
+        )
+
+
+def _problems_of_dependencies(names: tuple[str, ...]) -> Iterator[Problem]:
+    where = "--depends-on"
+    if len(names) > MOST_DEPENDENCIES:
+        yield Problem(
+            where=where, message=f"names {len(names)} jobs; at most {MOST_DEPENDENCIES} are allowed"
+        )
+    for name in names:
+        if not name or _refused_character(name):
+            yield Problem(
+                where=where, message=f"{_show(name)} is not a job's name or id", hint="slipway runs"
+            )
+
+
+def _refused_character(text: str) -> str:
+    """Describe the first character that is not allowed."""
+    for character in text:
+        if unicodedata.category(character) in _REFUSED_CHARACTERS:
+            return f"the control character U+{ord(character):04X}"
+    return ""
+
+
+def _show(text: str) -> str:
+    cut = text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
+    return f"'{printable(cut)}'"

@@ -1,0 +1,112 @@
+"""How the parameters of SageMaker's model-parallel library (SMP) are read, checked and written.
+
+A version of the library is a frozen dataclass whose fields bear the library's names and defaults, and a Rules
+for what a value may be.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import MISSING, Field, asdict, dataclass, field, fields
+from types import NoneType
+from typing import Any, ClassVar, Protocol, TypeVar, get_args, get_type_hints
+
+from slipway.jobs.words.errors import InvalidConfig, Problem
+from slipway.jobs.words.suggestions import did_you_mean
+
+Value = str | int | float | bool
+
+
+class InvalidSmp(InvalidConfig):
+    """Reports every parameter that the library would refuse, before a job exists."""
+
+
+class NoEqual(InvalidConfig):
+    """Reports every parameter that has no equal where it shall go, each with what to do instead."""
+
+
+class SmpParameters(Protocol):
+    """Names what every version's parameters have in common."""
+
+    __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
+
+
+S = TypeVar("S", bound=SmpParameters)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rules:
+    """Say what values a version's library takes beyond their types."""
+
+    library: str  # as a person says it
+    least: Mapping[str, int] = field(default_factory=dict)
+    words: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    aliases: Mapping[str, str] = field(default_factory=dict)  # another name of the library's own
+
+
+def decode_parameters(version: type[S], given: Mapping[str, object], rules: Rules) -> S:
+    """Decode the `parameters` of a notebook; raise InvalidSmp with every name that the library lacks."""
+    known = [one.name for one in fields(version)]
+    values: dict[str, Any] = {}
+    problems = []
+    for name, value in given.items():
+        own = rules.aliases.get(name, name)
+        if own not in known:
+            hint = did_you_mean(name, known, otherwise=f"{rules.library} takes {', '.join(known)}")
+            problems.append(Problem(where=name, message=f"is no parameter of {rules.library}", hint=hint))
+        elif values.setdefault(own, value) != value:
+            message = f"is {value!r}, and {own}, its other name, is {values[own]!r}"
+            problems.append(Problem(where=name, message=message, hint="set one of them"))
+    refuse(problems)
+    return version(**values)
+
+
+def write_parameters(parameters: SmpParameters) -> dict[str, Value]:
+    """Return what differs from the library's defaults, as it is sent."""
+    return {name: value for name, value in asdict(parameters).items() if name in changed(parameters)}
+
+
+def changed(parameters: SmpParameters) -> list[str]:
+    """List the parameters that are not as the library has them by default."""
+    return [one.name for one in fields(parameters) if getattr(parameters, one.name) != one.default]
+
+
+def wrong_values(parameters: SmpParameters, rules: Rules) -> Iterator[Problem]:
+    """Yield a problem for each value that has the wrong type, is too small or is an unknown word."""
+    types = get_type_hints(type(parameters))
+    for one in fields(parameters):
+        assert one.default is not MISSING, f"{one.name} has a default of the library's"
+        value, allowed = getattr(parameters, one.name), get_args(types[one.name]) or (types[one.name],)
+        least, words = rules.least.get(one.name), rules.words.get(one.name)
+        if type(value) not in allowed:
+            yield _must_be(one.name, value, " or ".join(_IN_WORDS[kind] for kind in allowed))
+        elif least is not None and value is not None and value < least:
+            yield _must_be(one.name, value, f"{least} or more")
+        elif words is not None and value not in words:
+            yield _must_be(one.name, value, " or ".join(words))
+
+
+def refuse(problems: Iterable[Problem]) -> None:
+    """Raise InvalidSmp with all problems, if there are any."""
+    if found := list(problems):
+        raise InvalidSmp(found)
+
+
+def refuse_without_equal(
+    parameters: SmpParameters, instead: Mapping[str, str], where: str, also: Iterable[Problem] = ()
+) -> None:
+    """Raise NoEqual with every changed parameter of `instead`, which says what to do without it."""
+    found = [*also]
+    for name in changed(parameters):
+        if name in instead:
+            message = f"is {getattr(parameters, name)!r}, which has no equal in {where}"
+            found.append(Problem(where=name, message=message, hint=instead[name]))
+    if found:
+        raise NoEqual(found)
+
+
+_IN_WORDS = {str: "a text", int: "a whole number", float: "a number", bool: "True or False", NoneType: "None"}
+
+
+def _must_be(name: str, value: object, wanted: str) -> Problem:
+    return Problem(where=name, message=f"is {value!r}, and must be {wanted}")

@@ -1,0 +1,205 @@
+"""What got deployed and can be submitted to: written by infra as one SSM parameter a cluster, read by jobs.
+
+A new fact is one field here and one argument where infra makes the target; a new kind is a class and a row
+of KINDS.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from typing import Any, ClassVar
+
+from slipway.jobs.words.errors import SlipwayError
+from slipway.jobs.words.records import refuse_newer, wrong_fields
+
+SCHEMA_VERSION = 1
+PARAMETER_ROOT = "/slipway/targets"
+MAX_BYTES = 4096  # what a standard SSM parameter holds
+
+
+class DamagedTarget(SlipwayError):
+    """Slipway did not write this record, or something else changed it since."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchTarget:
+    """Describes a deployed Batch cluster. Infra fills it with CDK tokens, so nothing is checked here."""
+
+    kind: ClassVar[str] = "batch"
+
+    name: str
+    account: str
+    region: str
+    zone: str
+    instance_type: str
+    max_nodes: int
+    queue_arn: str
+    job_definition_arn: str  # of the revision that was deployed
+    log_group: str
+    bucket: str
+    image: str  # a folder of containers/images
+    image_tag: str  # what the job definition names; `slipway build` pushes it
+    repository_uri: str
+    build_project: str  # the CodeBuild project that `slipway build` starts
+    job_timeout_seconds: int  # of one attempt; a job may ask for less
+    job_attempts: int
+    efa_interfaces: int  # of a node
+    file_system_id: str | None  # None: the cluster shares no files
+    file_system_mount: str | None  # where containers find it
+    has_internet: bool = False  # its nodes reach more than AWS's endpoints
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MpiTarget:
+    """Describes a deployed cluster of equal machines that run one mpirun at a time."""
+
+    kind: ClassVar[str] = "mpi"
+
+    name: str
+    account: str
+    region: str
+    zone: str
+    instance_type: str
+    is_spot: bool  # its machines are taken back at two minutes' notice
+    max_nodes: int
+    node_group: str  # the name of its Auto Scaling group
+    run_document: str  # Systems Manager documents: one starts a job on the main node
+    stop_document: str  # and one ends what a job left, on any node
+    log_group: str  # where Systems Manager writes what the run document prints
+    bucket: str  # requests, code and the cluster's readiness
+    machine_image: str  # a folder of containers/images
+    ami_parameter: str  # the SSM parameter that holds the id of the AMI
+    mpi: str  # what the AMI holds: a key of MPIS in jobs/words/mpi/mpirun.py
+    job_timeout_seconds: int
+    efa_interfaces: int  # of a node
+    file_system_id: str | None  # None: the cluster shares no files
+    file_system_mount: str | None
+    has_internet: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SlurmTarget:
+    """Describes a deployed cluster of Slurm: one queue, its workers, and a login node that takes its jobs.
+
+    On HyperPod, groups are named and not numbered, and Slurm's version and the AMI are HyperPod's own.
+    """
+
+    kind: ClassVar[str] = "slurm"
+
+    name: str
+    account: str
+    region: str
+    zone: str
+    instance_type: str
+    is_spot: bool
+    max_nodes: int
+    scheduler_cluster: str  # the id that PCS or HyperPod gave its cluster
+    queue: str  # its name, which is Slurm's partition
+    node_group: str  # the id of the workers' compute node group
+    login_group: str  # and of the login node's: jobs/words/slurm/places.py, GROUP_TAG
+    run_document: str  # of Systems Manager: it acts on the login node
+    log_group: str  # where Systems Manager writes what that prints
+    bucket: str
+    machine_image: str  # a folder of containers/images
+    ami_parameter: str
+    slurm_version: str
+    job_timeout_seconds: int
+    efa_interfaces: int  # of a node
+    file_system_id: str | None  # None: nodes share no files, and jobs go without logs
+    file_system_mount: str | None
+    scratch_mount: str | None  # FSx for Lustre
+    has_internet: bool = False
+    capacity: str = "pcs"  # or "hyperpod": how its login node is found and reached
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SageMakerTarget:
+    """Describes what a training job of SageMaker may use: no machine exists before a job asks for it."""
+
+    kind: ClassVar[str] = "sagemaker"
+    log_group: ClassVar[str] = "/aws/sagemaker/TrainingJobs"  # SageMaker's choice, for all jobs of an account
+
+    name: str
+    account: str
+    region: str
+    zone: str
+    instance_type: str  # with SageMaker's prefix: ml.p4d.24xlarge
+    is_spot: bool
+    max_nodes: int  # instances of one job
+    execution_role: str  # its ARN
+    bucket: str
+    subnet: str
+    security_group: str
+    volume_gb: int
+    volume_key: str | None  # the ARN of a KMS key; None: SageMaker's own
+    output_key: str | None  # likewise; None: S3's own
+    machine_image: str  # a folder of containers/images: the training image's name
+    image: str  # the URI of the training image
+    job_timeout_seconds: int  # MaxRuntimeInSeconds
+    spot_wait_seconds: int  # how long a job may wait for Spot, beside its own time
+    warm_pool_seconds: int  # for which instances are kept, and billed, after a job; 0: none are
+    efa_interfaces: int  # of an instance
+    file_system_id: str | None  # FSx for Lustre; None: jobs share no files
+    file_system_mount: str | None  # where a training container finds it
+    file_system_path: str | None  # of what is mounted, in the file system: it begins with its mount name
+    has_internet: bool = False
+
+
+Target = BatchTarget | MpiTarget | SlurmTarget | SageMakerTarget
+
+KINDS: Mapping[str, type[Target]] = {
+    kind.kind: kind for kind in (BatchTarget, MpiTarget, SlurmTarget, SageMakerTarget)
+}
+
+
+def parameter_name(cluster: str) -> str:
+    return f"{PARAMETER_ROOT}/{cluster}"
+
+
+def encode_target(target: Target) -> str:
+    text = json.dumps({"schema": SCHEMA_VERSION, "kind": target.kind, **asdict(target)}, ensure_ascii=False)
+    assert len(text.encode()) <= MAX_BYTES, (
+        f"the record of target {target.name} does not fit an SSM parameter"
+    )
+    return text
+
+
+def decode_target(text: str, *, parameter: str) -> Target:
+    """Decode a record; `parameter` names it in errors."""
+    try:
+        record = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise _damaged(parameter, f"is not JSON ({error})") from None
+    if not isinstance(record, dict):
+        raise _damaged(parameter, f"holds a {type(record).__name__} where a target is an object")
+    target_type = _target_type(record, parameter)
+    _check_fields(target_type, record, parameter)
+    return target_type(**record)
+
+
+def _target_type(record: dict[str, Any], parameter: str) -> type[Target]:
+    """Takes `schema` and `kind` out of the record; what remains are the target's fields."""
+    schema, kind = record.pop("schema", None), record.pop("kind", None)
+    refuse_newer(schema, SCHEMA_VERSION, f"the SSM parameter {parameter}")
+    if schema != SCHEMA_VERSION:
+        raise _damaged(parameter, f"has schema {schema!r}, but this Slipway reads {SCHEMA_VERSION}")
+    if not isinstance(kind, str) or kind not in KINDS:
+        raise _damaged(parameter, f"has kind {kind!r}; known are {', '.join(KINDS)}")
+    return KINDS[kind]
+
+
+def _check_fields(target_type: type[Target], record: Mapping[str, object], parameter: str) -> None:
+    known = [field.name for field in fields(target_type)]
+    wrong = wrong_fields(target_type, record)
+    wrong += [f"has the unknown field {name}" for name in record if name not in known]
+    if wrong:
+        raise _damaged(parameter, ", ".join(wrong))
+
+
+def _damaged(parameter: str, what: str) -> DamagedTarget:
+    return DamagedTarget(
+        f"the SSM parameter {parameter} {what}",
+        hint="deploy the cluster again with this version of Slipway: that writes the parameter again",
+    )

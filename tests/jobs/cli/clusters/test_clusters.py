@@ -1,0 +1,129 @@
+"""`slipway clusters`: what is deployed and what it costs, and never a price or a state that nobody knows."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from slipway.jobs.cloud.aws import Unanswered
+from slipway.jobs.cloud.declared import declared_cluster
+from slipway.jobs.clusters.bill import bill
+from slipway.jobs.words.names import CLUSTER_TAG
+from tests.jobs.conftest import Slipway
+from tests.yard.accounts import own_image
+from tests.yard.conftest import RunningYard
+
+TEMPLATE = {
+    "Resources": {
+        "Network": {"Type": "AWS::EC2::VPC", "Properties": {"CidrBlock": "10.20.0.0/16"}},
+        "Logs": {"Type": "AWS::Logs::LogGroup"},
+        "Bucket": {"Type": "AWS::S3::Bucket"},
+    }
+}
+DL1 = replace(declared_cluster("dl1"), max_nodes=4)
+REFUSAL = Unanswered(action="ec2:DescribeInstances", code="UnauthorizedOperation", message="no")
+
+
+def deploy(yard: RunningYard, name: str) -> None:
+    cloudformation = yard.client("cloudformation")
+    cloudformation.create_stack(StackName=name, TemplateBody=json.dumps(TEMPLATE))
+    cloudformation.get_waiter("stack_create_complete").wait(StackName=name, WaiterConfig={"Delay": 1})
+
+
+def start_nodes(yard: RunningYard, cluster: str, count: int) -> list[str]:
+    ec2 = yard.client("ec2")
+    image = own_image(ec2)
+    tags = [{"ResourceType": "instance", "Tags": [{"Key": CLUSTER_TAG, "Value": cluster}]}]
+    started = ec2.run_instances(
+        ImageId=image, InstanceType="dl1.24xlarge", MinCount=count, MaxCount=count, TagSpecifications=tags
+    )
+    return [instance["InstanceId"] for instance in started["Instances"]]
+
+
+def row(slipway: Slipway) -> dict[str, object]:
+    code, out, err = slipway("clusters", "dl1", "--json")
+    assert code == 0, err
+    found: dict[str, object] = json.loads(out)
+    return found
+
+
+def test_a_cluster_that_is_not_deployed_costs_nothing_now(yard_shell: RunningYard, slipway: Slipway) -> None:
+    found = row(slipway)
+    assert (found["state"], found["running_nodes"], found["usd_per_hour_now"]) == ("not deployed", 0, 0)
+    assert found["usd_per_hour_full"] == pytest.approx(16 * 13.10904, abs=1e-4)
+
+
+def test_stacks_resources_and_running_nodes_are_counted(yard_shell: RunningYard, slipway: Slipway) -> None:
+    deploy(yard_shell, "dl1-network")
+    deploy(yard_shell, "dl1-of-somebody-else")
+    start_nodes(yard_shell, "dl1", 2)
+    start_nodes(yard_shell, "other", 1)
+    found = row(slipway)
+    assert found["stacks"] == {"dl1-network": "CREATE_COMPLETE"}
+    assert found["resources"] == {"AWS::EC2::VPC": 1, "AWS::Logs::LogGroup": 1, "AWS::S3::Bucket": 1}
+    assert found["running_nodes"] == 2
+    assert found["usd_per_hour_now"] == pytest.approx(2 * 13.10904, abs=1e-4)
+    assert found["not_counted"] == ["S3 storage (1)", "log storage (1)", "EBS volumes of running nodes"]
+    assert found["usd_per_month_idle"] == 0
+
+
+def test_a_terminated_node_is_no_longer_billed(yard_shell: RunningYard, slipway: Slipway) -> None:
+    first, _ = start_nodes(yard_shell, "dl1", 2)
+    yard_shell.client("ec2").terminate_instances(InstanceIds=[first])
+    assert row(slipway)["running_nodes"] == 1
+
+
+def test_the_price_is_told_with_its_region_and_day(yard_shell: RunningYard, slipway: Slipway) -> None:
+    code, out, _ = slipway("clusters")
+    assert code == 0
+    assert "us-east-1" in out
+    assert "2026-07-20" in out
+
+
+def test_without_an_answer_state_and_cost_are_unknown_and_the_reason_is_told(
+    yard_shell: RunningYard, slipway: Slipway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1")
+    code, out, err = slipway("clusters", "--json")
+    assert code == 0
+    for found in json.loads(out):
+        assert (found["state"], found["running_nodes"], found["usd_per_hour_now"]) == (None, None, None)
+    assert "cloudformation:DescribeStacks gave no answer: EndpointConnectionError" in err
+
+
+def test_an_unknown_cluster_is_refused_with_the_nearest(yard_shell: RunningYard, slipway: Slipway) -> None:
+    assert slipway("clusters", "dl2") == (
+        1,
+        "",
+        "error: no cluster 'dl2' is declared\nhint: did you mean dl1?\n",
+    )
+
+
+def test_an_unknown_price_is_unknown_and_never_nothing() -> None:
+    unpriced = replace(DL1, instance_type="p5e.48xlarge")
+    assert bill(unpriced, {}, 2).usd_per_hour_now is None
+    assert bill(unpriced, {}, 2).usd_per_hour_full is None
+    assert bill(unpriced, {}, 0).usd_per_hour_now == 0
+
+
+def test_what_stands_around_the_nodes_costs_the_same_as_its_estimate_says() -> None:
+    resources = {
+        "Nat": {"Type": "AWS::EC2::NatGateway"},
+        "S3": {"Type": "AWS::EC2::VPCEndpoint", "Properties": {"VpcEndpointType": "Gateway"}},
+        "Sts": {"Type": "AWS::EC2::VPCEndpoint", "Properties": {"VpcEndpointType": "Interface"}},
+        "Bucket": {"Type": "AWS::S3::Bucket"},
+    }
+    found = bill(DL1, {"dl1-network": {"Resources": resources}}, 0)
+    assert found.usd_per_month_idle == pytest.approx(730 * (0.045 + 0.01))
+    assert found.not_counted == ("S3 storage (1)",)
+    assert bill(replace(DL1, market="capacity-block"), {}, 0).not_counted == (
+        "the capacity-block, billed even when idle",
+    )
+
+
+def test_what_is_deployed_and_not_known_is_not_called_free() -> None:
+    found = bill(DL1, REFUSAL, REFUSAL)
+    assert found.not_counted == ("whatever else is deployed",)
+    assert (found.usd_per_month_idle, found.usd_per_hour_now) == (None, None)

@@ -1,0 +1,233 @@
+"""`slipway preflight` and the facts it gathers, against the yard."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import replace
+
+import pytest
+
+from slipway.jobs.cloud.aws import Unanswered, reader
+from slipway.jobs.cloud.declared import declared_cluster
+from slipway.jobs.cloud.vcpu_quotas import Quota, ask_quota
+from slipway.jobs.clusters.preflight import facts, settings
+from slipway.jobs.words.projects import find_containers
+from slipway.jobs.words.targets import encode_target, parameter_name
+from tests.jobs.conftest import Slipway
+from tests.jobs.words.test_targets import TARGET
+from tests.yard.accounts import stand_in
+from tests.yard.conftest import REGION, RunningYard
+
+MENDED = ("-c", "dl1.alert_email=team@slipway.test", "-c", "dl1.max_nodes=2")
+
+
+def bootstrap(yard: RunningYard, version: str = "21") -> None:
+    yard.client("ssm").put_parameter(Name="/cdk-bootstrap/hnb659fds/version", Value=version, Type="String")
+
+
+def outcomes(out: str) -> dict[str, str]:
+    return {row["check"]: row["outcome"] for row in json.loads(out)}
+
+
+def test_on_a_bootstrapped_yard_nothing_fails_and_the_exit_code_is_0(
+    yard_shell: RunningYard, slipway: Slipway
+) -> None:
+    bootstrap(yard_shell)
+    stand_in(yard_shell)
+    code, out, err = slipway("preflight", "dl1", *MENDED, "--json")
+    assert "failed" not in outcomes(out).values(), out
+    assert code == 0
+    assert "0 failed" in err
+
+
+def test_what_is_missing_fails_with_its_fix_and_the_exit_code_is_1(
+    yard_shell: RunningYard, slipway: Slipway
+) -> None:
+    code, out, _ = slipway("preflight", "dl1", "--json")
+    found = outcomes(out)
+    assert code == 1
+    assert found["CDK bootstrap"] == "failed"
+    assert found["alert e-mail"] == "failed"
+    assert found["type offered in the zone"] == "ok"
+    assert all(row["fix"] for row in json.loads(out) if row["outcome"] == "failed")
+
+
+def test_a_zone_without_the_type_is_told_with_those_that_have_it(
+    yard_shell: RunningYard, slipway: Slipway
+) -> None:
+    code, out, _ = slipway("preflight", "dl1", "-c", "dl1.zone=us-east-1f")
+    assert code == 1
+    assert "dl1.24xlarge is not offered in us-east-1f today, but in us-east-1a" in out
+
+
+def test_a_wrong_override_is_refused_before_anything_is_asked(
+    yard_shell: RunningYard, slipway: Slipway
+) -> None:
+    code, out, err = slipway("preflight", "dl1", "-c", "dl1.max_nodes=022", "-c", "dl2.zone=x")
+    assert (code, out) == (2, "")
+    assert [line.split(":")[1].strip() for line in err.splitlines()] == [
+        "dl1.max_nodes of the context",
+        "dl2.zone of the context",
+    ]
+
+
+def test_without_credentials_one_check_fails_and_no_other_is_tried(yard_shell: RunningYard) -> None:
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
+    nowhere = {"AWS_SHARED_CREDENTIALS_FILE": os.devnull, "AWS_CONFIG_FILE": os.devnull}
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-c",
+            "from slipway.jobs.cli.cli import main; main()",
+            "preflight",
+            "dl1",
+            *MENDED,
+            "--json",
+        ],
+        env={**kept, **nowhere, "AWS_EC2_METADATA_DISABLED": "true", "AWS_ENDPOINT_URL": yard_shell.endpoint},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    found = outcomes(done.stdout)
+    assert done.returncode == 1
+    assert [check for check, outcome in found.items() if outcome == "failed"] == ["credentials and account"]
+    assert found["vCPU quota"] == "unknown"
+
+
+def test_a_pushed_image_is_found_by_the_tag_of_the_job_definition(yard_shell: RunningYard) -> None:
+    repository = yard_shell.client("ecr").create_repository(repositoryName="slipway/gaudi")["repository"]
+    target = replace(TARGET, repository_uri=repository["repositoryUri"], image_tag="abc")
+    yard_shell.client("ssm").put_parameter(
+        Name=parameter_name("dl1"), Value=encode_target(target), Type="String"
+    )
+    cluster = declared_cluster("dl1")
+    assert facts.ask_target(cluster) == target
+    assert facts.ask_pushed(target) is False
+    manifest = {"schemaVersion": 2, "mediaType": "application/vnd.docker.distribution.manifest.v2+json"}
+    yard_shell.client("ecr").put_image(
+        repositoryName="slipway/gaudi", imageManifest=json.dumps(manifest), imageTag="abc"
+    )
+    assert facts.ask_pushed(target) is True
+
+
+def test_quotas_are_found_by_the_family_in_their_name(yard_shell: RunningYard) -> None:
+    named = {
+        type_: ask_quota(type_, REGION, "on-demand")
+        for type_ in ("dl1.24xlarge", "trn1.32xlarge", "c6i.32xlarge")
+    }
+    names = {type_: quota.name for type_, quota in named.items() if isinstance(quota, Quota)}
+    assert names["dl1.24xlarge"] == "Running On-Demand DL instances"
+    assert names["trn1.32xlarge"] == "Running On-Demand Trn instances"
+    assert names["c6i.32xlarge"].startswith("Running On-Demand Standard (A, C,")
+
+
+def test_spot_has_a_quota_of_its_own(yard_shell: RunningYard) -> None:
+    quota = ask_quota("c6i.32xlarge", REGION, "spot")
+    assert isinstance(quota, Quota)
+    assert quota.name == "All Standard (A, C, D, H, I, M, R, T, Z) Spot Instance Requests"
+
+
+def test_a_reservation_is_read_with_its_zone_and_size(yard_shell: RunningYard) -> None:
+    made = yard_shell.client("ec2").create_capacity_reservation(
+        InstanceType="dl1.24xlarge",
+        InstancePlatform="Linux/UNIX",
+        AvailabilityZone="us-east-1a",
+        InstanceCount=2,
+    )["CapacityReservation"]
+    found = facts.ask_reservation(made["CapacityReservationId"], REGION)
+    assert isinstance(found, facts.Reservation)
+    assert (found.zone, found.total, found.instance_type) == ("us-east-1a", 2, "dl1.24xlarge")
+    assert facts.ask_reservation("cr-0123456789abcdef0", REGION) is None
+
+
+def test_a_machine_image_that_is_gone_is_none_and_no_refusal(yard_shell: RunningYard) -> None:
+    assert facts.ask_machine_image("ami-0123456789abcdef0", REGION) is None
+    assert facts.ask_parameter("/slipway/nowhere", REGION) is None
+    assert facts.ask_manifest("/slipway/nowhere/id", REGION) is None
+
+
+def test_a_manifest_that_no_bake_of_ours_wrote_is_none(yard_shell: RunningYard) -> None:
+    for text in ("not json", "[1]"):
+        yard_shell.client("ssm").put_parameter(Name="/a/manifest", Value=text, Type="String", Overwrite=True)
+        assert facts.ask_manifest("/a/id", REGION) is None
+
+
+def test_all_that_is_asked_only_reads(yard_shell: RunningYard) -> None:
+    with pytest.raises(AssertionError, match="PutParameter, which may change something"):
+        reader("ssm", REGION).put_parameter(Name="/a", Value="b", Type="String")
+
+
+def test_a_refusal_of_aws_names_the_permission(
+    yard_shell: RunningYard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from botocore.stub import Stubber
+
+    ec2 = reader("ec2", REGION)
+    with Stubber(ec2) as stub:
+        stub.add_client_error("describe_instance_type_offerings", "UnauthorizedOperation", "not you", 403)
+        refusal = facts.ask_zones("dl1.24xlarge", REGION)
+    assert isinstance(refusal, Unanswered)
+    assert (refusal.action, refusal.is_denied) == ("ec2:DescribeInstanceTypeOfferings", True)
+
+
+def test_the_facts_of_this_checkout_are_gathered_from_its_images(yard_shell: RunningYard) -> None:
+    gathered = facts.gather(declared_cluster("dl1"), find_containers())
+    assert gathered.account == "123456789012"
+    assert gathered.image_tag
+    assert gathered.lock
+
+
+def test_the_default_key_of_volumes_is_asked_and_set_back_by_the_named_command(
+    yard_shell: RunningYard,
+) -> None:
+    ec2 = yard_shell.client("ec2")
+    assert settings.ask_ebs_key(REGION) == settings.EbsKey(id="alias/aws/ebs", is_of_aws=True)
+    own = yard_shell.client("kms").create_key()["KeyMetadata"]["Arn"]
+    ec2.modify_ebs_default_kms_key_id(KmsKeyId=own)
+    assert settings.ask_ebs_key(REGION) == settings.EbsKey(id=own, is_of_aws=False)
+    ec2.reset_ebs_default_kms_key_id()
+    assert settings.ask_ebs_key(REGION) == settings.EbsKey(id="alias/aws/ebs", is_of_aws=True)
+
+
+def test_a_default_group_that_an_account_emptied_is_seen_and_mended(yard_shell: RunningYard) -> None:
+    ec2 = yard_shell.client("ec2")
+    assert settings.ask_default_group("dl1", REGION) is None
+    network = ec2.create_vpc(
+        CidrBlock="10.20.0.0/16",
+        TagSpecifications=[
+            {"ResourceType": "vpc", "Tags": [{"Key": "slipway:cluster", "Value": "dl1"}]},
+        ],
+    )["Vpc"]["VpcId"]
+    whole = settings.ask_default_group("dl1", REGION)
+    assert isinstance(whole, settings.DefaultGroup)
+    assert (whole.admits_itself, whole.lets_out) == (True, True)
+    (group,) = ec2.describe_security_groups(Filters=[{"Name": "vpc-id", "Values": [network]}])[
+        "SecurityGroups"
+    ]
+    ec2.revoke_security_group_ingress(GroupId=whole.id, IpPermissions=group["IpPermissions"])
+    emptied = settings.ask_default_group("dl1", REGION)
+    assert emptied == settings.DefaultGroup(id=whole.id, admits_itself=False, lets_out=True)
+    own = [{"IpProtocol": "-1", "UserIdGroupPairs": [{"GroupId": whole.id}]}]
+    ec2.authorize_security_group_ingress(GroupId=whole.id, IpPermissions=own)
+    assert settings.ask_default_group("dl1", REGION) == whole
+
+
+def test_a_bakery_that_is_not_deployed_is_none_and_no_refusal(yard_shell: RunningYard) -> None:
+    assert settings.ask_stack("slipway-bakery-gaudi-ecs", REGION) is None
+
+
+def test_the_billing_tag_is_unseen_then_inactive_then_activated_by_the_named_command(
+    yard_shell: RunningYard,
+) -> None:
+    assert settings.ask_cost_tag() is None
+    tagged = {"ResourceType": "vpc", "Tags": [{"Key": "slipway:cluster", "Value": "dl1"}]}
+    yard_shell.client("ec2").create_vpc(CidrBlock="10.20.0.0/16", TagSpecifications=[tagged])
+    assert settings.ask_cost_tag() == "Inactive"
+    activated = [{"TagKey": "slipway:cluster", "Status": "Active"}]
+    answer = yard_shell.client("ce").update_cost_allocation_tags_status(CostAllocationTagsStatus=activated)
+    assert answer.get("Errors", []) == []
+    assert settings.ask_cost_tag() == "Active"

@@ -1,0 +1,184 @@
+"""`slipway quota` against a fresh account: what is needed, what is allowed, and one request."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from slipway.jobs.cli.cli import run
+from slipway.jobs.cloud.declared import declared_cluster
+from slipway.jobs.clusters import quotas as needed_quotas
+from slipway.jobs.clusters.neighbours import Neighbour, Neighbourhood, RunningMachines
+from slipway.jobs.clusters.preflight.hyperpod_limits import OF_ALL_CLUSTERS, OF_ONE_CLUSTER, ask_hyperpod
+from slipway.jobs.clusters.quotas import NeededQuota, find_quotas, request_increase
+from slipway.jobs.words.names import CLUSTER_TAG
+from slipway.jobs.words.targets import encode_target, parameter_name
+from slipway.yard.endpoint import control
+from tests.jobs.words.test_targets import MPI_TARGET
+from tests.yard.accounts import own_image
+from tests.yard.conftest import RunningYard
+
+DL, STANDARD = "L-6E869C2A", "L-1216C47A"
+LONGEST = "L-33A961FD"
+NONE_RUNS = RunningMachines(counted={})
+ALONE = Neighbourhood(clusters=(), running=NONE_RUNS)
+# Of the other clusters that are declared: dl1-mpi; the nodes of c6i and the login node of trn1.
+OTHER_DL, OTHER_STANDARD = 16 * 96, 4 * 64 + 2
+
+
+@pytest.fixture(autouse=True)
+def fresh_account(yard_shell: RunningYard) -> None:
+    control(yard_shell, "POST", "/reset")
+
+
+def quotas(capsys: pytest.CaptureFixture[str], *options: str) -> dict[str, dict[str, Any]]:
+    assert run(["quota", "dl1", "--json", *options]) == 0
+    return {quota["code"]: quota for quota in json.loads(capsys.readouterr().out)}
+
+
+def test_the_nodes_and_the_bake_of_their_ami_are_held_against_the_account(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    found = quotas(capsys)
+    assert {code: (each["needed"], each["allowed"]) for code, each in found.items()} == {
+        DL: (16 * 96 + OTHER_DL, 0),
+        STANDARD: (64 + OTHER_STANDARD, 5),
+    }
+    assert found[STANDARD]["purpose"] == "baking its AMI"
+    assert found[STANDARD]["counted"] == "64 of dl1, 256 of c6i, 2 of trn1"
+
+
+def test_what_lacks_is_requested_once_and_waited_for(
+    capsys: pytest.CaptureFixture[str], yard_shell: RunningYard
+) -> None:
+    asked = quotas(capsys, "-c", "dl1.max_nodes=2", "--request")
+    assert asked[DL]["requested"] == 2 * 96 + OTHER_DL
+    granted = quotas(capsys, "-c", "dl1.max_nodes=2", "--request", "--wait")
+    assert {code: each["allowed"] for code, each in granted.items()} == {
+        DL: 2 * 96 + OTHER_DL,
+        STANDARD: 64 + OTHER_STANDARD,
+    }
+    history = yard_shell.client("service-quotas").list_requested_service_quota_change_history()
+    assert sorted(quota["QuotaCode"] for quota in history["RequestedQuotas"]) == [STANDARD, DL]
+
+
+def test_a_quota_that_was_granted_since_the_look_is_not_requested_again(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    before = find_quotas(declared_cluster("dl1", ["dl1.max_nodes=2"]))
+    assert not any(quota.suffices for quota in before)
+    quotas(capsys, "-c", "dl1.max_nodes=2", "--request", "--wait")
+    assert all(request_increase(quota).suffices for quota in before)
+
+
+@pytest.mark.parametrize(("market", "code"), [("on-demand", "L-09B4A649"), ("spot", "L-09D56C4F")])
+def test_sagemaker_has_quotas_of_its_own_which_are_requested_of_it(
+    capsys: pytest.CaptureFixture[str], market: str, code: str
+) -> None:
+    chosen = ["-c", f"sagemaker.market={market}", "--json"]
+    run(["quota", "sagemaker", *chosen])
+    before = {quota["code"]: quota for quota in json.loads(capsys.readouterr().out)}
+    assert (before[code]["needed"], before[code]["allowed"], before[code]["unit"]) == (2, 0, "instances")
+    assert (before[LONGEST]["allowed"], before[LONGEST]["unit"]) == (432_000, "seconds")
+    assert run(["quota", "sagemaker", *chosen, "--request", "--wait"]) == 0
+    after = {quota["code"]: quota["allowed"] for quota in json.loads(capsys.readouterr().out)}
+    assert after == {code: 2, LONGEST: 432_000}
+
+
+def test_a_quota_that_service_quotas_does_not_list_is_no_number(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["quota", "sagemaker", "-c", "sagemaker.instance_type=ml.p5.48xlarge"]) == 1
+    said = capsys.readouterr().err
+    assert "lists none for a job of sagemaker, such as 'ml.p5.48xlarge for training job usage'" in said
+
+
+def test_a_request_that_is_granted_while_it_is_looked_at_is_no_refusal(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its value is asked for first, and then whether a request is open: between the two it was approved."""
+    needed = NeededQuota(
+        purpose="",
+        service="ec2",
+        code=DL,
+        name="DL",
+        region="",
+        needed=96,
+        counted="",
+        allowed=0,
+        requested=None,
+        unit="",
+    )
+    looks = iter([[needed], [replace(needed, allowed=96)], [needed], [needed]])
+    monkeypatch.setattr(needed_quotas, "find_quotas", lambda _, hood: next(looks))
+    cluster = declared_cluster("dl1")
+    assert needed_quotas.wait_for_quotas(cluster, ALONE, pause=lambda _: None)[0].allowed == 96
+    with pytest.raises(needed_quotas.NoQuota, match="no request is open"):
+        needed_quotas.wait_for_quotas(cluster, ALONE, pause=lambda _: None)
+
+
+def standard(capsys: pytest.CaptureFixture[str], cluster: str) -> dict[str, Any]:
+    assert run(["quota", cluster, "--json"]) == 0
+    (found,) = [each for each in json.loads(capsys.readouterr().out) if each["code"] == STANDARD]
+    return found  # type: ignore[no-any-return]  # JSON
+
+
+def test_a_login_node_is_counted_beside_the_nodes_of_other_clusters(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    found = standard(capsys, "trn1")
+    assert found["purpose"] == "the login node of trn1"
+    assert (found["needed"], found["counted"]) == (2 + 256, "2 of trn1, 256 of c6i")
+
+
+def test_what_another_project_deployed_and_what_runs_besides_is_counted(
+    capsys: pytest.CaptureFixture[str], yard_shell: RunningYard
+) -> None:
+    theirs = replace(MPI_TARGET, name="theirs", instance_type="c6i.16xlarge", max_nodes=3)
+    yard_shell.client("ssm").put_parameter(
+        Name=parameter_name(theirs.name), Value=encode_target(theirs), Type="String"
+    )
+    control(yard_shell, "POST", "/grant-quota", {"code": STANDARD, "vcpus": 6})
+    ec2 = yard_shell.client("ec2")
+    for name, value in (("Name", "mine"), (CLUSTER_TAG, "c6i"), ("CreatedBy", "EC2 Image Builder")):
+        tags = [{"ResourceType": "instance", "Tags": [{"Key": name, "Value": value}]}]
+        one = {"InstanceType": "t3.nano", "MinCount": 1, "MaxCount": 1, "TagSpecifications": tags}
+        ec2.run_instances(ImageId=own_image(ec2), **one)
+    assert standard(capsys, "trn1")["counted"] == (
+        "2 of trn1, 256 of c6i, 192 of theirs, 2 of other machines that run"
+    )
+
+
+def test_instances_of_sagemaker_are_summed_over_clusters_of_one_type_and_market(
+    yard_shell: RunningYard,
+) -> None:
+    cluster = declared_cluster("sagemaker")
+    alike = Neighbour(
+        name="other", kind="sagemaker", instance_type=cluster.instance_type, max_nodes=3, market="on-demand"
+    )
+    others = (
+        alike,
+        replace(alike, name="spot", market="spot"),
+        replace(alike, name="small", instance_type="ml.m5.large"),
+        replace(alike, name="theirs", kind="mpi"),
+    )
+    found = find_quotas(cluster, Neighbourhood(clusters=others, running=NONE_RUNS))
+    assert [(quota.needed, quota.counted) for quota in found] == [
+        (2 + 3, "2 of sagemaker, 3 of other"),
+        (found[1].needed, f"{found[1].needed} of sagemaker"),
+    ]
+
+
+def test_clusters_on_hyperpod_share_every_quota_but_that_of_one_cluster(yard_shell: RunningYard) -> None:
+    pod = replace(declared_cluster("sagemaker"), name="pod", kind="hyperpod", controller_instance_type=None)
+    other = Neighbour(
+        name="other", kind="hyperpod", instance_type=pod.instance_type, max_nodes=3, market="on-demand"
+    )
+    needs = ask_hyperpod(pod, Neighbourhood(clusters=(other,), running=NONE_RUNS))
+    assert isinstance(needs, tuple)
+    assert {need.name: need.needed for need in needs} == {
+        f"{pod.instance_type} for cluster usage": 2 + 3,
+        OF_ONE_CLUSTER: 2,
+        OF_ALL_CLUSTERS: 2 + 3,
+    }

@@ -1,0 +1,114 @@
+"""`slipway upload`: what a job is to read gets into its cluster's bucket, once, and nothing else does."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from slipway.jobs.words.targets import encode_target, parameter_name
+from tests.jobs.conftest import Slipway
+from tests.jobs.words.test_targets import TARGET
+from tests.yard.conftest import RunningYard
+
+BUCKET = "dl1-storage-of-datasets"
+
+
+@pytest.fixture
+def bucket(yard_shell: RunningYard) -> RunningYard:
+    yard_shell.client("s3").create_bucket(Bucket=BUCKET)
+    target = replace(TARGET, name="dl1", bucket=BUCKET, account="123456789012", region="us-east-1")
+    yard_shell.client("ssm").put_parameter(
+        Name=parameter_name("dl1"), Value=encode_target(target), Type="String"
+    )
+    return yard_shell
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    root = tmp_path / "mrpc"
+    (root / "more").mkdir(parents=True)
+    (root / "train.tsv").write_text("a\tb\n", encoding="utf-8")
+    (root / "more" / "dev π.tsv").write_text("c\td\n", encoding="utf-8")
+    (root / ".cache").write_text("not meant", encoding="utf-8")
+    return root
+
+
+def keys(yard: RunningYard) -> list[str]:
+    return [
+        content["Key"] for content in yard.client("s3").list_objects_v2(Bucket=BUCKET).get("Contents", [])
+    ]
+
+
+def test_a_folder_lies_where_jobs_may_read_it(bucket: RunningYard, slipway: Slipway, folder: Path) -> None:
+    code, out, err = slipway("upload", str(folder), "--on", "dl1", "--name", "glue/mrpc")
+    assert (code, out) == (0, f"s3://{BUCKET}/datasets/glue/mrpc\n")
+    assert "2 of 2 files sent" in err
+    assert keys(bucket) == ["datasets/glue/mrpc/more/dev π.tsv", "datasets/glue/mrpc/train.tsv"]
+    body = bucket.client("s3").get_object(Bucket=BUCKET, Key="datasets/glue/mrpc/train.tsv")["Body"]
+    assert body.read() == b"a\tb\n"
+
+
+def test_what_is_there_already_is_not_sent_again_and_what_changed_is(
+    bucket: RunningYard, slipway: Slipway, folder: Path
+) -> None:
+    slipway("upload", str(folder), "--on", "dl1")
+    (folder / "train.tsv").write_text("x\tb\n", encoding="utf-8")  # of the same size
+    code, out, _ = slipway("upload", str(folder), "--on", "dl1", "--json")
+    done = json.loads(out)
+    assert (code, done["files"], done["sent"], done["sent_bytes"]) == (0, 2, 1, 4)
+    assert done["address"] == f"s3://{BUCKET}/datasets/mrpc"
+
+
+def test_one_file_gets_its_own_name(bucket: RunningYard, slipway: Slipway, folder: Path) -> None:
+    _, out, _ = slipway("upload", str(folder / "train.tsv"), "--on", "dl1")
+    assert out == f"s3://{BUCKET}/datasets/train.tsv\n"
+    assert keys(bucket) == ["datasets/train.tsv"]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["gone"], "gone does not exist"),
+        (["mrpc", "--name", "../jobs/x"], "cannot be part of an S3 address"),
+        (["mrpc", "--name", ""], "cannot be part of an S3 address"),
+        (["empty"], "empty holds no file"),
+        (["linked"], "to is not a regular file"),
+        (["around"], "more is not a regular file"),
+    ],
+)
+def test_what_cannot_be_copied_is_refused_in_one_line_and_nothing_is_sent(
+    bucket: RunningYard, slipway: Slipway, folder: Path, words: list[str], said: str
+) -> None:
+    (folder.parent / "empty").mkdir()
+    (folder.parent / "linked").mkdir()
+    (folder.parent / "linked" / "to").symlink_to(folder / "train.tsv")
+    (folder.parent / "around").mkdir()
+    (folder.parent / "around" / "more").symlink_to(folder / "more")
+    path, *more = words
+    code, out, err = slipway("upload", str(folder.parent / path), "--on", "dl1", *more)
+    errors = [line for line in err.splitlines() if line.startswith("error:")]
+    assert (code, out, len(errors)) == (2, "", 1)
+    assert said in errors[0]
+    assert keys(bucket) == []
+
+
+def test_a_folder_that_cannot_be_read_is_refused_and_not_passed_over(
+    bucket: RunningYard, slipway: Slipway, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read = os.scandir
+
+    def scandir(path: str | Path) -> Any:
+        if str(path).endswith("more"):
+            raise PermissionError(13, "Permission denied", str(path))
+        return read(path)
+
+    monkeypatch.setattr(os, "scandir", scandir)
+    code, _, err = slipway("upload", str(folder), "--on", "dl1")
+    assert code == 2
+    assert "more cannot be read: Permission denied" in err
+    assert keys(bucket) == []

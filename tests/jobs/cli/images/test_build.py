@@ -1,0 +1,232 @@
+"""`slipway build`: one image for one set of files, built once, whoever asks and however often."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import zipfile
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from slipway.jobs.clusters.images import builds
+from slipway.jobs.clusters.images.builds import build_request, running_build, zip_sources
+from slipway.jobs.code.starting import build_files, write_project
+from slipway.jobs.words.images.container_images import image_tag, source_files
+from slipway.jobs.words.projects import find_containers
+from slipway.jobs.words.targets import BatchTarget, encode_target, parameter_name
+from slipway.yard.gateway.faults import Fault, FaultKind, script
+from slipway.yard.gateway.keys import ATTEMPTS
+from tests.jobs.code.projects import write
+from tests.jobs.conftest import Slipway
+from tests.jobs.deployed import register_definition
+from tests.jobs.words.test_targets import TARGET
+from tests.yard.asking import EVERYTHING, make_role
+from tests.yard.conftest import RunningYard
+
+CONTAINERS = find_containers()
+
+
+@pytest.fixture
+def target(yard_shell: RunningYard, monkeypatch: pytest.MonkeyPatch) -> BatchTarget:
+    """Deploy as much of a cluster as a build needs."""
+    monkeypatch.setattr(builds, "POLL_SECONDS", 0.05)
+    yard_shell.client("s3").create_bucket(Bucket=TARGET.bucket)
+    repository = yard_shell.client("ecr").create_repository(
+        repositoryName="slipway/gaudi", imageTagMutability="IMMUTABLE"
+    )["repository"]
+    yard_shell.client("codebuild").create_project(
+        name=TARGET.build_project,
+        source={"type": "S3", "location": f"{TARGET.bucket}/builds/gaudi.zip"},
+        artifacts={"type": "NO_ARTIFACTS"},
+        environment={"type": "LINUX_CONTAINER", "image": "i", "computeType": "BUILD_GENERAL1_LARGE"},
+        serviceRole=make_role(yard_shell, "build", {"Service": "codebuild.amazonaws.com"}, EVERYTHING),
+    )
+    tag = image_tag(CONTAINERS, "gaudi")
+    return deploy(yard_shell, replace(TARGET, repository_uri=repository["repositoryUri"], image_tag=tag))
+
+
+def deploy(yard: RunningYard, target: BatchTarget) -> BatchTarget:
+    name, value = parameter_name(target.name), encode_target(target)
+    yard.client("ssm").put_parameter(Name=name, Value=value, Type="String", Overwrite=True)
+    return target
+
+
+def builds_of(yard: RunningYard) -> list[str]:
+    ids: list[str] = yard.client("codebuild").list_builds_for_project(projectName=TARGET.build_project)["ids"]
+    return ids
+
+
+def test_an_image_is_built_pushed_under_its_tag_and_told_with_its_digest(
+    yard_shell: RunningYard, slipway: Slipway, target: BatchTarget
+) -> None:
+    code, out, err = slipway("build", "gaudi", "--json")
+    built = json.loads(out)
+    (pushed,) = yard_shell.client("ecr").describe_images(repositoryName="slipway/gaudi")["imageDetails"]
+    assert code == 0
+    assert (built["tag"], built["digest"]) == (target.image_tag, pushed["imageDigest"])
+    assert pushed["imageTags"] == [target.image_tag]
+    assert "found images/gaudi/Dockerfile" in err  # of the build's own log
+
+
+def test_a_projects_own_image_is_built_and_a_command_runs_in_it(
+    yard_shell: RunningYard,
+    slipway: Slipway,
+    target: BatchTarget,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    write_project(tmp_path / "mine", build_files("mine", "000000"))
+    dockerfile = {"images/vision/Dockerfile": "FROM python:3.12-slim\n"}
+    monkeypatch.chdir(write(tmp_path / "mine", dockerfile))
+    arn = register_definition(yard_shell, target.name)
+    target = deploy(yard_shell, replace(target, job_definition_arn=arn))
+    code, out, err = slipway("build", "vision", "--json")
+    assert code == 0, err
+    built = json.loads(out)
+    assert "found project/Dockerfile" in err  # of the build's own log
+    assert built["tag"].startswith("own-vision-")
+    assert "has been pushed already" in slipway("build", "vision", "--json")[2]
+    run = ("run", "--on", target.name, "--nodes", "1", "--image", "vision", "--dry-run", "--", "true")
+    (group,) = json.loads(slipway(*run)[1])["request"]["register"]["nodeProperties"]["nodeRangeProperties"]
+    assert group["container"]["image"] == f"{target.repository_uri}@{built['digest']}"
+
+
+def test_what_is_pushed_already_is_said_and_not_built_again(
+    yard_shell: RunningYard, slipway: Slipway, target: BatchTarget
+) -> None:
+    _, first, _ = slipway("build", "gaudi", "--json")
+    code, second, err = slipway("build", "gaudi", "--json")
+    assert code == 0
+    assert f"gaudi:{target.image_tag} has been pushed already" in err
+    assert json.loads(second)["digest"] == json.loads(first)["digest"]
+    assert len(builds_of(yard_shell)) == 1
+
+
+def test_a_build_that_fails_tells_phase_and_reason_and_can_be_tried_again_at_once(
+    yard_shell: RunningYard, slipway: Slipway, target: BatchTarget
+) -> None:
+    fault = Fault(service="s3", operation="GetObject", kind=FaultKind.SERVER_ERROR, times=ATTEMPTS)
+    script(yard_shell, fault)
+    code, out, err = slipway("build", "gaudi")
+    assert (code, out) == (1, "")
+    assert "Phase DOWNLOAD_SOURCE failed" in err
+    assert "ended with FAILED in DOWNLOAD_SOURCE" in err
+    assert slipway("build", "gaudi")[0] == 0
+    assert len(builds_of(yard_shell)) == 2
+
+
+def test_a_lost_answer_to_the_start_makes_no_second_build(
+    yard_shell: RunningYard, slipway: Slipway, target: BatchTarget
+) -> None:
+    fault = Fault(service="codebuild", operation="StartBuild", kind=FaultKind.DROP_RESPONSE)
+    script(yard_shell, fault)
+    code, _, err = slipway("build", "gaudi")
+    assert code == 1
+    assert "error: AWS:" in err
+    assert slipway("build", "gaudi")[0] == 0
+    assert len(builds_of(yard_shell)) == 1
+
+
+def test_without_waiting_the_build_is_started_and_the_same_command_follows_it(
+    yard_shell: RunningYard, slipway: Slipway, target: BatchTarget
+) -> None:
+    code, out, _ = slipway("build", "gaudi", "--no-wait", "--json")
+    started = json.loads(out)
+    assert code == 0
+    assert started["digest"] is None
+    assert started["build"] in builds_of(yard_shell)
+    code, out, _ = slipway("build", "gaudi", "--json")
+    assert code == 0
+    assert json.loads(out)["digest"]
+    assert builds_of(yard_shell) == [started["build"]]
+
+
+def test_a_dry_run_prints_the_request_and_sends_nothing(
+    yard_shell: RunningYard, slipway: Slipway, target: BatchTarget
+) -> None:
+    code, out, _ = slipway("build", "gaudi", "--dry-run")
+    request = json.loads(out)
+    assert code == 0
+    assert request["upload"]["ExpectedBucketOwner"] == "123456789012"
+    assert request["start"]["sourceLocationOverride"] == f"{target.bucket}/{request['upload']['Key']}"
+    assert builds_of(yard_shell) == []
+    assert "Contents" not in yard_shell.client("s3").list_objects_v2(Bucket=target.bucket)
+
+
+def test_where_two_clusters_use_the_image_one_must_be_named(
+    yard_shell: RunningYard, slipway: Slipway, target: BatchTarget
+) -> None:
+    deploy(yard_shell, replace(target, name="dl1-b"))
+    code, _, err = slipway("build", "gaudi")
+    assert code == 1
+    assert "hint: choose one: --on dl1 or --on dl1-b" in err
+    assert slipway("build", "gaudi", "--on", "dl1", "--dry-run")[0] == 0
+
+
+def test_without_a_deployed_cluster_there_is_nowhere_to_push(
+    yard_shell: RunningYard, slipway: Slipway
+) -> None:
+    code, out, err = slipway("build", "gaudi")
+    assert (code, out) == (1, "")
+    assert "no deployed cluster uses container image 'gaudi', so it has no repository" in err
+
+
+def test_an_unknown_image_is_refused_with_the_nearest(yard_shell: RunningYard, slipway: Slipway) -> None:
+    code, _, err = slipway("build", "gaudy")
+    assert code == 1
+    assert "hint: did you mean gaudi?" in err
+
+
+def test_another_tag_than_the_job_definitions_is_pointed_out(
+    yard_shell: RunningYard, slipway: Slipway, target: BatchTarget
+) -> None:
+    deploy(yard_shell, replace(target, image_tag="older"))
+    _, _, err = slipway("build", "gaudi", "--dry-run")
+    assert "the job definition of dl1 names gaudi:older" in err
+
+
+def test_the_same_files_make_the_same_zip_with_containers_as_its_root(tmp_path: Path) -> None:
+    archive = zip_sources(CONTAINERS, "gaudi")
+    assert archive == zip_sources(CONTAINERS, "gaudi")
+    names = zipfile.ZipFile(io.BytesIO(archive)).namelist()
+    assert names == [path.relative_to(CONTAINERS).as_posix() for path in source_files(CONTAINERS, "gaudi")]
+    assert "images/gaudi/Dockerfile" in names
+
+
+def test_the_time_of_a_file_does_not_change_the_zip_and_its_right_to_run_does(tmp_path: Path) -> None:
+    dockerfile = tmp_path / "images" / "cpu" / "Dockerfile"
+    dockerfile.parent.mkdir(parents=True)
+    dockerfile.write_text("FROM scratch\n")
+    before = zip_sources(tmp_path, "cpu")
+    os.utime(dockerfile, (0, 0))
+    assert zip_sources(tmp_path, "cpu") == before
+    dockerfile.chmod(0o755)
+    assert zip_sources(tmp_path, "cpu") != before
+
+
+def test_two_terminals_share_a_token_and_a_build_after_a_failure_has_another() -> None:
+    def token(tag: str, latest: str) -> object:
+        return build_request(TARGET, "gaudi", tag, latest).start["idempotencyToken"]
+
+    assert token("t", "build:1") == token("t", "build:1")
+    assert len({token("t", "build:1"), token("t", "build:2"), token("u", "build:1")}) == 3
+
+
+def _build(status: str, tag: str) -> dict[str, Any]:
+    variables = [{"name": "TAG", "value": tag}]
+    return {
+        "id": f"{status}:{tag}",
+        "buildStatus": status,
+        "environment": {"environmentVariables": variables},
+    }
+
+
+def test_only_a_running_build_of_the_same_tag_is_joined() -> None:
+    listed = [_build("IN_PROGRESS", "other"), _build("FAILED", "t"), _build("IN_PROGRESS", "t")]
+    assert running_build(listed, "t") == "IN_PROGRESS:t"
+    assert running_build(listed, "u") is None
+    assert running_build([{"id": "x", "buildStatus": "IN_PROGRESS"}], "t") is None

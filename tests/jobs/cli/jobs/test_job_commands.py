@@ -1,0 +1,259 @@
+"""submit, status, logs, cancel, explain and runs as a person types them, against the yard."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from slipway.containers.runtime.launch.meeting import WORKED_ALONE
+from slipway.jobs.submit import logs as runs_logs
+from slipway.jobs.words.targets import BatchTarget, parameter_name
+from slipway.yard.gateway.faults import Fault, FaultKind, script, scripted, unscript
+from tests.jobs.conftest import Slipway
+from tests.jobs.deployed import job_names
+from tests.yard.conftest import REGION, RunningYard
+
+pytestmark = pytest.mark.usefixtures("target")
+
+SUBMIT = ("submit", "bert_pretrain", "--on", "dl1", "--nodes", "2", "--set", "size=tiny")
+
+
+def job_as(yard: RunningYard, **changes: Any) -> None:
+    """The one job that Batch knows from here on."""
+    summary = {"jobId": "0a1b", "jobName": "bert-012345678901"}
+    detail = {**summary, "status": "RUNNING", "tags": {"slipway:nodes": "2"}, **changes}
+    for operation, body in (
+        ("ListJobs", {"jobSummaryList": [summary]}),
+        ("DescribeJobs", {"jobs": [detail]}),
+    ):
+        script(
+            yard,
+            Fault(service="batch", operation=operation, kind=FaultKind.RESPOND, body=[body], times=None),
+        )
+
+
+def test_a_submitted_job_is_told_with_what_it_costs_at_most(slipway: Slipway) -> None:
+    code, out, err = slipway(*SUBMIT, "--timeout-hours", "1", "--attempts", "1", "--json")
+    job = json.loads(out)
+    assert code == 0
+    assert job["name"].startswith("bert_pretrain-")
+    assert job["id"]
+    assert job["ceiling"]["usd"] == round(2 * job["ceiling"]["price"]["usd_per_hour"], 2)
+    assert job["ceiling"]["price"]["date"]
+    assert "warning: image gaudi:1.18.0-0123456789ab is not pushed" in err
+
+
+def test_the_same_command_prints_the_same_job(
+    yard_shell: RunningYard, target: BatchTarget, slipway: Slipway
+) -> None:
+    first = json.loads(slipway(*SUBMIT, "--json")[1])
+    code, out, err = slipway(*SUBMIT, "--json")
+    assert (code, json.loads(out)["id"]) == (0, first["id"])
+    assert f"{first['name']} was submitted before; use --again to run it once more" in err
+    assert json.loads(slipway(*SUBMIT, "--again", "--json")[1])["id"] != first["id"]
+    assert len(job_names(yard_shell, target)) == 2
+
+
+def test_a_dry_run_prints_the_request_and_sends_nothing(
+    yard_shell: RunningYard, target: BatchTarget, slipway: Slipway, tmp_path: Path
+) -> None:
+    fault = Fault(service="batch", operation="SubmitJob", kind=FaultKind.SERVER_ERROR, times=None)
+    script(yard_shell, fault)
+    code, out, _ = slipway(*SUBMIT, "--dry-run")
+    assert code == 0
+    assert json.loads(out)["request"]["submit"]["jobQueue"] == target.queue_arn
+    assert scripted(yard_shell)[0]["struck"] == 0
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--name", "-rf"), "--name: '-rf' is not allowed"),
+        (("--name", "a; rm -rf /"), "--name: 'a; rm -rf /' is not allowed"),
+        (("--set", "--config=/etc/shadow"), "'--config' is no name of a setting"),
+        (("--set", "seed"), "'seed' has no '='"),
+        (("--set", "seed=1\n2"), "its value holds the control character U+000A"),
+        (("--set", "sise=large"), "sise"),
+        (("--data", "../../etc"), "--data: '../../etc' climbs out of its folder"),
+        (("--attempts", "0"), "--attempts: is 0; allowed is 1 to 10; 1 is no retry"),
+        (("--nodes", "17"), "asks for 17 nodes but cluster 'dl1' has 16"),
+    ],
+)
+def test_what_is_asked_wrongly_is_refused_in_a_line_and_sends_nothing(
+    yard_shell: RunningYard, target: BatchTarget, slipway: Slipway, arguments: tuple[str, ...], said: str
+) -> None:
+    code, out, err = slipway(*SUBMIT, *arguments)
+    assert (code, out) == (2, "")
+    assert err.startswith("error: ")
+    assert said in err
+    assert job_names(yard_shell, target) == []
+
+
+def test_an_unknown_target_or_recipe_is_refused_with_those_there_are(slipway: Slipway) -> None:
+    code, _, err = slipway("submit", "bert_pretrain", "--on", "dl2", "--nodes", "1", "--set", "size=tiny")
+    assert (code, err) == (1, "error: no target is called 'dl2'\nhint: did you mean dl1?\n")
+    code, _, err = slipway("submit", "bert", "--on", "dl1", "--nodes", "1")
+    assert code == 2
+    assert err.startswith("error: there is no recipe 'bert'\nhint: ")
+
+
+def test_what_a_shell_would_run_reaches_batch_as_it_was_typed(slipway: Slipway) -> None:
+    """The recipe takes no such setting, so the dry run is of one that takes any text: its data."""
+    data = "/mnt/$(touch x)/`id`/größe; ls"
+    out = slipway(*SUBMIT, "--data", data, "--dry-run")[1]
+    (override,) = json.loads(out)["request"]["submit"]["nodeOverrides"]["nodePropertyOverrides"]
+    environment = {each["name"]: each["value"] for each in override["containerOverrides"]["environment"]}
+    assert environment["SLIPWAY_DATA"] == data
+
+
+def test_following_ends_with_the_job_and_fails_with_it(
+    yard_shell: RunningYard, slipway: Slipway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runs_logs, "POLL_SECONDS", 0.0)
+    job_as(yard_shell, status="FAILED", statusReason="Essential container in task exited")
+    code, out, err = slipway("logs", "bert", "--follow")
+    assert (code, out) == (1, "")
+    assert "bert-012345678901: failed, Essential container in task exited" in err
+
+
+def log(yard: RunningYard, target: BatchTarget, *messages: str) -> None:
+    """The job that Batch knows has ended well, and its main node has said this."""
+    logs = yard.client("logs")
+    logs.create_log_group(logGroupName=target.log_group)
+    logs.create_log_stream(logGroupName=target.log_group, logStreamName="job/0")
+    described = {"jobId": "0a1b#0", "container": {"logStreamName": "job/0"}, "status": "SUCCEEDED"}
+    job_as(yard, **described)
+    logs.put_log_events(
+        logGroupName=target.log_group,
+        logStreamName="job/0",
+        logEvents=[
+            {"timestamp": int(time.time() * 1000) + number, "message": message}
+            for number, message in enumerate(messages)
+        ],
+    )
+
+
+def test_logs_are_printed_with_their_node_where_no_rank_says_it(
+    yard_shell: RunningYard, target: BatchTarget, slipway: Slipway
+) -> None:
+    log(yard_shell, target, "checking", "[0] loss 1.0\x1b[2J")
+    code, out, _ = slipway("logs", "0a1b")
+    assert (code, out) == (0, "[node 0] checking\n[0] loss 1.0\x1b[2J\n")
+    lines = [json.loads(line) for line in slipway("logs", "0a1b", "--rank", "0", "--json")[1].splitlines()]
+    assert [(line["node"], line["rank"], line["text"]) for line in lines] == [(0, 0, "[0] loss 1.0\x1b[2J")]
+
+
+def test_status_and_explain_say_that_ranks_seem_to_have_worked_alone(
+    yard_shell: RunningYard, target: BatchTarget, slipway: Slipway
+) -> None:
+    said = f"the 2 {WORKED_ALONE}: they met nobody; set ACCELERATE_USE_CPU"
+    log(yard_shell, target, f"[node 0] warning: {said}", "[node 0] all ranks succeeded; exit code 0")
+    code, out, _ = slipway("explain", "0a1b", "--json")
+    told = json.loads(out)
+    assert (code, told["sentence"]) == (0, f"bert-012345678901 succeeded, but its {WORKED_ALONE}")
+    assert "ACCELERATE_USE_CPU is true" in told["fix"]
+    assert f"the log: {said}" in told["evidence"]
+    code, out, _ = slipway("status", "0a1b", "--json")
+    assert (code, json.loads(out)["warning"]) == (0, said)
+
+
+def test_status_and_explain_warn_of_nothing_that_the_log_does_not_say(
+    yard_shell: RunningYard, target: BatchTarget, slipway: Slipway
+) -> None:
+    log(yard_shell, target, "[0] warning: loss is high", "[node 0] all ranks succeeded; exit code 0")
+    assert json.loads(slipway("explain", "0a1b", "--json")[1])["sentence"] == "bert-012345678901 succeeded"
+    assert json.loads(slipway("status", "0a1b", "--json")[1])["warning"] is None
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (("--node", "2"), 1, "--node is 2, but job 'bert-012345678901' has 2 nodes"),
+        (("--rank", "-1"), 2, "--rank is '-1'; allowed are 0, 1, 2 … or all"),
+        (("--rank", "٣"), 2, "--rank is"),
+    ],
+)
+def test_a_node_or_rank_that_cannot_be_is_refused(
+    yard_shell: RunningYard, slipway: Slipway, arguments: tuple[str, ...], code: int, said: str
+) -> None:
+    job_as(yard_shell)
+    ended, _, err = slipway("logs", "bert", *arguments)
+    assert ended == code
+    assert said in err
+
+
+def test_status_lists_what_has_not_ended_and_shows_one_in_full(
+    yard_shell: RunningYard, slipway: Slipway
+) -> None:
+    job_as(yard_shell, status="HIBERNATING")
+    (listed,) = json.loads(slipway("status", "--json")[1])
+    assert (listed["state"], listed["status"], listed["recipe"]) == ("unknown", "HIBERNATING", None)
+    assert "HIBERNATING" in slipway("status", "bert")[1]
+    unscript(yard_shell)
+    job_as(yard_shell, status="SUCCEEDED")
+    assert slipway("status") == (0, "", "unfinished jobs: none\n1 have ended: slipway runs\n")
+
+
+def test_runs_say_what_is_known_of_the_cost(yard_shell: RunningYard, slipway: Slipway) -> None:
+    job_as(yard_shell, status="SUCCEEDED", startedAt=1_795_000_000_000, stoppedAt=1_795_003_600_000)
+    code, out, err = slipway("runs", "--json")
+    (run,) = json.loads(out)
+    assert (code, run["hours"], run["cost"]["node_hours"]) == (0, 1.0, 2.0)
+    assert f"1 runs for {run['cost']['usd']:.2f} USD" in err
+    unscript(yard_shell)
+    job_as(yard_shell, status="SUCCEEDED")
+    assert "0 runs for 0.00 USD; 1 more of unknown cost" in slipway("runs")[2]
+
+
+def test_cancelling_ends_a_job_and_says_why_in_its_record(yard_shell: RunningYard, slipway: Slipway) -> None:
+    job_as(yard_shell)
+    fault = Fault(service="batch", operation="TerminateJob", kind=FaultKind.RESPOND, body=[{}])
+    script(yard_shell, fault)
+    code, out, _ = slipway("cancel", "bert", "--json")
+    assert (code, json.loads(out)["cancelled"]) == (0, True)
+    assert [each["struck"] for each in scripted(yard_shell) if each["operation"] == "TerminateJob"] == [1]
+
+
+def test_a_job_that_ended_is_not_cancelled(yard_shell: RunningYard, slipway: Slipway) -> None:
+    job_as(yard_shell, status="SUCCEEDED")
+    fault = Fault(service="batch", operation="TerminateJob", kind=FaultKind.SERVER_ERROR, times=None)
+    script(yard_shell, fault)
+    code, out, err = slipway("cancel", "bert", "--json")
+    assert (code, json.loads(out)["cancelled"]) == (0, False)
+    assert "bert-012345678901 has already ended: succeeded" in err
+
+
+def test_explain_says_in_a_sentence_why_a_job_waits(yard_shell: RunningYard, slipway: Slipway) -> None:
+    reason = "CAPACITY:INSUFFICIENT_INSTANCE_CAPACITY - Service cannot fulfill the capacity requested"
+    job_as(yard_shell, status="RUNNABLE", statusReason=reason)
+    code, out, _ = slipway("explain", "bert", "--json")
+    told = json.loads(out)
+    assert code == 0
+    assert told["sentence"].startswith("bert-012345678901 waits: AWS has too few free machines")
+    assert told["fix"]
+    assert reason in told["evidence"]
+
+
+def test_a_job_whose_cluster_was_destroyed_is_told_where_it_ran(
+    yard_shell: RunningYard, slipway: Slipway
+) -> None:
+    """BI-180."""
+    job = json.loads(slipway(*SUBMIT, "--json")[1])
+    yard_shell.client("ssm").delete_parameter(Name=parameter_name("dl1"))
+    for text in (job["name"], job["id"]):
+        code, _, err = slipway("explain", text, "--region", REGION)
+        assert code == 1
+        assert f"error: {job['name']} was submitted to dl1 as {job['id']}, and no deployed cluster" in err
+        assert f"aws batch describe-jobs --jobs {job['id']}" in err
+
+
+@pytest.mark.parametrize("command", ["status", "logs", "cancel", "explain"])
+def test_a_job_that_nobody_submitted_is_told_in_a_line(slipway: Slipway, command: str) -> None:
+    code, out, err = slipway(command, "gpt2")
+    assert (code, out) == (1, "")
+    assert err.startswith("error: there is no job 'gpt2'")

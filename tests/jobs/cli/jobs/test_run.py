@@ -1,0 +1,153 @@
+"""`slipway run` as a person types it in a project of their own, against the yard."""
+
+from __future__ import annotations
+
+import json
+import tarfile
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from slipway.jobs.words.targets import BatchTarget
+from tests.jobs.code.projects import write
+from tests.jobs.conftest import Slipway
+from tests.jobs.deployed import job_names
+from tests.yard.conftest import RunningYard
+
+RUN = ("run", "--on", "dl1", "--nodes", "2")
+TRAIN = ("--", "python", "train.py", "--lr", "0.1")
+
+
+@pytest.fixture
+def project(
+    yard_shell: RunningYard, target: BatchTarget, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Path:
+    """A user's own folder, in which a person stands; the cluster's bucket is there."""
+    yard_shell.client("s3").create_bucket(Bucket=target.bucket)
+    folder = write(tmp_path / "my project", {"train.py": "print(1)\n", ".gitignore": "*.ckpt\nlocal.py\n"})
+    monkeypatch.chdir(folder)
+    return folder
+
+
+def sent(yard: RunningYard, target: BatchTarget) -> list[dict[str, Any]]:
+    listed: list[dict[str, Any]] = (
+        yard.client("s3").list_objects_v2(Bucket=target.bucket, Prefix="sources/").get("Contents", [])
+    )
+    return listed
+
+
+def test_the_folder_is_sent_once_and_the_job_is_submitted_once(
+    project: Path, yard_shell: RunningYard, target: BatchTarget, slipway: Slipway
+) -> None:
+    write(project, {"large.ckpt": "x" * 1000})
+    code, out, err = slipway(*RUN, "--json", *TRAIN)
+    assert code == 0, err
+    job = json.loads(out)
+    assert job["name"].startswith("my-project-")
+    assert (job["command"], job["source"]["files"]) == ("python train.py --lr 0.1", 2)
+    assert "the folder: 2 files, " in err
+    (archive,) = sent(yard_shell, target)
+    assert archive["Key"] == f"sources/{job['source']['sha256']}.tar.gz"
+    content = yard_shell.client("s3").get_object(Bucket=target.bucket, Key=archive["Key"])["Body"].read()
+    with tarfile.open(fileobj=BytesIO(content)) as tar:
+        assert tar.getnames() == [".gitignore", "train.py"]
+    again = json.loads(slipway(*RUN, "--json", *TRAIN)[1])
+    assert (again["id"], again["existed"]) == (job["id"], True)
+    other = json.loads(slipway(*RUN, "--json", *TRAIN[:-1], "0.2")[1])
+    assert other["id"] != job["id"]
+    assert sent(yard_shell, target)[0]["LastModified"] == archive["LastModified"], "it was there"
+    assert len(job_names(yard_shell, target)) == 2
+
+
+def test_a_dry_run_shows_what_would_be_sent_and_sends_nothing(
+    project: Path, yard_shell: RunningYard, target: BatchTarget, slipway: Slipway
+) -> None:
+    code, out, _ = slipway(*RUN, "--dry-run", *TRAIN)
+    decided = json.loads(out)
+    assert code == 0
+    assert (
+        decided["source"]["address"] == f"s3://{target.bucket}/sources/{decided['source']['sha256']}.tar.gz"
+    )
+    assert decided["request"]["submit"]["nodeOverrides"]["numNodes"] == 2
+    assert sent(yard_shell, target) == []
+    assert job_names(yard_shell, target) == []
+
+
+def test_a_person_who_says_no_to_the_cost_sends_nothing(
+    project: Path,
+    yard_shell: RunningYard,
+    target: BatchTarget,
+    slipway: Slipway,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("slipway.jobs.cloud.aws.is_in_yard", lambda: False)
+    monkeypatch.setattr("slipway.jobs.platforms.batch.platform.refuse_unready", lambda _: None)
+    code, _, err = slipway(*RUN, "--confirm-cost", "1", *TRAIN)
+    assert (code, sent(yard_shell, target)) == (1, [])
+    assert "but you agreed to 1 USD at most" in err
+
+
+def test_the_command_needs_no_dashes_before_it(project: Path, target: BatchTarget, slipway: Slipway) -> None:
+    decided = json.loads(slipway(*RUN, "--dry-run", "python", "train.py", "--nodes", "9")[1])
+    assert decided["command"] == "python train.py --nodes 9"
+
+
+def test_once_a_node_is_one_process_a_node(project: Path, target: BatchTarget, slipway: Slipway) -> None:
+    out = slipway(*RUN, "--per-node", "--dry-run", "--", "torchrun", "train.py")[1]
+    (override,) = json.loads(out)["request"]["submit"]["nodeOverrides"]["nodePropertyOverrides"]
+    environment = {each["name"]: each["value"] for each in override["containerOverrides"]["environment"]}
+    assert environment["SLIPWAY_PROCESSES_PER_NODE"] == "1"
+    code, _, err = slipway(*RUN, "--per-node", "--processes-per-node", "8", *TRAIN)
+    assert code == 2
+    assert "once a node, and 8 processes a node were asked for" in err
+
+
+def test_what_stays_here_although_the_command_names_it_is_said(
+    project: Path, target: BatchTarget, slipway: Slipway
+) -> None:
+    write(project, {"local.py": "print(1)\n"})
+    assert (
+        "warning: local.py is not sent: git ignores it" in slipway(*RUN, "--dry-run", "python", "local.py")[2]
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ((), "Missing argument '-- COMMAND…'"),
+        (("--folder", "/no/such/folder", *TRAIN), "/no/such/folder is no folder"),
+        (("--limit", "0", *TRAIN), "Invalid value for '--limit'"),
+        (
+            ("--requirements", "requirements.txt", *TRAIN),
+            "requirements requirements.txt is no file that is sent",
+        ),
+        (("--nodes", "17", *TRAIN), "asks for 17 nodes but cluster 'dl1' has 16"),
+        (("--name", "a b", *TRAIN), "--name: 'a b' is not allowed"),
+        (("--", "x" * 40_000), "AWS Batch takes 30720 at most"),
+    ],
+)
+def test_what_is_asked_wrongly_is_refused_in_a_line_and_sends_nothing(
+    project: Path,
+    yard_shell: RunningYard,
+    target: BatchTarget,
+    slipway: Slipway,
+    arguments: tuple[str, ...],
+    said: str,
+) -> None:
+    code, out, err = slipway(*RUN, *arguments)
+    assert (code, out) == (2, "")
+    assert said in err
+    assert sent(yard_shell, target) == []
+
+
+def test_a_secret_in_the_folder_is_refused_before_anything_is_asked(
+    project: Path, yard_shell: RunningYard, target: BatchTarget, slipway: Slipway
+) -> None:
+    write(project, {".env": "TOKEN=x\n"})
+    code, _, err = slipway(*RUN, *TRAIN)
+    assert (code, sent(yard_shell, target)) == (2, [])
+    assert "error: these files look like secrets" in err
+    assert ".env" in err
+    assert slipway(*RUN, "--include-secrets", *TRAIN)[0] == 0

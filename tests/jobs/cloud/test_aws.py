@@ -1,0 +1,164 @@
+"""The door to AWS: what is not answered is told by action and code, and a question never changes anything."""
+
+from __future__ import annotations
+
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from slipway.jobs.cloud import throttling
+from slipway.jobs.cloud.aws import Unanswered, ask, ask_all, client, forget_credentials, reader, sender
+from slipway.yard.gateway.faults import Fault, FaultKind, script, scripted
+from tests.yard.conftest import REGION, RunningYard
+
+
+def throttle(yard: RunningYard, times: int) -> None:
+    script(yard, Fault(service="ssm", operation="GetParameter", kind=FaultKind.THROTTLE, times=times))
+
+
+def test_an_error_of_aws_becomes_an_unanswered_with_its_action_and_code(yard_shell: RunningYard) -> None:
+    answer = ask(reader("ssm", REGION), "GetParameter", Name="/nowhere")
+    assert isinstance(answer, Unanswered)
+    assert (answer.action, answer.code, answer.is_denied) == ("ssm:GetParameter", "ParameterNotFound", False)
+
+
+def test_a_reader_asks_again_when_it_is_throttled(yard_shell: RunningYard) -> None:
+    yard_shell.client("ssm").put_parameter(Name="/a", Value="b", Type="String")
+    throttle(yard_shell, 1)
+    assert ask(reader("ssm", REGION), "GetParameter", Name="/a")["Parameter"]["Value"] == "b"
+
+
+def test_a_minute_of_throttling_is_waited_out_with_a_word_of_it(
+    yard_shell: RunningYard, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """BI-177."""
+    monkeypatch.setattr(throttling, "share", lambda: 0.0)
+    yard_shell.client("ssm").put_parameter(Name="/a", Value="b", Type="String")
+    throttle(yard_shell, 8)  # of 0.5, 1, 2, 4, 8, 16, 20 and 20 seconds at most
+    assert ask(reader("ssm", REGION), "GetParameter", Name="/a")["Parameter"]["Value"] == "b"
+    said = capsys.readouterr().err.splitlines()
+    assert len(said) == 6
+    assert said[0].startswith("AWS throttles SSM GetParameter: it is tried again, for at most 1")
+
+
+def test_throttling_without_end_ends_at_the_deadline(
+    yard_shell: RunningYard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seconds = count(step=15)
+    monkeypatch.setattr(throttling, "share", lambda: 0.0)
+    monkeypatch.setattr(throttling, "now", lambda: float(next(seconds)))
+    throttle(yard_shell, 1000)
+    answer = ask(reader("ssm", REGION), "GetParameter", Name="/a")
+    assert isinstance(answer, Unanswered)
+    assert answer.code == "ThrottlingException"
+    assert scripted(yard_shell)[0]["struck"] < 20
+
+
+def test_a_client_for_submissions_never_sends_twice(yard_shell: RunningYard) -> None:
+    throttle(yard_shell, 2)
+    assert isinstance(ask(sender("ssm", REGION), "GetParameter", Name="/a"), Unanswered)
+    assert scripted(yard_shell)[0]["struck"] == 1
+
+
+def test_a_change_that_is_throttled_is_waited_out_with_a_word_of_it(
+    yard_shell: RunningYard, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(throttling, "share", lambda: 0.0)
+    script(yard_shell, Fault(service="s3", operation="CreateBucket", kind=FaultKind.THROTTLE, times=4))
+    client("s3", REGION).create_bucket(Bucket="slipway-slow")
+    assert [bucket["Name"] for bucket in yard_shell.client("s3").list_buckets()["Buckets"]] == [
+        "slipway-slow"
+    ]
+    said = capsys.readouterr().err.splitlines()
+    assert said[0].startswith("AWS throttles S3 CreateBucket: it is tried again, for at most 1")
+
+
+@pytest.mark.parametrize("kind", [FaultKind.DROP_RESPONSE, FaultKind.SERVER_ERROR])
+def test_what_may_be_done_twice_is_sent_again_where_its_answer_is_lost(
+    yard_shell: RunningYard, monkeypatch: pytest.MonkeyPatch, kind: FaultKind
+) -> None:
+    monkeypatch.setattr(throttling, "share", lambda: 0.0)
+    yard_shell.client("s3").create_bucket(Bucket="slipway-lost")
+    script(yard_shell, Fault(service="s3", operation="PutObject", kind=kind, times=2))
+    client("s3", REGION).put_object(Bucket="slipway-lost", Key="a", Body=b"1")
+    assert yard_shell.client("s3").get_object(Bucket="slipway-lost", Key="a")["Body"].read() == b"1"
+
+
+def test_what_may_not_be_done_twice_is_not_sent_again_where_its_answer_is_lost(
+    yard_shell: RunningYard,
+) -> None:
+    script(yard_shell, Fault(service="ecs", operation="CreateCluster", kind=FaultKind.DROP_RESPONSE))
+    answer = ask(client("ecs", REGION), "CreateCluster", clusterName="made")
+    assert isinstance(answer, Unanswered)
+    assert answer.code == "ConnectionClosedError"
+
+
+def test_a_process_that_forgets_its_credentials_signs_with_none_of_them_again(
+    yard_shell: RunningYard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A node does so when it becomes the user that jobs run as."""
+    assert "Arn" in ask(reader("sts", REGION), "GetCallerIdentity")
+    with monkeypatch.context() as another:
+        another.setenv("AWS_SECRET_ACCESS_KEY", "of somebody else")
+        forget_credentials()
+        refused = ask(reader("sts", REGION), "GetCallerIdentity")
+    forget_credentials()
+    assert isinstance(refused, Unanswered)
+    assert refused.code == "SignatureDoesNotMatch"
+
+
+def test_a_reader_refuses_to_change_anything_before_it_is_sent(yard_shell: RunningYard) -> None:
+    with pytest.raises(AssertionError, match="DeleteParameter, which may change something"):
+        reader("ssm", REGION).delete_parameter(Name="/a")
+
+
+def test_an_endpoint_that_is_not_there_is_an_unanswered_too(
+    yard_shell: RunningYard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1")
+    answer = ask_all(reader("ec2", REGION), "DescribeVpcs", "Vpcs")
+    assert isinstance(answer, Unanswered)
+    assert (answer.action, answer.code) == ("ec2:DescribeVpcs", "EndpointConnectionError")
+
+
+def test_empty_pages_are_passed_over_and_all_others_are_joined(yard_shell: RunningYard) -> None:
+    pages: list[dict[str, Any]] = [
+        {"Parameters": [], "NextToken": "one"},
+        {"Parameters": [{"Name": "/a", "Value": "b"}], "NextToken": "two"},
+        {"Parameters": []},
+    ]
+    fault = Fault(service="ssm", operation="GetParametersByPath", kind=FaultKind.RESPOND, body=pages)
+    script(yard_shell, fault)
+    found = ask_all(reader("ssm", REGION), "GetParametersByPath", "Parameters", Path="/")
+    assert [parameter["Name"] for parameter in found] == ["/a"]
+
+
+def test_a_page_that_comes_again_and_again_ends_in_an_unanswered(yard_shell: RunningYard) -> None:
+    page = {"Parameters": [], "NextToken": "same"}
+    fault = Fault(
+        service="ssm", operation="GetParametersByPath", kind=FaultKind.RESPOND, body=[page], times=None
+    )
+    script(yard_shell, fault)
+    answer = ask_all(reader("ssm", REGION), "GetParametersByPath", "Parameters", Path="/")
+    assert isinstance(answer, Unanswered)
+    assert answer.code == "PaginationError"
+
+
+def test_the_region_of_the_environment_is_read_as_other_tools_do(
+    yard_shell: RunningYard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("AWS_DEFAULT_REGION", raising=False)
+    monkeypatch.setenv("AWS_REGION", "eu-west-1")
+    assert reader("ssm").meta.region_name == "eu-west-1"
+
+
+def test_clients_that_act_share_one_session_and_upload_files(yard_shell: RunningYard, tmp_path: Path) -> None:
+    file = tmp_path / "words"
+    file.write_text("rain")
+    client("sqs", REGION).create_queue(QueueName="a")
+    storage = sender("s3", REGION)
+    storage.create_bucket(Bucket="words-of-mine")
+    client("s3", REGION).upload_file(str(file), "words-of-mine", "words")
+    assert storage.get_object(Bucket="words-of-mine", Key="words")["Body"].read() == b"rain"

@@ -1,0 +1,120 @@
+"""A release of Ubuntu is pinned together with packages that have headers for its kernel, or not at all."""
+
+from __future__ import annotations
+
+import gzip
+import tomllib
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
+
+import pytest
+
+from slipway.infra.clusters import MACHINE_IMAGES
+from slipway.infra.declare.installed import CONTAINERS
+from slipway.jobs.clusters.images.kernels import Kernels, NoArchive, kernels_of
+from slipway.jobs.clusters.images.pinning import CannotPin, Pin, find_pin, suite_of, with_pin
+from slipway.jobs.words.images.ami_locks import lock_path, lock_problems, locked_parent
+from slipway.jobs.words.images.parents import pinned
+
+NOW = datetime(2026, 11, 22, 11, 30, tzinfo=UTC)
+PIN = Pin(
+    serial="20261118",
+    kernel="6.14.0-1017-aws",
+    snapshot="20261122T110000Z",
+    newest_kernel="6.14.0-1018-aws",
+)
+IMAGES = pytest.mark.parametrize("image", [image.name for image in MACHINE_IMAGES])
+
+
+def index(meta: str, *headers: str) -> str:
+    """Return an index of packages in the archive's form."""
+    kernel = f"Package: linux-image-aws\nVersion: 1\nDepends: linux-image-{meta}, linux-base\n\n"
+    return kernel + "\n".join(f"Package: linux-headers-{header}\nVersion: 1\n" for header in headers)
+
+
+class Quiet(SimpleHTTPRequestHandler):
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002  # as its base calls it
+        pass
+
+
+@pytest.fixture
+def archive(tmp_path: Path) -> Iterator[str]:
+    pockets = {
+        "noble": index("6.8.0-1008-aws", "6.8.0-1008-aws"),
+        "noble-updates": index("6.14.0-1018-aws", "6.14.0-1017-aws", "6.14.0-1018-aws"),
+        "noble-security": index("6.14.0-1017-aws", "6.14.0-1017-aws"),
+    }
+    for pocket, text in pockets.items():
+        file = tmp_path / "20261122T110000Z" / "dists" / pocket / "main" / "binary-amd64" / "Packages.gz"
+        file.parent.mkdir(parents=True)
+        file.write_bytes(gzip.compress(text.encode()))
+    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(tmp_path)))
+    Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_address[1]}"
+    server.shutdown()
+    server.server_close()
+
+
+def test_the_archive_tells_its_newest_kernel_and_which_have_headers(archive: str) -> None:
+    found = kernels_of("noble", "20261122T110000Z", archive)
+    assert found.newest == "6.14.0-1018-aws"
+    assert found.with_headers == {"6.8.0-1008-aws", "6.14.0-1017-aws", "6.14.0-1018-aws"}
+
+
+def test_a_moment_that_the_archive_does_not_have_is_told_by_its_address(archive: str) -> None:
+    with pytest.raises(
+        NoArchive, match=r"20260101T000000Z/dists/noble/main/binary-amd64/Packages\.gz cannot be"
+    ):
+        kernels_of("noble", "20260101T000000Z", archive)
+
+
+def test_a_release_is_pinned_with_this_hour_s_packages() -> None:
+    moments = {
+        "20261118T000000Z": Kernels(newest="6.14.0-1017-aws", with_headers=frozenset()),
+        "20261122T110000Z": Kernels(
+            newest="6.14.0-1018-aws", with_headers=frozenset({"6.14.0-1017-aws", "6.14.0-1018-aws"})
+        ),
+    }
+    assert find_pin("20261118", moments.__getitem__, NOW) == PIN
+
+
+def test_a_release_whose_kernel_has_no_headers_any_more_is_not_pinned() -> None:
+    kernels = Kernels(newest="6.14.0-1017-aws", with_headers=frozenset({"6.14.0-1018-aws"}))
+    with pytest.raises(
+        CannotPin, match=r"kernel 6\.14\.0-1017-aws, for which the packages of 2026.* no headers"
+    ):
+        find_pin("20261118", lambda _: kernels, NOW)
+
+
+@IMAGES
+def test_a_pin_changes_four_values_of_a_lock_and_leaves_its_comments(image: str, tmp_path: Path) -> None:
+    before = lock_path(CONTAINERS, image).read_text(encoding="utf-8")
+    path = lock_path(tmp_path, image)
+    path.parent.mkdir(parents=True)
+    path.write_text(with_pin(before, PIN), encoding="utf-8")
+    assert lock_problems(tmp_path, image) == ()
+    parent = locked_parent(tmp_path, image)
+    assert parent is not None
+    assert (parent.serial, parent.kernel) == ("20261118", "6.14.0-1017-aws")
+    tables = tomllib.loads(path.read_text(encoding="utf-8"))
+    assert (tables["apt"]["snapshot"], tables["apt"]["kernel"]) == (PIN.snapshot, PIN.newest_kernel)
+    changed = set(path.read_text(encoding="utf-8").splitlines()) ^ set(before.splitlines())
+    assert all(line.startswith(("[parent]", "serial", "kernel", "snapshot")) for line in changed)
+    assert with_pin(path.read_text(encoding="utf-8"), PIN) == path.read_text(encoding="utf-8")
+
+
+@IMAGES
+def test_every_declared_parent_has_a_release_to_pin(image: str) -> None:
+    (declared,) = [each for each in MACHINE_IMAGES if each.name == image]
+    assert suite_of(declared.parent) in ("jammy", "noble")
+    assert "/stable/20261118/amd64/" in pinned(declared.parent, "20261118")
+
+
+@pytest.mark.parametrize("parent", ["ami-0123456789abcdef0", "ssm:/aws/service/canonical/ubuntu/server/9/x"])
+def test_a_parent_that_names_no_newest_release_cannot_be_pinned(parent: str) -> None:
+    with pytest.raises(CannotPin, match="names no newest release of Canonical's"):
+        suite_of(parent)

@@ -1,0 +1,144 @@
+"""A user's command is one request on every platform, and arrives in the container as it was typed."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from slipway.containers.recipes.command.config import CommandConfig, decode_arguments
+from slipway.containers.recipes.command.recipe import CODE_SETTINGS, MODULE
+from slipway.containers.runtime.launch.sagemaker_entry import launcher_words
+from slipway.jobs.code.command_job import (
+    OwnCommand,
+    command_settings,
+    folder_name,
+    refuse_requirements,
+)
+from slipway.jobs.code.folder import read_folder
+from slipway.jobs.code.listing import CannotShip
+from slipway.jobs.code.uploading import project_url
+from slipway.jobs.platforms.batch import request as batch
+from slipway.jobs.platforms.mpi import request as mpi
+from slipway.jobs.platforms.sagemaker import request as sagemaker
+from slipway.jobs.platforms.service_models import refuse_malformed
+from slipway.jobs.platforms.slurm import request as slurm
+from slipway.jobs.words.job import DoesNotFit, Job
+from slipway.jobs.words.launch_environment import setting_words
+from slipway.jobs.words.mpi import mpi_job
+from slipway.jobs.words.slurm import slurm_job
+from slipway.jobs.words.text import printable
+from tests.jobs.code.projects import write
+from tests.jobs.words.test_targets import MPI_TARGET, SAGEMAKER_TARGET, SLURM_TARGET, TARGET
+
+DIGEST, CODE = "d" * 64, "c" * 64
+ODD = ("python", "tr ain.py", "$(id)", "`id`", "Ref::x", "é\u202e", "'\"\\", "", "a\nb", "%41", "caf\udce9")
+
+
+def job_on(target: Any, words: tuple[str, ...] = ODD) -> Job:
+    settings = command_settings(OwnCommand(words=words), project_url(DIGEST, target))
+    return Job(name="own", recipe="command", nodes=2, settings=settings)
+
+
+def config_of(words: list[str]) -> CommandConfig:
+    assert set(words[::2]) == {"--set"}
+    return decode_arguments(words[1::2])
+
+
+def on_batch() -> CommandConfig:
+    submit = batch.build_request(job_on(TARGET), TARGET, module=MODULE).submit
+    refuse_malformed("batch", "SubmitJob", submit)
+    (override,) = submit["nodeOverrides"]["nodePropertyOverrides"]
+    words = override["containerOverrides"]["command"]
+    assert not any("Ref::" in word for word in words)
+    return config_of(words[words.index("--") + 1 :])
+
+
+def on_mpi() -> CommandConfig:
+    known = mpi.KnownSubmission(module=MODULE, code=CODE)
+    request = mpi.build_request(job_on(MPI_TARGET), MPI_TARGET, known)
+    return config_of(list(mpi_job.decode(request.put["Body"], where="here").arguments))
+
+
+def on_slurm() -> CommandConfig:
+    request = slurm.build_request(job_on(SLURM_TARGET), SLURM_TARGET, module=MODULE, code=CODE)
+    job = slurm_job.decode(request.put["Body"], where="here")
+    assert len(job.batches) == 1, "nothing is compiled first"
+    return config_of(list(job.arguments))
+
+
+def on_sagemaker() -> CommandConfig:
+    target = SAGEMAKER_TARGET
+    create = sagemaker.build_request(
+        job_on(target), target, module=MODULE, code=CODE, code_settings=CODE_SETTINGS
+    ).create
+    refuse_malformed("sagemaker", "CreateTrainingJob", create)
+    given = {name: json.loads(value) for name, value in create["HyperParameters"].items()}
+    own = {name: value for name, value in given.items() if not name.startswith("sagemaker_")}
+    words = launcher_words({"SM_HPS": json.dumps(own), **create["Environment"]})
+    assert words[:3] == ["--module", MODULE, "--"]
+    return config_of(words[3:])
+
+
+@pytest.mark.parametrize("arrived", [on_batch, on_mpi, on_slurm, on_sagemaker])
+def test_the_frozen_request_carries_the_command_and_the_folder_as_they_are(arrived: Any) -> None:
+    config = arrived()
+    assert (config.command, config.digest) == (ODD, DIGEST)
+
+
+@pytest.mark.parametrize("target", [TARGET, MPI_TARGET, SLURM_TARGET])
+def test_nodes_are_told_where_the_folder_lies(target: Any) -> None:
+    (place,) = (word for word in setting_words(job_on(target)) if word.startswith("source="))
+    assert place == f"source=s3://{target.bucket}/sources/{DIGEST}.tar.gz"
+
+
+def test_sagemaker_brings_the_folder_and_the_data_folder_stays_what_it_is() -> None:
+    target = SAGEMAKER_TARGET
+    plain = sagemaker.build_request(Job(name="own", recipe="smoke", nodes=2), target, module="m", code=CODE)
+    create = sagemaker.build_request(
+        job_on(target), target, module=MODULE, code=CODE, code_settings=CODE_SETTINGS
+    ).create
+    channels = {channel["ChannelName"]: channel["DataSource"] for channel in create["InputDataConfig"]}
+    assert channels["source"]["S3DataSource"]["S3Uri"] == f"s3://{target.bucket}/sources/{DIGEST}.tar.gz"
+    assert json.loads(create["HyperParameters"]["source"]) == f"/opt/ml/input/data/source/{DIGEST}.tar.gz"
+    assert create["Environment"].get("SLIPWAY_DATA") == plain.create["Environment"].get("SLIPWAY_DATA")
+
+
+def test_another_folder_or_another_command_is_another_job() -> None:
+    known = mpi.KnownSubmission(module=MODULE, code=CODE)
+    jobs = [job_on(MPI_TARGET), job_on(MPI_TARGET, ("true",))]
+    other = {**jobs[0].settings, "source": project_url("e" * 64, MPI_TARGET)}
+    names = [
+        mpi.build_request(job, MPI_TARGET, known).name for job in (*jobs, replace(jobs[0], settings=other))
+    ]
+    assert len(set(names)) == 3
+    assert mpi.build_request(job_on(MPI_TARGET), MPI_TARGET, known).name == names[0]
+
+
+@pytest.mark.parametrize(
+    ("folder", "name"), [("my project", "my-project"), ("größe", "gr-e"), ("..", None), ("_", "command")]
+)
+def test_a_job_is_named_after_its_folder(tmp_path: Path, folder: str, name: str | None) -> None:
+    found = folder_name(tmp_path / folder)
+    assert found == (name or folder_name(tmp_path.parent))
+    Job(name=found, recipe="command", nodes=1)
+
+
+def test_requirements_have_to_travel_and_nodes_without_internet_need_wheels(tmp_path: Path) -> None:
+    folder = read_folder(
+        write(
+            tmp_path, {"a.txt": "torch\n", "b.txt": "--no-index\nx\n", ".gitignore": "c.txt\n", "c.txt": ""}
+        )
+    )
+    online = replace(TARGET, has_internet=True)
+    refuse_requirements("a.txt", folder, online)
+    refuse_requirements("b.txt", folder, TARGET)
+    with pytest.raises(DoesNotFit, match=r"reach no internet, so that pip could not install a\.txt"):
+        refuse_requirements("a.txt", folder, TARGET)
+    for lost in ("c.txt", "../a.txt", "no\x1b.txt"):
+        with pytest.raises(CannotShip) as refusal:
+            refuse_requirements(lost, folder, online)
+        assert printable(lost) in refusal.value.message

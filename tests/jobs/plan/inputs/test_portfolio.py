@@ -1,0 +1,122 @@
+"""A search with several processes ends for a reason, leaves none behind, and keeps only right plans."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+
+from slipway.jobs.plan.inputs import portfolio, search_process, shifts
+from slipway.jobs.plan.inputs.incumbent import Incumbent
+from slipway.jobs.plan.inputs.portfolio import Portfolio, SearchLimits
+from slipway.jobs.plan.inputs.search_process import SearchProcess
+from slipway.jobs.plan.inputs.worker_messages import SearchOrder, decode_order, encode_order
+from slipway.jobs.plan.search.list_schedule import Slot, list_schedule
+from slipway.jobs.plan.search.model import LowerBound
+from slipway.jobs.plan.search.options import PlanProblem
+from tests.jobs.plan.search.small import cut_jobs, job, problem_of
+
+NOTHING_KNOWN = LowerBound(value=0, name="none")
+LIMITS = SearchLimits(seconds=100, target_gap=0.0, seed=0)
+
+
+@pytest.fixture
+def started(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[SearchProcess]]:
+    """Note each process that is started; all of them have ended when the test is over."""
+    every: list[SearchProcess] = []
+
+    def start(order: SearchOrder) -> SearchProcess:
+        every.append(SearchProcess(order))
+        return every[-1]
+
+    monkeypatch.setattr(portfolio, "SearchProcess", start)
+    yield every
+    assert [process for process in every if not process.has_ended] == []
+
+
+def poor(problem: PlanProblem) -> list[Slot]:
+    """Return a plan in which every job takes the slimmest option."""
+    return list_schedule(problem, [0] * len(problem.jobs), range(len(problem.jobs)))
+
+
+def incumbent_of(problem: PlanProblem, bound: LowerBound = NOTHING_KNOWN) -> Incumbent:
+    return Incumbent(problem, poor(problem), bound)
+
+
+def test_a_search_ends_with_its_target(started: list[SearchProcess]) -> None:
+    best = incumbent_of(problem_of(*cut_jobs()), LowerBound(value=1000, name="area"))
+    limits = replace(LIMITS, target_gap=0.5)
+    assert Portfolio(best, limits, lambda: None).run() in ("target", "proven")
+    assert best.plan().gap <= 0.5
+
+
+def test_an_interrupt_keeps_the_best_plan(started: list[SearchProcess]) -> None:
+    best = incumbent_of(problem_of(*cut_jobs()))
+    before = best.plan().value
+
+    def interrupt() -> None:
+        raise KeyboardInterrupt
+
+    assert Portfolio(best, LIMITS, interrupt).run() == "interrupted"
+    assert best.plan().value <= before
+    assert started
+
+
+def test_processes_that_die_end_the_search_without_an_error(
+    started: list[SearchProcess], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(search_process, "WORKER", (sys.executable, "-c", "raise SystemExit(1)"))
+    best = incumbent_of(problem_of(*cut_jobs()))
+    assert Portfolio(best, LIMITS, lambda: None).run() == "nothing left to search"
+
+
+def test_one_core_searches_as_well(started: list[SearchProcess], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(portfolio, "cores_to_use", lambda: 1)
+    best = incumbent_of(problem_of(*cut_jobs()), LowerBound(value=1000, name="area"))
+    assert Portfolio(best, LIMITS, lambda: None).run() == "proven"
+
+
+def test_a_process_ends_with_its_parent() -> None:
+    problem = problem_of(*cut_jobs(), *[replace(each, name=f"{each.name}-2") for each in cut_jobs()])
+    order = SearchOrder(search="annealing", problem=problem, seed=0, start=poor(problem), bound=NOTHING_KNOWN)
+    process = subprocess.Popen(
+        search_process.WORKER, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    assert process.stdin
+    assert process.stdout
+    process.stdin.write(encode_order(order) + "\n")
+    process.stdin.flush()
+    assert process.stdout.readline()
+    process.stdin.close()
+    assert process.wait(300) == 0
+    process.stdout.close()
+
+
+def test_a_plan_that_breaks_a_rule_is_thrown_away(caplog: pytest.LogCaptureFixture) -> None:
+    best = incumbent_of(problem_of(*cut_jobs()))
+    widest = list_schedule(best.problem, [-1] * len(best.slots), range(len(best.slots)))
+    assert not best.offer([replace(slot, start=0) for slot in widest])
+    assert "both have device" in caplog.text
+
+
+def test_a_bound_above_a_plan_is_thrown_away(caplog: pytest.LogCaptureFixture) -> None:
+    best = incumbent_of(problem_of(*cut_jobs()))
+    assert not best.raise_to(LowerBound(value=10**6, name="wrong"))
+    assert "a bound above a plan" in caplog.text
+    assert best.raise_to(LowerBound(value=900, name="area"))
+
+
+def test_a_problem_survives_its_way_to_a_process() -> None:
+    problem = problem_of(*cut_jobs(), job("late", (2, 50), deadline=900))
+    order = SearchOrder(search="lanes", problem=problem, seed=3, start=poor(problem), bound=NOTHING_KNOWN)
+    assert decode_order(encode_order(order)) == order
+
+
+def test_a_search_whose_package_is_missing_gets_no_shift(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shifts, "find_spec", lambda _: None)
+    problem = problem_of(*cut_jobs())
+    for core in shifts.shifts_of(problem, 2, 0):
+        assert {next(core).search for _ in range(8)} <= {"bound", "lanes"}

@@ -1,0 +1,137 @@
+"""An attempt of a plan is a job like any other, with the devices and the time limit that the plan says."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from slipway.jobs.plan.run.clusters import (
+    START_SECONDS,
+    ClusterExecutor,
+    NoTarget,
+    as_job,
+    outcome_of,
+    refuse_unrunnable,
+)
+from slipway.jobs.plan.search.model import (
+    Assignment,
+    Goal,
+    LowerBound,
+    Mode,
+    NodeDevices,
+    Plan,
+    PlanJob,
+    Pool,
+)
+from slipway.jobs.words.cost import Cost
+from slipway.jobs.words.job import Job
+from slipway.jobs.words.run import Run
+from slipway.jobs.words.states import JobState
+from slipway.jobs.words.targets import BatchTarget, encode_target, parameter_name
+from tests.jobs.words.test_targets import SLURM_TARGET
+from tests.yard.conftest import RunningYard
+
+POOL = Pool(type="trn1.32xlarge", nodes=4, devices_per_node=32, price_per_hour=21.5, cluster="trn1")
+JOB = PlanJob(
+    name="lr1",
+    modes=(),
+    job=Job(name="lr1", recipe="gpt_neox", nodes=1, settings={"size": "tiny", "rate": "1e-4"}),
+)
+
+
+def assignment(devices: int, nodes: int) -> Assignment:
+    mode = Mode(
+        technique="tensor",
+        type=POOL.type,
+        devices=devices,
+        seconds=3600,
+        error=0.2,
+        settings=(("tensor", "8"),),
+    )
+    each = tuple(range(min(devices, POOL.devices_per_node)))
+    placement = tuple(NodeDevices(node=node, devices=each) for node in range(nodes))
+    return Assignment(job="lr1", mode=mode, pool=0, start=0, seconds=3600, placement=placement)
+
+
+def test_a_gang_is_a_job_of_so_many_nodes_with_what_its_technique_sets() -> None:
+    job = as_job(JOB, assignment(64, 2), POOL, SLURM_TARGET, "plan-1", attempt=1)
+    assert (job.nodes, job.processes_per_node) == (2, None)
+    assert job.settings == {"size": "tiny", "rate": "1e-4", "tensor": "8"}
+    assert job.timeout_seconds == 3600 * 1.2 + START_SECONDS
+
+
+def test_a_job_on_a_part_of_a_node_starts_no_more_processes_than_its_devices() -> None:
+    assert as_job(JOB, assignment(8, 1), POOL, SLURM_TARGET, "plan-1", attempt=1).processes_per_node == 8
+
+
+def test_attempts_are_other_jobs_with_the_same_checkpoints_and_plans_do_not_share_them() -> None:
+    first, second, other = (
+        as_job(JOB, assignment(8, 1), POOL, SLURM_TARGET, tag, attempt)
+        for tag, attempt in (("p", 1), ("p", 2), ("q", 1))
+    )
+    assert (first.repeat, second.repeat) == (0, 1)
+    assert first.checkpoints == second.checkpoints == "checkpoints/p/lr1"
+    assert other.checkpoints == "checkpoints/q/lr1"
+
+
+def plan_of(job: PlanJob, pool: Pool) -> Plan:
+    bound = LowerBound(value=0, name="none")
+    return Plan(jobs=(job,), pools=(pool,), goal=Goal(), assignments=(assignment(8, 1),), bound=bound)
+
+
+def test_what_cannot_be_submitted_is_refused_by_name_before_anything_is() -> None:
+    refuse_unrunnable(plan_of(JOB, POOL))
+    with pytest.raises(NoTarget, match="job 'lr1' has modes but no recipe"):
+        refuse_unrunnable(plan_of(replace(JOB, job=None), POOL))
+    with pytest.raises(NoTarget, match=r"the plan's pool of trn1.32xlarge is no cluster"):
+        refuse_unrunnable(plan_of(JOB, replace(POOL, cluster="")))
+
+
+def test_jobs_that_may_share_a_node_are_refused_by_name_before_anything_is_submitted() -> None:
+    half = replace(assignment(16, 1).mode, type=POOL.type)
+    whole = replace(half, devices=POOL.devices_per_node)
+    one, other = replace(JOB, modes=(half, whole)), replace(JOB, name="lr2", modes=(half,))
+    told = "jobs 'lr1' and 'lr2' may share a node of cluster 'trn1' .'lr1' takes 16 of its 32 devices"
+    with pytest.raises(NoTarget, match=told):
+        refuse_unrunnable(replace(plan_of(one, POOL), jobs=(one, other)))
+    for jobs in ((one, replace(other, modes=(whole,))), (one,)):
+        refuse_unrunnable(replace(plan_of(one, POOL), jobs=jobs))
+
+
+def run(**facts: Any) -> Run:
+    unsaid = dict.fromkeys(Run.__dataclass_fields__)
+    cost = Cost(usd=None, node_hours=None, price=None)
+    return Run(**{**unsaid, "cost": cost, "attempts": (), "depends_on": (), **facts})
+
+
+@pytest.mark.parametrize(
+    ("state", "status", "reason", "outcome"),
+    [
+        (JobState.RUNNING, "RUNNING", None, None),
+        (JobState.SUCCEEDED, "COMPLETED", None, "succeeded"),
+        (JobState.FAILED, "FAILED", "Essential container in task exited", "failed"),
+        (JobState.FAILED, "Cancelled", None, "withdrawn"),
+        (JobState.FAILED, "CANCELLED", None, "withdrawn"),
+        (JobState.FAILED, "Stopped", None, "withdrawn"),
+        (JobState.FAILED, "FAILED", "Host EC2 (instance i-1) terminated.", "lost"),
+        (JobState.FAILED, "MainNodeLost", "host ip-10-0-0-4 was lost, which led the job", "lost"),
+        (JobState.FAILED, "NODE_FAIL", None, "lost"),
+    ],
+)
+def test_each_platform_s_word_for_an_end_is_understood(
+    state: JobState, status: str, reason: str | None, outcome: str | None
+) -> None:
+    assert outcome_of(run(state=state, status=status, reason=reason)) == outcome
+
+
+def test_nodes_that_a_cluster_has_no_more_are_lost(target: BatchTarget, yard_shell: RunningYard) -> None:
+    executor = ClusterExecutor(pools=(replace(POOL, nodes=3, cluster=target.name),), tag="plan-1")
+    parameters, name = yard_shell.client("ssm"), parameter_name(target.name)
+    for nodes, lost in ((3, set[tuple[int, int]]()), (1, {(0, 1), (0, 2)}), (2, {(0, 2)})):
+        value = encode_target(replace(target, max_nodes=nodes))
+        parameters.put_parameter(Name=name, Value=value, Type="String", Overwrite=True)
+        assert executor.find_lost() == lost
+    parameters.delete_parameter(Name=name)
+    assert executor.find_lost() == {(0, 0), (0, 1), (0, 2)}

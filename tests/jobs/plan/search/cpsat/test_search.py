@@ -1,0 +1,78 @@
+"""Exact search proves the best plan for every goal, in a process of its own."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+import pytest
+
+from slipway.jobs.plan.inputs.search_process import SearchProcess
+from slipway.jobs.plan.inputs.shifts import is_installed
+from slipway.jobs.plan.inputs.worker_messages import SearchOrder, decode_slots
+from slipway.jobs.plan.search.baselines import greedy
+from slipway.jobs.plan.search.list_schedule import as_plan
+from slipway.jobs.plan.search.model import Billing, Goal, LowerBound, Objective, Plan, Pool
+from slipway.jobs.plan.search.options import PlanProblem
+from tests.jobs.plan.search.small import POOL, cut_jobs, job, problem_of
+
+pytestmark = pytest.mark.skipif(not is_installed("exact"), reason="needs ortools: the extra cpsat")
+NOTHING_KNOWN = LowerBound(value=0, name="none")
+
+
+def answers_of(problem: PlanProblem) -> list[Mapping[str, object]]:
+    order = SearchOrder(
+        search="exact", problem=problem, seed=0, start=greedy(problem), bound=LowerBound(value=0, name="none")
+    )
+    process, heard = SearchProcess(order), []
+    while (answers := process.read()) is not None:
+        heard += answers
+    process.stop()
+    return heard
+
+
+def proven_plan(problem: PlanProblem) -> Plan:
+    """Return the last plan that was found, with the last bound."""
+    slots, bound = greedy(problem), NOTHING_KNOWN
+    for answer in answers_of(problem):
+        assert "failed" not in answer, answer
+        if "slots" in answer:
+            slots = decode_slots(problem, answer["slots"])  # type: ignore[arg-type]
+        else:
+            bound = LowerBound(**answer["bound"])  # type: ignore[arg-type]
+    return as_plan(problem, slots, bound)
+
+
+def test_pieces_of_a_rectangle_are_put_together_and_nothing_is_shorter() -> None:
+    plan = proven_plan(problem_of(*cut_jobs()))
+    assert (plan.makespan, plan.bound) == (1000, LowerBound(value=1000, name="exact search"))
+
+
+def test_the_cheapest_plan_before_a_deadline_is_proven() -> None:
+    jobs = [job(f"job{place}", (1, 800), (8, 150)) for place in range(3)]
+    plan = proven_plan(problem_of(*jobs, goal=Goal(objective=Objective.COST, deadline=950)))
+    assert plan.dollars == pytest.approx(3 * 36 * 800 / 8 / 3600)
+    assert plan.bound.value == pytest.approx(plan.dollars)
+
+
+def test_billed_nodes_are_shared_as_long_as_they_last() -> None:
+    pool = Pool(type="p4d", nodes=3, devices_per_node=8, price_per_hour=36.0)
+    jobs = [job(f"job{place}", (4, 100)) for place in range(4)]
+    goal = Goal(objective=Objective.COST, deadline=900, billing=Billing.NODE)
+    plan = proven_plan(problem_of(*jobs, pool=pool, goal=goal))
+    assert plan.dollars == pytest.approx(2 * 36 * 100 / 3600)
+    assert plan.bound.value == pytest.approx(plan.dollars, rel=1e-3)
+
+
+def test_limits_that_no_plan_keeps_are_told_by_an_infinite_bound() -> None:
+    jobs = [job(f"job{place}", (8, 100), deadline=150) for place in range(2)]
+    last = answers_of(problem_of(*jobs))[-1]
+    assert last == {"bound": {"value": math.inf, "name": "exact search"}}
+
+
+def test_a_gang_over_two_nodes_waits_for_both() -> None:
+    pool = Pool(type="p4d", nodes=2, devices_per_node=8, price_per_hour=POOL.price_per_hour)
+    plan = proven_plan(
+        problem_of(job("gang", (16, 100)), job("one", (3, 50)), job("two", (8, 60)), pool=pool)
+    )
+    assert plan.makespan == plan.bound.value == 160

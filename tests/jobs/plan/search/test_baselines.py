@@ -1,0 +1,88 @@
+"""First plans are valid, quick and not silly, whatever is asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from slipway.jobs.plan.search.baselines import greedy, marginal_gain, score_of, whole_node
+from slipway.jobs.plan.search.list_schedule import Slot
+from slipway.jobs.plan.search.model import Billing, Goal, Mode, Objective, PlanJob, Pool
+from slipway.jobs.plan.search.options import PlanProblem, new_problem
+from tests.jobs.plan.search.tiny import broken_rules, tiny_problem
+
+Baseline = Callable[[PlanProblem], list[Slot]]
+
+BASELINES = (greedy, whole_node, marginal_gain)
+
+
+def many(jobs: int, nodes: int) -> PlanProblem:
+    ways = [
+        PlanJob(
+            name=f"job{place}",
+            modes=tuple(
+                Mode(technique="ddp", type="p4d", devices=count, seconds=1000 + (place % 97) * 100 // count)
+                for count in range(1, 9)
+            ),
+        )
+        for place in range(jobs)
+    ]
+    return new_problem(ways, [Pool(type="p4d", nodes=nodes, devices_per_node=8, price_per_hour=32.0)], Goal())
+
+
+def cheap_and_quick(goal: Goal) -> PlanProblem:
+    modes = (
+        Mode(technique="ddp", type="slow", devices=1, seconds=3600),
+        Mode(technique="ddp", type="fast", devices=1, seconds=600),
+    )
+    jobs = [PlanJob(name=f"job{place}", modes=modes) for place in range(4)]
+    slow = Pool(type="slow", nodes=1, devices_per_node=4, price_per_hour=4.0)
+    fast = Pool(type="fast", nodes=1, devices_per_node=4, price_per_hour=40.0)
+    return new_problem(jobs, [slow, fast], goal)
+
+
+@pytest.mark.parametrize("baseline", BASELINES)
+def test_every_baseline_gives_each_job_its_own_devices(baseline: Baseline) -> None:
+    for seed in range(12):  # four with each count of pools
+        problem = tiny_problem(seed, jobs=6, pools=1 + seed % 3)
+        assert broken_rules(problem, baseline(problem)) == []
+
+
+def test_the_first_plan_is_never_worse_than_whole_nodes_or_marginal_gain_on_many_jobs() -> None:
+    problem = many(60, 4)
+    ours = score_of(problem, greedy(problem))
+    assert ours <= min(score_of(problem, whole_node(problem)), score_of(problem, marginal_gain(problem)))
+
+
+def test_the_first_plan_for_least_dollars_is_as_slow_as_the_deadline_allows() -> None:
+    cheap = Goal(objective=Objective.COST, deadline=3600)
+    assert {slot.option.mode.type for slot in greedy(cheap_and_quick(cheap))} == {"slow"}
+    hurried = replace(cheap, deadline=700)
+    assert {slot.option.mode.type for slot in greedy(cheap_and_quick(hurried))} == {"fast"}
+
+
+def test_the_first_plan_stays_within_a_budget_that_has_room() -> None:
+    problem = cheap_and_quick(Goal(budget=5.0))
+    missed, over, _ = score_of(problem, greedy(problem))
+    assert (missed, over) == (0, 0)
+
+
+def test_the_first_plan_fills_few_nodes_where_whole_nodes_are_paid() -> None:
+    job = PlanJob(name="a", modes=(Mode(technique="ddp", type="p4d", devices=2, seconds=3600),))
+    jobs = [replace(job, name=f"job{place}") for place in range(4)]
+    pool = Pool(type="p4d", nodes=4, devices_per_node=8, price_per_hour=10.0)
+    goal = Goal(objective=Objective.COST, deadline=7200, billing=Billing.NODE)
+    problem = new_problem(jobs, [pool], goal)
+    assert score_of(problem, greedy(problem)) == (0, 0, 10.0)
+
+
+def test_a_job_with_a_deadline_goes_before_others() -> None:
+    long = Mode(technique="ddp", type="p4d", devices=8, seconds=1000)
+    jobs = [
+        PlanJob(name="a", modes=(long,)),
+        PlanJob(name="b", modes=(replace(long, seconds=10),), deadline=20),
+    ]
+    pool = Pool(type="p4d", nodes=1, devices_per_node=8, price_per_hour=10.0)
+    assert [slot.start for slot in greedy(new_problem(jobs, [pool], Goal()))] == [10, 0]

@@ -1,0 +1,119 @@
+"""Bounds are true: no plan of tiny problems is below them."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+
+import pytest
+
+from slipway.jobs.plan.search.baselines import score_of
+from slipway.jobs.plan.search.bounds.prove import prove
+from slipway.jobs.plan.search.list_schedule import list_schedule
+from slipway.jobs.plan.search.model import Billing, Goal, LowerBound, Mode, Objective, PlanJob, Pool
+from slipway.jobs.plan.search.options import PlanProblem, new_problem
+from tests.jobs.plan.search.tiny import tiny_problem
+
+SEEDS = range(12)
+
+
+def bounds_of(problem: PlanProblem) -> list[LowerBound]:
+    found: list[LowerBound] = []
+    prove(problem, keep_going=lambda: True, proven=found.append)
+    return found
+
+
+def least(problem: PlanProblem) -> float:
+    """Try all lists: every option of every job, in every order; what breaks the goal does not count."""
+    return min(
+        (value for missed, over, value in _scores(problem) if not missed and not over), default=float("inf")
+    )
+
+
+def _scores(problem: PlanProblem) -> Iterator[tuple[float, float, float]]:
+    choices = itertools.product(*(range(len(options)) for options in problem.options))
+    for choice, order in itertools.product(list(choices), itertools.permutations(range(len(problem.jobs)))):
+        yield score_of(problem, list_schedule(problem, choice, order))
+
+
+def one_pool(*modes: Sequence[tuple[int, int]], nodes: int = 1, goal: Goal | None = None) -> PlanProblem:
+    jobs = [
+        PlanJob(
+            name=f"job{place}",
+            modes=tuple(
+                Mode(technique="ddp", type="p4d", devices=count, seconds=long) for count, long in ways
+            ),
+        )
+        for place, ways in enumerate(modes)
+    ]
+    pool = Pool(type="p4d", nodes=nodes, devices_per_node=8, price_per_hour=8.0)
+    return new_problem(jobs, [pool], goal or Goal())
+
+
+@pytest.mark.parametrize("pools", [1, 2])
+def test_no_plan_ends_before_the_bound(pools: int) -> None:
+    for seed in SEEDS:
+        problem = tiny_problem(seed, jobs=3, pools=pools)
+        assert bounds_of(problem)[-1].value <= least(problem), f"seed {seed}"
+
+
+@pytest.mark.parametrize("billing", Billing)
+def test_no_plan_is_cheaper_than_the_bound_of_its_deadline(billing: Billing) -> None:
+    for seed in SEEDS:
+        deadline = int(least(tiny_problem(seed, jobs=3, pools=2)) * (1 + seed % 3 / 4))
+        goal = Goal(objective=Objective.COST, deadline=deadline, billing=billing)
+        problem = tiny_problem(seed, jobs=3, pools=2, goal=goal)
+        assert bounds_of(problem)[-1].value <= least(problem) * (1 + 1e-9), f"seed {seed}"
+
+
+def test_no_plan_within_a_budget_ends_before_the_bound() -> None:
+    for seed in SEEDS:
+        cheapest = least(tiny_problem(seed, jobs=3, pools=2, goal=Goal(objective=Objective.COST)))
+        problem = tiny_problem(seed, jobs=3, pools=2, goal=Goal(budget=cheapest * 1.1))
+        assert bounds_of(problem)[-1].value <= least(problem), f"seed {seed}"
+
+
+def test_each_bound_is_higher_than_the_one_before() -> None:
+    for seed in SEEDS:
+        values = [bound.value for bound in bounds_of(tiny_problem(seed, jobs=8, pools=1 + seed % 3))]
+        assert values == sorted(set(values))
+
+
+def test_the_same_problem_has_the_same_bounds() -> None:
+    assert bounds_of(tiny_problem(3, jobs=8)) == bounds_of(tiny_problem(3, jobs=8))
+
+
+def test_a_bound_that_may_not_go_on_still_knows_the_area() -> None:
+    found: list[LowerBound] = []
+    prove(one_pool([(8, 100)], [(4, 100)]), keep_going=lambda: False, proven=found.append)
+    assert found == [LowerBound(value=150.0, name="area")]
+
+
+def test_three_jobs_of_which_two_fill_the_time_of_no_device_need_more_than_their_area() -> None:
+    jobs = [[(8, 60)], [(8, 60)], *[[(1, 70)]] * 8]
+    found = bounds_of(one_pool(*jobs, nodes=2))
+    assert found[0] == LowerBound(value=95.0, name="area")
+    assert found[-1] == LowerBound(value=120.0, name="device pattern")
+
+
+def test_the_longest_job_is_named() -> None:
+    assert bounds_of(one_pool([(1, 1000)], [(1, 10)]))[-1] == LowerBound(value=1000.0, name="longest job")
+
+
+def test_a_chain_of_jobs_is_named() -> None:
+    modes = (Mode(technique="ddp", type="p4d", devices=1, seconds=100),)
+    jobs = [PlanJob(name="a", modes=modes), PlanJob(name="b", modes=modes, depends_on=("a",))]
+    pool = Pool(type="p4d", nodes=1, devices_per_node=8, price_per_hour=8.0)
+    found = bounds_of(new_problem(jobs, [pool], Goal()))
+    assert found[-1] == LowerBound(value=200.0, name="chain of dependencies")
+
+
+def test_dollars_without_a_deadline_are_those_of_the_cheapest_modes() -> None:
+    problem = one_pool([(1, 3600), (8, 900)], [(1, 7200)], goal=Goal(objective=Objective.COST))
+    assert bounds_of(problem) == [LowerBound(value=3.0, name="cheapest modes")]
+
+
+def test_a_deadline_makes_jobs_dearer_than_their_cheapest_modes() -> None:
+    goal = Goal(objective=Objective.COST, deadline=3600)
+    problem = one_pool(*[[(1, 3600), (2, 2000)]] * 9, goal=goal)
+    assert bounds_of(problem)[-1].value > 9.0

@@ -1,0 +1,137 @@
+"""Plans by lanes: valid, the same again, and better than the greedy ones."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from slipway.jobs.plan.search.baselines import greedy, score_of
+from slipway.jobs.plan.search.lanes.search import improve
+from slipway.jobs.plan.search.list_schedule import Slot
+from slipway.jobs.plan.search.model import Goal, Mode, Objective, PlanJob, Pool
+from slipway.jobs.plan.search.options import PlanProblem, new_problem
+
+NODE = 8
+
+
+def asked(calls: int) -> Callable[[], bool]:
+    """Say yes so many times: a limit that does not depend on the clock."""
+    left = itertools.count(calls, -1)
+    return lambda: next(left) > 0
+
+
+def job(name: str, chance: random.Random, counts: Sequence[int], types: Sequence[str]) -> PlanJob:
+    area = chance.lognormvariate(10, 0.8)
+    loss = chance.uniform(0.05, 0.3)
+    modes = tuple(
+        Mode(
+            technique="ddp",
+            type=each,
+            devices=count,
+            seconds=int(speed * area * count**loss / count),
+        )
+        for speed, each in enumerate(types, 1)
+        for count in counts
+    )
+    return PlanJob(name=name, modes=modes)
+
+
+def mixture(jobs: int, nodes: int, counts: Sequence[int] = range(1, NODE + 1), pools: int = 1) -> PlanProblem:
+    chance = random.Random(7)  # noqa: S311  # no secret
+    types = [f"type-{place}" for place in range(pools)]
+    return new_problem(
+        [job(f"job-{place}", chance, counts, types) for place in range(jobs)],
+        [Pool(type=each, nodes=nodes, devices_per_node=NODE, price_per_hour=30.0) for each in types],
+        Goal(),
+    )
+
+
+def plans_of(problem: PlanProblem, calls: int, seed: int = 0) -> list[list[Slot]]:
+    plans: list[list[Slot]] = []
+    improve(problem, seed=seed, keep_going=asked(calls), found=lambda slots: plans.append(list(slots)))
+    return plans
+
+
+def makespan(slots: Sequence[Slot]) -> int:
+    return max(slot.end for slot in slots)
+
+
+def assert_valid(problem: PlanProblem, slots: Sequence[Slot]) -> None:
+    assert len(slots) == len(problem.jobs)
+    busy: dict[tuple[int, int, int], list[tuple[int, int]]] = {}
+    for options, slot in zip(problem.options, slots, strict=True):
+        assert slot.option in options
+        assert slot.start >= 0
+        pool = problem.pools[slot.option.pool]
+        assert len(slot.placement) == max(1, slot.option.nodes)
+        assert sum(len(share.devices) for share in slot.placement) == slot.option.devices
+        for share in slot.placement:
+            assert 0 <= share.node < pool.nodes
+            assert set(share.devices) <= set(range(pool.devices_per_node))
+            for device in share.devices:
+                busy.setdefault((slot.option.pool, share.node, device), []).append((slot.start, slot.end))
+    for spans in busy.values():
+        spans.sort()
+        assert all(end <= start for (_, end), (start, _) in itertools.pairwise(spans))
+
+
+def test_every_plan_by_lanes_is_valid_and_better_than_the_one_before() -> None:
+    problem = mixture(12, 1)
+    plans = plans_of(problem, 400)
+    for slots in plans:
+        assert_valid(problem, slots)
+    spans = [makespan(slots) for slots in plans]
+    assert spans == sorted(set(spans), reverse=True)
+
+
+def test_lanes_beat_the_greedy_plan_of_32_jobs_on_32_devices() -> None:
+    problem = mixture(32, 4)
+    best = plans_of(problem, 600)[-1]
+    assert_valid(problem, best)
+    assert makespan(best) < makespan(greedy(problem))
+
+
+def test_one_seed_gives_the_same_plans_again() -> None:
+    problem = mixture(12, 1)
+    assert plans_of(problem, 300, seed=3) == plans_of(problem, 300, seed=3)
+
+
+def test_gangs_of_whole_nodes_and_jobs_inside_of_them_share_a_pool() -> None:
+    problem = mixture(24, 4, counts=(1, 2, 4, 8, 16, 32))
+    plans = plans_of(problem, 400)
+    for slots in plans:
+        assert_valid(problem, slots)
+    assert makespan(plans[-1]) < makespan(greedy(problem))
+
+
+def test_jobs_are_shared_among_unlike_pools() -> None:
+    problem = mixture(16, 1, counts=(1, 2, 4, 8), pools=2)
+    best = plans_of(problem, 400)[-1]
+    assert_valid(problem, best)
+    assert {slot.option.pool for slot in best} == {0, 1}
+    assert makespan(best) < makespan(greedy(problem))
+
+
+def test_the_search_ends_by_itself_when_nothing_is_left_to_gain() -> None:
+    lone = PlanJob(name="lone", modes=(Mode(technique="ddp", type="type-0", devices=1, seconds=50),))
+    pool = Pool(type="type-0", nodes=1, devices_per_node=NODE, price_per_hour=30.0)
+    problem = new_problem([lone], [pool], Goal())
+    plans: list[Sequence[Slot]] = []
+    improve(problem, seed=0, keep_going=lambda: True, found=plans.append)
+    assert [makespan(slots) for slots in plans] == [50]
+    improve(new_problem([], [pool], Goal()), seed=0, keep_going=lambda: True, found=plans.append)
+    assert len(plans) == 1
+
+
+def test_lanes_spend_less_than_the_greedy_plan_and_meet_the_deadline() -> None:
+    problem = mixture(16, 1, counts=(1, 2, 4, 8), pools=2)
+    deadline = int(1.1 * makespan(greedy(problem)))
+    goal = Goal(objective=Objective.COST, deadline=deadline)
+    dear = replace(problem.pools[0], price_per_hour=90.0)
+    problem = new_problem(problem.jobs, [dear, problem.pools[1]], goal)
+    best = plans_of(problem, 300)[-1]
+    assert_valid(problem, best)
+    assert makespan(best) <= deadline
+    assert score_of(problem, best) < score_of(problem, greedy(problem))

@@ -1,0 +1,117 @@
+"""What no node could find or do is refused in one line, before anything is sent or asked of AWS."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("torch")
+
+from slipway import BaseTechnique, HParams, SlipwayError, Task, orchestrate, register, search
+from slipway.jobs.plan.tasks import library
+from slipway.jobs.plan.tasks.on_clusters.places import ClusterOrder
+from slipway.jobs.plan.tasks.on_clusters.sent_code import packed_code
+from tests.containers.tasks import own_code
+
+MODULE = """
+def load_model(): return None
+def load_dataloader(): return []
+def loss(outputs, targets): return outputs.mean()
+"""
+SCRIPT = """
+from slipway import HParams, Task, orchestrate
+{more}
+Call = orchestrate
+Call([Task({model}, models.load_dataloader, models.loss, HParams(1e-2, epochs=1))], on=["dl1"])
+"""
+
+
+class Own(BaseTechnique):
+    def execute(task: Any, gpus: list[int], task_id: int, batch_count: int | None) -> None:  # noqa: N805
+        return
+
+    def search(task: Any, gpus: list[int], task_id: int) -> object:  # noqa: N805
+        return None
+
+
+def own_task(model: Callable[..., object] = own_code.perceptron) -> Task:
+    return Task(model, own_code.points, own_code.class_loss, HParams(1e-2, epochs=1), name="one")
+
+
+def run_script(folder: Path, *words: str) -> str:
+    """Run Python where nothing answers for AWS; return the last line of what it said."""
+    (folder / "models.py").write_text(MODULE)
+    nowhere = {"AWS_ENDPOINT_URL": "http://127.0.0.1:9", "XDG_CACHE_HOME": str(folder)}
+    ran = subprocess.run(
+        [sys.executable, *words],
+        cwd=folder,
+        env={**os.environ, **nowhere},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ran.returncode == 1
+    return ran.stderr.splitlines()[-1]
+
+
+def test_a_function_of_the_script_that_runs_is_refused_by_its_task_and_its_place(tmp_path: Path) -> None:
+    more = "import models\ndef own_model(): return models.load_model()"
+    (tmp_path / "sweep.py").write_text(SCRIPT.format(more=more, model="own_model"))
+    said = run_script(tmp_path, "sweep.py")
+    assert "load_model of task 'own_model-" in said
+    assert "is defined in sweep.py, the script that runs, which nodes do not run" in said
+
+
+def test_a_function_typed_into_a_session_is_refused(tmp_path: Path) -> None:
+    more = "import models\ndef own_model(): return models.load_model()"
+    said = run_script(tmp_path, "-c", SCRIPT.format(more=more, model="own_model"))
+    assert "load_model is own_model, which was typed into an interactive session" in said
+
+
+def test_modules_of_two_folders_are_refused(tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "theirs.py").write_text(MODULE)
+    more = f"import sys; sys.path.insert(0, {str(other)!r})\nimport models, theirs"
+    (tmp_path / "sweep.py").write_text(SCRIPT.format(more=more, model="theirs.load_model"))
+    said = run_script(tmp_path, "sweep.py")
+    assert f"lies in {other} and load_dataloader of task" in said
+
+
+def test_a_module_that_git_ignores_is_refused(tmp_path: Path) -> None:
+    (tmp_path / ".gitignore").write_text("models.py\n")
+    (tmp_path / "sweep.py").write_text(SCRIPT.format(more="import models", model="models.load_model"))
+    said = run_script(tmp_path, "sweep.py")
+    assert "is defined in models.py, which git ignores, so that it is not sent" in said
+
+
+def test_a_technique_of_the_users_own_is_refused_on_clusters(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(library.VARIABLE, str(tmp_path / "techniques.json"))
+    monkeypatch.setattr(library, "_of_this_session", {})
+    register("own", Own)
+    with pytest.raises(SlipwayError, match="technique 'own' is a class of yours, and trains on this machine"):
+        search([own_task()], ["data", "own"], on=["dl1"])
+
+
+@pytest.mark.parametrize("on", ["dl1", [], ["dl1", "dl1"]])
+def test_what_names_no_clusters_is_refused(on: list[str]) -> None:
+    for call in (search, orchestrate):
+        with pytest.raises(SlipwayError, match="and names of clusters are wanted, each once"):
+            call([own_task()], on=on)
+    with pytest.raises(SlipwayError, match="devices is 0"):
+        orchestrate([own_task()], on=["dl1"], devices=0)
+
+
+def test_the_folder_that_modules_are_imported_from_is_sent() -> None:
+    with packed_code([own_task()]) as packed:
+        assert packed.files > 1000  # of this repository, from which tests.containers.tasks is imported
+    assert ClusterOrder.of(["dl1"], None, ClusterOrder(names=()).agreed).names == ("dl1",)

@@ -1,0 +1,94 @@
+"""Every technique says in which ways a job can run in a pool, and the registry has them all."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from slipway.containers.training.engine_settings import ENGINE_DEFAULTS, ENGINE_SETTINGS, engine_mistakes
+from slipway.jobs.estimate.errors import CannotEstimate
+from slipway.jobs.estimate.evidence.measurements import our_measurements
+from slipway.jobs.estimate.work.workloads import find_workload
+from slipway.jobs.plan.search.model import Mode, Pool
+from slipway.jobs.plan.techniques.modes import EstimatedJob, device_counts, modes
+from slipway.jobs.plan.techniques.registry import TECHNIQUES, find_technique, variants
+
+NODE = Pool(type="p4d.24xlarge", nodes=2, devices_per_node=8, price_per_hour=30.0)
+LARGE = find_workload("bert-large-512")
+SMALL_STEPS = replace(LARGE, layout=replace(LARGE.layout, global_batch=512))  # few enough for GPipe to hold
+BERT = EstimatedJob(workload=SMALL_STEPS, rows=our_measurements())
+FOLDER = Path(__file__).resolve().parents[4] / "jobs" / "plan" / "techniques"
+WORDS = {"__init__", "fitted", "technique", "registry", "modes"}
+
+
+def found(job: EstimatedJob, pool: Pool = NODE) -> list[Mode]:
+    return list(modes(job, pool))
+
+
+def test_a_technique_is_one_file_and_one_line_of_the_registry() -> None:
+    files = {
+        f"slipway.jobs.plan.techniques.{path.stem}" for path in FOLDER.glob("*.py") if path.stem not in WORDS
+    }
+    assert files == set(TECHNIQUES.values())
+    assert all(find_technique(name).name == name for name in TECHNIQUES)
+
+
+@pytest.mark.parametrize(("ranks", "on_a_node"), [(1, 1), (2, 2), (4, 4), (8, 8), (16, 8)])
+def test_every_variant_sets_what_a_recipe_takes_and_has_a_name_of_its_own(ranks: int, on_a_node: int) -> None:
+    listed = [variant for _, variant in variants(ranks, on_a_node)]
+    assert len({variant.name for variant in listed}) == len(listed)
+    for variant in listed:
+        values: dict[str, object] = {"precision": "bf16", "optimizer": "adamw", "on_nan": "stop"}
+        for name, text in {**ENGINE_DEFAULTS, **variant.settings}.items():
+            values[name] = ENGINE_SETTINGS[name].read(text)
+        assert None not in values.values()
+        assert list(engine_mistakes(values)) == []
+
+
+def test_products_stay_within_a_node() -> None:
+    names = {variant.name for name, variant in variants(8, 8) if name == "product"}
+    assert {"tensor 2 × fsdp 4", "tensor 4 × pipeline 2"} <= names
+    degrees = {variant.settings.get("tensor", "1") for _, variant in variants(16, 8)}
+    assert degrees == {"1", "2", "4", "8"}
+
+
+def test_one_device_has_no_one_to_share_with() -> None:
+    assert [variant.name for _, variant in variants(1, 1)] == ["data", "spilled"]
+
+
+def test_a_job_has_modes_of_every_technique_that_divides_its_batch() -> None:
+    words = {mode.technique.split()[0] for mode in found(BERT)}
+    assert words == {"data", "zero", "fsdp", "gpipe", "interleaved", "tensor", "spilled"}
+    assert {mode.devices for mode in found(BERT)} == {1, 2, 4, 8, 16}
+
+
+def test_a_model_that_fits_no_single_device_gets_no_mode_there() -> None:
+    neox = EstimatedJob(workload=find_workload("gpt-neox-20b"), rows=our_measurements())
+    pool = replace(NODE, nodes=4)
+    assert min(mode.devices for mode in found(neox, pool)) > 1
+    assert "data" not in {mode.technique for mode in found(neox, pool)}
+
+
+def test_a_mode_says_what_its_technique_sets_and_how_far_to_trust_it() -> None:
+    mode = next(mode for mode in found(BERT) if mode.technique == "fsdp" and mode.devices == 8)
+    assert dict(mode.settings) == {"engine": "native", "sharded": "8"}
+    assert mode.source == "estimated"
+    assert mode.error > 0
+
+
+def test_a_setting_that_the_recipe_does_not_take_rules_a_technique_out() -> None:
+    picky = replace(BERT, accepts=lambda settings: "tensor" not in settings)
+    assert not any("tensor" in mode.technique for mode in found(picky))
+
+
+def test_a_job_without_an_end_is_refused() -> None:
+    endless = EstimatedJob(workload=find_workload("gpt-j-6b"), rows=our_measurements())
+    with pytest.raises(CannotEstimate, match="has no end"):
+        found(endless, replace(NODE, nodes=4))
+
+
+def test_a_pool_offers_powers_of_two_and_all_of_a_node_then_whole_nodes() -> None:
+    assert device_counts(replace(NODE, nodes=5, devices_per_node=6)) == [1, 2, 4, 6, 12, 24, 30]
+    assert device_counts(replace(NODE, spans_nodes=False)) == [1, 2, 4, 8]

@@ -1,0 +1,88 @@
+"""The picture of a plan: every job where it runs, on one page that asks for nothing."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from slipway.jobs.plan.plan_page import plan_page
+from slipway.jobs.plan.search.list_schedule import as_plan, list_schedule
+from slipway.jobs.plan.search.model import Goal, LowerBound, Mode, Plan, PlanJob, Pool
+from slipway.jobs.plan.search.options import new_problem
+from slipway.jobs.report.page import render
+from tests.jobs.report.test_report import BROWSER, Reading, asked_by_page, needs_browser, visit
+
+HOSTILE = "</title><script>alert(1)</script><img src=x>\x1b[2J"
+
+
+def plan(*, nodes: int = 2, spot: bool = False, deadline: int | None = None, jobs: int = 3) -> Plan:
+    pool = Pool(type="p4d", nodes=nodes, devices_per_node=8, price_per_hour=36.0, is_spot=spot)
+    modes = (Mode(technique="fsdp", type="p4d", devices=4, seconds=3600),)
+    asked = [
+        PlanJob(name=HOSTILE, modes=(replace(modes[0], devices=16),)),
+        *(PlanJob(name=f"job-{number}", modes=modes) for number in range(1, jobs)),
+    ]
+    problem = new_problem(asked, [pool], Goal(deadline=deadline))
+    slots = list_schedule(problem, [0] * jobs, range(jobs))
+    return as_plan(problem, slots, LowerBound(value=5400, name="area"))
+
+
+def test_every_job_is_a_bar_that_says_technique_times_and_dollars() -> None:
+    text = render(plan_page(plan()))
+    assert "job-1: fsdp on 4 × p4d, node 0: 0-3, 1:00:00 to 2:00:00, $18.00" in Reading(text).text
+    assert text.count("<g><title>") == 3
+
+
+def test_the_bound_and_the_deadline_are_lines() -> None:
+    text = render(plan_page(plan(deadline=7200)))
+    assert "no plan ends before 1:30:00" in text
+    assert "deadline 2:00:00" in text
+    assert "deadline 2:00:00" not in render(plan_page(plan()))
+
+
+def test_spot_is_hatched_and_what_ran_stands_below_the_plan() -> None:
+    own = plan(spot=True)
+    late = [replace(each, start=each.start + 60) for each in own.assignments]
+    text = render(plan_page(own, late))
+    assert text.count('class="spot"') == 6
+    assert "What ran" in text
+    assert "1:01:00 to 2:01:00" in Reading(text).text
+    assert "What ran" not in render(plan_page(plan()))
+    assert 'class="spot"' not in render(plan_page(plan()))
+
+
+def test_a_thousand_devices_are_a_row_a_node_that_can_be_read() -> None:
+    text = render(plan_page(plan(nodes=128, jobs=300)))
+    assert len(re.findall(r">node \d+<", text)) >= 64
+    size = re.search(r'viewBox="0 0 (\d+) (\d+)"', text)
+    assert size is not None
+    assert int(size[2]) < 2500
+    assert len(text) < 300_000
+
+
+def test_the_page_has_no_script_and_a_table_says_the_same_as_the_picture() -> None:
+    text = render(plan_page(plan()))
+    read = Reading(text)
+    assert {tag for tag, _ in read.tags}.isdisjoint({"script", "img", "iframe", "object", "image", "use"})
+    assert "\x1b" not in text
+    (drawing,) = [each for each in read.all("svg") if each.get("role") == "img"]
+    assert f'id="{drawing["aria-labelledby"]}"' in text
+    assert "the table below says the same" in read.text
+    assert len(read.all("td")) == 3 * 9
+    assert all(each.get("tabindex") == "0" for each in read.all("div") if each.get("class") == "scroll")
+    assert "prefers-color-scheme: dark" in text
+
+
+@needs_browser
+@pytest.mark.slow
+def test_a_browser_draws_it_and_asks_the_network_for_nothing(tmp_path: Path) -> None:
+    assert BROWSER
+    page, picture = tmp_path / "plan.html", tmp_path / "plan.png"
+    page.write_text(render(plan_page(plan(nodes=128, jobs=300))))
+    said, events = visit(page, tmp_path, f"--screenshot={picture}", "--window-size=1280,2600")
+    assert "CONSOLE" not in said
+    assert asked_by_page(events) == []
+    assert picture.stat().st_size > 50_000

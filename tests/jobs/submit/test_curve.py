@@ -1,0 +1,74 @@
+"""`slipway curve` reads what the recipe prints, and shows each step as the attempt that went on made it."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from slipway.jobs.submit.curve import bar, points, thinned
+
+FIRST = [
+    "[0] no checkpoint in /mnt/shared/checkpoints/x: starting from step 0",
+    "[0] step 10/40  loss 8.8861  lr 0.000625  |g| 1.71  89.4 sequences/s  0:00:25 left",
+    "[0] step 20/40  loss 8.1727  lr 0.00097  |g| 1.86  1,117.5 sequences/s  MFU 3.1 %  0:00:17 left",
+    "[0] step 30/40  loss 9.0000  lr 0.00097  |g| 1.86  117.5 sequences/s  0:00:17 left",
+]
+SECOND = [
+    "[0] resuming from step 20 of /mnt/shared/checkpoints/x",
+    "[0] step 30/40  loss 7.2417  lr 0.000896  |g| 1.57  129.1 sequences/s  0:00:14 left",
+    "[0] step 40/40  loss nan  lr 0.000896  |g| 1.57  129.1 sequences/s  0:00:00 left",
+]
+
+
+def test_a_step_made_twice_is_shown_as_the_resumed_attempt_made_it() -> None:
+    found = points([*FIRST, *SECOND])
+    assert [(point.step, point.attempt) for point in found] == [(10, 1), (20, 1), (30, 2), (40, 2)]
+    assert found[2].loss == 7.2417
+    assert math.isnan(found[3].loss)
+
+
+def test_throughput_is_read_with_its_thousands() -> None:
+    assert points(FIRST)[1].sequences_per_second == 1117.5
+
+
+def test_a_script_of_ones_own_has_a_curve_without_a_throughput() -> None:
+    """These lines are of a project's train.py, and of scripts that write them in other ways."""
+    printed = ["[0] step 10/200  loss 0.5310", "[0] saved step 20", "step 20/200, lr=0.1, loss=3.2e-1"]
+    found = points(printed)
+    assert [(point.step, point.steps, point.loss) for point in found] == [(10, 200, 0.531), (20, 200, 0.32)]
+    assert [point.sequences_per_second for point in found] == [None, None]
+
+
+def test_an_attempt_that_goes_back_without_a_word_is_another_one() -> None:
+    found = points(f"[0] step {step}/30  loss 1" for step in (5, 10, 15, 10, 15, 20))
+    assert [(point.step, point.attempt) for point in found] == [(5, 1), (10, 2), (15, 2), (20, 2)]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "step by step",
+        "[1] step 1/2  loss 1  x",
+        "[node 0] all ranks succeeded",
+        "[0] step 10/20  eval loss 0.5",
+        "[0] step 10/20  test loss 0.5",
+        "[0] step 10 of 20: loss is small",
+    ],
+)
+def test_other_lines_are_passed_over(line: str) -> None:
+    assert points([line]) == []
+
+
+def test_a_long_curve_is_thinned_to_its_ends() -> None:
+    many = points(
+        f"[0] step {n}/999  loss 1.0  lr 1  |g| 1  2.0 sequences/s  0:0 left" for n in range(1, 1000)
+    )
+    shown = thinned(many, 20)
+    assert len(shown) == 20
+    assert (shown[0].step, shown[-1].step) == (1, 999)
+
+
+def test_a_bar_is_as_long_as_the_loss_is_high() -> None:
+    assert len(bar(4.0, 8.0)) * 2 == len(bar(8.0, 8.0))
+    assert bar(math.nan, 8.0) == ""

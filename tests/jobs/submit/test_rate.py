@@ -1,0 +1,201 @@
+"""A run of ours as a measurement: what is counted, what it was a run of, and what calibrating changes."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from slipway.jobs.estimate.evidence.measurements import decode_measurements
+from slipway.jobs.submit.curve import Point
+from slipway.jobs.submit.rate import LEAST_STEPS, processes_of, settings_of, steady_rate
+from slipway.jobs.words.targets import BatchTarget
+from slipway.yard.gateway.faults import Fault, FaultKind, script
+from tests.jobs.conftest import Slipway
+from tests.yard.conftest import RunningYard
+
+
+@pytest.fixture(autouse=True)
+def nothing_of_my_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+
+
+def point(step: int, rate: float, attempt: int = 1) -> Point:
+    return Point(step=step, steps=1000, loss=1.0, sequences_per_second=rate, attempt=attempt)
+
+
+def test_the_first_steps_are_not_counted() -> None:
+    curve = [point(5, 1.0), point(10, 2.0), point(20, 100.0), point(30, 100.0)]
+    rate, steps = steady_rate(curve)
+    assert (round(rate, 6), steps) == (100.0, 20)
+
+
+def test_nor_are_the_first_of_an_attempt_that_resumed() -> None:
+    curve = [point(10, 1.0), point(20, 100.0), point(30, 2.0, 2), point(40, 100.0, 2)]
+    rate, steps = steady_rate(curve)
+    assert (round(rate, 6), steps) == (100.0, 20)
+
+
+def test_seconds_are_added_up_and_not_rates() -> None:
+    """Hold that as many steps at 50 as at 150 a second take longer than all of them at 100."""
+    curve = [point(10, 1.0), point(20, 50.0), point(30, 150.0)]
+    assert steady_rate(curve)[0] == pytest.approx(75.0)
+
+
+def test_a_run_without_a_step_has_no_rate() -> None:
+    assert steady_rate([]) == (0.0, 0)
+
+
+SETTINGS = (
+    "--set",
+    "size=large",
+    "--set",
+    "micro_batch=64",
+    "--set",
+    "global_batch=65536",
+    "--set",
+    "log_every=5",
+)
+
+
+def test_what_a_run_was_told_is_found_in_what_batch_knows_of_it(
+    target: BatchTarget, yard_shell: RunningYard, slipway: Slipway
+) -> None:
+    code, out, err = slipway(
+        "submit", "bert_pretrain", "--on", "dl1", "--nodes", "2", *SETTINGS,
+        "--processes-per-node", "4", "--timeout-hours", "1", "--json",
+    )  # fmt: skip
+    assert code == 0, err
+    (detail,) = yard_shell.client("batch").describe_jobs(jobs=[json.loads(out)["id"]])["jobs"]
+    assert settings_of(detail) == dict(word.split("=") for word in SETTINGS if "=" in word)
+    assert processes_of(detail) == 4
+
+
+def run_in(yard: RunningYard, target: BatchTarget, lines: list[str], **changes: Any) -> None:
+    """The one job that Batch knows: of two nodes of eight devices, whose first rank printed these lines."""
+    logs = yard.client("logs")
+    logs.create_log_group(logGroupName=target.log_group)
+    logs.create_log_stream(logGroupName=target.log_group, logStreamName="job/0")
+    events = [
+        {"timestamp": int(time.time() * 1000) + number, "message": line} for number, line in enumerate(lines)
+    ]
+    logs.put_log_events(logGroupName=target.log_group, logStreamName="job/0", logEvents=events)
+    command = ["python", "-m", "slipway.containers.runtime.launch", "--module", "x", "--", *SETTINGS]
+    summary = {"jobId": "0a1b", "jobName": "bert_pretrain-012345678901"}
+    node = {"nodeRangeProperties": [{"targetNodes": "0:", "container": {"command": command}}], "numNodes": 2}
+    detail = {
+        **summary,
+        "jobId": "0a1b#0",  # asked for by node, Batch gives each its number
+        "status": "SUCCEEDED",
+        "tags": {"slipway:nodes": "2", "slipway:recipe": "bert_pretrain"},
+        "nodeProperties": node,
+        "container": {"logStreamName": "job/0"},
+        **changes,
+    }
+    for operation, body in (
+        ("ListJobs", {"jobSummaryList": [summary]}),
+        ("DescribeJobs", {"jobs": [detail]}),
+    ):
+        fault = Fault(service="batch", operation=operation, kind=FaultKind.RESPOND, body=[body], times=None)
+        script(yard, fault)
+
+
+def line(step: int, rate: float) -> str:
+    return f"[0] step {step}/100  loss 8.0  lr 0.1  |g| 1.0  {rate:,.1f} sequences/s  0:00:25 left"
+
+
+STEADY = [line(step, 10.0 if step <= 10 else 2500.0) for step in range(5, 101, 5)]
+
+
+def test_calibrating_writes_a_row_and_says_what_changes(
+    target: BatchTarget, yard_shell: RunningYard, slipway: Slipway, tmp_path: Path
+) -> None:
+    run_in(yard_shell, target, STEADY)
+    code, out, err = slipway("calibrate", "bert_pretrain", "--from-yard", "--json")
+    assert code == 0, err
+    said = json.loads(out)
+    assert said["before"] == pytest.approx(2709.7, abs=0.1)  # by the published row
+    assert said["after"] == pytest.approx(2500.0, rel=1e-6)
+    file = tmp_path / "config" / "slipway" / "calibration.csv"
+    assert f"written to {file}" in err
+    (row,) = decode_measurements(file.read_text(), str(file))
+    assert (row.model, row.nodes, row.sequences_per_second) == ("bert-large", 2, 2500.0)
+    assert row.utilisation == pytest.approx(said["utilisation"])
+    assert "90 steps of 0a1b" in row.source
+
+
+def test_the_same_run_again_takes_the_place_of_its_own_row(
+    target: BatchTarget, yard_shell: RunningYard, slipway: Slipway, tmp_path: Path
+) -> None:
+    run_in(yard_shell, target, STEADY)
+    first = slipway("calibrate", "bert_pretrain", "--from-yard", "--json")[1]
+    assert json.loads(slipway("calibrate", "bert_pretrain", "--from-yard", "--json")[1]) == json.loads(first)
+    file = tmp_path / "config" / "slipway" / "calibration.csv"
+    assert len(decode_measurements(file.read_text(), str(file))) == 1
+
+
+def test_a_run_of_the_yard_is_taken_only_when_somebody_says_so(
+    target: BatchTarget, yard_shell: RunningYard, slipway: Slipway, tmp_path: Path
+) -> None:
+    run_in(yard_shell, target, STEADY)
+    code, out, err = slipway("calibrate", "bert_pretrain")
+    assert (code, out) == (1, "")
+    assert "ran in the yard, on this machine's processors and not on a dl1.24xlarge" in err
+    code, out, err = slipway("calibrate", "bert_pretrain", "--dry-run")
+    assert code == 0
+    assert "nothing was changed" in err
+    assert not (tmp_path / "config").exists()
+
+
+def test_a_run_that_is_too_short_is_refused_with_how_long_it_must_be(
+    target: BatchTarget, yard_shell: RunningYard, slipway: Slipway
+) -> None:
+    run_in(yard_shell, target, STEADY[: (10 + LEAST_STEPS) // 5 - 1], status="RUNNING")
+    code, out, err = slipway("calibrate", "bert_pretrain", "--from-yard")
+    assert (code, out) == (1, "")
+    assert f"has reported 15 steps after the first 10 of each attempt; at least {LEAST_STEPS}" in err
+    assert "run it for 30 steps or more" in err
+
+
+def test_a_run_of_no_recipe_that_trains_is_refused(
+    target: BatchTarget, yard_shell: RunningYard, slipway: Slipway
+) -> None:
+    run_in(yard_shell, target, STEADY, tags={"slipway:nodes": "2", "slipway:recipe": "prepare_bert"})
+    code, _, err = slipway("calibrate", "bert_pretrain", "--from-yard")
+    assert code == 2
+    assert "recipe 'prepare_bert' trains no model" in err
+
+
+def test_a_report_lays_the_run_beside_its_estimate(
+    target: BatchTarget, yard_shell: RunningYard, slipway: Slipway, tmp_path: Path
+) -> None:
+    pytest.importorskip("vl_convert")
+    run_in(yard_shell, target, STEADY)
+    code, _, err = slipway("report", "bert_pretrain-0123", "-o", str(tmp_path / "run.html"))
+    assert code == 0, err
+    text = (tmp_path / "run.html").read_text()
+    assert "90 steps on 2 nodes (16 devices) trained 2,500.0 sequences a second" in text
+    assert "the estimate is 2,709.7 (calibrated, ± " in text
+    assert "ran in the yard" in text
+
+
+def test_a_report_of_a_run_that_was_calibrated_with_does_not_compare_it_with_itself(
+    target: BatchTarget, yard_shell: RunningYard, slipway: Slipway, tmp_path: Path
+) -> None:
+    pytest.importorskip("vl_convert")
+    run_in(yard_shell, target, STEADY)
+    assert slipway("calibrate", "bert_pretrain", "--from-yard")[0] == 0
+    assert slipway("report", "bert_pretrain-0123", "-o", str(tmp_path / "run.html"))[0] == 0
+    assert "the estimate is 2,709.7" in (tmp_path / "run.html").read_text()
+
+
+def test_a_report_of_a_run_counts_what_stands_around_its_nodes(
+    target: BatchTarget, yard_shell: RunningYard, slipway: Slipway, tmp_path: Path
+) -> None:
+    pytest.importorskip("vl_convert")
+    run_in(yard_shell, target, STEADY)
+    assert slipway("report", "bert_pretrain-0123", "-o", str(tmp_path / "run.html"))[0] == 0
+    assert "Not counted: efs: as much as is stored" in (tmp_path / "run.html").read_text()

@@ -1,0 +1,182 @@
+"""A lock of a machine image holds every source by a hash or a key, and tells components what stands in it."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from slipway.jobs.words.images.ami_locks import (
+    TO_BE_FILLED,
+    lock_digest,
+    lock_parameters,
+    lock_path,
+    lock_problems,
+    machine_image_names,
+    unfilled,
+)
+from slipway.jobs.words.images.container_locks import apart, read_lock, unsupported
+
+CONTAINERS = Path(__file__).parents[4] / "containers"
+# What is fetched from a vendor's address, by a checksum or by a signature, which holds for every version.
+HELD = re.compile(r"(?:Downloads|Signed)(\w+?)(?:Url|Signature)")
+SOUND = f"""
+[host]
+efa = "1.47.0"
+
+[apt]
+snapshot = "20261120T000000Z"
+packages = ["dkms", "gnupg"]
+
+[downloads.efa]
+url = "https://efa-installer.amazonaws.com/aws-efa-installer-1.47.0.tar.gz"
+sha256 = "{"0a" * 32}"
+
+[repositories.neuron]
+url = "https://apt.repos.neuron.amazonaws.com"
+suite = "jammy"
+key = "https://apt.repos.neuron.amazonaws.com/KEY.PUB"
+fingerprint = "{"0A" * 20}"
+"""
+
+
+def write(folder: Path, text: str) -> Path:
+    path = lock_path(folder, "trn")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+    return folder
+
+
+def said(folder: Path) -> str:
+    return "\n".join(map(str, lock_problems(folder, "trn")))
+
+
+def test_a_sound_lock_has_no_problems(tmp_path: Path) -> None:
+    assert lock_problems(write(tmp_path, SOUND), "trn") == ()
+
+
+def test_components_know_a_value_by_its_path(tmp_path: Path) -> None:
+    parameters = lock_parameters(write(tmp_path, SOUND), "trn")
+    assert parameters["HostEfa"] == "1.47.0"
+    assert parameters["AptPackages"] == "dkms gnupg"
+    assert parameters["DownloadsEfaSha256"] == "0a" * 32
+    assert parameters["RepositoriesNeuronFingerprint"] == "0A" * 20
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "expected"),
+    [
+        ('sha256 = "0a', 'sha256 = "0g', "[downloads.efa]: has sha256 = "),
+        (f'sha256 = "{"0a" * 32}"', "", "[downloads.efa]: lacks sha256"),
+        (f'sha256 = "{"0a" * 32}"', f'sha256 = "{TO_BE_FILLED}"', "has no sha256 yet, and needs one"),
+        ('url = "https://efa', 'url = "http://efa', "not an https address"),
+        ('fingerprint = "0A', 'fingerprint = "0a', "[repositories.neuron]: has fingerprint"),
+        ('suite = "jammy"', 'suite = "jammy main"', "[repositories.neuron]: has suite"),
+        ('"gnupg"]', '"gnupg; reboot"]', "not a list of names"),
+        ('efa = "1.47.0"', 'efa = "1.47.0\'$(reboot)"', "[host]: has efa"),
+        ('efa = "1.47.0"', 'ami_id = "1"', "[host]: has a component ami_id, as a manifest calls a fact"),
+        ("[host]", "[hosts]", "[hosts]: is no table of a lock"),
+        ("20261120T000000Z", "latest", "[apt]: has snapshot = 'latest'"),
+        ('suite = "jammy"', 'suite = "jammy"\nmore = "1"', "has the unknown more"),
+    ],
+)
+def test_what_is_wrong_is_said_with_its_place(tmp_path: Path, old: str, new: str, expected: str) -> None:
+    assert old in SOUND
+    assert expected in said(write(tmp_path, SOUND.replace(old, new)))
+
+
+def test_every_mistake_is_said_at_once(tmp_path: Path) -> None:
+    text = SOUND.replace("https://", "http://").replace("20261120T000000Z", "today")
+    assert len(lock_problems(write(tmp_path, text), "trn")) == 4
+
+
+def test_a_lock_that_is_missing_or_no_toml_is_named(tmp_path: Path) -> None:
+    assert "trn/lock.toml: is missing" in said(tmp_path)
+    assert "is not valid TOML" in said(write(tmp_path, "[host"))
+
+
+def test_the_digest_changes_with_every_file_of_the_folder(tmp_path: Path) -> None:
+    first = lock_digest(write(tmp_path, SOUND), "trn")
+    assert lock_digest(tmp_path, "trn") == first
+    (tmp_path / "images" / "trn" / "requirements.txt").write_text("torch\n", encoding="utf-8")
+    assert lock_digest(tmp_path, "trn") != first
+
+
+def test_every_machine_image_has_a_sound_lock() -> None:
+    assert machine_image_names(CONTAINERS) == ("cpu-mpi", "gaudi-ecs", "gaudi-mpi", "neuron-slurm")
+    for image in machine_image_names(CONTAINERS):
+        assert lock_problems(CONTAINERS, image) == ()
+
+
+@pytest.mark.parametrize(
+    ("image", "accelerator"),
+    [
+        ("gaudi-ecs", "Habana Gaudi HL-205"),
+        ("gaudi-mpi", "Habana Gaudi HL-205"),
+        ("neuron-slurm", "Trainium1"),
+    ],
+)
+def test_what_is_baked_still_supports_its_accelerator(image: str, accelerator: str) -> None:
+    lock = read_lock(CONTAINERS, image)
+    assert lock is not None
+    assert unsupported(accelerator, lock) == ()
+    assert apart(lock) == ()
+
+
+def test_the_machine_image_of_gaudi_holds_what_its_container_asks_for() -> None:
+    container, machine = read_lock(CONTAINERS, "gaudi"), read_lock(CONTAINERS, "gaudi-ecs")
+    assert container is not None
+    assert machine is not None
+    assert container.host.items() <= machine.host.items()
+
+
+def test_ranks_without_a_container_run_in_what_the_container_would_hold() -> None:
+    container, machine = read_lock(CONTAINERS, "gaudi"), read_lock(CONTAINERS, "gaudi-mpi")
+    assert container is not None
+    assert machine is not None
+    assert container.host.items() <= machine.host.items()
+    training = {name: machine.host[f"training-{name}"] for name in ("python", "pytorch")}
+    held = {**training, "synapseai": machine.host["synapseai"], "deepspeed": machine.host["deepspeed"]}
+    assert held == container.image
+
+
+def test_both_images_over_mpi_have_the_same_python_of_their_own() -> None:
+    """So c6i tries what joins a cluster and runs jobs there, at a fifth of the price."""
+    first, second = (CONTAINERS / "images" / name / "requirements.txt" for name in ("cpu-mpi", "gaudi-mpi"))
+    assert first.read_bytes() == second.read_bytes()
+
+
+def test_a_file_without_a_published_checksum_is_named_until_its_checksum_is_written(tmp_path: Path) -> None:
+    unlisted = f'\n[unlisted.wheels]\nurl = "https://example.org/a.tgz"\nsha256 = "{TO_BE_FILLED}"\n'
+    folder = write(tmp_path, SOUND + unlisted)
+    assert lock_problems(folder, "trn") == ()
+    assert unfilled(folder, "trn") == ("wheels",)
+    assert unfilled(write(tmp_path, SOUND + unlisted.replace(TO_BE_FILLED, "0a" * 32)), "trn") == ()
+
+
+@pytest.mark.parametrize("image", machine_image_names(CONTAINERS))
+def test_a_version_that_is_named_is_the_one_that_is_downloaded(image: str) -> None:
+    parameters = lock_parameters(CONTAINERS, image)
+    downloads = [name for name in parameters if HELD.fullmatch(name)]
+    assert downloads
+    for name in downloads:
+        named = HELD.sub(r"Host\1", name)
+        assert parameters[named] in parameters[name], f"{name} is not of {parameters[named]}"
+
+
+def test_the_python_lock_holds_the_pytorch_that_is_named_and_fits_the_other_locks() -> None:
+    locked = _exact((CONTAINERS / "images" / "cpu-mpi" / "requirements.txt").read_text(encoding="utf-8"))
+    assert locked["torch"].partition("+")[0] == lock_parameters(CONTAINERS, "cpu-mpi")["HostPytorch"]
+    for group in ("training", "submit"):
+        ours = _exact((CONTAINERS.parent / "scripts" / "locks" / f"{group}.txt").read_text(encoding="utf-8"))
+        shared = (ours.keys() & locked.keys()) - {"torch"}
+        assert {"boto3", "urllib3"} & shared
+        assert {name: locked[name] for name in shared} == {name: ours[name] for name in shared}
+
+
+def _exact(text: str) -> dict[str, str]:
+    """Keep the lines for 3.11 in a lock for several Pythons."""
+    lines = [line for line in text.splitlines() if "==" in line and not line.startswith((" ", "#"))]
+    here = [line for line in lines if "python_full_version >=" not in line.partition(";")[2]]
+    return dict(line.split(";")[0].rstrip(" \\").split("==") for line in here)

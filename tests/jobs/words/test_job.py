@@ -1,0 +1,135 @@
+"""What somebody asks to run is checked before anything is sent, and all that is wrong is said at once."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from slipway.jobs.words.job import LONGEST_NAME, InvalidJob, Job, parse_settings, submission_name
+
+JOB = Job(name="bert", recipe="bert_pretrain", nodes=2, settings={"size": "tiny"})
+PLACE = {"account": "123456789012", "region": "us-east-1", "target": "dl1", "image": "gaudi:1"}
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "-rf",
+        "--help",
+        "a; rm -rf /",
+        "x\n#SBATCH --uid=0",
+        "a.b",
+        "a b",
+        "",
+        "naïve",
+        "x" * (LONGEST_NAME + 1),
+    ],
+)
+def test_a_name_that_something_could_take_for_more_than_a_name_is_refused(name: str) -> None:
+    with pytest.raises(InvalidJob, match="a name is 1 to 50 letters"):
+        replace(JOB, name=name)
+
+
+@pytest.mark.parametrize("key", ["--config=/etc/shadow", "a b", "", "a-b", "ключ", "1st", "a\n", "a" * 65])
+def test_a_setting_is_named_by_an_identifier(key: str) -> None:
+    with pytest.raises(InvalidJob, match="no name of a setting"):
+        replace(JOB, settings={key: "1"})
+
+
+@pytest.mark.parametrize("value", ["a\nb", "a\x00b", "\x1b[31m", "\x7f", "\ud800", "a\rb", "\x85"])
+def test_a_control_character_in_a_value_is_refused_with_its_number(value: str) -> None:
+    with pytest.raises(InvalidJob, match=r"control character U\+"):
+        replace(JOB, settings={"size": value})
+
+
+@pytest.mark.parametrize(
+    "value", ["@file", "-x", "$(rm -rf /)", "; ls", "`id`", "größe", "模型", "a=b=c", "", " "]
+)
+def test_shell_and_foreign_characters_in_a_value_are_what_they_are(value: str) -> None:
+    assert replace(JOB, settings={"size": value}).settings["size"] == value
+
+
+def test_what_batch_would_replace_in_a_command_is_refused() -> None:
+    with pytest.raises(InvalidJob, match="which AWS Batch would replace"):
+        replace(JOB, settings={"size": "Ref::size"})
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"nodes": 0}, "--nodes: is 0; allowed is 1 to 1000"),
+        ({"nodes": 1001}, "--nodes: is 1001"),
+        ({"processes_per_node": 0}, "--processes-per-node: is 0; allowed is 1 to 1024"),
+        ({"attempts": 0}, "--attempts: is 0; allowed is 1 to 10; 1 is no retry"),
+        ({"attempts": 11}, "--attempts: is 11"),
+        ({"array": "1-3"}, "--array: '1-3' is no array; allowed is 0-1 to 0-999, and 0-15%4"),
+        ({"array": "0"}, "--array: '0' is no array"),
+        ({"array": "0-1000"}, "--array: '0-1000' is no array"),
+        ({"array": "0-3%0"}, "--array: '0-3%0' is no array"),
+        ({"timeout_seconds": 59}, "is 59; allowed is 60"),
+        ({"data": "../etc"}, "--data: '../etc' climbs out of its folder"),
+        ({"data": "s3://bucket/a/../../b"}, "climbs out"),
+        ({"data": ""}, "--data: has 0 characters"),
+        ({"depends_on": ("",)}, "--depends-on: '' is not a job's name or id"),
+        ({"depends_on": ("a\nb",)}, "--depends-on: .* is not a job's name or id"),
+        ({"depends_on": ("a",) * 21}, "--depends-on: names 21 jobs; at most 20 are allowed"),
+        ({"checkpoints": "a\nb"}, r"--checkpoints: 'a\\nb' holds the control character"),
+    ],
+)
+def test_what_no_platform_takes_is_refused_with_what_is_allowed(
+    changes: dict[str, object], said: str
+) -> None:
+    with pytest.raises(InvalidJob, match=said):
+        replace(JOB, **changes)  # type: ignore[arg-type]  # the parameters are fields of a job
+
+
+def test_every_mistake_is_said_at_once() -> None:
+    with pytest.raises(InvalidJob) as refusal:
+        Job(name="a b", recipe="bert_pretrain", nodes=0, settings={"a b": "\n"}, data="..")
+    assert len(refusal.value.problems) == 5
+
+
+@pytest.mark.parametrize(("texts", "said"), [(("size",), "has no '='"), (("a=1", "a=2"), "'a' is set twice")])
+def test_a_setting_that_cannot_be_read_is_refused(texts: tuple[str, ...], said: str) -> None:
+    with pytest.raises(InvalidJob, match=said):
+        parse_settings(texts)
+
+
+def test_a_value_may_hold_equals_signs() -> None:
+    assert parse_settings(("a=b=c", "d=")) == {"a": "b=c", "d": ""}
+
+
+def test_the_same_job_has_the_same_name_whatever_the_order_of_its_settings() -> None:
+    one = replace(JOB, settings={"a": "1", "b": "2"})
+    other = replace(JOB, settings={"b": "2", "a": "1"})
+    assert submission_name(one, PLACE) == submission_name(other, PLACE)
+
+
+@pytest.mark.parametrize(
+    "changes", [{"nodes": 3}, {"settings": {"size": "large"}}, {"repeat": 1}, {"data": "x"}, {"attempts": 1}]
+)
+def test_another_job_has_another_name(changes: dict[str, object]) -> None:
+    other = replace(JOB, **changes)  # type: ignore[arg-type]  # the parameters are fields of a job
+    assert submission_name(other, PLACE) != submission_name(JOB, PLACE)
+
+
+def test_what_a_job_waits_for_does_not_make_it_another_job() -> None:
+    assert submission_name(replace(JOB, depends_on=("data",)), PLACE) == submission_name(JOB, PLACE)
+
+
+def test_another_image_makes_it_another_job() -> None:
+    assert submission_name(JOB, {**PLACE, "image": "gaudi:2"}) != submission_name(JOB, PLACE)
+
+
+@given(name=st.from_regex(r"[A-Za-z0-9][A-Za-z0-9_-]{0,49}", fullmatch=True), values=st.text(max_size=50))
+def test_every_derived_name_is_one_that_every_platform_takes(name: str, values: str) -> None:
+    try:
+        job = replace(JOB, name=name, settings={"size": values})
+    except InvalidJob:
+        return
+    derived = submission_name(job, PLACE)
+    assert len(derived) <= 63
+    assert derived.startswith(f"{name}-")

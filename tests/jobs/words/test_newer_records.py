@@ -1,0 +1,37 @@
+"""A record that a newer Slipway wrote is never called damaged, and nobody is told to write over it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+
+import pytest
+
+from slipway.jobs.words.images.amis import decode_bakery, encode_bakery
+from slipway.jobs.words.mpi import mpi_job
+from slipway.jobs.words.mpi.mpi_nodes import READY_KEY, decode_readiness, encode_readiness
+from slipway.jobs.words.records import NewerRecord
+from slipway.jobs.words.targets import decode_target, encode_target
+from tests.jobs.words.images.test_amis import BAKERY
+from tests.jobs.words.mpi.test_mpi_job import JOB
+from tests.jobs.words.mpi.test_mpi_nodes import READINESS
+from tests.jobs.words.test_targets import TARGET
+
+WHERE = "/slipway/here"
+READERS: dict[str, tuple[str, Callable[[str], object], str]] = {
+    "target": (encode_target(TARGET), lambda text: decode_target(text, parameter=WHERE), WHERE),
+    "bakery": (encode_bakery(BAKERY), lambda text: decode_bakery(text, parameter=WHERE), WHERE),
+    "request": (mpi_job.encode(JOB), lambda text: mpi_job.decode(text, where=WHERE), WHERE),
+    "readiness": (encode_readiness(READINESS), decode_readiness, READY_KEY),
+}
+
+
+@pytest.mark.parametrize("record", READERS)
+def test_a_newer_record_is_refused_with_both_schemas_and_what_to_do(record: str) -> None:
+    text, decode, where = READERS[record]
+    ours = json.loads(text)["schema"]
+    newer = json.dumps({**json.loads(text), "schema": ours + 1, "a_later_fact": 1})
+    with pytest.raises(NewerRecord) as refused:
+        decode(newer)
+    assert f"{where} has schema {ours + 1}, but this Slipway reads {ours}" in refused.value.message
+    assert refused.value.hint == "a newer Slipway wrote it: use that version or a newer one"
