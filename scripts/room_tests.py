@@ -1,7 +1,7 @@
 """Prints the test files of a room: its folder's, and those that import anything of it, at any distance.
 
-`python -m scripts.room_tests jobs/plan/search`. What reaches a room without an import, as a command line does in
-a process of its own, is not found: scripts/test without arguments is what a change must pass.
+`python -m scripts.room_tests jobs/plan/search`. What reaches a room without an import, as a command line does
+in a process of its own, is not found: scripts/test without arguments is what a change must pass.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What an hour costs: instances by region and term (the catalogue, rates.csv), and what stands around them.
 
 Every row is of one region and one day and keeps its source. A new rate is one row of rates.csv, a new fee one
-of jobs/words/catalogue/fees.csv with its line in what_is_paid. What nobody has written down is None, never zero.
+of words/catalogue/fees.csv with its line in what_is_paid. What nobody has written down is None, never zero.
 """
 
 from __future__ import annotations
