@@ -21,8 +21,15 @@ import torch
 from scripts.benchmark_rows import Row
 from slipway.containers.runtime.checkpoint.checkpoints import Checkpoints, Training
 from slipway.containers.runtime.checkpoint.folder import CheckpointFolder
-from slipway.containers.training.host_copy import HostCopy
-from slipway.containers.training.state import MOMENTS, WEIGHTS, SavedState, TensorPiece, WantedBox, encode
+from slipway.containers.training.state import (
+    MOMENTS,
+    WEIGHTS,
+    HostCopy,
+    SavedState,
+    TensorPiece,
+    WantedBox,
+    encode,
+)
 
 LAYERS, SIDE = 24, 1024  # 96 MiB of weights in fp32
 SAVES = 7

@@ -85,9 +85,9 @@ def data() -> list[Row]:
 
 def write_inputs(bench: Bench) -> None:
     from slipway.containers.data.rows.train_vocabulary import train
-    from slipway.containers.data.samples.corpus import write_sample
+    from slipway.containers.data.samples.texts import write_sample
     from slipway.containers.data.sources.sources import local_source
-    from slipway.containers.data.tokens.vocabulary import write_vocabulary
+    from slipway.containers.data.tokens.engine import write_vocabulary
 
     beginning = bench.folder / "beginning.txt"
     write_sample(beginning, 1, VOCABULARY_MEGABYTES * 1_000_000, WORDS)

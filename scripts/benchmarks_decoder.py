@@ -20,12 +20,10 @@ from scripts.benchmark_rows import Row
 from slipway.containers.models.decoder import Decoder, DecoderShape
 from slipway.containers.models.rotary import rotated, rotation
 from slipway.containers.recipes.bert_pretrain.config import decode
-from slipway.containers.training.batch import BatchPlan
 from slipway.containers.training.devices import Device
 from slipway.containers.training.engine import EngineParts, StepWatch
-from slipway.containers.training.engines.native.engine import build_native
-from slipway.containers.training.engines.native.settings import NativeSettings
-from slipway.containers.training.layout import Layout
+from slipway.containers.training.engines.native.engine import NativeSettings, build_native
+from slipway.containers.training.layout import BatchPlan, Layout
 from slipway.containers.training.task import Inputs, MicroBatch
 
 NEOX = DecoderShape(

@@ -19,25 +19,21 @@ import torch
 from scripts.benchmark_rows import Row
 from scripts.benchmarks_training import ALONE
 from slipway.containers.data.glue.tokens import Examples
-from slipway.containers.data.samples.glue_sample import write_task
 from slipway.containers.data.samples.model_sample import Size, write_model
-from slipway.containers.models.heads import Classifier
-from slipway.containers.recipes.glue_finetune import start
-from slipway.containers.recipes.glue_finetune.batch import Batches, plan_batch
+from slipway.containers.data.samples.texts import write_task
+from slipway.containers.models.encoder import Classifier
+from slipway.containers.recipes.glue_finetune import model as start
 from slipway.containers.recipes.glue_finetune.config import GlueConfig, decode_arguments
-from slipway.containers.recipes.glue_finetune.data import Data, inputs_of, open_data
-from slipway.containers.recipes.glue_finetune.evaluate import Evaluations
-from slipway.containers.recipes.glue_finetune.metrics import score
-from slipway.containers.recipes.glue_finetune.pretrained.write import write_classifier
-from slipway.containers.recipes.glue_finetune.task import GlueBatches, GlueLoss
-from slipway.containers.training.batch import BatchPlan
+from slipway.containers.recipes.glue_finetune.data import Batches, Data, inputs_of, open_data, plan_batch
+from slipway.containers.recipes.glue_finetune.evaluate import Evaluations, score
+from slipway.containers.recipes.glue_finetune.model import GlueBatches, GlueLoss
+from slipway.containers.recipes.glue_finetune.pretrained import write_classifier
 from slipway.containers.training.devices import open_device
 from slipway.containers.training.engine import EngineParts, StepWatch, build_engine
-from slipway.containers.training.layout import Layout
+from slipway.containers.training.layout import BatchPlan, Layout
 from slipway.containers.training.loop import Loop
-from slipway.containers.training.saving import Saving
+from slipway.containers.training.saving import Saving, ShutdownWatch
 from slipway.containers.training.schedules import Schedule
-from slipway.containers.training.shutdown_watch import ShutdownWatch
 
 TRAIN_ROWS = 640
 EPOCHS, BATCH, LENGTH, RATE = 3, 32, 128, 5e-4

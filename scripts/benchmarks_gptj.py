@@ -20,20 +20,17 @@ from torch import Tensor
 
 from scripts.benchmark_rows import Row
 from scripts.benchmarks_training import ALONE
-from slipway.containers.models.config_writing import config_of
+from slipway.containers.models.configs import config_of
 from slipway.containers.models.decoder import DecoderShape, build_decoder
 from slipway.containers.models.folder import ModelPlan, WeightPiece, described, write_model
 from slipway.containers.recipes.gptj_finetune.batch import BatchOrder
 from slipway.containers.recipes.gptj_finetune.config import GptjConfig, decode
-from slipway.containers.recipes.gptj_finetune.data import TuningBatches, row_layout
-from slipway.containers.recipes.gptj_finetune.model import CLASS
-from slipway.containers.recipes.gptj_finetune.rows import TokenRows
-from slipway.containers.recipes.gptj_finetune.task import CausalTask
+from slipway.containers.recipes.gptj_finetune.data import TokenRows, TuningBatches, row_layout
+from slipway.containers.recipes.gptj_finetune.model import CLASS, CausalTask
 from slipway.containers.runtime.checkpoint.boxes import Box
-from slipway.containers.training.batch import share_batch
 from slipway.containers.training.devices import open_device
 from slipway.containers.training.engine import EngineParts, StepWatch, build_engine
-from slipway.containers.training.layout import Layout
+from slipway.containers.training.layout import Layout, share_batch
 
 SHAPE = DecoderShape(
     family="gptj",

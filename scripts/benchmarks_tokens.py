@@ -106,7 +106,7 @@ def tokens() -> list[Row]:
 
 
 def write_inputs(bench: TokenBench) -> None:
-    from slipway.containers.data.samples.corpus import Author
+    from slipway.containers.data.samples.texts import Author
 
     author, written = Author(1, WORDS), 0
     with Path(bench.path("text.jsonl")).open("w", encoding="utf-8") as file:

@@ -18,12 +18,11 @@ from torch import Tensor
 
 from scripts.benchmark_rows import Row
 from scripts.transformers_bert import build_reference, reference_rows
-from slipway.containers.models.heads import BertForPreTraining
+from slipway.containers.models.encoder import BertForPreTraining
 from slipway.containers.models.shapes import BERT_SIZES, bert
 from slipway.containers.recipes.bert_pretrain.batch import plan_batch
 from slipway.containers.recipes.bert_pretrain.config import BertConfig, decode
-from slipway.containers.recipes.bert_pretrain.flops import PUBLISHED_MFU, training_flops_per_token
-from slipway.containers.recipes.bert_pretrain.task import BertTask
+from slipway.containers.recipes.bert_pretrain.model import PUBLISHED_MFU, BertTask, training_flops_per_token
 from slipway.containers.runtime.contract.launchers import read_contract
 from slipway.containers.training.devices import Device, open_device
 from slipway.containers.training.engine import Engine, EngineParts, StepWatch, build_engine

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from slipway.containers.recipes.gpt_neox.config import decode
-from slipway.containers.recipes.gpt_neox.recipe import SIZES
+from slipway.containers.recipes.gpt_neox.config import SIZES, decode
 from slipway.jobs.estimate.duration import tokens_per_dollar
 from slipway.jobs.estimate.estimates import estimate
 from slipway.jobs.estimate.evidence.measurements import our_measurements

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from slipway.containers.recipes.gptj_finetune.config import decode
-from slipway.containers.recipes.gptj_finetune.defaults import DRAWN, SIZES
-from slipway.containers.recipes.gptj_finetune.texts import LABEL_WORDS, PROMPT
+from slipway.containers.recipes.gptj_finetune.config import DRAWN, KNOWN_SIZES, decode
+from slipway.containers.recipes.gptj_finetune.data import LABEL_WORDS, PROMPT
 from slipway.jobs.estimate.estimates import estimate
 from slipway.jobs.estimate.evidence.measurements import our_measurements
 from slipway.jobs.estimate.inputs.places import find_place
@@ -168,7 +167,7 @@ def _techniques() -> str:
 
 
 def _sizes() -> Iterator[str]:
-    for size, known in SIZES.items():
+    for size, known in KNOWN_SIZES.items():
         config = decode({"size": size} if size == DRAWN else {"size": size, "model": "gpt-j-6b"})
         yield (
             f"| `{size}` | {known.layers} × {known.hidden} | {config.tensor} | {config.length} | "

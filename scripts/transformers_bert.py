@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from slipway.containers.models.heads import BertForPreTraining
+from slipway.containers.models.encoder import BertForPreTraining
 
 NO_LABEL = -100  # transformers' own
 

@@ -7,11 +7,9 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from slipway.containers.data.sources.ahead import read_whole
-from slipway.containers.data.sources.inputs import open_source
-from slipway.containers.data.sources.locations import is_remote, public
-from slipway.containers.data.sources.sources import Source, local_source
-from slipway.containers.data.tokens.vocabulary import (
+from slipway.containers.data.sources.locations import is_remote, open_source, public
+from slipway.containers.data.sources.sources import Source, local_source, read_whole
+from slipway.containers.data.tokens.engine import (
     MOST_BYTES,
     Vocabulary,
     parse_vocabulary,

@@ -15,9 +15,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812 - the name that everybody gives it
 
-from slipway.containers.models.packing import PackedRows
 from slipway.containers.models.rotary import Rotation, rearranged, rotated, rotation
-from slipway.containers.models.stages import cut_layers
+from slipway.containers.models.shapes import PackedRows, cut_layers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -253,3 +252,15 @@ def build_decoder(shape: DecoderShape, *, seed: int, device: torch.device | str 
         for name, parameter in decoder.named_parameters():
             parameter.copy_(decoder.initial_weights(name, parameter.shape, seed))
     return decoder
+
+
+# What a step computes, to say how much of the device it uses (MFU).
+
+
+def training_flops_per_token(shape: DecoderShape, length: int) -> float:
+    """Return 3 × forward: 8H² + 4HI + 4SH for each layer, and 2HV for the head.
+
+    Attention counts as if it saw the whole row, as in published figures; recomputed layers count once.
+    """
+    layer = 8 * shape.hidden**2 + 4 * shape.hidden * shape.intermediate + 4 * length * shape.hidden
+    return 3.0 * (shape.layers * layer + 2 * shape.hidden * shape.vocabulary)

@@ -16,6 +16,8 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from slipway.containers.data.sources.sources import read_whole
+from slipway.containers.data.tokens.engine import Vocabulary, parse_vocabulary
 from slipway.containers.models.names import (
     Shape,
     Sizes,
@@ -24,12 +26,13 @@ from slipway.containers.models.names import (
     published_sizes,
     row_runs,
 )
-from slipway.containers.models.published import CONFIG
+from slipway.containers.models.published import CONFIG, TOKENIZER, VOCABULARY, ModelFolder, read_object
 from slipway.containers.models.slices import INDEX, WEIGHTS
 from slipway.containers.runtime import disk
 from slipway.containers.runtime.checkpoint.boxes import Box
-from slipway.containers.runtime.checkpoint.tensors import encode_tensor
+from slipway.containers.runtime.checkpoint.tensor_file import encode_tensor
 from slipway.containers.runtime.collective import ALONE, Collective
+from slipway.containers.runtime.errors import Refusal
 
 FOLDER = "model"
 MOST_SHARD_BYTES = 5_000_000_000  # transformers' own limit before its version 5
@@ -201,3 +204,54 @@ def _bytes_of(sizes: Sizes) -> int:
     for side in sizes:
         total *= side
     return total
+
+
+# The WordPiece vocabulary of a model folder: its entries, and whether capitals count.
+MOST_UNUSED_ENTRIES = 128  # rows of an embedding that no entry has: some models round their vocabulary up
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelVocabulary:
+    vocabulary: Vocabulary
+    is_cased: bool
+
+    def files(self) -> dict[str, bytes]:
+        """Return what a folder needs for transformers to make the same tokenizer."""
+        settings: Mapping[str, object] = {
+            "do_lower_case": not self.is_cased,
+            "tokenizer_class": "BertTokenizer",
+        }
+        lines = "".join(f"{entry}\n" for entry in self.vocabulary.entries)
+        return {VOCABULARY: lines.encode(), TOKENIZER: json_bytes(settings)}
+
+
+def read_model_vocabulary(folder: ModelFolder) -> ModelVocabulary:
+    """Read vocab.txt and what tokenizer_config.json says of capitals."""
+    names = {file.name for file in folder.source.files}
+    if VOCABULARY not in names:
+        raise Refusal(
+            f"{folder.place} has no {VOCABULARY}", hint="give a whole model directory, as a hub has it"
+        )
+    name = f"{folder.place}/{VOCABULARY}"
+    vocabulary = parse_vocabulary(name, read_whole(folder.source, VOCABULARY))
+    entries, known = len(vocabulary.entries), folder.shape.vocabulary
+    if not 0 <= known - entries < MOST_UNUSED_ENTRIES:
+        raise Refusal(
+            f"{name} has {entries} entries, and the model knows {known}",
+            hint="give the vocabulary that belongs to the model",
+        )
+    return ModelVocabulary(vocabulary=vocabulary, is_cased=_is_cased(folder, names, vocabulary))
+
+
+def has_capitals(vocabulary: Vocabulary) -> bool:
+    """Return True if an entry has a capital, which only a cased vocabulary has."""
+    return any(entry != entry.lower() for entry in vocabulary.entries if not entry.startswith("["))
+
+
+def _is_cased(folder: ModelFolder, names: set[str], vocabulary: Vocabulary) -> bool:
+    """Return what the folder says; else judge by capitals."""
+    if TOKENIZER in names:
+        told = read_object(f"{folder.place}/{TOKENIZER}", read_whole(folder.source, TOKENIZER))
+        if isinstance(said := told.get("do_lower_case"), bool):
+            return not said
+    return has_capitals(vocabulary)

@@ -13,11 +13,10 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from slipway.containers.data.sources.ahead import read_whole
-from slipway.containers.data.sources.inputs import open_source
-from slipway.containers.data.sources.locations import is_remote, public
-from slipway.containers.data.sources.sources import Source
-from slipway.containers.models.config_reading import Config, shape_of_config
+from slipway.containers.data.sources.locations import is_remote, open_source, public
+from slipway.containers.data.sources.sources import Source, read_whole
+from slipway.containers.models.configs import Config, shape_of_config
+from slipway.containers.models.decoder import Decoder
 from slipway.containers.models.names import (
     RowRun,
     Shape,
@@ -164,3 +163,23 @@ def load_weights(
         if name.partition(".")[0] not in fresh:
             weights.read_into(parameter.detach(), name, Box.whole(sizes[name]), sizes[name])
     return sorted(fresh)
+
+
+# A decoder that begins with published weights: each rank reads its own boxes of them, and nothing else.
+
+
+class PublishedDecoder(Decoder):
+    """Begin with published weights instead of drawn ones."""
+
+    published: PublishedWeights
+
+    def published_part(self, name: str, size: torch.Size, box: Box) -> Tensor:
+        """Read a box of one parameter, and nothing else."""
+        return self.published.read(name, box, tuple(size))
+
+
+def refuse_missing(model: nn.Module, published: PublishedWeights) -> None:
+    """Raise Refusal if the folder lacks a parameter of the model, or has it in another shape."""
+    for name, parameter in model.named_parameters():
+        if problem := published.problem(name, tuple(parameter.shape)):
+            raise Refusal(f"{published.place} {problem}", hint="give weights and config.json of one model")

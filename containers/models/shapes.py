@@ -5,8 +5,15 @@ Another published size is one row of BERT_SIZES. No framework here: what only co
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import copy
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
+from typing import TypeVar
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F  # noqa: N812 - the name that everybody gives it
 
 # Names of config.json to ours. What TinyBERT and others call gelu_new is the formula of gelu_pytorch_tanh.
 ENCODER_ACTIVATIONS: Mapping[str, str] = {
@@ -53,3 +60,87 @@ BERT_SIZES: Mapping[str, EncoderShape] = {
     "1.5b": bert(48, 1600, 25),
     "tiny": bert(2, 128, 2),
 }
+
+
+# Cut a model into the stages of a pipeline: its own modules, under the names that they have in it.
+Stage = TypeVar("Stage", bound=nn.Module)
+
+
+def cut_layers(
+    model: nn.Module,
+    kind: type[Stage],
+    stages: int | Sequence[int],
+    *,
+    first: Collection[str],
+    last: Collection[str],
+) -> list[Stage]:
+    """Return stages that share the modules of a model: as many layers each as `stages` says, or, of so many
+    stages, dealt evenly and the first ones more.
+
+    Of the modules beside the layers, `first` stay in the first stage and `last` in the last; both may name
+    one. A stage has None in place of what it lacks. `kind` is the model's class, or one that only computes
+    otherwise.
+    """
+    named = list(model.layers.named_children())
+    counts = even_counts(len(named), stages) if isinstance(stages, int) else stages
+    assert sum(counts) == len(named), f"{counts} are not the model's {len(named)} layers"
+    found, begin = [], 0
+    for number, count in enumerate(counts):
+        end = begin + count
+        stage: Stage = object.__new__(kind)
+        # Modules are the model's own; what they are listed in is not, nor are the hooks on the whole.
+        stage.__dict__.update({key: copy.copy(value) for key, value in model.__dict__.items()})
+        stage.layers = nn.ModuleDict(dict(named[begin:end]))
+        kept = {*(first if number == 0 else ()), *(last if number == len(counts) - 1 else ())}
+        for name in {*first, *last} - kept:
+            setattr(stage, name, None)
+        found.append(stage)
+        begin = end
+    return found
+
+
+def even_counts(layers: int, stages: int) -> tuple[int, ...]:
+    """Return the layers of each stage where all have as many, the first ones one more."""
+    short, longer = divmod(layers, stages)
+    return tuple(short + (number < longer) for number in range(stages))
+
+
+# Rows laid end to end without padding: what works on tokens sees them all at once, attention row by row.
+# Neighbours of one length attend together. On a processor that beat padding to the longest row, and one mask
+# over all rows, whose zeros are computed too.
+
+
+@dataclass(frozen=True, slots=True)
+class PackedRows:
+    begins: Tensor  # the first token of each row
+    places: Tensor  # of each token in its row
+    runs: tuple[tuple[int, int], ...]  # of neighbours: how many, and their length
+
+    @classmethod
+    def of(cls, lengths: Tensor) -> PackedRows:
+        ends = lengths.cumsum(0)
+        begins = ends - lengths
+        places = torch.arange(int(ends[-1]), device=lengths.device) - begins.repeat_interleave(lengths)
+        runs = tuple((len(list(group)), length) for length, group in groupby(lengths.tolist()))
+        return cls(begins, places, runs)
+
+    def attend(self, together: Tensor, dropout: float) -> Tensor:
+        """Mix values among the tokens of each row; `together` is tokens × 3 × heads × a head's width."""
+        mixed = []
+        for part, (rows, length) in zip(
+            together.split([rows * length for rows, length in self.runs]), self.runs, strict=True
+        ):
+            query, key, value = part.view(rows, length, *together.shape[1:]).permute(2, 0, 3, 1, 4)
+            own = F.scaled_dot_product_attention(query, key, value, dropout_p=dropout)
+            mixed.append(own.transpose(1, 2).reshape(rows * length, -1))
+        return torch.cat(mixed)
+
+    def attend_backwards(self, query: Tensor, key: Tensor, value: Tensor, dropout: float) -> Tensor:
+        """Mix values among each token's own row up to itself; each is tokens × heads × a head's width."""
+        mixed, sizes = [], [rows * length for rows, length in self.runs]
+        parts = zip(query.split(sizes), key.split(sizes), value.split(sizes), self.runs, strict=True)
+        for *part, (rows, length) in parts:
+            queries, keys, values = (each.unflatten(0, (rows, length)).transpose(1, 2) for each in part)
+            own = F.scaled_dot_product_attention(queries, keys, values, dropout_p=dropout, is_causal=True)
+            mixed.append(own.transpose(1, 2).reshape(rows * length, -1))
+        return torch.cat(mixed)

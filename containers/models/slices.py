@@ -15,10 +15,8 @@ from typing import NoReturn
 import torch
 from torch import Tensor
 
-from slipway.containers.data.sources.ahead import at_once, read_whole
-from slipway.containers.data.sources.sources import Source
-from slipway.containers.runtime.checkpoint.tensor_file import TensorEntry, decode_entries
-from slipway.containers.runtime.checkpoint.tensors import torch_type
+from slipway.containers.data.sources.sources import Source, at_once, read_whole
+from slipway.containers.runtime.checkpoint.tensor_file import TensorEntry, decode_entries, torch_type
 from slipway.containers.runtime.errors import Refusal
 from slipway.containers.runtime.values import shown
 

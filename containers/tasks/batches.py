@@ -11,15 +11,15 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import cast
+from typing import ClassVar, cast
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from slipway.containers.runtime.errors import Refusal
 from slipway.containers.training.devices import Device
 from slipway.containers.training.layout import Layout
-from slipway.containers.training.numbers import mixed
+from slipway.containers.training.report import mixed
 from slipway.containers.training.start import Beginning
 from slipway.containers.training.task import Inputs, MicroBatch, StepBatch
 
@@ -175,3 +175,34 @@ def _named(name: str, value: object) -> dict[str, Tensor]:
 def _tokens(tensors: Mapping[str, Tensor]) -> int:
     first = next(iter(tensors.values()))
     return first.numel() if first.ndim == 2 and not first.is_floating_point() else rows_of(tensors)
+
+
+# What a user's own task loses: its model on the inputs, and its loss on what comes out.
+
+
+@dataclass(frozen=True, slots=True)
+class UserTask:
+    """Train a model on a pair (`loss(model(inputs), targets)`), or on a batch that is both."""
+
+    loss: Callable[..., object]
+    metrics: ClassVar[tuple[str, ...]] = ("loss",)
+
+    def forward(self, model: nn.Module, inputs: Inputs) -> Tensor:
+        return self.metrics_of(self.run_stage(model, None, inputs), inputs)
+
+    def run_stage(self, stage: nn.Module, hidden: Tensor | None, inputs: Inputs) -> object:
+        if hidden is not None:
+            return stage(hidden)
+        given = part_of(inputs, INPUTS)
+        given = part_of(inputs, WHOLE) if given is None else given
+        return stage(**given) if isinstance(given, Mapping) else stage(given)
+
+    def metrics_of(self, outputs: object, inputs: Inputs) -> Tensor:
+        targets = part_of(inputs, TARGETS)
+        loss = self.loss(outputs, part_of(inputs, WHOLE) if targets is None else targets)
+        if not isinstance(loss, Tensor) or loss.numel() != 1:
+            raise Refusal(
+                f"the loss returns {type(loss).__name__}, and one number is wanted",
+                hint="return the mean over the rows, as a tensor",
+            )
+        return torch.atleast_1d(loss.squeeze())

@@ -7,10 +7,22 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from slipway.containers.tasks.description import TaskDescription, parse_description, read_description
-from slipway.containers.training.config import CHECKPOINT_MINUTES, TRAINING_SETTINGS, TrainingConfig
-from slipway.containers.training.engine_settings import ENGINE_DEFAULTS, ENGINE_SETTINGS, engine_mistakes
-from slipway.containers.training.settings import InvalidSettings, read_values, split_arguments
-from slipway.containers.training.value_kinds import Choice, ValueKind, Whole
+from slipway.containers.training.config import (
+    CHECKPOINT_MINUTES,
+    ENGINE_DEFAULTS,
+    ENGINE_SETTINGS,
+    TRAINING_SETTINGS,
+    TrainingConfig,
+    engine_mistakes,
+)
+from slipway.containers.training.settings import (
+    Choice,
+    InvalidSettings,
+    ValueKind,
+    Whole,
+    read_values,
+    split_arguments,
+)
 
 # Names of torch's classes in small letters: what an engine calls it, and torch's own weight decay.
 OPTIMIZERS: Mapping[str, tuple[str, float]] = {

@@ -5,14 +5,21 @@ A further thing to say of a task is one field here; those that change what is le
 
 from __future__ import annotations
 
+import hashlib
+import importlib
+import importlib.util
 import json
-from collections.abc import Mapping
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
+from functools import partial
 from pathlib import Path
+from types import ModuleType
 
 from slipway.containers.runtime.collective import Json
+from slipway.containers.runtime.errors import Refusal
 from slipway.containers.runtime.named_files import read_text
-from slipway.containers.tasks.references import CodeReference
 
 FACTS_NAME = "facts.json"  # beside the logs, for whoever tries a task
 _MOST_BYTES = 1 << 20
@@ -57,3 +64,155 @@ def parse_description(text: str) -> TaskDescription:
     record = json.loads(text)
     code = {name: CodeReference.from_json(record[name]) for name in _CODE}
     return TaskDescription(**{**record, **code})
+
+
+# A function or class of the user's own, as words by which another process finds it: there is no pickle. What
+# stands in an importable module travels as its module and name; what stands in the script that was started
+# travels as that script's file, which is run up to its first call of `search` or `orchestrate`.
+_MAIN = "__main__"
+_loading = False
+
+
+class ScriptStops(BaseException):
+    """Ends a script that another process runs for its definitions alone."""
+
+
+def is_loading() -> bool:
+    return _loading
+
+
+def stop_if_loading() -> None:
+    """Raise ScriptStops where this process only wants what a script defines."""
+    if _loading:
+        raise ScriptStops
+
+
+@contextmanager
+def _definitions_only() -> Iterator[None]:
+    global _loading  # noqa: PLW0603 - one script is loaded at a time, on the only thread there is
+    before, _loading = _loading, True
+    try:
+        yield
+    except ScriptStops:
+        pass
+    finally:
+        _loading = before
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CodeReference:
+    """Say where a function or class is defined, and what a partial of it is called with."""
+
+    module: str
+    name: str  # within the module, with dots
+    file: str | None = None  # of a script; None: the module can be imported
+    arguments: tuple[Json, ...] = ()
+    options: Mapping[str, Json] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, given: object, what: str) -> CodeReference:
+        """Describe what the user gave; refuse what no other process could find."""
+        if isinstance(given, partial):
+            return _of_partial(given, what)
+        module, name = getattr(given, "__module__", None), getattr(given, "__qualname__", None)
+        if not module or not name:
+            kind = type(given).__name__
+            raise Refusal(
+                f"{what} is an object of {kind}, which other processes cannot find by a name",
+                hint=f"give a function of a module that returns or calls the {kind}",
+            )
+        if "<" in name:
+            raise Refusal(
+                f"{what} is {name} of {module}, which other processes cannot find by a name",
+                hint="define it with `def` at the top of a file",
+            )
+        found = cls(module=module, name=name, file=_script() if module == _MAIN else None)
+        if found.file is None and found.module == _MAIN:
+            raise Refusal(
+                f"{what} is {name}, which was typed into an interactive session",
+                hint="write it into a file and import it: other processes have to find it",
+            )
+        return found
+
+    @classmethod
+    def from_json(cls, record: Mapping[str, object]) -> CodeReference:
+        return cls(**{**record, "arguments": tuple(record["arguments"])})  # type: ignore[arg-type]  # as_json wrote it
+
+    def as_json(self) -> dict[str, Json]:
+        return {
+            "module": self.module,
+            "name": self.name,
+            "file": self.file,
+            "arguments": list(self.arguments),
+            "options": dict(self.options),
+        }
+
+    @property
+    def source(self) -> Path | None:
+        """Return the file that defines it; None for what is built in."""
+        if self.file is not None:
+            return Path(self.file)
+        found = getattr(importlib.import_module(self.module), "__file__", None)
+        return Path(found) if found else None
+
+    def content_digest(self) -> str:
+        """Return a digest that changes with the file that defines it."""
+        source = self.source
+        content = source.read_bytes() if source is not None and source.is_file() else b""
+        words = json.dumps(self.as_json(), sort_keys=True)
+        return hashlib.sha256(words.encode() + b"\0" + content).hexdigest()
+
+    def resolve(self) -> Callable[..., object]:
+        """Return the function or class itself."""
+        found: object = self._module()
+        for part in self.name.split("."):
+            if not hasattr(found, part):
+                raise Refusal(f"{self.file or self.module} has no {self.name}", hint="was it renamed since?")
+            found = getattr(found, part)
+        assert callable(found), "functions and classes are referred to"
+        return partial(found, *self.arguments, **self.options) if self.arguments or self.options else found
+
+    def _module(self) -> ModuleType:
+        if self.file is None:
+            return importlib.import_module(self.module)
+        main = sys.modules.get(_MAIN)
+        if main is not None and getattr(main, "__file__", None) == self.file:
+            return main
+        return _run_script(self.file)
+
+
+def _of_partial(given: partial[object], what: str) -> CodeReference:
+    inner = CodeReference.of(given.func, what)
+    try:
+        json.dumps([given.args, given.keywords])
+    except (TypeError, ValueError):
+        raise Refusal(
+            f"{what} is a partial of {inner.name} with arguments that are no plain values",
+            hint="give text, numbers, lists and dictionaries, and make the rest inside the function",
+        ) from None
+    return CodeReference(
+        module=inner.module,
+        name=inner.name,
+        file=inner.file,
+        arguments=(*inner.arguments, *given.args),
+        options={**inner.options, **given.keywords},
+    )
+
+
+def _script() -> str | None:
+    found = getattr(sys.modules[_MAIN], "__file__", None)
+    return str(Path(found).resolve()) if found else None
+
+
+def _run_script(file: str) -> ModuleType:
+    """Run a script under a name of its own, once, until it would search or orchestrate."""
+    name = f"slipway_script_{hashlib.sha256(file.encode()).hexdigest()[:12]}"
+    if name not in sys.modules:
+        spec = importlib.util.spec_from_file_location(name, file)
+        assert spec is not None, "it is a .py file that ran before"
+        assert spec.loader is not None, "likewise"
+        sys.path.insert(0, str(Path(file).parent))
+        sys.modules[name] = module = importlib.util.module_from_spec(spec)
+        with _definitions_only():
+            spec.loader.exec_module(module)
+    return sys.modules[name]

@@ -11,12 +11,11 @@ from torch import nn
 
 from slipway.containers.runtime.errors import Refusal
 from slipway.containers.runtime.values import shown
-from slipway.containers.tasks.batches import LoadedBatches, RowShares, flat, len_of, rows_of
+from slipway.containers.tasks.batches import LoadedBatches, RowShares, UserTask, flat, len_of, rows_of
 from slipway.containers.tasks.config import UserTaskConfig
 from slipway.containers.tasks.description import FACTS_NAME, TaskDescription
 from slipway.containers.tasks.layered import with_layers
-from slipway.containers.tasks.user_task import UserTask
-from slipway.containers.training.batch import BatchPlan
+from slipway.containers.training.layout import BatchPlan
 from slipway.containers.training.schedules import Schedule
 from slipway.containers.training.session import RecipeParts, Workplace
 

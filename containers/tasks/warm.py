@@ -18,13 +18,13 @@ from contextlib import suppress
 from typing import NoReturn
 
 from slipway.containers.runtime import linux
-from slipway.containers.runtime.rendezvous.signal_pipe import STOP_SIGNALS, SignalPipe
+from slipway.containers.runtime.rendezvous.peers import STOP_SIGNALS, SignalPipe
 
 PRELOADED = (
     "torch._dynamo",
     "torch.distributed.tensor",
     "slipway.containers.training.session",
-    "slipway.containers.training.engines.plain",
+    "slipway.containers.training.engines.gradients",
     "slipway.containers.training.engines.native.engine",
     "slipway.containers.tasks.start",
 )

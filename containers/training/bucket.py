@@ -20,12 +20,12 @@ from obstore.store import S3Store
 
 from slipway.containers.data.sources.locations import bucket_and_key
 from slipway.containers.data.sources.source_s3 import Bucket, endpoint_of, explained, store
-from slipway.containers.runtime.checkpoint import lease, manifest
-from slipway.containers.runtime.checkpoint.lease import FolderInUse
+from slipway.containers.runtime.checkpoint import folder as lease
+from slipway.containers.runtime.checkpoint import manifest
+from slipway.containers.runtime.checkpoint.folder import FolderInUse
 from slipway.containers.runtime.checkpoint.manifest import DamagedCheckpoint, OtherFormat
-from slipway.containers.runtime.checkpoint.pieces import Parts
-from slipway.containers.runtime.checkpoint.storage import UnpublishedStep, Unreachable, step_name
-from slipway.containers.runtime.checkpoint.verify import read_manifest
+from slipway.containers.runtime.checkpoint.resume import read_manifest
+from slipway.containers.runtime.checkpoint.storage import Parts, UnpublishedStep, Unreachable, step_name
 from slipway.containers.runtime.named_files import UnusableFile
 
 _PUBLISHED = re.compile(rf"step-([0-9]{{10}})/{manifest.NAME}", re.ASCII)

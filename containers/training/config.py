@@ -5,13 +5,129 @@ A new one is one field of TrainingConfig, one row of TRAINING_SETTINGS, and a de
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 
 from slipway.containers.runtime.contract.contract import LaunchContract
-from slipway.containers.training.engine_settings import ENGINE_SETTINGS, chosen_engine
 from slipway.containers.training.layout import Layout
-from slipway.containers.training.value_kinds import Choice, Number, StepRange, ValueKind, Whole
+from slipway.containers.training.settings import Choice, Number, StepRange, ValueKind, Whole
+
+# The settings that spread one model over ranks, and which of them contradict each other. No torch here.
+# A recipe that may be spread takes ENGINE_SETTINGS, ENGINE_DEFAULTS and `engine_mistakes` into its config.py.
+_DEGREE = Whole(1, 65_536)
+_GIB = re.compile(r"budget:[0-9]{1,4}(\.[0-9]{1,6})?", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class ActivationKeeping:
+    """Read what layers keep for their backward."""
+
+    wanted: str = "none, layer, or budget: and the GiB that activations may take on a rank, such as budget:8"
+
+    def read(self, text: str) -> str | None:
+        return text if text in ("none", "layer") or _GIB.fullmatch(text) else None
+
+
+ENGINE_SETTINGS: Mapping[str, ValueKind] = {
+    "engine": Choice(("auto", "plain", "deepspeed", "native")),
+    "zero": Whole(0, 3),
+    "sharded": _DEGREE,
+    "sharded_state": Choice(("all", "optimizer")),
+    "tensor": _DEGREE,
+    "pipeline": _DEGREE,
+    "pipeline_schedule": Choice(("gpipe", "1f1b", "interleaved")),
+    "stages_per_rank": Whole(1, 1024),
+    "checkpoint_activations": ActivationKeeping(),
+    "offload_activations": Choice(("no", "yes")),
+}
+ENGINE_DEFAULTS: Mapping[str, str] = {
+    "engine": "auto",
+    "zero": "0",
+    "sharded": "1",
+    "sharded_state": "all",
+    "tensor": "1",
+    "pipeline": "1",
+    "pipeline_schedule": "1f1b",
+    "stages_per_rank": "1",
+    "checkpoint_activations": "none",
+    "offload_activations": "no",
+}
+_DEGREES = ("sharded", "tensor", "pipeline")
+# What only the native engine does, and the value that asks for nothing.
+_NATIVE_ONLY: Mapping[str, object] = {
+    **dict.fromkeys(_DEGREES, 1),
+    "sharded_state": "all",
+    "checkpoint_activations": "none",
+    "offload_activations": "no",
+}
+
+
+def chosen_engine(values: Mapping[str, object]) -> str:
+    """Return the engine that the settings mean."""
+    if values["engine"] != "auto":
+        return str(values["engine"])
+    if values["zero"]:
+        return "deepspeed"
+    return "native" if values["precision"] == "fp16" or asks_for_native(values) else "plain"
+
+
+def keeps_no_zero(given: Mapping[str, str]) -> bool:
+    """Return True if what was given by hand asks for an engine without ZeRO, whose default then gives way."""
+    return given.get("engine") in ("plain", "native") or any(
+        given.get(name, str(nothing)) != str(nothing) for name, nothing in _NATIVE_ONLY.items()
+    )
+
+
+def engine_mistakes(values: Mapping[str, object]) -> Iterator[str]:
+    """Yield a line for each contradiction; a value that could not be read (None) contradicts nothing."""
+    if any(values[name] is None for name in (*ENGINE_SETTINGS, "precision", "optimizer", "on_nan")):
+        return
+    engine, zero = chosen_engine(values), values["zero"]
+    if zero and engine != "deepspeed":
+        yield f"engine={engine} and zero={zero}: ZeRO is DeepSpeed's; set zero=0"
+    asked = asks_for_native(values)
+    if asked and engine != "native":
+        words = " and ".join(asked)
+        yield f"{words} with engine={engine}: only native does that; set zero=0 and engine=native"
+    if values["precision"] == "fp16" and engine != "native":
+        yield f"precision=fp16 with engine={engine}: only native scales losses; set it, or precision=bf16"
+    if engine == "deepspeed":
+        yield from _deepspeed_mistakes(values)
+    if values["sharded_state"] == "optimizer" and values["sharded"] == 1:
+        yield "sharded_state=optimizer and sharded=1: nobody shares it; set sharded to as many ranks as shall"
+    schedule, stages = values["pipeline_schedule"], values["stages_per_rank"]
+    if (schedule == "interleaved") != (stages != 1):
+        yield (
+            f"pipeline_schedule={schedule} and stages_per_rank={stages}: several stages on a rank are what "
+            "interleaved means; set both, or neither"
+        )
+
+
+def asks_for_native(values: Mapping[str, object]) -> list[str]:
+    """Return the settings that only the native engine carries out, as `--set` has them."""
+    return [f"{name}={values[name]}" for name, nothing in _NATIVE_ONLY.items() if values[name] != nothing]
+
+
+def _deepspeed_mistakes(values: Mapping[str, object]) -> Iterator[str]:
+    zero = values["zero"]
+    if values["optimizer"] == "lamb" and zero:
+        yield (
+            f"optimizer=lamb and zero={zero}: LAMB has a trust ratio per tensor, and ZeRO cuts tensors into "
+            "flat shares; set zero=0, or optimizer=lans, whose reference does without"
+        )
+    if values["optimizer"] == "lans" and zero == 3:
+        yield (
+            "optimizer=lans and zero=3: ZeRO-3 cuts every tensor, and its shares are no blocks of LANS's "
+            "reference; set zero=1"
+        )
+    if not zero and values["precision"] != "fp32":
+        yield (
+            "engine=deepspeed and zero=0: DeepSpeed would sum bf16 gradients in bf16 there; "
+            "set engine=plain, zero=1 or precision=fp32"
+        )
+    if values["on_nan"] == "skip":
+        yield "on_nan=skip: DeepSpeed cannot take back a step; set on_nan=stop, or zero=0 and engine=plain"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,7 +6,9 @@ A new dimension is one field of Layout and one name of DIMENSIONS.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import NamedTuple
 
 from slipway.containers.runtime.errors import Refusal
@@ -133,3 +135,146 @@ class Layout:
                 "micro-batches: stages would stand idle",
                 hint=f"set a smaller micro_batch, or a batch of at least {stages} micro-batches a reader",
             )
+
+
+# How a global batch is shared: its micro-batches are the same whatever the number of ranks.
+
+
+class IndivisibleBatch(Refusal):
+    """The global batch is no whole number of micro-batches on every rank."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchPlan:
+    micro_batch: int
+    accumulation_steps: int
+    readers: int  # ranks that read rows of their own: see layout.py
+
+    @property
+    def global_batch(self) -> int:
+        return self.micro_batch * self.accumulation_steps * self.readers
+
+    @property
+    def micro_batches(self) -> int:
+        """Return the number of micro-batches in one step, over all readers."""
+        return self.accumulation_steps * self.readers
+
+    def number(self, step: int, reader: int, position: int) -> int:
+        """Number a micro-batch since training began: reader 0 takes the first of a step, as the loader
+        deals."""
+        return step * self.micro_batches + reader * self.accumulation_steps + position
+
+
+def share_batch(
+    global_batch: int, micro_batch: int, readers: int, *, called: str = "copies of the model"
+) -> BatchPlan:
+    """Share a global batch among readers, which errors call by this name; refuse one that is no multiple."""
+    each = micro_batch * readers
+    accumulation_steps = micro_batches(global_batch, micro_batch, readers)
+    if accumulation_steps is None:
+        below = global_batch // each * each
+        nearest = f"{below} or {below + each}" if below else f"{each}"
+        raise IndivisibleBatch(
+            f"a global batch of {global_batch} is not a multiple of {each} "
+            f"(micro_batch {micro_batch} × {readers} {called})",
+            hint=f"set global_batch={nearest}, or another micro_batch",
+        )
+    return BatchPlan(micro_batch=micro_batch, accumulation_steps=accumulation_steps, readers=readers)
+
+
+# What recipes and the estimate count alike: steps, the cut of a batch, and the bytes that an engine holds.
+# Standard library only: a laptop without torch counts the same.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeldBytes:
+    """Count what a rank holds for one parameter, before anything is shared, and for one value of a layer."""
+
+    weights: float
+    gradients: float
+    optimizer: float  # two moments in 32 bit, and weights in 32 bit beside a model of 16
+    values: float
+
+
+_IN_32_BIT = HeldBytes(weights=4, gradients=4, optimizer=8, values=4)
+# Gradients add up in 32 bit. Plain data parallelism drops those of the backward at once; the other engines
+# keep them beside the sums.
+_PLAIN = HeldBytes(weights=2, gradients=4, optimizer=12, values=2)
+_BESIDE_SUMS = HeldBytes(weights=2, gradients=6, optimizer=12, values=2)
+
+
+def held_bytes(engine: str, precision: str) -> HeldBytes:
+    """Return what an engine holds; 16 bit where the precision is left to the device."""
+    if precision == "fp32":
+        return _IN_32_BIT
+    return _PLAIN if engine == "plain" else _BESIDE_SUMS
+
+
+def steps_of_sequences(sequences: int, global_batch: int) -> int:
+    """Return the steps that so many sequences take; the last one is whole."""
+    return -(-sequences // global_batch)
+
+
+def sequences_of_tokens(tokens: int, length: int) -> int:
+    """Return the sequences of this length that so many tokens fill; the last one is whole."""
+    return -(-tokens // length)
+
+
+def steps_of_epoch(rows: int, global_batch: int, *, keeps_rest: bool) -> int:
+    """Return the steps of an epoch; what is left of it is a smaller step, or waits for the next epoch."""
+    return -(-rows // global_batch) if keeps_rest else rows // global_batch
+
+
+def at_most(whole: int, asked: int | None) -> int:
+    """Return the steps of a training that was asked to end after so many, at the latest."""
+    return min(whole, asked or whole)
+
+
+def micro_batches(global_batch: int, micro_batch: int, readers: int) -> int | None:
+    """Return how many micro-batches each reader adds up in a step; None if the batch cannot be cut so."""
+    count, rest = divmod(global_batch, micro_batch * readers)
+    return None if rest else count
+
+
+# How many layers each stage of a pipeline gets, so that the slowest stage is as fast as can be. The slowest
+# sets the pace of all. What stands beside the layers counts: words are looked up before the first, and the
+# head, as dear as some layers, stands behind the last. No torch here.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Costs:
+    """Hold what a micro-batch takes, in any one unit."""
+
+    first: float  # before the layers
+    layers: Sequence[float]
+    last: float  # behind them
+
+    def of_stages(self, counts: Sequence[int]) -> list[float]:
+        """Return what each stage takes if they have so many layers."""
+        found, begin = [], 0
+        for number, count in enumerate(counts):
+            cost = sum(self.layers[begin : begin + count])
+            cost += self.first if number == 0 else 0.0
+            found.append(cost + (self.last if number == len(counts) - 1 else 0.0))
+            begin += count
+        return found
+
+
+def balanced(costs: Costs, stages: int) -> tuple[int, ...]:
+    """Return the layers of each stage for which the dearest stage is cheapest; each has one at least."""
+    total = len(costs.layers)
+    assert stages <= total, f"{total} layers are no {stages} stages"
+
+    @cache
+    def best(begin: int, left: int) -> tuple[float, float, tuple[int, ...]]:
+        """Return the dearest stage, the sum of squares (of equals the evenest), and the counts."""
+        is_last = left == 1
+        found = []
+        for end in (total,) if is_last else range(begin + 1, total - left + 2):
+            own = sum(costs.layers[begin:end]) + (costs.last if is_last else 0.0)
+            own += costs.first if begin == 0 else 0.0
+            dearest, squares, counts = (0.0, 0.0, ()) if is_last else best(end, left - 1)
+            found.append((max(own, dearest), squares + own * own, (end - begin, *counts)))
+        return min(found)
+
+    return best(0, stages)[2]

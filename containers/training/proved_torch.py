@@ -12,8 +12,7 @@ from collections.abc import Mapping
 from dataclasses import asdict
 
 from slipway.containers.runtime.errors import Refusal
-from slipway.containers.training.config import TrainingConfig
-from slipway.containers.training.engine_settings import asks_for_native
+from slipway.containers.training.config import TrainingConfig, asks_for_native
 
 OLDEST: Mapping[str, str] = {"native": "2.8"}
 _RELEASE = re.compile(r"(\d+)\.(\d+)")

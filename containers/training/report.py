@@ -8,8 +8,13 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
 
 from slipway.containers.runtime.contract.contract import LaunchContract
+from slipway.containers.runtime.errors import Refusal
 from slipway.containers.runtime.observe.telemetry import StepRecord, Telemetry
 from slipway.containers.training.devices import Device
 
@@ -127,3 +132,64 @@ def _print(line: str) -> None:
 
 def _silent(line: str) -> None:
     """Print nothing: the first rank prints it."""
+
+
+# A trace of a few steps with torch.profiler, as a file that a browser opens.
+
+
+@dataclass(slots=True, kw_only=True)
+class StepProfiler:
+    """Record steps `first` to `last` of this rank. What fails here is said, and the training goes on."""
+
+    first: int
+    last: int
+    folder: Path
+    rank: int
+    device: Device
+    say: Say
+    _running: Any = field(default=None)
+
+    def before(self, step: int) -> None:
+        """Begin if this step, counted from 1, is to be recorded and nothing is yet."""
+        if self._running is None and self.first <= step <= self.last:
+            kinds = torch.profiler.ProfilerActivity
+            own = getattr(kinds, self.device.kind.upper(), kinds.CPU)
+            self._running = torch.profiler.profile(
+                activities=sorted({kinds.CPU, own}, key=str), acc_events=True
+            )
+            self._running.start()
+
+    def after(self, step: int) -> None:
+        if self._running is not None and step >= self.last:
+            self.close()
+
+    def close(self) -> None:
+        """Write what was recorded, if anything was."""
+        if self._running is None:
+            return
+        found, self._running = self._running, None
+        path = self.folder / f"steps-{self.first}-{self.last}.rank-{self.rank}.trace.json.gz"
+        try:
+            found.stop()
+            self.folder.mkdir(parents=True, exist_ok=True)
+            found.export_chrome_trace(str(path))
+        except (OSError, RuntimeError) as error:
+            self.say(f"warning: the profile is not written: {error}; training continues")
+        else:
+            self.say(f"the profile is in {path}: open it in chrome://tracing or ui.perfetto.dev")
+
+
+# Seeds of dropout, and what ends a training whose numbers are none any more.
+
+
+class NotFinite(Refusal):
+    """The loss or the gradient is NaN or infinite: the same again would end the same."""
+
+
+def mixed(seed: int, number: int) -> int:
+    """Derive a seed from a seed and a number (SplitMix64's finaliser, Steele et al. 2014): neighbours must
+    not share a stream."""
+    mixed = (seed * 0x9E3779B97F4A7C15 + number + 1) & 0xFFFFFFFFFFFFFFFF
+    mixed = ((mixed ^ mixed >> 30) * 0xBF58476D1CE4E5B9) & 0xFFFFFFFFFFFFFFFF
+    mixed = ((mixed ^ mixed >> 27) * 0x94D049BB133111EB) & 0xFFFFFFFFFFFFFFFF
+    return (mixed ^ mixed >> 31) & 0x7FFFFFFFFFFFFFFF

@@ -6,20 +6,21 @@ before; all ranks learn what became of it where they meet: at the next save, or 
 
 from __future__ import annotations
 
+import signal
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from types import FrameType
 from typing import Protocol
 
 import torch
+from torch import Tensor, distributed
 
 from slipway.containers.runtime.checkpoint.checkpoints import Checkpoints, SaveFailed
-from slipway.containers.runtime.collective import Json
-from slipway.containers.runtime.errors import Interruption
-from slipway.containers.training.agreement import summed
-from slipway.containers.training.host_copy import HostCopy
-from slipway.containers.training.shutdown_watch import ShutdownWatch
-from slipway.containers.training.state import TensorPiece, encode
+from slipway.containers.runtime.collective import Collective, Json
+from slipway.containers.runtime.contract.contract import LaunchContract
+from slipway.containers.runtime.errors import Interruption, Refusal
+from slipway.containers.training.state import HostCopy, TensorPiece, encode
 
 
 class HasPieces(Protocol):
@@ -128,3 +129,67 @@ class Saving:
             f"asked to end after step {step} of {self.steps}; saved up to step {self.newest}",
             hint="the next attempt continues from there",
         )
+
+
+# How a training is told to end early: SIGTERM, the deadline, or another rank that heard of either.
+GRACE_SECONDS = 25.0  # the launcher's, within the 30 s that AWS Batch and Slurm give
+_SPARE_SECONDS = 2.0  # to leave after the save
+
+
+class ShutdownWatch:
+    """Notice when a rank must end: at SIGTERM, or near the deadline.
+
+    It is asked between steps only, as all ranks must leave after the same one.
+    """
+
+    def __init__(self, contract: LaunchContract) -> None:
+        self._deadline = contract.deadline
+        self._asked_at: float | None = None
+        self.longest_save_seconds = 0.0
+        self.longest_step_seconds = 0.0
+        signal.signal(signal.SIGTERM, self._hear)
+
+    @property
+    def is_near(self) -> bool:
+        """Return True if another step and a save would no longer fit."""
+        needed = self.longest_step_seconds + self.longest_save_seconds + _SPARE_SECONDS
+        return self._asked_at is not None or self._left_by_deadline() < 2 * needed
+
+    def has_time_to_save(self) -> bool:
+        return self.seconds_left() > self.longest_save_seconds + _SPARE_SECONDS
+
+    def seconds_left(self) -> float:
+        if self._asked_at is None:
+            return self._left_by_deadline()
+        return min(self._asked_at + GRACE_SECONDS - time.monotonic(), self._left_by_deadline())
+
+    def _left_by_deadline(self) -> float:
+        return float("inf") if self._deadline is None else self._deadline - time.time()
+
+    def _hear(self, number: int, frame: FrameType | None) -> None:
+        if self._asked_at is None:  # a second SIGTERM gives no new time
+            self._asked_at = time.monotonic()
+
+
+# What all ranks tell each other: sums, and whether they train the same.
+
+
+def summed(values: Tensor) -> list[float]:
+    """Sum values over all ranks; return them as they are where no process group was made."""
+    if distributed.is_initialized():
+        distributed.all_reduce(values)
+    found: list[float] = values.tolist()
+    return found
+
+
+def check_ranks_agree(identity: dict[str, Json], collective: Collective) -> None:
+    first, *others = collective.gather(identity)
+    for rank, other in enumerate(others, start=1):
+        if other != first:
+            assert isinstance(other, dict), "it is what a rank sent"
+            assert isinstance(first, dict), "it is what rank 0 sent"
+            name = next(name for name in first if other.get(name) != first[name])
+            raise Refusal(
+                f"rank {rank} has {name} {other.get(name)!r}, and rank 0 has {first[name]!r}",
+                hint="start all ranks with the same settings and the same image",
+            )

@@ -18,22 +18,23 @@ from slipway.containers.runtime.checkpoint.checkpoints import Training
 from slipway.containers.runtime.collective import Collective, Json
 from slipway.containers.runtime.contract.contract import LaunchContract
 from slipway.containers.runtime.observe.telemetry import Telemetry
-from slipway.containers.training.agreement import check_ranks_agree
-from slipway.containers.training.batch import BatchPlan
 from slipway.containers.training.config import TrainingConfig
 from slipway.containers.training.devices import Device, open_device
-from slipway.containers.training.engine import EngineParts, StepWatch, build_engine
-from slipway.containers.training.held_out import Evaluation, HeldOut
-from slipway.containers.training.layout import Layout
-from slipway.containers.training.loop import Loop
-from slipway.containers.training.mesh import checkpoint_wire, process_group, with_backend
+from slipway.containers.training.engine import (
+    EngineParts,
+    StepWatch,
+    build_engine,
+    checkpoint_wire,
+    process_group,
+    with_backend,
+)
+from slipway.containers.training.layout import BatchPlan, Layout
+from slipway.containers.training.loop import Evaluation, HeldOut, Loop
 from slipway.containers.training.optimizers import BETAS, EPSILON
-from slipway.containers.training.profile import StepProfiler
 from slipway.containers.training.proved_torch import refuse_unproved
-from slipway.containers.training.report import Reporter, Utilisation, Words
-from slipway.containers.training.saving import Saving
+from slipway.containers.training.report import Reporter, StepProfiler, Utilisation, Words
+from slipway.containers.training.saving import Saving, ShutdownWatch, check_ranks_agree
 from slipway.containers.training.schedules import Schedule
-from slipway.containers.training.shutdown_watch import ShutdownWatch
 from slipway.containers.training.start import (
     Beginning,
     Trained,

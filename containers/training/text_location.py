@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from slipway.containers.data.errors import DataError
 from slipway.containers.data.sources.locations import check_address, has_secrets, is_remote, public
 from slipway.containers.runtime.values import shown
-from slipway.containers.training.value_kinds import RelativePath
+from slipway.containers.training.settings import RelativePath
 
 
 @dataclass(frozen=True, slots=True)

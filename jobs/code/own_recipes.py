@@ -14,10 +14,9 @@ from pathlib import Path
 from traceback import extract_tb
 from types import ModuleType
 
-from slipway.containers.recipes.command.own_recipe import recipe_words, refuse_parts
-from slipway.containers.recipes.command.typed_config import kinds_of, read_config
+from slipway.containers.recipes.command.own_recipe import kinds_of, read_config, recipe_words, refuse_parts
 from slipway.containers.runtime.errors import Refusal
-from slipway.containers.training.value_kinds import ValueKind
+from slipway.containers.training.settings import ValueKind
 from slipway.jobs.code.command_job import OwnCommand
 from slipway.jobs.words.errors import SlipwayError
 from slipway.jobs.words.projects import NoProject, find_project

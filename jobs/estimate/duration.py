@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from slipway.containers.training.counting import at_most, steps_of_epoch
+from slipway.containers.training.layout import at_most, steps_of_epoch
 from slipway.jobs.estimate.errors import CannotEstimate
 from slipway.jobs.estimate.priors import STARTUP_SECONDS
 from slipway.jobs.estimate.work.rate import Throughput

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from slipway.containers.runtime.observe import tensorboard_file
+from slipway.containers.runtime.observe import telemetry
 from slipway.jobs.submit.logs import LogLine
 
 _NUMBER = r"[-+0-9.,e]+|nan|inf"
@@ -50,6 +50,6 @@ class ScalarFile:
         now = line.time.timestamp()
         with self.path.open("ab") as file:
             if not self._has_begun:
-                file.write(tensorboard_file.first_record(now))
+                file.write(telemetry.first_record(now))
                 self._has_begun = True
-            file.write(tensorboard_file.scalars_record(now, int(step[1]), scalars))
+            file.write(telemetry.scalars_record(now, int(step[1]), scalars))

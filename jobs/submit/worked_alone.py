@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from slipway.containers.runtime.launch.meeting import TO_WORK_TOGETHER, WORKED_ALONE
+from slipway.containers.runtime.launch.node_roles import TO_WORK_TOGETHER, WORKED_ALONE
 from slipway.jobs.cloud.aws import Unanswered, ask, reader
 from slipway.jobs.platforms.registry import platform_of
 from slipway.jobs.words.explanation import Explanation

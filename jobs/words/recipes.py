@@ -18,15 +18,15 @@ from slipway.jobs.words.job import DoesNotFit, InvalidJob
 from slipway.jobs.words.suggestions import did_you_mean
 
 RECIPES: Mapping[str, str] = {
-    "bert_pretrain": "slipway.containers.recipes.bert_pretrain.recipe",
-    "command": "slipway.containers.recipes.command.recipe",
-    "glue_finetune": "slipway.containers.recipes.glue_finetune.recipe",
-    "gpt_neox": "slipway.containers.recipes.gpt_neox.recipe",
-    "gptj_finetune": "slipway.containers.recipes.gptj_finetune.recipe",
-    "prepare_bert": "slipway.containers.recipes.prepare_bert.recipe",
-    "prepare_corpus": "slipway.containers.recipes.prepare_corpus.recipe",
-    "prepare_tokens": "slipway.containers.recipes.prepare_tokens.recipe",
-    "smoke": "slipway.containers.recipes.smoke.recipe",
+    "bert_pretrain": "slipway.containers.recipes.bert_pretrain.config",
+    "command": "slipway.containers.recipes.command.config",
+    "glue_finetune": "slipway.containers.recipes.glue_finetune.config",
+    "gpt_neox": "slipway.containers.recipes.gpt_neox.config",
+    "gptj_finetune": "slipway.containers.recipes.gptj_finetune.config",
+    "prepare_bert": "slipway.containers.recipes.prepare_bert.config",
+    "prepare_corpus": "slipway.containers.recipes.prepare_corpus.config",
+    "prepare_tokens": "slipway.containers.recipes.prepare_tokens.config",
+    "smoke": "slipway.containers.recipes.smoke.config",
 }
 
 

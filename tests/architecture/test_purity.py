@@ -26,7 +26,7 @@ PURE = {
         "slipway.containers.training.layout",
         "slipway.containers.training.proved_torch",
     ),
-    "slipway.jobs.estimate": (*WORDS, "slipway.jobs.estimate", "slipway.containers.training.counting"),
+    "slipway.jobs.estimate": (*WORDS, "slipway.jobs.estimate", "slipway.containers.training.layout"),
     "slipway.jobs.plan.search": (
         *WORDS,
         "slipway.jobs.estimate",
@@ -49,7 +49,7 @@ NOT_PURE = "jobs/estimate/inputs/"
 CLOCKS = {"now", "today", "utcnow"}  # of datetime and date
 CHANCE = ("os.urandom", "random.", "secrets.", "uuid.uuid1", "uuid.uuid4", "numpy.random.")
 RUNTIME = "containers/runtime/"
-LOADS_ON_USE = "containers/runtime/checkpoint/tensors.py"
+LOADS_ON_USE = "containers/runtime/checkpoint/tensor_file.py"
 
 
 def imports(nodes: Iterable[ast.AST]) -> Iterator[tuple[int, str]]:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from slipway.containers.runtime.rendezvous.ports import free_port
+from slipway.containers.runtime.rendezvous.peers import free_port
 from tests.end_to_end.conftest import Shell
 
 STEPS = 120

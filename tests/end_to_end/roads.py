@@ -12,10 +12,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from slipway.containers.data.rows.train_vocabulary import train
-from slipway.containers.data.samples.corpus import write_sample
+from slipway.containers.data.samples.texts import write_sample
 from slipway.containers.data.sources.sources import local_source
-from slipway.containers.data.tokens.vocabulary import write_vocabulary
-from slipway.containers.recipes.prepare_bert.session import TRAINED_ENTRIES
+from slipway.containers.data.tokens.engine import write_vocabulary
+from slipway.containers.recipes.prepare_bert.train import TRAINED_ENTRIES
 from slipway.yard.services.imagebuilder.machine.base import reason_for_no_base
 from tests.architecture.tracked import ROOT
 from tests.containers.data.corpus.dumps import multistream, page

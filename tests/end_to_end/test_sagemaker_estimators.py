@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from slipway.containers.data.samples.glue_sample import write_task
+from slipway.containers.data.samples.texts import write_task
 from tests.end_to_end.conftest import ROOT, Shell
 from tests.end_to_end.training_cluster import (
     BY_SDK,

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from slipway.containers.data.samples.glue_sample import write_task
+from slipway.containers.data.samples.texts import write_task
 from slipway.yard.endpoint import Yard, control
 from slipway.yard.machines.settings import CLOCK_VARIABLE
 from tests.end_to_end.conftest import Shell, yard_at

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from slipway.containers.data.rows.train_vocabulary import train
-from slipway.containers.data.samples.corpus import write_sample
+from slipway.containers.data.samples.texts import write_sample
 from slipway.containers.data.sources.sources import local_source
-from slipway.containers.data.tokens.vocabulary import write_vocabulary
-from slipway.containers.recipes.prepare_bert.session import TRAINED_ENTRIES
+from slipway.containers.data.tokens.engine import write_vocabulary
+from slipway.containers.recipes.prepare_bert.train import TRAINED_ENTRIES
 from slipway.jobs.words.targets import decode_target, parameter_name
 from tests.end_to_end.conftest import Shell
 from tests.end_to_end.in_process import deploy

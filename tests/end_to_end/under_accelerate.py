@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from slipway.containers.runtime.launch.meeting import WORKED_ALONE
+from slipway.containers.runtime.launch.node_roles import WORKED_ALONE
 from tests.end_to_end.conftest import Shell
 
 _JOINED = Path(__file__).parent / "apps" / "joined.py"

@@ -2,16 +2,249 @@
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
+from typing import Any
+from xml.etree import ElementTree
 
-from slipway.containers.data.corpus.json_lines import decoded_line, text_of
-from slipway.containers.data.corpus.parts import CorpusPiece
-from slipway.containers.data.corpus.records import lines, pages
-from slipway.containers.data.corpus.streams import unpacked
-from slipway.containers.data.corpus.wikitext import passages, read_page
+from slipway.containers.data.corpus.parts import CorpusPiece, UnpackedBlock, unpacked
+from slipway.containers.data.errors import DataError
 from slipway.containers.data.sources.sources import Source
+from slipway.containers.runtime.values import shown
+
+# Pages of a dump and lines of a file, each by the rank in whose stretch it begins.
+PAGE, END = b"<page>", b"</page>"  # in text these stand escaped, as &lt;page&gt;
+END_OF_DUMP = b"</mediawiki>"
+# MediaWiki itself takes no article above 2 MiB; what is escaped may be some times that.
+MOST_BYTES = 64 << 20
+_TAIL_BYTES = 64
+
+
+def pages(name: str, blocks: Iterable[UnpackedBlock]) -> Iterator[bytes]:
+    """Yield the pages that begin in the stretch, whole; at the file's end, make sure that the dump ends."""
+    held, is_any = b"", False
+    for block in blocks:
+        if block.is_past:
+            held = _begun(held)
+            if not held:
+                return
+            held += block.data
+            if not held.startswith(PAGE[: len(held)]):
+                return  # it was no page that began there
+            if END in held:
+                yield held[: held.index(END) + len(END)]
+                return
+        else:
+            held = yield from _whole_pages(held + block.data)
+        is_any = True
+        _refuse_endless(name, held)
+    if is_any and END_OF_DUMP not in held:
+        raise DataError(
+            f"{name} ends in the middle of {_title(held)}",
+            hint="get the file again, and compare its checksum; the parts that are made are kept",
+        )
+
+
+def lines(name: str, blocks: Iterable[UnpackedBlock], *, is_first: bool) -> Iterator[bytes]:
+    """Yield the lines that begin in the stretch; one that begins before it is another rank's."""
+    held, skips = b"", not is_first
+    for block in blocks:
+        first, *more = block.data.split(b"\n")
+        held += first
+        _refuse_endless(name, held)
+        for line in more:
+            if not skips:
+                yield held
+            held, skips = line, False
+            if block.is_past:
+                return
+    if held and not skips:
+        yield held
+
+
+def _whole_pages(held: bytes) -> Generator[bytes, None, bytes]:
+    """Yield the pages that are whole, and return what is left."""
+    at = 0
+    while (begin := held.find(PAGE, at)) >= 0 and (end := held.find(END, begin)) >= 0:
+        at = end + len(END)
+        yield held[begin:at]
+    # Without a page, only what may be half a mark, or the end of the dump, is of use.
+    return held[begin:] if begin >= 0 else held[max(at, len(held) - _TAIL_BYTES) :]
+
+
+def _begun(held: bytes) -> bytes:
+    """Return what is held of a page that begins and does not end in it, be it half of its mark."""
+    begin = held.find(PAGE)
+    if begin >= 0:
+        return held[begin:]
+    lengths = range(len(PAGE) - 1, 0, -1)
+    return next((PAGE[:length] for length in lengths if held.endswith(PAGE[:length])), b"")
+
+
+def _refuse_endless(name: str, held: bytes) -> None:
+    if len(held) > MOST_BYTES:
+        raise DataError(
+            f"{name} holds a record of more than {MOST_BYTES >> 20} MiB", hint="is it what its name says?"
+        )
+
+
+def _title(held: bytes) -> str:
+    begin, end = held.find(b"<title>"), held.find(b"</title>")
+    if PAGE not in held or not 0 <= begin < end:
+        return "the dump"
+    title = held[begin + len(b"<title>") : end].decode("utf-8", errors="replace")
+    return f"the article {title[:80]!r}"
+
+
+# The text of a document that is a line of JSON.
+
+
+def text_of(where: str, line: bytes, field: str) -> str:
+    """Return what `field` holds; `where` is where the line stands, for messages."""
+    try:
+        found = json.loads(decoded_line(where, line))
+    except (ValueError, RecursionError):
+        raise DataError(
+            f"{where} holds a line that is not JSON: {shown(line[:80].decode('utf-8', 'replace'))}",
+            hint="each line is one object",
+        ) from None
+    text = found.get(field) if isinstance(found, dict) else None
+    if not isinstance(text, str):
+        known = ", ".join(sorted(found)[:12]) if isinstance(found, dict) else type(found).__name__
+        raise DataError(
+            f"{where} holds a line without text in {field!r}; it has {shown(known)}",
+            hint="set field to the one that holds the text",
+        )
+    return text
+
+
+def decoded_line(where: str, line: bytes) -> str:
+    try:
+        return line.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise DataError(
+            f"{where} holds a line that is not UTF-8: byte {error.start} (0x{line[error.start]:02x}) of it",
+            hint="convert the file, for example: iconv -f LATIN1 -t UTF-8",
+        ) from None
+
+
+# An article's text passages: we "ignore lists, tables, and headers" (Devlin et al. 2018, section 3.1).
+# The markup is read by mwparserfromhell. What templates would print is lost: they are programs that only the
+# wiki itself can run.
+ARTICLES = "0"  # the namespace
+_LIST = "\x00"  # begins what a list item holds, until its line ends
+_LIST_TAGS = frozenset({"li", "dt", "dd"})
+_KEPT_TAGS = frozenset(
+    {"abbr", "b", "bdi", "bdo", "big", "blockquote", "center", "cite", "del", "dfn", "div", "em", "font", "i"}
+    | {"ins", "kbd", "mark", "p", "poem", "q", "ruby", "s", "samp", "section", "small", "span", "strike"}
+    | {"strong", "sub", "sup", "time", "tt", "u", "var"}
+)
+_BREAKS = frozenset({"br", "p", "div", "blockquote", "center", "section", "poem", "hr"})
+_EMPTY = re.compile(r"[(\[]\s*[,;:\s]*[)\]]")
+_BLANKS = re.compile(r"[ \t\u00a0]+")
+_BEFORE_MARK = re.compile(r" ([,.;:!?)])")
+_MARKUP = "|!{}*#:;"  # at a line's beginning: what is left of a table or a list that was not closed
+_QUOTES = re.compile(r"'{2,5}")
+_SWITCH = re.compile(r"__[A-Z]+__")  # __NOTOC__
+
+
+@dataclass(frozen=True, slots=True)
+class DumpPage:
+    title: str
+    is_article: bool  # and no redirect
+    text: str
+
+
+def read_page(name: str, page: bytes) -> DumpPage:
+    try:
+        # A page alone has no DOCTYPE, so it can define no entities.
+        found = ElementTree.fromstring(page)  # noqa: S314
+    except ElementTree.ParseError as error:
+        raise DataError(
+            f"{name} holds a page that is not XML: {error}", hint="is it a dump of pages?"
+        ) from None
+    is_article = found.findtext("ns", ARTICLES) == ARTICLES and found.find("redirect") is None
+    return DumpPage(
+        title=found.findtext("title") or "",
+        is_article=is_article,
+        text=found.findtext("revision/text") or "",
+    )
+
+
+def passages(text: str) -> list[str]:
+    """Return an article's paragraphs, one string each. Import of the parser: on the first call."""
+    lines = (_tidied(line) for line in _plain(_parse(text)).splitlines() if not line.startswith(_LIST))
+    return [line for line in lines if line and line[0] not in _MARKUP]
+
+
+def _tidied(line: str) -> str:
+    text = _QUOTES.sub("", _SWITCH.sub("", line.split(_LIST)[0]))
+    return _BEFORE_MARK.sub(r"\1", _BLANKS.sub(" ", _EMPTY.sub("", text))).strip()
+
+
+@cache
+def _parser() -> Any:
+    import mwparserfromhell
+
+    return mwparserfromhell
+
+
+def _parse(text: str) -> Any:
+    # Bold and italics are left to a pattern above: their tags take the parser a third of its time.
+    return _parser().parse(text, skip_style_tags=True)
+
+
+def _plain(code: Any) -> str:
+    return "".join(_of_nodes(code))
+
+
+def _of_nodes(code: Any) -> Iterator[str]:
+    for node in code.nodes:
+        yield _NODES.get(type(node).__name__, _nothing)(node)
+
+
+def _nothing(node: Any) -> str:
+    """Return no text: templates, their arguments, and comments."""
+    return ""
+
+
+def _wikilink(node: Any) -> str:
+    if ":" in str(node.title):  # a file, a category, another language: [[File:…]], [[de:…]]
+        return str(node.text or "") if str(node.title).startswith(":") else ""
+    return _plain(node.title if node.text is None else node.text)
+
+
+def _external_link(node: Any) -> str:
+    return "" if node.title is None else _plain(node.title)
+
+
+def _tag(node: Any) -> str:
+    name = str(node.tag).strip().lower()
+    if name in _LIST_TAGS:
+        return _LIST + (_plain(node.contents) if node.contents else "")
+    inside = _plain(node.contents) if name in _KEPT_TAGS and node.contents else ""
+    return f"\n{inside}\n" if name in _BREAKS else inside
+
+
+def _entity(node: Any) -> str:
+    try:
+        return str(node.normalize())
+    except (ValueError, OverflowError):
+        return ""
+
+
+_NODES: Mapping[str, Callable[[Any], str]] = {
+    "Text": str,
+    "Wikilink": _wikilink,
+    "ExternalLink": _external_link,
+    "Tag": _tag,
+    "HTMLEntity": _entity,
+    "Heading": lambda node: "\n",
+}
+
 
 _ENDS = re.compile(r"\r\n?|[\u2028\u2029\x0b\x0c\x85]")
 

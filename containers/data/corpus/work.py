@@ -8,19 +8,22 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass
+from heapq import merge, nlargest
+from itertools import groupby
 from pathlib import Path
+from typing import Protocol, TypeVar
 
-from slipway.containers.data.corpus.claim import MADE
+from slipway.containers.data import claims
 from slipway.containers.data.corpus.documents import CorpusDocument, documents_of
-from slipway.containers.data.corpus.part_records import read_record, record_path
 from slipway.containers.data.corpus.parts import Part
-from slipway.containers.data.corpus.words import WordCounter
 from slipway.containers.data.errors import DataError
-from slipway.containers.data.sources.origin import input_digest
-from slipway.containers.data.sources.sources import Source
-from slipway.containers.data.text.documents import digest_of, write_json
+from slipway.containers.data.sources.sources import Source, input_digest
+from slipway.containers.data.text.documents import decoded, digest_of, read_json, write_json
+from slipway.containers.data.text.words import LONGEST_WORD_CHARACTERS, chunks_of, words_of
 
 FORMAT = 1
 
@@ -151,3 +154,107 @@ def _is_there(work: CorpusWork, record: PartRecord) -> bool:
     path = work.folder / part_name(record.number)
     has_words = not work.counts_words or words_path(work.folder, record.number).is_file()
     return has_words and path.is_file() and path.stat().st_size == record.bytes
+
+
+# How often each word stands in a corpus: counted part by part, joined line by line, in bounded memory. What
+# is rarest is forgotten when too many different words were met; a vocabulary is made of the frequent ones.
+MOST_CHUNKS = 1 << 20  # different ones in memory: about 100 MB
+MOST_WORDS = 1 << 20  # that a vocabulary is trained from
+OPEN_FILES = 200
+
+
+class WordCounter:
+    def __init__(self, most: int = MOST_CHUNKS) -> None:
+        self._most = most
+        self._chunks: Counter[bytes] = Counter()
+
+    def add(self, text: str) -> None:
+        self._chunks.update(chunks_of(text.encode()))
+        rarest = 1
+        while len(self._chunks) > self._most:
+            self._chunks = Counter({chunk: count for chunk, count in self._chunks.items() if count > rarest})
+            rarest *= 2
+
+    def write(self, path: Path, *, cased: bool) -> None:
+        """Write `word<TAB>count` in the order of the words, so that files can be joined line by line."""
+        counts: Counter[str] = Counter()
+        for chunk, count in self._chunks.items():
+            for word in words_of(chunk.decode("utf-8"), cased=cased):
+                if len(word) <= LONGEST_WORD_CHARACTERS:
+                    counts[word] += count
+        _write(path, sorted(counts.items()))
+
+
+def most_frequent(paths: Iterable[Path], most: int = MOST_WORDS) -> Counter[str]:
+    """Join sorted counts, some files at a time, and return the most frequent words."""
+    waiting = list(paths)
+    groups = [waiting[at : at + OPEN_FILES] for at in range(0, len(waiting), OPEN_FILES)]
+    joined = [group[0].with_name(f"joined-{number}") for number, group in enumerate(groups)]
+    try:
+        for path, group in zip(joined, groups, strict=True):
+            with ExitStack() as stack:
+                _write(path, _joined(stack, group))
+        with ExitStack() as stack:
+            return Counter(
+                dict(nlargest(most, _joined(stack, joined), key=lambda entry: (entry[1], entry[0])))
+            )
+    finally:
+        for path in joined:
+            path.unlink(missing_ok=True)
+
+
+def _joined(stack: ExitStack, paths: Iterable[Path]) -> Iterator[tuple[str, int]]:
+    files = [stack.enter_context(path.open(encoding="utf-8", newline="\n")) for path in paths]
+    for word, entries in groupby(merge(*map(_entries, files)), key=lambda entry: entry[0]):
+        yield word, sum(count for _, count in entries)
+
+
+def _entries(lines: Iterable[str]) -> Iterator[tuple[str, int]]:
+    for line in lines:
+        word, _, count = line.rpartition("\t")
+        yield word, int(count)
+
+
+def _write(path: Path, entries: Iterable[tuple[str, int]]) -> None:
+    unfinished = path.with_name(f".{path.name}.{os.getpid()}")
+    with unfinished.open("w", encoding="utf-8", newline="\n") as file:
+        file.writelines(f"{word}\t{count}\n" for word, count in entries)
+    unfinished.replace(path)
+
+
+# Gives the folder of a corpus, or of its tokens, to one plan.
+MADE = ".made"  # holds the plan, and a record of each part that is made
+
+
+def plan_path(folder: Path) -> Path:
+    return folder / MADE / "plan.json"
+
+
+def claim(folder: Path, plan: Mapping[str, object], what: str) -> None:
+    claims.claim(folder, plan_path(folder), plan, what)
+
+
+# The records of parts, in .made below the folder of what is made: a part that has one needs no more work.
+
+
+class PlannedRecord(Protocol):
+    @property
+    def plan(self) -> str:
+        """Return the digest of the plan that the part was made by."""
+
+
+R = TypeVar("R", bound=PlannedRecord)
+
+
+def record_path(folder: Path, number: int) -> Path:
+    return folder / MADE / f"{number:05}.json"
+
+
+def read_record(record_type: type[R], folder: Path, number: int, plan: str) -> R | None:
+    """Return the record of a part; None for one that is absent, damaged or of another plan."""
+    path = record_path(folder, number)
+    try:
+        record = decoded(record_type, read_json(path), folder) if path.exists() else None
+    except DataError:
+        return None
+    return record if record is not None and record.plan == plan else None

@@ -12,8 +12,7 @@ from typing import Protocol
 
 from slipway.containers.data.corpus.parts import Part, bytes_of
 from slipway.containers.data.errors import DataError
-from slipway.containers.data.rows.progress import PreparationProgress
-from slipway.containers.data.rows.workers import end_with_parent
+from slipway.containers.data.rows.work import PreparationProgress, end_with_parent
 
 
 class PartWork(Protocol):

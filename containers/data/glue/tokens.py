@@ -14,10 +14,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slipway.containers.data.glue.texts import Texts
-from slipway.containers.data.tokens.engine import SENTENCE_PER_LINE, Counts, check_text_fits
+from slipway.containers.data.tokens.engine import (
+    CLS,
+    SENTENCE_PER_LINE,
+    SEP,
+    UNKNOWN,
+    Counts,
+    TokenSettings,
+    Vocabulary,
+    check_text_fits,
+)
 from slipway.containers.data.tokens.engine_native import NativeEngine
-from slipway.containers.data.tokens.settings import TokenSettings
-from slipway.containers.data.tokens.vocabulary import CLS, SEP, UNKNOWN, Vocabulary
 
 BLOCK_TEXTS = 4096  # tokenised at once
 # A word of its own at the end of each text, so that a text without any token still is one of the engine's.

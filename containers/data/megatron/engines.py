@@ -5,21 +5,25 @@ A third is a class with `encode`, and a row of ENGINES; the first that opens is 
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
 from slipway.containers.data.errors import DataError
 from slipway.containers.data.megatron.index import Ids
-from slipway.containers.data.megatron.vocabulary import HINT, BpeVocabulary
+from slipway.containers.runtime.named_files import UnusableFile, read_bytes
 
 if TYPE_CHECKING:
     import gigatoken
     import tokenizers
+
 
 # gigatoken remembers every word it met; text of random letters takes ten bytes for each of its own.
 MOST_REMEMBERED_BYTES = 512 << 20
@@ -109,3 +113,119 @@ def open_engine(name: str, content: bytes) -> BpeEngine:
 
 def resident_bytes() -> int:
     return int(_STATM.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+# A BPE vocabulary: a tokenizer.json, as Pythia and GPT-NeoX publish it, or the two files of GPT-2.
+# Other names of such files are rows of JSONS and PAIRS.
+JSONS = ("tokenizer.json", "20B_tokenizer.json")
+# GPT-2's vocabulary and its merges: transformers', OpenAI's and Megatron-LM's names.
+PAIRS = (("vocab.json", "merges.txt"), ("encoder.json", "vocab.bpe"), ("gpt2-vocab.json", "gpt2-merges.txt"))
+MOST_BYTES = 64 << 20  # Pythia's has 2 MB
+END_OF_DOCUMENT = "<|endoftext|>"
+HINT = "give a tokenizer.json, or a folder with one or with GPT-2's vocab.json and merges.txt"
+_BYTE_LEVEL = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BpeVocabulary:
+    """Hold a tokenizer.json, and what of it decides the files that are written."""
+
+    name: str
+    json: bytes = field(repr=False)
+    entries: int
+    # Of the tokens that stand for themselves in a text, such as the end of a document.
+    ids: Mapping[str, int] = field(repr=False)
+
+    @property
+    def digest(self) -> str:
+        return hashlib.sha256(self.json).hexdigest()
+
+    def id_of(self, token: str) -> int:
+        if token not in self.ids:
+            known = ", ".join(sorted(self.ids)[:8]) or "none"
+            raise DataError(
+                f"{self.name} has no token {token!r} to end a document with",
+                hint=f"set end_of_document to none or to one of its own: {known}",
+            )
+        return self.ids[token]
+
+
+def read_bpe_vocabulary(path: Path) -> BpeVocabulary:
+    """Read the vocabulary of a file or folder."""
+    if path.is_dir():
+        names = [entry.name for entry in path.iterdir()]
+        return find_bpe_vocabulary(str(path), names, lambda name: _read(path / name))
+    return find_bpe_vocabulary(str(path), [path.name], lambda _: _read(path))
+
+
+def find_bpe_vocabulary(place: str, names: Collection[str], read: Callable[[str], bytes]) -> BpeVocabulary:
+    """Return the vocabulary among files of these names; a lone file is a tokenizer.json."""
+    if len(names) == 1:
+        (name,) = names
+        return parse_bpe_vocabulary(place, read(name))
+    for name in JSONS:
+        if name in names:
+            return parse_bpe_vocabulary(f"{place}/{name}", read(name))
+    for entries, merges in PAIRS:
+        if entries in names and merges in names:
+            content = _joined(f"{place}/{entries}", read(entries), read(merges))
+            return parse_bpe_vocabulary(f"{place}/{entries}", content)
+    raise DataError(f"{place} holds no BPE vocabulary among {len(names)} files", hint=HINT)
+
+
+def parse_bpe_vocabulary(name: str, content: bytes) -> BpeVocabulary:
+    """Parse a tokenizer.json; `name` is where it was read, for messages."""
+    found = _object(name, content)
+    model = found.get("model")
+    kind = model.get("type") if isinstance(model, dict) else None
+    if kind != "BPE" or not isinstance(model, dict) or not _are_ids(model.get("vocab")):
+        raise DataError(f"{name} is no BPE vocabulary: its model is {kind or 'missing'}", hint=HINT)
+    added = {str(entry["content"]): int(entry["id"]) for entry in found.get("added_tokens") or []}
+    vocabulary: dict[str, int] = model["vocab"]
+    return BpeVocabulary(
+        name=name,
+        json=content,
+        entries=max([*vocabulary.values(), *added.values()], default=-1) + 1,
+        ids=added,
+    )
+
+
+def _joined(name: str, vocabulary: bytes, merges: bytes) -> bytes:
+    """Write GPT-2's two files as the tokenizer.json that transformers would make of them."""
+    entries = _object(name, vocabulary)
+    lines = [line for line in merges.decode("utf-8", "replace").split("\n") if line]
+    if lines and lines[0].startswith("#version"):
+        del lines[0]
+    if END_OF_DOCUMENT not in entries:
+        raise DataError(f"{name} is not GPT-2's: it has no {END_OF_DOCUMENT}", hint=HINT)
+    end = {"id": entries[END_OF_DOCUMENT], "content": END_OF_DOCUMENT, "special": True}
+    plain = dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized"), False)
+    content = {
+        "version": "1.0",
+        "added_tokens": [{**end, **plain}],
+        "pre_tokenizer": _BYTE_LEVEL,
+        "decoder": _BYTE_LEVEL,
+        "model": {"type": "BPE", "vocab": entries, "merges": lines},
+    }
+    return json.dumps(content, ensure_ascii=False).encode()
+
+
+def _object(name: str, content: bytes) -> dict[str, Any]:
+    try:
+        found = json.loads(content)
+    except (ValueError, RecursionError):
+        raise DataError(f"{name} is not JSON", hint=HINT) from None
+    if not isinstance(found, dict):
+        raise DataError(f"{name} holds no object", hint=HINT)
+    return found
+
+
+def _are_ids(found: object) -> bool:
+    return isinstance(found, dict) and all(type(number) is int for number in found.values())
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return read_bytes(path, MOST_BYTES)
+    except UnusableFile as error:
+        raise DataError(f"the vocabulary {error.message}", hint=HINT) from error

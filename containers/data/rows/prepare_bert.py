@@ -16,9 +16,8 @@ from types import FrameType
 
 from slipway.containers.data.errors import DataError
 from slipway.containers.data.rows.prepare import Share, prepare
-from slipway.containers.data.sources.inputs import open_source
-from slipway.containers.data.tokens.settings import PHASES, TokenSettings
-from slipway.containers.data.tokens.vocabulary import read_vocabulary
+from slipway.containers.data.sources.locations import open_source
+from slipway.containers.data.tokens.engine import PHASES, TokenSettings, read_vocabulary
 
 DEFAULT_DUPLICATES = 5  # the article's, and the reference's
 
@@ -54,7 +53,7 @@ def run(options: argparse.Namespace) -> int:
     else:
         print(
             f"share {share.array_index} of {share.array_size} is made; when all are: "
-            "python -m slipway.containers.data.rows.merge"
+            "python -m slipway.containers.data.rows.prepare"
         )
     return 0
 

@@ -17,12 +17,11 @@ from itertools import pairwise
 from pathlib import Path
 
 from slipway.containers.data.errors import DataError
-from slipway.containers.data.sources.inputs import open_source
-from slipway.containers.data.sources.pieces import plan_shards
+from slipway.containers.data.sources.locations import open_source
+from slipway.containers.data.sources.pieces import plan_shards, units_of
 from slipway.containers.data.sources.sources import Source
-from slipway.containers.data.sources.units import units_of
 from slipway.containers.data.text.words import LONGEST_WORD_CHARACTERS, chunks_of, words_of
-from slipway.containers.data.tokens.vocabulary import SPECIAL, Vocabulary, write_vocabulary
+from slipway.containers.data.tokens.engine import SPECIAL, Vocabulary, write_vocabulary
 
 Pair = tuple[str, str]
 

@@ -13,9 +13,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from slipway.containers.data.errors import DataError
-from slipway.containers.data.samples.corpus import write_sample
-from slipway.containers.data.samples.glue_sample import write_task
 from slipway.containers.data.samples.model_sample import write_model
+from slipway.containers.data.samples.texts import write_sample, write_task
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 
 from slipway.containers.data.errors import DataError
-from slipway.containers.data.samples.glue_sample import make_words
-from slipway.containers.data.tokens.vocabulary import SPECIAL, Vocabulary, write_vocabulary
+from slipway.containers.data.samples.texts import make_words
+from slipway.containers.data.tokens.engine import SPECIAL, Vocabulary, write_vocabulary
 from slipway.containers.runtime.checkpoint.tensor_file import TensorData, write_tensors
 
 PLACES = 128

@@ -21,8 +21,13 @@ from urllib3.connection import HTTPConnection, HTTPSConnection
 from urllib3.exceptions import HTTPError, MaxRetryError, SSLError
 
 from slipway.containers.data.errors import DataError
-from slipway.containers.data.sources.addresses import refuse_private_address
-from slipway.containers.data.sources.locations import Origin, origin_of, public, split_url
+from slipway.containers.data.sources.locations import (
+    Origin,
+    origin_of,
+    public,
+    refuse_private_address,
+    split_url,
+)
 from slipway.containers.data.sources.sources import FetchSource, SourceFile
 
 READS_AT_ONCE = 4

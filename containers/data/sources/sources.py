@@ -9,13 +9,17 @@ from __future__ import annotations
 import os
 import stat
 from bisect import bisect_left
-from collections.abc import Callable, Iterator
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from io import BufferedReader
 from pathlib import Path
-from typing import Protocol
+from types import TracebackType
+from typing import Protocol, TypeVar
 
 from slipway.containers.data.errors import DataError
+from slipway.containers.data.text.documents import decoded, digest_of, read_json, write_json
 from slipway.containers.runtime.named_files import UnusableFile, open_regular
 
 LONGEST_NAME_BYTES = 1024  # Amazon S3 user guide, "Naming Amazon S3 objects"
@@ -162,3 +166,152 @@ def whole(name: str, start: int, length: int, found: bytes) -> bytes:
             hint="run the same command again when nothing writes to it",
         )
     return found
+
+
+# Reads from far away: several at once, and before they are asked for. Neither changes what is read.
+# Large enough that S3's tens of milliseconds to the first byte do not count.
+BLOCK_BYTES = 4 << 20
+AHEAD_BYTES = 16 << 20
+AHEAD_BLOCKS = 16  # of small files
+
+Stretch = tuple[str, int, int]  # name, start, stop
+Item = TypeVar("Item")
+Answer = TypeVar("Answer")
+
+
+def at_once(source: Source, work: Callable[[Item], Answer], items: Iterable[Item]) -> list[Answer]:
+    """Return the answers in the order of the items."""
+    if source.reads_at_once == 1:
+        return [work(item) for item in items]
+    with ThreadPoolExecutor(source.reads_at_once) as pool:
+        return list(pool.map(work, items))
+
+
+@dataclass(slots=True)
+class Block:
+    name: str
+    start: int
+    stop: int
+    found: Future[bytes]
+
+
+class Ahead:
+    """Read stretches ahead in this order, mostly once each; any other read goes to the source."""
+
+    def __init__(self, source: Source, stretches: Iterable[Stretch]) -> None:
+        self._source = source
+        self._pool = ThreadPoolExecutor(source.reads_at_once)
+        self._coming = _blocks(stretches)
+        self._waiting: deque[Block] = deque()
+        self._name, self._start, self._held = "", 0, b""
+        self._fill()
+
+    def __enter__(self) -> Ahead:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+    def read(self, name: str, start: int, length: int) -> bytes:
+        if not self._goes_on(name, start):
+            return self._source.read(name, start, length)
+        parts = [self._held[start - self._start :]]
+        missing = length - len(parts[0])
+        while missing > 0:
+            parts.append(self._next(name, start + length - missing))
+            missing -= len(parts[-1])
+        self._start, self._held = start, b"".join(parts)
+        return self._held[:length]
+
+    def _goes_on(self, name: str, start: int) -> bool:
+        """Return True if the read continues the last one, or begins the next stretch."""
+        if name == self._name and self._start <= start <= self._start + len(self._held):
+            return True
+        is_next = bool(self._waiting) and (self._waiting[0].name, self._waiting[0].start) == (name, start)
+        if is_next:
+            self._name, self._start, self._held = name, start, b""
+        return is_next
+
+    def _next(self, name: str, start: int) -> bytes:
+        block = self._waiting.popleft()
+        assert (block.name, block.start) == (name, start), f"{name} is read from {start} on, out of order"
+        content = block.found.result()
+        self._fill()
+        return content
+
+    def _fill(self) -> None:
+        coming = sum(block.stop - block.start for block in self._waiting)
+        while len(self._waiting) < AHEAD_BLOCKS and coming < AHEAD_BYTES:
+            stretch = next(self._coming, None)
+            if stretch is None:
+                return
+            name, start, stop = stretch
+            coming += stop - start
+            self._waiting.append(
+                Block(name, start, stop, self._pool.submit(self._source.read, name, start, stop - start))
+            )
+
+
+def _blocks(stretches: Iterable[Stretch]) -> Iterator[Stretch]:
+    for name, start, stop in stretches:
+        for at in range(start, stop, BLOCK_BYTES):
+            yield name, at, min(at + BLOCK_BYTES, stop)
+
+
+def read_whole(source: Source, name: str) -> bytes:
+    """Read one file of the source from its first byte to its last."""
+    size = next(file.size_bytes for file in source.files if file.name == name)
+    if source.reads_at_once == 1:
+        return source.read(name, 0, size)
+    with Ahead(source, [(name, 0, size)]) as reader:
+        return reader.read(name, 0, size)
+
+
+# input.json: which versions of which objects a dataset is made from. Local files have none.
+# A shard's record holds its digest, so that a repeated run reads only the text of what it makes.
+NAME = "input.json"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InputOrigin:
+    """Record what the manifest says of the input; both fields are empty for local files."""
+
+    location: str = ""
+    version: str = ""
+    """The digest of the names, sizes and ETags that input.json lists."""
+
+
+def origin_of(source: Source) -> InputOrigin:
+    if not any(file.etag for file in source.files):
+        return InputOrigin()
+    return InputOrigin(location=source.location, version=input_digest(source))
+
+
+def write_origin(folder: Path, source: Source) -> None:
+    origin = origin_of(source)
+    path = folder / NAME
+    if not origin.version:
+        path.unlink(missing_ok=True)
+    elif read_origin(folder) != origin:
+        write_json(path, {"location": origin.location, "version": origin.version, "files": _files(source)})
+
+
+def read_origin(folder: Path) -> InputOrigin:
+    path = folder / NAME
+    if not path.exists():
+        return InputOrigin()
+    content = read_json(path)
+    if digest_of(content.pop("files", None)) != content.get("version"):
+        raise DataError(f"{path} is damaged", hint="remove it and run the same preparation again")
+    return decoded(InputOrigin, content, folder)
+
+
+def input_digest(source: Source) -> str:
+    """Return a digest of the names, lengths and ETags of what a source holds."""
+    return digest_of(_files(source))
+
+
+def _files(source: Source) -> list[list[object]]:
+    return [[file.name, file.size_bytes, file.etag] for file in source.files]

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from slipway.containers.data.errors import DataError
+from slipway.containers.runtime.named_files import UnusableFile, read_bytes
 
 SENTENCE_PER_LINE, TAGGED = 1, 2  # native/text.c
 
@@ -71,3 +75,138 @@ def check_text_fits(counts: Counts, vocabulary: str) -> None:
             f"{counts.unknown} of {counts.tokens} tokens are unknown to {vocabulary}",
             hint="give the vocabulary that belongs to this text's language",
         )
+
+
+# What examples are made: the two phases, and the numbers of BERT's create_pretraining_data.
+# A new phase is one entry of PHASES.
+# Devlin et al., "BERT" (2019), appendix A.1 and A.2, and its published create_pretraining_data.py.
+SHORT_SHARE = 0.1
+MASKED_SHARE = 0.15
+REPLACED_SHARE = 0.8
+KEPT_SHARE = 0.1  # the rest becomes a random token
+LONGEST_ROW_TOKENS = 512  # native/core.h: MAX_ROW
+# Text without a full stop is cut here, so that it still makes examples; no row has room for more anyway.
+LONGEST_SENTENCE_TOKENS = 1024
+MOST_DUPLICATES = 100
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Phase:
+    row_tokens: int
+    predictions: int
+
+
+PHASES: Mapping[int, Phase] = {
+    1: Phase(row_tokens=128, predictions=20),
+    2: Phase(row_tokens=512, predictions=80),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TokenSettings:
+    phase: int
+    vocabulary: Vocabulary
+    seed: int
+    duplicates: int
+    cased: bool = False
+    has_sentence_per_line: bool = False
+
+    def __post_init__(self) -> None:
+        _check("--phase", self.phase, min(PHASES), max(PHASES))
+        _check("--duplicates", self.duplicates, 1, MOST_DUPLICATES)
+        _check("--seed", self.seed, 0, 2**63 - 1)
+        # Training takes the word 0 for a place without one, so it would never be learned.
+        if number := self.vocabulary.numbers[PAD]:
+            raise DataError(
+                f"{self.vocabulary.name}:{number + 1} is {PAD}, and pre-training needs it in line 1",
+                hint="give BERT's vocab.txt, or move that line to the top",
+            )
+
+    @property
+    def row_tokens(self) -> int:
+        return PHASES[self.phase].row_tokens
+
+    @property
+    def predictions(self) -> int:
+        return PHASES[self.phase].predictions
+
+    def masked_of_length(self) -> list[int]:
+        """Return how many tokens are predicted in a row that uses 0, 1, 2 … of its places."""
+        return [
+            min(self.predictions, max(1, round(used * MASKED_SHARE))) for used in range(self.row_tokens + 1)
+        ]
+
+
+def threshold(share: float) -> int:
+    """Return the bound that a random 64-bit number is below in this share of all draws."""
+    return round(share * 2**64)
+
+
+def _check(name: str, value: int, least: int, most: int) -> None:
+    if not least <= value <= most:
+        raise DataError(f"{name} is {value}", hint=f"give a number from {least} to {most}")
+
+
+# A WordPiece vocabulary: one entry per line, its line its number. Read, checked, and known by its digest.
+PAD, UNKNOWN, CLS, SEP, MASK = "[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"
+SPECIAL = (PAD, UNKNOWN, CLS, SEP, MASK)
+MOST_ENTRIES = 1_000_000
+MOST_BYTES = 64 << 20  # BERT's has 232 kB
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Vocabulary:
+    entries: tuple[str, ...]
+    name: str = "vocabulary"
+    numbers: dict[str, int] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "numbers", {entry: number for number, entry in enumerate(self.entries)})
+        missing = [entry for entry in SPECIAL if entry not in self.numbers]
+        if missing:
+            lines = len(self.entries)
+            raise DataError(
+                f"{self.name} is not a WordPiece vocabulary: {missing[0]} is not in its {lines} lines",
+                hint="give BERT's vocab.txt, one entry per line",
+            )
+        self._check_lines()
+
+    def _check_lines(self) -> None:
+        for number, entry in enumerate(self.entries):
+            if not entry or any(character.isspace() for character in entry):
+                raise DataError(
+                    f"{self.name}:{number + 1} is {entry!r}", hint="an entry has no blanks and is not empty"
+                )
+            if self.numbers[entry] != number:
+                raise DataError(
+                    f"{self.name}:{self.numbers[entry] + 1} repeats {entry!r} of line {number + 1}",
+                    hint="every entry stands once",
+                )
+
+    @property
+    def digest(self) -> str:
+        return hashlib.sha256("\n".join(self.entries).encode()).hexdigest()
+
+
+def read_vocabulary(path: Path) -> Vocabulary:
+    try:
+        return parse_vocabulary(str(path), read_bytes(path, MOST_BYTES))
+    except UnusableFile as error:
+        raise DataError(f"the vocabulary {error.message}", hint=error.hint) from error
+
+
+def parse_vocabulary(name: str, content: bytes) -> Vocabulary:
+    """Parse vocab.txt; `name` is where it was read, for messages."""
+    try:
+        text = content.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise DataError(f"{name}: byte {error.start} is not UTF-8", hint="give BERT's vocab.txt") from error
+    # The tokenizers library strips what trails an entry, carriage returns among it.
+    entries = tuple(line.rstrip() for line in text.removesuffix("\n").split("\n"))
+    if len(entries) > MOST_ENTRIES:
+        raise DataError(f"{name} has {len(entries)} lines", hint=f"a vocabulary has at most {MOST_ENTRIES}")
+    return Vocabulary(entries=entries, name=name)
+
+
+def write_vocabulary(vocabulary: Vocabulary, path: Path) -> None:
+    path.write_text("".join(f"{entry}\n" for entry in vocabulary.entries), encoding="utf-8")

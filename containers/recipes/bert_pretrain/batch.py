@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 from slipway.containers.recipes.bert_pretrain.config import BertConfig
-from slipway.containers.runtime.checkpoint.saved_batch import saved_batch
+from slipway.containers.runtime.checkpoint.resume import saved_batch
 from slipway.containers.runtime.contract.contract import LaunchContract
 from slipway.containers.runtime.errors import Refusal
-from slipway.containers.training.batch import BatchPlan, share_batch
-from slipway.containers.training.places import open_storage
+from slipway.containers.training.layout import BatchPlan, share_batch
+from slipway.containers.training.start import open_storage
 
 
 def keep_saved_batch(config: BertConfig, contract: LaunchContract, readers: int) -> BertConfig:

@@ -9,18 +9,17 @@ from itertools import islice
 
 import torch
 
-from slipway.containers.data.rows.dataset import Dataset, Rows
+from slipway.containers.data.rows.dataset import Dataset, NodeChecks, Rows
 from slipway.containers.data.rows.loader import Batch, Cursor, Loader, Reading
-from slipway.containers.data.rows.node_checks import NodeChecks
-from slipway.containers.data.tokens.settings import PHASES
+from slipway.containers.data.tokens.engine import PHASES
 from slipway.containers.recipes.bert_pretrain.config import BertConfig
 from slipway.containers.runtime import disk
 from slipway.containers.runtime.contract.contract import LaunchContract
 from slipway.containers.runtime.errors import Refusal
-from slipway.containers.training.batch import BatchPlan
 from slipway.containers.training.devices import Device
-from slipway.containers.training.held_out import HeldOut
-from slipway.containers.training.numbers import mixed
+from slipway.containers.training.layout import BatchPlan
+from slipway.containers.training.loop import HeldOut
+from slipway.containers.training.report import mixed
 from slipway.containers.training.start import Beginning, local_folder
 from slipway.containers.training.task import Inputs, MicroBatch, StepBatch
 

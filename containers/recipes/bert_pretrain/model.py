@@ -1,27 +1,101 @@
-"""The model that pre-training begins with: a published size, any config.json, or published weights."""
+"""What BERT pre-training brings to the session that all recipes share: data, model, schedule and its end."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import torch
+from torch import Tensor, nn
 
 from slipway.containers.data.rows.dataset import Dataset
-from slipway.containers.models.config_reading import shape_of_config
-from slipway.containers.models.heads import BertForPreTraining
+from slipway.containers.data.rows.prepare import VOCABULARY
+from slipway.containers.data.tokens.engine import read_vocabulary
+from slipway.containers.models.configs import config_of, shape_of_config
+from slipway.containers.models.encoder import BertForPreTraining, Losses
+from slipway.containers.models.folder import (
+    MOST_UNUSED_ENTRIES,
+    ModelPlan,
+    ModelVocabulary,
+    WeightPiece,
+    described,
+    read_model_vocabulary,
+    write_model,
+)
 from slipway.containers.models.names import Shape
 from slipway.containers.models.published import CONFIG, ModelFolder, load_weights, open_model, read_object
 from slipway.containers.models.shapes import BERT_SIZES, EncoderShape
-from slipway.containers.models.vocabulary import MOST_UNUSED_ENTRIES, read_model_vocabulary
-from slipway.containers.recipes.bert_pretrain.config import BertConfig
+from slipway.containers.recipes.bert_pretrain.batch import plan_batch
+from slipway.containers.recipes.bert_pretrain.config import PEAKS, BertConfig
+from slipway.containers.recipes.bert_pretrain.data import BertBatches, open_data
 from slipway.containers.runtime import disk
+from slipway.containers.runtime.checkpoint.boxes import Box
+from slipway.containers.runtime.checkpoint.resume import Resumed, read_manifest
+from slipway.containers.runtime.checkpoint.storage import Storage
 from slipway.containers.runtime.contract.contract import LaunchContract
 from slipway.containers.runtime.errors import Refusal
 from slipway.containers.runtime.named_files import read_bytes
+from slipway.containers.training.layout import BatchPlan
 from slipway.containers.training.report import Say
-from slipway.containers.training.start import local_folder
+from slipway.containers.training.schedules import Schedule
+from slipway.containers.training.session import RecipeParts, Workplace
+from slipway.containers.training.start import Trained, local_folder, shapes_of
+from slipway.containers.training.state import WEIGHTS, SavedState
+from slipway.containers.training.task import Inputs
 
+
+def prepare(config: BertConfig, place: Workplace) -> RecipeParts:
+    plan = plan_batch(config, place.layout.readers)
+    data = open_data(place.contract, config)
+    dataset = data.training
+    schedule = build_schedule(config, plan)
+    model = build_model(config, place.contract, dataset, place.words.say)
+    place.layout.check(
+        heads=model.shape.heads,
+        layers=model.shape.layers,
+        micro_batches=plan.accumulation_steps,
+        stages_per_rank=config.stages_per_rank,
+    )
+    batches = BertBatches(plan=plan, reader=place.reader, seed=config.seed, device=place.device)
+
+    def finish(trained: Trained) -> None:
+        if place.contract.rank == 0 and trained.checkpoints is not None:
+            place.words.say(export(trained.checkpoints.storage, model.shape, dataset))
+
+    return RecipeParts(
+        title=f"BERT {config.size}: {dataset.rows} rows of {dataset.manifest.plan.row_tokens} tokens",
+        task=BertTask(),
+        model=model,
+        plan=plan,
+        schedule=schedule,
+        identity={
+            **config.identity(),
+            "steps": schedule.steps,
+            "global_batch": plan.global_batch,
+            **{f"model_{name}": value for name, value in asdict(model.shape).items()},
+            **({"held_out_share": config.held_out_share} if config.held_out_share else {}),
+        },
+        open_batches=lambda beginning: batches.open(dataset, beginning),
+        start_from=config.start_from,
+        flops_per_token=training_flops_per_token(model.shape, dataset.manifest.plan.row_tokens),
+        held_out=data.held_out_batches(batches, config),
+        finish=finish,
+    )
+
+
+def build_schedule(config: BertConfig, plan: BatchPlan) -> Schedule:
+    published_peak = PEAKS[config.size, config.phase].at(plan.global_batch)
+    return Schedule(
+        peak=published_peak if config.learning_rate is None else config.learning_rate,
+        steps=config.steps_of(plan.global_batch),
+        warmup_share=config.warmup_share,
+        constant_share=config.constant_share,
+        decay=config.schedule,
+        decay_power=config.decay_power,
+    )
+
+
+# The model that pre-training begins with: a published size, any config.json, or published weights.
 VOCABULARY_MULTIPLE = 8  # that matrix units like, as the references pad; the export cuts the padding off
 _MOST_CONFIG_BYTES = 1 << 20
 _HEADS = ("pooler", "next_sentence", "words")  # may be fresh: the bare model is published without
@@ -95,3 +169,69 @@ def _below_data(contract: LaunchContract, given: str) -> Path:
     if contract.data is None:
         raise Refusal("there is no data folder", hint="set SLIPWAY_DATA, which the cluster's jobs do")
     return disk.folder_within(str(local_folder("the data", contract.data)), *given.split("/"))
+
+
+# What BERT pre-training loses: masked words and next sentences (Devlin et al. 2018).
+
+
+class BertTask:
+    metrics = ("loss", "masked_words", "next_sentence")
+
+    def forward(self, model: nn.Module, inputs: Inputs) -> Tensor:
+        return self.metrics_of(model(**inputs), inputs)
+
+    def run_stage(self, stage: nn.Module, hidden: Tensor | None, inputs: Inputs) -> Tensor | Losses:
+        """Run one stage of a pipeline, from words or the hidden state before it."""
+        outputs: Tensor | Losses = stage(hidden, inputs)
+        return outputs
+
+    def metrics_of(self, outputs: Losses, inputs: Inputs) -> Tensor:
+        """Return the metrics from what the model, or its last stage, returned."""
+        return torch.stack((outputs.total, outputs.masked_words, outputs.next_sentence))
+
+
+# The trained model as a folder that transformers and glue_finetune load, from its last checkpoint.
+CLASS = "BertForPreTraining"
+
+
+def export(storage: Storage, shape: EncoderShape, dataset: Dataset) -> str:
+    """Write the model of the newest checkpoint beside it; return a line that says where, or why not."""
+    vocabulary = dataset.folder / VOCABULARY
+    if not vocabulary.exists():
+        return f"no model folder is written: {vocabulary} is missing; prepare the data again to have it"
+    saved = newest_saved(storage, shape)
+    whole = (  # one at a time: no rank need have the memory of the whole model
+        WeightPiece(parameter=name, box=Box.whole(size), data=saved.read(WEIGHTS, name))
+        for name, size in saved.shapes.items()
+    )
+    words = ModelVocabulary(vocabulary=read_vocabulary(vocabulary), is_cased=dataset.manifest.plan.cased)
+    with storage.beside() as beside:
+        plan = ModelPlan(shape=shape, sizes=saved.shapes)
+        folder = write_model(beside, plan, whole, described(config_of(shape, CLASS), words.files()))
+    return f"the model is in {storage}/{folder.name}"
+
+
+def newest_saved(storage: Storage, shape: EncoderShape) -> SavedState:
+    """Return the newest checkpoint; raise ForeignTensors if it holds another model than one of this shape."""
+    newest = read_manifest(storage, storage.steps()[0])
+    saved = SavedState(Resumed(storage=storage, manifest=newest, rejected=frozenset()))
+    with torch.device("meta"):  # shapes alone: an engine may have cut the model that was trained
+        model = BertForPreTraining(shape)
+    saved.check(shapes_of(model))
+    return saved
+
+
+# What a step computes, to say how much of the device it uses (MFU).
+# The best public figure for BERT-Large at 128 tokens in bf16, on an A100: what ours is printed next to.
+PUBLISHED_MFU = 0.44
+
+
+def training_flops_per_token(shape: EncoderShape, row_tokens: int) -> float:
+    """Return 3 × forward: 8LH² + 4LHI + 4LSH for the encoder, 2HV + 2H² for the word head.
+
+    The head is counted for every token, as in published figures, although ours computes it at masked words.
+    """
+    per_layer = 8 * shape.hidden + 4 * shape.intermediate + 4 * row_tokens
+    encoder = shape.layers * shape.hidden * per_layer
+    head = 2 * shape.hidden * shape.vocabulary + 2 * shape.hidden**2
+    return 3.0 * (encoder + head)

@@ -10,8 +10,7 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 
 from slipway.containers.recipes.bert_pretrain.batch import keep_saved_batch, plan_batch
-from slipway.containers.recipes.bert_pretrain.config import BertConfig, decode_arguments
-from slipway.containers.recipes.bert_pretrain.recipe import MODULE
+from slipway.containers.recipes.bert_pretrain.config import MODULE, BertConfig, decode_arguments
 from slipway.containers.runtime.contract.contract import LaunchContract
 from slipway.containers.training.rank import run_rank
 
@@ -24,7 +23,7 @@ def _train(config: BertConfig, contract: LaunchContract, stack: ExitStack) -> No
     layout = config.layout(contract)
     config = keep_saved_batch(config, contract, layout.readers)
     plan_batch(config, layout.readers)  # refused here, it needs no torch
-    from slipway.containers.recipes.bert_pretrain.start import prepare
+    from slipway.containers.recipes.bert_pretrain.model import prepare
     from slipway.containers.training.session import train
 
     train(config, contract, layout, prepare, stack)

@@ -8,8 +8,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from slipway.containers.runtime.errors import Refusal
-from slipway.containers.training.settings import InvalidSettings, read_values, split_arguments
-from slipway.containers.training.value_kinds import Choice, ValueKind
+from slipway.containers.training.settings import (
+    Choice,
+    InvalidSettings,
+    ValueKind,
+    read_values,
+    split_arguments,
+)
 
 _YES, _NO = "yes", "no"
 _ARCHIVE = re.compile(r"(?:s3://|/)[^\x00-\x1f\x7f]*?([0-9a-f]{64})\.tar\.gz", re.ASCII)
@@ -89,3 +94,13 @@ def refuse_ranks(arguments: Sequence[str], _world: int, ranks_per_node: int) -> 
             f"the command starts once a node, and {ranks_per_node} processes a node were asked for",
             hint="leave out --processes-per-node, or --per-node",
         )
+
+
+# A user's own command in a user's own folder, as submitters see it. Standard library only.
+# `slipway run` writes the settings; there is nothing of the training that Slipway knows.
+NAME = "command"
+SUMMARY = "Run your own command in your own folder: slipway run"
+MODULE = "slipway.containers.recipes.command.train"
+ACCELERATORS = ("gaudi", "cuda", "neuron", "cpu")
+PARALLELISMS = ("data",)
+CODE_SETTINGS = ("source",)

@@ -6,14 +6,142 @@ Its module has a dataclass `Config` and a function `train(config)`, which return
 from __future__ import annotations
 
 import argparse
+import math
+import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
 from importlib import import_module
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, NoneType, UnionType
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
-from slipway.containers.recipes.command.typed_config import BadRecipe, read_config
 from slipway.containers.runtime.errors import Refusal
+from slipway.containers.training.settings import InvalidSettings, ValueKind, read_values, split_arguments
+
+# Settings of a user's own recipe, read by the types of its dataclass. Standard library only, for laptops.
+# Another type that a setting may have is one line of _SIMPLE.
+_WHOLE = re.compile(r"-?[0-9]{1,18}", re.ASCII)
+_DECIMAL = re.compile(r"-?[0-9]{1,18}(\.[0-9]{0,20})?([eE][+-]?[0-9]{1,3})?", re.ASCII)
+_ALLOWED = "int, float, str, bool, Literal[…], or one of them | None"
+_WORDS = {"yes": True, "true": True, "no": False, "false": False}
+
+
+class BadRecipe(Refusal):
+    """The recipe itself is wrong, whatever its settings are."""
+
+
+@dataclass(frozen=True, slots=True)
+class _AnyWhole:
+    wanted: str = "a whole number"
+
+    def read(self, text: str) -> int | None:
+        return int(text) if _WHOLE.fullmatch(text) else None
+
+
+@dataclass(frozen=True, slots=True)
+class _AnyNumber:
+    wanted: str = "a number, such as 0.003 or 3e-3"
+
+    def read(self, text: str) -> float | None:
+        found = float(text) if _DECIMAL.fullmatch(text) else math.nan
+        return found if math.isfinite(found) else None
+
+
+@dataclass(frozen=True, slots=True)
+class _AnyText:
+    wanted: str = "a text"
+
+    def read(self, text: str) -> str | None:
+        return None if "\0" in text else text
+
+
+@dataclass(frozen=True, slots=True)
+class _YesOrNo:
+    wanted: str = "yes or no"
+
+    def read(self, text: str) -> bool | None:
+        return _WORDS.get(text.lower())
+
+
+@dataclass(frozen=True, slots=True)
+class _OneOf:
+    values: tuple[str | int, ...]
+
+    @property
+    def wanted(self) -> str:
+        return " or ".join(map(str, self.values))
+
+    def read(self, text: str) -> str | int | None:
+        return next((value for value in self.values if str(value) == text), None)
+
+
+_SIMPLE: Mapping[object, ValueKind] = {
+    int: _AnyWhole(),
+    float: _AnyNumber(),
+    str: _AnyText(),
+    bool: _YesOrNo(),
+}
+
+
+def kinds_of(config: object) -> dict[str, ValueKind]:
+    """Return the settings that a dataclass declares; refuse one that nobody could set."""
+    if not (isinstance(config, type) and is_dataclass(config)):
+        raise BadRecipe("Config is no dataclass", hint="write @dataclass(frozen=True) above class Config")
+    try:
+        hints = get_type_hints(config)
+    except Exception as error:  # noqa: BLE001 - whatever a user's annotation raises
+        raise BadRecipe(f"a type of Config cannot be read: {error}") from None
+    _refuse_untyped(config, hints)
+    return {field.name: _kind(field.name, hints[field.name]) for field in _settable(config)}
+
+
+def read_config(config: type, arguments: Sequence[str]) -> object:
+    """Read `key=value` arguments into the dataclass; raise InvalidSettings with every mistake."""
+    kinds = kinds_of(config)
+    given, mistakes = split_arguments(arguments, kinds)
+    values, more = read_values(given, kinds)
+    missing = [
+        f"{field.name} is not set, and must be {kinds[field.name].wanted}"
+        for field in _settable(config)
+        if field.name not in given and field.default is MISSING and field.default_factory is MISSING
+    ]
+    if mistakes or more or missing:
+        raise InvalidSettings([*mistakes, *more, *missing])
+    try:
+        return config(**{name: values[name] for name in given})
+    except ValueError as error:  # its own __post_init__ knows better
+        raise InvalidSettings([str(error)]) from None
+
+
+def _settable(config: type) -> list[Field[Any]]:
+    return [field for field in fields(config) if field.init]
+
+
+def _refuse_untyped(config: type, hints: Mapping[str, object]) -> None:
+    """Refuse what looks like a setting and is none: a dataclass takes no notice of it."""
+    for name, value in vars(config).items():
+        is_other = callable(value) or isinstance(value, (classmethod, staticmethod, property))
+        if not name.startswith("_") and name not in hints and not is_other:
+            kind = type(value).__name__
+            raise BadRecipe(
+                f"setting {name} of Config has no type, so that it could never be set",
+                hint=f"write {name}: {kind} = {value!r}",
+            )
+
+
+def _kind(name: str, hint: object) -> ValueKind:
+    if get_origin(hint) in (Union, UnionType):
+        others = [each for each in get_args(hint) if each is not NoneType]
+        if len(others) == 1:
+            return _kind(name, others[0])
+    if get_origin(hint) is Literal and all(isinstance(each, (str, int)) for each in get_args(hint)):
+        return _OneOf(get_args(hint))
+    if hint not in _SIMPLE:
+        shown = getattr(hint, "__name__", str(hint))
+        raise BadRecipe(f"setting {name} of Config has the type {shown}", hint=f"allowed are {_ALLOWED}")
+    return _SIMPLE[hint]
+
 
 MODULE = "slipway.containers.recipes.command.own_recipe"
 _RANK = "slipway.containers.runtime.launch.rank"

@@ -5,15 +5,152 @@ It becomes the command, so that signals reach it and its exit code is the rank's
 
 from __future__ import annotations
 
+import os
+import shutil
+import signal
 import sys
-from collections.abc import Sequence
-from contextlib import ExitStack
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack, suppress
+from hashlib import sha256
+from pathlib import Path
+from typing import NoReturn
 
-from slipway.containers.recipes.command.config import CommandConfig, decode_arguments
-from slipway.containers.recipes.command.recipe import MODULE
-from slipway.containers.recipes.command.start import start
+from slipway.containers.recipes.command.config import MODULE, CommandConfig, decode_arguments
+from slipway.containers.recipes.command.packages import (
+    ensure_packages,
+    folder_root,
+    hold,
+    sweep,
+    unpack_source,
+    with_packages,
+)
+from slipway.containers.runtime.contract import variables
 from slipway.containers.runtime.contract.contract import LaunchContract
+from slipway.containers.runtime.errors import Refusal
 from slipway.containers.training.rank import run_rank
+
+# Becomes a user's command: in the user's folder, with torchrun's variables, and nothing of ours in between.
+# The launcher has set what torch.distributed reads (containers/runtime/contract). What other starters read is
+# a row of _told_to_all, or of _told_to_starters for a command that starts the processes of its node itself.
+PREFIX = "attempt-"
+_NAME_LENGTH = 16
+_PYTHON = "python"
+# Python ignores these from its start, and a program inherits what is ignored.
+_IGNORED_BY_PYTHON = (signal.SIGPIPE, signal.SIGXFSZ)
+
+
+class NoProgram(Refusal):
+    """There is no such program; a shell ends so, too."""
+
+    exit_code = 127
+
+
+class NotExecutable(Refusal):
+    """The program is there, and cannot be run; a shell ends so, too."""
+
+    exit_code = 126
+
+
+def start(config: CommandConfig, contract: LaunchContract) -> NoReturn:
+    """Unpack the folder once a node, install what is wanted, and become the command."""
+    root = folder_root()
+    folder = _own_folder(config, contract, root)
+    environment = command_environment(os.environ, contract, is_per_node=config.is_per_node)
+    if config.requirements:
+        environment = with_packages(environment, ensure_packages(root, config.requirements, folder))
+    _make_checkpoint_folder(contract)
+    os.chdir(folder)
+    _become(config.command, {**environment, "PWD": str(folder)})
+
+
+def command_environment(
+    environment: Mapping[str, str], contract: LaunchContract, *, is_per_node: bool
+) -> dict[str, str]:
+    """Return the rank's environment, and what starters other than torch's own library read."""
+    told = {**_told_to_all(contract), **(_told_to_starters(contract, environment) if is_per_node else {})}
+    own = str(Path(sys.executable).parent)  # `python` is what the image's recipes run in
+    return {
+        **environment,
+        **told,
+        "PATH": os.pathsep.join((own, environment.get("PATH", os.defpath))),
+    }
+
+
+def _told_to_all(contract: LaunchContract) -> dict[str, str]:
+    return {"NODE_RANK": str(contract.node), "NNODES": str(contract.nodes)}
+
+
+def _told_to_starters(contract: LaunchContract, environment: Mapping[str, str]) -> dict[str, str]:
+    """Return what torchrun takes for its options (torch.distributed.run reads PET_ and the option's name)."""
+    told = {
+        "PET_NNODES": str(contract.nodes),
+        "PET_NODE_RANK": str(contract.node),
+        "PET_MASTER_ADDR": contract.main_address,
+        "PET_MASTER_PORT": str(contract.main_port),
+    }
+    devices = environment.get(variables.ACCELERATORS)
+    return {**told, **({"PET_NPROC_PER_NODE": devices} if devices else {})}
+
+
+def _own_folder(config: CommandConfig, contract: LaunchContract, root: Path) -> Path:
+    """Return a folder of this attempt's own on this node: a command may write where it stands."""
+    own = f"{contract.run}\0{contract.attempt}\0{contract.node}\0{config.digest}"
+
+    def unpack(folder: Path) -> None:
+        sweep(root, PREFIX)
+        unpack_source(config.source, config.digest, folder, contract.account)
+
+    return hold(root, f"{PREFIX}{sha256(own.encode()).hexdigest()[:_NAME_LENGTH]}", unpack)
+
+
+def _make_checkpoint_folder(contract: LaunchContract) -> None:
+    """Make the folder if it is one here; whoever cannot write there learns it from the command itself."""
+    if contract.checkpoints and "://" not in contract.checkpoints:
+        with suppress(OSError):
+            Path(contract.checkpoints).mkdir(parents=True, exist_ok=True)
+
+
+def _become(words: Sequence[str], environment: Mapping[str, str]) -> NoReturn:
+    program = _program(words[0], environment["PATH"])
+    sys.stdout.flush()
+    sys.stderr.flush()
+    for number in _IGNORED_BY_PYTHON:
+        signal.signal(number, signal.SIG_DFL)
+    try:
+        os.execve(program, list(words), environment)  # noqa: S606  # without a shell, on purpose
+    except OSError as error:
+        raise _cannot_run(words[0], error) from None
+
+
+def _program(word: str, path: str) -> str:
+    if os.sep in word:
+        if not Path(word).exists():
+            raise NoProgram(f"the command '{word}' is not in the folder", hint=_LOOK)
+        if not os.access(word, os.X_OK) or Path(word).is_dir():
+            raise NotExecutable(
+                f"the command '{word}' is no program", hint=f"chmod +x {word}, or python {word}"
+            )
+        return word
+    if found := shutil.which(word, path=path):
+        return found
+    if word == _PYTHON:  # Debian has only python3
+        return sys.executable
+    is_file = Path(word).is_file()
+    raise NoProgram(
+        f"the command '{word}' is not in this image",
+        hint=f"write ./{word} or python {word}" if is_file else _LOOK,
+    )
+
+
+_LOOK = "correct it, bring it with --requirements, or choose an image that has it"
+
+
+def _cannot_run(word: str, error: OSError) -> Refusal:
+    if isinstance(error, FileNotFoundError):
+        return NoProgram(f"what the first line of '{word}' names is not in this image", hint=_LOOK)
+    return NotExecutable(
+        f"the command '{word}' cannot be run: {error.strerror}", hint=f"python {word}, or bash"
+    )
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

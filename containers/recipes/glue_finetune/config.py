@@ -15,16 +15,18 @@ from slipway.containers.training.config import (
     TRAINING_SETTINGS,
     TrainingConfig,
 )
-from slipway.containers.training.settings import InvalidSettings, read_values, split_arguments
-from slipway.containers.training.text_location import S3OrFolder
-from slipway.containers.training.value_kinds import (
+from slipway.containers.training.settings import (
     LEARNING_RATE,
     Choice,
+    InvalidSettings,
     Number,
     RelativePath,
     ValueKind,
     Whole,
+    read_values,
+    split_arguments,
 )
+from slipway.containers.training.text_location import S3OrFolder
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,3 +126,12 @@ def decode_arguments(arguments: Sequence[str]) -> GlueConfig:
     if mistakes or more:
         raise InvalidSettings([*mistakes, *more])
     return GlueConfig(**values)  # type: ignore[arg-type]  # SETTINGS reads each field as its type
+
+
+# Fine-tuning on GLUE as the planner and the submitters see it. Standard library only: a laptop reads it.
+NAME = "glue_finetune"
+SUMMARY = "Fine-tune BERT or DistilBERT on a task of GLUE"
+MODULE = "slipway.containers.recipes.glue_finetune.train"
+ACCELERATORS = ("cpu",)
+PARALLELISMS = ("data",)
+JOB_SETTINGS = ("start_from",)  # each names a job on the same cluster

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import json
+import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import distributed
 
 from slipway.containers.data.glue.tasks import Task
 from slipway.containers.data.glue.tokens import Examples
-from slipway.containers.models.heads import Classifier
-from slipway.containers.recipes.glue_finetune.data import inputs_of
-from slipway.containers.recipes.glue_finetune.metrics import in_words, score
+from slipway.containers.models.encoder import Classifier
+from slipway.containers.recipes.glue_finetune.config import GlueConfig
+from slipway.containers.recipes.glue_finetune.data import Batches, inputs_of
+from slipway.containers.recipes.glue_finetune.pretrained import Pretrained, write_classifier
 from slipway.containers.runtime.contract.contract import LaunchContract
+from slipway.containers.training.report import Say
+from slipway.containers.training.start import Trained
 
 ROWS = 64  # at once; by length, so that little is padded
 
@@ -50,3 +57,111 @@ class Evaluations:
         if self.contract.world > 1:  # each row is one rank's, and zero on all others
             distributed.all_reduce(answers)
         return answers.double().numpy(), examples.labels.astype(np.float64)
+
+
+# GLUE's metrics (Wang et al. 2019, table 1). A new one is one function and one row of METRICS.
+Numbers = NDArray[np.float64]
+
+
+def score(task: Task, outputs: Numbers, labels: Numbers) -> dict[str, float]:
+    """Return the metrics of a task; NaN marks an undefined one.
+
+    `outputs` has one column per label, and one column for a regression.
+    """
+    predicted = outputs[:, 0] if task.is_regression else outputs.argmax(axis=1).astype(np.float64)
+    return {name: METRICS[name](predicted, labels) for name in task.metrics}
+
+
+def accuracy(predicted: Numbers, labels: Numbers) -> float:
+    return float((predicted == labels).mean())
+
+
+def f1(predicted: Numbers, labels: Numbers) -> float:
+    """Return F1 of label 1; 0 if no row has it and none was predicted, as in scikit-learn."""
+    hits = float(((predicted == 1) & (labels == 1)).sum())
+    called = float((predicted == 1).sum() + (labels == 1).sum())
+    return 2 * hits / called if called else 0.0
+
+
+def matthews(predicted: Numbers, labels: Numbers) -> float:
+    """Return Matthews' correlation; 0 if all rows are predicted alike, as in scikit-learn."""
+    found = pearson(predicted, labels)
+    return 0.0 if math.isnan(found) else found  # of two labels it is their correlation
+
+
+def pearson(predicted: Numbers, labels: Numbers) -> float:
+    ours, theirs = predicted - predicted.mean(), labels - labels.mean()
+    spread = math.sqrt(float(ours @ ours) * float(theirs @ theirs))
+    return float(ours @ theirs) / spread if spread else math.nan
+
+
+def spearman(predicted: Numbers, labels: Numbers) -> float:
+    return pearson(_ranks(predicted), _ranks(labels))
+
+
+def _ranks(values: Numbers) -> Numbers:
+    """Rank the values; equal values share the mean of their ranks."""
+    _, group, counts = np.unique(values, return_inverse=True, return_counts=True)
+    ends = np.cumsum(counts)
+    means: Numbers = (ends - (counts - 1) / 2)[group]
+    return means
+
+
+METRICS: Mapping[str, Callable[[Numbers, Numbers], float]] = {
+    "accuracy": accuracy,
+    "f1": f1,
+    "matthews": matthews,
+    "pearson": pearson,
+    "spearman": spearman,
+}
+
+
+def in_words(scores: Mapping[str, float], order: Sequence[str]) -> str:
+    return "  ".join(f"{name} {scores[name]:.4f}" for name in order)
+
+
+# What fine-tuning does as epochs end, and at its own end: scores, and the model as a folder.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FinetuneEnd:
+    config: GlueConfig
+    pretrained: Pretrained
+    batches: Batches
+    scoring: Evaluations
+    say: Say
+
+    def after(self, trained: Trained, steps: int) -> None:
+        """Score the model where an epoch ends, but for the last, which `finish` scores."""
+        epochs, rest = divmod(steps, self.batches.per_epoch)
+        if self.config.evaluate == "epoch" and not rest and steps < trained.steps:
+            self.scoring.run(f"epoch {epochs}")
+
+    def finish(self, trained: Trained) -> None:
+        scores, contract = self.scoring.run(f"the last of {trained.steps} steps"), trained.contract
+        if contract.rank == 0 and contract.logs:
+            write_scores(Path(contract.logs), self.scoring.task, scores)
+        if contract.rank == 0 and trained.checkpoints is not None:
+            model = self.scoring.model
+            weights = {
+                piece.parameter: piece.data.view_as(model.get_parameter(piece.parameter))
+                for piece in trained.engine.weights()
+            }
+            storage = trained.checkpoints.storage
+            with storage.beside() as beside:
+                folder = write_classifier(beside, model, weights, self.pretrained, self.scoring.task)
+            self.say(f"the model is in {storage}/{folder.name}")
+
+
+# The scores of a fine-tuning, as a file for programs.
+SCORES_NAME = "scores.json"
+
+
+def write_scores(folder: Path, task: Task, scores: Mapping[str, Mapping[str, float]]) -> None:
+    """Write the final scores by set; an undefined metric is null."""
+    defined = {
+        split: {name: value if value == value else None for name, value in each.items()}
+        for split, each in scores.items()
+    }
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / SCORES_NAME).write_text(json.dumps({"task": task.name, "scores": defined}, indent=1) + "\n")

@@ -9,8 +9,7 @@ import sys
 from collections.abc import Sequence
 from contextlib import ExitStack
 
-from slipway.containers.recipes.glue_finetune.config import GlueConfig, decode_arguments
-from slipway.containers.recipes.glue_finetune.recipe import MODULE
+from slipway.containers.recipes.glue_finetune.config import MODULE, GlueConfig, decode_arguments
 from slipway.containers.runtime.contract.contract import LaunchContract
 from slipway.containers.training.rank import run_rank
 
@@ -20,7 +19,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _train(config: GlueConfig, contract: LaunchContract, stack: ExitStack) -> None:
-    from slipway.containers.recipes.glue_finetune.start import prepare
+    from slipway.containers.recipes.glue_finetune.model import prepare
     from slipway.containers.training.session import train
 
     train(config, contract, config.layout(contract), prepare, stack)

@@ -22,10 +22,10 @@ from slipway.containers.recipes.gpt_neox.config import RANDOM, GptNeoxConfig
 from slipway.containers.runtime import disk
 from slipway.containers.runtime.contract.contract import LaunchContract
 from slipway.containers.runtime.errors import Refusal
-from slipway.containers.training.batch import BatchPlan
 from slipway.containers.training.devices import Device
-from slipway.containers.training.held_out import HeldOut
-from slipway.containers.training.numbers import mixed
+from slipway.containers.training.layout import BatchPlan
+from slipway.containers.training.loop import HeldOut
+from slipway.containers.training.report import mixed
 from slipway.containers.training.start import Beginning, local_folder
 from slipway.containers.training.task import Inputs, MicroBatch, StepBatch
 

@@ -1,26 +1,128 @@
-"""The model that training begins with: a published size, any config.json, or published weights.
-
-It is built without memory: each rank fills its own shares of it, one parameter at a time.
-"""
+"""What GPT-NeoX pre-training brings to the session that all recipes share: data, model, schedule, end."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
+import hashlib
+import json
+import os
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, replace
+from pathlib import Path
 
 import torch
+from torch import Tensor, nn
+from torch.nn import functional as F  # noqa: N812 - the name that everybody gives it
 
-from slipway.containers.models.config_reading import shape_of_config
-from slipway.containers.models.decoder import Decoder, DecoderShape
+from slipway.containers.models.configs import config_of, shape_of_config
+from slipway.containers.models.decoder import Decoder, DecoderShape, training_flops_per_token
+from slipway.containers.models.folder import ModelPlan, WeightPiece, described, write_model
 from slipway.containers.models.names import Shape
-from slipway.containers.models.published import CONFIG, open_model, read_object
-from slipway.containers.models.published_decoder import PublishedDecoder, refuse_missing
+from slipway.containers.models.published import (
+    CONFIG,
+    PublishedDecoder,
+    open_model,
+    read_object,
+    refuse_missing,
+)
 from slipway.containers.recipes.gpt_neox.config import GptNeoxConfig
-from slipway.containers.recipes.gpt_neox.data import below_data
+from slipway.containers.recipes.gpt_neox.data import Corpus, TokenBatches, below_data, open_corpus
+from slipway.containers.runtime import disk
+from slipway.containers.runtime.checkpoint.boxes import Box
+from slipway.containers.runtime.checkpoint.resume import Resumed, read_manifest
+from slipway.containers.runtime.checkpoint.storage import Storage
+from slipway.containers.runtime.collective import Json
 from slipway.containers.runtime.contract.contract import LaunchContract
 from slipway.containers.runtime.errors import Refusal
 from slipway.containers.runtime.named_files import read_bytes
+from slipway.containers.training.layout import share_batch
+from slipway.containers.training.schedules import Schedule
+from slipway.containers.training.session import RecipeParts, Workplace
+from slipway.containers.training.start import Trained, shapes_of
+from slipway.containers.training.state import WEIGHTS, SavedState
+from slipway.containers.training.task import Inputs
 
+
+def prepare(config: GptNeoxConfig, place: Workplace) -> RecipeParts:
+    plan = share_batch(config.global_batch, config.micro_batch, place.layout.readers)
+    model = build_model(config, place.contract)
+    shape = model.shape
+    place.layout.check(
+        heads=shape.heads,
+        layers=shape.layers,
+        micro_batches=plan.accumulation_steps,
+        stages_per_rank=config.stages_per_rank,
+    )
+    settings = compile_settings(config, shape, place)
+    if config.steps is None and config.compiled == "same":
+        check_compiled(settings, place.words.say)
+    corpus, held_out = _open_corpora(config, place, shape.vocabulary)
+    batches = TokenBatches(plan=plan, reader=place.reader, seed=config.seed, device=place.device)
+    schedule = build_schedule(config)
+
+    def finish(trained: Trained) -> None:
+        if place.contract.rank == 0:
+            for line in _leave(config, trained, settings, shape):
+                place.words.say(line)
+
+    return RecipeParts(
+        title=_title(config, corpus.name),
+        task=NextTokenTask(),
+        model=model,
+        plan=plan,
+        schedule=schedule,
+        identity=_identity(config, schedule, shape),
+        open_batches=lambda beginning: batches.open(corpus, beginning),
+        betas=(config.beta1, config.beta2),
+        epsilon=config.epsilon,
+        start_from=config.start_from,
+        flops_per_token=training_flops_per_token(shape, config.length),
+        held_out=batches.held_out(held_out, config),
+        finish=finish,
+    )
+
+
+def _open_corpora(config: GptNeoxConfig, place: Workplace, vocabulary: int) -> tuple[Corpus, Corpus | None]:
+    """Open what is trained on, and what is only measured on."""
+    corpus = open_corpus(place.contract, config, config.data, vocabulary)
+    if config.held_out is None:
+        return corpus, None
+    return corpus, open_corpus(place.contract, config, config.held_out, vocabulary)
+
+
+def _identity(config: GptNeoxConfig, schedule: Schedule, shape: DecoderShape) -> dict[str, Json]:
+    model = {f"model_{name}": value for name, value in asdict(shape).items()}
+    return {**config.identity(), "steps": schedule.steps, **model}
+
+
+def _leave(
+    config: GptNeoxConfig, trained: Trained, settings: CompileSettings, shape: DecoderShape
+) -> Iterator[str]:
+    """Leave the model, or a record of what was compiled; yield a line that says so."""
+    if config.steps is not None:
+        yield write_compiled(settings)
+    elif trained.checkpoints is not None:
+        yield export(trained.checkpoints.storage, shape)
+
+
+def build_schedule(config: GptNeoxConfig) -> Schedule:
+    return Schedule(
+        peak=config.rate,
+        least=config.least_rate,
+        steps=config.all_steps if config.steps is None else config.steps,
+        warmup_share=config.warmup,
+        decay=config.schedule,
+        decay_power=1.0,
+    )
+
+
+def _title(config: GptNeoxConfig, corpus: str) -> str:
+    if config.steps is not None:
+        return f"GPT-NeoX {config.size}: compiles {config.steps} step(s), and keeps nothing of them"
+    return f"GPT-NeoX {config.size}: {config.tokens:,} tokens in {config.all_steps:,} steps, from {corpus}"
+
+
+# The model that training begins with: a published size, any config.json, or published weights.
+# It is built without memory: each rank fills its own shares of it, one parameter at a time.
 _MOST_CONFIG_BYTES = 1 << 20
 
 
@@ -92,3 +194,127 @@ def _suited(config: GptNeoxConfig, shape: Shape, place: str) -> DecoderShape:
             hint=f"set vocabulary={padded}, which pads it, or another tensor",
         )
     return replace(shape, vocabulary=words, rotates_whole_heads=config.rotary == "whole")
+
+
+# What GPT-NeoX pre-training loses: the next token, at each position.
+
+
+class NextTokenTask:
+    metrics = ("loss",)
+
+    def forward(self, model: nn.Module, inputs: Inputs) -> Tensor:
+        return self.metrics_of(model(inputs["words"]), inputs)
+
+    def run_stage(self, stage: nn.Module, hidden: Tensor | None, inputs: Inputs) -> Tensor:
+        """Run one stage of a pipeline, from words or the hidden state before it."""
+        outputs: Tensor = stage(inputs["words"] if hidden is None else hidden)
+        return outputs
+
+    def metrics_of(self, outputs: Tensor, inputs: Inputs) -> Tensor:
+        """Return the loss from what the model, or its last stage, returned."""
+        labels = inputs["labels"]
+        assert labels is not None, "every row has labels"
+        return torch.stack([F.cross_entropy(outputs.flatten(0, 1).float(), labels.flatten())])
+
+
+# The trained model as a folder that transformers loads, from its last checkpoint.
+CLASS = "GPTNeoXForCausalLM"
+
+
+def export(storage: Storage, shape: DecoderShape) -> str:
+    """Write the model of the newest checkpoint beside it, a tensor at a time; return a line that says so."""
+    newest = read_manifest(storage, storage.steps()[0])
+    saved = SavedState(Resumed(storage=storage, manifest=newest, rejected=frozenset()))
+    with torch.device("meta"):  # shapes alone: an engine has cut the model that was trained
+        sizes = shapes_of(Decoder(shape))
+    saved.check(sizes)
+
+    def pieces() -> Iterator[WeightPiece]:
+        for name, size in sizes.items():
+            yield WeightPiece(parameter=name, box=Box.whole(size), data=saved.read(WEIGHTS, name))
+
+    with storage.beside() as beside:
+        plan = ModelPlan(shape=shape, sizes=sizes)
+        folder = write_model(beside, plan, pieces(), described(config_of(shape, CLASS), {}))
+    return f"the model is in {storage}/{folder.name}"
+
+
+# What a compile job was compiled for: a run that differs would compile again, on nodes that are paid for.
+# A compile job leaves a record in the compile cache. A run looks for one like itself there.
+# Neuron's own variables: where compiled graphs are kept, and what its compiler is told.
+CACHE, FLAGS = "NEURON_COMPILE_CACHE_URL", "NEURON_CC_FLAGS"
+FOLDER = "slipway-compiled"
+_ENDING = ".json"
+_OF_CONFIG = (
+    *("length", "micro_batch", "global_batch", "rotary", "optimizer", "clip_norm"),
+    *("tensor", "pipeline", "sharded", "pipeline_schedule", "stages_per_rank"),
+    *("checkpoint_activations", "offload_activations"),
+)
+
+CompileSettings = Mapping[str, int | float | str | None]
+
+
+def compile_settings(config: GptNeoxConfig, shape: DecoderShape, place: Workplace) -> CompileSettings:
+    """Return what the graphs of a step follow from: no learning rate, no seed, no number of steps."""
+    asked = asdict(config)
+    return {
+        **{name: asked[name] for name in _OF_CONFIG},
+        "engine": config.engine_name,
+        "ranks": place.contract.world,
+        "device": place.device.kind,
+        "precision": place.device.precision_name,
+        **{f"model_{name}": value for name, value in asdict(shape).items()},
+        FLAGS: os.environ.get(FLAGS, ""),
+    }
+
+
+def write_compiled(settings: CompileSettings) -> str:
+    """Leave the record of a compile job; return a line that says where."""
+    folder = _folder()
+    if folder is None:
+        return f"no record is left of what was compiled: {CACHE} names no folder"
+    folder.mkdir(parents=True, exist_ok=True)
+    content = json.dumps(settings, indent=1, sort_keys=True).encode()
+    path = folder / f"{hashlib.sha256(content).hexdigest()[:16]}{_ENDING}"
+    disk.replace_file(path, content, token=f"{os.getpid()}.new")
+    return f"compiled for these settings: {path}"
+
+
+def check_compiled(settings: CompileSettings, say: Callable[[str], None]) -> None:
+    """Raise Refusal if jobs compiled into this cache, and none of them for these settings."""
+    folder = _folder()
+    if folder is None:
+        return
+    records = [found for path in sorted(folder.glob(f"*{_ENDING}")) if (found := _read(path)) is not None]
+    if not records:
+        say(f"no job has compiled into {folder.parent}: the first steps compile, where the device does")
+        return
+    differing = min((_differences(settings, record) for record in records), key=len)
+    if differing:
+        raise Refusal(
+            f"what was compiled into {folder.parent} differs from this run: {'; '.join(differing)}",
+            hint="compile with the run's settings, or set compiled=any to compile on the way",
+        )
+
+
+def _differences(settings: CompileSettings, record: CompileSettings) -> list[str]:
+    return [
+        f"{name} was {record.get(name)!r}, and is {settings.get(name)!r}"
+        for name in sorted({*settings, *record})
+        if settings.get(name) != record.get(name)
+    ]
+
+
+def _folder() -> Path | None:
+    """Return where records lie: none in S3, which the compiler reads by itself."""
+    place = os.environ.get(CACHE, "")
+    return Path(place) / FOLDER if place and "://" not in place else None
+
+
+def _read(path: Path) -> CompileSettings | None:
+    """Return a record, or None of a file that is none: it describes nothing."""
+    try:
+        found = json.loads(path.read_bytes())
+    except (OSError, ValueError):
+        return None
+    return found if isinstance(found, dict) else None

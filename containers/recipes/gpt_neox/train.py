@@ -10,10 +10,14 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, replace
 
-from slipway.containers.recipes.gpt_neox.config import GptNeoxConfig, decode_arguments, neuron_mistakes
-from slipway.containers.recipes.gpt_neox.recipe import MODULE
+from slipway.containers.recipes.gpt_neox.config import (
+    MODULE,
+    GptNeoxConfig,
+    decode_arguments,
+    neuron_mistakes,
+)
 from slipway.containers.runtime.contract.contract import LaunchContract
-from slipway.containers.training.batch import share_batch
+from slipway.containers.training.layout import share_batch
 from slipway.containers.training.rank import run_rank
 from slipway.containers.training.settings import InvalidSettings
 
@@ -31,7 +35,7 @@ def _train(config: GptNeoxConfig, contract: LaunchContract, stack: ExitStack) ->
         contract = replace(contract, checkpoints=None, logs=None)
     layout = config.layout(contract)
     share_batch(config.global_batch, config.micro_batch, layout.readers)  # refused here, it needs no torch
-    from slipway.containers.recipes.gpt_neox.start import prepare
+    from slipway.containers.recipes.gpt_neox.model import prepare
     from slipway.containers.training.session import train
 
     train(config, contract, layout, prepare, stack)

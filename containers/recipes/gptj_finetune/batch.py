@@ -13,11 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slipway.containers.data.tokens.rng import permutation
-from slipway.containers.recipes.gptj_finetune.defaults import KEEPS_REST
-from slipway.containers.training.batch import BatchPlan
-from slipway.containers.training.counting import steps_of_epoch
+from slipway.containers.recipes.gptj_finetune.config import KEEPS_REST
+from slipway.containers.training.layout import BatchPlan, steps_of_epoch
 
-_OF_ROWS = 9  # what random numbers are for: containers/data/rows/order.py has others
+_OF_ROWS = 9  # what random numbers are for: containers/data/rows/loader.py has others
 
 Rows = NDArray[np.int64]
 

@@ -8,20 +8,115 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from slipway.containers.recipes.gptj_finetune.defaults import BY_SIZE, DRAWN, EVERY_SIZE, SIZES
-from slipway.containers.training.config import FREE_TO_CHANGE, TRAINING_SETTINGS, TrainingConfig
-from slipway.containers.training.engine_settings import ENGINE_DEFAULTS, ENGINE_SETTINGS, engine_mistakes
+from slipway.containers.training.config import (
+    CHECKPOINT_MINUTES,
+    ENGINE_DEFAULTS,
+    ENGINE_SETTINGS,
+    FREE_TO_CHANGE,
+    TRAINING_SETTINGS,
+    TrainingConfig,
+    engine_mistakes,
+)
+from slipway.containers.training.layout import ImpossibleLayout, Layout, share_batch
 from slipway.containers.training.schedules import DECAYS
-from slipway.containers.training.settings import InvalidSettings, read_values, split_arguments
-from slipway.containers.training.text_location import S3OrFolder
-from slipway.containers.training.value_kinds import (
+from slipway.containers.training.settings import (
     LEARNING_RATE,
     Choice,
+    InvalidSettings,
     Number,
     RelativePath,
     ValueKind,
     Whole,
+    read_values,
+    split_arguments,
 )
+from slipway.containers.training.text_location import S3OrFolder
+
+# What each size is, and what it is tuned with where nobody says otherwise. Standard library only.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KnownSize:
+    """Hold what decides how a published GPT-J can be cut."""
+
+    layers: int
+    hidden: int
+    heads: int
+    vocabulary: int
+    rotary_dimensions: int
+    positions: int
+    initial_spread: float = 0.02
+
+
+# EleutherAI/gpt-j-6b as its config.json describes it; tiny is ours, for a processor.
+KNOWN_SIZES: Mapping[str, KnownSize] = {
+    "gptj-6b": KnownSize(
+        layers=28, hidden=4096, heads=16, vocabulary=50400, rotary_dimensions=64, positions=2048
+    ),
+    "tiny": KnownSize(
+        layers=4,
+        hidden=64,
+        heads=4,
+        vocabulary=1280,
+        rotary_dimensions=8,
+        positions=256,
+        initial_spread=0.05,
+    ),
+}
+DRAWN = "tiny"  # the size that needs no published weights, and brings its own vocabulary
+
+EVERY_SIZE: Mapping[str, str] = {
+    "task": "sst2",
+    "field": "text",
+    "loss_on": "label",
+    "rows": "packed",
+    "epochs": "1",
+    "partition": "profiled",
+    "lora_rank": "0",
+    "lora_alpha": "16",
+    "optimizer": "adamw",
+    "beta1": "0.9",
+    "beta2": "0.999",
+    "epsilon": "1e-8",
+    "weight_decay": "0",
+    "clip_norm": "1",
+    "schedule": "cosine",
+    "warmup": "0.03",
+    "evaluate": "end",
+    "device": "auto",
+    "precision": "auto",
+    "seed": "42",
+    "on_nan": "stop",
+    "resume": "auto",
+    "checkpoint_every": "500",
+    "checkpoint_minutes": CHECKPOINT_MINUTES,
+    "keep": "2",
+    "log_every": "10",
+}
+
+KEEPS_REST = False  # what an epoch leaves of a batch waits for the next one
+
+# The article tunes on ml.p4d.24xlarge: tensor parallel over its eight GPUs, layers recomputed. Its page gives
+# no rate and no batch; these are ours.
+BY_SIZE: Mapping[str, Mapping[str, str]] = {
+    "gptj-6b": {
+        "length": "512",
+        "global_batch": "64",
+        "micro_batch": "8",
+        "rate": "5e-6",
+        "least_rate": "0",
+        "tensor": "8",
+        "checkpoint_activations": "layer",
+    },
+    "tiny": {
+        "length": "128",
+        "global_batch": "32",
+        "micro_batch": "8",
+        "rate": "2e-3",
+        "least_rate": "2e-4",
+        "epochs": "2",
+    },
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,7 +169,7 @@ _OWN_FREE_TO_CHANGE = frozenset(
 
 
 SETTINGS: Mapping[str, ValueKind] = {
-    "size": Choice(tuple(SIZES)),
+    "size": Choice(tuple(KNOWN_SIZES)),
     "model": S3OrFolder(),
     "task": Choice(("sst2", "text")),
     "data": S3OrFolder(),
@@ -124,7 +219,7 @@ def decode(given: Mapping[str, str]) -> GptjConfig:
 
 def _defaults(given: Mapping[str, str]) -> dict[str, str]:
     """Return the defaults for the size that was asked for, or for tiny if that is mistaken."""
-    size = given.get("size", DRAWN) if given.get("size", DRAWN) in SIZES else DRAWN
+    size = given.get("size", DRAWN) if given.get("size", DRAWN) in KNOWN_SIZES else DRAWN
     return {**ENGINE_DEFAULTS, **EVERY_SIZE, "size": size, **BY_SIZE[size]}
 
 
@@ -166,8 +261,42 @@ def _smp_mistakes(values: Mapping[str, object]) -> Iterator[str]:
 
 def _cut_mistakes(values: Mapping[str, object], size: str) -> Iterator[str]:
     """Yield what a laptop can tell of a layout: of published weights, config.json decides, where they lie."""
-    known, tensor, length = SIZES[size], values["tensor"], values["length"]
+    known, tensor, length = KNOWN_SIZES[size], values["tensor"], values["length"]
     if isinstance(tensor, int) and known.heads % tensor:
         yield f"tensor={tensor} does not divide the {known.heads} heads of size={size}; set a divisor of them"
     if isinstance(length, int) and length > known.positions:
         yield f"length={length} is above the {known.positions} positions of size={size}; set that at most"
+
+
+# Fine-tuning of GPT-J as the planner and the submitters see it. Standard library only: a laptop reads it.
+NAME = "gptj_finetune"
+SUMMARY = "Fine-tune GPT-J on SST-2"
+MODULE = "slipway.containers.recipes.gptj_finetune.train"
+ACCELERATORS = ("cuda", "cpu")
+PARALLELISMS = ("data", "sharded", "tensor", "pipeline")
+SIZES = tuple(KNOWN_SIZES)
+INPUT_SETTINGS = ("data", "held_out", "model")  # each may name a folder in S3
+
+
+def refuse_ranks(arguments: Sequence[str], world: int, ranks_per_node: int) -> None:
+    """Refuse ranks that the settings cannot be shared out to, before a machine is paid for."""
+    config = decode_arguments(arguments)
+    refuse_layout(config, config.layout_of(world, ranks_per_node))
+
+
+# Which ranks a tuning can have: told where it is submitted, and again where it starts. No torch here.
+
+
+def refuse_layout(config: GptjConfig, layout: Layout) -> None:
+    refuse_spanning(layout)
+    share_batch(config.global_batch, config.micro_batch, layout.readers)
+
+
+def refuse_spanning(layout: Layout) -> None:
+    """Raise ImpossibleLayout where ranks that cut one layer would talk over the nodes' network."""
+    if layout.spans_nodes:
+        raise ImpossibleLayout(
+            f"tensor={layout.tensor} exceeds a node, which has {layout.ranks_per_node} ranks, or does not "
+            "divide them",
+            hint=f"set tensor to a divisor of {layout.ranks_per_node}, and pipeline for the rest",
+        )

@@ -2,31 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import hashlib
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
-from slipway.containers.data.glue.texts import TRAIN
-from slipway.containers.data.sources.locations import is_remote
+from slipway.containers.data.corpus.parts import parts_of
+from slipway.containers.data.errors import DataError
+from slipway.containers.data.glue.tasks import TASKS, Split
+from slipway.containers.data.glue.texts import TRAIN, Texts, read_texts
+from slipway.containers.data.megatron.engines import (
+    END_OF_DOCUMENT,
+    BpeEngine,
+    BpeVocabulary,
+    best_engine,
+    open_engine,
+)
+from slipway.containers.data.megatron.work import texts_of
+from slipway.containers.data.sources.locations import is_remote, open_source, public
 from slipway.containers.recipes.gptj_finetune.batch import BatchOrder, Rows, dealt
 from slipway.containers.recipes.gptj_finetune.config import GptjConfig
-from slipway.containers.recipes.gptj_finetune.rows import CUT_MULTIPLE, RowLayout, TokenRows
-from slipway.containers.recipes.gptj_finetune.texts import (
-    SST2,
-    Tokeniser,
-    candidate_rows,
-    labelled_rows,
-    read_sentences,
-    text_rows,
-)
 from slipway.containers.runtime import disk
 from slipway.containers.runtime.contract.contract import LaunchContract
 from slipway.containers.runtime.errors import Refusal
 from slipway.containers.training.devices import Device
-from slipway.containers.training.numbers import mixed
+from slipway.containers.training.report import mixed
 from slipway.containers.training.start import local_folder
 from slipway.containers.training.task import Inputs, MicroBatch, StepBatch
 
@@ -127,3 +131,177 @@ def candidate_inputs(data: TuningData, pairs: Rows, layout: RowLayout, device: D
         "owners": torch.from_numpy(owners).to(device.place),
         "wanted": torch.from_numpy(data.wanted[pairs]).to(device.place),
     }
+
+
+# Rows of tokens of any length, which of their tokens count, and some of them as a model's inputs.
+# Stages of a pipeline keep buffers for each size of inputs that they have met, and tensor ranks work out anew
+# what each operation sends, which takes longer than a tiny step: so few sizes there are.
+CUT_MULTIPLE = 64
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TokenRows:
+    """Hold rows of one long array; rows may share tokens."""
+
+    ids: NDArray[np.int32]
+    begins: Rows
+    ends: Rows
+    firsts: Rows  # of each row the first token whose prediction counts
+
+    def __len__(self) -> int:
+        return len(self.begins)
+
+    @property
+    def lengths(self) -> Rows:
+        """Return how many tokens each row predicts from: all but its last."""
+        return self.ends - self.begins - 1
+
+    @property
+    def scored(self) -> Rows:
+        """Return how many predictions of each row count."""
+        return self.ends - self.begins - self.firsts
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowLayout:
+    """Say how rows lie in a micro-batch: end to end or padded, and of which sizes micro-batches are."""
+
+    is_packed: bool
+    multiple: int = 1
+    has_one_size: bool = False  # in each step
+
+    def size_of(self, lengths: Sequence[int] | Rows) -> int:
+        """Return what rows of these lengths are as wide as: all tokens, or the longest."""
+        least = int(np.sum(lengths) if self.is_packed else np.max(lengths))
+        return -(-least // self.multiple) * self.multiple
+
+    def inputs(
+        self, rows: TokenRows, chosen: Rows, device: Device, size: int = 0
+    ) -> dict[str, Tensor | None]:
+        """Return words, the places in them that count, and what comes next there."""
+        lengths = rows.lengths[chosen]
+        size = max(size, self.size_of(lengths))
+        begins = self._begins(lengths, size)
+        words = np.zeros(size if self.is_packed else size * len(chosen), dtype=np.int64)
+        scored, labels = [], []
+        for row, at, length in zip(chosen.tolist(), begins.tolist(), lengths.tolist(), strict=True):
+            tokens = rows.ids[rows.begins[row] : rows.ends[row]]
+            words[at : at + length] = tokens[:-1]
+            first = int(rows.firsts[row])
+            scored.append(np.arange(at + first - 1, at + length))
+            labels.append(tokens[first:])
+        return {
+            "words": torch.from_numpy(words)
+            .view(1 if self.is_packed else len(chosen), size)
+            .to(device.place),
+            "scored": torch.from_numpy(np.concatenate(scored)).to(device.place),
+            "labels": torch.from_numpy(np.concatenate(labels).astype(np.int64)).to(device.place),
+            # On the processor, which decides by them what is computed.
+            "lengths": torch.from_numpy(_filled(lengths, size)) if self.is_packed else None,
+        }
+
+    def _begins(self, lengths: Rows, size: int) -> Rows:
+        if self.is_packed:
+            return np.cumsum(lengths) - lengths
+        return np.arange(len(lengths), dtype=np.int64) * size
+
+
+def _filled(lengths: Rows, size: int) -> Rows:
+    """Return the lengths, and a last row of what is left of the size."""
+    left = size - int(lengths.sum())
+    return np.append(lengths, left) if left else lengths.copy()
+
+
+# Texts as rows of tokens: a sentence and the word for its mood, or documents cut every so many tokens.
+SST2 = TASKS["sst2"]
+PROMPT = " Sentiment:"  # stands behind the sentence
+LABEL_WORDS = (" negative", " positive")  # by SST-2's labels
+_AT_ONCE = 1024  # texts
+
+
+class Tokeniser:
+    """Turn texts into ids by the vocabulary of a model."""
+
+    def __init__(self, vocabulary: BpeVocabulary) -> None:
+        self.vocabulary = vocabulary
+        name, _ = best_engine(vocabulary)
+        self._engine: BpeEngine = open_engine(name, vocabulary.json)
+
+    def each(self, texts: Sequence[str]) -> list[NDArray[np.int32]]:
+        found = (
+            ids
+            for at in range(0, len(texts), _AT_ONCE)
+            for ids in self._engine.encode(texts[at : at + _AT_ONCE])
+        )
+        return [np.asarray(ids, dtype=np.int32) for ids in found]
+
+
+def read_sentences(place: str, split: Split, account: str | None) -> Texts:
+    return read_texts(place, SST2, split, bucket_owner=account)
+
+
+def labelled_rows(texts: Texts, tokeniser: Tokeniser, length: int, *, loss_on: str) -> TokenRows:
+    """Return a row for each sentence, with the word for its own label."""
+    answers = tokeniser.each(LABEL_WORDS)
+    pairs = zip(_prompts(texts, tokeniser, length), map(int, texts.labels), strict=True)
+    rows = [(prompt, answers[label]) for prompt, label in pairs]
+    return _joined(rows, from_start=loss_on == "row")
+
+
+def candidate_rows(texts: Texts, tokeniser: Tokeniser, length: int) -> TokenRows:
+    """Return two rows for each sentence, one after the other: with the word for either label."""
+    answers = tokeniser.each(LABEL_WORDS)
+    rows = [(prompt, answer) for prompt in _prompts(texts, tokeniser, length) for answer in answers]
+    return _joined(rows, from_start=False)
+
+
+def _prompts(texts: Texts, tokeniser: Tokeniser, length: int) -> Iterator[NDArray[np.int32]]:
+    """Yield sentences, cut so that all of a row fits, with what asks for their label."""
+    (prompt,) = tokeniser.each([PROMPT])
+    room = length + 1 - len(prompt) - max(map(len, tokeniser.each(LABEL_WORDS)))
+    if room < 1:
+        raise DataError(
+            f"length={length} leaves no room for a sentence before {PROMPT!r} and a label",
+            hint=f"set length to {length - room + 2} or more",
+        )
+    for ids in tokeniser.each([text.strip() for text in texts.first]):
+        yield np.concatenate((ids[:room], prompt))
+
+
+def _joined(rows: Sequence[tuple[NDArray[np.int32], NDArray[np.int32]]], *, from_start: bool) -> TokenRows:
+    ends = np.cumsum([len(prompt) + len(answer) for prompt, answer in rows], dtype=np.int64)
+    prompts = np.array([len(prompt) for prompt, _ in rows], dtype=np.int64)
+    return TokenRows(
+        ids=np.concatenate([part for row in rows for part in row]),
+        begins=np.concatenate((np.zeros(1, np.int64), ends[:-1])),
+        ends=ends,
+        firsts=np.ones_like(prompts) if from_start else prompts,
+    )
+
+
+def text_rows(place: str, tokeniser: Tokeniser, length: int, *, field: str, account: str | None) -> TokenRows:
+    """Return rows of a folder of texts or JSON lines: documents end to end, cut at every `length` tokens."""
+    end = np.array([tokeniser.vocabulary.id_of(END_OF_DOCUMENT)], dtype=np.int32)
+    source = open_source(place, bucket_owner=account)
+    parts: list[NDArray[np.int32]] = []
+    for part in parts_of(source):
+        for piece in part:
+            for ids in tokeniser.each(list(texts_of(source, piece, field))):
+                parts += (ids, end)
+    ids = np.concatenate(parts) if parts else np.zeros(0, np.int32)
+    count = (len(ids) - 1) // length
+    if count < 1:
+        raise DataError(
+            f"{public(place)} has {len(ids)} tokens, and a row has {length + 1}",
+            hint="give more text, or set a smaller length",
+        )
+    begins: Rows = np.arange(count, dtype=np.int64) * length
+    return TokenRows(ids=ids, begins=begins, ends=begins + length + 1, firsts=np.ones_like(begins))
+
+
+def digest_of(rows: TokenRows) -> str:
+    """Return what tells these rows from others."""
+    running = hashlib.sha256()
+    for array in (rows.ids, rows.begins, rows.ends, rows.firsts):
+        running.update(np.ascontiguousarray(array).tobytes())
+    return running.hexdigest()

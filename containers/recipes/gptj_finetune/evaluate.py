@@ -4,21 +4,25 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import torch
+from torch import Tensor, nn
+from torch.nn import functional as F  # noqa: N812 - the name that everybody gives it
 
-from slipway.containers.recipes.gptj_finetune.data import TuningData, candidate_inputs
-from slipway.containers.recipes.gptj_finetune.rows import RowLayout
+from slipway.containers.models.decoder import DecoderLayer, DecoderShape
+from slipway.containers.models.rotary import rotation
+from slipway.containers.recipes.gptj_finetune.data import RowLayout, TuningData, candidate_inputs
 from slipway.containers.runtime import disk
-from slipway.containers.training.agreement import summed
 from slipway.containers.training.devices import Device
 from slipway.containers.training.engine import Engine
-from slipway.containers.training.layout import Layout
+from slipway.containers.training.layout import Costs, Layout
 from slipway.containers.training.report import Say
+from slipway.containers.training.saving import summed
 
 SCORES_NAME = "scores.json"
 
@@ -79,3 +83,63 @@ def write_scores(folder: Path, task: str, scores: Mapping[str, float]) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     content = json.dumps({"task": task, "scores": dict(scores)}, indent=1) + "\n"
     disk.replace_file(folder / SCORES_NAME, content.encode(), token=f"{os.getpid()}.new")
+
+
+# What a micro-batch takes in the parts of a model, measured on this device: stages are cut by it.
+TURNS, WARM_UP_TURNS = 5, 2
+Measure = Callable[[Callable[[], None]], float]
+
+
+def profile(
+    shape: DecoderShape, device: Device, tokens: tuple[int, int], *, recomputes: bool, measure: Measure
+) -> Costs:
+    """Run words, one layer and the head forward and backward; all layers are alike.
+
+    `tokens` are rows and their length. A layer that is recomputed goes forward twice.
+    """
+    rows, length = tokens
+    words = torch.zeros(rows, length, dtype=torch.int64, device=device.place)
+    hidden = torch.zeros(rows, length, shape.hidden, dtype=device.precision, device=device.place)
+    hidden.requires_grad_()
+    turned = rotation(shape, length, hidden)
+
+    def cost(part: nn.Module, forward: Callable[[], Tensor]) -> float:
+        def both_ways() -> None:
+            forward().sum().backward()
+
+        found = measure(both_ways)
+        if recomputes and isinstance(part, DecoderLayer):
+            with torch.no_grad():
+                found += measure(lambda: _drop(forward()))
+        return found
+
+    with torch.device(device.place):
+        embeddings = nn.Embedding(shape.vocabulary, shape.hidden).to(device.precision)
+        layer = DecoderLayer(shape).to(device.precision)
+        head = nn.Linear(shape.hidden, shape.vocabulary, bias=shape.has_head_bias).to(device.precision)
+    of_layer = cost(layer, lambda: layer(hidden, turned))
+    return Costs(
+        first=cost(embeddings, lambda: embeddings(words)),
+        layers=[of_layer] * shape.layers,
+        last=cost(head, lambda: F.cross_entropy(head(hidden).flatten(0, 1).float(), words.flatten())),
+    )
+
+
+def seconds(device: Device) -> Measure:
+    """Return what times a piece of work on the device: the fastest of some turns."""
+
+    def measure(work: Callable[[], None]) -> float:
+        found = []
+        for _ in range(WARM_UP_TURNS + TURNS):
+            began = time.perf_counter()
+            work()
+            if device.kind == "cuda":
+                torch.cuda.synchronize(device.place)
+            found.append(time.perf_counter() - began)
+        return min(found[WARM_UP_TURNS:])
+
+    return measure
+
+
+def _drop(_: Tensor) -> None:
+    """Keep nothing of a result."""

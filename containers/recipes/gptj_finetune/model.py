@@ -1,30 +1,224 @@
-"""The model that tuning begins with, and its vocabulary: a published folder, or the tiny one, drawn."""
+"""What tuning a GPT-J brings to the session that all recipes share: data, model, schedule and its end."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import os
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass
+from pathlib import Path
 
 import torch
+from torch import Tensor, nn
+from torch.nn import functional as F  # noqa: N812 - the name that everybody gives it
 
-from slipway.containers.data.megatron.vocabulary import (
+from slipway.containers.data.megatron.engines import (
     BpeVocabulary,
     find_bpe_vocabulary,
     parse_bpe_vocabulary,
 )
-from slipway.containers.data.samples.bpe_sample import sample_vocabulary
-from slipway.containers.data.sources.ahead import read_whole
-from slipway.containers.models.adapters import AdaptedDecoder
-from slipway.containers.models.config_writing import config_of
-from slipway.containers.models.decoder import Decoder, DecoderShape
-from slipway.containers.models.published import ModelFolder, open_model
-from slipway.containers.models.published_decoder import PublishedDecoder, refuse_missing
-from slipway.containers.recipes.gptj_finetune.config import GptjConfig
-from slipway.containers.recipes.gptj_finetune.data import locate
-from slipway.containers.recipes.gptj_finetune.defaults import SIZES
+from slipway.containers.data.samples.texts import sample_vocabulary
+from slipway.containers.data.sources.sources import read_whole
+from slipway.containers.models.adapters import (
+    ADAPTED,
+    AdaptedDecoder,
+    adapters_of,
+    is_adapter,
+    merged,
+    peft_names,
+)
+from slipway.containers.models.configs import config_of
+from slipway.containers.models.decoder import Decoder, DecoderShape, training_flops_per_token
+from slipway.containers.models.folder import ModelPlan, WeightPiece, described, json_bytes, write_model
+from slipway.containers.models.published import ModelFolder, PublishedDecoder, open_model, refuse_missing
+from slipway.containers.models.shapes import PackedRows
+from slipway.containers.recipes.gptj_finetune.batch import BatchOrder
+from slipway.containers.recipes.gptj_finetune.config import KNOWN_SIZES, GptjConfig
+from slipway.containers.recipes.gptj_finetune.data import (
+    Tokeniser,
+    TuningBatches,
+    TuningData,
+    digest_of,
+    locate,
+    open_data,
+    row_layout,
+)
+from slipway.containers.recipes.gptj_finetune.evaluate import HeldOutScores, profile, seconds, write_scores
+from slipway.containers.runtime import disk
+from slipway.containers.runtime.checkpoint.boxes import Box
+from slipway.containers.runtime.checkpoint.resume import Resumed, read_manifest
+from slipway.containers.runtime.checkpoint.storage import Storage
+from slipway.containers.runtime.checkpoint.tensor_file import encode_tensor, write_tensors
+from slipway.containers.runtime.collective import Collective, Json
 from slipway.containers.runtime.contract.contract import LaunchContract
 from slipway.containers.runtime.errors import Refusal
+from slipway.containers.training.engines.native.assembly import local_of
+from slipway.containers.training.engines.native.engine import initial_weights
+from slipway.containers.training.layout import BatchPlan, Costs, at_most, balanced, share_batch
+from slipway.containers.training.schedules import Schedule
+from slipway.containers.training.session import RecipeParts, Workplace
+from slipway.containers.training.start import Trained, shapes_of
+from slipway.containers.training.state import WEIGHTS, SavedState
+from slipway.containers.training.task import Inputs
 
+
+def prepare(config: GptjConfig, place: Workplace) -> RecipeParts:
+    plan = share_batch(config.global_batch, config.micro_batch, place.layout.readers)
+    origin = open_origin(config, place.contract)
+    model = build_model(config, origin)
+    place.layout.check(
+        heads=origin.shape.heads,
+        layers=origin.shape.layers,
+        micro_batches=plan.accumulation_steps,
+        stages_per_rank=config.stages_per_rank,
+    )
+    data = open_data(config, place.contract, Tokeniser(origin.vocabulary))
+    batches = open_batches(config, data, plan)
+    dealt = TuningBatches(
+        rows=data.train,
+        batches=batches,
+        layout=row_layout(config),
+        reader=place.reader,
+        seed=config.seed,
+        device=place.device,
+    )
+    schedule = build_schedule(config, batches)
+    ending = TuningEnd(
+        config=config, origin=origin, batches=batches, scoring=_scoring(config, place, data), place=place
+    )
+    return RecipeParts(
+        title=f"GPT-J {origin.place} on {config.task}: {len(data.train):,} rows",
+        task=CausalTask(),
+        model=model,
+        plan=plan,
+        schedule=schedule,
+        identity=_identity(config, schedule, origin, data),
+        open_batches=lambda beginning: nullcontext(dealt.after(beginning.step)),
+        betas=(config.beta1, config.beta2),
+        epsilon=config.epsilon,
+        flops_per_token=training_flops_per_token(origin.shape, config.length),
+        agree=Cutting(config=config, model=model, place=place).agree,
+        after=ending.after,
+        finish=ending.finish,
+    )
+
+
+def open_batches(config: GptjConfig, data: TuningData, plan: BatchPlan) -> BatchOrder:
+    batches = BatchOrder(
+        lengths=data.train.lengths,
+        plan=plan,
+        seed=config.seed,
+        is_even=config.pipeline > 1 and config.rows == "packed",
+    )
+    if not batches.per_epoch:
+        raise Refusal(
+            f"the data has {len(data.train)} rows, and a batch {plan.global_batch}",
+            hint=f"set global_batch to at most {len(data.train)}, or give more data",
+        )
+    return batches
+
+
+def build_schedule(config: GptjConfig, batches: BatchOrder) -> Schedule:
+    whole = config.epochs * batches.per_epoch
+    return Schedule(
+        peak=config.rate,
+        least=config.least_rate,
+        steps=at_most(whole, config.steps),
+        warmup_share=config.warmup,
+        decay=config.schedule,
+        decay_power=1.0,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cutting:
+    """Deal the layers to the stages of a pipeline, by what they take on the first rank."""
+
+    config: GptjConfig
+    model: Decoder
+    place: Workplace
+
+    def agree(self, collective: Collective) -> None:
+        config = self.config
+        if config.pipeline == 1 or config.partition == "even":
+            return
+        told: Json = None
+        if collective.rank == 0:
+            costs = self._costs()
+            told = [costs.first, costs.last, *costs.layers]
+        found = collective.gather(told)[0]
+        assert isinstance(found, list), "the first rank sent its costs"
+        first, last, *layers = map(float, found)  # type: ignore[arg-type]  # numbers, as sent
+        counts = balanced(Costs(first=first, layers=layers, last=last), config.stages)
+        self.model.stage_layers = counts
+        self.place.words.say(f"stages have {', '.join(map(str, counts))} layers, by what they take here")
+
+    def _costs(self) -> Costs:
+        device = self.place.device
+        return profile(
+            self.model.shape,
+            device,
+            (self.config.micro_batch, self.config.length),
+            recomputes=self.config.checkpoint_activations != "none",
+            measure=seconds(device),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TuningEnd:
+    """Measure where epochs end, and leave the model."""
+
+    config: GptjConfig
+    origin: StartingModel
+    batches: BatchOrder
+    scoring: HeldOutScores
+    place: Workplace
+
+    def after(self, trained: Trained, steps: int) -> None:
+        """Measure where an epoch ends, but for the last, which `finish` does."""
+        epochs, rest = divmod(steps, self.batches.per_epoch)
+        if self.config.evaluate == "epoch" and not rest and steps < trained.steps:
+            self.scoring.run(trained.engine, f"epoch {epochs}")
+
+    def finish(self, trained: Trained) -> None:
+        scores, contract = self.scoring.run(trained.engine, f"step {trained.steps}"), trained.contract
+        if contract.rank:
+            return
+        if contract.logs and scores:
+            write_scores(Path(contract.logs), self.config.task, scores)
+        if trained.checkpoints is not None:
+            for line in export(trained.checkpoints.storage, self.config, self.origin, contract.archive):
+                self.place.words.say(line)
+
+
+def _scoring(config: GptjConfig, place: Workplace, data: TuningData) -> HeldOutScores:
+    return HeldOutScores(
+        data=data,
+        rows=row_layout(config),
+        micro_batch=config.micro_batch,
+        layout=place.layout,
+        rank=place.contract.rank,
+        device=place.device,
+        beat=place.telemetry.beat,
+        say=place.words.show,
+    )
+
+
+def _identity(
+    config: GptjConfig, schedule: Schedule, origin: StartingModel, data: TuningData
+) -> dict[str, Json]:
+    model = {f"model_{name}": value for name, value in asdict(origin.shape).items()}
+    return {
+        **config.identity(),
+        **model,
+        "steps": schedule.steps,
+        "rows_sha256": digest_of(data.train),
+        "model_sha256": origin.fingerprint(),
+    }
+
+
+# The model that tuning begins with, and its vocabulary: a published folder, or the tiny one, drawn.
 CLASS = "GPTJForCausalLM"
 _TOKENIZER = "tokenizer.json"
 
@@ -62,7 +256,7 @@ def open_origin(config: GptjConfig, contract: LaunchContract) -> StartingModel:
 
 
 def _drawn(config: GptjConfig) -> StartingModel:
-    known, content = SIZES[config.size], sample_vocabulary()
+    known, content = KNOWN_SIZES[config.size], sample_vocabulary()
     shape = DecoderShape(family="gptj", intermediate=4 * known.hidden, has_head_bias=True, **asdict(known))
     return StartingModel(
         place=f"size={config.size}",
@@ -110,3 +304,125 @@ def build_model(config: GptjConfig, origin: StartingModel) -> Decoder:
         model = PublishedDecoder(origin.shape)
     model.published = published
     return model
+
+
+# What tuning loses: the next token, where it counts; and which label's words a model finds likelier.
+
+
+class CausalTask:
+    """Measure the loss of the scored tokens, and of pairs of rows how often the wanted one is likelier."""
+
+    metrics = ("loss", "accuracy")
+
+    def forward(self, model: nn.Module, inputs: Inputs) -> Tensor:
+        return self.metrics_of(self.run_stage(model, None, inputs), inputs)
+
+    def run_stage(self, stage: nn.Module, hidden: Tensor | None, inputs: Inputs) -> Tensor:
+        """Run the model, or one stage of a pipeline, from words or the hidden state before it."""
+        outputs: Tensor = stage(
+            inputs["words"] if hidden is None else hidden, _packed(inputs), inputs["scored"]
+        )
+        return outputs
+
+    def metrics_of(self, outputs: Tensor, inputs: Inputs) -> Tensor:
+        """Return the metrics from what the model, or its last stage, returned; training has no pairs."""
+        labels, owners, wanted = inputs["labels"], inputs.get("owners"), inputs.get("wanted")
+        assert labels is not None, "every row has a token that counts"
+        scores = outputs.float()
+        if owners is None or wanted is None:
+            # Local at once: PyTorch 2.8 finds no gradient of a stack of distributed numbers.
+            loss = local_of(F.cross_entropy(scores, labels))
+            return torch.stack([loss, torch.zeros_like(loss)])
+        losses = local_of(F.cross_entropy(scores, labels, reduction="none"))
+        likelihoods = torch.zeros(2 * len(wanted), device=losses.device).index_add(0, owners, -losses)
+        pairs = likelihoods.view(-1, 2)
+        of_wanted = pairs.gather(1, wanted[:, None])[:, 0]
+        of_other = pairs.gather(1, 1 - wanted[:, None])[:, 0]
+        # A tie is no answer.
+        return torch.stack([-of_wanted.mean(), (of_wanted > of_other).float().mean()])
+
+
+def _packed(inputs: Inputs) -> PackedRows | None:
+    """Return the rows that lie end to end; on the meta device only shapes count, which are as of one row."""
+    lengths = inputs.get("lengths")
+    return None if lengths is None or lengths.is_meta else PackedRows.of(lengths)
+
+
+# The tuned model as a folder that transformers loads, and what LoRA trained as one that peft does.
+ADAPTER = "adapter"
+
+
+def export(storage: Storage, config: GptjConfig, origin: StartingModel, archive: str | None) -> Iterator[str]:
+    """Write the model of the newest checkpoint beside it, by tensors, and to the folder that the platform
+    keeps; yield a line for each folder."""
+    newest = read_manifest(storage, storage.steps()[0])
+    saved = SavedState(Resumed(storage=storage, manifest=newest, rejected=frozenset()))
+    model = build_model(config, origin)
+    saved.check(shapes_of(model))
+    with torch.device("meta"):
+        sizes = {name: tuple(each.shape) for name, each in Decoder(origin.shape).named_parameters()}
+    tuned = TunedWeights(saved, model, config)
+    with storage.beside() as beside:
+        pieces = (
+            WeightPiece(parameter=name, box=Box.whole(size), data=tuned.read(name))
+            for name, size in sizes.items()
+        )
+        plan = ModelPlan(shape=origin.shape, sizes=sizes)
+        folder = write_model(beside, plan, pieces, described(origin.config, origin.carried))
+        yield f"the model is in {storage}/{folder.name}"
+        if archive is not None:
+            shutil.copytree(folder, archive, dirs_exist_ok=True)
+            yield f"the model is in {archive}, which the platform keeps"
+        if config.lora_rank:
+            write_adapter(beside / ADAPTER, tuned.adapters(), config, origin)
+            yield f"what was trained of it alone is in {storage}/{ADAPTER}"
+
+
+class TunedWeights:
+    """Read a tuned model's parameters, one at a time: as they were saved, or what adapters make of others."""
+
+    def __init__(self, saved: SavedState, model: Decoder, config: GptjConfig) -> None:
+        self._saved, self._model, self._config = saved, model, config
+        self._sizes = {name: parameter.shape for name, parameter in model.named_parameters()}
+        self._initial = initial_weights(model, config.seed)
+
+    def read(self, name: str) -> Tensor:
+        if not self._config.lora_rank:
+            return self._saved.read(WEIGHTS, name)
+        size = self._sizes[name]
+        whole = self._initial(name, size)(Box.whole(size))
+        pairs = {
+            which: (self._saved.read(WEIGHTS, down), self._saved.read(WEIGHTS, up))
+            for which, (down, up) in adapters_of(name).items()
+        }
+        scale = self._config.lora_alpha / self._config.lora_rank
+        return merged(whole, self._model.shape, scale, pairs) if pairs else whole
+
+    def adapters(self) -> dict[str, Tensor]:
+        return {name: self._saved.read(WEIGHTS, name) for name in self._sizes if is_adapter(name)}
+
+
+def write_adapter(
+    folder: Path, adapters: Mapping[str, Tensor], config: GptjConfig, origin: StartingModel
+) -> None:
+    """Write adapters as peft loads and merges them."""
+    folder.mkdir(parents=True, exist_ok=True)
+    tensors = {
+        theirs: encode_tensor(theirs, tensor.to(torch.float32))
+        for name, tensor in adapters.items()
+        for theirs in peft_names(name)
+    }
+    write_tensors(folder / "adapter_model.safetensors", tensors)
+    settings: Mapping[str, object] = {
+        "peft_type": "LORA",
+        "task_type": "CAUSAL_LM",
+        "base_model_name_or_path": origin.place,
+        "r": config.lora_rank,
+        "lora_alpha": config.lora_alpha,
+        "lora_dropout": 0.0,
+        "bias": "none",
+        "fan_in_fan_out": False,
+        "inference_mode": True,
+        "target_modules": [module for module, _ in ADAPTED.values()],
+    }
+    disk.replace_file(folder / "adapter_config.json", json_bytes(settings), token=f"{os.getpid()}.new")

@@ -9,9 +9,12 @@ import sys
 from collections.abc import Sequence
 from contextlib import ExitStack
 
-from slipway.containers.recipes.gptj_finetune.config import GptjConfig, decode_arguments
-from slipway.containers.recipes.gptj_finetune.ranks import refuse_layout
-from slipway.containers.recipes.gptj_finetune.recipe import MODULE
+from slipway.containers.recipes.gptj_finetune.config import (
+    MODULE,
+    GptjConfig,
+    decode_arguments,
+    refuse_layout,
+)
 from slipway.containers.runtime.contract.contract import LaunchContract
 from slipway.containers.training.rank import run_rank
 
@@ -23,7 +26,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _train(config: GptjConfig, contract: LaunchContract, stack: ExitStack) -> None:
     layout = config.layout(contract)
     refuse_layout(config, layout)
-    from slipway.containers.recipes.gptj_finetune.start import prepare
+    from slipway.containers.recipes.gptj_finetune.model import prepare
     from slipway.containers.training.session import train
 
     train(config, contract, layout, prepare, stack)

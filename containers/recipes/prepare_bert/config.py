@@ -6,9 +6,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from slipway.containers.data.sources.locations import is_remote
-from slipway.containers.training.settings import InvalidSettings, read_values, split_arguments
+from slipway.containers.training.settings import (
+    Choice,
+    InvalidSettings,
+    RelativePath,
+    ValueKind,
+    Whole,
+    read_values,
+    split_arguments,
+)
 from slipway.containers.training.text_location import TextLocation, shown_without_secrets
-from slipway.containers.training.value_kinds import Choice, RelativePath, ValueKind, Whole
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,3 +73,12 @@ def decode_arguments(arguments: Sequence[str]) -> PrepareConfig:
     if mistakes or more:
         raise InvalidSettings([*mistakes, *more])
     return PrepareConfig(**values)  # type: ignore[arg-type]  # SETTINGS reads each field as its type
+
+
+# The preparation of BERT's pre-training data as submitters see it. Standard library only.
+NAME = "prepare_bert"
+SUMMARY = "Prepare rows for BERT from documents"
+MODULE = "slipway.containers.recipes.prepare_bert.train"
+ACCELERATORS = ("gaudi", "cuda", "cpu")  # any machine: it uses the processors
+USES_ACCELERATORS = False
+PARALLELISMS = ("data",)

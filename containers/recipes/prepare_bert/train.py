@@ -5,15 +5,123 @@ Nothing is trained here: `train` is the name of every recipe's entry point.
 
 from __future__ import annotations
 
+import os
+import re
 import sys
 from collections.abc import Sequence
 from contextlib import ExitStack
+from hashlib import sha256
+from pathlib import Path
 
-from slipway.containers.recipes.prepare_bert.config import PrepareConfig, decode_arguments
-from slipway.containers.recipes.prepare_bert.recipe import MODULE
-from slipway.containers.recipes.prepare_bert.session import prepare_share
+from slipway.containers.data.rows.prepare import Share, merge, prepare
+from slipway.containers.data.rows.shards import PLAN, ShardRecord, read_plan, record_path
+from slipway.containers.data.rows.train_vocabulary import train
+from slipway.containers.data.rows.work import is_whole
+from slipway.containers.data.samples.texts import write_sample
+from slipway.containers.data.shared_folder import (
+    data_folder,
+    source_at,
+    vocabulary_at,
+    wait_for_all,
+    wait_for_claim,
+    wait_until,
+    within,
+    write_once,
+)
+from slipway.containers.data.sources.locations import is_remote
+from slipway.containers.data.sources.sources import InputOrigin, Source, origin_of, read_origin
+from slipway.containers.data.text.documents import decoded, read_json
+from slipway.containers.data.tokens.engine import (
+    TokenSettings,
+    Vocabulary,
+    read_vocabulary,
+    write_vocabulary,
+)
+from slipway.containers.recipes.prepare_bert.config import MODULE, PrepareConfig, decode_arguments
 from slipway.containers.runtime.contract.contract import LaunchContract
 from slipway.containers.training.rank import run_rank
+
+# Prepares a corpus on many nodes: each rank makes its share of the shards, the first one merges. Shards that
+# are whole are kept, so a repeated job makes only what is lost. That is why it is one multi-node job and no
+# array: its first rank merges, its launcher ends an attempt that lost a node, and the next one makes the
+# rest.
+TRAINED_ENTRIES = 4096
+CLAIM_SECONDS = 300.0  # for listing what all ranks list
+
+
+def prepare_share(config: PrepareConfig, contract: LaunchContract) -> None:
+    """Make this rank's share of the shards; the first rank then merges them."""
+    root = data_folder(contract)
+    if config.sample_megabytes:
+        text = within(root, config.input)
+        write_once(
+            contract, text, lambda path: write_sample(path, config.seed, config.sample_megabytes * 1_000_000)
+        )
+    source = source_at(config.input, root, contract)
+    settings = TokenSettings(
+        phase=config.phase,
+        vocabulary=_vocabulary(config, contract, root, source),
+        seed=config.seed,
+        duplicates=config.duplicates,
+        cased=config.cased == "yes",
+    )
+    output = within(root, config.output or f"phase{config.phase}")
+    workers = max(1, (os.cpu_count() or 1) // contract.local_world)
+    share = Share(workers=workers, array_index=contract.rank, array_size=contract.world)
+    if contract.rank:  # the first claims the folder for all; two at once would take each other for strangers
+        _wait_for_claim(output, origin_of(source))
+    prepare(source, settings, output, share, config.shards)
+    if contract.rank == 0:
+        merge_when_all_are_made(output, origin_of(source))
+
+
+def _vocabulary(config: PrepareConfig, contract: LaunchContract, root: Path, source: Source) -> Vocabulary:
+    if config.vocabulary is not None:
+        return vocabulary_at(config.vocabulary, root, contract)
+    trained = within(root, f"{_named(config.input)}.vocab.txt")
+    is_cased = config.cased == "yes"
+    write_once(
+        contract, trained, lambda path: write_vocabulary(train(source, TRAINED_ENTRIES, cased=is_cased), path)
+    )
+    return read_vocabulary(trained)
+
+
+def _named(text: str) -> str:
+    """Return a file name for text from elsewhere: two buckets may have prefixes of one name."""
+    if not is_remote(text):
+        return text
+    last = re.sub(r"[^A-Za-z0-9._-]", "-", text.rstrip("/").rpartition("/")[2])
+    return f"{last[:64]}-{sha256(text.encode()).hexdigest()[:8]}"
+
+
+def _wait_for_claim(output: Path, origin: InputOrigin) -> None:
+    """Wait until the first rank sees the same objects as this one; an earlier job may have seen others."""
+    wait_for_claim(output, output / PLAN)
+    wait_until(
+        lambda: read_origin(output) == origin,
+        f"rank 0 sees another version of {origin.location or 'the input'}: it changed while the job started",
+        CLAIM_SECONDS,
+    )
+
+
+def merge_when_all_are_made(output: Path, origin: InputOrigin) -> None:
+    """Wait until every shard is made, then write the manifest."""
+    wait_for_all(
+        range(read_plan(output).shards),
+        lambda number: _is_made(output, number, origin),
+        f"shards of {output} are missing",
+    )
+    manifest = merge(output)
+    print(f"{output}/manifest.json: {manifest.rows} rows in {len(manifest.shards)} shards", flush=True)
+
+
+def _is_made(output: Path, number: int, origin: InputOrigin) -> bool:
+    """Return True if the shard itself is there: its record may outlive it."""
+    path = record_path(output, number)
+    if not path.exists():
+        return False
+    record = decoded(ShardRecord, read_json(path), output)
+    return record.input_version == origin.version and is_whole(output, record, with_digest=False)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -5,9 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from slipway.containers.training.settings import InvalidSettings, read_values, split_arguments
+from slipway.containers.training.settings import (
+    Choice,
+    InvalidSettings,
+    RelativePath,
+    ValueKind,
+    Whole,
+    read_values,
+    split_arguments,
+)
 from slipway.containers.training.text_location import TextLocation, shown_without_secrets
-from slipway.containers.training.value_kinds import Choice, RelativePath, ValueKind, Whole
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,3 +54,12 @@ def decode_arguments(arguments: Sequence[str]) -> CorpusConfig:
     if mistakes or more:
         raise InvalidSettings([*mistakes, *more])
     return CorpusConfig(**values)  # type: ignore[arg-type]  # SETTINGS reads each field as its type
+
+
+# Documents and a vocabulary from a dump, as submitters see it. Standard library only.
+NAME = "prepare_corpus"
+SUMMARY = "Make documents and a vocabulary from a dump of Wikipedia"
+MODULE = "slipway.containers.recipes.prepare_corpus.train"
+ACCELERATORS = ("gaudi", "cuda", "cpu")  # any machine: it uses the processors
+USES_ACCELERATORS = False
+PARALLELISMS = ("data",)

@@ -5,15 +5,89 @@ Nothing is trained here: `train` is the name of every recipe's entry point.
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 from contextlib import ExitStack
+from pathlib import Path
 
-from slipway.containers.recipes.prepare_corpus.config import CorpusConfig, decode_arguments
-from slipway.containers.recipes.prepare_corpus.recipe import MODULE
-from slipway.containers.recipes.prepare_corpus.session import prepare_share
+from slipway.containers.data.corpus.parts import bytes_of, parts_of
+from slipway.containers.data.corpus.work import (
+    CorpusWork,
+    PartRecord,
+    claim,
+    finished_part,
+    most_frequent,
+    plan_path,
+    words_path,
+)
+from slipway.containers.data.corpus.workers import make_parts
+from slipway.containers.data.errors import DataError
+from slipway.containers.data.rows.train_vocabulary import vocabulary_of
+from slipway.containers.data.rows.work import PreparationProgress
+from slipway.containers.data.shared_folder import data_folder, source_at, wait_for_all, wait_for_claim, within
+from slipway.containers.data.tokens.engine import write_vocabulary
+from slipway.containers.recipes.prepare_corpus.config import MODULE, NAME, CorpusConfig, decode_arguments
 from slipway.containers.runtime.contract.contract import LaunchContract
 from slipway.containers.training.rank import run_rank
+
+# Makes a corpus on many nodes: each rank makes its parts, and the first one trains a vocabulary. Parts that
+# are whole are kept, so that a repeated job, or the next attempt of one, makes only what is missing.
+
+
+def prepare_share(config: CorpusConfig, contract: LaunchContract) -> None:
+    """Make this rank's share of the parts; the first rank then waits for all."""
+    root = data_folder(contract)
+    source, folder = source_at(config.input, root, contract), within(root, config.output)
+    work = CorpusWork(
+        source=source,
+        folder=folder,
+        parts=tuple(parts_of(source, config.parts)),
+        field=config.field,
+        counts_words=config.vocabulary_entries > 0,
+        cased=config.cased == "yes",
+    )
+    if contract.rank == 0:
+        claim(folder, work.plan, "a corpus")
+    wait_for_claim(folder, plan_path(folder))
+    numbers = range(contract.rank, len(work.parts), contract.world)
+    workers = max(1, (os.cpu_count() or 1) // contract.local_world)
+    total = sum(bytes_of(work.parts[number]) for number in numbers)
+    progress = PreparationProgress(name=NAME, total_bytes=total, shards=len(numbers))
+    make_parts(work, numbers, workers, progress)
+    if contract.rank == 0:
+        _finish(config, work)
+
+
+def _finish(config: CorpusConfig, work: CorpusWork) -> None:
+    every, records = range(len(work.parts)), list[PartRecord]()
+
+    def is_made(number: int) -> bool:
+        record = finished_part(work, number)
+        records.extend([record] if record else [])
+        return record is not None
+
+    wait_for_all(every, is_made, f"parts of {work.folder} are missing")
+    print(_summary(work.folder, records), flush=True)
+    if not any(record.documents for record in records):
+        raise DataError(
+            "the input holds no documents", hint="look at its files; a dump's articles are counted"
+        )
+    if config.vocabulary_entries:
+        counts = most_frequent(words_path(work.folder, number) for number in every)
+        path = work.folder.with_name(f"{work.folder.name}.vocab.txt")
+        vocabulary = vocabulary_of(counts, config.vocabulary_entries)
+        unfinished = path.with_name(f".{path.name}")
+        write_vocabulary(vocabulary, unfinished)
+        unfinished.replace(path)
+        print(f"{path}: {len(vocabulary.entries)} entries", flush=True)
+
+
+def _summary(folder: Path, records: list[PartRecord]) -> str:
+    documents, others = sum(record.documents for record in records), sum(record.others for record in records)
+    size = sum(record.bytes for record in records)
+    made = f"{documents} documents, {size / 1e6:.1f} MB in {len(records)} parts"
+    return f"{folder}: {made}; {others} pages hold no passage"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -6,9 +6,15 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from slipway.containers.training.settings import InvalidSettings, read_values, split_arguments
+from slipway.containers.training.settings import (
+    InvalidSettings,
+    RelativePath,
+    ValueKind,
+    Whole,
+    read_values,
+    split_arguments,
+)
 from slipway.containers.training.text_location import TextLocation, shown_without_secrets
-from slipway.containers.training.value_kinds import RelativePath, ValueKind, Whole
 
 NO_END = "none"
 _SHARE = re.compile(r"([0-9]{1,5})/([0-9]{1,5})", re.ASCII)
@@ -81,3 +87,13 @@ def decode_arguments(arguments: Sequence[str]) -> TokensConfig:
     if mistakes or more:
         raise InvalidSettings([*mistakes, *more])
     return TokensConfig(**values)  # type: ignore[arg-type]  # SETTINGS reads each field as its type
+
+
+# Tokens for decoders from documents, as submitters see it. Standard library only.
+NAME = "prepare_tokens"
+SUMMARY = "Prepare tokens for decoders from documents"
+MODULE = "slipway.containers.recipes.prepare_tokens.train"
+ACCELERATORS = ("gaudi", "cuda", "neuron", "cpu")  # any machine: it uses the processors
+USES_ACCELERATORS = False
+PARALLELISMS = ("data",)
+SHARE_SETTING = "share"  # of the work of an array of jobs

@@ -5,8 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from slipway.containers.training.settings import InvalidSettings, read_values, split_arguments
-from slipway.containers.training.value_kinds import Choice, ValueKind, Whole
+from slipway.containers.training.settings import (
+    Choice,
+    InvalidSettings,
+    ValueKind,
+    Whole,
+    read_values,
+    split_arguments,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,3 +38,11 @@ def decode_arguments(arguments: Sequence[str]) -> SmokeConfig:
     if mistakes or more:
         raise InvalidSettings([*mistakes, *more])
     return SmokeConfig(**values)  # type: ignore[arg-type]  # SETTINGS reads each field as its type
+
+
+# The smoke test of a cluster as submitters see it. Standard library only: a laptop reads it.
+NAME = "smoke"
+SUMMARY = "Try the devices and the network of a cluster"
+MODULE = "slipway.containers.recipes.smoke.train"
+ACCELERATORS = ("gaudi", "cuda", "cpu")
+PARALLELISMS = ("data",)

@@ -14,10 +14,9 @@ import torch
 from torch import distributed
 
 from slipway.containers.recipes.smoke.config import SmokeConfig
-from slipway.containers.recipes.smoke.numbers import MIB, bus_share, given, sizes, wrong_ranks
 from slipway.containers.runtime.contract.contract import LaunchContract
 from slipway.containers.runtime.errors import Refusal
-from slipway.containers.runtime.machine import Machine
+from slipway.containers.runtime.linux import Machine
 from slipway.containers.runtime.observe.telemetry import Telemetry
 from slipway.containers.training.devices import Device, join_group, open_device
 
@@ -133,3 +132,43 @@ def _size(count: int) -> str:
 
 def _say(line: str) -> None:
     print(line, flush=True)
+
+
+# Numbers whose sum says who gave a wrong one: each element is one rank's alone, and nought of all others.
+MIB = 1 << 20
+_BYTES = 4  # of fp32
+_SMALLEST_BYTES = 4096
+_FACTOR = 16
+_ABOVE_ZERO = 1.0
+
+
+def sizes(largest_mib: int) -> list[int]:
+    """Return the elements of the tensors, from 4 KiB up to the largest."""
+    largest = largest_mib * MIB // _BYTES
+    count, found = _SMALLEST_BYTES // _BYTES, []
+    while count < largest:
+        found.append(count)
+        count *= _FACTOR
+    return [*found, largest]
+
+
+def given(count: int, rank: int, world: int) -> torch.Tensor:
+    """Return what a rank gives: its number at its own elements, which are every world-th."""
+    tensor = torch.zeros(count)
+    tensor[rank::world] = rank + _ABOVE_ZERO
+    return tensor
+
+
+def expected(count: int, world: int) -> torch.Tensor:
+    return torch.arange(count).remainder(world).float() + _ABOVE_ZERO
+
+
+def wrong_ranks(summed: torch.Tensor, world: int) -> list[int]:
+    """Return the ranks whose elements are not what they gave."""
+    wrong = (summed != expected(summed.numel(), world)).nonzero().flatten()
+    return sorted({int(rank) for rank in wrong.remainder(world).unique()})
+
+
+def bus_share(world: int) -> float:
+    """Return how much of its tensor each rank has to send, at least (nccl-tests, PERFORMANCE.md)."""
+    return 2 * (world - 1) / world

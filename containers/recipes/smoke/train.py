@@ -9,8 +9,7 @@ import sys
 from collections.abc import Sequence
 from contextlib import ExitStack
 
-from slipway.containers.recipes.smoke.config import SmokeConfig, decode_arguments
-from slipway.containers.recipes.smoke.recipe import MODULE
+from slipway.containers.recipes.smoke.config import MODULE, SmokeConfig, decode_arguments
 from slipway.containers.runtime.contract.contract import LaunchContract
 from slipway.containers.training.rank import run_rank
 

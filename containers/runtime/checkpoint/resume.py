@@ -7,20 +7,28 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from slipway.containers.runtime.checkpoint.index import StoredPiece
-from slipway.containers.runtime.checkpoint.manifest import DamagedCheckpoint, Manifest, OtherFormat
+from slipway.containers.runtime.checkpoint import manifest
+from slipway.containers.runtime.checkpoint.manifest import (
+    DamagedCheckpoint,
+    Manifest,
+    OtherFormat,
+    StoredPiece,
+    stretches_of,
+)
 from slipway.containers.runtime.checkpoint.storage import (
     LARGEST_STEP,
     Storage,
+    UnpublishedStep,
     Unreachable,
     place_of,
     reason,
     step_name,
 )
-from slipway.containers.runtime.checkpoint.verify import check_content, check_sizes, read_manifest
 from slipway.containers.runtime.collective import Collective, Json
 from slipway.containers.runtime.contract.contract import LaunchContract
+from slipway.containers.runtime.disk import unwatched
 from slipway.containers.runtime.errors import Interruption, Refusal
+from slipway.containers.runtime.named_files import UnusableFile
 from slipway.containers.runtime.values import shown
 
 # auto: from the newest, or from the beginning if there is none. required: there must be one.
@@ -259,3 +267,90 @@ def _differences(name: str, saved: Mapping[str, Json], now: Mapping[str, Json]) 
 
 def _said(config: Mapping[str, Json], key: str) -> str:
     return shown(str(config[key])) if key in config else "absent"
+
+
+# Whether a published checkpoint is what was saved: its manifest, its sizes, or every byte of a file.
+
+
+def read_manifest(storage: Storage, step: int) -> Manifest:
+    """Read a published step; raise OtherFormat, or DamagedCheckpoint with the reason."""
+    try:
+        content = storage.manifest(step)
+    except FileNotFoundError:
+        raise DamagedCheckpoint(f"it has no {manifest.NAME}") from None
+    except UnusableFile as error:
+        raise DamagedCheckpoint(error.message) from None
+    except NotADirectoryError as error:
+        raise DamagedCheckpoint(str(error)) from None
+    except Unreachable:
+        raise
+    except OSError as error:
+        raise DamagedCheckpoint(f"{manifest.NAME} cannot be read: {reason(error)}") from None
+    record = manifest.decode(content, where=f"{place_of(storage, step)}/{manifest.NAME}")
+    if record.step != step:
+        raise DamagedCheckpoint(f"its manifest is of step {record.step}")
+    return record
+
+
+def is_of_other_format(storage: Storage, step: int) -> bool:
+    """Return True if another Slipway saved this checkpoint, so that nothing here may discard it."""
+    try:
+        read_manifest(storage, step)
+    except OtherFormat:
+        return True
+    except DamagedCheckpoint:
+        return False
+    return False
+
+
+def check_sizes(storage: Storage, where: UnpublishedStep | int, record: Manifest) -> None:
+    """Raise DamagedCheckpoint unless all files are there with the sizes that the manifest says."""
+    try:
+        found = storage.sizes(where)
+    except Unreachable:
+        raise
+    except OSError as error:
+        raise DamagedCheckpoint(f"its files cannot be listed: {reason(error)}") from None
+    for file in record.ranks:
+        if file.name not in found:
+            raise DamagedCheckpoint(f"{file.name} is missing, or not a regular file")
+        if found[file.name] != file.bytes:
+            raise DamagedCheckpoint(f"{file.name} has {found[file.name]} bytes instead of {file.bytes}")
+
+
+def check_content(
+    storage: Storage, record: Manifest, rank: int, moved: Callable[[], None] = unwatched
+) -> None:
+    """Read a rank's file and raise DamagedCheckpoint unless every byte is as it was saved."""
+    file = record.ranks[rank]
+    stretches = [
+        (0, file.header_bytes, file.header_sha256),
+        *stretches_of(record.tensors, rank, record.chunk_bytes),
+    ]
+    wanted = [digest for _, _, digest in stretches]
+    try:
+        parts = storage.read(record.step, file.name, [(start, stop) for start, stop, _ in stretches])
+        for part, digest in zip(parts, wanted, strict=True):
+            if hashlib.sha256(part).hexdigest() != digest:
+                raise DamagedCheckpoint(f"{file.name} does not hold what was saved (its sha256 differs)")
+            moved()
+    except UnusableFile as error:
+        raise DamagedCheckpoint(error.message) from None
+    except Unreachable:
+        raise
+    except OSError as error:
+        raise DamagedCheckpoint(f"{file.name} cannot be read: {reason(error)}") from None
+
+
+# The global batch of the training that a new attempt continues, before any rank has built anything.
+
+
+def saved_batch(storage: Storage) -> int | None:
+    """Return the global batch that the newest readable checkpoint was saved with; None if there is none."""
+    for step in storage.steps():
+        try:
+            batch = read_manifest(storage, step).config.get("global_batch")
+        except (DamagedCheckpoint, OtherFormat):
+            continue
+        return batch if isinstance(batch, int) else None
+    return None

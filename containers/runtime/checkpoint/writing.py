@@ -10,28 +10,37 @@ import errno
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from slipway.containers.runtime.checkpoint import manifest, pieces
-from slipway.containers.runtime.checkpoint.index import WrongIndex, assemble
-from slipway.containers.runtime.checkpoint.lease import Fenced, FolderInUse, Lease
-from slipway.containers.runtime.checkpoint.manifest import DamagedCheckpoint, Manifest, OtherFormat, RankFile
-from slipway.containers.runtime.checkpoint.pieces import FilePiece, Parts, write_pieces
-from slipway.containers.runtime.checkpoint.resume import Training
-from slipway.containers.runtime.checkpoint.storage import (
-    Storage,
-    UnpublishedStep,
-    place_of,
-    reason,
-    step_name,
+from slipway.containers.runtime.checkpoint import manifest
+from slipway.containers.runtime.checkpoint import storage as pieces
+from slipway.containers.runtime.checkpoint.folder import Fenced, FolderInUse, Lease
+from slipway.containers.runtime.checkpoint.manifest import (
+    DamagedCheckpoint,
+    Manifest,
+    OtherFormat,
+    RankFile,
+    WrongIndex,
+    assemble,
 )
-from slipway.containers.runtime.checkpoint.verify import (
+from slipway.containers.runtime.checkpoint.resume import (
+    Training,
     check_content,
     check_sizes,
     is_of_other_format,
     read_manifest,
 )
+from slipway.containers.runtime.checkpoint.storage import (
+    FilePiece,
+    Parts,
+    Storage,
+    UnpublishedStep,
+    place_of,
+    reason,
+    step_name,
+    write_pieces,
+)
 from slipway.containers.runtime.collective import Collective, Json
 from slipway.containers.runtime.errors import Refusal
-from slipway.containers.runtime.observe.heartbeat import SAVING, WAITING
+from slipway.containers.runtime.observe.progress import SAVING, WAITING
 
 
 class SaveFailed(Refusal):

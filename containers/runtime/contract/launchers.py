@@ -6,21 +6,107 @@ What the backend knows (job, data, checkpoints, logs) comes as SLIPWAY_* variabl
 
 from __future__ import annotations
 
+import json
+import re
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from slipway.containers.runtime import values
-from slipway.containers.runtime.contract import identity, variables
+from slipway.containers.runtime.contract import settings, variables
 from slipway.containers.runtime.contract.contract import LaunchContract, promised_accelerator
-from slipway.containers.runtime.contract.node_lists import (
-    hosts_of_sagemaker,
-    main_host_of_slurm,
-    tasks_of_slurm_node,
-)
-from slipway.containers.runtime.contract.rank_position import RankPosition
-from slipway.containers.runtime.machine import Machine
-from slipway.containers.runtime.values import InvalidContract
+from slipway.containers.runtime.contract.settings import RankPosition
+from slipway.containers.runtime.linux import Machine
+from slipway.containers.runtime.named_files import UnusableFile, read_text
+from slipway.containers.runtime.values import InvalidContract, shown
+
+# The lists that launchers describe nodes with: Slurm's host lists and task counts, SageMaker's JSON.
+_RESOURCES = "opt/ml/input/config/resourceconfig.json"
+_MOST_HOSTS = 10_000
+_MOST_BYTES = 16 << 20
+_BRACKETS = re.compile(r"\[([^\[\]]+)\]")
+_TASKS = re.compile(r"(?P<tasks>[0-9]{1,6})(\(x(?P<times>[0-9]{1,6})\))?", re.ASCII)
+
+
+def main_host_of_slurm(environment: Mapping[str, str]) -> str:
+    """Return the first host: of `node[001-004,7],other` it is node001."""
+    name = "SLURM_JOB_NODELIST"
+    text = environment.get(name, "")
+    if "[" in text.split(",", 1)[0]:
+        first = _BRACKETS.sub(lambda found: re.split("[,-]", found[1])[0], text[: _end_of_first(text)])
+    else:
+        first = text.split(",", 1)[0]
+    return values.address({name: first}, name)
+
+
+def tasks_of_slurm_node(environment: Mapping[str, str], node: int) -> int:
+    """Return one node's number of tasks: of `2(x2),1` the third is 1."""
+    text = environment.get("SLURM_TASKS_PER_NODE", "")
+    remaining = node
+    for part in text.split(","):
+        found = _TASKS.fullmatch(part)
+        if found is None:
+            break
+        times = int(found["times"] or 1)
+        if remaining < times:
+            return int(found["tasks"])
+        remaining -= times
+    raise InvalidContract(
+        f"SLURM_TASKS_PER_NODE is {shown(text or None)}, and must count the tasks of node {node}"
+    )
+
+
+def hosts_of_sagemaker(environment: Mapping[str, str], root: Path) -> tuple[list[str], str]:
+    """Return all hosts, algo-2 before algo-10, and the name of this one."""
+    if "SM_CURRENT_HOST" in environment:
+        source, current = "SM_HOSTS", environment["SM_CURRENT_HOST"]
+        hosts = _json(environment.get("SM_HOSTS", ""), source)
+    else:
+        source = f"/{_RESOURCES}"
+        record = _json(_read(root / _RESOURCES), source)
+        fields = record if isinstance(record, dict) else {}
+        hosts, current = fields.get("hosts"), str(fields.get("current_host"))
+    if not isinstance(hosts, list) or not 1 <= len(hosts) <= _MOST_HOSTS or current not in hosts:
+        raise InvalidContract(
+            f"{source} is {shown(str(hosts))}, and must list the hosts, {shown(str(current))} among them"
+        )
+    checked = [values.address({source: str(host)}, source) for host in hosts]
+    if len(set(checked)) != len(checked):
+        raise InvalidContract(f"{source} is {shown(str(hosts))}, and names a host twice")
+    return sorted(checked, key=_natural), str(current)
+
+
+def _end_of_first(text: str) -> int:
+    """Return the index of the first comma outside brackets."""
+    inside = False
+    for position, character in enumerate(text):
+        inside = character == "[" or (inside and character != "]")
+        if character == "," and not inside:
+            return position
+    return len(text)
+
+
+def _natural(host: str) -> list[tuple[int, int, str]]:
+    parts = re.split(r"([0-9]+)", host)
+    return [(1, int(part), "") if part.isdigit() else (0, 0, part) for part in parts]
+
+
+def _read(path: Path) -> str:
+    try:
+        return read_text(path, _MOST_BYTES)
+    except UnusableFile as error:
+        raise InvalidContract(
+            error.message, hint="SageMaker writes it before it starts a container"
+        ) from None
+
+
+def _json(text: str, source: str) -> object:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        raise InvalidContract(f"{source} is {shown(text)}, and must be JSON") from None
+
 
 Environment = Mapping[str, str]
 Reader = Callable[[Environment, Machine], RankPosition]
@@ -75,7 +161,7 @@ def slurm(environment: Environment, machine: Machine) -> RankPosition:
         local_rank=values.whole(own, "SLURM_LOCALID", high=world - 1),
         local_world=tasks_of_slurm_node(own, node) if nodes > 1 else world,
         main_address=_main_of_slurm(own) if nodes > 1 else LOOPBACK,
-        main_port=identity.port(environment),
+        main_port=settings.port(environment),
     )
 
 
@@ -181,9 +267,9 @@ def read_contract(environment: Environment, machine: Machine | None = None) -> L
 def contract_of(place: RankPosition, environment: Environment) -> LaunchContract:
     """Combine the static half from SLIPWAY_* variables with the dynamic half from the position."""
     static = LaunchContract(
-        job=identity.job(environment),
-        run=identity.run(environment),
-        attempt=identity.attempt(environment),
+        job=settings.job(environment),
+        run=settings.run(environment),
+        attempt=settings.attempt(environment),
         node=place.node,
         nodes=place.nodes,
         rank=place.rank,
@@ -233,7 +319,7 @@ def _mpi(environment: Environment, names: Mapping[str, str]) -> RankPosition:
         local_world=local_world,
         # Nor does any say where rank 0 is: the backend passes MASTER_ADDR along (-genv, -x).
         main_address=values.address(environment, "MASTER_ADDR") if nodes > 1 else LOOPBACK,
-        main_port=identity.port(environment),
+        main_port=settings.port(environment),
     )
 
 
@@ -246,7 +332,7 @@ def _one_a_node(environment: Environment, node: int, nodes: int, main_address: s
         local_rank=0,
         local_world=1,
         main_address=main_address if nodes > 1 else LOOPBACK,
-        main_port=identity.port(environment),
+        main_port=settings.port(environment),
     )
 
 

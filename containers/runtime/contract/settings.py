@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import hashlib
+import importlib.util
+import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
+import slipway.containers as containers
 from slipway.containers.runtime import values
 from slipway.containers.runtime.contract import variables
-from slipway.containers.runtime.contract.rank_position import RankPosition
 from slipway.containers.runtime.errors import Refusal
 from slipway.containers.runtime.values import InvalidContract, shown
 
@@ -123,3 +127,106 @@ def _processes(environment: Mapping[str, str], place: RankPosition) -> int:
             hint="let it start one a node, or one a device",
         )
     return 1
+
+
+# A digest of everything that must be the same on all nodes, or ranks would train two models as one.
+_MOST_FILES = 2000
+
+
+def digest(settings: Settings) -> str:
+    """Return a digest of the code, the arguments and what the backend adds, without the machine's own
+    paths."""
+    running = hashlib.sha256()
+    shape = [settings.module, settings.arguments, settings.processes, settings.config_digest]
+    running.update(json.dumps(shape).encode())
+    for name, path in sorted(_sources(settings.module).items()):
+        running.update(f"\0{name}\0".encode() + path.read_bytes())
+    return running.hexdigest()
+
+
+def _sources(module: str) -> dict[str, Path]:
+    """List our whole package, and the file of a module that is not in it."""
+    found: dict[str, Path] = {}
+    for root in map(Path, containers.__path__):
+        files = sorted(root.rglob("*.py"))[:_MOST_FILES]
+        found |= {str(path.relative_to(root)): path for path in files}
+    own = _file_of(module)
+    return found | ({f"module {module}": own} if own else {})
+
+
+def _file_of(module: str) -> Path | None:
+    try:
+        spec = importlib.util.find_spec(module)
+    except ModuleNotFoundError:
+        spec = None
+    except ImportError as error:
+        raise Refusal(f"--module {module} cannot be imported: {error}") from None
+    if spec is None:
+        raise Refusal(
+            f"--module {module} is not installed here", hint="check its name, and that the image holds it"
+        )
+    return Path(spec.origin) if spec.origin and spec.has_location else None
+
+
+# Which run of which job this is: what keeps attempts and jobs from taking each other for themselves.
+Environment = Mapping[str, str]
+
+DEFAULT_RUN = "local"
+
+# The first that is set. Batch's children of a multi-node job carry "#1", "#2" after the id they share.
+_RUN_IDS = (variables.RUN, "AWS_BATCH_JOB_ID", "SLURM_JOB_ID", "TRAINING_JOB_NAME", variables.JOB)
+
+# Variable and what its first attempt is numbered.
+_ATTEMPTS = (
+    (variables.ATTEMPT, 1),
+    ("AWS_BATCH_JOB_ATTEMPT", 1),
+    ("SLURM_RESTART_COUNT", 0),
+    ("TORCHELASTIC_RESTART_COUNT", 0),
+)
+
+# Below Linux's ephemeral ports (32768 up), so that no outgoing connection holds one by chance.
+_FIRST_PORT, _PORTS = 20_000, 12_000
+
+
+def run(environment: Environment) -> str:
+    name = next((name for name in _RUN_IDS if name in environment), None)
+    if name is None:
+        return DEFAULT_RUN
+    return values.identifier(environment, name).split("#", 1)[0] or DEFAULT_RUN
+
+
+def job(environment: Environment) -> str:
+    return values.identifier(environment, variables.JOB) if variables.JOB in environment else run(environment)
+
+
+def attempt(environment: Environment) -> int:
+    for name, first in _ATTEMPTS:
+        if name in environment:
+            return values.whole(environment, name, low=first, high=values.LARGEST_ATTEMPT) - first + 1
+    return 1
+
+
+def port(environment: Environment) -> int:
+    """Compute the main port from the run, so that all nodes get the same one and two runs on one machine
+    differ."""
+    digest = hashlib.sha256(f"{run(environment)}\0{attempt(environment)}".encode()).digest()
+    derived = _FIRST_PORT + int.from_bytes(digest[:4], "big") % _PORTS
+    return values.whole(environment, variables.PORT, low=1, high=values.LARGEST_PORT, default=derived)
+
+
+# Where one process stands among all of its job: what a launcher says, before anything of ours is added.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RankPosition:
+    """Describe where the process that reads it stands: a node's launcher if one was started per node, else
+    one rank."""
+
+    node: int
+    nodes: int
+    rank: int
+    world: int
+    local_rank: int
+    local_world: int
+    main_address: str
+    main_port: int

@@ -23,7 +23,7 @@ from slipway.containers.runtime.contract.launchers import read_position
 from slipway.containers.runtime.contract.settings import Settings
 from slipway.containers.runtime.errors import Refusal
 from slipway.containers.runtime.exit_reports import ExitReport
-from slipway.containers.runtime.launch import failure_file, health, notices
+from slipway.containers.runtime.launch import assignment, failure_file, supervise
 from slipway.containers.runtime.launch.assignment import (
     ROOT_VARIABLE,
     Node,
@@ -32,15 +32,13 @@ from slipway.containers.runtime.launch.assignment import (
     rank_environment,
     read_node,
 )
-from slipway.containers.runtime.launch.guard import Guard
 from slipway.containers.runtime.launch.node_roles import ChildSupervisor, MainSupervisor
 from slipway.containers.runtime.launch.supervise import Supervisor, Watch
-from slipway.containers.runtime.launch.team import RankCommand, Team
+from slipway.containers.runtime.launch.team import Guard, RankCommand, Team
 from slipway.containers.runtime.observe.log_pump import LogPump
 from slipway.containers.runtime.observe.progress import Progress
 from slipway.containers.runtime.rendezvous.hub import Hub
-from slipway.containers.runtime.rendezvous.peers import Alone, Peers
-from slipway.containers.runtime.rendezvous.signal_pipe import SignalPipe
+from slipway.containers.runtime.rendezvous.peers import Alone, Peers, SignalPipe
 from slipway.containers.runtime.rendezvous.spoke import Spoke
 
 _LOG_SECONDS = 5.0
@@ -120,7 +118,7 @@ def _train(node: Node, peers: Peers, port: int, team: Team, folder: Path) -> Exi
             own = {variables.PROGRESS_FILE: str(progress.file_of(contract.rank))}
             environment = {**rank_environment(node.environment, contract, folder), **own}
             team.start(_command(node.settings, contract.rank, environment))
-        with notices.listening(node.settings, peers.member.node, team.say) as notice:
+        with supervise.listening(node.settings, peers.member.node, team.say) as notice:
             return _supervisor(
                 Watch(
                     settings=node.settings,
@@ -153,7 +151,7 @@ def _opening(node: Node, contracts: Sequence[LaunchContract]) -> list[str]:
     ranks = f"ranks {first.rank} to {last.rank} of {first.world}"
     lines = [f"{first.job}, attempt {first.attempt}: {ranks} start on {node.machine.host()}"]
     if first.local_rank == 0:  # of a node, however many launchers it has
-        lines += health.notes(node.settings, node.machine.root)
+        lines += assignment.notes(node.settings, node.machine.root)
     if given := node.environment.get("TORCH_EXTENSIONS_DIR"):
         # F51: whoever builds the same operator waits for the lock, and its holder is dead.
         why = "is left from a build that was killed, and ranks would wait for it forever; delete it"

@@ -7,9 +7,8 @@ import time
 from collections.abc import Callable
 
 from slipway.containers.runtime.errors import Interruption, Refusal
-from slipway.containers.runtime.rendezvous import ports, wire
-from slipway.containers.runtime.rendezvous.peers import PeerMember, Peers, unhealthy
-from slipway.containers.runtime.rendezvous.signal_pipe import SignalPipe
+from slipway.containers.runtime.rendezvous import peers, wire
+from slipway.containers.runtime.rendezvous.peers import PeerMember, Peers, SignalPipe, unhealthy
 from slipway.containers.runtime.rendezvous.wire import Message, PeerLink
 
 _POLL_SECONDS = 0.2
@@ -29,7 +28,7 @@ class Hub(Peers):
         super().__init__(member, signals, heartbeat_seconds)
         self._say = say
         self._strangers: set[PeerLink] = set()
-        self._listener = ports.listen(port)
+        self._listener = peers.listen(port)
         self._listener.setblocking(False)
         self.port = int(self._listener.getsockname()[1])
         self.selector.register(self._listener, selectors.EVENT_READ)
@@ -48,7 +47,7 @@ class Hub(Peers):
             self._dismiss()
             self.stop_if_asked()
         self._close_door()
-        port = ports.free_port(self.port + 1)
+        port = peers.free_port(self.port + 1)
         self.tell({"go": port})
         return port
 

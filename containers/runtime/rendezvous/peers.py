@@ -5,13 +5,16 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import selectors
+import signal
+import socket
 import time
 from dataclasses import dataclass
+from types import FrameType
 
 from slipway.containers.runtime.errors import Interruption
-from slipway.containers.runtime.rendezvous import ports
-from slipway.containers.runtime.rendezvous.signal_pipe import SignalPipe
 from slipway.containers.runtime.rendezvous.wire import Message, PeerLink
 
 _BEATS = 5  # within one timeout
@@ -145,7 +148,7 @@ class Alone(Peers):
     def meet(self, deadline: float) -> int:
         if self.member.findings:
             raise unhealthy(self.member.node, self.member.host, self.member.findings)
-        return ports.free_port(self._port)
+        return free_port(self._port)
 
 
 def unhealthy(node: int, host: str, findings: tuple[str, ...]) -> Interruption:
@@ -153,3 +156,76 @@ def unhealthy(node: int, host: str, findings: tuple[str, ...]) -> Interruption:
         f"node {node} ({host}) lacks what the job needs: {'; '.join(findings)}",
         hint="another attempt may find a healthy one; if all say so, the job definition and the image differ",
     )
+
+
+# A port to listen on: the one both sides derive from the run, else one of the next few.
+TRIED = 16
+_BACKLOG = 1024  # a node each
+
+
+def candidates(first: int) -> range:
+    return range(first, min(first + TRIED, 65_536))
+
+
+def listen(first: int) -> socket.socket:
+    """Listen on the first free port. Peers try the same ports until one answers with a proof of this run."""
+    for port in candidates(first):
+        if (listener := _bound(port)) is not None:
+            listener.listen(_BACKLOG)
+            return listener
+    raise Interruption(
+        f"the ports {first} to {candidates(first)[-1]} are all in use on this node",
+        hint="another job's processes may be left on it; set SLIPWAY_PORT to choose others",
+    )
+
+
+def free_port(first: int) -> int:
+    """Find a free port for the training's own rendezvous, which binds it in a moment."""
+    with listen(first) as listener:
+        return int(listener.getsockname()[1])
+
+
+def _bound(port: int) -> socket.socket | None:
+    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    # Connections of the last attempt may linger in TIME_WAIT; this does not share a port that is listened on.
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind(("", port))
+    except OSError as error:
+        listener.close()
+        if error.errno not in (errno.EADDRINUSE, errno.EACCES):
+            raise
+        return None
+    return listener
+
+
+# Signals, as something a loop can wait for: the kernel's interruption becomes a byte in a pipe.
+# USR1 is what Slurm sends ahead of its time limit (--signal=B:USR1@N).
+STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1)
+
+
+class SignalPipe:
+    """Turn the stop signals of this process into bytes that a selector can wait for."""
+
+    def __init__(self) -> None:
+        self._read_end, write_end = os.pipe()
+        os.set_blocking(self._read_end, False)
+        os.set_blocking(write_end, False)
+        signal.set_wakeup_fd(write_end, warn_on_full_buffer=False)
+        for number in (*STOP_SIGNALS, signal.SIGCHLD):
+            signal.signal(number, _noted)
+
+    def fileno(self) -> int:
+        return self._read_end
+
+    def received(self) -> list[int]:
+        """Return the stop signals received since the last call, in order."""
+        try:
+            found = os.read(self._read_end, 4096)
+        except BlockingIOError:
+            return []
+        return [number for number in found if number in STOP_SIGNALS]
+
+
+def _noted(number: int, frame: FrameType | None) -> None:
+    """Do nothing: the wake-up descriptor has the signal already."""

@@ -9,9 +9,8 @@ import time
 
 from slipway.containers.runtime.errors import Interruption, Refusal
 from slipway.containers.runtime.exit_reports import from_json
-from slipway.containers.runtime.rendezvous import ports, wire
-from slipway.containers.runtime.rendezvous.peers import PeerMember, Peers
-from slipway.containers.runtime.rendezvous.signal_pipe import SignalPipe
+from slipway.containers.runtime.rendezvous import peers, wire
+from slipway.containers.runtime.rendezvous.peers import PeerMember, Peers, SignalPipe
 from slipway.containers.runtime.rendezvous.wire import Message, PeerLink
 
 _ANSWER_SECONDS = 5.0  # of a main node that many join at once; a program of another kind never answers
@@ -48,7 +47,7 @@ class Spoke(Peers):
 
     def _connect(self, deadline: float) -> PeerLink:
         while time.monotonic() < deadline:
-            for port in ports.candidates(self._port):
+            for port in peers.candidates(self._port):
                 try:
                     connection = socket.create_connection((self._address, port), _CONNECT_SECONDS)
                 except ConnectionRefusedError:

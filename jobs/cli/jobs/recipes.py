@@ -10,7 +10,7 @@ import click
 from slipway.jobs.output import Column, json_option, print_table
 
 if TYPE_CHECKING:
-    from slipway.containers.training.value_kinds import ValueKind
+    from slipway.containers.training.settings import ValueKind
     from slipway.jobs.code.own_recipes import OwnRecipe
 
 RECIPES = (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from slipway.containers.training.counting import held_bytes
+from slipway.containers.training.layout import held_bytes
 from slipway.jobs.estimate.work.memory import GRADIENT_BYTES
 
 

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from slipway.containers.recipes.gptj_finetune.defaults import KEEPS_REST
-from slipway.containers.training.counting import at_most, steps_of_epoch
+from slipway.containers.recipes.gptj_finetune.config import KEEPS_REST
+from slipway.containers.training.layout import at_most, steps_of_epoch
 from slipway.jobs.estimate.errors import CannotEstimate
 from slipway.jobs.estimate.inputs.config_layout import layout_of
 from slipway.jobs.estimate.work.models import MODELS, length_name

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from slipway.containers.training.counting import sequences_of_tokens
+from slipway.containers.training.layout import sequences_of_tokens
 from slipway.jobs.code.own_recipes import OwnRecipe, find_own_recipe
 from slipway.jobs.estimate.errors import CannotEstimate
 from slipway.jobs.estimate.inputs.config_layout import held_by, layout_of

@@ -1,7 +1,7 @@
 """What one device has to hold, part by part, and whether that fits.
 
 Sixteen bytes a parameter: two of weights, two of gradients, twelve of optimizer state in 32 bit, and what
-gradients add up in. A layout says what an engine holds otherwise (containers/training/counting.py).
+gradients add up in. A layout says what an engine holds otherwise (containers/training/layout.py).
 Activations as Korthikanti et al. 2022 count them; the square of the sequence only where attention is not
 fused.
 A further way to save memory is one factor here and one row of CHANGES in fitting.py.

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from slipway.containers.training.counting import micro_batches
+from slipway.containers.training.layout import micro_batches
 from slipway.jobs.estimate.errors import CannotEstimate
 
 SCHEDULES = ("1f1b", "gpipe", "interleaved")

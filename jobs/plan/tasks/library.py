@@ -16,7 +16,7 @@ from typing import cast, overload
 
 from slipway.containers.runtime.collective import Json
 from slipway.containers.runtime.errors import Refusal
-from slipway.containers.tasks.references import CodeReference, is_loading
+from slipway.containers.tasks.description import CodeReference, is_loading
 from slipway.jobs.plan.tasks.base_technique import BaseTechnique
 from slipway.jobs.plan.techniques.registry import TECHNIQUES
 from slipway.jobs.platforms.whole_files import write_whole

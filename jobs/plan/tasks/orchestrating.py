@@ -9,7 +9,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from typing import Protocol
 
-from slipway.containers.tasks.references import stop_if_loading
+from slipway.containers.tasks.description import stop_if_loading
 from slipway.jobs.plan.inputs.planning import plan
 from slipway.jobs.plan.search.model import Mode, Plan, PlanJob, Pool
 from slipway.jobs.plan.tasks.local_machine import GangEnd, LocalMachine, RankGang, find_devices

@@ -10,7 +10,7 @@ from typing import Any
 
 from slipway.containers.runtime.collective import Json
 from slipway.containers.runtime.errors import Refusal
-from slipway.containers.tasks.references import CodeReference
+from slipway.containers.tasks.description import CodeReference
 from slipway.jobs.plan.tasks.library import find_reference
 from slipway.jobs.plan.tasks.local_machine import GangEnd, LocalMachine
 from slipway.jobs.plan.tasks.own_technique import RESULT_NAME

@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from slipway.containers.runtime.collective import Json
-from slipway.containers.tasks.description import TaskDescription, read_description
-from slipway.containers.tasks.references import CodeReference
+from slipway.containers.tasks.description import CodeReference, TaskDescription, read_description
 from slipway.jobs.plan.tasks.task import HParams, Strategy, Task
 
 _TIMED = (1, 3)  # batches of two runs: their difference has no start in it

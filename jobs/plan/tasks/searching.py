@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from slipway.containers.runtime.errors import Refusal
-from slipway.containers.tasks.references import stop_if_loading
+from slipway.containers.tasks.description import stop_if_loading
 from slipway.jobs.plan.tasks.library import all_names, retrieve
 from slipway.jobs.plan.tasks.local_machine import LocalMachine, find_devices, scratch_folder
 from slipway.jobs.plan.tasks.on_clusters.places import ClusterOrder

@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from slipway.containers.runtime.collective import Json
-from slipway.containers.tasks.description import TaskDescription
-from slipway.containers.tasks.references import CodeReference
+from slipway.containers.tasks.description import CodeReference, TaskDescription
 from slipway.jobs.words.errors import InvalidConfig, Problem
 from slipway.jobs.words.text import printable
 

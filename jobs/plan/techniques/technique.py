@@ -14,7 +14,7 @@ class Variant:
     """One way to use a technique on so many ranks."""
 
     name: str  # among all variants of all techniques
-    settings: Mapping[str, str]  # of a recipe's config: see containers/training/engine_settings.py
+    settings: Mapping[str, str]  # of a recipe's config: see containers/training/config.py
     layout: Mapping[str, str | int | None]  # fields of an estimate's layout
 
     @property

@@ -42,7 +42,8 @@ STATES: Mapping[str, JobState] = {
 DELIVERY_SECONDS = 600
 _NODE_NAMES_ONLY = variables.PROCESSES_PER_NODE  # the nodes count their NUMA domains first
 _DIGEST_SHOWN = 16
-# containers/runtime/launch/notices.py asks an instance whether it is taken back only where it is one of Spot.
+# containers/runtime/launch/supervise.py asks an instance whether it is taken back only where it is one of
+# Spot.
 _MARKETS: Mapping[bool, Mapping[str, str]] = {False: {}, True: {variables.MARKET: "spot"}}
 
 

@@ -1,6 +1,6 @@
 """SMP's parameters as settings of our own recipes, which lay a model out over ranks themselves, and back.
 
-containers/training/layout.py has the layout, and containers/training/engine_settings.py the settings. SMP v1
+containers/training/layout.py has the layout, and containers/training/config.py the settings. SMP v1
 calls "interleaved" what the trade calls 1F1B: a backward goes before a forward wherever one can.
 """
 

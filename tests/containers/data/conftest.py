@@ -13,10 +13,9 @@ pytest.importorskip("isal")
 
 from slipway.containers.data.rows.prepare import Share, prepare
 from slipway.containers.data.rows.train_vocabulary import train
-from slipway.containers.data.samples.corpus import write_sample
+from slipway.containers.data.samples.texts import write_sample
 from slipway.containers.data.sources.sources import local_source
-from slipway.containers.data.tokens.settings import TokenSettings
-from slipway.containers.data.tokens.vocabulary import Vocabulary, write_vocabulary
+from slipway.containers.data.tokens.engine import TokenSettings, Vocabulary, write_vocabulary
 
 MakeSettings = Callable[..., TokenSettings]
 SAMPLE_BYTES = 300_000

@@ -9,10 +9,8 @@ import random
 import sys
 from pathlib import Path
 
-from slipway.containers.data.tokens.engine import RowBlock
+from slipway.containers.data.tokens.engine import RowBlock, TokenSettings, read_vocabulary
 from slipway.containers.data.tokens.engine_native import NativeEngine
-from slipway.containers.data.tokens.settings import TokenSettings
-from slipway.containers.data.tokens.vocabulary import read_vocabulary
 
 ROUNDS = 300
 PARTS = (b"\n", b"\n\n", b" ", b". ", b"The ", b"<doc >\n", b"\xe2\x80\x9d", b"x" * 70, b"\xe1\xac\x84" * 40)

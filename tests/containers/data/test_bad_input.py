@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 
 from slipway.containers.data.errors import DataError
-from slipway.containers.data.rows import merge as merge_command
+from slipway.containers.data.rows import prepare as merge_command
 from slipway.containers.data.rows import prepare_bert
-from slipway.containers.data.rows.manifest import read_manifest
+from slipway.containers.data.rows.shards import read_manifest
 from slipway.containers.data.sources.sources import FetchSource, SourceFile, inside, local_source
 from tests.containers.data.rows.test_prepare import ROOT, command, rows_of
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from slipway.containers.data.errors import DataError
-from slipway.containers.data.rows.manifest import read_manifest
+from slipway.containers.data.rows.shards import read_manifest
 from slipway.containers.data.sources.sources import local_source
 from tests.containers.data.test_bad_input import GOOD, Write, arguments_for, refusal
 

@@ -12,7 +12,7 @@ import transformers
 from torch import Tensor, nn
 
 from slipway.containers.models.decoder import Decoder, DecoderShape
-from slipway.containers.models.heads import BertForPreTraining, Classifier
+from slipway.containers.models.encoder import BertForPreTraining, Classifier
 from slipway.containers.models.names import Shape
 from slipway.containers.models.published import ModelFolder, load_weights, open_model
 from slipway.containers.models.shapes import EncoderShape

@@ -6,8 +6,10 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from slipway.containers.models.encoder import initialise  # noqa: E402
-from slipway.containers.models.heads import BertForPreTraining  # noqa: E402
+from slipway.containers.models.encoder import (  # noqa: E402
+    BertForPreTraining,
+    initialise,
+)
 from slipway.containers.models.shapes import EncoderShape  # noqa: E402
 
 SHAPE = EncoderShape(layers=2, hidden=16, heads=2, intermediate=32, vocabulary=50, positions=8)

@@ -8,9 +8,11 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from slipway.containers.models.heads import Classifier  # noqa: E402
-from slipway.containers.models.packing import PackedRows  # noqa: E402
-from slipway.containers.models.shapes import EncoderShape  # noqa: E402
+from slipway.containers.models.encoder import Classifier  # noqa: E402
+from slipway.containers.models.shapes import (  # noqa: E402
+    EncoderShape,
+    PackedRows,
+)
 
 SHAPE = EncoderShape(layers=2, hidden=32, heads=4, intermediate=48, vocabulary=101, positions=32)
 

@@ -17,7 +17,7 @@ import transformers
 from safetensors.torch import load_file, save_file
 
 from slipway.containers.data.sources.sources import Source
-from slipway.containers.models.config_writing import config_of
+from slipway.containers.models.configs import config_of
 from slipway.containers.models.folder import ModelPlan, WeightPiece, described, write_model
 from slipway.containers.models.published import load_weights, open_model
 from slipway.containers.models.shapes import EncoderShape

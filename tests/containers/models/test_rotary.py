@@ -13,7 +13,7 @@ pytest.importorskip("torch")
 import torch
 from torch.nn import functional as F  # noqa: N812 - the name that everybody gives it
 
-from slipway.containers.models.config_writing import config_of
+from slipway.containers.models.configs import config_of
 from slipway.containers.models.decoder import Decoder, DecoderShape, build_decoder
 from slipway.containers.models.folder import ModelPlan, WeightPiece, described, write_model
 from slipway.containers.models.published import load_weights, open_model

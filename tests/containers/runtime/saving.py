@@ -13,7 +13,7 @@ from typing import TextIO
 from slipway.containers.runtime.checkpoint.boxes import Box
 from slipway.containers.runtime.checkpoint.checkpoints import Checkpoints, Resumed, Training
 from slipway.containers.runtime.checkpoint.folder import CheckpointFolder
-from slipway.containers.runtime.checkpoint.pieces import FilePiece
+from slipway.containers.runtime.checkpoint.storage import FilePiece
 from slipway.containers.runtime.checkpoint.tensor_file import TensorData
 from slipway.containers.runtime.collective import ALONE, Collective, Json
 

@@ -24,7 +24,7 @@ from types import FrameType
 from slipway.containers.runtime.checkpoint.boxes import Box
 from slipway.containers.runtime.checkpoint.checkpoints import Checkpoints, Training
 from slipway.containers.runtime.checkpoint.folder import CheckpointFolder
-from slipway.containers.runtime.checkpoint.pieces import FilePiece
+from slipway.containers.runtime.checkpoint.storage import FilePiece
 from slipway.containers.runtime.checkpoint.tensor_file import TensorData
 from slipway.containers.runtime.contract.contract import LaunchContract
 from slipway.containers.runtime.errors import Refusal

@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from slipway.containers.runtime.errors import Refusal
-from slipway.containers.tasks.references import CodeReference
+from slipway.containers.tasks.description import CodeReference
 
 SCRIPT = """
 import sys
-from slipway.containers.tasks.references import CodeReference, stop_if_loading
+from slipway.containers.tasks.description import CodeReference, stop_if_loading
 
 def answer(number=1):
     return 42 * number

@@ -13,10 +13,10 @@ import torch
 from torch import Tensor, distributed
 
 from slipway.containers.runtime.contract.launchers import read_contract
-from slipway.containers.training.agreement import summed
 from slipway.containers.training.devices import open_device
+from slipway.containers.training.engine import build_mesh, process_group
 from slipway.containers.training.layout import DIMENSIONS, Layout
-from slipway.containers.training.mesh import build_mesh, process_group
+from slipway.containers.training.saving import summed
 
 
 class FloatsOnly(distributed.ProcessGroup):  # type: ignore[misc]  # torch counts as untyped

@@ -13,7 +13,7 @@ pytest.importorskip("moto")
 from slipway.containers.data.sources import source_s3
 from slipway.containers.data.sources.source_s3 import Bucket
 from slipway.containers.runtime.checkpoint.checkpoints import Checkpoints, Resumed, SaveFailed
-from slipway.containers.runtime.checkpoint.lease import Fenced, FolderInUse, Lease
+from slipway.containers.runtime.checkpoint.folder import Fenced, FolderInUse, Lease
 from slipway.containers.runtime.collective import Collective
 from slipway.containers.runtime.errors import RESUMABLE_EXIT_CODE, Interruption
 from slipway.containers.training.bucket import CheckpointBucket

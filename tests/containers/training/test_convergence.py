@@ -16,16 +16,14 @@ pytest.importorskip("torch")
 import torch
 from torch import Tensor
 
-from slipway.containers.models.heads import BertForPreTraining
+from slipway.containers.models.encoder import BertForPreTraining
 from slipway.containers.models.shapes import EncoderShape
-from slipway.containers.recipes.bert_pretrain.config import decode
-from slipway.containers.recipes.bert_pretrain.defaults import BY_SIZE
-from slipway.containers.recipes.bert_pretrain.task import BertTask
-from slipway.containers.training.batch import BatchPlan
+from slipway.containers.recipes.bert_pretrain.config import BY_SIZE, decode
+from slipway.containers.recipes.bert_pretrain.model import BertTask
 from slipway.containers.training.devices import Device
 from slipway.containers.training.engine import EngineParts, StepWatch
-from slipway.containers.training.engines.plain import DataParallel
-from slipway.containers.training.layout import Layout
+from slipway.containers.training.engines.gradients import DataParallel
+from slipway.containers.training.layout import BatchPlan, Layout
 from slipway.containers.training.schedules import Schedule
 from slipway.containers.training.task import Inputs, MicroBatch
 

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from slipway.containers.runtime.contract.launchers import read_contract
-from slipway.containers.training.shutdown_watch import ShutdownWatch
+from slipway.containers.training.saving import ShutdownWatch
 
 ALONE = read_contract({})
 pytestmark = pytest.mark.usefixtures("own_sigterm")

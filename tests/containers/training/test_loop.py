@@ -16,16 +16,14 @@ import torch
 
 from slipway.containers.data.rows.dataset import Rows
 from slipway.containers.data.rows.loader import Batch, Cursor
-from slipway.containers.models.heads import BertForPreTraining
+from slipway.containers.models.encoder import BertForPreTraining
 from slipway.containers.recipes.bert_pretrain.data import BertBatches, inputs_of
 from slipway.containers.training.devices import open_device
 from slipway.containers.training.engine import Engine, build_engine
 from slipway.containers.training.loop import MOST_SCALED, MOST_SKIPPED, Loop
-from slipway.containers.training.numbers import NotFinite
-from slipway.containers.training.report import StepReport
-from slipway.containers.training.saving import Saving
+from slipway.containers.training.report import NotFinite, StepReport
+from slipway.containers.training.saving import Saving, ShutdownWatch
 from slipway.containers.training.schedules import Schedule
-from slipway.containers.training.shutdown_watch import ShutdownWatch
 from slipway.containers.training.task import StepBatch
 from tests.containers.training.tiny_bert import ALONE, tiny_parts
 

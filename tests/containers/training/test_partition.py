@@ -6,7 +6,7 @@ from itertools import combinations
 
 import pytest
 
-from slipway.containers.training.partition import Costs, balanced
+from slipway.containers.training.layout import Costs, balanced
 
 
 def dearest_of_all(costs: Costs, stages: int) -> float:

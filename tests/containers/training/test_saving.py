@@ -18,14 +18,11 @@ import torch
 
 from slipway.containers.runtime.checkpoint.checkpoints import Checkpoints, Training
 from slipway.containers.runtime.checkpoint.folder import CheckpointFolder
-from slipway.containers.runtime.checkpoint.pieces import Parts
-from slipway.containers.runtime.checkpoint.storage import UnpublishedStep
+from slipway.containers.runtime.checkpoint.storage import Parts, UnpublishedStep
 from slipway.containers.runtime.contract.contract import LaunchContract
 from slipway.containers.runtime.errors import RESUMABLE_EXIT_CODE, Interruption
-from slipway.containers.training.host_copy import HostCopy
-from slipway.containers.training.saving import MOST_FAILED, HasPieces, Saving
-from slipway.containers.training.shutdown_watch import ShutdownWatch
-from slipway.containers.training.state import WEIGHTS, SavedState, TensorPiece
+from slipway.containers.training.saving import MOST_FAILED, HasPieces, Saving, ShutdownWatch
+from slipway.containers.training.state import WEIGHTS, HostCopy, SavedState, TensorPiece
 
 CONTRACT = LaunchContract(
     job="bert",

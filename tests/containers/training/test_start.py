@@ -30,7 +30,7 @@ def an_engine(shape: EncoderShape = SHAPE) -> tuple[Engine, dict[str, tuple[int,
 def test_an_engine_whose_packages_are_missing_is_refused_by_the_package(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setitem(sys.modules, "slipway.containers.training.engines.plain", None)
+    monkeypatch.setitem(sys.modules, "slipway.containers.training.engines.gradients", None)
     with pytest.raises(Refusal, match=r"engine plain needs the package .*; install .* in what ranks run in"):
         an_engine()
 

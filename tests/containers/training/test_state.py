@@ -14,7 +14,7 @@ pytest.importorskip("torch")
 
 import torch
 
-from slipway.containers.runtime.checkpoint import pieces
+from slipway.containers.runtime.checkpoint import storage as pieces
 from slipway.containers.runtime.checkpoint.boxes import Box
 from slipway.containers.runtime.checkpoint.checkpoints import Checkpoints, Training
 from slipway.containers.runtime.checkpoint.folder import CheckpointFolder

@@ -20,8 +20,8 @@ IMPORTED = (
     "deepspeed",
     "deepspeed.runtime.zero.muon.muon_optimizer",  # of deepspeed.initialize; imports torch's compiler
     "deepspeed.runtime.zero.stage3",
-    "slipway.containers.recipes.bert_pretrain.start",
-    "slipway.containers.recipes.glue_finetune.start",
+    "slipway.containers.recipes.bert_pretrain.model",
+    "slipway.containers.recipes.glue_finetune.model",
     "slipway.containers.training.session",
 )
 FORKS.set_forkserver_preload(list(IMPORTED))

@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from slipway.containers.recipes.command.config import CommandConfig, decode_arguments
-from slipway.containers.recipes.command.recipe import CODE_SETTINGS, MODULE
+from slipway.containers.recipes.command.config import CODE_SETTINGS, MODULE, CommandConfig, decode_arguments
 from slipway.containers.runtime.launch.sagemaker_entry import launcher_words
 from slipway.jobs.code.command_job import (
     OwnCommand,

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from slipway.containers.recipes.command.unpacking import DamagedSource, unpack_source
+from slipway.containers.recipes.command.packages import DamagedSource, unpack_source
 from slipway.jobs.code.folder import read_folder
 from slipway.jobs.code.listing import CannotShip
 from slipway.jobs.code.packing import PackedProject, pack_project

@@ -15,8 +15,7 @@ from torch.distributed.tensor import DTensor
 from torch.utils.checkpoint import checkpoint
 
 from slipway.containers.runtime.errors import Refusal
-from slipway.containers.training.engines.native.assembly import local_of
-from slipway.containers.training.engines.native.draws import Draws
+from slipway.containers.training.engines.native.assembly import Draws, local_of
 
 _GIB = 1 << 30
 

@@ -9,18 +9,24 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 
 import torch
 from torch import Tensor, nn
 from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
-from torch.distributed.tensor import DTensor
+from torch.distributed.tensor import DTensor, Replicate
+from torch.distributed.tensor.parallel import (
+    ColwiseParallel,
+    ParallelStyle,
+    RowwiseParallel,
+    parallelize_module,
+)
 
 from slipway.containers.runtime.checkpoint.boxes import Box
 from slipway.containers.training.devices import Device
-from slipway.containers.training.engines.native.shares import TensorShare, share_of
-from slipway.containers.training.engines.native.tensor_parallel import cut_modules, cut_side, planned_cuts
 from slipway.containers.training.layout import Coordinates, Layout
+from slipway.containers.training.report import mixed
 
 Part = Callable[[Box], Tensor]  # of one parameter's weights, in fp32
 Initial = Callable[[str, torch.Size], Part]  # by its name and whole size
@@ -162,3 +168,180 @@ def keeping_ties(model: nn.Module) -> Iterator[None]:
         for other in others:
             module, _, leaf = other.rpartition(".")
             setattr(model.get_submodule(module), leaf, model.get_parameter(first))
+
+
+# Where this rank's share of each parameter lies in the whole tensor, however it is cut.
+Shape = tuple[int, ...]
+Span = tuple[int, int]  # where a run of rows begins in the whole, and how many they are
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TensorShare:
+    """Describe a rank's share: runs of whole rows, and for one cut by rows a part of each of them."""
+
+    shape: Shape  # of the whole
+    spans: tuple[Span, ...]  # of its first dimension, in the order in which this rank holds them
+    columns: Span | None = None  # of its second, if it is cut there
+
+    def boxes(self, local: Tensor) -> Iterator[tuple[Box, Tensor]]:
+        """Yield each box of the whole, with the view of `local` that holds it."""
+        held = 0
+        for begin, count in self.spans:
+            view = local[held : held + count]
+            held += count
+            offsets, sides = [begin] + [0] * (len(self.shape) - 1), list(view.shape)
+            if self.columns is not None:
+                offsets[1] = self.columns[0]
+            if view.numel():
+                yield Box(tuple(offsets), tuple(sides)), view
+        assert held == local.shape[0], f"{self} is not what {tuple(local.shape)} holds"
+
+
+def share_of(
+    shape: Shape, *, side: int | None, stacked: int, tensor: tuple[int, int], sharded: tuple[int, int]
+) -> TensorShare:
+    """Return what a rank holds of a tensor that is cut between tensor ranks, then in shares of its rows.
+
+    `tensor` and `sharded` are this rank's place among how many; `side` is the dimension that the tensor
+    ranks cut.
+    """
+    columns, spans = None, [(0, shape[0])]
+    if side == 0:
+        spans = _cut_stack(shape[0], stacked, *tensor)
+    elif side == 1:
+        each = shape[1] // tensor[1]
+        columns = (tensor[0] * each, each)
+    return TensorShare(shape=shape, spans=tuple(_chunk(spans, *sharded)), columns=columns)
+
+
+def _cut_stack(rows: int, stacked: int, place: int, degree: int) -> list[Span]:
+    """Return the part of each stacked matrix that belongs to one of the tensor ranks."""
+    whole = rows // stacked
+    each = whole // degree
+    return [(number * whole + place * each, each) for number in range(stacked)]
+
+
+def _chunk(spans: list[Span], place: int, degree: int) -> Iterator[Span]:
+    """Yield the share of one rank, as FSDP deals rows: all have as many but the last ones."""
+    rows = sum(count for _, count in spans)
+    each = -(-rows // degree)
+    low, high = min(place * each, rows), min((place + 1) * each, rows)
+    passed = 0
+    for begin, count in spans:
+        first, last = max(low - passed, 0), min(high - passed, count)
+        if first < last:
+            yield begin + first, last - first
+        passed += count
+
+
+# Tensor parallelism: each rank of a tensor group holds some columns or rows of a layer's matrices.
+# A model names the cuts in its `tensor_plan`, module by module (`*` is any layer):
+# columns       the outputs, and so whole heads; `columns of 3` where three matrices are stacked in one
+# rows          the inputs, which come cut from a module by columns; outputs are summed over the group
+# words         an embedding by its words; scores: the head's words, and the loss is computed on the cut
+# scores
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cut:
+    """Say how a module's weight and bias are cut, and who runs it so."""
+
+    style: Callable[[], ParallelStyle]
+    weight_side: int  # the dimension of the weight that is cut
+    cuts_bias: bool
+    stacked: int = 1  # matrices that are one weight, each cut by itself
+    may_stay_whole: bool = False
+
+
+CUTS: Mapping[str, Cut] = {
+    "columns": Cut(style=ColwiseParallel, weight_side=0, cuts_bias=True),
+    "columns of 3": Cut(style=ColwiseParallel, weight_side=0, cuts_bias=True, stacked=3),
+    "rows": Cut(style=RowwiseParallel, weight_side=1, cuts_bias=False),
+    "words": Cut(
+        style=lambda: RowwiseParallel(input_layouts=Replicate()),
+        weight_side=0,
+        cuts_bias=False,
+        may_stay_whole=True,
+    ),
+    "scores": Cut(
+        style=lambda: ColwiseParallel(use_local_output=False),
+        weight_side=0,
+        cuts_bias=True,
+        may_stay_whole=True,
+    ),
+}
+
+
+def planned(model: nn.Module) -> Iterator[tuple[str, nn.Module, str]]:
+    """Yield each module that the model's plan names, with its name and the word for its cut."""
+    plan: Mapping[str, str] = getattr(model, "tensor_plan", {})
+    for name, module in model.named_modules():
+        for pattern, word in plan.items():
+            if fnmatchcase(name, pattern) and name.count(".") == pattern.count("."):
+                yield name, module, word
+
+
+def planned_cuts(model: nn.Module, degree: int) -> dict[str, Cut]:
+    """Return the cut of each module; none if there is nothing to cut.
+
+    Words that the degree does not divide stay whole on every rank: whoever had more of them would keep the
+    others waiting.
+    """
+    if degree == 1:
+        return {}
+    found = {name: (module, CUTS[word]) for name, module, word in planned(model)}
+    return {
+        name: cut
+        for name, (module, cut) in found.items()
+        if not cut.may_stay_whole or module.weight.shape[cut.weight_side] % degree == 0
+    }
+
+
+def cut_modules(model: nn.Module, cuts: Mapping[str, Cut], mesh: DeviceMesh) -> None:
+    """Replace the parameters of the modules by this rank's share, and let them communicate."""
+    for name, cut in cuts.items():
+        module = model.get_submodule(name)
+        frozen = [leaf for leaf, parameter in module.named_parameters() if not parameter.requires_grad]
+        parallelize_module(module, mesh, cut.style())
+        for leaf in frozen:  # PyTorch 2.8 would train them from here on
+            module.get_parameter(leaf).requires_grad_(False)
+
+
+def cut_side(cuts: Mapping[str, Cut], parameter: str) -> tuple[int | None, int]:
+    """Return the dimension in which a parameter is cut, or None, and how many matrices are stacked in it."""
+    module, _, leaf = parameter.rpartition(".")
+    cut = cuts.get(module)
+    if cut is None or (leaf == "bias" and not cut.cuts_bias):
+        return None, 1
+    return (0 if leaf == "bias" else cut.weight_side), cut.stacked
+
+
+# Dropout that is the same however a model is cut: seeded by micro-batch, layer and place in the layer.
+# Stages and layers run in another order in every layout, and so would draw from one stream what others draw
+# elsewhere. Within attention each tensor rank has heads of its own and draws for these alone: only there does
+# dropout differ from one process, and only with `tensor` above 1.
+
+
+class Draws:
+    def __init__(self, seed: Callable[[int], None], tensor_rank: int) -> None:
+        self._seed = seed
+        self._tensor_rank = tensor_rank
+        self._layer_seed, self._place = 0, 0
+        self.micro_batch = 0  # its own seed
+
+    def begin(self, micro_batch: int, part: int) -> None:
+        """Begin a part of the model: 0 is what comes before the layers, 1 the first layer, and so on."""
+        self._layer_seed, self._place = mixed(micro_batch, part), 0
+        self._seed(self._layer_seed)
+
+    def watch(self, model: nn.Module) -> None:
+        """Seed anew where a layer's heads begin, and where they end, cut or not."""
+        for _, module, word in planned(model):
+            if word.startswith("columns"):
+                module.register_forward_hook(lambda *_: self._next(self._tensor_rank))
+            elif word == "rows":
+                module.register_forward_pre_hook(lambda *_: self._next(0))
+
+    def _next(self, rank: int) -> None:
+        self._place += 1
+        self._seed(mixed(mixed(self._layer_seed, self._place), rank))

@@ -7,7 +7,9 @@ import copy
 import math
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
 from functools import partial
+from typing import Protocol
 
 import torch
 from torch import Tensor, nn
@@ -15,9 +17,10 @@ from torch.distributed.fsdp import FSDPModule
 from torch.distributed.tensor.parallel import loss_parallel
 
 from slipway.containers.runtime.errors import Refusal
-from slipway.containers.training.engine import EngineParts, metric_sums
-from slipway.containers.training.engines.native.activations import LayerMemory
+from slipway.containers.training.engine import EngineParts, build_mesh, metric_sums
+from slipway.containers.training.engines.native.activations import Keeping, LayerMemory
 from slipway.containers.training.engines.native.assembly import (
+    Draws,
     HeldParameter,
     Initial,
     Part,
@@ -30,11 +33,8 @@ from slipway.containers.training.engines.native.assembly import (
     own_stages,
     shard,
 )
-from slipway.containers.training.engines.native.draws import Draws
 from slipway.containers.training.engines.native.pipeline import Pipeline, StagedTask
-from slipway.containers.training.engines.native.settings import NativeSettings
 from slipway.containers.training.engines.native.updates import LossScale, Updates
-from slipway.containers.training.mesh import build_mesh
 from slipway.containers.training.state import (
     ENGINE,
     MOMENTS,
@@ -255,3 +255,39 @@ def build_native(parts: EngineParts, settings: NativeSettings) -> LayoutEngine:
     mesh = None if is_alone else build_mesh(layout, device)
     place = RankPlace(layout=layout, rank=parts.rank, device=device, mesh=mesh)
     return LayoutEngine(parts, place, settings)
+
+
+# What a person may set of this engine beside what all trainings share.
+
+
+class EngineChoices(Protocol):
+    """Name what this engine needs of a training's config."""
+
+    @property
+    def pipeline_schedule(self) -> str: ...
+    @property
+    def stages_per_rank(self) -> int: ...
+    @property
+    def checkpoint_activations(self) -> str: ...
+    @property
+    def offload_activations(self) -> str: ...
+    @property
+    def sharded_state(self) -> str: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NativeSettings:
+    schedule: str = "1f1b"
+    stages_per_rank: int = 1
+    keeping: Keeping = field(default_factory=Keeping)
+    # Sharded ranks have whole weights during a step, gathered once, and share out gradients and moments only.
+    keeps_weights: bool = False
+
+    @classmethod
+    def of(cls, config: EngineChoices) -> NativeSettings:
+        return cls(
+            schedule=config.pipeline_schedule,
+            stages_per_rank=config.stages_per_rank,
+            keeping=Keeping.of(config.checkpoint_activations, offloads=config.offload_activations == "yes"),
+            keeps_weights=config.sharded_state == "optimizer",
+        )

@@ -16,8 +16,7 @@ from torch.distributed.pipelining import (
 )
 
 from slipway.containers.runtime.errors import Refusal
-from slipway.containers.training.engines.native.assembly import RankPlace, local_of
-from slipway.containers.training.engines.native.draws import Draws
+from slipway.containers.training.engines.native.assembly import Draws, RankPlace, local_of
 from slipway.containers.training.task import Inputs, MicroBatch, Task
 
 Schedule: TypeAlias = "ScheduleGPipe | Schedule1F1B | ScheduleInterleaved1F1B"

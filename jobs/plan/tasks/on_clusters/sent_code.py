@@ -15,8 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from slipway.containers.runtime.errors import Refusal
-from slipway.containers.tasks.description import TaskDescription
-from slipway.containers.tasks.references import CodeReference
+from slipway.containers.tasks.description import CodeReference, TaskDescription
 from slipway.jobs.cloud import aws
 from slipway.jobs.code.command_job import OwnCommand, command_settings
 from slipway.jobs.code.folder import ProjectFolder, read_folder

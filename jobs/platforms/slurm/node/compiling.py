@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from slipway.containers.runtime.machine import Machine
+from slipway.containers.runtime.linux import Machine
 from slipway.jobs.platforms.slurm.node.launch import LaunchAttempt, compiles_graphs, thrown_away
 from slipway.jobs.platforms.slurm.node.neuron_environment import (
     NeuronNode,

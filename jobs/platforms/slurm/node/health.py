@@ -14,7 +14,7 @@ import sys
 from collections.abc import Iterator, Mapping
 
 from slipway.containers.runtime.contract.settings import ACCELERATOR_FILES
-from slipway.containers.runtime.launch.health import count_devices
+from slipway.containers.runtime.launch.assignment import count_devices
 from slipway.jobs.platforms.slurm.node import programs
 from slipway.jobs.platforms.slurm.node.launch import own_instance_type
 from slipway.jobs.platforms.slurm.node.setting import SlurmNodeFacts, SlurmNodePaths, is_stand_in

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from slipway.containers.runtime.contract import variables
-from slipway.containers.runtime.machine import Machine
+from slipway.containers.runtime.linux import Machine
 from slipway.jobs.platforms.rank_python import RankPython
 from slipway.jobs.platforms.slurm.batch_script import grace_seconds
 from slipway.jobs.platforms.slurm.node.allocation import Allocation

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 pytest.importorskip("mwparserfromhell", reason="the extra 'training' is not installed")
 
-from slipway.containers.data.corpus import streams
+from slipway.containers.data.corpus import parts as streams
 from slipway.containers.data.corpus.documents import CorpusDocument, documents_of
 from slipway.containers.data.corpus.parts import parts_of
 from slipway.containers.data.errors import DataError

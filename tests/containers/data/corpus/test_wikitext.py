@@ -6,7 +6,7 @@ import pytest
 
 pytest.importorskip("mwparserfromhell", reason="the extra 'training' is not installed")
 
-from slipway.containers.data.corpus.wikitext import passages
+from slipway.containers.data.corpus.documents import passages
 
 ARTICLE = """{{Infobox person|name=Foo|birth={{birth date|1950|1|1}}|image=[[File:x.jpg|A [[nested]] one]]}}
 '''Foo Bar''' (born {{circa|1950}}) is a [[physicist|theoretical ''physicist'']].<ref>{{a|b}}</ref> She lives

@@ -7,16 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from slipway.containers.data.corpus import words
-from slipway.containers.data.corpus.words import WordCounter, most_frequent
+from slipway.containers.data.corpus import work
+from slipway.containers.data.corpus.work import WordCounter, most_frequent
 from slipway.containers.data.rows.train_vocabulary import count_words, vocabulary_of
-from slipway.containers.data.samples.corpus import Author, documents
+from slipway.containers.data.samples.texts import Author, documents
 from slipway.containers.data.sources.sources import local_source
 
 TEXTS = list(documents(Author(7), 200_000))
 
 
-def counted(folder: Path, parts: int, most: int = words.MOST_CHUNKS) -> list[Path]:
+def counted(folder: Path, parts: int, most: int = work.MOST_CHUNKS) -> list[Path]:
     paths = []
     for part in range(parts):
         counter = WordCounter(most)
@@ -31,7 +31,7 @@ def counted(folder: Path, parts: int, most: int = words.MOST_CHUNKS) -> list[Pat
 def test_counts_of_parts_are_the_counts_of_the_whole(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, open_files: int
 ) -> None:
-    monkeypatch.setattr(words, "OPEN_FILES", open_files)
+    monkeypatch.setattr(work, "OPEN_FILES", open_files)
     whole = tmp_path / "whole.txt"
     whole.write_text("".join(TEXTS))
     joined = most_frequent(counted(tmp_path, 7))

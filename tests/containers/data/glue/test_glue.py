@@ -15,11 +15,10 @@ from hypothesis import strategies as st
 from slipway.containers.data.errors import DataError
 from slipway.containers.data.glue.arrow_file import read_arrow
 from slipway.containers.data.glue.tasks import TASKS, Task, find_task
-from slipway.containers.data.glue.texts import TRAIN, Texts, read_texts
+from slipway.containers.data.glue.texts import TRAIN, Texts, parse_tsv, read_texts
 from slipway.containers.data.glue.tokens import Examples, tokenise
-from slipway.containers.data.glue.tsv import parse_tsv
-from slipway.containers.data.samples.glue_sample import write_task
 from slipway.containers.data.samples.model_sample import sample_vocabulary
+from slipway.containers.data.samples.texts import write_task
 from tests.containers.data.arrow_samples import COMPRESSED, DICTIONARY, FILE, STREAM
 
 # A line of each official train.tsv: the columns as GLUE's download has them, and what should be read.

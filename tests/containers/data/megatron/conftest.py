@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from slipway.containers.data.megatron.index import index_path, tokens_path
-from slipway.containers.data.megatron.writer import TokenWriter, write_index
+from slipway.containers.data.megatron.index import TokenWriter, index_path, tokens_path, write_index
 
 WriteTokens = Callable[..., Path]
 

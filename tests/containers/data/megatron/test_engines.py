@@ -21,8 +21,9 @@ from slipway.containers.data.megatron.engines import (
     GigatokenEngine,
     TokenizersEngine,
     best_engine,
+    parse_bpe_vocabulary,
+    read_bpe_vocabulary,
 )
-from slipway.containers.data.megatron.vocabulary import parse_bpe_vocabulary, read_bpe_vocabulary
 from tests.containers.data.megatron.vocabularies import END, gpt2, neox
 
 # What splits and folds unlike its neighbours: contractions, runs of blanks, what NFC joins, other scripts,

@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 
 from slipway.containers.data.errors import DataError
-from slipway.containers.data.megatron.index import TokenIndex, index_path, tokens_path, type_for
-from slipway.containers.data.megatron.writer import write_index
+from slipway.containers.data.megatron.index import TokenIndex, index_path, tokens_path, type_for, write_index
 from tests.containers.data.megatron.conftest import WriteTokens
 from tests.containers.data.megatron.reference import read_documents
 

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from slipway.containers.data.errors import DataError
 from slipway.containers.data.megatron.index import TokenIndex, index_path
-from slipway.containers.data.megatron.samples import GROUP_DOCUMENTS, Samples
-from slipway.containers.data.megatron.shuffle import Shuffle
+from slipway.containers.data.megatron.samples import GROUP_DOCUMENTS, Samples, Shuffle
 from tests.containers.data.megatron.conftest import WriteTokens
 
 LENGTH = 16

@@ -11,7 +11,7 @@ import pytest
 
 from slipway.containers.data.errors import DataError
 from slipway.containers.data.rows.dataset import Dataset
-from slipway.containers.data.rows.manifest import as_json, read_manifest
+from slipway.containers.data.rows.shards import as_json, read_manifest
 
 
 def test_a_dataset_of_no_shards_is_empty(dataset: Path, tmp_path: Path) -> None:

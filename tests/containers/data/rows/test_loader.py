@@ -17,9 +17,8 @@ from hypothesis import strategies as st
 
 from slipway.containers.data.errors import DataError
 from slipway.containers.data.rows.dataset import Dataset
-from slipway.containers.data.rows.loader import Cursor, Loader, Reading
-from slipway.containers.data.rows.manifest import as_json, read_manifest
-from slipway.containers.data.rows.order import EpochOrder
+from slipway.containers.data.rows.loader import Cursor, EpochOrder, Loader, Reading
+from slipway.containers.data.rows.shards import as_json, read_manifest
 from slipway.containers.data.rows.work import file_digest
 
 GLOBAL_BATCH = 24

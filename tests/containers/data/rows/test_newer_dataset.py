@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from slipway.containers.data.rows.manifest import FORMAT, NewerDataset, read_manifest
-from slipway.containers.data.rows.merge import merge
-from slipway.containers.data.rows.prepare import Share, prepare
+from slipway.containers.data.rows.prepare import Share, merge, prepare
+from slipway.containers.data.rows.shards import FORMAT, NewerDataset, read_manifest
 from slipway.containers.data.sources.sources import local_source
 from tests.containers.data.conftest import MakeSettings
 

@@ -11,8 +11,7 @@ import pytest
 
 from slipway.containers.data.errors import DataError
 from slipway.containers.data.rows import dataset as dataset_module
-from slipway.containers.data.rows.dataset import Dataset
-from slipway.containers.data.rows.node_checks import NodeChecks
+from slipway.containers.data.rows.dataset import Dataset, NodeChecks
 from slipway.containers.data.rows.work import file_digest
 from slipway.containers.runtime.contract.launchers import read_contract
 

@@ -14,11 +14,10 @@ import numpy as np
 import pytest
 
 from slipway.containers.data.errors import DataError
-from slipway.containers.data.rows.manifest import read_manifest
-from slipway.containers.data.rows.merge import merge
-from slipway.containers.data.rows.prepare import Share, prepare
+from slipway.containers.data.rows.prepare import Share, merge, prepare
+from slipway.containers.data.rows.shards import read_manifest
 from slipway.containers.data.sources.sources import FetchSource, SourceFile, local_source
-from slipway.containers.data.tokens.vocabulary import Vocabulary
+from slipway.containers.data.tokens.engine import Vocabulary
 from tests.containers.data.conftest import MakeSettings
 from tests.containers.data.reference_loader import KEYS, ReferenceDataset
 
@@ -173,7 +172,7 @@ def test_a_killed_run_goes_on_where_it_was(
         "def dying(w, engine, number, report):\n"
         "    die = lambda count: os.kill(os.getpid(), signal.SIGKILL)\n"
         "    return make(w, engine, number, die if number == 2 else report)\n"
-        "import slipway.containers.data.rows.workers as workers; workers.make_shard = dying\n"
+        "import slipway.containers.data.rows.work as workers; workers.make_shard = dying\n"
         "sys.exit(prepare_bert.main(sys.argv[1:]))"
     )
     arguments = command(corpus, vocabulary_file, out, "--shards", "4")[3:]

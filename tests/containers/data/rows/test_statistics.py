@@ -12,10 +12,8 @@ from random import Random
 import numpy as np
 import pytest
 
-from slipway.containers.data.tokens.engine import RowBlock
+from slipway.containers.data.tokens.engine import SPECIAL, RowBlock, TokenSettings, Vocabulary
 from slipway.containers.data.tokens.engine_native import NativeEngine
-from slipway.containers.data.tokens.settings import TokenSettings
-from slipway.containers.data.tokens.vocabulary import SPECIAL, Vocabulary
 
 WORDS = 1000
 VOCABULARY = Vocabulary(entries=(*SPECIAL, ".", *(f"w{number:03}" for number in range(WORDS))))

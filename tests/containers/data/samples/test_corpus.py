@@ -7,13 +7,12 @@ from io import StringIO
 from pathlib import Path
 
 from slipway.containers.data.rows import train_vocabulary
-from slipway.containers.data.rows.progress import PreparationProgress, in_words
+from slipway.containers.data.rows.work import PreparationProgress, in_words
 from slipway.containers.data.samples.__main__ import main
 from slipway.containers.data.sources.sources import local_source
 from slipway.containers.data.text.words import words_of
+from slipway.containers.data.tokens.engine import SPECIAL, TokenSettings, Vocabulary, read_vocabulary
 from slipway.containers.data.tokens.engine_native import NativeEngine
-from slipway.containers.data.tokens.settings import TokenSettings
-from slipway.containers.data.tokens.vocabulary import SPECIAL, Vocabulary, read_vocabulary
 
 
 def test_a_seed_always_gives_the_same_corpus(corpus: Path, tmp_path: Path) -> None:

@@ -12,9 +12,7 @@ pytest.importorskip("urllib3")
 
 from slipway.containers.data.errors import DataError
 from slipway.containers.data.sources import source_url
-from slipway.containers.data.sources.addresses import VARIABLE
-from slipway.containers.data.sources.inputs import open_source
-from slipway.containers.data.sources.locations import check_address
+from slipway.containers.data.sources.locations import VARIABLE, check_address, open_source
 from slipway.containers.recipes.prepare_bert.config import decode_arguments
 from slipway.containers.training.settings import InvalidSettings
 from tests.containers.data.text_server import Served, serving

@@ -10,11 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slipway.containers.data.errors import DataError
-from slipway.containers.data.sources import ahead
-from slipway.containers.data.sources.ahead import Ahead
-from slipway.containers.data.sources.pieces import Piece, plan_shards
-from slipway.containers.data.sources.sources import FetchSource, SourceFile
-from slipway.containers.data.sources.units import units_of
+from slipway.containers.data.sources import sources
+from slipway.containers.data.sources.pieces import Piece, plan_shards, units_of
+from slipway.containers.data.sources.sources import Ahead, FetchSource, SourceFile
 from tests.containers.data.sources.test_pieces import Files, source_of, texts
 
 NEAR, FAR = 1, 4
@@ -30,7 +28,7 @@ def test_units_are_the_same_from_far_away(
     files: Files, shards: int, unit_bytes: int, block_bytes: int
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(ahead, "BLOCK_BYTES", block_bytes)
+        patch.setattr(sources, "BLOCK_BYTES", block_bytes)
         near, far = (replace(source_of(files), reads_at_once=number) for number in (NEAR, FAR))
         assert plan_shards(far, shards) == plan_shards(near, shards)
         for pieces in plan_shards(near, shards):
@@ -45,8 +43,8 @@ def told(source: FetchSource, pieces: list[Piece], unit_bytes: int) -> object:
 
 
 def test_what_waits_is_bounded_and_nothing_is_read_twice(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ahead, "BLOCK_BYTES", 10)
-    monkeypatch.setattr(ahead, "AHEAD_BYTES", 40)
+    monkeypatch.setattr(sources, "BLOCK_BYTES", 10)
+    monkeypatch.setattr(sources, "AHEAD_BYTES", 40)
     lock, asked = threading.Lock(), []
 
     def fetch(file: SourceFile, start: int, stop: int) -> bytes:

@@ -9,9 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slipway.containers.data.sources import pieces
-from slipway.containers.data.sources.pieces import plan_shards
+from slipway.containers.data.sources.pieces import plan_shards, units_of
 from slipway.containers.data.sources.sources import FetchSource, SourceFile, local_source
-from slipway.containers.data.sources.units import units_of
 from slipway.containers.data.tokens.cuts import last_cut
 
 PARTS = ["a", "é", "文", "😀", " ", "\n", "\n\n", "\r\n\r\n", "word. "]

@@ -14,11 +14,10 @@ pytest.importorskip("moto")
 
 from slipway.containers.data.errors import DataError
 from slipway.containers.data.rows import prepare_bert
-from slipway.containers.data.rows.manifest import read_manifest
-from slipway.containers.data.rows.merge import merge
-from slipway.containers.data.rows.prepare import Share, prepare
+from slipway.containers.data.rows.prepare import Share, merge, prepare
+from slipway.containers.data.rows.shards import read_manifest
 from slipway.containers.data.sources import source_s3
-from slipway.containers.data.sources.inputs import open_source
+from slipway.containers.data.sources.locations import open_source
 from slipway.containers.data.sources.sources import FetchSource, Source, SourceFile, local_source
 from slipway.containers.data.text.documents import read_json
 from tests.containers.data.conftest import MakeSettings

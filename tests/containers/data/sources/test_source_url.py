@@ -11,10 +11,10 @@ pytest.importorskip("urllib3")
 
 from slipway.containers.data.errors import DataError
 from slipway.containers.data.rows import prepare_bert
-from slipway.containers.data.rows.manifest import read_manifest
 from slipway.containers.data.rows.prepare import Share, prepare
+from slipway.containers.data.rows.shards import read_manifest
 from slipway.containers.data.sources import source_url
-from slipway.containers.data.sources.inputs import open_source
+from slipway.containers.data.sources.locations import open_source
 from tests.containers.data.conftest import MakeSettings
 from tests.containers.data.rows.test_prepare import command, rows_of
 from tests.containers.data.text_server import Served, serving

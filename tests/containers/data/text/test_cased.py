@@ -11,10 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slipway.containers.data.text.words import chunks_of, words_of
-from slipway.containers.data.tokens.engine import SENTENCE_PER_LINE
+from slipway.containers.data.tokens.engine import SENTENCE_PER_LINE, SPECIAL, TokenSettings, Vocabulary
 from slipway.containers.data.tokens.engine_native import NativeEngine
-from slipway.containers.data.tokens.settings import TokenSettings
-from slipway.containers.data.tokens.vocabulary import SPECIAL, Vocabulary
 from tests.containers.data.tokens.reference.words import WordPieces
 from tests.containers.data.tokens.test_tokens import EXAMPLES, LETTERS, interesting
 

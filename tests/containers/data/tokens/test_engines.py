@@ -7,10 +7,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slipway.containers.data.tokens.engine import TAGGED, RowBlock
+from slipway.containers.data.tokens.engine import (
+    LONGEST_SENTENCE_TOKENS,
+    SPECIAL,
+    TAGGED,
+    RowBlock,
+    TokenSettings,
+    Vocabulary,
+)
 from slipway.containers.data.tokens.engine_native import NativeEngine
-from slipway.containers.data.tokens.settings import LONGEST_SENTENCE_TOKENS, TokenSettings
-from slipway.containers.data.tokens.vocabulary import SPECIAL, Vocabulary
 from tests.containers.data.tokens.reference.engine import PythonEngine
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz.,!?"

@@ -15,10 +15,13 @@ from hypothesis import strategies as st  # noqa: E402
 
 import slipway.containers.data  # noqa: E402
 from slipway.containers.data.errors import DataError  # noqa: E402
-from slipway.containers.data.tokens.engine import SENTENCE_PER_LINE  # noqa: E402
+from slipway.containers.data.tokens.engine import (  # noqa: E402
+    SENTENCE_PER_LINE,
+    SPECIAL,
+    TokenSettings,
+    Vocabulary,
+)
 from slipway.containers.data.tokens.engine_native import NativeEngine  # noqa: E402
-from slipway.containers.data.tokens.settings import TokenSettings  # noqa: E402
-from slipway.containers.data.tokens.vocabulary import SPECIAL, Vocabulary  # noqa: E402
 from tests.containers.data.tokens.reference.engine import PythonEngine  # noqa: E402
 
 LETTERS = (

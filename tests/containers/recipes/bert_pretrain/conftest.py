@@ -24,9 +24,9 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
         pytest.skip(REASON)
     from slipway.containers.data.rows.prepare import Share, prepare
     from slipway.containers.data.rows.train_vocabulary import train
-    from slipway.containers.data.samples.corpus import write_sample
+    from slipway.containers.data.samples.texts import write_sample
     from slipway.containers.data.sources.sources import local_source
-    from slipway.containers.data.tokens.settings import TokenSettings
+    from slipway.containers.data.tokens.engine import TokenSettings
 
     root = tmp_path_factory.mktemp("data")
     write_sample(root / "corpus.txt", seed=1, size_bytes=200_000)

@@ -18,7 +18,7 @@ import torch
 import transformers
 
 from slipway.containers.data.rows.dataset import Dataset
-from slipway.containers.models.heads import BertForPreTraining
+from slipway.containers.models.encoder import BertForPreTraining
 from slipway.containers.recipes.bert_pretrain.config import decode
 from slipway.containers.recipes.bert_pretrain.model import build_model
 from slipway.containers.runtime.contract.launchers import read_contract

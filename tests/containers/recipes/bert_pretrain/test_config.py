@@ -6,11 +6,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slipway.containers.recipes.bert_pretrain import recipe
+from slipway.containers.recipes.bert_pretrain import config as recipe
 from slipway.containers.recipes.bert_pretrain.batch import plan_batch
-from slipway.containers.recipes.bert_pretrain.config import SETTINGS, BertConfig, decode, decode_arguments
-from slipway.containers.recipes.bert_pretrain.defaults import BY_SIZE, PEAKS
-from slipway.containers.training.batch import IndivisibleBatch
+from slipway.containers.recipes.bert_pretrain.config import (
+    BY_SIZE,
+    PEAKS,
+    SETTINGS,
+    BertConfig,
+    decode,
+    decode_arguments,
+)
+from slipway.containers.training.layout import IndivisibleBatch
 from slipway.containers.training.settings import InvalidSettings
 
 

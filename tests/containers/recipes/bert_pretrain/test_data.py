@@ -13,15 +13,15 @@ pytest.importorskip("h5py")
 from slipway.containers.data.rows.loader import Loader, Reading
 from slipway.containers.data.rows.prepare import Share, prepare
 from slipway.containers.data.rows.train_vocabulary import train
-from slipway.containers.data.samples.corpus import write_sample
+from slipway.containers.data.samples.texts import write_sample
 from slipway.containers.data.sources.sources import local_source
-from slipway.containers.data.tokens.settings import TokenSettings
+from slipway.containers.data.tokens.engine import TokenSettings
 from slipway.containers.recipes.bert_pretrain.config import decode
 from slipway.containers.recipes.bert_pretrain.data import BertBatches, BertData, open_data
 from slipway.containers.runtime.contract.launchers import read_contract
 from slipway.containers.runtime.errors import Refusal
-from slipway.containers.training.batch import BatchPlan
 from slipway.containers.training.devices import open_device
+from slipway.containers.training.layout import BatchPlan
 
 SHARDS = 4
 

@@ -55,7 +55,7 @@ def held(size: str, rows: int, precision: str) -> tuple[int, int]:
     torch = pytest.importorskip("torch")
 
     from slipway.containers.models.shapes import BERT_SIZES
-    from slipway.containers.training.engines.plain import DataParallel
+    from slipway.containers.training.engines.gradients import DataParallel
     from slipway.containers.training.task import MicroBatch
     from tests.containers.training.tiny_bert import tiny_parts
 

@@ -14,11 +14,11 @@ transformers = pytest.importorskip("transformers")
 import torch  # noqa: E402
 from safetensors.torch import load_file  # noqa: E402
 
-from slipway.containers.models.heads import BertForPreTraining, Classifier  # noqa: E402
+from slipway.containers.models.encoder import BertForPreTraining, Classifier  # noqa: E402
 from slipway.containers.models.published import load_weights  # noqa: E402
 from slipway.containers.recipes.bert_pretrain.config import decode  # noqa: E402
 from slipway.containers.recipes.bert_pretrain.model import model_shape  # noqa: E402
-from slipway.containers.recipes.glue_finetune.pretrained.read import read_pretrained  # noqa: E402
+from slipway.containers.recipes.glue_finetune.pretrained import read_pretrained  # noqa: E402
 from slipway.containers.runtime.contract.launchers import read_contract  # noqa: E402
 from slipway.containers.training.state import WEIGHTS, SavedState  # noqa: E402
 from tests.containers.training.ranks import Run  # noqa: E402
@@ -36,7 +36,7 @@ def exported(alone: Run) -> Path:
 
 def test_transformers_loads_it_and_has_the_same_losses(exported: Path, data: Path) -> None:
     from slipway.containers.data.rows.dataset import Dataset
-    from slipway.containers.recipes.bert_pretrain.export import newest_saved
+    from slipway.containers.recipes.bert_pretrain.model import newest_saved
     from slipway.containers.runtime.checkpoint.folder import CheckpointFolder
 
     theirs, told = transformers.BertForPreTraining.from_pretrained(exported, output_loading_info=True)
@@ -83,7 +83,7 @@ def test_the_model_is_written_with_one_tensor_in_memory_at_a_time(
     alone: Run, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from slipway.containers.data.rows.dataset import Dataset
-    from slipway.containers.recipes.bert_pretrain.export import export
+    from slipway.containers.recipes.bert_pretrain.model import export
     from slipway.containers.runtime.checkpoint.folder import CheckpointFolder
 
     read, references, held = SavedState.read, [], []

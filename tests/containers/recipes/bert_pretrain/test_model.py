@@ -10,9 +10,9 @@ pytest.importorskip("torch")
 
 import torch
 
-from slipway.containers.models.heads import BertForPreTraining
+from slipway.containers.models.encoder import BertForPreTraining
 from slipway.containers.models.shapes import BERT_SIZES
-from slipway.containers.recipes.bert_pretrain.flops import training_flops_per_token
+from slipway.containers.recipes.bert_pretrain.model import training_flops_per_token
 
 # Devlin et al.'s heads on the encoder, as transformers' BertForPreTraining counts them.
 TINY = replace(BERT_SIZES["tiny"], vocabulary=101, dropout=0.0, attention_dropout=0.0)

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from slipway.containers.recipes.command.own_recipe import recipe_words
-from slipway.containers.runtime.launch.meeting import WORKED_ALONE
+from slipway.containers.runtime.launch.node_roles import WORKED_ALONE
 from tests.containers.recipes.command.nodes import ROOT, Node
 from tests.jobs.code.projects import write
 

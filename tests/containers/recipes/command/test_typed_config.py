@@ -7,7 +7,7 @@ from typing import Literal, Optional
 
 import pytest
 
-from slipway.containers.recipes.command.typed_config import BadRecipe, kinds_of, read_config
+from slipway.containers.recipes.command.own_recipe import BadRecipe, kinds_of, read_config
 from slipway.containers.training.settings import InvalidSettings
 
 

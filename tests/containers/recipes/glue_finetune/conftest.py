@@ -30,8 +30,8 @@ STEPS = 6
 def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     if importlib.util.find_spec("torch") is None:
         pytest.skip("torch is not installed here")
-    from slipway.containers.data.samples.glue_sample import write_task
     from slipway.containers.data.samples.model_sample import write_model
+    from slipway.containers.data.samples.texts import write_task
 
     root = tmp_path_factory.mktemp("glue")
     write_task(root / "mrpc", "mrpc")

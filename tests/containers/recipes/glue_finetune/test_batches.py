@@ -10,8 +10,8 @@ pytest.importorskip("numpy")
 
 import numpy as np
 
-from slipway.containers.recipes.glue_finetune.batch import Batches, dealt
-from slipway.containers.training.batch import BatchPlan
+from slipway.containers.recipes.glue_finetune.data import Batches, dealt
+from slipway.containers.training.layout import BatchPlan
 
 ROWS = 1000
 

@@ -6,9 +6,9 @@ import pytest
 
 pytest.importorskip("numpy")
 
-from slipway.containers.recipes.glue_finetune.batch import plan_batch
 from slipway.containers.recipes.glue_finetune.config import decode_arguments
-from slipway.containers.training.batch import IndivisibleBatch
+from slipway.containers.recipes.glue_finetune.data import plan_batch
+from slipway.containers.training.layout import IndivisibleBatch
 from slipway.containers.training.settings import InvalidSettings
 
 

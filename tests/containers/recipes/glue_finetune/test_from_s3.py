@@ -14,7 +14,7 @@ pytest.importorskip("moto")
 from slipway.containers.data.errors import DataError
 from slipway.containers.data.glue.tasks import TASKS
 from slipway.containers.data.glue.texts import TRAIN, read_texts
-from slipway.containers.recipes.glue_finetune.pretrained.read import read_pretrained
+from slipway.containers.recipes.glue_finetune.pretrained import read_pretrained
 from slipway.containers.runtime.errors import Refusal
 
 BUCKET = "models"

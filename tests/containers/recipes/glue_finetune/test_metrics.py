@@ -13,36 +13,36 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slipway.containers.data.glue.tasks import TASKS
-from slipway.containers.recipes.glue_finetune import metrics
+from slipway.containers.recipes.glue_finetune import evaluate
 
 
-def numbers(*values: float) -> metrics.Numbers:
+def numbers(*values: float) -> evaluate.Numbers:
     return np.array(values, dtype=np.float64)
 
 
 def test_accuracy_and_f1_count_rows() -> None:
     predicted, labels = numbers(0, 1, 1, 1, 0), numbers(0, 1, 0, 1, 1)
-    assert metrics.accuracy(predicted, labels) == pytest.approx(3 / 5)
-    assert metrics.f1(predicted, labels) == pytest.approx(2 * 2 / (2 * 2 + 1 + 1))
+    assert evaluate.accuracy(predicted, labels) == pytest.approx(3 / 5)
+    assert evaluate.f1(predicted, labels) == pytest.approx(2 * 2 / (2 * 2 + 1 + 1))
 
 
 def test_matthews_is_scikit_learn_s() -> None:
     """sklearn.metrics.matthews_corrcoef([+1, +1, +1, -1], [+1, -1, +1, +1]) is -0.33."""
-    assert metrics.matthews(numbers(1, 0, 1, 1), numbers(1, 1, 1, 0)) == pytest.approx(-1 / 3)
+    assert evaluate.matthews(numbers(1, 0, 1, 1), numbers(1, 1, 1, 0)) == pytest.approx(-1 / 3)
 
 
 def test_pearson_and_spearman_are_scipy_s() -> None:
     """Compare with scipy.stats.spearmanr and pearsonr in their examples."""
     counted = numbers(1, 2, 3, 4, 5)
-    assert metrics.spearman(counted, numbers(5, 6, 7, 8, 7)) == pytest.approx(0.8207826816681233)
-    assert metrics.pearson(counted, numbers(10, 9, 2.5, 6, 4)) == pytest.approx(-0.7426106572325057)
+    assert evaluate.spearman(counted, numbers(5, 6, 7, 8, 7)) == pytest.approx(0.8207826816681233)
+    assert evaluate.pearson(counted, numbers(10, 9, 2.5, 6, 4)) == pytest.approx(-0.7426106572325057)
 
 
 def test_answers_that_are_all_alike_score_as_the_libraries_say() -> None:
     alike, labels = numbers(1, 1, 1), numbers(0, 1, 0)
-    assert metrics.matthews(alike, labels) == 0
-    assert metrics.f1(numbers(0, 0), numbers(0, 0)) == 0
-    assert math.isnan(metrics.pearson(alike, labels))
+    assert evaluate.matthews(alike, labels) == 0
+    assert evaluate.f1(numbers(0, 0), numbers(0, 0)) == 0
+    assert math.isnan(evaluate.pearson(alike, labels))
 
 
 @given(st.lists(st.tuples(st.integers(0, 1), st.integers(0, 1)), min_size=2, max_size=30))
@@ -50,7 +50,7 @@ def test_matthews_of_two_labels_is_its_formula(pairs: list[tuple[int, int]]) -> 
     tp, tn, fp, fn = (pairs.count(each) for each in ((1, 1), (0, 0), (1, 0), (0, 1)))
     below = math.sqrt((tp + fp) * (tp + fn) * (tn + fp) * (tn + fn))
     expected = (tp * tn - fp * fn) / below if below else 0.0
-    found = metrics.matthews(numbers(*(a for a, _ in pairs)), numbers(*(b for _, b in pairs)))
+    found = evaluate.matthews(numbers(*(a for a, _ in pairs)), numbers(*(b for _, b in pairs)))
     assert found == pytest.approx(expected, abs=1e-9)
 
 
@@ -62,4 +62,4 @@ def test_each_task_has_the_metrics_that_glue_gives_it() -> None:
     for name, task in TASKS.items():
         outputs = three if task.outputs == 3 else two[:, : task.outputs]
         wanted = {"pearson", "spearman"} if name == "stsb" else expected.get(name, {"accuracy"})
-        assert set(metrics.score(task, outputs, labels)) == wanted
+        assert set(evaluate.score(task, outputs, labels)) == wanted

@@ -16,16 +16,16 @@ import torch
 from slipway.containers.data.errors import DataError
 from slipway.containers.data.glue.tasks import TASKS
 from slipway.containers.data.samples.model_sample import sample_vocabulary
-from slipway.containers.data.tokens.vocabulary import write_vocabulary
-from slipway.containers.models.heads import Classifier, classification_loss
+from slipway.containers.data.tokens.engine import write_vocabulary
+from slipway.containers.models.encoder import Classifier, classification_loss
 from slipway.containers.models.published import load_weights
-from slipway.containers.recipes.glue_finetune.pretrained.read import (
+from slipway.containers.recipes.glue_finetune.model import HEAD
+from slipway.containers.recipes.glue_finetune.pretrained import (
     Pretrained,
     read_pretrained,
     refuse_long_rows,
+    write_classifier,
 )
-from slipway.containers.recipes.glue_finetune.pretrained.write import write_classifier
-from slipway.containers.recipes.glue_finetune.start import HEAD
 from slipway.containers.runtime.errors import Refusal
 
 ENTRIES = len(sample_vocabulary().entries)

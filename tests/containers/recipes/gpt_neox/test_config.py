@@ -8,8 +8,7 @@ import pytest
 
 from slipway.containers.recipes.gpt_neox.config import decode
 from slipway.containers.runtime.errors import Refusal
-from slipway.containers.training.batch import share_batch
-from slipway.containers.training.layout import Layout
+from slipway.containers.training.layout import Layout, share_batch
 
 
 def test_neox_20b_is_trained_with_the_article_s_numbers() -> None:

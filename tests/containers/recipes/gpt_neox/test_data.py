@@ -14,8 +14,8 @@ import torch
 
 from slipway.containers.recipes.gpt_neox.data import Corpus, RandomTokens, TokenBatches, TokenRows
 from slipway.containers.runtime.errors import Refusal
-from slipway.containers.training.batch import BatchPlan
 from slipway.containers.training.devices import Device
+from slipway.containers.training.layout import BatchPlan
 from slipway.containers.training.start import Beginning
 
 PROCESSOR = Device(

@@ -10,7 +10,7 @@ import pytest
 
 pytest.importorskip("torch")
 
-from slipway.containers.models.config_writing import config_of
+from slipway.containers.models.configs import config_of
 from slipway.containers.recipes.gpt_neox.config import decode
 from slipway.containers.recipes.gpt_neox.model import SIZES, build_model, model_shape
 from slipway.containers.runtime.contract.contract import LaunchContract

@@ -16,9 +16,11 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from slipway.containers.data.megatron.index import index_path, tokens_path
-from slipway.containers.data.megatron.writer import TokenWriter, write_index
-from slipway.containers.recipes.gpt_neox import start, train  # noqa: F401 - imported once, for all ranks
+from slipway.containers.data.megatron.index import TokenWriter, index_path, tokens_path, write_index
+from slipway.containers.recipes.gpt_neox import (
+    model,  # noqa: F401 - imported once, for all ranks
+    train,
+)
 from slipway.containers.training.engines.native import engine  # noqa: F401 - likewise
 
 LENGTH, ROWS, STEPS, SAVED_AFTER = 16, 8, 6, 3

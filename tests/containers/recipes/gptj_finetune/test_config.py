@@ -5,11 +5,9 @@ from __future__ import annotations
 import pytest
 
 from slipway.containers.recipes.gptj_finetune.batch import BatchOrder, dealt
-from slipway.containers.recipes.gptj_finetune.config import GptjConfig, decode
-from slipway.containers.recipes.gptj_finetune.ranks import refuse_spanning
+from slipway.containers.recipes.gptj_finetune.config import GptjConfig, decode, refuse_spanning
 from slipway.containers.runtime.errors import Refusal
-from slipway.containers.training.batch import BatchPlan, share_batch
-from slipway.containers.training.layout import Layout
+from slipway.containers.training.layout import BatchPlan, Layout, share_batch
 
 PUBLISHED = {"size": "gptj-6b", "model": "s3://bucket/gpt-j-6b"}
 

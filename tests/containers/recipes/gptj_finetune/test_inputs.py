@@ -15,12 +15,11 @@ pytest.importorskip("moto")
 import torch
 
 from slipway.containers.data.errors import DataError
-from slipway.containers.data.samples.glue_sample import write_task
+from slipway.containers.data.samples.texts import write_task
 from slipway.containers.models.published import load_weights
 from slipway.containers.recipes.gptj_finetune.config import GptjConfig, decode
-from slipway.containers.recipes.gptj_finetune.data import open_data
+from slipway.containers.recipes.gptj_finetune.data import Tokeniser, open_data
 from slipway.containers.recipes.gptj_finetune.model import StartingModel, build_model, open_origin
-from slipway.containers.recipes.gptj_finetune.texts import Tokeniser
 from tests.containers.recipes.gpt_neox.test_model import contract
 
 BUCKET = "inputs-of-mine"

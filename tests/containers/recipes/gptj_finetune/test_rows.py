@@ -11,15 +11,20 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 from slipway.containers.data.glue.texts import Texts
-from slipway.containers.data.megatron.vocabulary import parse_bpe_vocabulary
-from slipway.containers.data.samples.bpe_sample import sample_vocabulary
+from slipway.containers.data.megatron.engines import parse_bpe_vocabulary
+from slipway.containers.data.samples.texts import sample_vocabulary
 from slipway.containers.models.decoder import DecoderShape, build_decoder
-from slipway.containers.recipes.gptj_finetune.profile import profile
-from slipway.containers.recipes.gptj_finetune.rows import RowLayout, TokenRows
-from slipway.containers.recipes.gptj_finetune.task import CausalTask
-from slipway.containers.recipes.gptj_finetune.texts import Tokeniser, candidate_rows, labelled_rows
+from slipway.containers.recipes.gptj_finetune.data import (
+    RowLayout,
+    Tokeniser,
+    TokenRows,
+    candidate_rows,
+    labelled_rows,
+)
+from slipway.containers.recipes.gptj_finetune.evaluate import profile
+from slipway.containers.recipes.gptj_finetune.model import CausalTask
 from slipway.containers.training.devices import Device
-from slipway.containers.training.partition import balanced
+from slipway.containers.training.layout import balanced
 
 PROCESSOR = Device(
     kind="cpu", place=torch.device("cpu"), precision=torch.float32, backend="gloo", has_fused_adam=True

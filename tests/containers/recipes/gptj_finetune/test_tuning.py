@@ -22,7 +22,7 @@ from slipway.containers.data.glue.tasks import TASKS
 from slipway.containers.data.glue.texts import read_texts
 from slipway.containers.models.decoder import build_decoder
 from slipway.containers.models.published import load_weights, open_model
-from slipway.containers.recipes.gptj_finetune.texts import LABEL_WORDS, PROMPT
+from slipway.containers.recipes.gptj_finetune.data import LABEL_WORDS, PROMPT
 from slipway.containers.runtime.errors import MISTAKE_EXIT_CODE
 
 ROOT = Path(__file__).resolve().parents[4]

@@ -16,12 +16,12 @@ from pathlib import Path
 
 import torch
 
-from slipway.containers.data.samples.glue_sample import write_task
-from slipway.containers.recipes.gptj_finetune import start, train
+from slipway.containers.data.samples.texts import write_task
+from slipway.containers.recipes.gptj_finetune import model, train
 from slipway.containers.training import session
 from slipway.containers.training.engines.native import engine
 
-IMPORTED_ONCE = (start, session, engine)  # before the forks
+IMPORTED_ONCE = (model, session, engine)  # before the forks
 STEPS, SAVED_AFTER = 4, 2
 BASE: Mapping[str, str] = {
     "data": "few",

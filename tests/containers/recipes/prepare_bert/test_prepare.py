@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from slipway.containers.data.rows.manifest import record_path
-from slipway.containers.data.sources.origin import InputOrigin
-from slipway.containers.recipes.prepare_bert import session
+from slipway.containers.data.rows.shards import record_path
+from slipway.containers.data.sources.sources import InputOrigin
+from slipway.containers.recipes.prepare_bert import train
 from tests.containers.recipes.ranks import PIPES, place, run_ranks
 
 pytest.importorskip("h5py", reason="the extra 'training' is not installed")
@@ -101,7 +101,7 @@ def test_the_rank_that_merges_waits_for_a_shard_that_another_makes_again(
     shard = sorted((tmp_path / "phase1").glob("*.hdf5"))[3]
     lost = shard.rename(tmp_path / "lost")
     monkeypatch.setattr(time, "sleep", lambda _: lost.rename(shard))
-    session.merge_when_all_are_made(tmp_path / "phase1", InputOrigin())
+    train.merge_when_all_are_made(tmp_path / "phase1", InputOrigin())
     assert shard.exists()
 
 

@@ -9,7 +9,7 @@ import pytest
 
 pytest.importorskip("mwparserfromhell", reason="the extra 'training' is not installed")
 
-from slipway.containers.data.tokens.vocabulary import read_vocabulary
+from slipway.containers.data.tokens.engine import read_vocabulary
 from slipway.containers.recipes.prepare_corpus.config import decode_arguments
 from slipway.containers.training.settings import InvalidSettings
 from tests.containers.data.corpus.dumps import articles, multistream

@@ -14,7 +14,7 @@ from slipway.containers.recipes.smoke.config import decode_arguments
 from slipway.containers.training.settings import InvalidSettings
 
 pytest.importorskip("torch", reason="the extra 'training' is not installed")
-from slipway.containers.recipes.smoke.numbers import bus_share, given, sizes, wrong_ranks
+from slipway.containers.recipes.smoke.session import bus_share, given, sizes, wrong_ranks
 
 SMOKE = "slipway.containers.recipes.smoke.train"
 BAD = "tests.containers.recipes.smoke.bad_rank"

@@ -12,8 +12,12 @@ from slipway.containers.runtime.checkpoint import manifest
 from slipway.containers.runtime.checkpoint.checkpoints import Checkpoints
 from slipway.containers.runtime.checkpoint.folder import CheckpointFolder
 from slipway.containers.runtime.checkpoint.manifest import DamagedCheckpoint
-from slipway.containers.runtime.checkpoint.resume import NoCheckpoint, NoGoodCheckpoint, OtherTraining
-from slipway.containers.runtime.checkpoint.verify import read_manifest
+from slipway.containers.runtime.checkpoint.resume import (
+    NoCheckpoint,
+    NoGoodCheckpoint,
+    OtherTraining,
+    read_manifest,
+)
 from slipway.containers.runtime.collective import Collective
 from slipway.containers.runtime.errors import Refusal
 from tests.containers.runtime.saving import (

@@ -14,8 +14,13 @@ from pathlib import Path
 import pytest
 
 from slipway.containers.runtime.checkpoint.checkpoints import Checkpoints, SaveFailed
-from slipway.containers.runtime.checkpoint.folder import CheckpointFolder
-from slipway.containers.runtime.checkpoint.lease import Fenced, FolderInUse, Lease, this_process
+from slipway.containers.runtime.checkpoint.folder import (
+    CheckpointFolder,
+    Fenced,
+    FolderInUse,
+    Lease,
+    this_process,
+)
 from slipway.containers.runtime.checkpoint.storage import LeaseFile
 from slipway.containers.runtime.collective import Collective
 from tests.containers.runtime.saving import (

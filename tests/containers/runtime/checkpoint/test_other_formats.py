@@ -11,8 +11,7 @@ from slipway.containers.runtime.checkpoint import manifest
 from slipway.containers.runtime.checkpoint.checkpoints import Checkpoints
 from slipway.containers.runtime.checkpoint.folder import CheckpointFolder
 from slipway.containers.runtime.checkpoint.manifest import DamagedCheckpoint, OtherFormat
-from slipway.containers.runtime.checkpoint.resume import Mode
-from slipway.containers.runtime.checkpoint.verify import read_manifest
+from slipway.containers.runtime.checkpoint.resume import Mode, read_manifest
 from slipway.containers.runtime.collective import Collective
 from slipway.containers.runtime.errors import MISTAKE_EXIT_CODE
 from tests.containers.runtime.saving import FAILED, in_processes, quiet, resumed, save, saved, training

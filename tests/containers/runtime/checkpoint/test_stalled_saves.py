@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 
 from slipway.containers.runtime.contract.settings import Settings
-from slipway.containers.runtime.observe.heartbeat import SAVING, STARTING, WAITING, Heartbeat
-from slipway.containers.runtime.observe.progress import Progress
+from slipway.containers.runtime.observe.progress import SAVING, STARTING, WAITING, Heartbeat, Progress
 from tests.containers.runtime.nodes import Cluster
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from slipway.containers.runtime.checkpoint import tensors
+from slipway.containers.runtime.checkpoint import tensor_file
 from slipway.containers.runtime.errors import Refusal
 
 ROOT = Path(__file__).parents[4]
@@ -19,13 +19,13 @@ torch: Any = pytest.importorskip("torch")
 
 def test_what_is_no_plain_tensor_is_refused_by_name() -> None:
     with pytest.raises(Refusal, match="'z' has the dtype"):
-        tensors.encode_tensor("z", torch.zeros(2, dtype=torch.complex64))
+        tensor_file.encode_tensor("z", torch.zeros(2, dtype=torch.complex64))
 
 
 RANK = """
 import datetime, os, sys
 import torch.distributed as distributed
-from slipway.containers.runtime.checkpoint.tensors import torch_collective
+from slipway.containers.runtime.checkpoint.tensor_file import torch_collective
 store = distributed.FileStore(sys.argv[1], 3)
 limit = datetime.timedelta(seconds=30)
 distributed.init_process_group("gloo", timeout=limit, store=store, rank=int(sys.argv[2]), world_size=3)

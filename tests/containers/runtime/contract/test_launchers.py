@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from slipway.containers.runtime.contract import launchers
 from slipway.containers.runtime.contract.contract import LaunchContract
 from slipway.containers.runtime.errors import Refusal
-from slipway.containers.runtime.machine import Machine
+from slipway.containers.runtime.linux import Machine
 from slipway.containers.runtime.values import InvalidContract
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from slipway.containers.runtime.launch.meeting import WORKED_ALONE
+from slipway.containers.runtime.launch.node_roles import WORKED_ALONE
 from tests.containers.runtime.nodes import Cluster, Node
 
 LOOKED_AT = "pause 2"  # a rank that has ended is not looked at

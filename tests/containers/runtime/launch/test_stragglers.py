@@ -8,9 +8,7 @@ import socket
 from pathlib import Path
 
 from slipway.containers.runtime.contract.settings import Settings
-from slipway.containers.runtime.observe.heartbeat import Heartbeat
-from slipway.containers.runtime.observe.pace import RankNode, Stragglers
-from slipway.containers.runtime.observe.progress import Progress
+from slipway.containers.runtime.observe.progress import Heartbeat, Progress, RankNode, Stragglers
 from tests.containers.runtime.nodes import Cluster
 
 HERE = RankNode(node=0, host="a")

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slipway.containers.runtime.observe.lines import MOST_LINE_BYTES, LineCutter
+from slipway.containers.runtime.observe.log_pump import MOST_LINE_BYTES, LineCutter
 from tests.containers.runtime.nodes import ROOT, Cluster
 
 

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slipway.containers.runtime.observe import tensorboard_file
+from slipway.containers.runtime.observe import telemetry as tensorboard_file
 from slipway.containers.runtime.observe.telemetry import STEPS_NAME, StepRecord, Telemetry
 
 ROOT = Path(__file__).parents[4]

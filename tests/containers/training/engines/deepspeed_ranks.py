@@ -10,8 +10,8 @@ from torch import Tensor
 
 from slipway.containers.runtime.contract.launchers import read_contract
 from slipway.containers.training.devices import open_device
-from slipway.containers.training.mesh import process_group
-from slipway.containers.training.numbers import NotFinite
+from slipway.containers.training.engine import process_group
+from slipway.containers.training.report import NotFinite
 from tests.containers.training.test_loop import build_loop, one_batch
 
 STAGES = ("0", "1", "2", "3")

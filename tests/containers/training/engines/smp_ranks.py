@@ -16,13 +16,11 @@ from torch import Tensor
 
 from slipway.containers.models.decoder import Decoder, DecoderShape
 from slipway.containers.recipes.gptj_finetune.config import decode
-from slipway.containers.recipes.gptj_finetune.rows import RowLayout
-from slipway.containers.recipes.gptj_finetune.task import CausalTask
-from slipway.containers.training.batch import BatchPlan
+from slipway.containers.recipes.gptj_finetune.data import RowLayout
+from slipway.containers.recipes.gptj_finetune.model import CausalTask
 from slipway.containers.training.engine import EngineParts, StepWatch
-from slipway.containers.training.engines.native.engine import build_native
-from slipway.containers.training.engines.native.settings import NativeSettings
-from slipway.containers.training.layout import Layout
+from slipway.containers.training.engines.native.engine import NativeSettings, build_native
+from slipway.containers.training.layout import BatchPlan, Layout
 from slipway.containers.training.task import MicroBatch
 from tests.containers.recipes.gptj_finetune.test_rows import PROCESSOR, SHAPE, some_rows
 from tests.containers.training.engines.native.forks import fork_ranks

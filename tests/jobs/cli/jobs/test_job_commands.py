@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from slipway.containers.runtime.launch.meeting import WORKED_ALONE
+from slipway.containers.runtime.launch.node_roles import WORKED_ALONE
 from slipway.jobs.submit import logs as runs_logs
 from slipway.jobs.words.targets import BatchTarget, parameter_name
 from slipway.yard.gateway.faults import Fault, FaultKind, script, scripted, unscript

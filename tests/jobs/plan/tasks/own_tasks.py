@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from slipway.containers.tasks.description import TaskDescription
-from slipway.containers.tasks.references import CodeReference
+from slipway.containers.tasks.description import CodeReference, TaskDescription
 from tests.containers.tasks import own_code
 
 BATCHES = 3

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from slipway.containers.training.engine_settings import ENGINE_DEFAULTS, ENGINE_SETTINGS, engine_mistakes
+from slipway.containers.training.config import ENGINE_DEFAULTS, ENGINE_SETTINGS, engine_mistakes
 from slipway.jobs.estimate.errors import CannotEstimate
 from slipway.jobs.estimate.evidence.measurements import our_measurements
 from slipway.jobs.estimate.work.workloads import find_workload

@@ -11,9 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slipway.containers.runtime.contract.launchers import read_contract
-from slipway.containers.runtime.contract.rank_position import RankPosition
-from slipway.containers.runtime.contract.settings import Settings
-from slipway.containers.runtime.machine import Machine
+from slipway.containers.runtime.contract.settings import RankPosition, Settings
+from slipway.containers.runtime.linux import Machine
 from slipway.jobs.platforms.batch.request import (
     MOST_BYTES,
     STATES,

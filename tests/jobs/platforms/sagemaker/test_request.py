@@ -14,7 +14,7 @@ from botocore.model import ServiceModel
 from slipway.containers.runtime.contract.launchers import read_contract
 from slipway.containers.runtime.contract.settings import Settings
 from slipway.containers.runtime.launch.assignment import read_node
-from slipway.containers.runtime.machine import Machine
+from slipway.containers.runtime.linux import Machine
 from slipway.jobs.platforms.sagemaker.request import STATES, build_request
 from slipway.jobs.platforms.service_models import refuse_malformed
 from slipway.jobs.words.job import DoesNotFit, InvalidJob, Job

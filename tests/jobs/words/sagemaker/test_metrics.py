@@ -11,7 +11,7 @@ import torch
 
 from slipway.containers.runtime.observe.telemetry import Telemetry
 from slipway.containers.training.devices import Device
-from slipway.containers.training.held_out import Evaluation
+from slipway.containers.training.loop import Evaluation
 from slipway.containers.training.report import Reporter, StepReport, Utilisation
 from slipway.jobs.words.sagemaker.metrics import PATTERNS, metric_definitions
 

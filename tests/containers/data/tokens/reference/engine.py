@@ -3,9 +3,18 @@
 from __future__ import annotations
 
 from slipway.containers.data.text.words import chunks_of
-from slipway.containers.data.tokens.engine import SENTENCE_PER_LINE, TAGGED, Counts, RowBlock
-from slipway.containers.data.tokens.settings import LONGEST_SENTENCE_TOKENS, TokenSettings
-from slipway.containers.data.tokens.vocabulary import CLS, PAD, SEP, UNKNOWN
+from slipway.containers.data.tokens.engine import (
+    CLS,
+    LONGEST_SENTENCE_TOKENS,
+    PAD,
+    SENTENCE_PER_LINE,
+    SEP,
+    TAGGED,
+    UNKNOWN,
+    Counts,
+    RowBlock,
+    TokenSettings,
+)
 from tests.containers.data.tokens.reference.pairs import CorpusUnit, Pair, make_pairs, mask
 from tests.containers.data.tokens.reference.sentences import sentences_of
 from tests.containers.data.tokens.reference.words import WordPieces

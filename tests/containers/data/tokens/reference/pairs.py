@@ -9,15 +9,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from slipway.containers.data.tokens.rng import Stream
-from slipway.containers.data.tokens.settings import (
+from slipway.containers.data.tokens.engine import (
     KEPT_SHARE,
+    MASK,
     REPLACED_SHARE,
     SHORT_SHARE,
     TokenSettings,
     threshold,
 )
-from slipway.containers.data.tokens.vocabulary import MASK
+from slipway.containers.data.tokens.rng import Stream
 
 OF_DOCUMENT, OF_ORDER, OF_ROW = 1, 2, 3  # what a stream of numbers within a unit of the corpus is for
 IS_SHORT = threshold(SHORT_SHARE)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from slipway.containers.data.text.words import LONGEST_WORD_CHARACTERS, words_of
-from slipway.containers.data.tokens.vocabulary import UNKNOWN, Vocabulary
+from slipway.containers.data.tokens.engine import UNKNOWN, Vocabulary
 
 MOST_CHUNKS = 1 << 18
 LONGEST_KEPT = 64

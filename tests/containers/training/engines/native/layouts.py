@@ -17,7 +17,7 @@ import torch
 from torch import distributed
 
 from slipway.containers.training.engines.native.activations import Keeping
-from slipway.containers.training.engines.native.settings import NativeSettings
+from slipway.containers.training.engines.native.engine import NativeSettings
 from slipway.containers.training.layout import Layout
 from tests.containers.training.engines.native.forks import fork_ranks
 from tests.containers.training.engines.native.trainings import (

@@ -14,8 +14,8 @@ from torch import Tensor, nn
 
 from slipway.containers.runtime.errors import Refusal
 from slipway.containers.training.engines.native.activations import Keeping, LayerMemory
-from slipway.containers.training.engines.native.draws import Draws
-from slipway.containers.training.engines.native.settings import NativeSettings
+from slipway.containers.training.engines.native.assembly import Draws
+from slipway.containers.training.engines.native.engine import NativeSettings
 from slipway.containers.training.layout import Layout
 from tests.containers.training.engines.native.trainings import Training
 

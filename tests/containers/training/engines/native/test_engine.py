@@ -14,11 +14,10 @@ pytest.importorskip("torch")
 import torch
 from torch import distributed
 
-from slipway.containers.recipes.glue_finetune.task import GlueLoss
+from slipway.containers.recipes.glue_finetune.model import GlueLoss
 from slipway.containers.runtime.errors import Refusal
-from slipway.containers.training.engines.native.engine import build_native
+from slipway.containers.training.engines.native.engine import NativeSettings, build_native
 from slipway.containers.training.engines.native.pipeline import check_schedule
-from slipway.containers.training.engines.native.settings import NativeSettings
 from slipway.containers.training.engines.native.updates import LossScale
 from slipway.containers.training.layout import Layout
 from tests.containers.training.engines.native.trainings import (

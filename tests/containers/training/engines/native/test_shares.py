@@ -8,7 +8,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from slipway.containers.training.engines.native.shares import share_of  # noqa: E402
+from slipway.containers.training.engines.native.assembly import share_of  # noqa: E402
 
 
 @pytest.mark.parametrize("shape", [(12, 8), (24, 4), (12,), (12, 4, 2)])

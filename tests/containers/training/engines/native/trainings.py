@@ -12,24 +12,21 @@ from torch import Tensor, distributed, nn
 from torch.nn import functional as F  # noqa: N812 - the name that everybody gives it
 
 from slipway.containers.models.decoder import Decoder, DecoderShape
-from slipway.containers.models.heads import BertForPreTraining
+from slipway.containers.models.encoder import BertForPreTraining
 from slipway.containers.models.shapes import EncoderShape
 from slipway.containers.recipes.bert_pretrain.config import decode
-from slipway.containers.recipes.bert_pretrain.task import BertTask
+from slipway.containers.recipes.bert_pretrain.model import BertTask
 from slipway.containers.runtime.checkpoint.boxes import Box
 from slipway.containers.runtime.checkpoint.checkpoints import Checkpoints
 from slipway.containers.runtime.checkpoint.checkpoints import Training as Identity
 from slipway.containers.runtime.checkpoint.folder import CheckpointFolder
-from slipway.containers.runtime.checkpoint.resume import Resumed
-from slipway.containers.runtime.checkpoint.tensors import torch_collective
-from slipway.containers.runtime.checkpoint.verify import read_manifest
-from slipway.containers.training.batch import BatchPlan
+from slipway.containers.runtime.checkpoint.resume import Resumed, read_manifest
+from slipway.containers.runtime.checkpoint.tensor_file import torch_collective
 from slipway.containers.training.config import TrainingConfig
 from slipway.containers.training.devices import Device
 from slipway.containers.training.engine import EngineParts, StepWatch
-from slipway.containers.training.engines.native.engine import LayoutEngine, build_native
-from slipway.containers.training.engines.native.settings import NativeSettings
-from slipway.containers.training.layout import Layout
+from slipway.containers.training.engines.native.engine import LayoutEngine, NativeSettings, build_native
+from slipway.containers.training.layout import BatchPlan, Layout
 from slipway.containers.training.state import SavedState, encode
 from slipway.containers.training.task import Inputs, MicroBatch
 

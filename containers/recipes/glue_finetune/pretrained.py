@@ -2,14 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
+
+from torch import Tensor
 
 from slipway.containers.data.errors import DataError
-from slipway.containers.data.tokens.vocabulary import Vocabulary
-from slipway.containers.models.config_reading import Config
+from slipway.containers.data.glue.tasks import Task
+from slipway.containers.data.tokens.engine import Vocabulary
+from slipway.containers.models.configs import Config
+from slipway.containers.models.encoder import Classifier
+from slipway.containers.models.folder import (
+    ModelPlan,
+    ModelVocabulary,
+    WeightPiece,
+    described,
+    read_model_vocabulary,
+    write_model,
+)
 from slipway.containers.models.published import PublishedWeights, open_model
 from slipway.containers.models.shapes import EncoderShape
-from slipway.containers.models.vocabulary import ModelVocabulary, read_model_vocabulary
+from slipway.containers.runtime.checkpoint.boxes import Box
 from slipway.containers.runtime.errors import Refusal
 
 
@@ -57,3 +71,34 @@ def refuse_long_rows(pretrained: Pretrained, max_length: int) -> None:
             f"max_length is {max_length}, and {pretrained.place} has {places} places",
             hint=f"set max_length={places} or less",
         )
+
+
+# The fine-tuned model as a directory that transformers loads, next to the checkpoints.
+_CLASSES: Mapping[str, str] = {
+    "bert": "BertForSequenceClassification",
+    "distilbert": "DistilBertForSequenceClassification",
+}
+
+
+def write_classifier(
+    beside: Path, model: Classifier, weights: Mapping[str, Tensor], pretrained: Pretrained, task: Task
+) -> Path:
+    """Write the model atomically; replace one that was there."""
+    plan = ModelPlan(shape=model.shape, sizes={name: tuple(tensor.shape) for name, tensor in weights.items()})
+    pieces = (
+        WeightPiece(parameter=name, box=Box.whole(tensor.shape), data=tensor)
+        for name, tensor in weights.items()
+    )
+    config = {**pretrained.config, **_head(task, pretrained.shape.family)}
+    return write_model(beside, plan, pieces, described(config, pretrained.pieces.files()))
+
+
+def _head(task: Task, family: str) -> dict[str, object]:
+    names = task.labels or ("score",)
+    return {
+        "architectures": [_CLASSES[family]],
+        "finetuning_task": task.name,
+        "problem_type": "regression" if task.is_regression else "single_label_classification",
+        "id2label": dict(enumerate(names)),
+        "label2id": {name: number for number, name in enumerate(names)},
+    }

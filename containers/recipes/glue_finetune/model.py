@@ -2,34 +2,43 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import nullcontext
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import torch
+from torch import Tensor, nn
 
 from slipway.containers.data.glue.tasks import Task
+from slipway.containers.data.glue.tokens import Examples
+from slipway.containers.models.encoder import Classifier, classification_loss
 from slipway.containers.models.folder import FOLDER
-from slipway.containers.models.heads import Classifier
 from slipway.containers.models.published import load_weights
-from slipway.containers.recipes.glue_finetune.batch import Batches, plan_batch
 from slipway.containers.recipes.glue_finetune.config import GlueConfig
-from slipway.containers.recipes.glue_finetune.data import Data, locate, open_data
-from slipway.containers.recipes.glue_finetune.ending import FinetuneEnd
-from slipway.containers.recipes.glue_finetune.evaluate import Evaluations
-from slipway.containers.recipes.glue_finetune.pretrained.read import (
+from slipway.containers.recipes.glue_finetune.data import (
+    Batches,
+    Data,
+    Rows,
+    dealt,
+    inputs_of,
+    locate,
+    open_data,
+    plan_batch,
+)
+from slipway.containers.recipes.glue_finetune.evaluate import Evaluations, FinetuneEnd
+from slipway.containers.recipes.glue_finetune.pretrained import (
     Pretrained,
     read_pretrained,
     refuse_long_rows,
 )
-from slipway.containers.recipes.glue_finetune.task import GlueBatches, GlueLoss
 from slipway.containers.runtime.collective import Json
 from slipway.containers.runtime.contract.contract import LaunchContract
-from slipway.containers.training.batch import BatchPlan
-from slipway.containers.training.counting import at_most
-from slipway.containers.training.report import Say
+from slipway.containers.training.layout import BatchPlan, at_most
+from slipway.containers.training.report import Say, mixed
 from slipway.containers.training.schedules import Schedule
 from slipway.containers.training.session import RecipeParts, Workplace
 from slipway.containers.training.start import address_of_job
+from slipway.containers.training.task import Inputs, MicroBatch, StepBatch
 
 TRAINER_EPSILON = 1e-8  # of AdamW in the transformers Trainer, which the article uses
 HEAD = ("pooler", "classifier")  # may be fresh: pre-training leaves no classifier, and some models no pooler
@@ -119,3 +128,56 @@ def training_identity(
         "rows_sha256": data.digest,
         "model_sha256": pretrained.digest,
     }
+
+
+# What fine-tuning loses, and the batches that it takes one after the other.
+
+
+class GlueLoss:
+    metrics = ("loss",)
+
+    def forward(self, model: nn.Module, inputs: Inputs) -> Tensor:
+        labels = inputs["labels"]
+        assert labels is not None, "training rows have labels"
+        arguments = {name: value for name, value in inputs.items() if name != "labels"}
+        return classification_loss(model(**arguments), labels)[None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GlueBatches:
+    """Make what one reader trains on, step after step."""
+
+    examples: Examples
+    batches: Batches
+    reader: int
+    seed: int
+
+    def after(self, step: int) -> Iterator[StepBatch]:
+        """Yield batches without end, beginning with that of a step."""
+        while True:
+            yield self.step_batch(step)
+            step += 1
+
+    def step_batch(self, step: int) -> StepBatch:
+        micro_batches, plan = self.batches.micro_batches(step), self.batches.plan
+        rows = sum(map(len, micro_batches))
+        mine = dealt(len(micro_batches), self.reader, plan.readers)
+        # Of an epoch's last rows a reader may have none: it goes through others' for nothing, since all ranks
+        # must send their gradients before their sums.
+        share = plan.readers / rows if mine else 0.0
+        return StepBatch(
+            micro_batches=[
+                self._micro_batch(step, number, micro_batches[number], share) for number in mine or [0]
+            ],
+            rows=rows,
+            tokens=sum(int(self.batches.lengths[each].sum()) for each in micro_batches),
+        )
+
+    def _micro_batch(self, step: int, number: int, rows: Rows, share: float) -> MicroBatch:
+        inputs, labels = inputs_of(self.examples, rows)
+        return MicroBatch(
+            inputs={**inputs, "labels": labels},
+            # Of the micro-batch, not of the rank: dropout is the same however the batch is shared.
+            seed=mixed(self.seed, step * self.batches.plan.micro_batches + number),
+            weight=len(rows) * share,
+        )

@@ -1,0 +1,187 @@
+"""A corpus of made-up words, to try things with: the same seed gives the same text."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Callable, Iterator, Mapping
+from functools import cache
+from itertools import accumulate
+from pathlib import Path
+
+from slipway.containers.data.errors import DataError
+
+WORDS = 8000
+SYLLABLES = [
+    a + b
+    for a in ("b", "br", "d", "f", "g", "k", "l", "m", "n", "p", "r", "s", "st", "t", "tr", "v")
+    for b in "aeiou"
+]
+ENDS = ("", "", "", "n", "r", "s", "t", "ng")
+FOLLOWERS = 4  # of each word, so that there is something to learn: 2 of 3 words follow from the one before
+FOLLOWED_SHARE = 2 / 3
+
+
+class Author:
+    """Write made-up text: Zipf's law for the words, one Markov step for their order."""
+
+    def __init__(self, seed: int, words: int = WORDS) -> None:
+        self._random = random.Random(seed)  # noqa: S311  # words, not secrets
+        self._words = self._make_words(words)
+        self._weights = list(accumulate(1 / rank for rank in range(1, words + 1)))
+        self._followers = [self._pick(FOLLOWERS) for _ in range(words)]
+
+    def document(self) -> str:
+        return "\n".join(
+            " ".join(self._sentence() for _ in range(self._random.randint(2, 6)))
+            for _ in range(self._random.randint(2, 8))
+        )
+
+    def _sentence(self) -> str:
+        word = self._pick(1)[0]
+        words = []
+        for _ in range(self._random.randint(5, 28)):
+            words.append(self._words[word])
+            follows = self._random.random() < FOLLOWED_SHARE
+            word = self._random.choice(self._followers[word]) if follows else self._pick(1)[0]
+        if len(words) > 12:
+            words[len(words) // 2] += ","
+        return " ".join(words).capitalize() + self._random.choices(".!?", (18, 1, 1))[0]
+
+    def _pick(self, count: int) -> list[int]:
+        return self._random.choices(range(len(self._words)), cum_weights=self._weights, k=count)
+
+    def _make_words(self, count: int) -> list[str]:
+        words: dict[str, None] = {}
+        while len(words) < count:
+            syllables = 1 + (len(words) >= 100) + (len(words) >= 1000)  # frequent words are short
+            stem = "".join(self._random.choices(SYLLABLES, k=self._random.randint(1, syllables)))
+            words[stem + self._random.choice(ENDS)] = None
+        return list(words)
+
+
+def documents(author: Author, size_bytes: int) -> Iterator[str]:
+    written = 0
+    while written < size_bytes:
+        document = author.document() + "\n\n"
+        written += len(document)
+        yield document
+
+
+def write_sample(path: Path, seed: int, size_bytes: int, words: int = WORDS) -> None:
+    try:
+        with path.open("w", encoding="utf-8") as file:
+            file.writelines(documents(Author(seed, words), size_bytes))
+    except OSError as error:
+        raise DataError(f"cannot write {path}: {error.strerror}") from error
+
+
+# Made-up tasks in GLUE's layout, for demos and tests: texts of one mood or the other.
+# Words of two moods decide, in the second sentence of a pair of mrpc and in the one of sst2: as easy
+# as that, so that a tiny model without any pre-training learns it in an epoch or two.
+TRAIN_ROWS, DEV_ROWS = 1200, 240
+GLUE_WORDS = 300
+SAME_SHARE = 0.6  # of pairs; the real MRPC has two thirds
+MEAN_WORDS, SPREAD_WORDS = 24, 6  # a sentence: pairs have 53 tokens in the mean, as the real MRPC
+SHORTEST, LONGEST = 5, 45
+_MARKERS = 24  # words of each mood
+
+
+def write_task(folder: Path, task: str, *, seed: int = 1, train_rows: int = TRAIN_ROWS) -> None:
+    """Write train.tsv and dev.tsv, the same for a seed."""
+    if task not in ROWS:
+        raise DataError(f"there is no sample of {task!r}", hint=f"choose from {', '.join(ROWS)}")
+    heading, rows = ROWS[task]
+    source = random.Random(seed)  # noqa: S311  # words, not secrets
+    words = make_words(source)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, count in (("train", train_rows), ("dev", DEV_ROWS)):
+            made = rows(source, words)
+            lines = [heading, *("\t".join(next(made)) for _ in range(count))]
+            (folder / f"{name}.tsv").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    except OSError as error:
+        raise DataError(f"cannot write {folder}: {error.strerror}") from error
+
+
+def make_words(source: random.Random) -> list[str]:
+    words: dict[str, None] = {}
+    while len(words) < GLUE_WORDS:
+        words["".join(source.choices(SYLLABLES, k=2)) + source.choice(ENDS)] = None
+    return list(words)
+
+
+def _pairs(source: random.Random, words: list[str]) -> Iterator[tuple[str, ...]]:
+    """Yield pairs; if both say the same, the second is the first in another order."""
+    number = 0
+    while True:
+        same = source.random() < SAME_SHARE
+        first = _sentence(source, words, mood=0)
+        second = _shuffled(source, first) if same else _sentence(source, words, mood=1)
+        number += 2
+        yield str(int(same)), str(number), str(number + 1), first, second
+
+
+def _moods(source: random.Random, words: list[str]) -> Iterator[tuple[str, ...]]:
+    while True:
+        mood = source.randrange(2)
+        yield _sentence(source, words, mood=mood), str(mood)
+
+
+def _sentence(source: random.Random, words: list[str], *, mood: int) -> str:
+    length = min(LONGEST, max(SHORTEST, round(source.gauss(MEAN_WORDS, SPREAD_WORDS))))
+    markers = words[mood * _MARKERS : (mood + 1) * _MARKERS]
+    others = words[2 * _MARKERS :]
+    chosen = [source.choice(markers if source.random() < 0.3 else others) for _ in range(length)]
+    chosen[source.randrange(length)] = source.choice(markers)
+    return " ".join(chosen).capitalize() + "."
+
+
+def _shuffled(source: random.Random, sentence: str) -> str:
+    words = sentence.removesuffix(".").lower().split()
+    return " ".join(source.sample(words, k=len(words))).capitalize() + "."
+
+
+ROWS: Mapping[str, tuple[str, Callable[[random.Random, list[str]], Iterator[tuple[str, ...]]]]] = {
+    "mrpc": ("Quality\t#1 ID\t#2 ID\t#1 String\t#2 String", _pairs),
+    "sst2": ("sentence\tlabel", _moods),
+}
+
+
+# A byte-level BPE vocabulary for made-up tasks, as a tokenizer.json: bytes, and each word as one token.
+# A word's merges add one letter after the other to the space before it, so none of them stands in the way of
+# another word's.
+END_OF_DOCUMENT = "<|endoftext|>"
+_OTHER_WORDS = ("Sentiment", "negative", "positive")
+_SPACE = "Ġ"
+_BYTE_LEVEL = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True}
+
+
+@cache
+def sample_vocabulary() -> bytes:
+    """Return the tokenizer.json of the made-up words of seed 1, which is the samples' own."""
+    merges: dict[tuple[str, str], None] = {}
+    for word in (*make_words(random.Random(1)), *_OTHER_WORDS):  # noqa: S311  # words, not secrets
+        for end in range(len(word)):
+            merges[_SPACE + word[:end], word[end]] = None
+    entries = [END_OF_DOCUMENT, *_byte_letters(), *("".join(pair) for pair in merges)]
+    plain = dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized"), False)
+    content = {
+        "version": "1.0",
+        "added_tokens": [{"id": 0, "content": END_OF_DOCUMENT, "special": True, **plain}],
+        "pre_tokenizer": _BYTE_LEVEL,
+        "decoder": _BYTE_LEVEL,
+        "model": {
+            "type": "BPE",
+            "vocab": {entry: number for number, entry in enumerate(entries)},
+            "merges": [" ".join(pair) for pair in merges],
+        },
+    }
+    return json.dumps(content, ensure_ascii=False).encode()
+
+
+def _byte_letters() -> list[str]:
+    """Return the letter that stands for each byte: itself where it can be seen, else one from U+0100 on."""
+    seen = {*range(33, 127), *range(161, 173), *range(174, 256)}
+    unseen = [byte for byte in range(256) if byte not in seen]
+    return [chr(byte if byte in seen else 256 + unseen.index(byte)) for byte in range(256)]
