@@ -17,7 +17,6 @@ from constructs import Construct
 
 from slipway.infra.build.bakeries import build_bakeries
 from slipway.infra.build.batch import build_batch_cluster
-from slipway.infra.build.hyperpod import build_hyperpod_cluster
 from slipway.infra.build.mpi import build_mpi_cluster
 from slipway.infra.build.parts import NOTHING_GIVEN, BuiltCluster, Given
 from slipway.infra.build.sagemaker import build_sagemaker_cluster
@@ -25,14 +24,7 @@ from slipway.infra.build.slurm import build_slurm_cluster
 from slipway.infra.declare.cdk_json import feature_flags, refuse_repeated_keys
 from slipway.infra.declare.declared import load, load_machine_images
 from slipway.infra.declare.machine_images import MachineImage
-from slipway.infra.declare.types import (
-    BatchCluster,
-    Cluster,
-    HyperPodCluster,
-    MpiCluster,
-    SageMakerCluster,
-    SlurmCluster,
-)
+from slipway.infra.declare.types import BatchCluster, Cluster, MpiCluster, SageMakerCluster, SlurmCluster
 from slipway.infra.verify.nag import add_nag_checks
 from slipway.jobs.words.errors import SlipwayError, in_lines
 
@@ -42,7 +34,6 @@ BUILDERS: Mapping[type[Cluster], Callable[[Construct, Any, Given], BuiltCluster]
     MpiCluster: build_mpi_cluster,
     SlurmCluster: build_slurm_cluster,
     SageMakerCluster: build_sagemaker_cluster,
-    HyperPodCluster: build_hyperpod_cluster,
 }
 
 

@@ -34,7 +34,6 @@ class ClusterKind(StrEnum):
     MPI = "mpi"
     SLURM = "slurm"
     SAGEMAKER = "sagemaker"
-    HYPERPOD = "hyperpod"  # its targets are Slurm's: jobs take the same road
 
 
 class Market(StrEnum):
@@ -255,28 +254,3 @@ class SageMakerCluster(Cluster):
     @property
     def warm_pool(self) -> timedelta:
         return timedelta(minutes=self.warm_pool_minutes)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HyperPodCluster(Cluster):
-    """Declares a Slurm cluster on SageMaker HyperPod: all of its nodes run, and bill, until it is deleted."""
-
-    kind: ClassVar[ClusterKind] = ClusterKind.HYPERPOD
-    shared_mount: ClassVar[str] = SHARED
-
-    instance_type: Annotated[str, known_training_type]  # with SageMaker's prefix: ml.trn1.32xlarge
-    max_nodes: Annotated[int, between(1, 1000)]  # workers, all of them from the first minute on
-    vpc_cidr: str = "10.70.0.0/16"
-    egress: Egress = Egress.NAT
-    file_system: FileSystem = FileSystem.FSX_LUSTRE
-    machine_image: Annotated[str, _IMAGE] = "neuron-slurm"  # its lock names what nodes install
-    controller_instance_type: Annotated[str, known_training_type] = "ml.c6i.xlarge"
-    login_instance_type: Annotated[str, known_training_type] | None = None  # None: the controller takes jobs
-    threads_per_core: Annotated[int, one_of(1, 2)] = 1  # of workers
-    volume_gb: Annotated[int, between(1, 16384, "GB")] = 200  # of each node's own disk, besides the AMI's
-    node_recovery: bool = True  # HyperPod reboots or replaces a node that it finds faulty
-    job_timeout_hours: Annotated[int, between(1, 8760, "hours")] = 48  # the longest that a job may ask for
-
-    @property
-    def job_timeout(self) -> timedelta:
-        return timedelta(hours=self.job_timeout_hours)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from aws_cdk import Environment, IStackSynthesizer, Stack, Tags
+from aws_cdk import Environment, Stack, Tags
 from constructs import Construct
 
 from slipway.infra.declare.cdk_json import feature_flags
@@ -21,13 +21,7 @@ class DeclaredStack(Stack):
     """
 
     def __init__(
-        self,
-        scope: Construct,
-        id: str,
-        *,
-        declared: Cluster | MachineImage,
-        tags: Mapping[str, str],
-        synthesizer: IStackSynthesizer | None = None,
+        self, scope: Construct, id: str, *, declared: Cluster | MachineImage, tags: Mapping[str, str]
     ) -> None:
         super().__init__(
             scope,
@@ -35,7 +29,6 @@ class DeclaredStack(Stack):
             stack_name=id,
             env=Environment(account=declared.account, region=declared.region),
             tags=_project_tags(scope) if isinstance(declared, Cluster) else None,
-            synthesizer=synthesizer,
         )
         self.declared = declared
         self.node.add_metadata(STACK_MARK, declared.name)

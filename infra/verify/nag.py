@@ -14,7 +14,6 @@ from cdk_nag import AwsSolutionsChecks
 from constructs import IConstruct
 
 from slipway.infra.verify.bakery_wildcards import BAKERY_WILDCARDS
-from slipway.infra.verify.hyperpod_wildcards import HYPERPOD_WILDCARDS
 from slipway.infra.verify.sagemaker_wildcards import SAGEMAKER_WILDCARDS
 from slipway.infra.verify.slurm_wildcards import SLURM_WILDCARDS
 
@@ -36,15 +35,7 @@ def _wildcard(path: str, resource: str, reason: str) -> Accepted:
 
 
 ACCEPTED = (
-    *(
-        _wildcard(*wildcard)
-        for wildcard in (
-            *BAKERY_WILDCARDS,
-            *HYPERPOD_WILDCARDS,
-            *SAGEMAKER_WILDCARDS,
-            *SLURM_WILDCARDS,
-        )
-    ),
+    *(_wildcard(*wildcard) for wildcard in (*BAKERY_WILDCARDS, *SAGEMAKER_WILDCARDS, *SLURM_WILDCARDS)),
     Accepted(
         rule="S1",
         path="Data/Resource/Resource",

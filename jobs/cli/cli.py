@@ -29,7 +29,6 @@ _ROOMS: Mapping[str, Mapping[str, str]] = {
         "leftovers": "List what destroyed clusters kept and cost, and delete it",
         "preflight": "Check everything a deployment needs, with a fix for each problem",
         "quota": "Show the vCPU quotas that a cluster needs, or request them",
-        "render": "Write a declared cluster as the configuration of another tool",
         "targets": "List the deployed clusters that accept jobs",
         "upload": "Copy files into a cluster's bucket, for its jobs to read",
     },

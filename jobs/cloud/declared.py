@@ -44,7 +44,6 @@ class DeclaredCluster:
     idle_minutes: int | None  # None: not declared, or never
     scratch: bool  # a Lustre besides the shared home
     login_instance_type: str | None  # of the node that stays; None: there is none
-    controller_instance_type: str | None  # of HyperPod's; None: AWS PCS has its own, or there is none
     controller: str | None  # the size that AWS PCS is asked for; None: it follows max_nodes
     fsx_capacity_gib: int
     fsx_mbps_per_tib: int
@@ -69,7 +68,6 @@ class DeclaredMachineImage:
 # What some kinds of cluster do not declare.
 _NOT_EVERYWHERE: Mapping[str, object] = {
     **dict.fromkeys(("image", "machine_image", "build_type", "login_instance_type", "controller")),
-    "controller_instance_type": None,
     **dict.fromkeys(("ami_parameter", "ami_made_from", "volume_gb")),
     **dict.fromkeys(("root_volume_gib", "warm_pool_minutes"), 0),
     "idle_minutes": None,

@@ -16,12 +16,10 @@ from slipway.jobs.cloud.declared import DeclaredCluster, declared_clusters
 from slipway.jobs.cloud.vcpu_quotas import ON_DEMAND, SPOT
 from slipway.jobs.words.names import CLUSTER_TAG
 from slipway.jobs.words.records import NewerRecord
-from slipway.jobs.words.slurm.hyperpod import CAPACITY
 from slipway.jobs.words.targets import (
     PARAMETER_ROOT,
     DamagedTarget,
     SageMakerTarget,
-    SlurmTarget,
     Target,
     decode_target,
 )
@@ -40,7 +38,6 @@ class Neighbour:
     max_nodes: int
     market: str
     login_instance_type: str | None = None
-    controller_instance_type: str | None = None
     is_warm: bool = False  # instances of SageMaker stay after a job
     is_deployed: bool = False
 
@@ -96,7 +93,6 @@ def _of_declared(cluster: DeclaredCluster) -> Neighbour:
         max_nodes=cluster.max_nodes,
         market=cluster.market,
         login_instance_type=cluster.login_instance_type,
-        controller_instance_type=cluster.controller_instance_type,
         is_warm=cluster.warm_pool_minutes > 0,
     )
 
@@ -109,7 +105,7 @@ def _with_deployed(declared: Neighbour | None, target: Target) -> Neighbour:
         return replace(declared, max_nodes=nodes, is_deployed=True)
     return Neighbour(
         name=target.name,
-        kind="hyperpod" if isinstance(target, SlurmTarget) and target.capacity == CAPACITY else target.kind,
+        kind=target.kind,
         instance_type=target.instance_type,
         max_nodes=target.max_nodes,
         market=SPOT if getattr(target, "is_spot", False) else ON_DEMAND,

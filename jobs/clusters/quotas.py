@@ -6,7 +6,7 @@ A quota counts all clusters of an account and region together, so what is needed
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from slipway.jobs.cloud import aws
@@ -15,7 +15,6 @@ from slipway.jobs.cloud.declared import DeclaredCluster
 from slipway.jobs.cloud.vcpu_quotas import SERVICE as EC2
 from slipway.jobs.clusters.neighbours import Neighbourhood, QuotaShare, find_neighbourhood, share_words
 from slipway.jobs.clusters.preflight.facts import ask_account
-from slipway.jobs.clusters.preflight.hyperpod_limits import HYPERPOD_KIND, USAGE, ask_hyperpod
 from slipway.jobs.clusters.preflight.training_limits import (
     SERVICE,
     TRAINING_KIND,
@@ -58,7 +57,8 @@ class NeededQuota:
 def find_quotas(cluster: DeclaredCluster, hood: Neighbourhood | None = None) -> list[NeededQuota]:
     """Ask for the quotas that the cluster needs beside its neighbours; None: look for them."""
     hood = hood or neighbourhood_of(cluster)
-    return list(_QUOTAS.get(cluster.kind, _vcpu_quotas)(cluster, hood))
+    ask = _training_quotas if cluster.kind == TRAINING_KIND else _vcpu_quotas
+    return list(ask(cluster, hood))
 
 
 def neighbourhood_of(cluster: DeclaredCluster) -> Neighbourhood:
@@ -120,36 +120,6 @@ def _training_quotas(cluster: DeclaredCluster, hood: Neighbourhood) -> Iterator[
             requested=_open_request(SERVICE, quota.code, cluster.region),
             unit=unit,
         )
-
-
-def _hyperpod_quotas(cluster: DeclaredCluster, hood: Neighbourhood) -> Iterator[NeededQuota]:
-    """Yield those that Service Quotas lists; without one of its types a cluster cannot be judged."""
-    needs = ask_hyperpod(cluster, hood)
-    assert needs is not None, "the cluster is on HyperPod"
-    if isinstance(needs, Unanswered):
-        raise _no_answer(needs)
-    for need in needs:
-        if need.quota is None and need.name.endswith(USAGE.format("")):
-            raise NoQuota(f"Service Quotas lists no '{need.name}'", hint="look in its console")
-        if need.quota is not None:
-            yield NeededQuota(
-                purpose=f"nodes of {cluster.name}, which stand",
-                service=SERVICE,
-                code=need.quota.code,
-                name=need.quota.name,
-                region=cluster.region,
-                needed=need.needed,
-                counted=_counted(cluster, need.instances, need.others),
-                allowed=need.quota.value,
-                requested=_open_request(SERVICE, need.quota.code, cluster.region),
-                unit="instances",
-            )
-
-
-_QUOTAS: Mapping[str, Callable[[DeclaredCluster, Neighbourhood], Iterator[NeededQuota]]] = {
-    TRAINING_KIND: _training_quotas,
-    HYPERPOD_KIND: _hyperpod_quotas,
-}
 
 
 def _counted(cluster: DeclaredCluster, own: int, others: Sequence[QuotaShare]) -> str:

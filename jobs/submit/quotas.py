@@ -7,8 +7,7 @@ from slipway.jobs.cloud.vcpu_quotas import CAPACITY_BLOCK, ON_DEMAND, SPOT, ask_
 from slipway.jobs.words.catalogue.instances import instance_type
 from slipway.jobs.words.errors import SlipwayError
 from slipway.jobs.words.job import Job
-from slipway.jobs.words.slurm.hyperpod import CAPACITY
-from slipway.jobs.words.targets import SageMakerTarget, SlurmTarget, Target
+from slipway.jobs.words.targets import SageMakerTarget, Target
 
 _OVER = ("cancelled", "expired", "failed", "payment-failed", "unsupported")
 
@@ -19,9 +18,7 @@ class SmallQuota(SlipwayError):
 
 def refuse_small_quota(job: Job, target: Target) -> None:
     """Refuse a job that no quota of today lets start; where nobody may read quotas, AWS decides."""
-    if isinstance(target, SageMakerTarget) or (
-        isinstance(target, SlurmTarget) and target.capacity == CAPACITY
-    ):
+    if isinstance(target, SageMakerTarget):
         return  # SageMaker judges its own quotas when it is asked
     market = SPOT if getattr(target, "is_spot", False) else ON_DEMAND
     quota = ask_quota(target.instance_type, target.region, market)

@@ -33,7 +33,6 @@ LIMITS: Mapping[str, int] = {
     "dashboard": 255,
     "log-delivery": 60,  # of CloudWatch Logs: sources and destinations
     "pcs-cluster": 40,
-    "hyperpod-cluster": 63,
     "document": 128,  # of Systems Manager
     "node-group": 255,  # Auto Scaling groups
 }
@@ -76,11 +75,6 @@ def owner_parameter(cluster: str) -> str:
 def controller_name(cluster: str) -> str:
     """Name a cluster's Slurm controller; a fixed name keeps CloudFormation from replacing it."""
     return derived_name("pcs-cluster", f"slipway-{cluster}")
-
-
-def hyperpod_name(cluster: str) -> str:
-    """Name a cluster on HyperPod; CloudFormation replaces none of a fixed name."""
-    return derived_name("hyperpod-cluster", cluster)
 
 
 def idle_alarm_name(cluster: str) -> str:

@@ -81,10 +81,7 @@ class MpiTarget:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlurmTarget:
-    """Describes a deployed cluster of Slurm: one queue, its workers, and a login node that takes its jobs.
-
-    On HyperPod, groups are named and not numbered, and Slurm's version and the AMI are HyperPod's own.
-    """
+    """Describes a deployed AWS PCS cluster: one queue, its workers, and a login node that takes its jobs."""
 
     kind: ClassVar[str] = "slurm"
 
@@ -95,7 +92,7 @@ class SlurmTarget:
     instance_type: str
     is_spot: bool
     max_nodes: int
-    scheduler_cluster: str  # the id that PCS or HyperPod gave its cluster
+    scheduler_cluster: str  # the id that PCS gave its cluster
     queue: str  # its name, which is Slurm's partition
     node_group: str  # the id of the workers' compute node group
     login_group: str  # and of the login node's: jobs/words/slurm/places.py, GROUP_TAG
@@ -111,7 +108,7 @@ class SlurmTarget:
     file_system_mount: str | None
     scratch_mount: str | None  # FSx for Lustre
     has_internet: bool = False
-    capacity: str = "pcs"  # or "hyperpod": how its login node is found and reached
+    capacity: str = "pcs"  # the only one; records of deployed clusters have it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

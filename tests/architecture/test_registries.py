@@ -10,9 +10,6 @@ from slipway.infra.declare.types import ClusterKind
 from slipway.jobs.words.targets import KINDS
 from tests.architecture import tracked
 
-# The kind of target that a kind of cluster becomes, where that is another's.
-ROADS = {"hyperpod": "slurm"}
-
 
 def declared_kinds() -> dict[str, str]:
     """The classes of infra/declare/types.py that declare a cluster, by their kind."""
@@ -36,8 +33,7 @@ def test_every_kind_of_cluster_can_be_declared_built_and_submitted_to() -> None:
         "each ClusterKind needs one class in infra/declare/types.py, and each class a kind"
     )
     assert built_classes() == set(declared.values()), "each class needs one row of BUILDERS in infra/app.py"
-    roads = {ROADS.get(kind, kind) for kind in kinds}
-    assert set(KINDS) == roads, "each kind needs a target in jobs/words/targets.py"
+    assert set(KINDS) == kinds, "each kind needs a target in jobs/words/targets.py"
     assert all(target.kind == kind for kind, target in KINDS.items())
 
 

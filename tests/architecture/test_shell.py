@@ -11,7 +11,6 @@ EXECUTABLE = "100755"
 RUN_ELSEWHERE = (
     "infra/boot/",
     "infra/components/",
-    "infra/hyperpod/",
 )  # read here as text, and run on a machine of the cluster
 
 

@@ -13,14 +13,7 @@ import aws_cdk as cdk
 
 from slipway.infra.app import build
 from slipway.infra.declare.cdk_json import feature_flags
-from slipway.infra.declare.types import (
-    BatchCluster,
-    Cluster,
-    HyperPodCluster,
-    MpiCluster,
-    SageMakerCluster,
-    SlurmCluster,
-)
+from slipway.infra.declare.types import BatchCluster, Cluster, MpiCluster, SageMakerCluster, SlurmCluster
 
 CLUSTER = BatchCluster(
     name="dl1",
@@ -59,16 +52,6 @@ SAGEMAKER_CLUSTER = SageMakerCluster(
     region="us-east-1",
     zone="us-east-1b",
     budget_usd_per_month=2000,
-    alert_email="team@example.org",
-)
-
-HYPERPOD_CLUSTER = HyperPodCluster(
-    name="pod",
-    instance_type="ml.trn1.32xlarge",
-    max_nodes=16,
-    region="us-east-1",
-    zone="us-east-1b",
-    budget_usd_per_month=50_000,
     alert_email="team@example.org",
 )
 
@@ -124,17 +107,6 @@ class SageMakerTemplates:
         return (self.network, self.storage, self.observability, self.sagemaker)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HyperPodTemplates:
-    network: Mapping[str, Any]
-    storage: Mapping[str, Any]
-    observability: Mapping[str, Any]
-    hyperpod: Mapping[str, Any]
-
-    def all(self) -> tuple[Mapping[str, Any], ...]:
-        return (self.network, self.storage, self.observability, self.hyperpod)
-
-
 def templates_of(**changes: Any) -> Templates:
     """Any: settings of every type. Equal clusters are synthesized once a session."""
     return _batch(_remembered(replace(CLUSTER, **changes)))
@@ -154,12 +126,6 @@ def sagemaker_templates_of(**changes: Any) -> SageMakerTemplates:
     """Do as templates_of does."""
     found = _remembered(replace(SAGEMAKER_CLUSTER, **changes))
     return SageMakerTemplates(sagemaker=found[""], **_others(found))
-
-
-def hyperpod_templates_of(**changes: Any) -> HyperPodTemplates:
-    """Do as templates_of does."""
-    found = _remembered(replace(HYPERPOD_CLUSTER, **changes))
-    return HyperPodTemplates(hyperpod=found[""], **_others(found))
 
 
 def synthesize(cluster: BatchCluster) -> Templates:

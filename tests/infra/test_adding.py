@@ -20,7 +20,6 @@ from slipway.infra.verify.gates import lint_findings, rule_findings, synthesis_f
 from tests.infra.own_app import ENVIRONMENT, GUEST, REGION, ZONE, own_bucket, own_stack, own_vpc
 from tests.infra.synthesis import (
     CLUSTER,
-    HYPERPOD_CLUSTER,
     SAGEMAKER_CLUSTER,
     SLURM_CLUSTER,
     of_type,
@@ -136,9 +135,7 @@ def test_in_a_stage_the_stacks_keep_the_names_by_which_commands_find_them(tmp_pa
     assert len(list(tmp_path.rglob("*.template.json"))) == 5
 
 
-@pytest.mark.parametrize(
-    "cluster", [CLUSTER, SLURM_CLUSTER, SAGEMAKER_CLUSTER, HYPERPOD_CLUSTER], ids=lambda each: each.name
-)
+@pytest.mark.parametrize("cluster", [CLUSTER, SLURM_CLUSTER, SAGEMAKER_CLUSTER], ids=lambda each: each.name)
 def test_every_kind_can_be_added_with_parts_to_go_on_with(cluster: Cluster, tmp_path: Path) -> None:
     app = cdk.App(outdir=str(tmp_path))
     stack = own_stack(app, env=cdk.Environment(region=REGION, account="123456789012"))

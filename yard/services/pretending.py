@@ -39,6 +39,7 @@ REASONS: Mapping[tuple[str, str], str] = {
     ("rekognition", "StartTextDetection"): MODEL,
     ("sagemaker", "CreateAutoMLJob"): TRAINING,
     ("sagemaker", "CreateAutoMLJobV2"): TRAINING,
+    ("sagemaker", "CreateCluster"): "no node of SageMaker HyperPod runs here",
     ("sagemaker", "CreateCompilationJob"): TRAINING,
     ("sagemaker", "CreateEndpoint"): "no SageMaker endpoint runs here",
     ("sagemaker", "CreateHyperParameterTuningJob"): TRAINING,
@@ -75,7 +76,6 @@ LESS_THAN_AWS = (
     "Fn::ForEach goes over lists that stand in the template, and over no parameter",
     "a wait condition is met at once; nobody signals it",
     "a cluster of ParallelCluster's custom resource is checked and kept: no head node starts, no job runs",
-    "a cluster on SageMaker HyperPod is checked and kept: no node is played, no script and no Slurm runs",
     "AWS PCS's sample AMIs are there by name, with ids of the yard's own",
     "CloudFormation's own tags, aws:cloudformation:*, are on no resource",
 )

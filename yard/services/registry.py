@@ -47,16 +47,6 @@ SSM_COMMANDS = (
     "SendCommand",
 )
 
-HYPERPOD = (
-    "CreateCluster",
-    "DeleteCluster",
-    "DescribeCluster",
-    "DescribeClusterNode",
-    "ListClusterNodes",
-    "ListClusters",
-    "UpdateCluster",
-)
-
 SAGEMAKER_TRAINING = ("CreateTrainingJob", "DescribeTrainingJob", "ListTrainingJobs", "StopTrainingJob")
 
 EFS_REPLICATION = (
@@ -123,7 +113,6 @@ OPERATIONS: Mapping[tuple[str, str], str] = {
     ("imagebuilder", "ListWorkflowStepExecutions"): "slipway.yard.services.imagebuilder.api.workflows",
     ("imagebuilder", "StartImagePipelineExecution"): "slipway.yard.services.imagebuilder.api.images",
     ("lambda", "Invoke"): "slipway.yard.services.functions.api",
-    **{("sagemaker", operation): "slipway.yard.services.sagemaker.clusters.api" for operation in HYPERPOD},
     ("sagemaker", "CreateDomain"): "slipway.yard.services.sagemaker.domains",
     **{("efs", operation): "slipway.yard.services.file_systems.replication" for operation in EFS_REPLICATION},
     **{

@@ -22,7 +22,6 @@ from slipway.jobs.words.catalogue.instances import (
 )
 from slipway.jobs.words.images.node_software import ARCHITECTURE
 
-# Without HyperPod's, whose nodes are billed until somebody deletes them.
 _KINDS: tuple[type[Cluster], ...] = (BatchCluster, MpiCluster, SlurmCluster)
 
 

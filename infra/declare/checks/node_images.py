@@ -9,7 +9,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from slipway.infra.declare.installed import CONTAINERS
-from slipway.infra.declare.types import Cluster
+from slipway.infra.declare.types import Cluster, NodeCluster
 from slipway.jobs.words.catalogue.instances import InstanceType
 from slipway.jobs.words.images.ami_locks import machine_image_names
 from slipway.jobs.words.images.amis import ami_parameter, image_of
@@ -19,18 +19,16 @@ from slipway.jobs.words.images.node_software import missing_software
 Settings = Mapping[str, object]
 
 
-def image_of_nodes(cluster: Cluster) -> str | None:
+def image_of_nodes(cluster: NodeCluster) -> str | None:
     """Name the image of ours that nodes boot, or their AMI was made from; None where settings disagree."""
     declared, found = getattr(cluster, "machine_image", None), booted_image(cluster)
     return found if found in known_images() and declared in (None, found) else None
 
 
-def booted_image(cluster: Cluster) -> str | None:
-    """Name what the settings of the AMI name, known or not; HyperPod's nodes have no AMI of the account."""
-    if not hasattr(cluster, "ami_parameter"):
-        return getattr(cluster, "machine_image", None)
+def booted_image(cluster: NodeCluster) -> str | None:
+    """Name what the settings of the AMI name, known or not."""
     named = image_of(cluster.ami_parameter)
-    return named if named in known_images() else getattr(cluster, "ami_made_from", None)
+    return named if named in known_images() else cluster.ami_made_from
 
 
 def known_images() -> tuple[str, ...]:

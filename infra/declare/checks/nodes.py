@@ -54,12 +54,13 @@ def type_with_images(cluster: Cluster) -> Iterator[Problem]:
 
 def software_of_the_ami(cluster: Cluster) -> Iterator[Problem]:
     """Check that the machine image has what the kind needs, and what the type's accelerators need."""
+    assert isinstance(cluster, NodeCluster)
     image, type_ = image_of_nodes(cluster), instance_type(cluster.instance_type)
     fitting = fitting_images(type(cluster), type_)
     if image is None or not fitting or image in fitting:
         return
     where = "machine_image" if hasattr(cluster, "machine_image") else "ami_parameter"
-    is_own = getattr(cluster, "ami_made_from", None) is not None
+    is_own = cluster.ami_made_from is not None
     settings = own_settings if is_own else baked_settings
     missing = missing_software(cluster.kind, type_, locked_software(image))
     yield Problem(

@@ -8,14 +8,7 @@ from slipway.infra.declare.checks.secret_values import shown
 from slipway.infra.declare.checks.values import nearest
 from slipway.infra.declare.installed import CONTAINERS
 from slipway.infra.declare.s3_prefix_lists import S3_PREFIX_LISTS
-from slipway.infra.declare.types import (
-    BatchCluster,
-    Cluster,
-    Egress,
-    HyperPodCluster,
-    MpiCluster,
-    SlurmCluster,
-)
+from slipway.infra.declare.types import BatchCluster, Cluster, Egress, MpiCluster, SlurmCluster
 from slipway.jobs.words.errors import Problem
 from slipway.jobs.words.images.ami_locks import machine_image_names
 from slipway.jobs.words.images.container_images import image_names
@@ -30,7 +23,7 @@ def image_of_this_checkout(cluster: Cluster) -> Iterator[Problem]:
 
 
 def machine_image_of_this_checkout(cluster: Cluster) -> Iterator[Problem]:
-    assert isinstance(cluster, MpiCluster | SlurmCluster | HyperPodCluster)
+    assert isinstance(cluster, MpiCluster | SlurmCluster)
     known = machine_image_names(CONTAINERS)
     if cluster.machine_image not in known:
         message = (

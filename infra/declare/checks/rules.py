@@ -11,13 +11,6 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields
 
 from slipway.infra.declare.checks.amis import ami_with_slipways_boot
-from slipway.infra.declare.checks.hyperpod import (
-    bought_on_demand,
-    files_that_hyperpod_mounts,
-    nodes_that_reach_the_internet,
-    threads_that_a_core_has,
-    types_of_hyperpod,
-)
 from slipway.infra.declare.checks.mpi import (
     no_capacity_block,
     spot_with_files_that_outlive_it,
@@ -224,17 +217,6 @@ RULES_OF_KIND: Mapping[ClusterKind, Mapping[Rule, tuple[str, ...]]] = {
         volume_on_the_disks_of_the_host: ("instance_type", "volume_gb"),
         files_that_training_mounts: ("file_system",),
         training_image_of_the_region: ("machine_image", "region", "instance_type"),
-        efa_left_to_sagemaker: ("efa_interfaces",),
-    },
-    ClusterKind.HYPERPOD: {
-        types_of_hyperpod: ("instance_type", "controller_instance_type", "login_instance_type"),
-        machine_image_of_this_checkout: ("machine_image",),
-        type_with_images: ("instance_type", "region", "efa_interfaces"),
-        software_of_the_ami: ("machine_image", "instance_type"),
-        bought_on_demand: ("market",),
-        files_that_hyperpod_mounts: ("file_system",),
-        nodes_that_reach_the_internet: ("egress",),
-        threads_that_a_core_has: ("instance_type", "threads_per_core"),
         efa_left_to_sagemaker: ("efa_interfaces",),
     },
 }

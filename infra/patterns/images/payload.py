@@ -40,7 +40,7 @@ class Payload:
 def payload_of(image: str) -> Payload:
     folder = PACKAGE / "containers" / "images" / image
     requirements = folder / "requirements.txt"
-    content = zipped({**_boot_files(), **(_python(requirements) if requirements.is_file() else {})})
+    content = _zipped({**_boot_files(), **(_python(requirements) if requirements.is_file() else {})})
     return Payload(content=content, digest=sha256(content).hexdigest())
 
 
@@ -62,7 +62,7 @@ def project_wheel() -> tuple[str, bytes]:
         f"{about}/entry_points.txt": f"[console_scripts]\n{scripts}".encode(),
     }
     files[f"{about}/RECORD"] = _record(files, f"{about}/RECORD")
-    return f"{NAME}-{version}-py3-none-any.whl", zipped(files)
+    return f"{NAME}-{version}-py3-none-any.whl", _zipped(files)
 
 
 def _boot_files() -> dict[str, bytes]:
@@ -105,7 +105,7 @@ def _urlsafe(content: bytes) -> str:
     return urlsafe_b64encode(sha256(content).digest()).rstrip(b"=").decode()
 
 
-def zipped(files: Mapping[str, bytes]) -> bytes:
+def _zipped(files: Mapping[str, bytes]) -> bytes:
     target = BytesIO()
     with ZipFile(target, "w") as archive:
         for name, content in files.items():

@@ -34,7 +34,6 @@ SLURM_SERVICES = ("pcs", *_EVERY_NODE)  # an instance registers with PCS, and as
 # SageMaker pulls the image and writes the log from a network of its own; a job's container reads S3 (its
 # developer guide, "Give training jobs access to resources in your Amazon VPC").
 SAGEMAKER_SERVICES: tuple[str, ...] = ()
-HYPERPOD_SERVICES: tuple[str, ...] = ()  # nodes install packages as they come, and so have a NAT gateway
 
 # What jobs, nodes and the AWS CLI do with objects; buckets themselves are made and changed from outside.
 _OBJECT_ACTIONS = (

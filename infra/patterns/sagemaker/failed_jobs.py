@@ -11,10 +11,9 @@ from aws_cdk import Duration
 from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_cloudwatch_actions as actions
 from aws_cdk import aws_events as events
+from aws_cdk import aws_events_targets as targets
 from aws_cdk import aws_sns as sns
 from constructs import Construct
-
-from slipway.infra.patterns.sagemaker.mailed_events import MailedEvents, event_detail, mail_events
 
 _CHANGED = "SageMaker Training Job State Change"
 _PERIOD = Duration.minutes(5)
@@ -30,19 +29,27 @@ class FailedJobsProps:
 class FailedJobs(Construct):
     def __init__(self, scope: Construct, id: str, *, props: FailedJobsProps) -> None:
         super().__init__(scope, id)
-        message = (
-            f"Job {event_detail('TrainingJobName')} of Slipway cluster {props.cluster} failed: "
-            f"{event_detail('FailureReason')}"
-        )
-        mailed = MailedEvents(
+        rule = events.Rule(
+            self,
+            "Events",
             description=f"Training jobs of Slipway cluster {props.cluster} that failed",
-            changed=_CHANGED,
-            detail={"TrainingJobStatus": ["Failed"], "RoleArn": [props.role_arn]},
-            message=message,
+            event_pattern=events.EventPattern(
+                source=["aws.sagemaker"],
+                detail_type=[_CHANGED],
+                detail={"TrainingJobStatus": ["Failed"], "RoleArn": [props.role_arn]},
+            ),
         )
-        rule = mail_events(self, mailed, props.topic)
+        message = (
+            f"Job {_detail('TrainingJobName')} of Slipway cluster {props.cluster} failed: "
+            f"{_detail('FailureReason')}"
+        )
+        rule.add_target(targets.SnsTopic(props.topic, message=events.RuleTargetInput.from_text(message)))
         self.alarm = _alarm(self, props.cluster, rule)
         self.alarm.add_alarm_action(actions.SnsAction(props.topic))
+
+
+def _detail(field: str) -> str:
+    return events.EventField.from_path(f"$.detail.{field}")
 
 
 def _alarm(scope: Construct, cluster: str, rule: events.Rule) -> cloudwatch.Alarm:

@@ -13,7 +13,6 @@ from constructs import Construct
 
 from slipway.infra.patterns.access.roles import ServiceRole, ServiceRoleProps
 from slipway.infra.patterns.images.repositories import pull_statements
-from slipway.infra.patterns.sagemaker.network_access import join_the_network
 from slipway.infra.patterns.storage.buckets import UseBucketProps, bucket_statements
 from slipway.infra.patterns.storage.cluster_storage import ClusterStorage
 from slipway.infra.patterns.storage.file_systems import SharedFiles
@@ -53,7 +52,7 @@ class TrainingAccess(Construct):
                     _pull_the_image_of_aws(self, props.image),
                     *_write_the_log(self),
                     _report_metrics(),
-                    *join_the_network(self, props.subnet_id, props.security_group_id),
+                    *_join_the_network(self, props),
                     *_find_the_files(self, storage.files),
                 ),
             ),
@@ -116,6 +115,41 @@ def _report_metrics() -> iam.PolicyStatement:
         resources=["*"],
         conditions={"StringEquals": {"cloudwatch:namespace": _METRICS}},
     )
+
+
+def _join_the_network(scope: Construct, props: TrainingAccessProps) -> tuple[iam.PolicyStatement, ...]:
+    """Let SageMaker put an interface of each instance into the one subnet, in the one group."""
+
+    def ec2(sort: str, name: str) -> str:
+        return Stack.of(scope).format_arn(service="ec2", resource=sort, resource_name=name)
+
+    subnet, interfaces = ec2("subnet", props.subnet_id), ec2("network-interface", "*")
+    group = ec2("security-group", props.security_group_id)
+    make = iam.PolicyStatement(
+        sid="MakeInterfaces",
+        actions=["ec2:CreateNetworkInterface"],
+        resources=[subnet, group, interfaces],
+    )
+    hand_on = iam.PolicyStatement(
+        sid="HandInterfacesToSageMaker",
+        actions=["ec2:CreateNetworkInterfacePermission", "ec2:DeleteNetworkInterface"],
+        resources=[interfaces],
+        conditions={"ArnEquals": {"ec2:Subnet": subnet}},
+    )
+    # Neither takes a resource (Service Authorization Reference, "Amazon EC2").
+    look = iam.PolicyStatement(
+        sid="LookAtTheNetwork",
+        actions=[
+            "ec2:DeleteNetworkInterfacePermission",
+            "ec2:DescribeDhcpOptions",
+            "ec2:DescribeNetworkInterfaces",
+            "ec2:DescribeSecurityGroups",
+            "ec2:DescribeSubnets",
+            "ec2:DescribeVpcs",
+        ],
+        resources=["*"],
+    )
+    return make, hand_on, look
 
 
 def _find_the_files(scope: Construct, files: SharedFiles) -> tuple[iam.PolicyStatement, ...]:

@@ -44,12 +44,12 @@ def run_document_name(cluster: str) -> str:
     return derived_name("document", f"slipway-{cluster}", "slurm")
 
 
-def node_command() -> str:
+def _node_command() -> str:
     """Return what starts the login node's program; the document's parameters fill its words."""
     return " ".join(["exec", PYTHON, "-m", NODE_MODULE, *(f"'{{{{ {word} }}}}'" for word in _WORDS)])
 
 
-def word_parameters() -> Mapping[str, Mapping[str, object]]:
+def _word_parameters() -> Mapping[str, Mapping[str, object]]:
     return {
         "Action": {"type": "String", "description": "What to do", "allowedValues": list(ACTIONS)},
         "Request": _text("Where a job's request lies in the bucket", rf"^(jobs/{NAME}/request\.json)?$"),
@@ -61,12 +61,12 @@ def _content(cluster: SlurmCluster) -> Mapping[str, object]:
     step = {
         "action": "aws:runShellScript",
         "name": "login",
-        "inputs": {"timeoutSeconds": str(_SECONDS), "runCommand": [node_command()]},
+        "inputs": {"timeoutSeconds": str(_SECONDS), "runCommand": [_node_command()]},
     }
     return {
         "schemaVersion": "2.2",
         "description": f"Submits to, asks and cancels on Slipway cluster {cluster.name}; for its login node",
-        "parameters": dict(word_parameters()),
+        "parameters": _word_parameters(),
         "mainSteps": [step],
     }
 

@@ -24,7 +24,7 @@ _QueueCustom = pcs.CfnQueue.SlurmCustomSettingProperty
 
 # AWS PCS user guide, "Custom Slurm settings for AWS PCS clusters", lists what it takes. slurmd runs the
 # prolog on every node that a job gets, before any step: one that fails drains its node and puts the job back.
-SLURM_SETTINGS: Mapping[str, str] = {
+_SETTINGS: Mapping[str, str] = {
     "Epilog": EPILOG,
     "JobRequeue": "1",
     "Prolog": PROLOG,
@@ -97,6 +97,6 @@ def _slurm(cluster: SlurmCluster) -> _Slurm:
         ),
         slurm_rest=pcs.CfnCluster.SlurmRestProperty(mode="STANDARD") if cluster.rest_api else None,
         slurm_custom_settings=[
-            _Custom(parameter_name=name, parameter_value=value) for name, value in SLURM_SETTINGS.items()
+            _Custom(parameter_name=name, parameter_value=value) for name, value in _SETTINGS.items()
         ],
     )

@@ -107,9 +107,9 @@ def use_key(*keys: kms.IKey) -> iam.PolicyStatement:
     )
 
 
-def write_logs(log_group_arn: str, sid: str = "WriteLogs") -> iam.PolicyStatement:
+def write_logs(log_group_arn: str) -> iam.PolicyStatement:
     return iam.PolicyStatement(
-        sid=sid,
+        sid="WriteLogs",
         actions=["logs:CreateLogStream", "logs:PutLogEvents"],
         resources=[f"{log_group_arn}:log-stream:*"],
     )

@@ -28,7 +28,6 @@ ANY_RESOURCE: Mapping[str, str] = {
     "ec2:DescribeSubnets": _QUESTION,
     "ec2:DescribeTags": _QUESTION,
     "ec2:DescribeVpcs": _QUESTION,
-    "ec2:DetachNetworkInterface": "HyperPod detaches from nodes of its own account, which no ARN here names",
     "ec2messages:AcknowledgeMessage": _SESSION_MANAGER,
     "ec2messages:DeleteMessage": _SESSION_MANAGER,
     "ec2messages:FailMessage": _SESSION_MANAGER,

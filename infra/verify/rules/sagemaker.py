@@ -13,6 +13,7 @@ _GROUP = "AWS::EC2::SecurityGroup"
 # Billed by the hour until somebody deletes them, whether they are used or not.
 _STANDING = (
     "AWS::SageMaker::App",
+    "AWS::SageMaker::Cluster",
     "AWS::SageMaker::Endpoint",
     "AWS::SageMaker::NotebookInstance",
 )
@@ -45,10 +46,7 @@ def group_lets_itself_through(template: Template) -> Iterator[Finding]:
 
 
 def nothing_stands(template: Template) -> Iterator[Finding]:
-    """Refuse what is billed until somebody deletes it; a training job ends by itself.
-
-    A cluster on HyperPod is declared as such: rules/hyperpod.py looks at it.
-    """
+    """Refuse what is billed until somebody deletes it; a training job ends by itself."""
     for sort in _STANDING:
         for name, _ in resources(template, sort):
             yield Finding(where=name, message=f"is an {sort}, billed until it is deleted; train in jobs")

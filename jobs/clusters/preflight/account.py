@@ -7,7 +7,6 @@ from dataclasses import replace
 from slipway.jobs.cloud.aws import Unanswered
 from slipway.jobs.cloud.declared import DeclaredCluster
 from slipway.jobs.clusters.preflight.facts import Facts
-from slipway.jobs.clusters.preflight.hyperpod_limits import HYPERPOD_KIND
 from slipway.jobs.clusters.preflight.training_limits import TRAINING_KIND
 from slipway.jobs.clusters.preflight.vcpu_limits import VcpuNeed
 from slipway.jobs.clusters.preflight.verdicts import (
@@ -74,7 +73,7 @@ def offered(cluster: DeclaredCluster, facts: Facts) -> Verdict:
 
 def quota(cluster: DeclaredCluster, facts: Facts) -> Verdict:
     """Judge every quota that counts machines of the cluster, and say the worst first."""
-    if cluster.kind in (TRAINING_KIND, HYPERPOD_KIND) or facts.vcpus is None:
+    if cluster.kind == TRAINING_KIND or facts.vcpus is None:
         return ok("instances of SageMaker count against quotas of its own")
     if isinstance(facts.vcpus, Unanswered):
         return unanswered(facts.vcpus)

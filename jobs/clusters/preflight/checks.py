@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from slipway.jobs.cloud.declared import DeclaredCluster
-from slipway.jobs.clusters.preflight import account, budget, hyperpod, images, surroundings, training
+from slipway.jobs.clusters.preflight import account, budget, images, surroundings, training
 from slipway.jobs.clusters.preflight.facts import Facts
 from slipway.jobs.clusters.preflight.verdicts import Verdict
 
@@ -28,8 +28,6 @@ CHECKS: Mapping[str, Check] = {
     "warm pool": training.warm_pool,
     "longest training job": training.longest_job,
     "training log": training.log,
-    "HyperPod instances": hyperpod.instances,
-    "HyperPod nodes that stand": hyperpod.standing,
     "size of the controller": surroundings.controller_size,
     "machines that start": surroundings.machines,
     "AMI and AWS Batch": surroundings.supported_pair,

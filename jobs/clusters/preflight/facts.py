@@ -14,7 +14,6 @@ from slipway.jobs.cloud.declared import DeclaredCluster, declared_clusters
 from slipway.jobs.cloud.deployed import find_digest, find_target
 from slipway.jobs.cloud.owners import ask_owner
 from slipway.jobs.clusters.neighbours import Neighbourhood, find_neighbourhood
-from slipway.jobs.clusters.preflight.hyperpod_limits import HyperPodNeed, ask_hyperpod
 from slipway.jobs.clusters.preflight.settings import (
     DefaultGroup,
     EbsKey,
@@ -80,7 +79,6 @@ class Facts:
     cost_tag: str | Unanswered | None
     controller: str | Unanswered | None  # the size of PCS's; None: none is deployed, or none is needed
     training: TrainingLimits | Unanswered | None  # of SageMaker; None: the cluster has no jobs of it
-    hyperpod: tuple[HyperPodNeed, ...] | Unanswered | None  # None: the cluster is not on HyperPod
     other_ways: tuple[str, ...]  # declared clusters of the same machines that need no AWS Batch
     target: Target | DamagedTarget | NewerRecord | Unanswered | None
     missing: Sequence[tuple[str, str]]  # machines of it that AWS does not start, each with what to do
@@ -120,7 +118,6 @@ def gather(cluster: DeclaredCluster, containers: Path) -> Facts:
         cost_tag=refusal or ask_cost_tag(),
         controller=refusal or _controller(cluster),
         training=_beside(hood, partial(ask_training, cluster)),
-        hyperpod=_beside(hood, partial(ask_hyperpod, cluster)),
         other_ways=other_ways(cluster, declared),
         target=target,
         missing=missing_machines_of(target) if isinstance(target, Target) else (),

@@ -50,7 +50,7 @@ class TrainingLimits:
 def ask_training(cluster: DeclaredCluster, hood: Neighbourhood) -> TrainingLimits | Unanswered | None:
     if cluster.kind != TRAINING_KIND:
         return None
-    quotas = ask_sagemaker_quotas(cluster.region)
+    quotas = _ask_quotas(cluster.region)
     if isinstance(quotas, Unanswered):
         return quotas
     return TrainingLimits(
@@ -80,7 +80,7 @@ def _share(cluster: Neighbour) -> QuotaShare:
     return QuotaShare(who=cluster.name, amount=cluster.max_nodes, stands=cluster.is_deployed)
 
 
-def ask_sagemaker_quotas(region: str) -> Mapping[str, TrainingQuota] | Unanswered:
+def _ask_quotas(region: str) -> Mapping[str, TrainingQuota] | Unanswered:
     """Return every quota of SageMaker that Service Quotas lists, by its name."""
     answer = ask_all(reader("service-quotas", region), "ListServiceQuotas", "Quotas", ServiceCode=SERVICE)
     if isinstance(answer, Unanswered):

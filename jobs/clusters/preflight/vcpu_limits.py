@@ -16,11 +16,8 @@ from slipway.jobs.clusters.neighbours import (
     QuotaShare,
     share_words,
 )
-from slipway.jobs.clusters.preflight.hyperpod_limits import HYPERPOD_KIND
 from slipway.jobs.clusters.preflight.training_limits import TRAINING_KIND
 from slipway.jobs.words.catalogue.instances import find_instance_type
-
-_OF_SAGEMAKER = (TRAINING_KIND, HYPERPOD_KIND)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,7 +73,7 @@ def ask_vcpus(
 
     None for a cluster whose machines are SageMaker's, with quotas of its own.
     """
-    if cluster.kind in _OF_SAGEMAKER:
+    if cluster.kind == TRAINING_KIND:
         return None
     quotas = ask_quotas(cluster.region)
     if isinstance(quotas, Unanswered):
@@ -139,7 +136,7 @@ def _shares(code: str, quotas: Sequence[Mapping[str, Any]], hood: Neighbourhood)
 
 
 def _of_neighbour(neighbour: Neighbour) -> Iterator[tuple[str, str, int]]:
-    if neighbour.kind in _OF_SAGEMAKER:
+    if neighbour.kind == TRAINING_KIND:
         return
     yield neighbour.instance_type, neighbour.market, neighbour.max_nodes
     if neighbour.login_instance_type:

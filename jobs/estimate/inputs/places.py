@@ -19,7 +19,7 @@ from slipway.jobs.words.projects import NoProject, find_containers
 from slipway.jobs.words.suggestions import did_you_mean
 
 # How many interface endpoints a kind has; tests/infra holds it to infra/patterns/network/endpoints.py.
-INTERFACE_ENDPOINTS: Mapping[str, int] = {"batch": 12, "mpi": 9, "slurm": 8, "sagemaker": 0, "hyperpod": 0}
+INTERFACE_ENDPOINTS: Mapping[str, int] = {"batch": 12, "mpi": 9, "slurm": 8, "sagemaker": 0}
 
 
 def find_place(name: str, rates: Sequence[Rate], *, region: str | None, term: str) -> PricedHardware:

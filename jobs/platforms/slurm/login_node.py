@@ -12,8 +12,6 @@ from slipway.jobs.platforms.slurm.refusals import advice, look_at_group, refused
 from slipway.jobs.platforms.slurm.request import build_command
 from slipway.jobs.words.errors import SlipwayError
 from slipway.jobs.words.job_request import request_key
-from slipway.jobs.words.names import hyperpod_name
-from slipway.jobs.words.slurm.hyperpod import CAPACITY, session_target
 from slipway.jobs.words.slurm.places import GROUP_TAG
 from slipway.jobs.words.slurm.slurm_answer import SlurmAnswer, decode_answer
 from slipway.jobs.words.targets import SlurmTarget
@@ -33,10 +31,6 @@ class NoLoginNode(SlipwayError):
 
 class NoScheduler(SlipwayError):
     """No Slurm runs for this cluster, so nothing was submitted."""
-
-
-class NoCommands(SlipwayError):
-    """The login node is a node of HyperPod, which Systems Manager sends no commands to."""
 
 
 class LoginNodeRefused(SlipwayError):
@@ -63,8 +57,6 @@ def refuse_failed_scheduler(target: SlurmTarget) -> None:
 
 def find_login_node(target: SlurmTarget) -> str | None:
     """Return the instance of the login node; None while none runs."""
-    if target.capacity == CAPACITY:
-        raise _no_commands(target)
     pages = reader("ec2", target.region).get_paginator("describe_instances").paginate(Filters=_of(target))
     found = [
         (instance["LaunchTime"], str(instance["InstanceId"]))
@@ -76,9 +68,7 @@ def find_login_node(target: SlurmTarget) -> str | None:
 
 
 def lacks_login_node(target: SlurmTarget) -> bool:
-    """Return True if AWS says that none runs; on HyperPod nobody asks."""
-    if target.capacity == CAPACITY:
-        return False
+    """Return True if AWS says that none runs."""
     found = ask_all(reader("ec2", target.region), "DescribeInstances", "Reservations", Filters=_of(target))
     return not isinstance(found, Unanswered) and not found
 
@@ -168,17 +158,6 @@ def _output(answer: Mapping[str, Any], instance: str) -> str:
         last = next((line for line in reversed(lines) if line.strip()), "it says nothing")
         error = f"its command ended as {answer.get('StatusDetails') or answer['Status']}: {last.strip()}"
     raise LoginNodeRefused(f"login node {instance}: {error}", hint=hint)
-
-
-def _no_commands(target: SlurmTarget) -> NoCommands:
-    """Say how to reach the node by hand: SendCommand takes i-… and mi-… alone (its API reference)."""
-    node = session_target(target.scheduler_cluster, target.login_group, "INSTANCE")
-    return NoCommands(
-        f"'{target.name}' is on HyperPod, whose nodes take no commands of Systems Manager: submit on its "
-        f"{target.login_group} node",
-        hint=f"aws ssm start-session --target {node}, with an INSTANCE of `aws sagemaker list-cluster-nodes "
-        f"--cluster-name {hyperpod_name(target.name)}`, then sbatch /opt/slipway/slurm/run.slurm …",
-    )
 
 
 def _agent_state(instance: str, region: str) -> str:

@@ -11,7 +11,6 @@ from collections.abc import Iterable
 from slipway.jobs.cloud.aws import Unanswered, ask, reader
 from slipway.jobs.platforms.reasons import machine_reason
 from slipway.jobs.platforms.slurm.request import STATES
-from slipway.jobs.words.slurm.hyperpod import CAPACITY
 from slipway.jobs.words.slurm.slurm_answer import SlurmAnswer, SlurmNode, SlurmRecord
 from slipway.jobs.words.states import JobState, translate
 from slipway.jobs.words.targets import SlurmTarget
@@ -22,8 +21,6 @@ _FOR_NODES = ("BeginTime", "NodeDown", "None", "Priority", "ReqNodeNotAvail", "R
 
 def refused_launches(target: SlurmTarget, group: str) -> tuple[str, ...] | Unanswered:
     """Return what AWS says of a node group's launches that failed, each in its code and words, once."""
-    if target.capacity == CAPACITY:
-        return ()
     which = {
         "clusterIdentifier": target.scheduler_cluster,
         "computeNodeGroupIdentifier": group,

@@ -19,7 +19,6 @@ SOFTWARE: Mapping[str, tuple[str, ...]] = {
     "batch": ("ecs-agent",),
     "mpi": ("open-mpi",),
     "slurm": ("slurm", "pcs-agent"),
-    "hyperpod": ("python",),
 }
 _VENDORS_PYTHON = "training-python"  # in which ranks use an accelerator where no container brings one
 _RANKS_IN_CONTAINERS = frozenset({"batch"})

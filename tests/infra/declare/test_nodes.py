@@ -17,7 +17,6 @@ from slipway.infra.declare.types import Cluster, ClusterKind, Egress, FileSystem
 from slipway.jobs.words.catalogue.accelerators import unusable
 from slipway.jobs.words.catalogue.instances import InstanceType, every_instance_type, instance_type
 from tests.infra.declare.hints import CLUSTERS, OWN, followed
-from tests.infra.declare.test_hyperpod_clusters import SOUND as SOUND_HYPERPOD
 
 # What the AMI and the image that a kind has by default can use: no accelerator, or one of these makers.
 DRIVEN = {"batch": ("Habana",), "mpi": (), "slurm": ("Trainium1", "Trainium2")}
@@ -244,13 +243,6 @@ def test_what_a_node_lacks_is_said_with_what_has_it(kind: str, changes: dict[str
 )
 def test_what_can_work_is_accepted(kind: str, changes: dict[str, Any]) -> None:
     assert problems_of(replace(CLUSTERS[kind], **changes)) == ()
-
-
-def test_a_gpu_on_hyperpod_is_sent_to_training_jobs() -> None:
-    cluster = replace(SOUND_HYPERPOD, instance_type="ml.p5.48xlarge")
-    (problem,) = problems_of(cluster)
-    assert problem.hint == f'{SAGEMAKER_TODAY}(instance_type="ml.p5.48xlarge")'
-    assert [problems_of(way) for way in followed(cluster, problem)] == [()]
 
 
 def test_every_kind_whose_nodes_boot_an_ami_is_held_to_these_rules() -> None:

@@ -15,7 +15,6 @@ from cdk_nag import AwsSolutionsChecks
 
 from slipway.infra.build.bakeries import build_bakeries
 from slipway.infra.build.batch import build_batch_cluster
-from slipway.infra.build.hyperpod import build_hyperpod_cluster
 from slipway.infra.build.mpi import build_mpi_cluster
 from slipway.infra.build.sagemaker import build_sagemaker_cluster
 from slipway.infra.build.slurm import build_slurm_cluster
@@ -23,7 +22,7 @@ from slipway.infra.clusters import MACHINE_IMAGES
 from slipway.infra.declare.cdk_json import feature_flags
 from slipway.infra.verify.gates import synthesis_findings
 from slipway.infra.verify.nag import ACCEPTED, add_nag_checks, is_accepted
-from tests.infra.synthesis import CLUSTER, HYPERPOD_CLUSTER, MPI_CLUSTER, SAGEMAKER_CLUSTER, SLURM_CLUSTER
+from tests.infra.synthesis import CLUSTER, MPI_CLUSTER, SAGEMAKER_CLUSTER, SLURM_CLUSTER
 
 
 def findings_of_cdk_nag(folder: Path) -> Iterator[tuple[str, str]]:
@@ -34,7 +33,6 @@ def findings_of_cdk_nag(folder: Path) -> Iterator[tuple[str, str]]:
     build_mpi_cluster(app, MPI_CLUSTER)
     build_slurm_cluster(app, SLURM_CLUSTER)
     build_sagemaker_cluster(app, SAGEMAKER_CLUSTER)
-    build_hyperpod_cluster(app, HYPERPOD_CLUSTER)
     build_bakeries(app, MACHINE_IMAGES)
     cdk.Validations.of(app).add_plugins(AwsSolutionsChecks(app))
     with pytest.raises(RuntimeError, match="ValidationFailed"):

@@ -6,11 +6,9 @@ import pytest
 
 from slipway.infra.declare.types import Egress, FileSystem, Market
 from slipway.infra.verify.rules import RULES
-from tests.infra.stacks.test_hyperpod import WITH_LOGIN
 from tests.infra.stacks.test_sagemaker import SMALL
 from tests.infra.stacks.test_slurm import LARGE
 from tests.infra.synthesis import (
-    hyperpod_templates_of,
     mpi_templates_of,
     sagemaker_templates_of,
     slurm_templates_of,
@@ -135,12 +133,5 @@ def test_every_sort_of_slurm_cluster_passes_every_rule(changes: dict[str, object
 @pytest.mark.parametrize("changes", SAGEMAKER_VARIANTS, ids=["usual", "small"])
 def test_every_sort_of_sagemaker_cluster_passes_every_rule(changes: dict[str, object]) -> None:
     for template in sagemaker_templates_of(**changes).all():
-        for name, rule in RULES.items():
-            assert list(rule(template)) == [], name
-
-
-@pytest.mark.parametrize("changes", [{}, WITH_LOGIN], ids=["usual", "with-login"])
-def test_every_sort_of_cluster_on_hyperpod_passes_every_rule(changes: dict[str, object]) -> None:
-    for template in hyperpod_templates_of(**changes).all():
         for name, rule in RULES.items():
             assert list(rule(template)) == [], name

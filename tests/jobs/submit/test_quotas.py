@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from slipway.jobs.cloud.aws import Unanswered
@@ -51,12 +49,9 @@ def test_every_kind_with_machines_of_ec2_is_judged(yard_shell: RunningYard, othe
         refuse_small_quota(JOB, other)
 
 
-@pytest.mark.parametrize("other", [SAGEMAKER_TARGET, replace(SLURM_TARGET, capacity="hyperpod")])
-def test_machines_of_sagemaker_count_against_quotas_of_its_own(
-    yard_shell: RunningYard, other: Target
-) -> None:
+def test_machines_of_sagemaker_count_against_quotas_of_its_own(yard_shell: RunningYard) -> None:
     control(yard_shell, "POST", "/reset")
-    refuse_small_quota(JOB, other)
+    refuse_small_quota(JOB, SAGEMAKER_TARGET)
 
 
 @pytest.mark.parametrize("question", ["ask_quota", "ask_all"])

@@ -110,8 +110,8 @@ RECORDED: Mapping[str, str] = {
     "SSM": "Association MaintenanceWindow MaintenanceWindowTarget MaintenanceWindowTask PatchBaseline"
     " ResourceDataSync",
     "SSO": "Assignment PermissionSet",
-    "SageMaker": "App AppImageConfig CodeRepository Endpoint EndpointConfig FeatureGroup Image ImageVersion"
-    " InferenceComponent MlflowTrackingServer Model ModelPackage NotebookInstance"
+    "SageMaker": "App AppImageConfig Cluster CodeRepository Endpoint EndpointConfig FeatureGroup Image"
+    " ImageVersion InferenceComponent MlflowTrackingServer Model ModelPackage NotebookInstance"
     " NotebookInstanceLifecycleConfig Project Space StudioLifecycleConfig UserProfile",
     "Scheduler": "Schedule ScheduleGroup",
     "SecretsManager": "RotationSchedule SecretTargetAttachment",

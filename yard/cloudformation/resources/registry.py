@@ -87,7 +87,6 @@ TYPES: Mapping[str, tuple[str, Fidelity]] = {
     "AWS::ImageBuilder::ImagePipeline": ("services.imagebuilder.resources", BEHAVIOURAL),
     "AWS::ImageBuilder::LifecyclePolicy": ("services.imagebuilder.resources", RECORDED),
     "AWS::SageMaker::Domain": ("services.sagemaker.resources", MOTO),
-    "AWS::SageMaker::Cluster": ("services.sagemaker.resources", MOTO),
     "AWS::SageMaker::Pipeline": ("services.sagemaker.resources", MOTO),
     "AWS::SageMaker::ModelPackageGroup": ("services.sagemaker.resources", RECORDED),
     "AWS::EC2::VPCCidrBlock": ("services.ec2.address_blocks", MOTO),

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 LONGEST_JOB = "Longest run time for a training job"
-_OF_INSTANCES = re.compile(r"ml\.[\w.-]+ for ((spot )?training job|cluster) usage")
+_OF_INSTANCES = re.compile(r"ml\.[\w.-]+ for (spot )?training job usage")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

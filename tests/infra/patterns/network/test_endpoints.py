@@ -7,7 +7,6 @@ import pytest
 from slipway.infra.declare.types import ClusterKind
 from slipway.infra.patterns.network.endpoints import (
     BATCH_SERVICES,
-    HYPERPOD_SERVICES,
     MPI_SERVICES,
     SAGEMAKER_SERVICES,
     SLURM_SERVICES,
@@ -23,7 +22,6 @@ from slipway.jobs.estimate.inputs.places import INTERFACE_ENDPOINTS, overheads
         ("mpi", MPI_SERVICES),
         ("slurm", SLURM_SERVICES),
         ("sagemaker", SAGEMAKER_SERVICES),
-        ("hyperpod", HYPERPOD_SERVICES),
     ],
 )
 def test_as_many_interface_endpoints_are_priced_as_are_made(kind: str, services: tuple[str, ...]) -> None:

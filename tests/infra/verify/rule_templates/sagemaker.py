@@ -25,6 +25,6 @@ BAD: tuple[BadRow, ...] = (
     ("sagemaker-group", IN, ("SourceSecurityGroupId",), "sg-1"),
     ("sagemaker-group", OUT, ("IpProtocol",), "tcp"),
     ("sagemaker-nothing-stands", "AWS::EC2::Subnet", ("<type>",), "AWS::SageMaker::Endpoint"),
-    ("sagemaker-nothing-stands", "AWS::EC2::Subnet", ("<type>",), "AWS::SageMaker::App"),
+    ("sagemaker-nothing-stands", "AWS::EC2::Subnet", ("<type>",), "AWS::SageMaker::Cluster"),
     ("sagemaker-role", ROLE, ("AssumeRolePolicyDocument",), _SAGEMAKER),
 )

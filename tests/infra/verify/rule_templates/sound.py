@@ -11,7 +11,6 @@ from tests.infra.verify.rule_templates import (
     bakeries,
     batch,
     delivery,
-    hyperpod,
     network,
     nodes,
     pcs,
@@ -20,7 +19,7 @@ from tests.infra.verify.rule_templates import (
 )
 from tests.infra.verify.rule_templates.names import GONE, BadRow, Path
 
-SUBJECTS = (access, bakeries, batch, delivery, hyperpod, network, nodes, pcs, sagemaker, storage)
+SUBJECTS = (access, bakeries, batch, delivery, network, nodes, pcs, sagemaker, storage)
 
 GOOD: Mapping[str, Any] = {
     "Resources": {name: resource for subject in SUBJECTS for name, resource in subject.GOOD.items()}

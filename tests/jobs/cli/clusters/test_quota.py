@@ -12,7 +12,6 @@ from slipway.jobs.cli.cli import run
 from slipway.jobs.cloud.declared import declared_cluster
 from slipway.jobs.clusters import quotas as needed_quotas
 from slipway.jobs.clusters.neighbours import Neighbour, Neighbourhood, RunningMachines
-from slipway.jobs.clusters.preflight.hyperpod_limits import OF_ALL_CLUSTERS, OF_ONE_CLUSTER, ask_hyperpod
 from slipway.jobs.clusters.quotas import NeededQuota, find_quotas, request_increase
 from slipway.jobs.words.names import CLUSTER_TAG
 from slipway.jobs.words.targets import encode_target, parameter_name
@@ -168,17 +167,3 @@ def test_instances_of_sagemaker_are_summed_over_clusters_of_one_type_and_market(
         (2 + 3, "2 of sagemaker, 3 of other"),
         (found[1].needed, f"{found[1].needed} of sagemaker"),
     ]
-
-
-def test_clusters_on_hyperpod_share_every_quota_but_that_of_one_cluster(yard_shell: RunningYard) -> None:
-    pod = replace(declared_cluster("sagemaker"), name="pod", kind="hyperpod", controller_instance_type=None)
-    other = Neighbour(
-        name="other", kind="hyperpod", instance_type=pod.instance_type, max_nodes=3, market="on-demand"
-    )
-    needs = ask_hyperpod(pod, Neighbourhood(clusters=(other,), running=NONE_RUNS))
-    assert isinstance(needs, tuple)
-    assert {need.name: need.needed for need in needs} == {
-        f"{pod.instance_type} for cluster usage": 2 + 3,
-        OF_ONE_CLUSTER: 2,
-        OF_ALL_CLUSTERS: 2 + 3,
-    }

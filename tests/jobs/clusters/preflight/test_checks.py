@@ -57,7 +57,6 @@ READY = Facts(
     cost_tag="Active",
     controller=None,
     training=None,
-    hyperpod=None,
     other_ways=(),
     target=replace(TARGET, image_tag="abc"),
     missing=(),
@@ -85,13 +84,7 @@ def test_without_any_answer_no_check_that_needs_one_is_ok() -> None:
         if field.name not in ("lock", "image_tag", "ami_is_debian")
     }
     facts = replace(READY, **asked)
-    local = {
-        "budget",
-        "alert e-mail",
-        "AMI and AWS Batch",
-        "size of the controller",
-        "HyperPod nodes that stand",
-    }
+    local = {"budget", "alert e-mail", "AMI and AWS Batch", "size of the controller"}
     verdicts = {name: check(RESERVED, facts) for name, check in CHECKS.items() if name not in local}
     account = verdicts.pop("credentials and account")
     assert account.outcome is CheckOutcome.FAILED

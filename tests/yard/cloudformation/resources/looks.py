@@ -149,15 +149,10 @@ def definition(scope: ResourceScope) -> Any:
     return [one for one in found if one["status"] == "ACTIVE"]
 
 
-def tags_of_sagemaker(scope: ResourceScope) -> Any:
-    kind = "domain" if scope.id.startswith("d-") else ""
-    place = f"arn:aws:sagemaker:{scope.context.region}:{scope.context.account}:{kind}/{scope.id}"
-    exists = (
-        scope.send("describe_domain", DomainId=scope.id)
-        if kind
-        else scope.send("describe_cluster", ClusterName=scope.id)
-    )
-    return bool(exists) and scope.send("list_tags", ResourceArn=place if kind else scope.id)["Tags"]
+def tags_of_domain(scope: ResourceScope) -> Any:
+    place = f"arn:aws:sagemaker:{scope.context.region}:{scope.context.account}:domain/{scope.id}"
+    exists = scope.send("describe_domain", DomainId=scope.id)
+    return bool(exists) and scope.send("list_tags", ResourceArn=place)["Tags"]
 
 
 def queue_policy(scope: ResourceScope) -> Any:
@@ -285,6 +280,5 @@ LOOKS: Mapping[str, Look] = {
     "AWS::SecretsManager::ResourcePolicy": secret_policy,
     "AWS::Batch::JobDefinition": definition,
     "AWS::PCS::Queue": tags_of_pcs,
-    "AWS::SageMaker::Domain": tags_of_sagemaker,
-    "AWS::SageMaker::Cluster": tags_of_sagemaker,
+    "AWS::SageMaker::Domain": tags_of_domain,
 }

@@ -15,11 +15,7 @@ REGION = "us-east-1"
 TRUST = {
     "Version": "2012-10-17",
     "Statement": [
-        {
-            "Effect": "Allow",
-            "Principal": {"Service": ["ec2.amazonaws.com", "sagemaker.amazonaws.com"]},
-            "Action": "sts:AssumeRole",
-        },
+        {"Effect": "Allow", "Principal": {"Service": "ec2.amazonaws.com"}, "Action": "sts:AssumeRole"},
     ],
 }
 

@@ -114,7 +114,7 @@ def _unknown_image(parameters: Parameters, region: str) -> None:
     images.refuse_unknown(image, region)
 
 
-def refuse_unknown_networks(parameters: Parameters, region: str) -> None:
+def _unknown_networks(parameters: Parameters, region: str) -> None:
     from moto.ec2.models import ec2_backends
 
     given, ec2 = parameters.get("VpcConfig") or {}, ec2_backends[ACCOUNT][region]
@@ -158,12 +158,12 @@ def _above_the_quota(parameters: Parameters, region: str) -> None:
     resources, is_spot = parameters["ResourceConfig"], bool(parameters.get("EnableManagedSpotTraining"))
     kind, asked = resources["InstanceType"], resources["InstanceCount"]
     name = f"{kind} for {'spot ' if is_spot else ''}training job usage"
-    refuse_above(name, region, records.instances_in_use(kind, region, is_spot=is_spot), asked, "Instances")
+    _refuse_above(name, region, records.instances_in_use(kind, region, is_spot=is_spot), asked, "Instances")
     seconds = (parameters.get("StoppingCondition") or {}).get("MaxRuntimeInSeconds", 0)
-    refuse_above(LONGEST_JOB, region, 0, seconds, "Seconds")
+    _refuse_above(LONGEST_JOB, region, 0, seconds, "Seconds")
 
 
-def refuse_above(name: str, region: str, used: int, asked: int, unit: str) -> None:
+def _refuse_above(name: str, region: str, used: int, asked: int, unit: str) -> None:
     allowed = quotas.of_training(name, region)
     if allowed is not None and used + asked > allowed:
         raise ApiError(
@@ -188,7 +188,7 @@ _CHECKS: tuple[Callable[[Parameters, str], None], ...] = (
     _spot_and_times,
     _unknown_role,
     _unknown_image,
-    refuse_unknown_networks,
+    _unknown_networks,
     _doubled_channels,
     _unreachable_buckets,
     _above_the_quota,
