@@ -59,13 +59,6 @@ HYPERPOD = (
 
 SAGEMAKER_TRAINING = ("CreateTrainingJob", "DescribeTrainingJob", "ListTrainingJobs", "StopTrainingJob")
 
-EFS_REPLICATION = (
-    "CreateReplicationConfiguration",
-    "DeleteFileSystem",
-    "DeleteReplicationConfiguration",
-    "DescribeReplicationConfigurations",
-)
-
 OPERATIONS: Mapping[tuple[str, str], str] = {
     ("iam", "AddClientIDToOpenIDConnectProvider"): "slipway.yard.services.iam.open_id",
     ("iam", "RemoveClientIDFromOpenIDConnectProvider"): "slipway.yard.services.iam.open_id",
@@ -124,8 +117,6 @@ OPERATIONS: Mapping[tuple[str, str], str] = {
     ("imagebuilder", "StartImagePipelineExecution"): "slipway.yard.services.imagebuilder.api.images",
     ("lambda", "Invoke"): "slipway.yard.services.functions.api",
     **{("sagemaker", operation): "slipway.yard.services.sagemaker.clusters.api" for operation in HYPERPOD},
-    ("sagemaker", "CreateDomain"): "slipway.yard.services.sagemaker.domains",
-    **{("efs", operation): "slipway.yard.services.file_systems.replication" for operation in EFS_REPLICATION},
     **{
         ("sagemaker", operation): "slipway.yard.services.sagemaker.training.api"
         for operation in SAGEMAKER_TRAINING
