@@ -20,11 +20,8 @@ _METHOD = re.compile(r"^    def ([a-z]\w*)\(\s*self", re.MULTILINE)
 _SERVICE_OF = {
     "AutoScaling": "autoscaling",
     "CloudWatch": "cloudwatch",
-    "DirectoryService": "ds",
-    "ElasticLoadBalancingV2": "elbv2",
     "ImageBuilder": "imagebuilder",
     "SecretsManager": "secretsmanager",
-    "StepFunctions": "stepfunctions",
 }
 _NO_SERVICE = frozenset({"CDK"})
 _FOLDERS = {"lambda": "awslambda"}  # of moto

@@ -49,13 +49,6 @@ SSM_COMMANDS = (
 
 SAGEMAKER_TRAINING = ("CreateTrainingJob", "DescribeTrainingJob", "ListTrainingJobs", "StopTrainingJob")
 
-EFS_REPLICATION = (
-    "CreateReplicationConfiguration",
-    "DeleteFileSystem",
-    "DeleteReplicationConfiguration",
-    "DescribeReplicationConfigurations",
-)
-
 OPERATIONS: Mapping[tuple[str, str], str] = {
     ("iam", "AddClientIDToOpenIDConnectProvider"): "slipway.yard.services.iam.open_id",
     ("iam", "RemoveClientIDFromOpenIDConnectProvider"): "slipway.yard.services.iam.open_id",
@@ -113,8 +106,6 @@ OPERATIONS: Mapping[tuple[str, str], str] = {
     ("imagebuilder", "ListWorkflowStepExecutions"): "slipway.yard.services.imagebuilder.api.workflows",
     ("imagebuilder", "StartImagePipelineExecution"): "slipway.yard.services.imagebuilder.api.images",
     ("lambda", "Invoke"): "slipway.yard.services.functions.api",
-    ("sagemaker", "CreateDomain"): "slipway.yard.services.sagemaker.domains",
-    **{("efs", operation): "slipway.yard.services.file_systems.replication" for operation in EFS_REPLICATION},
     **{
         ("sagemaker", operation): "slipway.yard.services.sagemaker.training.api"
         for operation in SAGEMAKER_TRAINING

@@ -93,14 +93,16 @@ def test_a_role_that_allows_what_awss_handlers_need_makes_changes_and_deletes_a_
 
 
 def test_a_role_that_hands_out_roles_needs_permission_to_pass_them(stacks: Stacks) -> None:
-    role = exec_role(stacks.yard, allow("ecs:*"))
-    task_role = make_role(stacks.yard, "task", {"Service": "ecs-tasks.amazonaws.com"})
+    role = exec_role(stacks.yard, allow("lambda:*"))
+    own = make_role(stacks.yard, "own", {"Service": "lambda.amazonaws.com"})
     properties = {
-        "TaskRoleArn": task_role,
-        "ContainerDefinitions": [{"Name": "a", "Image": "b", "Memory": 9}],
+        "Role": own,
+        "Code": {"ZipFile": "def handler(event, context): pass"},
+        "Runtime": "python3.12",
+        "Handler": "index.handler",
     }
-    found = failure(stacks, {"Task": {"Type": "AWS::ECS::TaskDefinition", "Properties": properties}}, role)
-    assert f"iam:PassRole on resource: {task_role}" in found
+    found = failure(stacks, {"Function": {"Type": "AWS::Lambda::Function", "Properties": properties}}, role)
+    assert f"iam:PassRole on resource: {own}" in found
 
 
 def test_what_ec2_refuses_a_role_is_named_as_a_refusal_too(stacks: Stacks) -> None:

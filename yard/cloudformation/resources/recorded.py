@@ -47,6 +47,11 @@ def forget(region: str, kind: str, physical_id: str) -> None:
     _STORE.pop((region, kind, physical_id), None)
 
 
+def is_only_recorded(kind: str, physical_id: str) -> bool:
+    """Return True if a stack recorded it and no service knows it: nothing of one can be put on it."""
+    return any(record.physical_id == physical_id for record in records(kind))
+
+
 def recall(region: str, kind: str, physical_id: str) -> ResourceRecord | None:
     return _STORE.get((region, kind, physical_id))
 

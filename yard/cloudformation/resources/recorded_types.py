@@ -44,7 +44,8 @@ RECORDED: Mapping[str, str] = {
     "DataPipeline": "Pipeline",
     "DataSync": "Agent LocationEFS LocationFSxLustre LocationS3 Task",
     "DocDB": "DBCluster DBInstance DBSubnetGroup DBClusterParameterGroup",
-    "DynamoDB": "GlobalTable",
+    "DirectoryService": "MicrosoftAD SimpleAD",
+    "DynamoDB": "GlobalTable Table",
     "EC2": "CapacityReservation CapacityReservationFleet CarrierGateway ClientVpnAuthorizationRule"
     " ClientVpnEndpoint ClientVpnRoute ClientVpnTargetNetworkAssociation CustomerGateway"
     " GatewayRouteTableAssociation Host InstanceConnectEndpoint IPAM IPAMAllocation IPAMPool IPAMPoolCidr"
@@ -58,19 +59,21 @@ RECORDED: Mapping[str, str] = {
     " TransitGatewayAttachment TransitGatewayRoute TransitGatewayRouteTable"
     " TransitGatewayRouteTableAssociation TransitGatewayRouteTablePropagation PrefixList"
     " NetworkInterfaceAttachment NetworkInterfacePermission SubnetCidrBlock"
+    " DHCPOptions VPCDHCPOptionsAssociation NetworkAcl NetworkAclEntry SubnetNetworkAclAssociation"
+    " VPCPeeringConnection EgressOnlyInternetGateway Volume VolumeAttachment EIPAssociation"
     " VPCEndpointService VPCEndpointServicePermissions VPCEndpointConnectionNotification VPNConnection"
     " VPNConnectionRoute VPNGateway VPNGatewayRoutePropagation",
     "ECR": "PublicRepository PullThroughCacheRule RegistryPolicy RegistryScanningConfiguration"
     " ReplicationConfiguration"
     " RepositoryCreationTemplate",
-    "ECS": "CapacityProvider ClusterCapacityProviderAssociations Service",
+    "ECS": "CapacityProvider Cluster ClusterCapacityProviderAssociations Service TaskDefinition",
     "EKS": "AccessEntry Addon Cluster FargateProfile Nodegroup PodIdentityAssociation IdentityProviderConfig",
     "EMR": "Cluster InstanceGroupConfig SecurityConfiguration Step Studio",
     "ElastiCache": "CacheCluster ParameterGroup ReplicationGroup SecurityGroup SubnetGroup User UserGroup"
     " ServerlessCache",
     "ElasticBeanstalk": "Application ApplicationVersion ConfigurationTemplate Environment",
     "ElasticLoadBalancing": "LoadBalancer",
-    "ElasticLoadBalancingV2": "ListenerCertificate TrustStore",
+    "ElasticLoadBalancingV2": "Listener ListenerCertificate ListenerRule LoadBalancer TargetGroup TrustStore",
     "EventSchemas": "Registry Schema",
     "Events": "ApiDestination Archive Connection Endpoint EventBusPolicy",
     "FSx": "Snapshot StorageVirtualMachine Volume S3AccessPointAttachment",
@@ -79,7 +82,8 @@ RECORDED: Mapping[str, str] = {
     " Workflow",
     "Grafana": "Workspace",
     "GuardDuty": "Detector Filter IPSet",
-    "IAM": "OIDCProvider SAMLProvider ServerCertificate UserPolicy GroupPolicy VirtualMFADevice",
+    "IAM": "AccessKey Group GroupPolicy OIDCProvider SAMLProvider ServerCertificate User UserPolicy"
+    " UserToGroupAddition VirtualMFADevice",
     "ImageBuilder": "ContainerRecipe Image Workflow",
     "InspectorV2": "Filter",
     "IoT": "Policy PolicyPrincipalAttachment Thing ThingPrincipalAttachment TopicRule Certificate",
@@ -96,7 +100,8 @@ RECORDED: Mapping[str, str] = {
     "OpenSearchService": "Domain",
     "Pipes": "Pipe",
     "RAM": "Permission ResourceShare",
-    "RDS": "DBClusterParameterGroup DBProxy DBProxyTargetGroup EventSubscription OptionGroup",
+    "RDS": "DBCluster DBClusterParameterGroup DBInstance DBParameterGroup DBProxy DBProxyTargetGroup"
+    " DBSubnetGroup EventSubscription OptionGroup",
     "Redshift": "Cluster ClusterParameterGroup ClusterSubnetGroup",
     "ResourceGroups": "Group",
     "Route53": "HealthCheck HostedZone RecordSet RecordSetGroup",
@@ -106,20 +111,21 @@ RECORDED: Mapping[str, str] = {
     " MultiRegionAccessPointPolicy StorageLens StorageLensGroup",
     "SES": "ConfigurationSet EmailIdentity ReceiptRule ReceiptRuleSet Template",
     "SNS": "TopicInlinePolicy",
-    "SQS": "QueueInlinePolicy",
+    "SQS": "Queue QueueInlinePolicy QueuePolicy",
     "SSM": "Association MaintenanceWindow MaintenanceWindowTarget MaintenanceWindowTask PatchBaseline"
     " ResourceDataSync",
     "SSO": "Assignment PermissionSet",
-    "SageMaker": "App AppImageConfig Cluster CodeRepository Endpoint EndpointConfig FeatureGroup Image"
-    " ImageVersion InferenceComponent MlflowTrackingServer Model ModelPackage NotebookInstance"
-    " NotebookInstanceLifecycleConfig Project Space StudioLifecycleConfig UserProfile",
+    "SageMaker": "App AppImageConfig Cluster CodeRepository Domain Endpoint EndpointConfig FeatureGroup Image"
+    " ImageVersion InferenceComponent MlflowTrackingServer Model ModelPackage ModelPackageGroup"
+    " NotebookInstance NotebookInstanceLifecycleConfig Pipeline Project"
+    " Space StudioLifecycleConfig UserProfile",
     "Scheduler": "Schedule ScheduleGroup",
     "SecretsManager": "RotationSchedule SecretTargetAttachment",
     "SecurityHub": "Hub Standard",
     "ServiceCatalog": "CloudFormationProduct LaunchRoleConstraint Portfolio PortfolioPrincipalAssociation"
     " PortfolioProductAssociation PortfolioShare TagOption TagOptionAssociation",
     "ServiceDiscovery": "HttpNamespace Instance PrivateDnsNamespace PublicDnsNamespace Service",
-    "StepFunctions": "Activity StateMachineAlias StateMachineVersion",
+    "StepFunctions": "Activity StateMachine StateMachineAlias StateMachineVersion",
     "Synthetics": "Canary Group",
     "Transfer": "Server User Workflow",
     "WAFv2": "IPSet LoggingConfiguration RegexPatternSet RuleGroup WebACL WebACLAssociation",

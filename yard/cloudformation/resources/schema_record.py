@@ -1,20 +1,24 @@
 """A type that is kept and nothing more; its schema says what its id and attributes look like.
 
-recorded_types.py lists them.
+recorded_types.py lists them; recorded_forms.py says what a schema leaves open.
 """
 
 from __future__ import annotations
 
 import re
 import secrets
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 from slipway.yard.cloudformation.resources.provider import Context, Fidelity, Properties, Resource
 from slipway.yard.cloudformation.resources.recorded import ResourceRecord, forget, keep, recall
+from slipway.yard.cloudformation.resources.recorded_forms import FORMS
+from slipway.yard.cloudformation.resources.scope import ResourceScope, resolve
 from slipway.yard.cloudformation.template import schemas
 
 NUMBERS = ("integer", "number")
+NO_FORM: Mapping[str, Any] = {}
 # What stands in an ARN for the type, where its name in small letters does not: patterns of others ask for it.
 IDS = {"AWS::Cognito::UserPool": "{region}_{random}"}  # of the ids that others hold against a pattern
 ARN_WORDS = {"AWS::SageMaker::StudioLifecycleConfig": "studio-lifecycle-config"}
@@ -32,10 +36,16 @@ class SchemaRecord:
     fidelity: Fidelity = Fidelity.RECORDED
 
     def create(self, context: Context, properties: Properties) -> Resource:
-        return self._keep(context, self._identity(context, properties), properties)
+        form = FORMS.get(self.type)
+        if form is None:
+            return self._keep(context, self._identity(context, properties), properties)
+        named = form.name.given(context, properties) if form.name else properties
+        fresh = ResourceScope(context=context, service="", id=secrets.token_hex(9)[:17], properties=named)
+        scope = replace(fresh, id=str(form.identity(fresh)))
+        return self._keep(context, scope.id, properties, resolve(form.attributes, scope))
 
     def update(self, context: Context, resource: Resource, old: Properties, new: Properties) -> Resource:
-        self._keep(context, resource.physical_id, new)
+        self._record(context, resource, new)
         return resource
 
     def delete(self, context: Context, resource: Resource, properties: Properties) -> None:
@@ -45,22 +55,28 @@ class SchemaRecord:
         kept = recall(context.region, self.type, resource.physical_id)
         return kept.properties if kept else None
 
-    def _keep(self, context: Context, physical_id: str, properties: Properties) -> Resource:
+    def _keep(
+        self, context: Context, physical_id: str, properties: Properties, known: Mapping[str, Any] = NO_FORM
+    ) -> Resource:
         attributes = {
             path.replace("/", "."): _listed(path, properties) or self._attribute(context, physical_id, path)
             for path in schemas.read_only(self.type)
             if "*" not in path
         }
+        made = Resource(physical_id=physical_id, attributes={**attributes, **known})
+        self._record(context, made, properties)
+        return made
+
+    def _record(self, context: Context, made: Resource, properties: Properties) -> None:
         keep(
             ResourceRecord(
                 region=context.region,
                 type=self.type,
-                physical_id=physical_id,
+                physical_id=made.physical_id,
                 properties=properties,
-                attributes=attributes,
+                attributes=made.attributes,
             )
         )
-        return Resource(physical_id=physical_id, attributes=attributes)
 
     def _identity(self, context: Context, properties: Properties) -> str:
         """The id that the service would make up, else the properties that name the resource."""

@@ -8,9 +8,11 @@ from typing import Any
 from slipway.yard.cloudformation.resources.api import ApiResource, call, find, mirrored, setting, shaped
 from slipway.yard.cloudformation.resources.names import Name
 from slipway.yard.cloudformation.resources.provider import Fidelity, Provider
+from slipway.yard.cloudformation.resources.recorded import is_only_recorded
 from slipway.yard.cloudformation.resources.scope import ID, ResourceScope, live, prop
 from slipway.yard.cloudformation.resources.tags import changes
 
+TARGET_GROUP = "AWS::ElasticLoadBalancingV2::TargetGroup"
 # What UpdateAutoScalingGroup takes and moto carries out; the rest of a group is fixed when it is made.
 CHANGEABLE = (
     "AvailabilityZones",
@@ -28,6 +30,12 @@ CHANGEABLE = (
 def subnets(scope: ResourceScope) -> str | None:
     """A list in the template, one text in the API."""
     return ",".join(scope.properties.get("VPCZoneIdentifier") or ()) or None
+
+
+def target_groups(scope: ResourceScope) -> list[str] | None:
+    """Return those that Elastic Load Balancing knows: it knows none that a stack recorded."""
+    given = scope.properties.get("TargetGroupARNs") or ()
+    return [arn for arn in given if not is_only_recorded(TARGET_GROUP, arn)] or None
 
 
 def group_tags(scope: ResourceScope) -> list[dict[str, Any]] | None:
@@ -98,6 +106,7 @@ GROUP = ApiResource(
     create_call=shaped(
         "create_auto_scaling_group",
         renames={"Cooldown": "DefaultCooldown"},
+        TargetGroupARNs=target_groups,
         VPCZoneIdentifier=subnets,
         Tags=group_tags,
     ),

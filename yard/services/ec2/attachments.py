@@ -1,13 +1,13 @@
-"""EC2's things that are attached to machines: key pairs, volumes, network interfaces, addresses."""
+"""EC2's things that instances are launched with: key pairs and network interfaces."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
-from slipway.yard.cloudformation.resources.api import ApiResource, call, find, mirrored, setting, shaped
+from slipway.yard.cloudformation.resources.api import ApiResource, call, find, setting, shaped
 from slipway.yard.cloudformation.resources.provider import Provider
-from slipway.yard.cloudformation.resources.scope import ID, ResourceScope, live, pick, prop, response
+from slipway.yard.cloudformation.resources.scope import ID, ResourceScope, live, pick, response
 from slipway.yard.cloudformation.resources.tags import ec2_tags, tag_specifications
 
 KEY_PARAMETER = "/ec2/keypair/{}"
@@ -41,28 +41,9 @@ def delete_key(scope: ResourceScope) -> None:
         scope.send_to("ssm", "delete_parameter", Name=KEY_PARAMETER.format(found))
 
 
-def modify_volume(scope: ResourceScope) -> None:
-    scope.send(
-        "modify_volume",
-        VolumeId=scope.id,
-        Size=scope.properties.get("Size"),
-        VolumeType=scope.properties.get("VolumeType"),
-        Iops=scope.properties.get("Iops"),
-        Throughput=scope.properties.get("Throughput"),
-    )
-
-
 def further_addresses(scope: ResourceScope) -> list[str]:
     listed = scope.live.get("PrivateIpAddresses", ())
     return [item["PrivateIpAddress"] for item in listed if not item.get("Primary")]
-
-
-def associate(scope: ResourceScope) -> dict[str, Any]:
-    given = dict(scope.properties)
-    if "EIP" in given:
-        found = scope.send("describe_addresses", PublicIps=[given.pop("EIP")])["Addresses"]
-        given["AllocationId"] = found[0]["AllocationId"]
-    return scope.send("associate_address", **given)
 
 
 def change_groups(scope: ResourceScope) -> None:
@@ -81,30 +62,6 @@ KEY_PAIR = ApiResource(
     attributes={"KeyPairId": live("KeyPairId"), "KeyFingerprint": live("KeyFingerprint")},
     delete_call=delete_key,
     accepts=frozenset({"KeyName", "KeyType", "KeyFormat", "PublicKeyMaterial", "Tags"}),
-)
-
-VOLUME = ApiResource(
-    service="ec2",
-    create_call=shaped("create_volume", TagSpecifications=tag_specifications("volume")),
-    identity=response("VolumeId"),
-    describe=find("describe_volumes", "Volumes.0", VolumeIds=[ID]),
-    attributes={"VolumeId": ID},
-    settings=(
-        setting("Size", "VolumeType", "Iops", "Throughput", put=modify_volume, on_create=False),
-        setting("AutoEnableIO", put=lambda _scope: None),  # kept in the template alone
-        ec2_tags(),
-    ),
-    delete_call=call("delete_volume", VolumeId=ID),
-    reads=mirrored("Size", "VolumeType", "Encrypted", "Tags"),
-    accepts=frozenset({"Tags"}),
-)
-
-VOLUME_ATTACHMENT = ApiResource(
-    service="ec2",
-    create_call=shaped("attach_volume"),
-    identity=lambda scope: f"{scope.properties['VolumeId']}|{scope.properties['InstanceId']}",
-    describe=find("describe_volumes", "Volumes.0.Attachments.0", VolumeIds=[prop("VolumeId")]),
-    delete_call=call("detach_volume", VolumeId=prop("VolumeId"), InstanceId=prop("InstanceId")),
 )
 
 NETWORK_INTERFACE = ApiResource(
@@ -139,20 +96,7 @@ NETWORK_INTERFACE = ApiResource(
     accepts=frozenset({"Tags"}),
 )
 
-ADDRESS_ASSOCIATION = ApiResource(
-    service="ec2",
-    create_call=associate,
-    identity=response("AssociationId"),
-    describe=find("describe_addresses", "Addresses.0", Filters=[{"Name": "association-id", "Values": [ID]}]),
-    attributes={"Id": ID},
-    delete_call=call("disassociate_address", AssociationId=ID),
-    accepts=frozenset({"AllocationId", "EIP", "InstanceId", "NetworkInterfaceId", "PrivateIpAddress"}),
-)
-
 PROVIDERS: Mapping[str, Provider] = {
     "AWS::EC2::KeyPair": KEY_PAIR,
-    "AWS::EC2::Volume": VOLUME,
-    "AWS::EC2::VolumeAttachment": VOLUME_ATTACHMENT,
     "AWS::EC2::NetworkInterface": NETWORK_INTERFACE,
-    "AWS::EC2::EIPAssociation": ADDRESS_ASSOCIATION,
 }

@@ -1,4 +1,4 @@
-"""EC2's networks: VPCs, subnets, endpoints, flow logs."""
+"""EC2's networks: VPCs and their further address blocks, subnets, endpoints, flow logs."""
 
 from __future__ import annotations
 
@@ -46,6 +46,22 @@ def flow_log_resources(scope: ResourceScope) -> list[str]:
     return [str(scope.properties["ResourceId"])]
 
 
+def block_association(scope: ResourceScope) -> Any:
+    ipv4, ipv6 = response("CidrBlockAssociation.AssociationId"), response(IPV6_ASSOCIATION)
+    return ipv4(scope) or ipv6(scope)
+
+
+def find_block(scope: ResourceScope) -> Any:
+    found = find("describe_vpcs", "Vpcs.0", VpcIds=[prop("VpcId")])(scope) or {}
+    blocks = [
+        *found.get("CidrBlockAssociationSet", ()),
+        *found.get("Ipv6CidrBlockAssociationSet", ()),
+    ]
+    held = [block for block in blocks if block["AssociationId"] == scope.id]
+    states = (block.get("CidrBlockState") or block.get("Ipv6CidrBlockState") or {} for block in held)
+    return held[0] if any(state.get("State") != "disassociated" for state in states) else None
+
+
 def _in_vpc(scope: ResourceScope, operation: str, listed: str, identifier: str) -> str | None:
     """The id of the default thing that EC2 makes with every VPC."""
     found = scope.send(operation, Filters=[{"Name": "vpc-id", "Values": [scope.id]}])[listed]
@@ -59,6 +75,8 @@ def _acl_association(scope: ResourceScope) -> str | None:
     associations = [item for acl in acls for item in acl["Associations"] if item["SubnetId"] == scope.id]
     return associations[0]["NetworkAclAssociationId"] if associations else None
 
+
+IPV6_ASSOCIATION = "Ipv6CidrBlockAssociation.AssociationId"
 
 VPC_ATTRIBUTES = ("EnableDnsSupport", "EnableDnsHostnames")
 
@@ -92,6 +110,15 @@ VPC = ApiResource(
     delete_call=call("delete_vpc", VpcId=ID),
     reads=mirrored("CidrBlock", "Tags"),
     accepts=frozenset({"Tags"}),
+)
+
+CIDR_BLOCK = ApiResource(
+    service="ec2",
+    create_call=shaped("associate_vpc_cidr_block"),
+    identity=block_association,
+    describe=find_block,
+    attributes={"Id": ID},
+    delete_call=call("disassociate_vpc_cidr_block", AssociationId=ID),
 )
 
 SUBNET = ApiResource(
@@ -177,6 +204,7 @@ FLOW_LOG = ApiResource(
 
 PROVIDERS: Mapping[str, Provider] = {
     "AWS::EC2::VPC": VPC,
+    "AWS::EC2::VPCCidrBlock": CIDR_BLOCK,
     "AWS::EC2::Subnet": SUBNET,
     "AWS::EC2::VPCEndpoint": ENDPOINT,
     "AWS::EC2::FlowLog": FLOW_LOG,

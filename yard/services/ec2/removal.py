@@ -27,9 +27,6 @@ def _delete_vpc(backend: Any, parameters: Parameters) -> None:
     if left := _left_in(backend, vpc):
         message = f"The vpc '{vpc}' has dependencies and cannot be deleted: {', '.join(left)}."
         raise ApiError("DependencyViolation", message)
-    options = backend.vpcs[vpc].dhcp_options if vpc in backend.vpcs else None
-    if options:  # moto would delete them with the VPC
-        backend.vpcs[vpc].dhcp_options = None
     backend.delete_vpc(vpc)
     for identifier, acl in list(backend.network_acls.items()):
         if acl.vpc_id == vpc and acl.default:

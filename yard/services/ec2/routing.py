@@ -6,9 +6,18 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from slipway.yard.cloudformation.resources.api import ApiResource, call, find, setting, shaped
+from slipway.yard.cloudformation.resources.api import ApiCall, ApiResource, call, find, setting, shaped
 from slipway.yard.cloudformation.resources.provider import Provider
-from slipway.yard.cloudformation.resources.scope import ID, ResourceScope, live, prop, response, text
+from slipway.yard.cloudformation.resources.recorded import is_only_recorded
+from slipway.yard.cloudformation.resources.scope import (
+    ID,
+    Expression,
+    ResourceScope,
+    live,
+    prop,
+    response,
+    text,
+)
 from slipway.yard.cloudformation.resources.tags import ec2_tags, tag_specifications
 
 # A route's target: any one of these properties.
@@ -30,6 +39,16 @@ DESTINATIONS = ("DestinationCidrBlock", "DestinationIpv6CidrBlock", "Destination
 
 def destination(scope: ResourceScope) -> str:
     return next(str(scope.properties[name]) for name in DESTINATIONS if scope.properties.get(name))
+
+
+def unless_recorded(name: str, kind: str) -> Expression:
+    """Leave out a target that a stack recorded and EC2 does not know: the route then leads nowhere."""
+
+    def target(scope: ResourceScope) -> Any:
+        given = scope.properties.get(name)
+        return None if given is None or is_only_recorded(kind, given) else given
+
+    return target
 
 
 def delete_route(scope: ResourceScope) -> None:
@@ -81,12 +100,23 @@ ROUTE_TABLE = ApiResource(
     accepts=frozenset({"Tags"}),
 )
 
+
+def to_target(operation: str) -> ApiCall:
+    return shaped(
+        operation,
+        EgressOnlyInternetGatewayId=unless_recorded(
+            "EgressOnlyInternetGatewayId", "AWS::EC2::EgressOnlyInternetGateway"
+        ),
+        VpcPeeringConnectionId=unless_recorded("VpcPeeringConnectionId", "AWS::EC2::VPCPeeringConnection"),
+    )
+
+
 ROUTE = ApiResource(
     service="ec2",
-    create_call=shaped("create_route"),
+    create_call=to_target("create_route"),
     identity=lambda scope: f"{scope.properties['RouteTableId']}|{destination(scope)}",
     attributes={"CidrBlock": destination},
-    settings=(setting(*ROUTE_TARGETS, put=shaped("replace_route"), on_create=False),),
+    settings=(setting(*ROUTE_TARGETS, put=to_target("replace_route"), on_create=False),),
     delete_call=delete_route,
 )
 

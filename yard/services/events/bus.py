@@ -117,6 +117,8 @@ def _by_moto(
     event: Mapping[str, Any],
     transform_input: bool,
 ) -> str | None:
+    from moto.core.exceptions import ServiceException
+
     alone = copy.copy(rule)
     alone.targets = [target]
     given = copy.deepcopy(dict(event))
@@ -127,4 +129,6 @@ def _by_moto(
         send(alone, given, transform_input)
     except NotImplementedError:
         return f"the yard delivers no events to {str(target['Arn']).split(':')[2]}"
+    except ServiceException as error:  # such as a queue that is gone, or that a stack only recorded
+        return str(error.message)
     return None

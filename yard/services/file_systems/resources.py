@@ -10,14 +10,12 @@ from slipway.yard.cloudformation.resources.recorded import Recorded
 from slipway.yard.cloudformation.resources.scope import (
     ID,
     ResourceScope,
-    is_gone,
     live,
     prop,
     response,
     text,
 )
 from slipway.yard.cloudformation.resources.tags import tags
-from slipway.yard.errors import ApiError
 
 
 def open_zfs(scope: ResourceScope) -> dict[str, object] | None:
@@ -28,17 +26,6 @@ def open_zfs(scope: ResourceScope) -> dict[str, object] | None:
 
 def lifecycle(scope: ResourceScope) -> list[dict[str, str]]:
     return [dict(policy) for policy in scope.properties.get("LifecyclePolicies") or []]
-
-
-def delete_efs(scope: ResourceScope) -> None:
-    """A replication goes first. Its destination stays, as on AWS, where it goes on costing."""
-    if scope.properties.get("ReplicationConfiguration"):
-        try:
-            scope.send("delete_replication_configuration", SourceFileSystemId=scope.id)
-        except ApiError as error:
-            if not is_gone(error):
-                raise
-    scope.send("delete_file_system", FileSystemId=scope.id)
 
 
 EFS_FILE_SYSTEM = ApiResource(
@@ -77,19 +64,10 @@ EFS_FILE_SYSTEM = ApiResource(
             on_create=False,
         ),
         tags(of="FileSystemTags", ResourceId=ID),
-        setting(
-            "ReplicationConfiguration",
-            put=call(
-                "create_replication_configuration",
-                SourceFileSystemId=ID,
-                Destinations=lambda scope: scope.properties["ReplicationConfiguration"]["Destinations"],
-            ),
-            remove=call("delete_replication_configuration", SourceFileSystemId=ID),
-        ),
         # Kept in the template alone: no file system is replicated here, so none is protected from it.
-        setting("FileSystemProtection", put=lambda _scope: None),
+        setting("ReplicationConfiguration", "FileSystemProtection", put=lambda _scope: None),
     ),
-    delete_call=delete_efs,
+    delete_call=call("delete_file_system", FileSystemId=ID),
     reads=mirrored("Encrypted", "PerformanceMode", "ThroughputMode"),
     accepts=frozenset({"BackupPolicy", "BypassPolicyLockoutSafetyCheck"}),
 )

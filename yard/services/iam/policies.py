@@ -5,10 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from slipway.yard.cloudformation.resources.api import ApiResource, Setting, find, setting, shaped
+from slipway.yard.cloudformation.resources.api import ApiResource, Setting, call, find, setting, shaped
 from slipway.yard.cloudformation.resources.names import Name, generated
 from slipway.yard.cloudformation.resources.provider import Provider
-from slipway.yard.cloudformation.resources.scope import ID, Action, ResourceScope, is_gone, live, response
+from slipway.yard.cloudformation.resources.recorded import is_only_recorded
+from slipway.yard.cloudformation.resources.scope import (
+    ID,
+    Action,
+    ResourceScope,
+    is_gone,
+    live,
+    prop,
+    response,
+)
 from slipway.yard.errors import ApiError
 
 MAX_POLICY_VERSIONS = 5
@@ -36,8 +45,21 @@ def _aws_policies(scope: ResourceScope) -> Mapping[str, str]:
     return {policy["Arn"].lower(): policy["Arn"] for page in pages for policy in page["Policies"]}
 
 
+def put_role_policy(scope: ResourceScope) -> None:
+    given = scope.properties
+    scope.send(
+        "put_role_policy",
+        RoleName=given["RoleName"],
+        PolicyName=given["PolicyName"],
+        PolicyDocument=versioned(given.get("PolicyDocument")),
+    )
+
+
 def on_principals(put: str, remove: str, **parameters: Any) -> Action:
-    """Put a policy on those that are listed now, and take it off those that no longer are."""
+    """Put a policy on those that are listed now, and take it off those that no longer are.
+
+    Users and groups of stacks are recorded, and hold none; others of the account do.
+    """
 
     def apply(scope: ResourceScope) -> None:
         for listed, (kind, member) in PRINCIPALS.items():
@@ -45,7 +67,8 @@ def on_principals(put: str, remove: str, **parameters: Any) -> Action:
             for name in (item for item in scope.before.get(listed) or [] if item not in wanted):
                 _take_off(scope, remove.format(kind), {member: name, **parameters, "PolicyDocument": None})
             for name in wanted:
-                scope.send(put.format(kind), **{member: name}, **parameters)
+                if not is_only_recorded(f"AWS::IAM::{kind.title()}", name):
+                    scope.send(put.format(kind), **{member: name}, **parameters)
 
     return apply
 
@@ -136,9 +159,18 @@ MANAGED_POLICY = ApiResource(
     delete_call=delete_managed,
 )
 
+ROLE_POLICY = ApiResource(
+    service="iam",
+    create_call=lambda _scope: {},
+    identity=lambda scope: f"{scope.properties['PolicyName']}|{scope.properties['RoleName']}",
+    settings=(setting("PolicyDocument", "PolicyName", "RoleName", put=put_role_policy),),
+    delete_call=call("delete_role_policy", RoleName=prop("RoleName"), PolicyName=prop("PolicyName")),
+)
+
 PROVIDERS: Mapping[str, Provider] = {
     "AWS::IAM::Policy": POLICY,
     "AWS::IAM::ManagedPolicy": MANAGED_POLICY,
+    "AWS::IAM::RolePolicy": ROLE_POLICY,
 }
 
 

@@ -139,12 +139,22 @@ def _deliver_mails() -> None:
     by_moto = Subscription.publish
 
     def publish(subscription: Any, message: str, *rest: Any, **named: Any) -> None:
+        if subscription.protocol == "sqs" and not _has_queue(subscription.endpoint):
+            return
         if subscription.protocol not in BY_MAIL:
             by_moto(subscription, message, *rest, **named)
         elif subscription.confirmed:
             mail.send(subscription.endpoint, named.get("subject") or _NO_SUBJECT, message)
 
     Subscription.publish = publish
+
+
+def _has_queue(arn: str) -> bool:
+    """Return False for a queue that is gone, or that a stack only recorded: SNS does not fail for one."""
+    from moto.sqs.models import sqs_backends
+
+    _, _, _, region, account, name = arn.split(":")
+    return name in sqs_backends[account][region].queues
 
 
 def _find(arn: str) -> Any:

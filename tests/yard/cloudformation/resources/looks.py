@@ -14,7 +14,6 @@ from slipway.yard.cloudformation.resources.api import ApiResource
 from slipway.yard.cloudformation.resources.recorded import records
 from slipway.yard.cloudformation.resources.scope import ResourceScope, is_gone
 from slipway.yard.errors import ApiError
-from slipway.yard.services.rds.resources import Database
 from tests.yard.cloudformation.resources.world import Made
 
 Look = Callable[[ResourceScope], Any]
@@ -32,17 +31,13 @@ def look(kind: str, made: Made) -> Any:
         raise
 
 
-def _row(made: Made) -> Any:
-    return made.provider.new if isinstance(made.provider, Database) else made.provider
-
-
 def _service(made: Made) -> str:
-    row = _row(made)
+    row = made.provider
     return row.service if isinstance(row, ApiResource) else "batch"
 
 
 def _described(kind: str, made: Made, scope: ResourceScope) -> Any:
-    row = _row(made)
+    row = made.provider
     if isinstance(row, ApiResource) and row.describe is not None:
         return row.describe(scope)
     return [record.properties for record in records(kind) if record.physical_id == made.id]
@@ -149,43 +144,9 @@ def definition(scope: ResourceScope) -> Any:
     return [one for one in found if one["status"] == "ACTIVE"]
 
 
-def tags_of_domain(scope: ResourceScope) -> Any:
-    place = f"arn:aws:sagemaker:{scope.context.region}:{scope.context.account}:domain/{scope.id}"
-    exists = scope.send("describe_domain", DomainId=scope.id)
-    return bool(exists) and scope.send("list_tags", ResourceArn=place)["Tags"]
-
-
-def queue_policy(scope: ResourceScope) -> Any:
-    (queue,) = scope.properties["Queues"]
-    return scope.send("get_queue_attributes", QueueUrl=queue, AttributeNames=["Policy"]).get("Attributes")
-
-
-def options_of_vpc(scope: ResourceScope) -> Any:
-    vpc = scope.send("describe_vpcs", VpcIds=[scope.properties["VpcId"]])["Vpcs"][0]
-    return vpc.get("DhcpOptionsId") == scope.properties["DhcpOptionsId"]
-
-
-def acl_of_subnet(scope: ResourceScope) -> Any:
-    acls = scope.send("describe_network_acls", NetworkAclIds=[scope.properties["NetworkAclId"]])
-    return [one for acl in acls["NetworkAcls"] for one in acl["Associations"]]
-
-
-def members(scope: ResourceScope) -> Any:
-    return scope.send("get_group", GroupName=scope.properties["GroupName"])["Users"]
-
-
-def keys(scope: ResourceScope) -> Any:
-    return scope.send("list_access_keys", UserName=scope.properties["UserName"])["AccessKeyMetadata"]
-
-
 def role_policy(scope: ResourceScope) -> Any:
     names = {name: scope.properties[name] for name in ("RoleName", "PolicyName")}
     return scope.send("get_role_policy", **names)["PolicyDocument"]
-
-
-def user(scope: ResourceScope) -> Any:
-    exists = scope.send("get_user", UserName=scope.id)
-    return bool(exists) and scope.send("list_user_tags", UserName=scope.id)["Tags"]
 
 
 def policy_of_function(scope: ResourceScope) -> Any:
@@ -195,16 +156,6 @@ def policy_of_function(scope: ResourceScope) -> Any:
 
 def layer(scope: ResourceScope) -> Any:
     return [one for one in scope.send("list_layers")["Layers"] if scope.id.startswith(one["LayerArn"])]
-
-
-def tagged_table(scope: ResourceScope) -> Any:
-    found = scope.send("describe_table", TableName=scope.id)["Table"]
-    return scope.send("list_tags_of_resource", ResourceArn=found["TableArn"])["Tags"]
-
-
-def peering(scope: ResourceScope) -> Any:
-    found = scope.send("describe_vpc_peering_connections", VpcPeeringConnectionIds=[scope.id])
-    return [one for one in found["VpcPeeringConnections"] if one["Status"]["Code"] != "deleted"]
 
 
 def nested(scope: ResourceScope) -> Any:
@@ -231,30 +182,13 @@ def notified(scope: ResourceScope) -> Any:
     return found.get("TopicConfigurations")
 
 
-def settings_of_group(scope: ResourceScope) -> Any:
-    found = scope.send("describe_db_parameter_groups")["DBParameterGroups"]
-    if scope.id not in [group["DBParameterGroupName"] for group in found]:
-        return None
-    listed = scope.send("describe_db_parameters", DBParameterGroupName=scope.id)["Parameters"]
-    return ["there", {one["ParameterName"]: one["ParameterValue"] for one in listed}]
-
-
 LOOKS: Mapping[str, Look] = {
-    "AWS::RDS::DBParameterGroup": settings_of_group,
     "Custom::VpcRestrictDefaultSG": restricted,
     "Custom::S3AutoDeleteObjects": objects("BucketName"),
     "Custom::S3BucketNotifications": notified,
     "Custom::CDKBucketDeployment": objects("DestinationBucketName", "here/"),
     "AWS::CloudFormation::Stack": nested,
-    "AWS::EC2::SubnetNetworkAclAssociation": acl_of_subnet,
-    "AWS::EC2::VPCDHCPOptionsAssociation": options_of_vpc,
-    "AWS::EC2::VPCPeeringConnection": peering,
-    "AWS::IAM::UserToGroupAddition": members,
-    "AWS::IAM::AccessKey": keys,
     "AWS::IAM::RolePolicy": role_policy,
-    "AWS::IAM::User": user,
-    "AWS::SQS::QueuePolicy": queue_policy,
-    "AWS::DynamoDB::Table": tagged_table,
     "AWS::Lambda::Permission": policy_of_function,
     "AWS::Lambda::LayerVersion": layer,
     "AWS::EC2::VPC": dns_of_vpc,
@@ -280,5 +214,4 @@ LOOKS: Mapping[str, Look] = {
     "AWS::SecretsManager::ResourcePolicy": secret_policy,
     "AWS::Batch::JobDefinition": definition,
     "AWS::PCS::Queue": tags_of_pcs,
-    "AWS::SageMaker::Domain": tags_of_domain,
 }

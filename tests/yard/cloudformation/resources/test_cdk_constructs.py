@@ -137,7 +137,9 @@ def test_settings_that_nothing_here_could_act_on_are_taken_and_kept(stacks: Stac
         "ssm-kept",
         {
             "Files": typed(
-                "AWS::EFS::FileSystem", FileSystemProtection={"ReplicationOverwriteProtection": "DISABLED"}
+                "AWS::EFS::FileSystem",
+                FileSystemProtection={"ReplicationOverwriteProtection": "DISABLED"},
+                ReplicationConfiguration={"Destinations": [{"Region": "us-west-2"}]},
             ),
             "Log": typed("AWS::Logs::LogGroup", LogGroupName="/kept", DataProtectionPolicy=protected),
             "Words": typed("AWS::SSM::Parameter", Type="StringList", Value="a,b"),

@@ -12,6 +12,7 @@ from tests.yard.conftest import RunningYard
 
 BUCKET = "templates"
 URL = f"https://{BUCKET}.s3.us-east-1.amazonaws.com/child.json"
+REFUSED = {"Type": "AWS::Logs::LogStream", "Properties": {"LogGroupName": "not-there"}}
 
 
 def child(**topic: Any) -> dict[str, Any]:
@@ -75,9 +76,8 @@ def test_an_update_reaches_the_child_and_so_does_another_template_at_the_same_ad
 
 def test_a_child_goes_back_with_its_parent(stacks: Stacks) -> None:
     stacks.create("parent", parent())
-    queue = {"Type": "AWS::SQS::Queue", "Properties": {"QueueName": "no such name!"}, "DependsOn": "Child"}
-    with pytest.raises(AssertionError, match="Queue"):
-        stacks.update("parent", parent("two", Queue=queue))
+    with pytest.raises(AssertionError, match="Refused"):
+        stacks.update("parent", parent("two", Refused={**REFUSED, "DependsOn": "Child"}))
     (shown,) = stacks.cloudformation.describe_stacks(StackName="parent")["Stacks"]
     assert shown["StackStatus"] == "UPDATE_ROLLBACK_COMPLETE"
     assert display_name(stacks, stacks.outputs("parent")["Arn"]) == "one"
@@ -85,9 +85,9 @@ def test_a_child_goes_back_with_its_parent(stacks: Stacks) -> None:
 
 def test_what_fails_in_a_child_is_said_of_its_parent_and_nothing_is_left(stacks: Stacks) -> None:
     broken = child()
-    broken["Resources"]["Queue"] = {"Type": "AWS::SQS::Queue", "Properties": {"QueueName": "no such name!"}}
+    broken["Resources"]["Refused"] = REFUSED
     upload(stacks.yard, broken)
-    with pytest.raises(AssertionError, match=r"Embedded stack .* was not successfully created: Queue"):
+    with pytest.raises(AssertionError, match=r"Embedded stack .* was not successfully created: Refused"):
         stacks.create("parent", parent())
     assert [one["StackName"] for one in stacks.cloudformation.describe_stacks()["Stacks"]] == ["parent"]
     assert stacks.yard.client("sns").list_topics()["Topics"] == []

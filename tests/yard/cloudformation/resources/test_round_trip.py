@@ -18,14 +18,6 @@ NOT_SHOWN = {
     "AWS::FSx::FileSystem": {"RootVolumeId"},  # of OpenZFS alone
     "AWS::EC2::VPCCidrBlock": {"Ipv6AddressAttribute", "IpSource"},
     "AWS::EC2::NetworkInterface": {"PublicIpDnsNameOptions"},
-    "AWS::RDS::DBInstance": {
-        *("AutomaticRestartTime", "CertificateDetails", "DBInstanceStatus", "Endpoint", "InstanceCreateTime"),
-        *("IsStorageConfigUpgradeAvailable", "LatestRestorableTime", "ListenerEndpoint", "PercentProgress"),
-        *("ReadReplicaDBClusterIdentifiers", "ReadReplicaDBInstanceIdentifiers", "SecondaryAvailabilityZone"),
-        *("ResumeFullAutomationModeTime", "StatusInfos", "StorageOperationPercentProgress"),
-        "StorageOperationStatus",
-    },
-    "AWS::RDS::DBCluster": {"Endpoint", "ReadEndpoint", "StorageEncryptionType", "StorageThroughput"},
     "Custom::PclusterCluster": {"Id"},  # nobody says which attributes a custom resource has
     "AWS::ImageBuilder::Component": {"LatestVersion"},  # its parts are shown, by dotted names
     "AWS::ImageBuilder::ImageRecipe": {"LatestVersion"},
