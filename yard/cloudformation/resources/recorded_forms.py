@@ -90,7 +90,7 @@ def named(property_name: str, limit: int, **attributes: Any) -> Form:
 def of_rds(
     property_name: str, limit: int, arn: str, kind: str, attributes: Mapping[str, Any] | None = None
 ) -> Form:
-    """What RDS keeps under a name in small letters."""
+    """Return the form of what RDS keeps under a name in small letters."""
     return Form(
         name=Name(property=property_name, limit=limit, lower=True),
         identity=lower(property_name),
@@ -99,7 +99,7 @@ def of_rds(
 
 
 def numbered(prefix: str, attribute: str) -> Form:
-    """What has a number of EC2's for its id."""
+    """Return the form of what has a number of EC2's for its id."""
     return Form(identity=text(f"{prefix}-{{id}}"), attributes={attribute: ID})
 
 

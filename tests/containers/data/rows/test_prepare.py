@@ -196,8 +196,8 @@ def test_a_killed_run_goes_on_where_it_was(
 def test_workers_end_when_their_parent_is_killed(corpus: Path, vocabulary_file: Path, tmp_path: Path) -> None:
     """They hold its stderr too: reading that to its end waits for the last of them."""
     script = (
-        "import os, signal, sys; from slipway.containers.data.rows import prepare_bert, progress\n"
-        "progress.PreparationProgress.made = lambda self, count: os.kill(os.getpid(), signal.SIGKILL)\n"
+        "import os, signal, sys; from slipway.containers.data.rows import prepare_bert, work\n"
+        "work.PreparationProgress.made = lambda self, count: os.kill(os.getpid(), signal.SIGKILL)\n"
         "if __name__ == '__main__': prepare_bert.main(sys.argv[1:])"
     )
     path = tmp_path / "dying.py"

@@ -59,14 +59,14 @@ def test_a_repeated_job_makes_only_what_was_lost(tmp_path: Path) -> None:
 DYING = """
 import os, signal, sys
 os.cpu_count = lambda: 1  # the shards one after the other, in this process
-from slipway.containers.data.rows import workers
+from slipway.containers.data.rows import work as rows
 from slipway.containers.recipes.prepare_bert.train import main
-make = workers.make_shard
+make = rows.make_shard
 def make_or_die(work, engine, number, report):
     if number == 3:
         os.kill(os.getpid(), signal.SIGKILL)
     return make(work, engine, number, report)
-workers.make_shard = make_or_die
+rows.make_shard = make_or_die
 sys.exit(main(sys.argv[1:]))
 """
 
