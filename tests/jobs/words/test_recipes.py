@@ -43,7 +43,7 @@ def test_what_a_recipe_runs_exists(name: str) -> None:
 
 @pytest.mark.parametrize("name", sorted(RECIPES))
 def test_reading_a_recipe_loads_nothing_heavy(name: str) -> None:
-    code = f"import sys; from slipway.jobs import recipes; recipes.find_recipe('{name}'); print(*sys.modules)"
+    code = f"import sys; from slipway.jobs.words import recipes; recipes.find_recipe('{name}'); print(*sys.modules)"
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert not {each.split(".")[0] for each in ran.stdout.split()} & {
         "torch",
