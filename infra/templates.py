@@ -20,7 +20,7 @@ from slipway.infra.declare.declared import load, load_machine_images
 from slipway.infra.declare.types import Cluster
 from slipway.jobs.words.errors import SlipwayError, in_lines
 from slipway.jobs.words.images.amis import ami_parameter
-from slipway.jobs.words.projects import find_project
+from slipway.jobs.words.installation import find_project
 
 
 def main(arguments: Sequence[str]) -> int:

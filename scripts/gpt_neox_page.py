@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from slipway.containers.recipes.gpt_neox.config import SIZES, decode
-from slipway.jobs.estimate.duration import tokens_per_dollar
-from slipway.jobs.estimate.estimates import estimate
+from slipway.jobs.estimate.estimates import estimate, tokens_per_dollar
 from slipway.jobs.estimate.evidence.measurements import our_measurements
 from slipway.jobs.estimate.evidence.tables import TABLES, Row, Table
 from slipway.jobs.estimate.inputs.places import alone

@@ -11,17 +11,16 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from slipway.jobs.estimate.inputs.asking import estimate
-    from slipway.jobs.estimate.inputs.learning import calibrate
+    from slipway.jobs.estimate.inputs.asking import calibrate, estimate
     from slipway.jobs.plan.inputs.planning import plan
-    from slipway.jobs.plan.tasks.base_technique import BaseTechnique
     from slipway.jobs.plan.tasks.library import deregister, register, retrieve
     from slipway.jobs.plan.tasks.orchestrating import orchestrate
     from slipway.jobs.plan.tasks.searching import search
-    from slipway.jobs.plan.tasks.task import HParams, Task
+    from slipway.jobs.plan.tasks.task import BaseTechnique, HParams, Task
+    from slipway.jobs.submit.curve import curve
     from slipway.jobs.submit.find import find_run
-    from slipway.jobs.submit.submission import prepare, submit
-    from slipway.jobs.submit.waiting import curve
+    from slipway.jobs.submit.preparing import prepare
+    from slipway.jobs.submit.submission import submit
     from slipway.jobs.words.errors import SlipwayError
     from slipway.jobs.words.job import Job
 
@@ -30,19 +29,19 @@ __path__ = pkgutil.extend_path(__path__, __name__)
 
 # Loaded when first asked for: containers import this package, too, and have no jobs.
 _HOMES = {
-    "BaseTechnique": "slipway.jobs.plan.tasks.base_technique",
+    "BaseTechnique": "slipway.jobs.plan.tasks.task",
     "HParams": "slipway.jobs.plan.tasks.task",
     "Job": "slipway.jobs.words.job",
     "SlipwayError": "slipway.jobs.words.errors",
     "Task": "slipway.jobs.plan.tasks.task",
-    "calibrate": "slipway.jobs.estimate.inputs.learning",
-    "curve": "slipway.jobs.submit.waiting",
+    "calibrate": "slipway.jobs.estimate.inputs.asking",
+    "curve": "slipway.jobs.submit.curve",
     "deregister": "slipway.jobs.plan.tasks.library",
     "estimate": "slipway.jobs.estimate.inputs.asking",
     "find_run": "slipway.jobs.submit.find",
     "orchestrate": "slipway.jobs.plan.tasks.orchestrating",
     "plan": "slipway.jobs.plan.inputs.planning",
-    "prepare": "slipway.jobs.submit.submission",
+    "prepare": "slipway.jobs.submit.preparing",
     "register": "slipway.jobs.plan.tasks.library",
     "retrieve": "slipway.jobs.plan.tasks.library",
     "search": "slipway.jobs.plan.tasks.searching",

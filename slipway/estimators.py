@@ -6,11 +6,10 @@ docs/python.md shows each name. No SDK is imported before `hugging_face` is call
 from __future__ import annotations
 
 from slipway.jobs.submit.estimators.hugging_face import hugging_face
-from slipway.jobs.submit.estimators.script import Script
+from slipway.jobs.submit.estimators.training import Script
+from slipway.jobs.words.smp.parameters import SmpV2
 from slipway.jobs.words.smp.recipe_settings import StepSize, settings_of_v1, settings_of_v2
-from slipway.jobs.words.smp.smp_v1 import SmpV1
-from slipway.jobs.words.smp.smp_v2 import SmpV2
-from slipway.jobs.words.smp.translation import to_smp_v1, to_smp_v2
+from slipway.jobs.words.smp.smp_v1 import SmpV1, to_smp_v1, to_smp_v2
 
 __all__ = [
     "Script",

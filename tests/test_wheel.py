@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from slipway.infra.patterns.images.payload import payload_of
-from slipway.jobs.words.images.container_images import image_names, image_tag
+from slipway.jobs.words.images.containers import image_names, image_tag
 from slipway.jobs.words.installation import containers_folder
 from tests.installed import Environment, make_environment
 

@@ -22,7 +22,7 @@ from slipway.infra.stacks.bakery import BakeryStack, BakeryStackProps, LockProps
 from slipway.infra.stacks.bakery_network import BakeryNetworkStack, BakeryNetworkStackProps
 from slipway.jobs.words.images.ami_locks import lock_digest, lock_parameters
 from slipway.jobs.words.images.amis import bakery_stack_name
-from slipway.jobs.words.images.container_locks import read_lock
+from slipway.jobs.words.images.containers import read_lock
 
 
 def build_bakeries(app: cdk.App, images: Sequence[MachineImage]) -> None:

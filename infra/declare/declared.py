@@ -20,8 +20,7 @@ from slipway.infra.declare.project_file import misspelt, run_declarations
 from slipway.infra.declare.types import Cluster, NodeCluster
 from slipway.jobs.words.errors import InvalidConfig, Problem
 from slipway.jobs.words.images.amis import ami_parameter, image_of
-from slipway.jobs.words.installation import refuse_incomplete
-from slipway.jobs.words.projects import DECLARATIONS, find_project
+from slipway.jobs.words.installation import DECLARATIONS, find_project, refuse_incomplete
 
 Entry = TypeVar("Entry", Cluster, MachineImage)
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from slipway.infra.declare.installed import CONTAINERS
 from slipway.infra.declare.machine_images import MachineImage
-from slipway.jobs.words.images.ami_locks import lock_problems, locked_parent, machine_image_names
-from slipway.jobs.words.images.parents import pinned
+from slipway.jobs.words.images.ami_locks import lock_problems, locked_parent, machine_image_names, pinned
 
 
 def pinned_parent(image: MachineImage) -> str:

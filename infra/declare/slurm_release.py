@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from slipway.infra.declare.installed import CONTAINERS
 from slipway.infra.declare.types import SlurmCluster
-from slipway.jobs.words.images.container_locks import read_lock
+from slipway.jobs.words.images.containers import read_lock
 
 
 def slurm_release(cluster: SlurmCluster) -> str:

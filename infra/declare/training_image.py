@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from slipway.infra.declare.installed import CONTAINERS
 from slipway.infra.declare.types import SageMakerCluster
-from slipway.jobs.words.catalogue.accelerators import device_of
-from slipway.jobs.words.catalogue.instances import instance_type
-from slipway.jobs.words.sagemaker import training_images
+from slipway.jobs.words import sagemaker
+from slipway.jobs.words.catalogue.instances import device_of, instance_type
 
 
 def training_image(cluster: SageMakerCluster) -> str:
-    return training_images.training_image(
+    return sagemaker.training_image(
         CONTAINERS,
         cluster.machine_image,
         region=cluster.region,

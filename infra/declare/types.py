@@ -25,8 +25,8 @@ from slipway.infra.declare.checks.values import (
     one_of,
 )
 from slipway.jobs.words.names import CLUSTER_TAG
-from slipway.jobs.words.sagemaker.shared_files import SHARED_FILES
-from slipway.jobs.words.slurm.places import SHARED
+from slipway.jobs.words.sagemaker import SHARED_FILES
+from slipway.jobs.words.slurm import SHARED
 
 
 class ClusterKind(StrEnum):

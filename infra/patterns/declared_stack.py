@@ -10,8 +10,8 @@ from constructs import Construct
 from slipway.infra.declare.cdk_json import feature_flags
 from slipway.infra.declare.machine_images import MachineImage
 from slipway.infra.declare.types import Cluster
+from slipway.jobs.words.installation import PROJECT_KEY
 from slipway.jobs.words.names import STACK_MARK
-from slipway.jobs.words.projects import PROJECT_KEY
 
 
 class DeclaredStack(Stack):

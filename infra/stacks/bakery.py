@@ -17,7 +17,7 @@ from slipway.infra.patterns.images.image_recipe import ImageRecipe, ImageRecipeP
 from slipway.infra.patterns.images.payload_asset import DeliveredPayload, PayloadFile, deliver_payload
 from slipway.infra.patterns.storage.encryption import EncryptedLogGroup, EncryptedLogGroupProps
 from slipway.jobs.words.images.amis import Bakery, ami_parameter, ami_tags
-from slipway.jobs.words.images.container_locks import manifest_parameter
+from slipway.jobs.words.images.containers import manifest_parameter
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -26,7 +26,7 @@ from slipway.infra.patterns.nodes.network_interfaces import efa_interface_count
 from slipway.infra.patterns.nodes.node_network import node_security_group
 from slipway.infra.patterns.storage.cluster_storage import ClusterStorage
 from slipway.infra.patterns.storage.encryption import EncryptedLogGroup
-from slipway.jobs.words.images.container_images import image_tag
+from slipway.jobs.words.images.containers import image_tag
 from slipway.jobs.words.targets import BatchTarget
 
 

@@ -42,8 +42,7 @@ from slipway.infra.patterns.storage.cluster_storage import ClusterStorage
 from slipway.infra.patterns.storage.encryption import EncryptedLogGroup
 from slipway.infra.patterns.storage.file_systems import SharedFiles
 from slipway.jobs.words.catalogue.instances import instance_type
-from slipway.jobs.words.slurm.controllers import LOGIN_NODES
-from slipway.jobs.words.slurm.places import QUEUE
+from slipway.jobs.words.slurm import LOGIN_NODES, QUEUE
 from slipway.jobs.words.targets import SlurmTarget
 
 

@@ -13,7 +13,7 @@ from slipway.infra.patterns.network.cluster_network import ClusterNetwork
 from slipway.infra.patterns.storage.cluster_storage import BucketOf, ClusterStorage
 from slipway.infra.patterns.storage.encryption import EncryptionKey, EncryptionKeyProps
 from slipway.infra.patterns.storage.file_systems import FILE_SYSTEMS, FileSystemProps, SharedFiles
-from slipway.jobs.words.slurm.places import SCRATCH
+from slipway.jobs.words.slurm import SCRATCH
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from slipway.jobs.output import say
-from slipway.jobs.words.projects import NoProject, find_project
+from slipway.jobs.words.installation import NoProject, find_project
 
 
 def say_project() -> None:

@@ -15,7 +15,7 @@ from typing import Any
 from urllib.parse import urlparse
 
 from slipway.jobs.cloud.throttling import SAFE_TWICE, be_patient
-from slipway.jobs.words.regions import checked_region
+from slipway.jobs.words.names import checked_region
 
 _READS = ("Describe", "Get", "List", "BatchGet", "Head", "Filter", "Lookup")
 # 403: of what has no body, as an answer to HeadObject

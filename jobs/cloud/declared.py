@@ -8,10 +8,9 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 
-from slipway.jobs.words.errors import InvalidConfig, Problem, SlipwayError
-from slipway.jobs.words.projects import Project, find_project
-from slipway.jobs.words.records import wrong_fields
-from slipway.jobs.words.suggestions import did_you_mean
+from slipway.jobs.words.errors import InvalidConfig, Problem, SlipwayError, did_you_mean
+from slipway.jobs.words.installation import Project, find_project
+from slipway.jobs.words.text import wrong_fields
 
 _TIMEOUT_SECONDS = 60
 

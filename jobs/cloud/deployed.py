@@ -9,11 +9,9 @@ from typing import Any
 
 from slipway.jobs.cloud.aws import Unanswered, ask, ask_all, own_region, reader
 from slipway.jobs.cloud.declared import declared_clusters
-from slipway.jobs.words.errors import SlipwayError
+from slipway.jobs.words.errors import SlipwayError, did_you_mean
+from slipway.jobs.words.installation import NoProject
 from slipway.jobs.words.names import CLUSTER_TAG, PARTS, stack_name
-from slipway.jobs.words.projects import NoProject
-from slipway.jobs.words.records import NewerRecord
-from slipway.jobs.words.suggestions import did_you_mean
 from slipway.jobs.words.targets import (
     PARAMETER_ROOT,
     BatchTarget,
@@ -22,6 +20,7 @@ from slipway.jobs.words.targets import (
     decode_target,
     parameter_name,
 )
+from slipway.jobs.words.text import NewerRecord
 
 _GONE = "DELETE_COMPLETE"
 _NO_IMAGE = ("ImageNotFoundException", "RepositoryNotFoundException")

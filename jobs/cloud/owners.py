@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from slipway.jobs.cloud.aws import Unanswered, ask, reader
 from slipway.jobs.words.errors import SlipwayError
+from slipway.jobs.words.installation import find_project
 from slipway.jobs.words.names import owner_parameter
-from slipway.jobs.words.projects import find_project
 
 
 def ask_owner(cluster: str, region: str) -> str | Unanswered | None:

@@ -12,9 +12,8 @@ from slipway.jobs.cloud.aws import Unanswered, ask, ask_all, reader
 from slipway.jobs.cloud.declared import DeclaredCluster, python_module
 from slipway.jobs.words.errors import SlipwayError
 from slipway.jobs.words.images.amis import bakery_stack_name, image_of
-from slipway.jobs.words.installation import refuse_without
+from slipway.jobs.words.installation import find_project, refuse_without
 from slipway.jobs.words.names import PARTS, stack_name
-from slipway.jobs.words.projects import find_project
 
 _TIMEOUT_SECONDS = 300
 # States of a stack that has no resources.

@@ -14,7 +14,7 @@ from slipway.containers.runtime.named_files import open_regular
 from slipway.jobs.cloud.aws import client
 from slipway.jobs.cloud.objects import find_object
 from slipway.jobs.words.errors import SlipwayError
-from slipway.jobs.words.inputs import JOB_PREFIXES
+from slipway.jobs.words.job import JOB_PREFIXES
 from slipway.jobs.words.targets import Target
 
 _DIGEST = "sha256"  # in the object's metadata: an ETag says nothing of a file that was sent in parts

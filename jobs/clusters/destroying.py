@@ -15,10 +15,10 @@ from slipway.jobs.cloud.assembly import names_in_cdk
 from slipway.jobs.cloud.aws import Unanswered
 from slipway.jobs.cloud.deployed import find_stacks
 from slipway.jobs.clusters.emptying import KeepsItsData, refuse_kept
-from slipway.jobs.platforms.registry import platform_of
+from slipway.jobs.platforms.platform import platform_of
 from slipway.jobs.submit.find import find_run
 from slipway.jobs.words.errors import SlipwayError
-from slipway.jobs.words.projects import find_project
+from slipway.jobs.words.installation import find_project
 from slipway.jobs.words.run import Run
 from slipway.jobs.words.targets import Target
 

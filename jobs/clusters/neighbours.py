@@ -15,7 +15,6 @@ from slipway.jobs.cloud.aws import Unanswered, ask_all, reader
 from slipway.jobs.cloud.declared import DeclaredCluster, declared_clusters
 from slipway.jobs.cloud.vcpu_quotas import ON_DEMAND, SPOT
 from slipway.jobs.words.names import CLUSTER_TAG
-from slipway.jobs.words.records import NewerRecord
 from slipway.jobs.words.targets import (
     PARAMETER_ROOT,
     DamagedTarget,
@@ -23,6 +22,7 @@ from slipway.jobs.words.targets import (
     Target,
     decode_target,
 )
+from slipway.jobs.words.text import NewerRecord
 
 OTHER_MACHINES = "other machines that run"
 _BAKES = ("CreatedBy", "EC2 Image Builder")  # its tag: a bake is counted where it is planned

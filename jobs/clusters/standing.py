@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from slipway.jobs.cloud.templates import Templates
-from slipway.jobs.words.catalogue.fees import find_fee
+from slipway.jobs.words.catalogue.regional import find_fee
 from slipway.jobs.words.images.amis import bakery_stack_name
 
 Properties = Mapping[str, Any]

@@ -5,15 +5,24 @@ from __future__ import annotations
 import gzip
 import os
 import tarfile
-from dataclasses import dataclass
+import time
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 from pathlib import Path
-from typing import BinaryIO, cast
+from tempfile import TemporaryDirectory
+from typing import Any, BinaryIO, cast
 
 from slipway.containers.runtime.errors import Refusal
 from slipway.containers.runtime.named_files import open_regular
-from slipway.jobs.code.folder import ProjectFile, ProjectFolder, stamp_of
-from slipway.jobs.code.listing import CannotShip
+from slipway.jobs.cloud.objects import find_object
+from slipway.jobs.code.folder import CannotShip, ProjectFile, ProjectFolder, stamp_of
+from slipway.jobs.code.own_recipes import RECIPE
+from slipway.jobs.platforms.journal import state_home
+from slipway.jobs.words.errors import SlipwayError
+from slipway.jobs.words.job import PROJECT_DAYS, Job, project_key
+from slipway.jobs.words.targets import Target
 from slipway.jobs.words.text import printable
 
 _MODE, _PROGRAM_MODE = 0o644, 0o755
@@ -88,3 +97,96 @@ def _add(tar: tarfile.TarFile, folder: Path, file: ProjectFile) -> None:
 
 def _changed(file: ProjectFile) -> CannotShip:
     return CannotShip(f"{printable(file.name)} changed while it was read", hint=_AGAIN)
+
+
+# Brings a packed folder into a cluster's bucket, once for each content.
+# The bucket forgets it after PROJECT_DAYS, and a job may read it long after it was submitted.
+_FRESH = timedelta(days=PROJECT_DAYS / 2)
+
+
+def project_url(digest: str, target: Target) -> str:
+    return f"s3://{target.bucket}/{project_key(digest)}"
+
+
+def upload_project(packed: PackedProject, target: Target, s3: Any) -> bool:
+    """Upload the archive unless it is there and stays for long; return True if it was sent."""
+    owner, key = {"ExpectedBucketOwner": target.account}, project_key(packed.digest)
+    there = find_object(s3, "HeadObject", Bucket=target.bucket, Key=key, **owner)
+    if there is not None and datetime.now(UTC) - there["LastModified"] < _FRESH:
+        return False
+    s3.upload_file(str(packed.archive), target.bucket, key, ExtraArgs=owner)
+    return True
+
+
+# A folder that is packed now and sent later, to the cluster that a plan chooses: it stays as it was planned.
+# The archive lies below $XDG_STATE_HOME/slipway/sources, named by its digest, until PROJECT_DAYS have passed.
+_SUFFIX = ".tar.gz"
+_DAY_SECONDS = 24 * 3600
+
+
+class LostArchive(SlipwayError):
+    """The folder of a planned command is not on this machine any more."""
+
+
+def keep_archive(folder: ProjectFolder) -> Path:
+    """Pack the folder and keep it; return the archive, whose name is its digest."""
+    kept = state_home() / "slipway" / "sources"
+    kept.mkdir(parents=True, exist_ok=True)
+    _forget_old(kept)
+    with TemporaryDirectory(dir=kept, prefix="packing-") as scratch:
+        packed = pack_project(folder, Path(scratch) / "folder")
+        return packed.archive.rename(kept / f"{packed.digest}{_SUFFIX}")
+
+
+def with_sent_source(job: Job, target: Target, s3: Any) -> Job:
+    """Send the archive of a planned command to the cluster's bucket, and name it as it lies there."""
+    archive = _kept(job)
+    if archive is None:
+        return job
+    size = archive.stat().st_size
+    packed = PackedProject(digest=_digest(archive), archive=archive, files=0, size_bytes=0, packed_bytes=size)
+    upload_project(packed, target, s3)
+    return with_source_at(job, target)
+
+
+def with_source_at(job: Job, target: Target) -> Job:
+    """Name the archive of a planned command as it will lie in the cluster's bucket."""
+    archive = _kept(job)
+    if archive is None:
+        return job
+    return replace(job, settings={**job.settings, "source": project_url(_digest(archive), target)})
+
+
+def read_kept(job: Job, name: str) -> str:
+    """Return the text of a file of the folder, as it was when it was packed."""
+    archive = _kept(job)
+    assert archive is not None, "only a planned command is asked for its files"
+    with tarfile.open(archive) as packed:
+        content = packed.extractfile(name)
+        assert content is not None, "a plan refuses a name that is no file of the folder"
+        return content.read().decode("utf-8", "replace")
+
+
+def _kept(job: Job) -> Path | None:
+    """Return the archive that is kept for the job; None for another job, or one that was sent."""
+    source = job.settings.get("source", "")
+    if job.recipe != RECIPE or not source.startswith("/"):
+        return None
+    archive = Path(source)
+    if not archive.is_file():
+        raise LostArchive(
+            f"job '{job.name}': its folder is not kept as {archive} any more",
+            hint="plan again: slipway plan FILE",
+        )
+    return archive
+
+
+def _digest(archive: Path) -> str:
+    return archive.name.removesuffix(_SUFFIX)
+
+
+def _forget_old(kept: Path) -> None:
+    for archive in kept.glob(f"*{_SUFFIX}"):
+        with suppress(OSError):
+            if time.time() - archive.stat().st_mtime > PROJECT_DAYS * _DAY_SECONDS:
+                archive.unlink()

@@ -13,9 +13,9 @@ from difflib import get_close_matches
 from slipway.jobs.estimate.errors import CannotEstimate
 from slipway.jobs.estimate.estimates import Estimate, PricedHardware
 from slipway.jobs.estimate.prices import ON_DEMAND, SPOT, what_is_paid
-from slipway.jobs.estimate.work.reading import number
-from slipway.jobs.words.catalogue.fees import HOURS_PER_MONTH, find_fee
+from slipway.jobs.estimate.work.workloads import number
 from slipway.jobs.words.catalogue.instances import SAGEMAKER
+from slipway.jobs.words.catalogue.regional import HOURS_PER_MONTH, find_fee
 
 _MINUTES, _HOURS_A_DAY = 60.0, 24.0
 _MOST = 1e9

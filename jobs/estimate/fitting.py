@@ -5,12 +5,15 @@ A further thing to try is one row of CHANGES, the one that costs least speed fir
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from slipway.jobs.estimate.errors import CannotEstimate
-from slipway.jobs.estimate.work.memory import Memory, memory, usable_bytes
+from slipway.jobs.estimate.hardware import STARTUP_SECONDS
 from slipway.jobs.estimate.work.shapes import Hardware, Layout, Model, accumulation
+from slipway.jobs.estimate.work.spread import interval_of
+from slipway.jobs.estimate.work.work import Memory, memory, usable_bytes
 
 _Change = Callable[[Layout, Hardware], Iterator[Layout]]
 
@@ -120,3 +123,33 @@ _SAID = ("sharding", "micro_batch", "checkpointing", "tensor", "pipeline", "offl
 def _difference(asked: Layout, found: Layout) -> str:
     changed = (name for name in _SAID if getattr(asked, name) != getattr(found, name))
     return ", ".join(f"{name}={getattr(found, name)}" for name in changed)
+
+
+# What an estimate may come to: nine of ten lie between the two ends.
+_SECONDS_PER_HOUR = 3600.0
+Ends = tuple[float, float]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ranges:
+    """Hold the least and the most of each; None where the number itself is not known."""
+
+    sequences_per_second: Ends
+    hours: Ends | None
+    usd: Ends | None
+
+
+def ranges_of(rate: float, spread: float, hours: float | None, usd_per_hour: float | None) -> Ranges:
+    """Return the ranges: what a rate may be off by is off in its time, but for the start."""
+    time = None
+    if hours is not None:
+        start = STARTUP_SECONDS / _SECONDS_PER_HOUR
+        least, most = interval_of(hours - start, spread)
+        time = least + start, most + start
+    paid = None if time is None or usd_per_hour is None else (time[0] * usd_per_hour, time[1] * usd_per_hour)
+    return Ranges(sequences_per_second=interval_of(rate, spread), hours=time, usd=paid)
+
+
+def band_of(spread: float) -> float:
+    """Return how far off the farther end is, as a share."""
+    return math.expm1(spread)

@@ -7,12 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 
 from slipway.jobs.estimate.errors import CannotEstimate
-from slipway.jobs.estimate.priors import told_from
 from slipway.jobs.estimate.work.shapes import Hardware
-from slipway.jobs.words.catalogue.accelerators import unusable
-from slipway.jobs.words.catalogue.instances import SAGEMAKER, Accelerator, InstanceType
+from slipway.jobs.words.catalogue.instances import SAGEMAKER, Accelerator, InstanceType, unusable
 
 _GIB = 2.0**30
 _BYTES_PER_GBIT = 1e9 / 8
@@ -109,4 +108,186 @@ def _of_processors(instance: InstanceType, nodes: int) -> Hardware:
         has_fused_attention=False,  # torch's kernel for processors has no dropout
         network="cpu-efa" if instance.has_efa else "cpu",
         accelerator=_PROCESSORS.get(family_of(instance.name), _ANYTHING_ELSE),
+    )
+
+
+# What is assumed of hardware on which nothing was measured. New hardware is one row of ACCELERATORS or
+# NETWORKS. Utilisations are the medians of the rows that are named beside them, read back through the model
+# of step.py: those of other_rows.csv and of the articles. Where no row is named, the number is a guess
+# between the others.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DevicePrior:
+    """Say what a device does of its peak, while it computes layers of REFERENCE_WIDTH."""
+
+    peak_flops: float  # by which it is told where nobody named it
+    utilisation: float
+    memory_bytes_per_second: float
+    in_node_efficiency: float = 0.75  # of what a device sends to the others of its node
+    network: str = ""  # whose class its nodes have, where nobody said
+    launches: bool = True  # kernels from a host, which takes its time for each layer and step
+    has_shape: bool = True  # layers' shape tells; not where norms and scores run on engines of their own
+    source: str = ""  # of its utilisation; "": nobody measured one
+
+    @property
+    def is_measured(self) -> bool:
+        return bool(self.source)
+
+
+_FOUNDRY = "llm-foundry's tables of MPT"
+_NVIDIA_PRIORS = "NVIDIA's tables of BERT-Large"
+_TITAN = "torchtitan's tables of Llama 3"
+_OPTIMUM = "optimum-habana's baselines"
+_ARTICLES = "the articles' tables"
+_SAPPHIRE = "Hugging Face on Sapphire Rapids"
+
+ACCELERATORS: Mapping[str, DevicePrior] = {
+    "v100": DevicePrior(
+        peak_flops=125e12, utilisation=0.7, memory_bytes_per_second=0.9e12, source=_NVIDIA_PRIORS
+    ),
+    "v100-fp32": DevicePrior(
+        peak_flops=15.7e12, utilisation=0.8, memory_bytes_per_second=0.9e12, source=_NVIDIA_PRIORS
+    ),
+    "a100": DevicePrior(
+        peak_flops=312e12,
+        utilisation=0.7,
+        memory_bytes_per_second=1.9e12,
+        source=f"{_FOUNDRY}, {_NVIDIA_PRIORS}",
+    ),
+    "a100-tf32": DevicePrior(
+        peak_flops=156e12, utilisation=0.7, memory_bytes_per_second=1.9e12, source=_NVIDIA_PRIORS
+    ),
+    "h100": DevicePrior(
+        peak_flops=989e12,
+        utilisation=0.5,
+        memory_bytes_per_second=3.35e12,
+        source=f"{_FOUNDRY}, {_TITAN}",
+    ),
+    "h100-fp8": DevicePrior(
+        peak_flops=1979e12,
+        utilisation=0.33,
+        memory_bytes_per_second=3.35e12,
+        source=f"{_FOUNDRY}, {_TITAN}",
+    ),
+    # Gaudi of the first generation crosses the host's memory between nodes (libfabric, SynapseAI 1.5).
+    "gaudi": DevicePrior(
+        peak_flops=116e12,
+        utilisation=0.36,
+        memory_bytes_per_second=1e12,
+        in_node_efficiency=0.28,
+        network="dl1",
+        has_shape=False,
+        source=f"{_OPTIMUM}, {_ARTICLES}",
+    ),
+    "gaudi2": DevicePrior(
+        peak_flops=432e12,
+        utilisation=0.4,
+        memory_bytes_per_second=2.45e12,
+        in_node_efficiency=0.28,
+        has_shape=False,
+    ),
+    "trainium": DevicePrior(  # one NeuronCore, half a chip
+        peak_flops=95e12,
+        utilisation=0.31,
+        memory_bytes_per_second=0.41e12,
+        network="trn1",
+        has_shape=False,
+        source=_ARTICLES,
+    ),
+    "ice-lake": DevicePrior(
+        peak_flops=3.3e12,
+        utilisation=0.5,
+        memory_bytes_per_second=0.2e12,
+        network="cpu",
+        launches=False,
+        has_shape=False,
+        source=f"{_ARTICLES}, {_SAPPHIRE}",
+    ),
+    "sapphire-rapids-amx": DevicePrior(
+        peak_flops=98e12,
+        utilisation=0.1,
+        memory_bytes_per_second=0.3e12,
+        network="cpu",
+        launches=False,
+        has_shape=False,
+        source=_SAPPHIRE,
+    ),
+}
+_GUESSED_UTILISATION = 0.4
+_FLOPS_A_BYTE = 200.0  # of a device that nobody named: between those of A100 and H100
+_SAME_PEAK = 0.03  # sheets round
+
+# The share of what a node injects that collectives of gradients reach in training.
+NETWORKS: Mapping[str, float] = {
+    "infiniband": 0.7,
+    "roce": 0.7,
+    "efa": 0.6,
+    "cpu": 0.35,
+    "cpu-efa": 0.6,
+    "dl1": 0.08,
+    "trn1": 0.3,
+}
+_NARROW_WIDTH = 17.0  # for each FLOP that a device computes while its memory moves a byte, fitted
+REFERENCE_WIDTH = 4096  # of the layers that a utilisation is of
+WAIT = 0.003  # of a step: how far one node's time strays from the mean, and all wait for the slowest
+STARTUP_SECONDS = 10.0  # processes, libraries, data: what a short job pays before its first step
+_SLOW_BYTES_PER_SECOND = 5e9  # 40 Gbit/s: what one processor a node is slower than
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prior:
+    accelerator: str  # a key of ACCELERATORS; "": none of them
+    utilisation: float
+    network_efficiency: float
+    in_node_efficiency: float
+    memory_bytes_per_second: float
+    narrow_width: (
+        float | None
+    )  # of layers that spend as long between matrices as in them; None: no shape tells
+    launches: bool
+
+
+def prior(cluster: Hardware) -> Prior:
+    is_slow = cluster.inter_node_bytes_per_second < _SLOW_BYTES_PER_SECOND and cluster.devices_per_node == 1
+    return _prior(cluster.accelerator, cluster.network, cluster.peak_flops, is_slow)
+
+
+@lru_cache(maxsize=1024)
+def _prior(accelerator: str, network: str, peak_flops: float, is_slow: bool) -> Prior:
+    name = accelerator or told_from(peak_flops)
+    if network and network not in NETWORKS:
+        raise CannotEstimate(
+            f"network is {network!r}; known classes are {', '.join(NETWORKS)}",
+            hint='or leave it "": the class is told from the numbers',
+        )
+    known = ACCELERATORS.get(name) or _unknown(peak_flops, network or ("cpu" if is_slow else ""))
+    kind = network or known.network or ("cpu" if is_slow else "infiniband")
+    narrow = _NARROW_WIDTH * peak_flops / known.memory_bytes_per_second
+    return Prior(
+        accelerator=name if name in ACCELERATORS else "",
+        utilisation=known.utilisation,
+        network_efficiency=NETWORKS[kind],
+        in_node_efficiency=known.in_node_efficiency,
+        memory_bytes_per_second=known.memory_bytes_per_second,
+        narrow_width=narrow if known.has_shape else None,
+        launches=known.launches,
+    )
+
+
+def told_from(peak_flops: float) -> str:
+    """Name the accelerator whose peak this is; "" if none has it."""
+    for name, known in ACCELERATORS.items():
+        if abs(peak_flops / known.peak_flops - 1) <= _SAME_PEAK:
+            return name
+    return ""
+
+
+def _unknown(peak_flops: float, network: str) -> DevicePrior:
+    return DevicePrior(
+        peak_flops=peak_flops,
+        utilisation=_GUESSED_UTILISATION,
+        memory_bytes_per_second=peak_flops / _FLOPS_A_BYTE,
+        launches=not network.startswith("cpu"),
+        has_shape=not network.startswith("cpu"),
     )

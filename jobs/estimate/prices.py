@@ -9,18 +9,17 @@ from __future__ import annotations
 import csv
 import io
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from functools import lru_cache
 from importlib.resources import files
+from typing import TypeVar
 
-from slipway.jobs.estimate.csv_rows import read_rows
 from slipway.jobs.estimate.errors import CannotEstimate
 from slipway.jobs.words.catalogue import every_type
-from slipway.jobs.words.catalogue.fees import HOURS_PER_MONTH, find_fee
 from slipway.jobs.words.catalogue.instances import SAGEMAKER, InstanceType, instance_types, training_types
-from slipway.jobs.words.catalogue.regional import DATE, SOURCE, regional_prices
-from slipway.jobs.words.regions import checked_region
+from slipway.jobs.words.catalogue.regional import DATE, HOURS_PER_MONTH, SOURCE, find_fee, regional_prices
+from slipway.jobs.words.names import checked_region
 
 ON_DEMAND, SPOT = "on-demand", "spot"
 # Those of one and three years are effective per hour, all of it paid for.
@@ -231,3 +230,31 @@ def _decode_rate(row: Mapping[str, str | None], where: str) -> Rate:
         ) from None
     except CannotEstimate as error:
         raise CannotEstimate(f"{where}: {error.message}", hint=error.hint or "correct the row") from None
+
+
+# Reads rows that people may write by hand: every mistake names the file and the line.
+Row = TypeVar("Row")
+
+
+def read_rows(
+    text: str,
+    where: str,
+    columns: Sequence[str],
+    decode: Callable[[Mapping[str, str | None], str], Row],
+    *,
+    most: int,
+) -> tuple[Row, ...]:
+    """Decode every line of a CSV text. `decode` gets a line's values, and the words that say where it
+    stands."""
+    reader = csv.DictReader(io.StringIO(text))
+    if missing := [name for name in columns if name not in (reader.fieldnames or ())]:
+        raise CannotEstimate(
+            f"{where} lacks the column {', '.join(missing)}",
+            hint=f"its first line must be {','.join(columns)}",
+        )
+    rows: list[Row] = []
+    for row in reader:
+        if len(rows) >= most:
+            raise CannotEstimate(f"{where} has more than {most} rows", hint="is it the right file?")
+        rows.append(decode(row, f"{where}, line {reader.line_num}"))
+    return tuple(rows)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from html import escape
 
-from slipway.jobs.plan.plan_drawing import plan_drawing
-from slipway.jobs.plan.search.model import Assignment, Plan
-from slipway.jobs.plan.search.words import bound_words, clock, devices_by_node, dollars_of_job
+from slipway.jobs.plan.search.diff import bound_words, clock, devices_by_node, dollars_of_job
+from slipway.jobs.plan.search.model import Assignment, Objective, Plan, Pool
 from slipway.jobs.report.page import Fact, Page, PageTable, Section
+from slipway.jobs.words.text import printable
 
 
 def plan_page(plan: Plan, actual: Sequence[Assignment] = ()) -> Page:
@@ -75,3 +77,176 @@ def _table(plan: Plan) -> PageTable:
 def _notes(plan: Plan) -> list[str]:
     stopped = [f"The search stopped: {plan.stopped}."] if plan.stopped else []
     return [f"{bound_words(plan).capitalize()}.", "Times count from the start of the plan.", *stopped]
+
+
+# A plan as a drawing: time from left to right, nodes and their devices from top to bottom, a colour a job. It
+# is SVG without script: a browser shows a bar's title where the mouse rests. Above MOST_DEVICE_ROWS devices,
+# a pool has a row a node, in which bars keep their devices' height.
+MOST_DEVICE_ROWS = 128
+LEFT, WIDTH, RIGHT = 150, 1000, 14  # of the labels, of the time, and of what is left free
+DEVICE_HEIGHTS = {32: 16, MOST_DEVICE_ROWS: 8}  # pixels of a row, by the devices of a pool
+NODE_HEIGHT = 12
+HEAD, GAP = 34, 30  # pixels above the first pool, and between pools
+_GOLDEN = 137.508  # degrees: neighbours in the list of jobs are far apart on the wheel
+_LETTER = 6.2  # pixels of a letter of a bar's label
+_STEPS = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PoolBand:
+    """Says where a pool stands in the drawing, and how high its devices are."""
+
+    pool: Pool
+    top: float
+    device: float
+
+    @property
+    def node(self) -> float:
+        return self.device * self.pool.devices_per_node
+
+    @property
+    def bottom(self) -> float:
+        return self.top + self.node * self.pool.nodes
+
+
+def plan_drawing(plan: Plan, runs: Sequence[Assignment], title: str, number: int) -> str:
+    """Draw where and when jobs run: those of the plan, or those that ran."""
+    lanes = list(_lanes(plan.pools))
+    horizon = _horizon(plan, runs)
+    height = lanes[-1].bottom + GAP
+    width = LEFT + WIDTH + RIGHT
+    hues = {job.name: place * _GOLDEN % 360 for place, job in enumerate(plan.jobs)}
+    bars = "".join(_bar(plan, each, lanes[each.pool], horizon, hues[each.job]) for each in runs)
+    return (
+        f'<svg class="plan" viewBox="0 0 {width} {height:g}" role="img" '
+        f'aria-labelledby="plan-{number}" xmlns="http://www.w3.org/2000/svg">'
+        f'<title id="plan-{number}">{_text(title)}; the table below says the same</title>'
+        f"{_hatch(number)}{''.join(_lane(lane) for lane in lanes)}{''.join(_ticks(horizon, height))}"
+        f"<g>{bars}</g>{''.join(_spot(plan, each, lanes[each.pool], horizon, number) for each in runs)}"
+        f"{''.join(_limits(plan, horizon, height))}</svg>"
+    )
+
+
+def _lanes(pools: Sequence[Pool]) -> Iterator[PoolBand]:
+    top = float(HEAD + GAP)
+    for pool in pools:
+        fitting = [height for most, height in DEVICE_HEIGHTS.items() if pool.devices <= most]
+        device = float(fitting[0]) if fitting else max(NODE_HEIGHT / pool.devices_per_node, 1.0)
+        lane = PoolBand(pool=pool, top=top, device=device)
+        yield lane
+        top = lane.bottom + GAP
+
+
+def _horizon(plan: Plan, runs: Sequence[Assignment]) -> int:
+    """Return the right end of the drawing; a deadline far behind all jobs is not drawn."""
+    end = max([plan.makespan, *(each.end for each in runs), 1])
+    deadline = plan.goal.deadline
+    return deadline if deadline is not None and end < deadline <= 1.5 * end else end
+
+
+def _x(seconds: float, horizon: int) -> float:
+    return LEFT + WIDTH * seconds / horizon
+
+
+def _lane(lane: PoolBand) -> str:
+    pool = lane.pool
+    spot = ", spot" if pool.is_spot else ""
+    name = f"{pool.type} × {pool.nodes}, {pool.devices_per_node} devices each{spot}"
+    step = max(1, round(14 / lane.node))
+    height = lane.bottom - lane.top
+    parts = [
+        f'<text class="pool" x="{LEFT}" y="{lane.top - 8:g}">{_text(name)}</text>',
+        f'<rect class="idle" x="{LEFT}" y="{lane.top:g}" width="{WIDTH}" height="{height:g}"/>',
+    ]
+    for node in range(pool.nodes):
+        y = lane.top + node * lane.node
+        parts.append(f'<path class="row" d="M{LEFT} {y:g}h{WIDTH}"/>')
+        if node % step == 0:
+            middle = y + min(lane.node, 20) / 2 + 4
+            parts.append(f'<text class="row" x="{LEFT - 8}" y="{middle:g}">node {node}</text>')
+    return "".join(parts)
+
+
+def _ticks(horizon: int, height: float) -> Iterator[str]:
+    step = next((step for step in _STEPS if horizon / step <= 10), 86_400 * max(1, horizon // 864_000))
+    for seconds in range(0, horizon + 1, step):
+        x = _x(seconds, horizon)
+        yield f'<path class="tick" d="M{x:.1f} {HEAD}V{height - 10:g}"/>'
+        yield f'<text class="tick" x="{x:.1f}" y="{HEAD - 8}">{clock(seconds)}</text>'
+
+
+def _bar(plan: Plan, each: Assignment, lane: PoolBand, horizon: int, hue: float) -> str:
+    boxes = list(_boxes(each, lane))
+    left, right = _x(each.start, horizon), _x(each.end, horizon)
+    fill = f'fill="hsl({hue:.0f} 55% 62%)"'
+    rects = "".join(
+        f'<rect {fill} x="{left:.2f}" y="{top:g}" width="{max(right - left, 0.5):.2f}" height="{high:g}"/>'
+        for top, high in boxes
+    )
+    top, high = max(boxes, key=lambda box: box[1])
+    name = printable(each.job)
+    letters = int((right - left - 6) / _LETTER)
+    label = ""
+    if high >= 8 and letters >= 3:
+        cut = name if len(name) <= letters else f"{name[: letters - 1]}…"
+        label = f'<text class="job" x="{left + 3:.1f}" y="{top + high / 2 + 4:g}">{escape(cut)}</text>'
+    return f"<g><title>{_text(bar_words(plan, each))}</title>{rects}{label}</g>"
+
+
+def bar_words(plan: Plan, each: Assignment) -> str:
+    """Say of one bar what the mouse shows."""
+    pool = plan.pools[each.pool]
+    return (
+        f"{each.job}: {each.mode.technique} on {each.mode.devices} × {each.mode.type}, node "
+        f"{devices_by_node(each, pool)}, {clock(each.start)} to {clock(each.end)}, "
+        f"${dollars_of_job(plan, each):,.2f}"
+    )
+
+
+def _boxes(each: Assignment, lane: PoolBand) -> Iterator[tuple[float, float]]:
+    """Yield top and height of each run of neighbouring devices; whole nodes beside each other are one."""
+    per_node = lane.pool.devices_per_node
+    numbers = sorted(share.node * per_node + device for share in each.placement for device in share.devices)
+    first = last = numbers[0]
+    for number in [*numbers[1:], -1]:
+        if number != last + 1:
+            yield lane.top + first * lane.device, (last - first + 1) * lane.device
+            first = number
+        last = number
+
+
+def _spot(plan: Plan, each: Assignment, lane: PoolBand, horizon: int, number: int) -> str:
+    if not plan.pools[each.pool].is_spot:
+        return ""
+    left, right = _x(each.start, horizon), _x(each.end, horizon)
+    return "".join(
+        f'<rect class="spot" fill="url(#hatch-{number})" x="{left:.2f}" y="{top:g}" '
+        f'width="{right - left:.2f}" height="{high:g}"/>'
+        for top, high in _boxes(each, lane)
+    )
+
+
+def _hatch(number: int) -> str:
+    return (
+        f'<defs><pattern id="hatch-{number}" width="6" height="6" patternUnits="userSpaceOnUse" '
+        'patternTransform="rotate(45)"><path class="hatch" d="M0 0V6"/></pattern></defs>'
+    )
+
+
+def _limits(plan: Plan, horizon: int, height: float) -> Iterator[str]:
+    if plan.goal.objective is Objective.MAKESPAN and 0 < plan.bound.value <= horizon:
+        yield _limit("bound", "no plan ends before", plan.bound.value, horizon, height)
+    if plan.goal.deadline is not None and plan.goal.deadline <= horizon:
+        yield _limit("deadline", "deadline", plan.goal.deadline, horizon, height)
+
+
+def _limit(kind: str, what: str, seconds: float, horizon: int, height: float) -> str:
+    x, bottom = _x(seconds, horizon), height - (4 if kind == "bound" else 16)
+    return (
+        f'<path class="{kind}" d="M{x:.1f} {HEAD}V{height - 10:g}"/>'
+        f'<text class="{kind}" x="{x - 4:.1f}" y="{bottom:g}">{what} {clock(seconds)}</text>'
+    )
+
+
+def _text(text: str) -> str:
+    return escape(printable(text))

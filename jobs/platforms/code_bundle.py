@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from slipway.jobs.cloud.objects import find_object
-from slipway.jobs.words.images.container_images import code_files
-from slipway.jobs.words.job_request import code_key
+from slipway.jobs.words.images.containers import code_files
+from slipway.jobs.words.job import code_key
 
 _MODE, _PROGRAM_MODE = 0o644, 0o755
 

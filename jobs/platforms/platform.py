@@ -6,16 +6,115 @@ A platform is a module, jobs/platforms/<kind>/platform.py, with these functions.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Protocol, TypeVar, runtime_checkable
+from dataclasses import Field, dataclass
+from importlib import import_module
+from types import ModuleType
+from typing import Any, ClassVar, Generic, Protocol, TypeVar, cast, runtime_checkable
 
-from slipway.jobs.platforms.prepared import Prepared, Request
 from slipway.jobs.platforms.sending import Waiting
-from slipway.jobs.words.explanation import Explanation
+from slipway.jobs.words.catalogue.instances import instance_type
 from slipway.jobs.words.job import Job
+from slipway.jobs.words.launch_environment import timeout_seconds
 from slipway.jobs.words.recipes import Recipe
-from slipway.jobs.words.run import Found, Listed, Run
+from slipway.jobs.words.run import Cost, Explanation, Found, Listed, Run, cost
 from slipway.jobs.words.targets import Target
 from slipway.jobs.words.text import Say
+
+# All that is decided about one submission, whatever the platform; a dry run prints it.
+
+
+class Request(Protocol):
+    """Describes what will be sent: a frozen dataclass of the platform's own, which a dry run prints."""
+
+    __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
+
+    @property
+    def name(self) -> str:
+        """Return the name that tells this submission from every other."""
+
+
+T_co = TypeVar("T_co", bound=Target, covariant=True)
+R_co = TypeVar("R_co", bound=Request, covariant=True)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prepared(Generic[T_co, R_co]):
+    job: Job
+    recipe: Recipe
+    target: T_co
+    request: R_co
+    image: str  # what the job runs in, as a person says it
+    image_digest: str | None  # None: nothing is pushed under the tag, or AWS did not say, or it has none
+    waits_for: tuple[str, ...]  # ids of the jobs that have to succeed first
+    attempts: int
+    warnings: tuple[str, ...]
+    most_seconds: int | None = None  # of all attempts together; None: each may take all of its time
+
+    @property
+    def name(self) -> str:
+        return self.request.name
+
+    @property
+    def ceiling(self) -> Cost:
+        """Return the cost if the job takes all of its time."""
+        seconds = self.most_seconds or timeout_seconds(self.job, self.target) * self.attempts
+        nodes = self.job.nodes * self.job.elements
+        return cost(nodes, seconds, instance_type(self.target.instance_type).price)
+
+
+AnyPrepared = Prepared[Target, Request]
+
+
+# Which platform a target belongs to. A new kind of target is a folder like the others, and a row here.
+PLATFORMS: Mapping[str, str] = {
+    "batch": "slipway.jobs.platforms.batch.platform",
+    "mpi": "slipway.jobs.platforms.mpi.platform",
+    "sagemaker": "slipway.jobs.platforms.sagemaker.platform",
+    "slurm": "slipway.jobs.platforms.slurm.platform",
+}
+
+
+def platform_of(target: T) -> Platform[T, Request]:
+    return cast("Platform[T, Request]", _module_of(target))
+
+
+def nodes_of(target: T) -> HasNodes[T] | None:
+    """Return what lists its machines; None where machines start with a job."""
+    platform = _module_of(target)
+    return platform if isinstance(platform, HasNodes) else None
+
+
+def missing_machines_of(target: Target) -> Sequence[tuple[str, str]]:
+    """Tell of machines that AWS does not start, each with what to do; nothing of those that a job brings."""
+    platform = _module_of(target)
+    return platform.missing_machines(target) if isinstance(platform, MayMissMachines) else ()
+
+
+def waiting_of(target: T) -> HasDependencies[T] | None:
+    """Return what knows which job waits for which; None where no job can wait for another."""
+    platform = _module_of(target)
+    return platform if isinstance(platform, HasDependencies) else None
+
+
+def takes_arrays(target: Target) -> bool:
+    """Return True where one submission may be an array of jobs."""
+    return isinstance(_module_of(target), HasArrays)
+
+
+def takes_images(target: Target) -> bool:
+    """Return True where a job may run in a container image of its own."""
+    return isinstance(_module_of(target), HasImages)
+
+
+def twins_of(target: T) -> MayHaveTwins[T] | None:
+    """Return what ends twins; None where the platform takes a name only once."""
+    platform = _module_of(target)
+    return platform if isinstance(platform, MayHaveTwins) else None
+
+
+def _module_of(target: Target) -> ModuleType:
+    return import_module(PLATFORMS[target.kind])
+
 
 T = TypeVar("T", bound=Target)
 R = TypeVar("R", bound=Request)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from slipway.jobs.words.explanation import Reason
+from slipway.jobs.words.run import Reason
 
 _CAPACITY = "ask again later, in another zone or Region, or for fewer nodes; reserved capacity does not wait"
 

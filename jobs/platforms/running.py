@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from slipway.jobs.platforms.registry import platform_of
+from slipway.jobs.platforms.platform import platform_of
 from slipway.jobs.words.errors import SlipwayError
 from slipway.jobs.words.targets import Target
 

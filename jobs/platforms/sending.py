@@ -6,9 +6,11 @@ is asked what it has. Everything else is final. botocore itself never repeats (j
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum, auto
+from functools import lru_cache
+from typing import Any
 
 from slipway.jobs.cloud.throttling import is_throttled, throttled
 from slipway.jobs.words.errors import SlipwayError
@@ -140,3 +142,23 @@ def _given_up(call: SubmitCall, error: Exception, is_uncertain: bool) -> Slipway
         f"{call.service} did not take job '{call.name}' within {DEADLINE_SECONDS:.0f} s: {error}",
         hint="nothing was submitted; run the same command again later",
     )
+
+
+# Requests checked against botocore's models before they are sent, with no client and no network.
+
+
+def refuse_malformed(service: str, operation: str, parameters: Mapping[str, Any]) -> None:
+    """Assert that a request is well-formed: users' mistakes are refused before, so this one is ours."""
+    from botocore.validate import ParamValidator
+
+    report = ParamValidator().validate(dict(parameters), _shape(service, operation))
+    assert not report.has_errors(), f"{service} {operation}: {report.generate_report()}"
+
+
+@lru_cache(maxsize=8)
+def _shape(service: str, operation: str) -> Any:
+    from botocore.loaders import Loader
+    from botocore.model import ServiceModel
+
+    model = ServiceModel(Loader().load_service_model(service, "service-2"), service)
+    return model.operation_model(operation).input_shape

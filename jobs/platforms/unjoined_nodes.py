@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from slipway.jobs.cloud.aws import Unanswered, ask_all, reader
-from slipway.jobs.words.node_metrics import (
+from slipway.jobs.words.names import (
     CLUSTER_DIMENSION,
     METRIC_NAMESPACE,
     NOT_JOINED_METRIC,

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from slipway.containers.runtime.contract import variables
 from slipway.jobs.cloud.deployed import find_target_by_name
-from slipway.jobs.platforms.prepared import AnyPrepared
-from slipway.jobs.platforms.registry import platform_of, takes_arrays, takes_images
+from slipway.jobs.platforms.platform import AnyPrepared, platform_of, takes_arrays, takes_images
 from slipway.jobs.words.catalogue.instances import instance_type
-from slipway.jobs.words.images.container_locks import locked_torch
-from slipway.jobs.words.inputs import refuse_unreachable_inputs
-from slipway.jobs.words.job import DoesNotFit, Job
+from slipway.jobs.words.images.containers import locked_torch
+from slipway.jobs.words.installation import find_containers
+from slipway.jobs.words.job import DoesNotFit, Job, refuse_unreachable_inputs
 from slipway.jobs.words.launch_environment import launch_environment
-from slipway.jobs.words.projects import find_containers
 from slipway.jobs.words.recipes import (
     Recipe,
     find_recipe,
@@ -74,7 +72,7 @@ def _with_other_jobs(job: Job, recipe: Recipe, target: Target) -> tuple[Job, tup
     """Return the job with the names of others as their folders have them, and the ids that it waits for."""
     if not (job.depends_on or recipe.job_settings):
         return job, ()
-    from slipway.jobs.submit.dependencies import find_dependencies, with_whole_names
+    from slipway.jobs.submit.find import find_dependencies, with_whole_names
 
     job = with_whole_names(job, recipe.job_settings, target)
     return job, find_dependencies(job.depends_on, target) if job.depends_on else ()

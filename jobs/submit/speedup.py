@@ -18,8 +18,7 @@ from slipway.jobs.estimate.work.workloads import Workload
 from slipway.jobs.submit.curve import Point, points
 from slipway.jobs.submit.rate import LEAST_STEPS, settings_of, steady_rate
 from slipway.jobs.words.errors import SlipwayError
-from slipway.jobs.words.run import AnyFound
-from slipway.jobs.words.states import JobState
+from slipway.jobs.words.run import AnyFound, JobState
 
 PLOT_COLUMNS = 40  # of as many nodes as the largest run had
 MEASURED, IDEAL, ESTIMATED = "█", "│", "◆"

@@ -6,26 +6,45 @@ exists, and sends it as jobs/platforms/sending.py does.
 
 from __future__ import annotations
 
+import math
 import random
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from itertools import count
 
 from slipway.jobs.cloud import aws
+from slipway.jobs.cloud.aws import Unanswered, ask_all, reader
+from slipway.jobs.cloud.vcpu_quotas import CAPACITY_BLOCK, ON_DEMAND, SPOT, ask_quota
 from slipway.jobs.platforms.journal import Entry, Journal, NoJournal, journal_folder
-from slipway.jobs.platforms.prepared import AnyPrepared
-from slipway.jobs.platforms.registry import platform_of, twins_of
+from slipway.jobs.platforms.platform import AnyPrepared, platform_of, twins_of
 from slipway.jobs.platforms.sending import SubmitCall, Waiting, send_once
-from slipway.jobs.submit.confirming import Confirm, refuse_unconfirmed
 from slipway.jobs.submit.preparing import prepare
-from slipway.jobs.submit.quotas import refuse_small_quota
-from slipway.jobs.words.cost import AGREED_UNSAID, Agreed
+from slipway.jobs.words.catalogue.instances import instance_type
+from slipway.jobs.words.errors import SlipwayError
 from slipway.jobs.words.job import Job
-from slipway.jobs.words.records import NewerRecord
-from slipway.jobs.words.targets import Target
-from slipway.jobs.words.text import Say
+from slipway.jobs.words.run import AGREED_UNSAID, UNKNOWN, Agreed, Cost
+from slipway.jobs.words.targets import SageMakerTarget, Target
+from slipway.jobs.words.text import NewerRecord, Say
 
-__all__ = ["Submitted", "find_job_id", "prepare", "submit", "submit_prepared"]
+# A job that may cost more than was agreed to is not sent; at a terminal cli/jobs/submitting.py asks first.
+Confirm = Callable[[str, Cost], None]  # a job's name and ceiling; raises where it must not be sent
+
+
+class Unconfirmed(SlipwayError):
+    """The job may cost more than the user agreed to."""
+
+
+def refuse_unconfirmed(name: str, ceiling: Cost, agreed: Agreed = AGREED_UNSAID) -> None:
+    """Refuse a job that may cost more than agreed; in the yard nothing costs money."""
+    if aws.is_in_yard() or agreed.covers(ceiling):
+        return
+    enough = UNKNOWN if ceiling.usd is None else math.ceil(ceiling.usd)
+    raise Unconfirmed(
+        f"{name} may cost {ceiling.words}, but you agreed to {agreed.usd:g} USD at most",
+        hint=f"--confirm-cost {enough}, or fewer --nodes, --timeout-hours or --attempts",
+    )
+
 
 # A job that the platform took this long ago and does not know any more ended days ago, or was another yard's.
 _REMEMBERED_SECONDS = 3600
@@ -146,3 +165,42 @@ def _entry(prepared: AnyPrepared, job_id: str | None) -> Entry:
         written_at=int(time.time()),
         job_id=job_id,
     )
+
+
+# Refuses a job whose machines EC2 would refuse for ever: the account's quota is smaller than the job.
+_OVER = ("cancelled", "expired", "failed", "payment-failed", "unsupported")
+
+
+class SmallQuota(SlipwayError):
+    """The job would wait for machines that the account may not run, so nothing was submitted."""
+
+
+def refuse_small_quota(job: Job, target: Target) -> None:
+    """Refuse a job that no quota of today lets start; where nobody may read quotas, AWS decides."""
+    if isinstance(target, SageMakerTarget):
+        return  # SageMaker judges its own quotas when it is asked
+    market = SPOT if getattr(target, "is_spot", False) else ON_DEMAND
+    quota = ask_quota(target.instance_type, target.region, market)
+    vcpus = instance_type(target.instance_type).vcpus
+    needed = job.nodes * vcpus
+    if quota is None or isinstance(quota, Unanswered) or needed <= quota.vcpus or _may_have_block(target):
+        return
+    raise SmallQuota(
+        f"{job.name} needs {job.nodes} × {vcpus} = {needed} vCPUs of {target.instance_type}, but the quota "
+        f"'{quota.name}' of this account is {quota.vcpus:.0f} in {target.region}, so its nodes cannot start",
+        hint=f"slipway quota {target.name} --request; or ask for fewer --nodes",
+    )
+
+
+def _may_have_block(target: Target) -> bool:
+    """Return True where a capacity block may serve the job, which no quota counts."""
+    of_type = [{"Name": "instance-type", "Values": [target.instance_type]}]
+    found = ask_all(
+        reader("ec2", target.region),
+        "DescribeCapacityReservations",
+        "CapacityReservations",
+        Filters=of_type,
+    )
+    if isinstance(found, Unanswered):
+        return True
+    return any(each.get("ReservationType") == CAPACITY_BLOCK and each["State"] not in _OVER for each in found)

@@ -5,8 +5,9 @@ The message says what, the value and what is allowed; the hint says what to do.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 
 
 class SlipwayError(Exception):
@@ -47,3 +48,12 @@ def in_lines(error: SlipwayError) -> str:
     """Write an error as the command line prints it, for programs of ours that are none of its commands."""
     lines = [f"error: {line}" for line in error.message.splitlines()]
     return "\n".join([*lines, f"hint: {error.hint}"] if error.hint else lines)
+
+
+# The hint for a name that does not exist: the nearest one that does.
+
+
+def did_you_mean(word: str, known: Iterable[str], *, otherwise: str, most: int = 1) -> str:
+    """Suggest the known names that are nearest to the word, or say `otherwise` if none is near."""
+    close = get_close_matches(word, list(known), n=most)
+    return f"did you mean {' or '.join(close)}?" if close else otherwise

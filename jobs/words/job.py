@@ -8,12 +8,15 @@ from __future__ import annotations
 import json
 import re
 import unicodedata
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from hashlib import sha256
+from shlex import quote
+from typing import Any
 
 from slipway.jobs.words.errors import InvalidConfig, Problem, SlipwayError
-from slipway.jobs.words.text import printable
+from slipway.jobs.words.targets import Target
+from slipway.jobs.words.text import printable, refuse_newer
 
 LONGEST_NAME = 50  # with the digest behind it a name fits SageMaker's 63 and Batch's 128 characters
 MOST_NODES = 1000  # of a multi-node job (AWS Batch user guide, service limits)
@@ -198,3 +201,122 @@ def _refused_character(text: str) -> str:
 def _show(text: str) -> str:
     cut = text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
     return f"'{printable(cut)}'"
+
+
+# What a job may read from S3: infra gives its role these rights, and submit says where they end.
+# Another prefix is a word of JOB_PREFIXES. What `slipway run` sends lies apart: jobs read it, and cannot
+# change it.
+JOB_PREFIXES = ("datasets/", "jobs/")
+PROJECT_PREFIX = "sources/"  # folders of users, each under the digest of what is in it
+PROJECT_DAYS = 180  # after which one expires; a job that comes after half of it is sent once more
+_S3 = "s3://"
+_WEB = ("http://", "https://")
+
+
+def refuse_unreachable_inputs(job: Job, target: Target) -> None:
+    """Refuse a URL where the nodes reach AWS alone: the job would fail after all of them were paid for."""
+    if target.has_internet:
+        return
+    for name, value in job.settings.items():
+        if value.lower().startswith(_WEB):
+            place = printable(value)
+            raise DoesNotFit(
+                f"{name} is {place}, and the nodes of {target.name} reach no internet; allowed are a path in "
+                f"its files and s3://{target.bucket}/{JOB_PREFIXES[0]}…",
+                hint=f"download it here, then: slipway upload FILE --on {target.name}; or deploy with a way "
+                f"out: cdk deploy {target.name} -c {target.name}.egress=nat",
+            )
+
+
+def project_key(digest: str) -> str:
+    """Return where a folder lies; the digest is the plain archive's: releases of zlib compress otherwise."""
+    return f"{PROJECT_PREFIX}{digest}.tar.gz"
+
+
+def unreadable_inputs(job: Job, target: Target) -> Iterator[str]:
+    """Warnings and no refusals: a bucket's own policy may let the job's role in."""
+    for name, value in {**job.settings, **({"--data": job.data} if job.data else {})}.items():
+        if not value.startswith(_S3):
+            continue
+        bucket, _, key = value.removeprefix(_S3).partition("/")
+        if bucket != target.bucket or not f"{key}/".startswith((*JOB_PREFIXES, PROJECT_PREFIX)):
+            place, own = printable(value), f"{_S3}{target.bucket}"
+            yield (
+                f"{name} is {place}, and the role of jobs on {target.name} may read only "
+                f"{' and '.join(f'{own}/{prefix}' for prefix in JOB_PREFIXES)}; copy it there: "
+                f"aws s3 sync {quote(place)} {own}/{JOB_PREFIXES[0]}{name.strip('-')}, or let the policy of "
+                "a bucket of this account allow that role"
+            )
+
+
+# The request of a job in its cluster's bucket: submitting writes it as JSON, the machines there read it.
+# It lies at jobs/<name>/request.json, beside the code that it names by digest. What is in it, a platform says
+# with one check for each field (jobs/words/mpi, jobs/words/slurm).
+NAME = "[A-Za-z0-9_-]{1,128}"  # of a job, where it becomes part of a command
+CODE_PREFIX = "code/"
+_KEY = re.compile(rf"jobs/({NAME})/request\.json", re.ASCII)
+
+Check = Callable[[Any], bool]
+
+
+class DamagedRequest(SlipwayError):
+    """Slipway did not write this request, or something else changed it since."""
+
+
+def request_key(name: str) -> str:
+    return f"jobs/{name}/request.json"
+
+
+def name_of(key: str) -> str | None:
+    """Return the name of the job whose request lies there."""
+    found = _KEY.fullmatch(key)
+    return found[1] if found else None
+
+
+def code_key(digest: str) -> str:
+    """Return where code lies; the digest is the plain archive's: releases of zlib compress otherwise."""
+    return f"{CODE_PREFIX}{digest}.tar.gz"
+
+
+def encode_request(schema: int, fields: Mapping[str, Any]) -> str:
+    return json.dumps({"schema": schema, **fields}, sort_keys=True)
+
+
+def decode_request(
+    text: str, schema: int, checks: Mapping[str, Check], *, where: str, reader: str
+) -> dict[str, Any]:
+    """Decode exactly the fields that have a check; `where` and `reader` name the request and who reads it."""
+    hint = f"submit the job again with the version of Slipway that the {reader}"
+    try:
+        record = json.loads(text)
+    except ValueError as error:
+        raise DamagedRequest(f"{where} is not JSON ({error})", hint=hint) from None
+    found = record.pop("schema", None) if isinstance(record, dict) else None
+    refuse_newer(found, schema, where)
+    if found != schema:
+        raise DamagedRequest(f"{where} is not of schema {schema}", hint=hint)
+    wrong = [name for name, fits in checks.items() if not fits(record.get(name))]
+    wrong += [name for name in record if name not in checks]
+    if wrong:
+        raise DamagedRequest(f"{where} has no {', '.join(wrong)} as this Slipway writes it", hint=hint)
+    return dict(record)
+
+
+def is_text(value: object) -> bool:
+    return type(value) is str
+
+
+def matches(pattern: str) -> Check:
+    """Return the check for a text that is, as a whole, of this pattern."""
+    return lambda value: type(value) is str and re.fullmatch(pattern, value, re.ASCII) is not None
+
+
+is_digest = matches("[0-9a-f]{64}")  # it becomes the name of a folder
+
+
+def are_texts(value: object) -> bool:
+    return isinstance(value, list) and all(map(is_text, value))
+
+
+def is_count(least: int) -> Check:
+    return lambda value: type(value) is int and value >= least

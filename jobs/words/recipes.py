@@ -1,6 +1,6 @@
 """The recipes that can be submitted. A new one is a folder of containers/recipes and one line of RECIPES.
 
-Only recipe.py of a recipe is read here, which needs the standard library alone: a laptop has no torch.
+Only config.py of a recipe is read here, which needs the standard library alone: a laptop has no torch.
 """
 
 from __future__ import annotations
@@ -10,12 +10,10 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, TypeVar
 
-from slipway.jobs.words.catalogue.accelerators import device_of
-from slipway.jobs.words.catalogue.instances import InstanceType
-from slipway.jobs.words.errors import Problem, SlipwayError
-from slipway.jobs.words.images.container_locks import LockedTorch
+from slipway.jobs.words.catalogue.instances import InstanceType, device_of
+from slipway.jobs.words.errors import Problem, SlipwayError, did_you_mean
+from slipway.jobs.words.images.containers import LockedTorch
 from slipway.jobs.words.job import DoesNotFit, InvalidJob
-from slipway.jobs.words.suggestions import did_you_mean
 
 RECIPES: Mapping[str, str] = {
     "bert_pretrain": "slipway.containers.recipes.bert_pretrain.config",

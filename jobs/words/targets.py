@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, fields
 from typing import Any, ClassVar
 
 from slipway.jobs.words.errors import SlipwayError
-from slipway.jobs.words.records import refuse_newer, wrong_fields
+from slipway.jobs.words.text import refuse_newer, wrong_fields
 
 SCHEMA_VERSION = 1
 PARAMETER_ROOT = "/slipway/targets"
@@ -71,7 +71,7 @@ class MpiTarget:
     bucket: str  # requests, code and the cluster's readiness
     machine_image: str  # a folder of containers/images
     ami_parameter: str  # the SSM parameter that holds the id of the AMI
-    mpi: str  # what the AMI holds: a key of MPIS in jobs/words/mpi/mpirun.py
+    mpi: str  # what the AMI holds: a key of MPIS in jobs/words/mpi.py
     job_timeout_seconds: int
     efa_interfaces: int  # of a node
     file_system_id: str | None  # None: the cluster shares no files
@@ -95,7 +95,7 @@ class SlurmTarget:
     scheduler_cluster: str  # the id that PCS gave its cluster
     queue: str  # its name, which is Slurm's partition
     node_group: str  # the id of the workers' compute node group
-    login_group: str  # and of the login node's: jobs/words/slurm/places.py, GROUP_TAG
+    login_group: str  # and of the login node's: jobs/words/slurm.py, GROUP_TAG
     run_document: str  # of Systems Manager: it acts on the login node
     log_group: str  # where Systems Manager writes what that prints
     bucket: str

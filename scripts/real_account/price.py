@@ -9,8 +9,8 @@ from scripts.real_account.clusters import SLURM, SmallCluster
 from slipway.infra.clusters import MACHINE_IMAGES
 from slipway.jobs.cloud.templates import declared_templates
 from slipway.jobs.clusters.standing import StandingItem, is_shared, standing_items, total_usd_per_month
-from slipway.jobs.words.catalogue.fees import HOURS_PER_MONTH, find_fee
 from slipway.jobs.words.catalogue.instances import instance_type
+from slipway.jobs.words.catalogue.regional import HOURS_PER_MONTH, find_fee
 
 # A bake that takes longer is ended with everything else; most of it is downloads and snapshots.
 BAKE_HOURS = 1.0

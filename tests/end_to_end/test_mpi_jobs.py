@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from slipway.jobs.words.mpi.mpi_nodes import READY_KEY
+from slipway.jobs.words.mpi import READY_KEY
 from slipway.yard.machines.isolation.tiers import best_tier
 from tests.end_to_end.conftest import Shell
 from tests.end_to_end.in_process import deployed

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from slipway.containers.runtime.contract import variables
-from slipway.jobs.words.slurm import places
+from slipway.jobs.words import slurm as places
 from slipway.yard.machines.hosts import boot_ways
 from slipway.yard.services.pcs import differences
 from tests.end_to_end.conftest import Shell

@@ -10,7 +10,7 @@ import pytest
 
 from slipway.jobs.cli.cli import run
 from slipway.jobs.cloud import aws, declared
-from slipway.jobs.words.projects import Project
+from slipway.jobs.words.installation import Project
 from slipway.jobs.words.targets import BatchTarget
 from slipway.yard.gateway.faults import unscript
 from tests.jobs.deployed import deploy_target

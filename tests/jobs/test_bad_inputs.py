@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import pytest
 
-from slipway.jobs.words.retries import RETRY_RULES
+from slipway.jobs.words.run import RETRY_RULES
 from slipway.jobs.words.targets import BatchTarget, encode_target, parameter_name
 from tests.jobs.conftest import Slipway
 from tests.jobs.deployed import job_names

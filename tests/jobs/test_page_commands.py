@@ -14,16 +14,13 @@ import pytest
 from slipway.infra.clusters import CLUSTERS, MACHINE_IMAGES
 from slipway.infra.declare.types import BatchCluster, Cluster, MpiCluster, SageMakerCluster, SlurmCluster
 from slipway.jobs.cli.cli import PROGRAM, cli
-from slipway.jobs.submit import dependencies
+from slipway.jobs.submit import find
 from slipway.jobs.submit.find import UnknownJob
-from slipway.jobs.words.catalogue.accelerators import device_of
-from slipway.jobs.words.catalogue.instances import find_instance_type, instance_type
-from slipway.jobs.words.cost import Cost
+from slipway.jobs.words.catalogue.instances import device_of, find_instance_type, instance_type
 from slipway.jobs.words.images.amis import bakery_stack_name
 from slipway.jobs.words.installation import containers_folder
-from slipway.jobs.words.run import Found, Run
-from slipway.jobs.words.sagemaker.training_images import training_image
-from slipway.jobs.words.states import JobState
+from slipway.jobs.words.run import Cost, Found, JobState, Run
+from slipway.jobs.words.sagemaker import training_image
 from slipway.jobs.words.targets import (
     MpiTarget,
     SageMakerTarget,
@@ -122,7 +119,7 @@ def test_every_submission_of_a_page_is_one_that_its_cluster_takes(
     path: str, yard_shell: RunningYard, slipway: Slipway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     jobs = _Jobs(())
-    monkeypatch.setattr(dependencies, "find_run", jobs.find)
+    monkeypatch.setattr(find, "find_run", jobs.find)
     for name in {line.text("target") for line in SUBMISSIONS[path]}:
         deploy(yard_shell, DECLARED[name])
     uploads = {uploaded_name(line) for line in lines_of(path) if line.words[0] == "upload"}
@@ -141,7 +138,7 @@ def test_every_submission_of_a_page_is_one_that_its_cluster_takes(
                 "nothing brings what it trains on"
             )
         jobs = jobs.with_one(str(line.values.get("name") or line.text("recipe")))
-        monkeypatch.setattr(dependencies, "find_run", jobs.find)
+        monkeypatch.setattr(find, "find_run", jobs.find)
 
 
 def uploaded_name(line: Line) -> str:

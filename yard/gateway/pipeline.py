@@ -7,7 +7,7 @@ import socket
 from dataclasses import replace
 from typing import Any
 
-from slipway.jobs.words.regions import REGIONS
+from slipway.jobs.words.names import REGIONS
 from slipway.yard.chaos import gate
 from slipway.yard.errors import ApiError
 from slipway.yard.gateway import (

@@ -150,7 +150,7 @@ class ChildSupervisor(Supervisor):
 # without ACCELERATE_USE_CPU forms a process group and then trains each rank alone. What devices send is not
 # seen, nor what goes the ways of _OTHER_WAYS. Only ranks that loaded PyTorch are judged: who prepares data or
 # asks a machine for its name meets nobody.
-WORKED_ALONE = "ranks seem to have worked alone"  # jobs/submit/worked_alone.py looks for it in a job's log
+WORKED_ALONE = "ranks seem to have worked alone"  # jobs/submit/logs.py looks for it in a job's log
 _TORCH = "/libtorch"
 _OTHER_WAYS = ("/libmpi.", "/libfabric", "/jaxlib/", "/tensorflow/", "/ray/")
 # Of gloo's connections: 9 bytes are a greeting, and the smallest thing that ranks do together takes 288 more.

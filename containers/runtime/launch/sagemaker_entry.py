@@ -2,7 +2,7 @@
 
 It lies at the root of a job's code as slipway_start.py. The toolkit puts hyper-parameters on the command line
 through a shell without quotes, so that the words are not read; it also gives them as JSON in SM_HPS. There
-%XX stands for what a shell would read (jobs/words/sagemaker/hyperparameters.py).
+%XX stands for what a shell would read (jobs/words/sagemaker.py).
 """
 
 from __future__ import annotations

@@ -12,15 +12,15 @@ from slipway.infra.declare.checks.node_images import (
     written,
 )
 from slipway.infra.declare.types import BatchCluster, Cluster, MpiCluster, SageMakerCluster, SlurmCluster
-from slipway.jobs.words.catalogue.accelerators import device_of
 from slipway.jobs.words.catalogue.instances import (
     SAGEMAKER,
     InstanceType,
+    device_of,
     instance_type,
     instance_types,
     names_like,
 )
-from slipway.jobs.words.images.node_software import ARCHITECTURE
+from slipway.jobs.words.images.ami_locks import ARCHITECTURE
 
 _KINDS: tuple[type[Cluster], ...] = (BatchCluster, MpiCluster, SlurmCluster)
 

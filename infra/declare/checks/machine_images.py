@@ -21,9 +21,8 @@ from slipway.infra.declare.machine_images import MachineImage
 from slipway.infra.declare.parents import pinned_parent
 from slipway.jobs.words.catalogue.instances import instance_type
 from slipway.jobs.words.errors import Problem
-from slipway.jobs.words.images.ami_locks import lock_parameters, lock_problems, machine_image_names
-from slipway.jobs.words.images.container_locks import apart, read_lock, unsupported
-from slipway.jobs.words.images.parents import moves
+from slipway.jobs.words.images.ami_locks import lock_parameters, lock_problems, machine_image_names, moves
+from slipway.jobs.words.images.containers import apart, read_lock, unsupported
 
 Rule = Callable[[MachineImage], Iterator[Problem]]
 

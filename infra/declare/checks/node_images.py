@@ -11,10 +11,9 @@ from pathlib import Path
 from slipway.infra.declare.installed import CONTAINERS
 from slipway.infra.declare.types import Cluster, NodeCluster
 from slipway.jobs.words.catalogue.instances import InstanceType
-from slipway.jobs.words.images.ami_locks import machine_image_names
+from slipway.jobs.words.images.ami_locks import machine_image_names, missing_software
 from slipway.jobs.words.images.amis import ami_parameter, image_of
-from slipway.jobs.words.images.container_locks import read_lock
-from slipway.jobs.words.images.node_software import missing_software
+from slipway.jobs.words.images.containers import read_lock
 
 Settings = Mapping[str, object]
 

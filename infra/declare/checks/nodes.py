@@ -1,6 +1,6 @@
 """What nodes must be able to do: their type, the software of their AMI, and of the container over it.
 
-SOFTWARE of jobs/words/images/node_software.py is the table of what an AMI must hold. Each hint names settings
+SOFTWARE of jobs/words/images/ami_locks.py is the table of what an AMI must hold. Each hint names settings
 with which the cluster is sound, as a test sees that follows them.
 """
 
@@ -28,12 +28,10 @@ from slipway.infra.declare.types import (
     NodeCluster,
     SlurmCluster,
 )
-from slipway.jobs.words.catalogue.accelerators import family_of
-from slipway.jobs.words.catalogue.instances import InstanceType, instance_type
+from slipway.jobs.words.catalogue.instances import InstanceType, family_of, instance_type
 from slipway.jobs.words.errors import Problem
-from slipway.jobs.words.images.container_images import image_names
-from slipway.jobs.words.images.container_locks import read_lock
-from slipway.jobs.words.images.node_software import ARCHITECTURE, missing_software
+from slipway.jobs.words.images.ami_locks import ARCHITECTURE, missing_software
+from slipway.jobs.words.images.containers import image_names, read_lock
 
 _LUSTRE = "lustre-client"  # as a lock would call it
 

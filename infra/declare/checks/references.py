@@ -11,7 +11,7 @@ from slipway.infra.declare.s3_prefix_lists import S3_PREFIX_LISTS
 from slipway.infra.declare.types import BatchCluster, Cluster, Egress, MpiCluster, SlurmCluster
 from slipway.jobs.words.errors import Problem
 from slipway.jobs.words.images.ami_locks import machine_image_names
-from slipway.jobs.words.images.container_images import image_names
+from slipway.jobs.words.images.containers import image_names
 
 
 def image_of_this_checkout(cluster: Cluster) -> Iterator[Problem]:

@@ -9,7 +9,7 @@ from slipway.infra.declare.training_image import training_image
 from slipway.infra.declare.types import Cluster, FileSystem, Market, SageMakerCluster
 from slipway.jobs.words.catalogue.instances import instance_type
 from slipway.jobs.words.errors import Problem
-from slipway.jobs.words.sagemaker.training_images import NoTrainingImage
+from slipway.jobs.words.sagemaker import NoTrainingImage
 
 _MARKETS = (Market.ON_DEMAND, Market.SPOT)
 _FILE_SYSTEMS = (FileSystem.NONE, FileSystem.FSX_LUSTRE)

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from slipway.infra.declare.types import Cluster, FileSystem, Market, SlurmCluster
 from slipway.jobs.words.catalogue.instances import instance_type
 from slipway.jobs.words.errors import Problem
-from slipway.jobs.words.images.node_software import ARCHITECTURE
-from slipway.jobs.words.slurm.controllers import most_workers, smallest_controller
+from slipway.jobs.words.images.ami_locks import ARCHITECTURE
+from slipway.jobs.words.slurm import most_workers, smallest_controller
 
 
 def controller_with_room(cluster: Cluster) -> Iterator[Problem]:

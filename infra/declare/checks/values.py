@@ -12,11 +12,22 @@ from difflib import get_close_matches
 from typing import Any
 
 from slipway.infra.declare.checks.secret_values import shown
-from slipway.jobs.words.catalogue.accelerators import device_of, unusable
-from slipway.jobs.words.catalogue.instances import SAGEMAKER, find_instance_type, instance_type
+from slipway.jobs.words.catalogue.instances import (
+    SAGEMAKER,
+    device_of,
+    find_instance_type,
+    instance_type,
+    unusable,
+)
 from slipway.jobs.words.errors import SlipwayError
-from slipway.jobs.words.names import CLUSTER_NAME, LONGEST_CLUSTER_NAME, NAMES_ALLOWED, PARTS
-from slipway.jobs.words.regions import REGIONS, nearest_region
+from slipway.jobs.words.names import (
+    CLUSTER_NAME,
+    LONGEST_CLUSTER_NAME,
+    NAMES_ALLOWED,
+    PARTS,
+    REGIONS,
+    nearest_region,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,8 +13,8 @@ from slipway.infra.patterns.images.repositories import pull_statements
 from slipway.infra.patterns.storage.buckets import UseBucketProps, bucket_statements
 from slipway.infra.patterns.storage.cluster_storage import ClusterStorage
 from slipway.infra.patterns.storage.encryption import write_logs
-from slipway.jobs.words.inputs import JOB_PREFIXES, PROJECT_PREFIX
-from slipway.jobs.words.node_metrics import METRIC_NAMESPACE
+from slipway.jobs.words.job import JOB_PREFIXES, PROJECT_PREFIX
+from slipway.jobs.words.names import METRIC_NAMESPACE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,7 +19,7 @@ from slipway.infra.patterns.nodes.boot import SCRATCH
 from slipway.infra.patterns.nodes.network_interfaces import efa_interface_count
 from slipway.infra.patterns.storage.file_systems import SharedFiles
 from slipway.jobs.words.catalogue.instances import InstanceType, instance_type
-from slipway.jobs.words.retries import RETRY_RULES
+from slipway.jobs.words.run import RETRY_RULES
 
 _Definition = batch.CfnJobDefinition
 

@@ -15,7 +15,7 @@ from io import BytesIO
 from pathlib import Path
 from zipfile import ZIP_DEFLATED, ZIP_STORED, ZipFile, ZipInfo
 
-from slipway.jobs.words.images.container_images import JUNK_FOLDERS
+from slipway.jobs.words.images.containers import JUNK_FOLDERS
 from slipway.jobs.words.installation import NAME, PACKAGE
 
 ROOMS = ("containers", "jobs")

@@ -19,7 +19,7 @@ from slipway.infra.patterns.access.roles import (
 from slipway.infra.patterns.access.run_command import run_command_output
 from slipway.infra.patterns.storage.buckets import UseBucketProps, bucket_statements
 from slipway.infra.patterns.storage.cluster_storage import ClusterStorage
-from slipway.jobs.words.inputs import PROJECT_PREFIX
+from slipway.jobs.words.job import PROJECT_PREFIX
 
 # Requests and code come from who submits; a job writes its own results, data and the cluster's readiness.
 _WRITTEN = ("cluster/*", "data/*", "datasets/*", "jobs/*")

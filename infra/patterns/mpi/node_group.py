@@ -24,8 +24,14 @@ from slipway.infra.patterns.access.roles import ServiceRole
 from slipway.infra.patterns.nodes.launch_template import NodeTemplate
 from slipway.infra.patterns.nodes.markets import purchase
 from slipway.infra.patterns.observability.idle_metric import REPORT_EVERY_MINUTES
-from slipway.jobs.words.names import cap_alarm_name, derived_name, idle_alarm_name
-from slipway.jobs.words.node_metrics import CLUSTER_DIMENSION, IDLE_METRIC, METRIC_NAMESPACE
+from slipway.jobs.words.names import (
+    CLUSTER_DIMENSION,
+    IDLE_METRIC,
+    METRIC_NAMESPACE,
+    cap_alarm_name,
+    derived_name,
+    idle_alarm_name,
+)
 
 _COOLDOWN_SECONDS = 300
 _PERIOD_SECONDS = REPORT_EVERY_MINUTES * 60

@@ -13,7 +13,7 @@ from aws_cdk import aws_ssm as ssm
 from constructs import Construct
 
 from slipway.infra.declare.types import MpiCluster
-from slipway.jobs.words.job_request import NAME
+from slipway.jobs.words.job import NAME
 from slipway.jobs.words.names import derived_name
 
 NODE_COMMAND = "/opt/slipway/venv/bin/slipway-node"

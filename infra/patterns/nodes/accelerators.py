@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from slipway.jobs.words.catalogue.accelerators import family_of
-from slipway.jobs.words.catalogue.instances import Accelerator, InstanceType
+from slipway.jobs.words.catalogue.instances import Accelerator, InstanceType, family_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

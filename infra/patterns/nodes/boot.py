@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from slipway.infra.declare.types import NodeCluster
 from slipway.infra.patterns.storage.file_systems import SharedFiles
-from slipway.jobs.words.node_metrics import (
+from slipway.jobs.words.names import (
     CLUSTER_DIMENSION,
     IDLE_METRIC,
     METRIC_NAMESPACE,

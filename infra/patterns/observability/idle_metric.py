@@ -5,7 +5,7 @@ from __future__ import annotations
 from aws_cdk import Duration
 from aws_cdk import aws_cloudwatch as cloudwatch
 
-from slipway.jobs.words.node_metrics import (
+from slipway.jobs.words.names import (
     CLUSTER_DIMENSION,
     IDLE_METRIC,
     METRIC_NAMESPACE,

@@ -12,7 +12,7 @@ from aws_cdk import aws_cloudwatch as cloudwatch
 from constructs import Construct
 
 from slipway.infra.patterns.observability.alarms import StuckMetric
-from slipway.jobs.words.node_metrics import METRIC_NAMESPACE
+from slipway.jobs.words.names import METRIC_NAMESPACE
 
 LAUNCH_FAILURES = "LaunchFailures"
 _PERIOD = Duration.minutes(5)

@@ -16,7 +16,7 @@ from slipway.infra.patterns.images.repositories import pull_statements
 from slipway.infra.patterns.storage.buckets import UseBucketProps, bucket_statements
 from slipway.infra.patterns.storage.cluster_storage import ClusterStorage
 from slipway.infra.patterns.storage.file_systems import SharedFiles
-from slipway.jobs.words.inputs import PROJECT_PREFIX
+from slipway.jobs.words.job import PROJECT_PREFIX
 from slipway.jobs.words.targets import SageMakerTarget
 
 _SERVICE = "sagemaker"

@@ -17,8 +17,7 @@ from slipway.infra.patterns.nodes.launch_template import NodeTemplate
 from slipway.infra.patterns.nodes.markets import purchase
 from slipway.infra.patterns.slurm.scheduler import Scheduler
 from slipway.infra.patterns.slurm.slurm_access import MachineRole
-from slipway.jobs.words.catalogue.accelerators import CPU, device_of
-from slipway.jobs.words.catalogue.instances import InstanceType, instance_type
+from slipway.jobs.words.catalogue.instances import CPU, InstanceType, device_of, instance_type
 
 _Group = pcs.CfnComputeNodeGroup
 _PURCHASES = {Market.CAPACITY_BLOCK: "CAPACITY_BLOCK"}

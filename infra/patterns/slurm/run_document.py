@@ -12,9 +12,9 @@ from aws_cdk import aws_ssm as ssm
 from constructs import Construct
 
 from slipway.infra.declare.types import SlurmCluster
-from slipway.jobs.words.job_request import NAME
+from slipway.jobs.words.job import NAME
 from slipway.jobs.words.names import derived_name
-from slipway.jobs.words.slurm.places import ACTIONS, NODE_MODULE, PYTHON
+from slipway.jobs.words.slurm import ACTIONS, NODE_MODULE, PYTHON
 
 _WORDS = ("Action", "Request", "Digest")
 _SECONDS = 300  # the controller answers at once, or nothing does

@@ -15,8 +15,7 @@ from constructs import Construct
 
 from slipway.infra.declare.types import SlurmCluster
 from slipway.jobs.words.names import controller_name
-from slipway.jobs.words.slurm.controllers import smallest_controller
-from slipway.jobs.words.slurm.places import EPILOG, PROLOG, QUEUE
+from slipway.jobs.words.slurm import EPILOG, PROLOG, QUEUE, smallest_controller
 
 _Slurm = pcs.CfnCluster.SlurmConfigurationProperty
 _Custom = pcs.CfnCluster.SlurmCustomSettingProperty

@@ -17,7 +17,7 @@ from slipway.infra.patterns.access.run_command import run_command_output
 from slipway.infra.patterns.storage.buckets import UseBucketProps, bucket_statements
 from slipway.infra.patterns.storage.cluster_storage import ClusterStorage
 from slipway.infra.patterns.storage.encryption import write_logs
-from slipway.jobs.words.inputs import PROJECT_PREFIX
+from slipway.jobs.words.job import PROJECT_PREFIX
 
 ROLE_PATH = "/aws-pcs/"
 # Requests and code come from who submits; a job writes its own results and data.

@@ -11,7 +11,7 @@ from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
 from slipway.infra.patterns.storage.encryption import removal_policy
-from slipway.jobs.words.inputs import PROJECT_DAYS, PROJECT_PREFIX
+from slipway.jobs.words.job import PROJECT_DAYS, PROJECT_PREFIX
 
 _TLS = 1.2
 

@@ -37,7 +37,7 @@ def command(cluster: str, overrides: tuple[str, ...], as_json: bool) -> None:
     from slipway.jobs.clusters.preflight.checks import CHECKS
     from slipway.jobs.clusters.preflight.facts import gather
     from slipway.jobs.clusters.preflight.verdicts import CheckOutcome
-    from slipway.jobs.words.projects import find_containers
+    from slipway.jobs.words.installation import find_containers
 
     say_project()
     declared = declared_cluster(cluster, overrides)

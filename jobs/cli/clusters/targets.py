@@ -92,7 +92,7 @@ def command(names: tuple[str, ...], region: str | None, as_json: bool) -> None:
     slipway targets dl1 --json
     """
     from slipway.jobs.cloud.deployed import find_targets
-    from slipway.jobs.platforms.registry import missing_machines_of
+    from slipway.jobs.platforms.platform import missing_machines_of
 
     found, unread = find_targets(region)
     chosen = [target for target in found if not names or target.name in names]

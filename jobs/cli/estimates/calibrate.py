@@ -88,7 +88,7 @@ def command(run: str | None, published: Path | None, dry_run: bool, as_json: boo
 
 
 def _learn(published: Path, *, dry_run: bool, as_json: bool) -> None:
-    from slipway.jobs.estimate.inputs.learning import calibrate
+    from slipway.jobs.estimate.inputs.asking import calibrate
     from slipway.jobs.estimate.inputs.own_data import PUBLISHED, own_path
 
     rows = calibrate(published, dry_run=dry_run)

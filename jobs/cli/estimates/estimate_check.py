@@ -40,10 +40,16 @@ HELD = (
 
 
 def check_estimates(*, as_json: bool) -> None:
-    from slipway.jobs.estimate.evidence.bands import LEAST_ROWS, LEAST_TABLES, NEAR, bands_of, errors_by_word
-    from slipway.jobs.estimate.evidence.conformal import left_out, median_width
-    from slipway.jobs.estimate.evidence.published import check
-    from slipway.jobs.estimate.evidence.sst2 import epochs_by_length
+    from slipway.jobs.estimate.evidence.bands import (
+        LEAST_ROWS,
+        LEAST_TABLES,
+        NEAR,
+        bands_of,
+        errors_by_word,
+        left_out,
+        median_width,
+    )
+    from slipway.jobs.estimate.evidence.published import check, epochs_by_length
     from slipway.jobs.estimate.evidence.trials import trials
 
     rows = list(check())
@@ -79,8 +85,7 @@ def check_estimates(*, as_json: bool) -> None:
 
 
 def _say_errors(tried: Sequence[Trial]) -> None:
-    from slipway.jobs.estimate.evidence.bands import errors_by_word
-    from slipway.jobs.estimate.evidence.conformal import left_out, median_width
+    from slipway.jobs.estimate.evidence.bands import errors_by_word, left_out, median_width
 
     for each in errors_by_word(tried):
         say(

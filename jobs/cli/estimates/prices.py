@@ -55,7 +55,7 @@ def command(
     if context.invoked_subcommand is not None:
         return
     if fees:
-        from slipway.jobs.words.catalogue.fees import our_fees
+        from slipway.jobs.words.catalogue.regional import our_fees
 
         rows = [asdict(fee) for fee in our_fees() if region in (None, fee.region)]
         print_table("fees for storage, network and schedulers", FEES, rows, as_json=as_json)
@@ -87,7 +87,7 @@ def refresh(regions: tuple[str, ...], names: tuple[str, ...], spot: bool) -> Non
     """
     from slipway.jobs.estimate.inputs.price_list import ask_rates, ask_spot_rates
     from slipway.jobs.words.catalogue.instances import instance_type, instance_types
-    from slipway.jobs.words.regions import checked_region
+    from slipway.jobs.words.names import checked_region
 
     wanted = [instance_type(name).name for name in names] or [known.name for known in instance_types()]
     asked = [checked_region(region) for region in dict.fromkeys(regions)] or ["us-east-1"]

@@ -60,7 +60,7 @@ def command(subject: str | None, path: Path, place: str | None, **asked: Any) ->
 
 def _published() -> Page:
     from slipway.jobs.estimate.evidence.published import check
-    from slipway.jobs.report.published_page import published_page
+    from slipway.jobs.report.page import published_page
 
     return published_page(list(check()))
 
@@ -102,8 +102,8 @@ def _run_page(subject: str, asked: dict[str, Any]) -> Page:
     from slipway.jobs.cloud.aws import is_in_yard
     from slipway.jobs.estimate import throughput
     from slipway.jobs.estimate.evidence.calibrations import find_calibration
+    from slipway.jobs.estimate.fitting import band_of
     from slipway.jobs.estimate.inputs.own_data import measurements, rates
-    from slipway.jobs.estimate.ranges import band_of
     from slipway.jobs.report.contents import Beside, job_page
     from slipway.jobs.submit.find import find_run, targets_to_search
     from slipway.jobs.submit.rate import read_run

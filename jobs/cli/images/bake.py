@@ -179,7 +179,7 @@ def _keep(bakery: Bakery, manifest: AmiManifest) -> None:
 
 def _warn_of_another_lock(bakery: Bakery) -> None:
     from slipway.jobs.words.images.ami_locks import lock_digest, lock_path, unfilled
-    from slipway.jobs.words.projects import find_containers
+    from slipway.jobs.words.installation import find_containers
 
     containers = find_containers()
     if not lock_path(containers, bakery.name).is_file():

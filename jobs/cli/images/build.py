@@ -11,7 +11,7 @@ import click
 from slipway.jobs.cli.options import dry_run_option
 from slipway.jobs.output import Column, json_option, print_json, print_record, progress, say, warn
 from slipway.jobs.words.errors import SlipwayError
-from slipway.jobs.words.images.container_images import image_tag
+from slipway.jobs.words.images.containers import image_tag
 
 if TYPE_CHECKING:
     from slipway.jobs.words.targets import BatchTarget
@@ -83,7 +83,7 @@ def _find(image: str, cluster: str | None) -> tuple[BuildSources, BatchTarget]:
         return BuildSources(
             image=image, tag=own.tag, zip=lambda: zip_entries(own.entries)
         ), _choose_repository(image, cluster)
-    from slipway.jobs.words.projects import find_containers
+    from slipway.jobs.words.installation import find_containers
 
     containers = find_containers()
     sources = BuildSources(

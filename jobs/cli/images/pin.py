@@ -55,7 +55,7 @@ def command(image: str, as_json: bool) -> None:
 
 def _own_locks() -> Path:
     """Return the folder whose locks may be written: what is installed belongs to no project."""
-    from slipway.jobs.words.projects import find_project
+    from slipway.jobs.words.installation import find_project
 
     project = find_project()
     if not project.is_checkout:

@@ -25,7 +25,7 @@ def command(job: str, reason: str, target: str | None, region: str | None, as_js
     \b
     slipway cancel bert_pretrain
     """
-    from slipway.jobs.platforms.registry import platform_of
+    from slipway.jobs.platforms.platform import platform_of
     from slipway.jobs.submit.find import find_run, targets_to_search
 
     found = find_run(job, targets_to_search(target, region))

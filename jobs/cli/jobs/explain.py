@@ -30,9 +30,9 @@ def command(job: str, target: str | None, region: str | None, as_json: bool) -> 
     \b
     slipway explain bert_pretrain
     """
-    from slipway.jobs.platforms.registry import platform_of
+    from slipway.jobs.platforms.platform import platform_of
     from slipway.jobs.submit.find import find_run, targets_to_search
-    from slipway.jobs.submit.worked_alone import with_warning
+    from slipway.jobs.submit.logs import with_warning
 
     found = find_run(job, targets_to_search(target, region))
     explanation = with_warning(platform_of(found.target).explain(found), found)

@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from slipway.jobs.cli.jobs.submitting import COLUMNS, Answers, carry_out, seconds_of, take_answers
-from slipway.jobs.code.sizes import megabytes
+from slipway.jobs.code.folder import megabytes
 from slipway.jobs.output import Column, say, warn
 
 if TYPE_CHECKING:
-    from slipway.jobs.code.command_job import OwnCommand
     from slipway.jobs.code.folder import ProjectFolder
+    from slipway.jobs.code.own_recipes import OwnCommand
     from slipway.jobs.code.packing import PackedProject
     from slipway.jobs.words.job import Job
     from slipway.jobs.words.targets import Target
@@ -30,7 +30,7 @@ _DIGEST_SHOWN = 12
 
 def submit_own(own: OwnCommand, sent: ProjectFolder, target: Target, asked: dict[str, Any]) -> None:
     """Send the folder and start the command; `asked` holds the values of place and submission options."""
-    from slipway.jobs.code.command_job import refuse_requirements
+    from slipway.jobs.code.own_recipes import refuse_requirements
     from slipway.jobs.code.packing import pack_project
 
     asked["image"] = find_image(asked["image"], target)
@@ -66,8 +66,8 @@ def _job(
     own: OwnCommand, sent: ProjectFolder, packed: PackedProject, target: Target, asked: dict[str, Any]
 ) -> Job:
     """Build the job; what is left in `asked` are fields of a job under the same names."""
-    from slipway.jobs.code.command_job import RECIPE, command_settings, folder_name
-    from slipway.jobs.code.uploading import project_url
+    from slipway.jobs.code.own_recipes import RECIPE, command_settings, folder_name
+    from slipway.jobs.code.packing import project_url
     from slipway.jobs.words.job import Job
 
     name, hours = asked.pop("name"), asked.pop("timeout_hours")
@@ -83,7 +83,7 @@ def _job(
 
 def _submit(job: Job, packed: PackedProject, target: Target, answers: Answers) -> None:
     from slipway.jobs.cloud import aws
-    from slipway.jobs.code.uploading import upload_project
+    from slipway.jobs.code.packing import upload_project
     from slipway.jobs.submit.preparing import prepare
 
     def send_folder() -> None:

@@ -9,7 +9,7 @@ import click
 
 from slipway.jobs.cli.jobs.own_code import submit_own
 from slipway.jobs.cli.options import place_options, submission_options
-from slipway.jobs.code.sizes import DEFAULT_LIMIT_MB, LARGEST_LIMIT_MB
+from slipway.jobs.code.folder import DEFAULT_LIMIT_MB, LARGEST_LIMIT_MB
 
 
 # Without `--` as well, the first word that is no option begins the command.
@@ -65,8 +65,8 @@ def command(
     slipway run --on c6i --nodes 1 --dry-run -- ./prepare.sh
     """
     from slipway.jobs.cloud.deployed import find_target_by_name
-    from slipway.jobs.code.command_job import OwnCommand
     from slipway.jobs.code.folder import read_folder
+    from slipway.jobs.code.own_recipes import OwnCommand
 
     own = OwnCommand(
         words=asked.pop("words"), is_per_node=asked.pop("per_node"), requirements=asked.pop("requirements")

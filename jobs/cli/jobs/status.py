@@ -71,9 +71,9 @@ def command(job: str | None, target: str | None, region: str | None, nodes: bool
     slipway status bert_pretrain --json
     slipway status --on c6i --nodes
     """
-    from slipway.jobs.platforms.registry import waiting_of
+    from slipway.jobs.platforms.platform import waiting_of
     from slipway.jobs.submit.find import find_run, list_runs, targets_to_search
-    from slipway.jobs.submit.worked_alone import find_warning
+    from slipway.jobs.submit.logs import find_warning
 
     targets = targets_to_search(target, region)
     if nodes:
@@ -103,7 +103,7 @@ def _print_nodes(targets: Sequence[Target], *, as_json: bool) -> None:
 
 def _say_nodes(target: Target, *, in_full: bool = True) -> Sequence[Mapping[str, object]]:
     """Say how many nodes are ready and, in full, why each other node is not; return all nodes."""
-    from slipway.jobs.platforms.registry import missing_machines_of, nodes_of
+    from slipway.jobs.platforms.platform import missing_machines_of, nodes_of
 
     nodes = nodes_of(target)
     if nodes is None:

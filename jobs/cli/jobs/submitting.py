@@ -13,9 +13,9 @@ from slipway.jobs.cli.which_project import say_project
 from slipway.jobs.output import Column, can_ask, print_json, print_record, say, warn
 
 if TYPE_CHECKING:
-    from slipway.jobs.platforms.prepared import AnyPrepared
+    from slipway.jobs.platforms.platform import AnyPrepared
     from slipway.jobs.submit.submission import Submitted
-    from slipway.jobs.words.cost import Agreed, Cost
+    from slipway.jobs.words.run import Agreed, Cost
 
 COLUMNS = (
     Column(name="name"),
@@ -49,7 +49,7 @@ class Answers:
 
 def take_answers(asked: dict[str, Any]) -> Answers:
     """Take the answers out of the values of all options; what is left are fields of the job."""
-    from slipway.jobs.words.cost import parse_agreed
+    from slipway.jobs.words.run import parse_agreed
 
     flags = {name: asked.pop(name) for name in ("again", "follow", "dry_run", "as_json")}
     return Answers(agreed=parse_agreed(asked.pop("confirm_cost")), **flags)
@@ -57,7 +57,7 @@ def take_answers(asked: dict[str, Any]) -> Answers:
 
 def seconds_of(hours: float | None) -> int | None:
     """Convert hours to seconds; refuse NaN and infinity, which click takes for numbers."""
-    from slipway.jobs.words.cost import SECONDS_PER_HOUR
+    from slipway.jobs.words.run import SECONDS_PER_HOUR
 
     if hours is None:
         return None
@@ -111,7 +111,7 @@ def _submit(
 
 def _confirm(name: str, ceiling: Cost, agreed: Agreed) -> None:
     """Ask at a terminal whether the cost is fine; without a terminal, refuse."""
-    from slipway.jobs.submit.confirming import Unconfirmed, refuse_unconfirmed
+    from slipway.jobs.submit.submission import Unconfirmed, refuse_unconfirmed
 
     try:
         refuse_unconfirmed(name, ceiling, agreed)
@@ -149,8 +149,8 @@ def _end(
 
 
 def _row(submitted: Submitted, state: str) -> Mapping[str, object]:
-    from slipway.jobs.words.cost import SECONDS_PER_HOUR
     from slipway.jobs.words.launch_environment import timeout_seconds
+    from slipway.jobs.words.run import SECONDS_PER_HOUR
 
     prepared = submitted.prepared
     job, target = prepared.job, prepared.target

@@ -18,7 +18,7 @@ from slipway.jobs.output import say
 from slipway.jobs.words.errors import SlipwayError
 
 if TYPE_CHECKING:
-    from slipway.jobs.submit.scalars import ScalarFile
+    from slipway.jobs.submit.curve import ScalarFile
     from slipway.jobs.words.run import AnyFound
 
 PROGRAM = "tensorboard"
@@ -74,7 +74,7 @@ def _own_folder(found: AnyFound) -> Path | None:
 
 def _charts(found: AnyFound, folder: Path) -> ScalarFile:
     """Make the charts of what the job has printed so far, in place of those made before."""
-    from slipway.jobs.submit.scalars import ScalarFile
+    from slipway.jobs.submit.curve import ScalarFile
 
     folder.mkdir(parents=True, exist_ok=True)
     charts = ScalarFile(folder / f"events.out.tfevents.0.{found.run.id.replace('/', '-')}")

@@ -34,7 +34,7 @@ class PlanAsked(TypedDict):
 
 
 def duration(_ctx: click.Context, _param: click.Parameter, text: str | None) -> int | None:
-    from slipway.jobs.plan.inputs.durations import RULE, parse_duration
+    from slipway.jobs.plan.inputs.files import RULE, parse_duration
 
     if text is None:
         return None
@@ -180,7 +180,7 @@ def _read(file: Path) -> PlanFile:
 
 def _tell(inputs: PlanFile, asked: PlanAsked) -> None:
     """Warn of what was passed over; refuse dollars as a goal where a price is missing."""
-    from slipway.jobs.plan.search.left_out import left_out
+    from slipway.jobs.plan.search.explain import left_out
     from slipway.jobs.plan.search.refusals import CannotPlan
 
     for note in (*inputs.notes, *left_out(inputs.jobs)):
@@ -195,7 +195,7 @@ def _tell(inputs: PlanFile, asked: PlanAsked) -> None:
 def _search(inputs: PlanFile, asked: PlanAsked) -> Plan:
     """Search with progress on stderr; an interrupt keeps the best plan, if there is one."""
     from slipway.jobs.plan.inputs.planning import plan
-    from slipway.jobs.plan.search.words import progress_words
+    from slipway.jobs.plan.search.diff import progress_words
 
     best: list[Plan] = []
     with progress(f"planning {len(inputs.jobs)} jobs") as now:

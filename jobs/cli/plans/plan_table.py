@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 from slipway.jobs.output import Column, Row, print_table, print_text
-from slipway.jobs.plan.search.diff import PlanChange, PlanDiff
+from slipway.jobs.plan.search.diff import (
+    PlanChange,
+    PlanDiff,
+    clock,
+    devices_by_node,
+    dollars_of_job,
+    summary,
+)
 from slipway.jobs.plan.search.explain import Alternative, ModeExplanation
 from slipway.jobs.plan.search.model import Assignment, Plan
 from slipway.jobs.plan.search.refusals import words_of
-from slipway.jobs.plan.search.words import clock, devices_by_node, dollars_of_job, summary
 from slipway.jobs.words.text import printable
 
 COLUMNS = (

@@ -15,19 +15,17 @@ import click
 from slipway.jobs.cli.estimates.formats import hours
 from slipway.jobs.cli.options import confirm_cost_option
 from slipway.jobs.output import Column, can_ask, json_option, print_table, say
-from slipway.jobs.words.cost import SECONDS_PER_HOUR, UNKNOWN
 from slipway.jobs.words.errors import SlipwayError
+from slipway.jobs.words.run import SECONDS_PER_HOUR, UNKNOWN
 from slipway.jobs.words.text import printable
 
 if TYPE_CHECKING:
-    from slipway.jobs.plan.run.events import HappenedEvent
-    from slipway.jobs.plan.run.journal import PlanJournal
-    from slipway.jobs.plan.run.ledger import Ledger
+    from slipway.jobs.plan.run.journal import HappenedEvent, Ledger, PlanJournal
     from slipway.jobs.plan.run.running import PlanRun, PlanWorld
     from slipway.jobs.plan.search.list_schedule import Slot
     from slipway.jobs.plan.search.model import Plan
     from slipway.jobs.plan.search.options import PlanProblem
-    from slipway.jobs.words.cost import Agreed
+    from slipway.jobs.words.run import Agreed
 
 LOOK_SECONDS, YARD_LOOK_SECONDS = 15.0, 1.0
 SWITCH_SECONDS = 300
@@ -95,7 +93,7 @@ def command(
     from slipway.jobs.plan.run.clusters import refuse_unrunnable
     from slipway.jobs.plan.run.journal import PlanJournal
     from slipway.jobs.plan.run.running import PlanRun
-    from slipway.jobs.words.cost import parse_agreed
+    from slipway.jobs.words.run import parse_agreed
 
     plan = read_plan(file, may_grow=True)
     refuse_unrunnable(plan)
@@ -117,7 +115,7 @@ def command(
 def _agree(plan: Plan, file: Path, agreed: Agreed) -> None:
     """Ask for, or refuse, what was not agreed to; a price of 0 is one that nobody knows."""
     from slipway.jobs.cloud import aws
-    from slipway.jobs.submit.confirming import Unconfirmed
+    from slipway.jobs.submit.submission import Unconfirmed
 
     unpriced = sorted({printable(pool.type[:60]) for pool in plan.pools if not pool.price_per_hour})
     is_agreed = agreed.is_unknown_fine if unpriced else plan.dollars <= agreed.usd
@@ -136,10 +134,9 @@ def _agree(plan: Plan, file: Path, agreed: Agreed) -> None:
 
 def _world(plan: Plan, file: Path, journal: PlanJournal, began: float, switch_seconds: int) -> PlanWorld:
     from slipway.jobs.cloud import aws
-    from slipway.jobs.plan.run.clusters import ClusterExecutor
-    from slipway.jobs.plan.run.own_commands import completed
+    from slipway.jobs.plan.run.clusters import ClusterExecutor, completed
     from slipway.jobs.plan.run.running import PlanWorld
-    from slipway.jobs.words.cost import Agreed
+    from slipway.jobs.words.run import Agreed
 
     look = YARD_LOOK_SECONDS if aws.is_in_yard() else LOOK_SECONDS
     return PlanWorld(
@@ -163,8 +160,8 @@ def _world(plan: Plan, file: Path, journal: PlanJournal, began: float, switch_se
 def _draw(plan: Plan, ledger: Ledger, path: Path) -> None:
     """Draw the page whole or not at all: a browser may read it at any moment."""
     from slipway.jobs.plan.plan_page import plan_page
-    from slipway.jobs.plan.run.ledger import what_ran
-    from slipway.jobs.platforms.whole_files import write_whole
+    from slipway.jobs.plan.run.journal import what_ran
+    from slipway.jobs.platforms.on_nodes import write_whole
     from slipway.jobs.report.page import render
 
     try:
@@ -180,7 +177,7 @@ def _solve(problem: PlanProblem) -> Sequence[Slot]:
 
 
 def _finish(plan: Plan, run: PlanRun, events: Sequence[HappenedEvent]) -> Ledger:
-    from slipway.jobs.plan.run.own_commands import refuse_unfit_commands
+    from slipway.jobs.plan.run.clusters import refuse_unfit_commands
 
     if events:
         say(f"going on with what {len(events)} lines of the journal say")

@@ -15,7 +15,7 @@ from typing import Any
 from slipway.jobs.cloud.aws import Unanswered, ask
 from slipway.jobs.clusters.images.zips import ZipEntry, zip_entries
 from slipway.jobs.words.errors import SlipwayError
-from slipway.jobs.words.images.container_images import source_files
+from slipway.jobs.words.images.containers import source_files
 from slipway.jobs.words.targets import BatchTarget
 
 SOURCE_PREFIX = "builds/"

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from slipway.jobs.words.errors import SlipwayError
-from slipway.jobs.words.images.parents import kernel_numbers
+from slipway.jobs.words.images.ami_locks import kernel_numbers
 
 ARCHIVE = "https://snapshot.ubuntu.com/ubuntu"
 _POCKETS = ("", "-updates", "-security")

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from slipway.jobs.cloud.aws import Unanswered, ask, reader
 from slipway.jobs.clusters.images.baking import unanswered
 from slipway.jobs.words.errors import SlipwayError
+from slipway.jobs.words.images.ami_locks import is_newer, pinned, serial_of
 from slipway.jobs.words.images.amis import Bakery
-from slipway.jobs.words.images.parents import is_newer, pinned, serial_of
 
 _SSM = "ssm:"
 

@@ -9,7 +9,7 @@ from datetime import datetime
 
 from slipway.jobs.clusters.images.kernels import Kernels
 from slipway.jobs.words.errors import SlipwayError
-from slipway.jobs.words.images.parents import can_be_pinned
+from slipway.jobs.words.images.ami_locks import can_be_pinned
 
 _MOMENT = "%Y%m%dT%H0000Z"
 _RELEASE = re.compile(r"/server/([0-9]{2}\.[0-9]{2}|[a-z]+)/")

@@ -13,13 +13,11 @@ from pathlib import Path
 
 from slipway.jobs.clusters.images.zips import ZipEntry
 from slipway.jobs.code.folder import read_folder
-from slipway.jobs.platforms.registry import takes_images
-from slipway.jobs.words.errors import SlipwayError
-from slipway.jobs.words.images.container_images import code_files, image_names
-from slipway.jobs.words.images.image_uri import is_image_uri
+from slipway.jobs.platforms.platform import takes_images
+from slipway.jobs.words.errors import SlipwayError, did_you_mean
+from slipway.jobs.words.images.containers import code_files, image_names, is_image_uri
+from slipway.jobs.words.installation import NoProject, Project, find_project
 from slipway.jobs.words.job import DoesNotFit
-from slipway.jobs.words.projects import NoProject, Project, find_project
-from slipway.jobs.words.suggestions import did_you_mean
 from slipway.jobs.words.targets import BatchTarget, Target
 from slipway.jobs.words.text import printable
 

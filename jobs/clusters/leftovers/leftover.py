@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from slipway.jobs.words.catalogue.fees import find_fee
+from slipway.jobs.words.catalogue.regional import find_fee
 
 GIB = 1024**3
 

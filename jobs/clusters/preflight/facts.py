@@ -25,16 +25,15 @@ from slipway.jobs.clusters.preflight.settings import (
 )
 from slipway.jobs.clusters.preflight.training_limits import TrainingLimits, ask_training
 from slipway.jobs.clusters.preflight.vcpu_limits import VcpuNeed, ask_vcpus
-from slipway.jobs.platforms.registry import missing_machines_of
+from slipway.jobs.platforms.platform import missing_machines_of
 from slipway.jobs.words.catalogue.instances import SAGEMAKER
 from slipway.jobs.words.images.ami_locks import is_debian, lock_digest, machine_image_names
 from slipway.jobs.words.images.amis import bakery_stack_name, image_of
-from slipway.jobs.words.images.container_images import image_names, image_tag
-from slipway.jobs.words.images.container_locks import Lock, manifest_parameter, read_lock
+from slipway.jobs.words.images.containers import Lock, image_names, image_tag, manifest_parameter, read_lock
+from slipway.jobs.words.installation import find_project
 from slipway.jobs.words.names import controller_name
-from slipway.jobs.words.projects import find_project
-from slipway.jobs.words.records import NewerRecord
 from slipway.jobs.words.targets import BatchTarget, DamagedTarget, Target
+from slipway.jobs.words.text import NewerRecord
 
 T = TypeVar("T")
 

@@ -8,13 +8,12 @@ from slipway.jobs.cloud.aws import Unanswered
 from slipway.jobs.cloud.declared import DeclaredCluster
 from slipway.jobs.clusters.preflight.facts import Facts
 from slipway.jobs.clusters.preflight.verdicts import Verdict, failed, ok, unanswered, unknown
-from slipway.jobs.words.catalogue.accelerators import family_of
-from slipway.jobs.words.catalogue.instances import instance_type
+from slipway.jobs.words.catalogue.instances import family_of, instance_type
+from slipway.jobs.words.images.ami_locks import missing_software
 from slipway.jobs.words.images.amis import ami_parameter, bakery_stack_name, image_of
-from slipway.jobs.words.images.container_locks import Lock, manifest_parameter, mismatches, unsupported
-from slipway.jobs.words.images.node_software import missing_software
-from slipway.jobs.words.records import NewerRecord
+from slipway.jobs.words.images.containers import Lock, manifest_parameter, mismatches, unsupported
 from slipway.jobs.words.targets import BatchTarget, DamagedTarget
+from slipway.jobs.words.text import NewerRecord
 
 # States of a stack in which what it makes can be used.
 _SETTLED = ("CREATE_COMPLETE", "UPDATE_COMPLETE", "UPDATE_ROLLBACK_COMPLETE")

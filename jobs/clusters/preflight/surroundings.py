@@ -7,7 +7,7 @@ from slipway.jobs.cloud.declared import DeclaredCluster
 from slipway.jobs.clusters.preflight.facts import Facts
 from slipway.jobs.clusters.preflight.verdicts import Verdict, failed, ok, unanswered, unknown, warning
 from slipway.jobs.words.names import CLUSTER_TAG, stack_name
-from slipway.jobs.words.slurm.controllers import most_workers, smallest_controller
+from slipway.jobs.words.slurm import most_workers, smallest_controller
 from slipway.jobs.words.targets import Target
 
 _ACTIVATE = (

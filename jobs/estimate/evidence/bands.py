@@ -9,6 +9,7 @@ from __future__ import annotations
 import csv
 import io
 import math
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from functools import lru_cache
@@ -16,12 +17,15 @@ from importlib.resources import files
 from statistics import fmean, median
 from typing import TYPE_CHECKING
 
-from slipway.jobs.estimate.csv_rows import read_rows
 from slipway.jobs.estimate.evidence.calibrations import WORDS
-from slipway.jobs.words.catalogue.accelerators import CPU, FAMILIES
+from slipway.jobs.estimate.evidence.trials import Trial
+from slipway.jobs.estimate.prices import read_rows
+from slipway.jobs.estimate.work.spread import NINE_OF_TEN
+from slipway.jobs.words.catalogue.instances import CPU, FAMILIES
 
 if TYPE_CHECKING:
     from slipway.jobs.estimate.evidence.trials import Trial
+
 
 SHARE = 0.9  # "nine of ten"
 LEAST_ROWS, LEAST_TABLES = 10, 3  # nine rows are the fewest that a ninth decile can be told from
@@ -160,3 +164,50 @@ def _decode(row: Mapping[str, str | None], _where: str) -> Band:
         told=float(text["told"]) if text["told"] else None,
         held=int(text["held"]),
     )
+
+
+# How wide a range has to be: the conformal quantile of rows' errors, each in units of its distance.
+# A table counts as one, however many rows it prints: who asks brings a table of his own.
+_SHARE = 0.9
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeftOut:
+    """Count the rows that lay in ranges whose width was told by all other tables."""
+
+    rows: int
+    held: int
+    held_of_a_table: float  # on average over tables
+
+
+def quantile(trials: Sequence[Trial]) -> float:
+    """Return the factor of a distance within which nine tenths of the tables' errors are."""
+    rows = Counter(trial.table for trial in trials)
+    below = 0.0
+    for trial in sorted(trials, key=_score):
+        below += 1 / rows[trial.table]
+        if below >= _SHARE * len(rows):
+            return _score(trial)
+    raise AssertionError("all rows weigh as much as there are tables")
+
+
+def left_out(trials: Sequence[Trial]) -> LeftOut:
+    """Judge each table by the quantile of the others."""
+    held: dict[str, list[bool]] = {}
+    for table in dict.fromkeys(trial.table for trial in trials):
+        factor = quantile([trial for trial in trials if trial.table != table])
+        held[table] = [_score(trial) <= factor for trial in trials if trial.table == table]
+    return LeftOut(
+        rows=len(trials),
+        held=sum(sum(rows) for rows in held.values()),
+        held_of_a_table=fmean(fmean(rows) for rows in held.values()),
+    )
+
+
+def median_width(trials: Sequence[Trial]) -> float:
+    """Return the farther end of the median range, as a share."""
+    return math.expm1(median(trial.spread for trial in trials))
+
+
+def _score(trial: Trial) -> float:
+    return NINE_OF_TEN * abs(math.log(trial.predicted / trial.published)) / trial.spread

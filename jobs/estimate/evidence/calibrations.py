@@ -11,10 +11,14 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from slipway.jobs.estimate.evidence.asked import Asked
-from slipway.jobs.estimate.evidence.measurements import Measurement
-from slipway.jobs.estimate.evidence.nearest import NearestRow, nearest_row
-from slipway.jobs.estimate.evidence.own_rows import is_same_model, nearest_own, same_own
+from slipway.jobs.estimate.evidence.measurements import Asked, Measurement
+from slipway.jobs.estimate.evidence.nearest import (
+    NearestRow,
+    is_same_model,
+    nearest_own,
+    nearest_row,
+    same_own,
+)
 from slipway.jobs.estimate.evidence.published_rows import Published, as_measurement
 from slipway.jobs.estimate.evidence.tables import TABLES
 from slipway.jobs.estimate.hardware import family_of

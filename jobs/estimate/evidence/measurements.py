@@ -15,11 +15,10 @@ from importlib.resources import files
 from types import NoneType
 from typing import Any, get_args, get_type_hints
 
-from slipway.jobs.estimate.csv_rows import read_rows
 from slipway.jobs.estimate.errors import CannotEstimate
-from slipway.jobs.estimate.evidence.asked import Asked
 from slipway.jobs.estimate.hardware import family_of
-from slipway.jobs.estimate.work.shapes import Calibration
+from slipway.jobs.estimate.prices import read_rows
+from slipway.jobs.estimate.work.shapes import Calibration, Hardware, Layout, Model, accumulation, replicas
 
 _LARGEST_FILE = 10_000  # rows: beyond it somebody named the wrong file
 
@@ -140,3 +139,25 @@ def unfitted(asked: Asked, *, name: str, sequences_per_second: float, date: str,
 def _positive(name: str, value: float) -> None:
     if not 0 < value < math.inf:
         raise CannotEstimate(f"{name} is {value:g}; it must be more than 0")
+
+
+# What a calibration is looked up for: one model on one cluster, split one way.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """Name what a calibration is looked up for. `workload` prefers rows of its name among equals."""
+
+    instance: str
+    model_name: str  # by which calibrations are found
+    model: Model
+    cluster: Hardware
+    layout: Layout
+    workload: str = ""
+
+    @property
+    def configuration(self) -> tuple[int, int, int, int, str]:
+        layout = self.layout
+        own = replicas(self.model, self.cluster, layout) * layout.micro_batch
+        batch = own * accumulation(self.model, self.cluster, layout)
+        return layout.micro_batch, batch, layout.tensor, layout.pipeline, layout.sharding

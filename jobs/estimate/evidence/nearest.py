@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from importlib.resources import files
 
 from slipway.jobs.estimate.errors import CannotEstimate
-from slipway.jobs.estimate.evidence.asked import Asked
-from slipway.jobs.estimate.evidence.other_rows import other_rows
-from slipway.jobs.estimate.evidence.published_rows import Published
-from slipway.jobs.estimate.priors import prior
+from slipway.jobs.estimate.evidence.measurements import Asked, Measurement
+from slipway.jobs.estimate.evidence.published_rows import Published, decode_published
+from slipway.jobs.estimate.hardware import prior
 from slipway.jobs.estimate.work.rate import fit_utilisation, throughput
 from slipway.jobs.estimate.work.shapes import Calibration, Hardware, MeasuredAt
 from slipway.jobs.estimate.work.spread import distance, origin_of, prior_spread
@@ -93,3 +93,59 @@ def _fitted(row: Published) -> Calibration | None:
 def can_be_followed(row: Published) -> bool:
     """Tell whether the row says something of other configurations, too."""
     return _fitted(row) is not None
+
+
+# Throughput that other people published: other_rows.csv.
+# Estimates stand on the nearest of these rows (nearest.py), and are judged by other tables' (trials.py). A
+# further row is one line of the file, with the columns of published_rows.py.
+
+
+@lru_cache(maxsize=1)
+def other_rows() -> tuple[Published, ...]:
+    text = files("slipway.jobs.estimate.evidence").joinpath("other_rows.csv").read_text(encoding="utf-8")
+    return decode_published(text, "other_rows.csv")
+
+
+# What an estimate may stand on: measurements, and beside them the published rows that a user has brought.
+
+
+class Evidence(tuple[Measurement, ...]):
+    """Hold measurements, and the published rows that `slipway calibrate --published` has read."""
+
+    published: tuple[Published, ...]
+    _sorted: ByAccelerator
+
+    def __new__(cls, rows: Iterable[Measurement], published: Sequence[Published]) -> Evidence:
+        made = super().__new__(cls, rows)
+        made.published = tuple(published)
+        made._sorted = by_accelerator(made.published)
+        return made
+
+    def nearest(self, asked: Asked) -> NearestRow | None:
+        return nearest_of(self._sorted, asked)
+
+    def same(self, asked: Asked) -> Published | None:
+        """Return the row of this very configuration; the last one that was brought, if there are more."""
+        return next((row for row in reversed(self.published) if _is_same(row.asked, asked)), None)
+
+
+def nearest_own(rows: Sequence[Measurement], asked: Asked) -> NearestRow | None:
+    """Return the nearest published row of the user's, if there is one on this accelerator."""
+    return rows.nearest(asked) if isinstance(rows, Evidence) else None
+
+
+def same_own(rows: Sequence[Measurement], asked: Asked) -> Published | None:
+    return rows.same(asked) if isinstance(rows, Evidence) else None
+
+
+def is_same_model(of: Asked, asked: Asked) -> bool:
+    return of.model_name == asked.model_name or of.model == asked.model
+
+
+def _is_same(of: Asked, asked: Asked) -> bool:
+    return (
+        (of.instance, of.cluster) == (asked.instance, asked.cluster)
+        and is_same_model(of, asked)
+        and of.configuration == asked.configuration
+        and of.layout.checkpointing == asked.layout.checkpointing
+    )

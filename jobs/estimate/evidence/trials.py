@@ -15,13 +15,12 @@ from itertools import groupby
 
 from slipway.jobs.estimate.evidence.calibrations import Asked, find_calibration, fit_measurement
 from slipway.jobs.estimate.evidence.measurements import Measurement, our_measurements
-from slipway.jobs.estimate.evidence.other_rows import other_rows
+from slipway.jobs.estimate.evidence.nearest import other_rows
 from slipway.jobs.estimate.evidence.published import rate_of
 from slipway.jobs.estimate.evidence.published_rows import Published, as_measurement
 from slipway.jobs.estimate.evidence.tables import TABLES, Table
 from slipway.jobs.estimate.work.rate import throughput
-from slipway.jobs.words.catalogue.accelerators import device_of
-from slipway.jobs.words.catalogue.instances import instance_type
+from slipway.jobs.words.catalogue.instances import device_of, instance_type
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from slipway.containers.runtime.named_files import MissingFile, UnusableFile, read_text
 from slipway.jobs.estimate.evidence.measurements import Measurement, decode_measurements, our_measurements
-from slipway.jobs.estimate.evidence.own_rows import Evidence
+from slipway.jobs.estimate.evidence.nearest import Evidence
 from slipway.jobs.estimate.evidence.published_rows import Published, decode_published
 from slipway.jobs.estimate.prices import Rate, decode_rates, known_rates
 from slipway.jobs.words.errors import SlipwayError

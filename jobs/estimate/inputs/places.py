@@ -14,9 +14,9 @@ from slipway.jobs.estimate.errors import CannotEstimate
 from slipway.jobs.estimate.estimates import PricedHardware
 from slipway.jobs.estimate.prices import ON_DEMAND, Overheads, Rate, find_rate, require_rate
 from slipway.jobs.words.catalogue.instances import InstanceType, find_instance_type, instance_type, names_like
-from slipway.jobs.words.images.container_locks import locked_torch
-from slipway.jobs.words.projects import NoProject, find_containers
-from slipway.jobs.words.suggestions import did_you_mean
+from slipway.jobs.words.errors import did_you_mean
+from slipway.jobs.words.images.containers import locked_torch
+from slipway.jobs.words.installation import NoProject, find_containers
 
 # How many interface endpoints a kind has; tests/infra holds it to infra/patterns/network/endpoints.py.
 INTERFACE_ENDPOINTS: Mapping[str, int] = {"batch": 12, "mpi": 9, "slurm": 8, "sagemaker": 0}

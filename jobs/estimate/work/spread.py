@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
-from slipway.jobs.estimate.priors import prior
+from slipway.jobs.estimate.hardware import prior
 from slipway.jobs.estimate.work.shapes import Hardware, Layout, MeasuredAt, Model
 
 # Distances, fitted to pairs of published rows by quantile regression, a table counting as one.

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from slipway.jobs.estimate.priors import REFERENCE_WIDTH, WAIT, Prior, prior
+from slipway.jobs.estimate.hardware import REFERENCE_WIDTH, WAIT, Prior, prior
 from slipway.jobs.estimate.work.shapes import Calibration, Hardware, Layout, Model, accumulation, replicas
 from slipway.jobs.estimate.work.work import (
     backward_share,

@@ -6,7 +6,9 @@ layer does is in the calibrated utilisation.
 
 from __future__ import annotations
 
-from slipway.jobs.estimate.work.shapes import Layout, Model
+from dataclasses import dataclass, fields
+
+from slipway.jobs.estimate.work.shapes import Hardware, Layout, Model, accumulation, replicas
 
 
 def parameter_count(model: Model) -> float:
@@ -86,3 +88,104 @@ def _attention_weights(model: Model) -> float:
 
 def _block_weights(model: Model) -> float:
     return (3.0 if model.gated else 2.0) * model.hidden_size * model.feed_forward
+
+
+# What one device has to hold, part by part, and whether that fits.
+# Sixteen bytes a parameter: two of weights, two of gradients, twelve of optimizer state in 32 bit, and what
+# gradients add up in. A layout says what an engine holds otherwise (containers/training/layout.py).
+# Activations as Korthikanti et al. 2022 count them; the square of the sequence only where attention is not
+# fused.
+# A further way to save memory is one factor here and one row of CHANGES in fitting.py.
+GRADIENT_BYTES = 2.0
+USABLE = 0.92  # of a device's memory: the rest is the runtime's, and what the allocator cannot join up
+
+_SHARDED = {"none": 0, "zero1": 1, "zero2": 2, "zero3": 3, "fsdp": 3, "hybrid": 3}
+_LOSS_BYTES = 4.0  # logits are in 32 bit for the loss, in a copy if the model has 16
+_COUNTED_BYTES = 2.0  # of a value in the counts of Korthikanti et al.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Memory:
+    """Count the bytes on the device that holds most."""
+
+    weights: float
+    gradients: float
+    optimizer: float
+    activations: float
+    gathered: float  # layers whose weights are together for as long as they compute
+
+    @property
+    def total(self) -> float:
+        return sum(float(getattr(self, field.name)) for field in fields(self))
+
+    @property
+    def largest(self) -> str:
+        return max((field.name for field in fields(self)), key=lambda name: float(getattr(self, name)))
+
+
+def memory(model: Model, cluster: Hardware, layout: Layout) -> Memory:
+    stage = _SHARDED[layout.sharding]
+    ranks = _shard_ranks(model, cluster, layout)
+    own = parameter_count(model) / (layout.tensor * layout.pipeline)
+    trained = own * model.trained_share
+    return Memory(
+        weights=own * layout.weight_bytes / (ranks if stage >= 3 else 1),
+        gradients=trained * (GRADIENT_BYTES + layout.gradient_sum_bytes) / (ranks if stage >= 2 else 1),
+        optimizer=0.0 if layout.offload else trained * layout.optimizer_bytes / (ranks if stage >= 1 else 1),
+        activations=_activations(model, cluster, layout),
+        gathered=2 * own * layout.pipeline / model.layers * layout.weight_bytes if stage >= 3 else 0.0,
+    )
+
+
+def usable_bytes(cluster: Hardware) -> float:
+    return cluster.memory_bytes * USABLE
+
+
+def _shard_ranks(model: Model, cluster: Hardware, layout: Layout) -> int:
+    ranks = replicas(model, cluster, layout)
+    if layout.sharding != "hybrid":
+        return ranks
+    in_node = max(1, cluster.devices_per_node // layout.tensor)
+    return min(ranks, layout.hybrid_group or in_node)
+
+
+def _activations(model: Model, cluster: Hardware, layout: Layout) -> float:
+    """Count the first stage's activations, as it keeps most micro-batches, and the logits if it is also
+    the last."""
+    tokens = layout.micro_batch * model.sequence_length
+    own = tokens * model.hidden_size * layout.value_bytes / _COUNTED_BYTES
+    layers = model.layers / layout.pipeline
+    inside = _bytes_within_layer(model, layout)
+    squares = 0.0 if cluster.has_fused_attention else _bytes_of_scores(model, layout)
+    each = {"none": inside + squares, "selective": inside, "full": 2.0}[layout.checkpointing]
+    kept = layers * own * each * _micro_batches_kept(model, cluster, layout)
+    # The layer that is being computed again.
+    kept += own * {"none": 0.0, "selective": squares, "full": inside + squares}[layout.checkpointing]
+    of_a_logit = _LOSS_BYTES + (layout.value_bytes if layout.value_bytes < _LOSS_BYTES else 0.0)
+    logits = tokens * model.head_share * model.vocabulary * of_a_logit / layout.tensor
+    return kept + (logits if layout.pipeline == 1 else 0.0)
+
+
+def _bytes_within_layer(model: Model, layout: Layout) -> float:
+    """Count bytes per value of a layer's input: ten on every device of a tensor group, and a share of the
+    rest."""
+    width = model.feed_forward / model.hidden_size * (1.5 if model.gated else 1.0)
+    return 10.0 + (8.0 + 4.0 * width) / layout.tensor
+
+
+def _bytes_of_scores(model: Model, layout: Layout) -> float:
+    """Count bytes per value of a layer's input for what attention keeps of each pair of positions: scores
+    before and after dropout, and its mask."""
+    return 5.0 * model.heads * model.sequence_length / model.hidden_size / layout.tensor
+
+
+def _micro_batches_kept(model: Model, cluster: Hardware, layout: Layout) -> float:
+    if layout.pipeline == 1:
+        return 1.0
+    micro_batches = accumulation(model, cluster, layout)
+    if layout.schedule == "gpipe":
+        return micro_batches
+    more = 1.0
+    if layout.schedule == "interleaved":
+        more += (layout.pipeline - 1) / (layout.pipeline * layout.chunks)
+    return min(micro_batches, layout.pipeline) * more

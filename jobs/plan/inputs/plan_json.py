@@ -11,8 +11,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 
 from slipway.containers.runtime.named_files import read_text
-from slipway.jobs.plan.inputs.fields import Fields
-from slipway.jobs.plan.inputs.files import MOST_BYTES, decode_plan_file, load_json
+from slipway.jobs.plan.inputs.files import MOST_BYTES, Fields, decode_plan_file, load_json
 from slipway.jobs.plan.search.check import check
 from slipway.jobs.plan.search.model import (
     Assignment,
@@ -27,7 +26,7 @@ from slipway.jobs.plan.search.model import (
     Pool,
 )
 from slipway.jobs.plan.search.refusals import word_of
-from slipway.jobs.words.records import refuse_newer
+from slipway.jobs.words.text import refuse_newer
 
 SCHEMA = 1
 

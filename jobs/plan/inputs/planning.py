@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TypedDict, Unpack
 
-from slipway.jobs.plan.inputs.incumbent import Incumbent
-from slipway.jobs.plan.inputs.portfolio import Portfolio, SearchLimits, search_counted
-from slipway.jobs.plan.search.answered import AnsweredPlan
+from slipway.jobs.plan.inputs.portfolio import Incumbent, Portfolio, SearchLimits, search_counted
 from slipway.jobs.plan.search.check import check
+from slipway.jobs.plan.search.explain import AnsweredPlan
+from slipway.jobs.plan.search.list_schedule import cheapest, in_hours, refuse_unreachable
 from slipway.jobs.plan.search.model import Billing, Goal, LowerBound, Objective, Plan, PlanJob, Pool
 from slipway.jobs.plan.search.options import PlanProblem, new_problem
-from slipway.jobs.plan.search.reach import cheapest, in_hours, refuse_unreachable
 from slipway.jobs.plan.search.refusals import CannotPlan, quoted, refuse_inputs, word_of
 
 Progress = Callable[[Plan], None]
@@ -73,7 +72,7 @@ def _search(best: Incumbent, options: PlanOptions, told: Callable[[], None]) -> 
 def _first(problem: PlanProblem) -> Incumbent:
     """Return the first plan and the quick bounds."""
     from slipway.jobs.plan.search.baselines import greedy
-    from slipway.jobs.plan.search.bounds.area import least_makespan
+    from slipway.jobs.plan.search.bounds.prove import least_makespan
     from slipway.jobs.plan.search.bounds.table import OptionTable
 
     makespan = LowerBound(value=least_makespan(OptionTable(problem))[0], name="area")

@@ -5,19 +5,89 @@ Nothing waits for a search: one that fails, dies or finds nothing is followed by
 
 from __future__ import annotations
 
+import json
 import logging
+import math
 import os
 import selectors
+import subprocess
+import sys
+import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from importlib.util import find_spec
+from itertools import count
 
-from slipway.jobs.plan.inputs.incumbent import Incumbent
-from slipway.jobs.plan.inputs.search_process import SearchProcess
-from slipway.jobs.plan.inputs.shifts import SERIAL, Shift, is_installed, shifts_of
-from slipway.jobs.plan.inputs.worker import attempt
-from slipway.jobs.plan.inputs.worker_messages import SearchOrder, decode_slots
-from slipway.jobs.plan.search.model import LowerBound
+from slipway.jobs.plan.inputs.worker import SearchOrder, attempt, decode_slots, encode_order
+from slipway.jobs.plan.search.check import InvalidPlan, check
+from slipway.jobs.plan.search.list_schedule import Slot, as_plan, urgent_first
+from slipway.jobs.plan.search.model import LowerBound, Objective, Plan
+from slipway.jobs.plan.search.options import PlanProblem
+
+# The best plan and the highest bound so far, each checked before it is kept.
+ROUNDING = 1e-9  # as a share: sums of dollars are added up in another order elsewhere
+
+
+class Incumbent:
+    """Keeps what misses the goal by least, then has the least value, then ends urgent jobs first."""
+
+    def __init__(self, problem: PlanProblem, slots: Sequence[Slot], bound: LowerBound) -> None:
+        self.problem = problem
+        self.slots = slots
+        self.bound = bound
+        self.is_impossible = False
+        self._rank = rank(as_plan(problem, slots, bound))
+
+    def offer(self, slots: Sequence[Slot]) -> bool:
+        """Keep a plan if it is better and breaks no rule; a search that is wrong only warns."""
+        slots = urgent_first(self.problem, slots)
+        plan = as_plan(self.problem, slots, LowerBound(value=0, name="none"))
+        if (found := rank(plan)) >= self._rank:
+            return False
+        if not found[0]:
+            try:
+                check(plan)
+            except InvalidPlan as error:
+                log.warning("a search's plan was thrown away: %s", error)
+                return False
+        self.slots, self._rank = slots, found
+        return True
+
+    def raise_to(self, bound: LowerBound) -> bool:
+        if math.isinf(bound.value):
+            self.is_impossible = not self.is_valid
+            return False
+        if bound.value <= self.bound.value * (1 + ROUNDING):
+            return False
+        if self.is_valid and bound.value > self._rank[1] * (1 + 1e-6):
+            log.warning("a bound above a plan was thrown away: %s", bound)
+            return False
+        self.bound = bound
+        return True
+
+    @property
+    def is_valid(self) -> bool:
+        """Return True if the plan keeps every deadline and the budget."""
+        return not self._rank[0]
+
+    def plan(self, stopped: str = "") -> Plan:
+        return as_plan(self.problem, self.slots, self.bound, stopped)
+
+
+def rank(plan: Plan) -> tuple[float, float, float]:
+    """Return what to compare plans by: what is missed, the value, and how late urgent jobs end."""
+    goal = plan.goal
+    late = 0.0
+    urgent = 0.0
+    for job, each in zip(plan.jobs, plan.assignments, strict=True):
+        deadlines = [deadline for deadline in (job.deadline, goal.deadline) if deadline is not None]
+        late += max(0, each.end - min(deadlines, default=each.end))
+        urgent += job.priority * each.end
+    over = 0.0 if goal.budget is None else max(0.0, plan.dollars - goal.budget * (1 + ROUNDING))
+    return late + over, plan.value, urgent
+
 
 log = logging.getLogger(__name__)
 MOST_CORES = 2
@@ -161,3 +231,133 @@ def order_of(incumbent: Incumbent, shift: Shift) -> SearchOrder:
 
 def cores_to_use() -> int:
     return min(MOST_CORES, len(os.sched_getaffinity(0)))
+
+
+# A search in a process of its own: it is given an order, and its answers are read line by line.
+WORKER = (sys.executable, "-P", "-m", "slipway.jobs.plan.inputs.worker")
+# Each process has one core; a library's own threads would only take it from the other one.
+ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "NUMBA_NUM_THREADS": "1"}
+
+
+class SearchProcess:
+    """Starts a search; `answers` is what to wait for."""
+
+    def __init__(self, order: SearchOrder) -> None:
+        # In a session of its own, Ctrl-C reaches the parent alone, which then has the best plan to return.
+        self._process = subprocess.Popen(
+            WORKER,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            env=os.environ | ONE_THREAD,
+            start_new_session=True,
+        )
+        assert self._process.stdout is not None
+        self.answers = self._process.stdout
+        self._rest = b""
+        # A large order fills the pipe until the process has started: nobody waits for that.
+        self._speaker = threading.Thread(target=self._say, args=(encode_order(order),), daemon=True)
+        self._speaker.start()
+
+    def read(self) -> list[Mapping[str, object]] | None:
+        """Return the answers that have arrived, or None when there will be no more."""
+        arrived = os.read(self.answers.fileno(), 1 << 20)
+        if not arrived:
+            return None
+        *lines, self._rest = (self._rest + arrived).split(b"\n")
+        return [json.loads(line) for line in lines]
+
+    @property
+    def has_ended(self) -> bool:
+        return self._process.poll() is not None
+
+    def stop(self) -> None:
+        """End the process; it holds nothing that would be lost."""
+        self._process.kill()
+        self._process.wait()
+        self._speaker.join()
+        assert self._process.stdin is not None
+        with suppress(OSError):
+            self._process.stdin.close()
+        self.answers.close()
+
+    def _say(self, order: str) -> None:
+        assert self._process.stdin is not None
+        with suppress(OSError, ValueError):
+            self._process.stdin.write(order.encode() + b"\n")
+            self._process.stdin.flush()
+
+
+# Which search runs when on which core: what was measured to find most on problems of each size.
+FEW_JOBS = 30  # so many an exact search can still settle
+SOME_JOBS = 200  # beyond, annealing gains less than lanes do
+SERIAL = ("bound", "lanes", "annealing")  # where iterations count, not time: exact search counts none
+# The package that a search needs beside the base install.
+EXTRAS = {"annealing": "numba", "exact": "ortools"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shift:
+    """Gives a search a share of the whole time; it may end earlier."""
+
+    search: str
+    share: float
+    seed: int
+
+
+def shifts_of(problem: PlanProblem, cores: int, seed: int) -> list[Iterator[Shift]]:
+    """Return the shifts of each core, one after the other without an end."""
+    table = _table(problem)
+    if cores == 1:
+        both = [(search, share / 2) for pair in zip(*table, strict=False) for search, share in pair]
+        table = (both,)
+    return [_present(rows, seed + core) for core, rows in enumerate(table)]
+
+
+def _table(problem: PlanProblem) -> Sequence[Sequence[tuple[str, float]]]:
+    jobs = len(problem.jobs)
+    if jobs <= FEW_JOBS:
+        return (
+            [("annealing", 0.1), ("exact", 0.9)],
+            [("bound", 0.3), ("lanes", 0.1), ("annealing", 0.6)],
+        )
+    if _has_conditions(problem):
+        return (
+            [("annealing", 1.0)],
+            [("bound", 0.3), ("lanes", 0.2), ("annealing", 0.5)],
+        )
+    if jobs <= SOME_JOBS:
+        return (
+            [("lanes", 0.4), ("annealing", 0.6)],
+            [("bound", 0.5), ("lanes", 0.2), ("annealing", 0.3)],
+        )
+    return (
+        [("lanes", 1.0)],
+        [("bound", 0.5), ("lanes", 0.5)],
+    )
+
+
+def _has_conditions(problem: PlanProblem) -> bool:
+    """Return True where more counts than the last job's end, which is what lanes make early."""
+    goal = problem.goal
+    return (
+        goal.objective is Objective.COST
+        or goal.budget is not None
+        or any(problem.after)
+        or any(job.deadline is not None for job in problem.jobs)
+    )
+
+
+def _present(rows: Sequence[tuple[str, float]], seed: int) -> Iterator[Shift]:
+    """Yield the shifts whose search is installed, then plain searches with other seeds."""
+    rows = [(search, share) for search, share in rows if is_installed(search)]
+    for search, share in rows:
+        yield Shift(search=search, share=share, seed=seed)
+    again = [search for search, _ in rows if search != "bound"] or ["lanes"]
+    for turn in count(1):
+        for search in again:
+            yield Shift(search=search, share=0.25, seed=seed + 100 * turn)
+
+
+def is_installed(search: str) -> bool:
+    return search not in EXTRAS or find_spec(EXTRAS[search]) is not None

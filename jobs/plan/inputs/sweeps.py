@@ -28,8 +28,7 @@ from slipway.jobs.estimate.inputs.own_data import measurements, rates
 from slipway.jobs.estimate.inputs.places import find_place
 from slipway.jobs.estimate.inputs.workloads import workload_of
 from slipway.jobs.estimate.prices import ON_DEMAND
-from slipway.jobs.plan.inputs.fields import Fields
-from slipway.jobs.plan.inputs.files import MOST_BYTES, PlanFile
+from slipway.jobs.plan.inputs.files import MOST_BYTES, Fields, PlanFile
 from slipway.jobs.plan.inputs.own_commands import own_command_job
 from slipway.jobs.plan.search.model import Mode, PlanJob, Pool
 from slipway.jobs.plan.search.refusals import MOST_JOBS, CannotPlan
@@ -109,7 +108,7 @@ def _place(found: Fields, kinds: Mapping[str, str]) -> _Place:
 def _kinds() -> Mapping[str, str]:
     """Return the kinds of the declared clusters by their names."""
     from slipway.jobs.cloud.declared import declared_clusters
-    from slipway.jobs.words.projects import NoProject
+    from slipway.jobs.words.installation import NoProject
 
     try:
         return {each.name: each.kind for each in declared_clusters()}

@@ -7,20 +7,23 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from slipway.jobs.cloud import aws
 from slipway.jobs.cloud.aws import Unanswered, reader
 from slipway.jobs.cloud.deployed import find_target, find_target_by_name
+from slipway.jobs.clusters.images.project_images import image_at
+from slipway.jobs.code.own_recipes import RECIPE, refuse_uninstallable
+from slipway.jobs.code.packing import read_kept, with_sent_source, with_source_at
 from slipway.jobs.plan.run.decisions import Report, Sight
 from slipway.jobs.plan.search.model import Assignment, Plan, PlanJob, Pool
-from slipway.jobs.platforms.registry import platform_of
+from slipway.jobs.platforms.platform import platform_of
 from slipway.jobs.submit.curve import points
 from slipway.jobs.submit.find import refresh
 from slipway.jobs.submit.logs import LogReader
+from slipway.jobs.submit.preparing import prepare
 from slipway.jobs.submit.submission import submit
-from slipway.jobs.words.cost import AGREED_UNSAID, Agreed
 from slipway.jobs.words.errors import SlipwayError
 from slipway.jobs.words.job import SHORTEST_TIMEOUT_SECONDS, Job
-from slipway.jobs.words.run import AnyFound, Run
-from slipway.jobs.words.states import JobState
+from slipway.jobs.words.run import AGREED_UNSAID, Agreed, AnyFound, JobState, Run
 from slipway.jobs.words.targets import Target
 from slipway.jobs.words.text import Say
 
@@ -209,3 +212,36 @@ def outcome_of(run: Run) -> str | None:
     if _LOST.search(said):
         return "lost"
     return "withdrawn" if _WITHDRAWN.search(run.status) or _WITHDRAWN.search(run.reason or "") else "failed"
+
+
+# A plan's own commands on the clusters that it chose: refused in time, and completed for each.
+
+
+def refuse_unfit_commands(plan: Plan) -> None:
+    """Refuse what the cluster of a command would refuse when its turn comes, before anything is submitted."""
+    jobs = {job.name: job for job in plan.jobs}
+    for assignment in plan.assignments:
+        job, pool = jobs[assignment.job], plan.pools[assignment.pool]
+        if job.job is None or job.job.recipe != RECIPE:
+            continue
+        target = find_target_by_name(pool.cluster, None)
+        try:
+            _refuse_unfit(as_job(job, assignment, pool, target, "plan", attempt=1), target)
+        except SlipwayError as error:
+            raise NoTarget(f"job '{job.name}' of the plan: {error.message}", hint=error.hint) from None
+
+
+def completed(job: Job, target: Target) -> Job:
+    """Send the folder of a command to the cluster that the plan chose, and name its image there."""
+    return with_sent_source(_with_image(job, target), target, aws.client("s3", target.region))
+
+
+def _refuse_unfit(job: Job, target: Target) -> None:
+    if requirements := job.settings.get("requirements"):
+        refuse_uninstallable(requirements, read_kept(job, requirements), target)
+    here = with_source_at(_with_image(job, target), target)
+    platform_of(target).refuse_unready(prepare(here, target.name, target.region))
+
+
+def _with_image(job: Job, target: Target) -> Job:
+    return job if job.image is None else replace(job, image=image_at(job.image, target))

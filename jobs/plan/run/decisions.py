@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from slipway.jobs.plan.run.ledger import JobStage, JobStanding, Ledger
+from slipway.jobs.plan.run.journal import JobStage, JobStanding, Ledger
 from slipway.jobs.plan.search.model import Assignment, PlanJob
 from slipway.jobs.plan.search.replan import Standing
 

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import fcntl
+import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
+from enum import StrEnum
 from pathlib import Path
+from typing import Any
 
-from slipway.jobs.plan.run.events import HappenedEvent, decode, encode
+from slipway.jobs.plan.search.model import Assignment, Mode, NodeDevices, PlanJob
 from slipway.jobs.words.errors import SlipwayError
 
 _MOST_BYTES = 1 << 28
@@ -76,3 +80,255 @@ class PlanJournal:
             f"the journal {self.path} cannot be used: {error.strerror}",
             hint="nothing more is submitted; make the file writable and run the plan again",
         )
+
+
+# What has happened to a plan: one line of JSON each. Reading them again tells all that there is to know.
+
+
+class DamagedEvents(SlipwayError):
+    """Reports a journal whose lines cannot be read: what was done is not known, so nothing is done."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanReplaced:
+    """A plan came into force: the first one, or another for what is left."""
+
+    at: float  # Unix seconds, as in all events
+    why: str
+    assignments: tuple[Assignment, ...]  # starts count from `at`
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttemptIntended:
+    """An attempt of a job is about to be submitted; after a crash it is submitted as it stands here."""
+
+    at: float
+    job: str
+    attempt: int
+    left: float  # the share of its work that is not saved
+    assignment: Assignment
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttemptSubmitted:
+    at: float
+    job: str
+    run: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttemptStopping:
+    """The attempt was asked to save and end, to go on elsewhere."""
+
+    at: float
+    job: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttemptEnded:
+    at: float
+    job: str
+    outcome: str  # succeeded, failed, stopped (it goes on elsewhere) or withdrawn (by somebody)
+    left: float
+    began: float | None  # when its processes started
+    ratio: float = 1.0  # its time over the first estimate
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobSkipped:
+    """A job that is never to run, since what it waits for failed."""
+
+    at: float
+    job: str
+    why: str
+
+
+HappenedEvent = (
+    PlanReplaced | AttemptIntended | AttemptSubmitted | AttemptStopping | AttemptEnded | JobSkipped
+)
+_KINDS: Mapping[str, type[HappenedEvent]] = {
+    "plan": PlanReplaced,
+    "intent": AttemptIntended,
+    "submission": AttemptSubmitted,
+    "stopping": AttemptStopping,
+    "end": AttemptEnded,
+    "skip": JobSkipped,
+}
+_NAMES = {kind: name for name, kind in _KINDS.items()}
+
+
+def encode(event: HappenedEvent) -> str:
+    return json.dumps({"event": _NAMES[type(event)], **asdict(event)}, allow_nan=False)
+
+
+def decode(line: str, where: str) -> HappenedEvent:
+    try:
+        record = json.loads(line)
+        kind = _KINDS[record.pop("event")]
+        for name in ("assignments", "assignment"):
+            if name in record:
+                held = record[name]
+                record[name] = tuple(map(_assignment, held)) if name == "assignments" else _assignment(held)
+        return kind(**record)
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        raise DamagedEvents(
+            f"{where} is no line of a plan's journal",
+            hint="nothing was submitted; move the file away to begin again with what the clusters know",
+        ) from None
+
+
+def _assignment(record: Mapping[str, Any]) -> Assignment:
+    mode = record["mode"]
+    settings = tuple((str(name), str(value)) for name, value in mode["settings"])
+    shares = tuple(
+        NodeDevices(node=share["node"], devices=tuple(share["devices"])) for share in record["placement"]
+    )
+    return Assignment(**{**record, "mode": Mode(**{**mode, "settings": settings}), "placement": shares})
+
+
+# Where each job of a plan stands: the sum of its events, and nothing else.
+
+
+class AnotherPlan(SlipwayError):
+    """Reports a journal of other jobs than the plan's."""
+
+    exit_code = 2
+
+
+class JobStage(StrEnum):
+    WAITING = "waiting"
+    SENDING = "sending"  # nobody knows yet whether the cluster has it
+    RUNNING = "running"  # the cluster has it
+    STOPPING = "stopping"
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    WITHDRAWN = "withdrawn"
+    SKIPPED = "skipped"
+
+    @property
+    def is_final(self) -> bool:
+        return self in (JobStage.SUCCEEDED, JobStage.FAILED, JobStage.WITHDRAWN, JobStage.SKIPPED)
+
+    @property
+    def is_held(self) -> bool:
+        """Return True while the job holds its devices."""
+        return self in (JobStage.SENDING, JobStage.RUNNING, JobStage.STOPPING)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stint:
+    """One attempt as it was, for the picture of what happened."""
+
+    assignment: Assignment
+    began: float
+    ended: float
+    outcome: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobStanding:
+    stage: JobStage = JobStage.WAITING
+    attempt: int = 0
+    left: float = 1.0
+    ratio: float = 1.0
+    run: str | None = None
+    sent_at: float = 0.0
+    assignment: Assignment | None = None  # of the attempt
+    planned: Assignment | None = None  # of the plan in force
+    why: str = ""
+    stints: tuple[Stint, ...] = ()
+
+    @property
+    def measured_on(self) -> str | None:
+        """Return the instance type that the ratio was measured on."""
+        return self.stints[-1].assignment.mode.type if self.stints else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ledger:
+    jobs: Mapping[str, JobStanding]
+    began: float = 0.0  # when the first plan came into force
+    since: float = 0.0  # when this one did
+    plans: int = 0
+
+    @property
+    def is_over(self) -> bool:
+        return all(job.stage.is_final for job in self.jobs.values())
+
+
+def what_ran(ledger: Ledger, now: float) -> Iterator[Assignment]:
+    """Yield each attempt where and when it was, those that go on until now."""
+    for job in ledger.jobs.values():
+        for stint in job.stints:
+            yield _as_it_was(stint.assignment, ledger, stint.began, stint.ended)
+        if job.assignment:
+            yield _as_it_was(job.assignment, ledger, job.sent_at, now)
+
+
+def _as_it_was(planned: Assignment, ledger: Ledger, began: float, ended: float) -> Assignment:
+    start = max(0, round(began - ledger.began))
+    return replace(planned, start=start, seconds=max(1, round(ended - ledger.began) - start))
+
+
+def new_ledger(jobs: Iterable[PlanJob], events: Iterable[HappenedEvent] = ()) -> Ledger:
+    ledger = Ledger(jobs={job.name: JobStanding() for job in jobs})
+    for event in events:
+        if not isinstance(event, PlanReplaced) and event.job not in ledger.jobs:
+            raise AnotherPlan(
+                f"the journal has a job '{event.job}' that the plan has not",
+                hint="run the plan that it belongs to, or name another journal",
+            )
+        ledger = after(ledger, event)
+    return ledger
+
+
+def after(ledger: Ledger, event: HappenedEvent) -> Ledger:
+    """Return the ledger with one event more."""
+    if isinstance(event, PlanReplaced):
+        planned = {each.job: each for each in event.assignments}
+        jobs = {name: replace(job, planned=planned.get(name)) for name, job in ledger.jobs.items()}
+        began = ledger.began if ledger.plans else event.at
+        return Ledger(jobs=jobs, began=began, since=event.at, plans=ledger.plans + 1)
+    job = _after(ledger.jobs[event.job], event)
+    return replace(ledger, jobs={**ledger.jobs, event.job: job})
+
+
+def _after(
+    job: JobStanding, event: AttemptIntended | AttemptSubmitted | AttemptStopping | AttemptEnded | JobSkipped
+) -> JobStanding:
+    if isinstance(event, AttemptIntended):
+        return replace(
+            job,
+            stage=JobStage.SENDING,
+            attempt=event.attempt,
+            left=event.left,
+            ratio=job.ratio if job.measured_on == event.assignment.mode.type else 1.0,
+            run=None,
+            sent_at=event.at,
+            assignment=event.assignment,
+        )
+    if isinstance(event, AttemptSubmitted):
+        return replace(job, stage=JobStage.RUNNING, run=event.run)
+    if isinstance(event, AttemptStopping):
+        return replace(job, stage=JobStage.STOPPING, why=event.why)
+    if isinstance(event, JobSkipped):
+        return replace(job, stage=JobStage.SKIPPED, why=event.why)
+    assert job.assignment is not None
+    stint = Stint(
+        assignment=job.assignment,
+        began=event.began or job.sent_at,
+        ended=event.at,
+        outcome=event.outcome,
+    )
+    stage = JobStage.WAITING if event.outcome == "stopped" else JobStage(event.outcome)
+    return replace(
+        job,
+        stage=stage,
+        left=event.left,
+        ratio=event.ratio,
+        assignment=None,
+        why=event.why,
+        stints=(*job.stints, stint),
+    )

@@ -12,17 +12,20 @@ from typing import Protocol
 
 from slipway.jobs.plan.run import decisions
 from slipway.jobs.plan.run.decisions import Sight
-from slipway.jobs.plan.run.events import (
+from slipway.jobs.plan.run.journal import (
     AttemptEnded,
     AttemptIntended,
     AttemptStopping,
     AttemptSubmitted,
     HappenedEvent,
     JobSkipped,
+    JobStage,
+    Ledger,
+    PlanJournal,
     PlanReplaced,
+    after,
+    new_ledger,
 )
-from slipway.jobs.plan.run.journal import PlanJournal
-from slipway.jobs.plan.run.ledger import JobStage, Ledger, after, new_ledger
 from slipway.jobs.plan.search.list_schedule import as_assignment
 from slipway.jobs.plan.search.model import Assignment, Plan, PlanJob
 from slipway.jobs.plan.search.replan import Situation, Solve, replan

@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from slipway.jobs.plan.search.bounds.area import least_makespan
+from slipway.jobs.plan.search.bounds.prove import least_makespan
 from slipway.jobs.plan.search.bounds.table import NEVER, Numbers, OptionTable
 from slipway.jobs.plan.search.list_schedule import FreeDevices, Slot, after_dependencies, as_plan
 from slipway.jobs.plan.search.model import Billing, LowerBound, Objective, Pool

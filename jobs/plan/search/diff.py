@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from slipway.jobs.plan.search.model import Assignment, Plan
-from slipway.jobs.plan.search.words import clock, devices_by_node
+from slipway.jobs.plan.search.model import Assignment, Objective, Plan, Pool, dollars_of
 
 
 class Difference(StrEnum):
@@ -85,3 +84,57 @@ def _words(plan: Plan, each: Assignment) -> str:
         f"{each.mode.technique} on {each.mode.devices} × {each.mode.type} (node {where}), "
         f"{clock(each.start)} to {clock(each.end)}"
     )
+
+
+# A plan in words: what its table, its picture and its summary say alike.
+
+
+def dollars_of_job(plan: Plan, each: Assignment) -> float:
+    """Return what a job's share of its nodes costs while it runs."""
+    return dollars_of(each.mode, plan.pools[each.pool], each.seconds)
+
+
+def devices_by_node(each: Assignment, pool: Pool) -> str:
+    """Write `2: 0-3` for four devices of node 2, and `4-7` for whole nodes."""
+    if all(len(share.devices) == pool.devices_per_node for share in each.placement):
+        return ranges(sorted(share.node for share in each.placement))
+    return ", ".join(f"{share.node}: {ranges(sorted(share.devices))}" for share in each.placement)
+
+
+def ranges(numbers: Sequence[int]) -> str:
+    """Write sorted numbers as `0-3,6`."""
+    runs: list[list[int]] = []
+    for number in numbers:
+        if runs and number == runs[-1][-1] + 1:
+            runs[-1].append(number)
+        else:
+            runs.append([number])
+    return ",".join(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs)
+
+
+def clock(seconds: float) -> str:
+    """Write a time as hours, minutes and seconds: 36:05:09."""
+    whole = round(seconds)
+    return f"{whole // 3600}:{whole % 3600 // 60:02}:{whole % 60:02}"
+
+
+def value_words(plan: Plan, value: float) -> str:
+    """Write a value of the goal: a time or dollars."""
+    return f"${value:,.2f}" if plan.goal.objective is Objective.COST else clock(value)
+
+
+def progress_words(plan: Plan) -> str:
+    what = "cost" if plan.goal.objective is Objective.COST else "makespan"
+    return f"{what} {value_words(plan, plan.value)}, {bound_words(plan)}"
+
+
+def bound_words(plan: Plan) -> str:
+    if plan.bound.value <= 0:
+        return "no lower bound"
+    return f"lower bound {value_words(plan, plan.bound.value)} ({plan.bound.name}), gap {plan.gap:.1%}"
+
+
+def summary(plan: Plan) -> str:
+    """Say in one line what the plan takes, how far from the best it may be, and why the search ended."""
+    said = f"makespan {clock(plan.makespan)}, ${plan.dollars:,.2f}; {bound_words(plan)}"
+    return f"{said}; stopped: {plan.stopped}" if plan.stopped else said

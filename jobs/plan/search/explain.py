@@ -7,15 +7,15 @@ with the other mode the plan needs at most what is shown.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 
+from slipway.jobs.plan.search.diff import PlanDiff, clock, diff, value_words
 from slipway.jobs.plan.search.list_schedule import Slot, as_plan, list_schedule
-from slipway.jobs.plan.search.model import Assignment, Goal, Objective, Plan
+from slipway.jobs.plan.search.model import Assignment, Goal, Mode, Objective, Plan, PlanJob
 from slipway.jobs.plan.search.options import Option, PlanProblem, new_problem, option_as_assigned
 from slipway.jobs.plan.search.refusals import CannotPlan, quoted, words_of
-from slipway.jobs.plan.search.words import clock, value_words
-from slipway.jobs.words.cost import SECONDS_PER_HOUR
-from slipway.jobs.words.suggestions import did_you_mean
+from slipway.jobs.words.errors import did_you_mean
+from slipway.jobs.words.run import SECONDS_PER_HOUR
 from slipway.jobs.words.text import printable
 
 
@@ -156,3 +156,45 @@ def _next_best(others: Sequence[Alternative], plan: Plan) -> str:
         f"{words_of(best.option.mode)}: with it the plan's {what} is at most "
         f"{value_words(plan, value)}{more}{missed}"
     )
+
+
+# The plan as a user of Python gets it: it explains its choices, and compares itself with another.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnsweredPlan(Plan):
+    @classmethod
+    def of(cls, plan: Plan) -> AnsweredPlan:
+        return cls(**{field.name: getattr(plan, field.name) for field in fields(Plan)})
+
+    def explain(self, job: str) -> ModeExplanation:
+        """Say why a job has its mode, and what the next best would cost."""
+        return explain(self, job)
+
+    def diff(self, earlier: Plan) -> PlanDiff:
+        """Say what is otherwise than in an earlier plan."""
+        return diff(self, earlier)
+
+
+# What a person should know of modes that no plan uses.
+_MOST_TOLD = 3
+
+
+def left_out(jobs: Sequence[PlanJob]) -> list[str]:
+    """Tell of modes that are slower than one with fewer devices; the first few by name."""
+    found = [line for job in jobs for line in _slower(job)]
+    more = len(found) - _MOST_TOLD
+    return [*found[:_MOST_TOLD], f"{more} more modes are left out for the like"] if more > 0 else found
+
+
+def _slower(job: PlanJob) -> Iterator[str]:
+    for mode in job.modes:
+        fewer = [each for each in job.modes if _beats(each, mode)]
+        if fewer:
+            least = min(fewer, key=lambda each: each.devices)
+            where = f"job {quoted(job.name)}: {words_of(mode)}"
+            yield f"{where} is left out: with {least.devices} it takes no longer"
+
+
+def _beats(other: Mode, mode: Mode) -> bool:
+    return other.type == mode.type and other.devices < mode.devices and other.seconds <= mode.seconds

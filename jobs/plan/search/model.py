@@ -8,8 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from slipway.jobs.words.cost import SECONDS_PER_HOUR
 from slipway.jobs.words.job import Job
+from slipway.jobs.words.run import SECONDS_PER_HOUR
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

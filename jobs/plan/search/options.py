@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from slipway.jobs.plan.search.model import Assignment, Goal, Mode, PlanJob, Pool, dollars_of
-from slipway.jobs.words.cost import SECONDS_PER_HOUR
+from slipway.jobs.words.run import SECONDS_PER_HOUR
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,8 +14,7 @@ from typing import TypeVar
 
 from slipway.jobs.plan.search.model import Billing, Goal, Mode, Objective, PlanJob, Pool
 from slipway.jobs.plan.search.options import jobs_with_deadlines, options_of
-from slipway.jobs.words.errors import SlipwayError
-from slipway.jobs.words.suggestions import did_you_mean
+from slipway.jobs.words.errors import SlipwayError, did_you_mean
 from slipway.jobs.words.text import printable
 
 MOST_JOBS = 10_000

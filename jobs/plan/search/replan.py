@@ -14,7 +14,7 @@ from functools import partial
 from slipway.jobs.plan.search.list_schedule import FreeDevices, Slot, place_in_order
 from slipway.jobs.plan.search.model import Assignment, Goal, Mode, NodeDevices, Objective, PlanJob, Pool
 from slipway.jobs.plan.search.options import Option, PlanProblem, new_problem, option_as_assigned, options_of
-from slipway.jobs.words.cost import SECONDS_PER_HOUR
+from slipway.jobs.words.run import SECONDS_PER_HOUR
 
 # A move must gain this many times what it costs: estimates of both are not exact.
 LEAST_GAIN = 2

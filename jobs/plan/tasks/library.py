@@ -17,11 +17,10 @@ from typing import cast, overload
 from slipway.containers.runtime.collective import Json
 from slipway.containers.runtime.errors import Refusal
 from slipway.containers.tasks.description import CodeReference, is_loading
-from slipway.jobs.plan.tasks.base_technique import BaseTechnique
+from slipway.jobs.plan.tasks.task import BaseTechnique
 from slipway.jobs.plan.techniques.registry import TECHNIQUES
-from slipway.jobs.platforms.whole_files import write_whole
-from slipway.jobs.words.errors import SlipwayError
-from slipway.jobs.words.suggestions import did_you_mean
+from slipway.jobs.platforms.on_nodes import write_whole
+from slipway.jobs.words.errors import SlipwayError, did_you_mean
 
 VARIABLE = "SLIPWAY_TECHNIQUES"  # names another place for the file
 

@@ -14,21 +14,21 @@ from slipway.jobs.plan.inputs.planning import plan
 from slipway.jobs.plan.search.model import Mode, Plan, PlanJob, Pool
 from slipway.jobs.plan.tasks.local_machine import GangEnd, LocalMachine, RankGang, find_devices
 from slipway.jobs.plan.tasks.on_clusters.orchestrating_there import orchestrate_on
-from slipway.jobs.plan.tasks.on_clusters.places import ClusterOrder
+from slipway.jobs.plan.tasks.on_clusters.sent_code import ClusterOrder
 from slipway.jobs.plan.tasks.our_techniques import RankTechnique
-from slipway.jobs.plan.tasks.own_orders import OwnOrder, run_own
-from slipway.jobs.plan.tasks.results import (
+from slipway.jobs.plan.tasks.own_technique import OwnOrder, run_own
+from slipway.jobs.plan.tasks.saved_models import CHECKPOINTS
+from slipway.jobs.plan.tasks.searching import (
     Orchestration,
     TaskEnd,
     is_trained,
     mark_trained,
     refuse_failures,
     saying,
+    search,
 )
-from slipway.jobs.plan.tasks.saved_models import CHECKPOINTS
-from slipway.jobs.plan.tasks.searching import search
 from slipway.jobs.plan.tasks.task import NamedTasks, Strategy, Task
-from slipway.jobs.words.cost import AGREED_UNSAID, Agreed
+from slipway.jobs.words.run import AGREED_UNSAID, Agreed
 from slipway.jobs.words.text import Say
 
 MACHINE = "this machine"

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from slipway.containers.runtime.collective import Json
-from slipway.jobs.plan.tasks.base_technique import BaseTechnique
 from slipway.jobs.plan.tasks.local_machine import LocalMachine, RankGang, find_devices, scratch_folder
 from slipway.jobs.plan.tasks.saved_models import CHECKPOINTS
+from slipway.jobs.plan.tasks.task import BaseTechnique
 from slipway.jobs.plan.techniques.registry import find_technique
 from slipway.jobs.words.errors import SlipwayError
 

@@ -15,7 +15,7 @@ from typing import Any
 from slipway.containers.tasks.description import TaskDescription
 from slipway.jobs.plan.tasks.library import retrieve
 from slipway.jobs.plan.tasks.local_machine import LocalMachine
-from slipway.jobs.plan.tasks.own_orders import OwnOrder, own_result, run_own
+from slipway.jobs.plan.tasks.own_technique import OwnOrder, own_result, run_own
 from slipway.jobs.plan.tasks.task import Strategy, Task
 from slipway.jobs.plan.tasks.trials import (
     Combination,

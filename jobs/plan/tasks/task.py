@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import hashlib
 import json
+from abc import ABC
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, ClassVar, cast
 
 from slipway.containers.runtime.collective import Json
 from slipway.containers.tasks.description import CodeReference, TaskDescription
@@ -19,8 +20,6 @@ from slipway.jobs.words.text import printable
 
 if TYPE_CHECKING:
     from torch import nn
-
-    from slipway.jobs.plan.tasks.base_technique import BaseTechnique
 
 _DIGEST_LENGTH = 8
 _LONGEST_NAME = 50
@@ -239,3 +238,13 @@ class NamedTasks:
         if problems:
             raise InvalidConfig(problems)
         return cls(tasks=list(tasks))
+
+
+class BaseTechnique(ABC):
+    """A way to train a task on some devices: subclass it, write both functions, and `register` the class."""
+
+    name: ClassVar[str] = ""
+
+    # Written as plain functions of the class: `MyTechnique.execute(task, gpus, task_id, batch_count)`.
+    execute: ClassVar[Callable[..., None]]
+    search: ClassVar[Callable[..., object]]

@@ -7,13 +7,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from slipway.jobs.estimate.duration import job_seconds, steps_of_workload
 from slipway.jobs.estimate.errors import CannotEstimate
+from slipway.jobs.estimate.estimates import job_seconds, steps_of_workload
 from slipway.jobs.estimate.evidence.calibrations import Asked, find_calibration
 from slipway.jobs.estimate.evidence.measurements import Measurement
-from slipway.jobs.estimate.fitting import fit
+from slipway.jobs.estimate.fitting import band_of, fit
 from slipway.jobs.estimate.hardware import cluster_of
-from slipway.jobs.estimate.ranges import band_of
 from slipway.jobs.estimate.work.rate import throughput
 from slipway.jobs.estimate.work.shapes import Hardware
 from slipway.jobs.estimate.work.workloads import Workload

@@ -7,12 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from slipway.jobs.platforms.batch.job_facts import JobFacts
+from slipway.jobs.platforms.batch.runs import JobFacts
 from slipway.jobs.platforms.reasons import known_reason
-from slipway.jobs.words.explanation import EXIT_CODES, Explanation, Reason, in_attempt
-from slipway.jobs.words.retries import RETRY_EXIT_CODE
-from slipway.jobs.words.run import not_succeeded
-from slipway.jobs.words.states import JobState
+from slipway.jobs.words.run import (
+    EXIT_CODES,
+    RETRY_EXIT_CODE,
+    Explanation,
+    JobState,
+    Reason,
+    in_attempt,
+    not_succeeded,
+)
 
 MEND_ENVIRONMENT = "fix what AWS reports, and deploy again"
 _NOTHING_TO_DO = ""

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from hashlib import sha256
 from typing import Any
 
 from slipway.jobs.cloud import aws
-from slipway.jobs.cloud.aws import Unanswered
-from slipway.jobs.cloud.deployed import find_digest
+from slipway.jobs.cloud.aws import Unanswered, ask, client, reader
+from slipway.jobs.cloud.deployed import find_digest, find_digest_in
 from slipway.jobs.platforms.batch.explain import MEND_ENVIRONMENT
 from slipway.jobs.platforms.batch.explain import explain as explain_facts
-from slipway.jobs.platforms.batch.job_facts import find_environments, gather
-from slipway.jobs.platforms.batch.own_images import find_image, register_once
-from slipway.jobs.platforms.batch.pushed_images import refuse_foreign_registry, refuse_other_platform
 from slipway.jobs.platforms.batch.request import (
     BatchRequest,
     KnownImage,
@@ -25,22 +24,25 @@ from slipway.jobs.platforms.batch.request import send as send_request
 from slipway.jobs.platforms.batch.runs import (
     describe_jobs,
     find_dependencies_of,
+    find_environments,
+    find_jobs,
+    gather,
     is_known,
+    keep_first,
     list_jobs,
     list_runs,
     refresh,
     unfinished_runs,
 )
-from slipway.jobs.platforms.batch.twins import find_jobs, keep_first
-from slipway.jobs.platforms.prepared import Prepared
-from slipway.jobs.platforms.service_models import refuse_malformed
+from slipway.jobs.platforms.platform import Prepared
+from slipway.jobs.platforms.sending import refuse_malformed
 from slipway.jobs.words.catalogue.instances import instance_type
 from slipway.jobs.words.errors import SlipwayError
-from slipway.jobs.words.explanation import Explanation
-from slipway.jobs.words.inputs import unreadable_inputs
-from slipway.jobs.words.job import Job
+from slipway.jobs.words.images.containers import read_image
+from slipway.jobs.words.job import DoesNotFit, Job, unreadable_inputs
+from slipway.jobs.words.names import TARGET_TAG
 from slipway.jobs.words.recipes import Recipe, idle_accelerators
-from slipway.jobs.words.run import Found
+from slipway.jobs.words.run import Explanation, Found
 from slipway.jobs.words.targets import BatchTarget
 from slipway.jobs.words.text import Say
 
@@ -186,3 +188,134 @@ def _node(detail: Any) -> int:
 def _names(detail: Any) -> list[str]:
     containers = [each.get("container") or {} for each in (*(detail.get("attempts") or ()), detail)]
     return [str(container["logStreamName"]) for container in containers if container.get("logStreamName")]
+
+
+# The job definition of an image that somebody named: the deployed one with another image. Pure.
+# Batch takes no image with a multi-node job (API Reference, ContainerOverrides), only with its definition.
+# What DescribeJobDefinitions answers and RegisterJobDefinition takes.
+_KEPT = ("type", "parameters", "nodeProperties", "retryStrategy", "timeout", "propagateTags")
+_DIGEST_LENGTH = 12
+
+
+def own_definition(deployed: Mapping[str, Any], image: str, target: BatchTarget) -> dict[str, Any]:
+    """Return a RegisterJobDefinition; its name says what is in it, so that there is one for each image."""
+    kept = {name: deployed[name] for name in _KEPT if name in deployed}
+    nodes = kept["nodeProperties"]
+    groups = [
+        {**group, "container": {**group["container"], "image": image}}
+        for group in nodes["nodeRangeProperties"]
+    ]
+    content = {
+        **kept,
+        "nodeProperties": {**nodes, "nodeRangeProperties": groups},
+        "tags": {TARGET_TAG: target.name},
+    }
+    digest = sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:_DIGEST_LENGTH]
+    return {"jobDefinitionName": f"{target.name}-image-{digest}", **content}
+
+
+# A container image that a job names: what the registry has of it, and the job definition that runs it.
+
+
+class NoDefinition(SlipwayError):
+    """Without the cluster's job definition nobody knows what a container there needs."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FoundImage:
+    """Hold what the registry said, and what has to be registered with AWS Batch."""
+
+    repository: str
+    digest: str | Unanswered | None  # None: there is no such image
+    register: dict[str, Any]
+
+
+def find_image(uri: str, target: BatchTarget) -> FoundImage:
+    """Find the image; its definition names the digest, so that all nodes and attempts run the same one."""
+    image = read_image(uri, target)
+    wanted = {"imageDigest": image.digest} if image.digest else {"imageTag": str(image.tag)}
+    digest = find_digest_in(target, image.repository, wanted)
+    runs = image.pinned(digest) if isinstance(digest, str) else uri
+    register = own_definition(_deployed_definition(target), runs, target)
+    refuse_malformed("batch", "RegisterJobDefinition", register)
+    return FoundImage(repository=image.repository, digest=digest, register=register)
+
+
+def register_once(register: dict[str, Any], target: BatchTarget, say: Say) -> None:
+    """Register the job definition unless there is one of its name, which says what is in it."""
+    name = register["jobDefinitionName"]
+    batch = client("batch", target.region)
+    if not batch.describe_job_definitions(jobDefinitionName=name, status="ACTIVE")["jobDefinitions"]:
+        batch.register_job_definition(**register)
+        say(f"registered the job definition {name}")
+
+
+def _deployed_definition(target: BatchTarget) -> dict[str, Any]:
+    wanted = [target.job_definition_arn]
+    answer = ask(reader("batch", target.region), "DescribeJobDefinitions", jobDefinitions=wanted)
+    if isinstance(answer, Unanswered):
+        raise NoDefinition(
+            f"{answer.action} gave no answer: {answer.code}, {answer.message[:200]}",
+            hint=f"--image needs it; allow {answer.action} and batch:RegisterJobDefinition to your role",
+        )
+    if not answer["jobDefinitions"]:
+        raise NoDefinition(
+            f"the job definition of cluster '{target.name}' is gone: {target.job_definition_arn}",
+            hint=f"deploy the cluster again: cdk deploy {target.name}",
+        )
+    found: dict[str, Any] = answer["jobDefinitions"][0]
+    return found
+
+
+# Whether a job may run the image: it is of the account's own registry, and for the cluster's machines.
+# An image that is built for one platform does not say in its manifest for which; one for several does.
+_INDEXES = (
+    "application/vnd.oci.image.index.v1+json",
+    "application/vnd.docker.distribution.manifest.list.v2+json",
+)
+# As container images call what EC2 calls otherwise (GOARCH, OCI image specification).
+_ARCHITECTURES = {"x86_64": "amd64"}
+
+
+def refuse_foreign_registry(target: BatchTarget) -> None:
+    """Refuse a container image of another account: it would run with the rights of the job."""
+    own = f"{target.account}.dkr.ecr.{target.region}.amazonaws.com"
+    host = target.repository_uri.partition("/")[0]
+    if host not in (own, f"{own}.cn"):
+        raise DoesNotFit(
+            f"cluster '{target.name}' runs container images of {host}; only the account's own registry "
+            f"is allowed, {own}",
+            hint="copy the image there and deploy the cluster again",
+        )
+
+
+def refuse_other_platform(target: BatchTarget, repository: str, digest: str, words: str) -> None:
+    """Refuse a container image for other processors; if ECR does not answer, let the node decide.
+
+    `words` name the image as a person says it.
+    """
+    answer = ask(
+        reader("ecr", target.region),
+        "BatchGetImage",
+        registryId=target.account,
+        repositoryName=repository,
+        imageIds=[{"imageDigest": digest}],
+        acceptedMediaTypes=_INDEXES,
+    )
+    if isinstance(answer, Unanswered) or not answer.get("images"):
+        return
+    needed = instance_type(target.instance_type).architecture
+    needed = _ARCHITECTURES.get(needed, needed)
+    there = _architectures(answer["images"][0]["imageManifest"])
+    if there and needed not in there:
+        raise DoesNotFit(
+            f"image {words} is for {', '.join(sorted(there))}, and {target.instance_type} is {needed}",
+            hint="build it for these machines: slipway build does so on machines of their kind",
+        )
+
+
+def _architectures(manifest: str) -> set[str]:
+    """Return the architectures of a multi-platform image; none for an image of one platform."""
+    listed = json.loads(manifest).get("manifests") or ()
+    found = {str((each.get("platform") or {}).get("architecture")) for each in listed}
+    return found - {"unknown", "None"}  # attestations that BuildKit adds are for no platform

@@ -19,8 +19,7 @@ from slipway.jobs.words.launch_environment import (
     timeout_seconds,
 )
 from slipway.jobs.words.names import TARGET_TAG
-from slipway.jobs.words.retries import RETRY_RULES
-from slipway.jobs.words.states import JobState
+from slipway.jobs.words.run import RETRY_RULES, JobState
 from slipway.jobs.words.targets import BatchTarget
 
 STATES: Mapping[str, JobState] = {

@@ -11,11 +11,19 @@ from slipway.jobs.platforms.mpi.nodes import find_answers
 from slipway.jobs.platforms.mpi.runs import find_dependencies_of
 from slipway.jobs.platforms.reasons import known_reason
 from slipway.jobs.platforms.unjoined_nodes import why_nodes_did_not_join
-from slipway.jobs.words.explanation import EXIT_CODES, Explanation, in_attempt
-from slipway.jobs.words.log_marks import ERROR, last_attempt, rank_of
-from slipway.jobs.words.retries import RETRY_EXIT_CODE
-from slipway.jobs.words.run import Found, Run, not_succeeded
-from slipway.jobs.words.states import JobState
+from slipway.jobs.words.run import (
+    ERROR,
+    EXIT_CODES,
+    RETRY_EXIT_CODE,
+    Explanation,
+    Found,
+    JobState,
+    Run,
+    in_attempt,
+    last_attempt,
+    not_succeeded,
+    rank_of,
+)
 from slipway.jobs.words.targets import MpiTarget
 
 _LAST_LINES = 100

@@ -6,12 +6,14 @@ Of a command on a machine that is gone it says InProgress until the command's ow
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
 from slipway.jobs.cloud.aws import Unanswered, ask, reader
+from slipway.jobs.platforms.mpi.request import STATES
+from slipway.jobs.words.run import JobState, translate
 
 MAIN_NODE_LOST = "MainNodeLost"  # our own word beside those of Systems Manager
 _GONE = ("shutting-down", "terminated", "stopping", "stopped")
@@ -51,3 +53,39 @@ def _loss(machine: Mapping[str, Any]) -> Loss:
         host=f"{name} ({machine['InstanceId']})" if name else str(machine["InstanceId"]),
         at=datetime.fromisoformat(said[1]).replace(tzinfo=UTC) if said else None,
     )
+
+
+# How far the jobs are that another one waits for, by the word of Systems Manager.
+_FORGOTTEN_AWAITED = "InvalidCommandId"  # of a command, after 30 days
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Awaited:
+    name: str
+    state: JobState
+    status: str  # the platform's own word
+
+
+def find_awaited(job_ids: Iterable[str], region: str) -> list[Awaited]:
+    return [_find(job_id, region) for job_id in job_ids]
+
+
+def _find(job_id: str, region: str) -> Awaited:
+    command = _find_command(job_id, region)
+    if command is None:
+        return Awaited(name=job_id, state=JobState.FAILED, status="forgotten")
+    if isinstance(command, Unanswered):
+        return Awaited(name=job_id, state=JobState.UNKNOWN, status=command.code)
+    name, status = str(command.get("Comment") or job_id), str(command["Status"])
+    state = translate(STATES, status)
+    if not state.is_final and find_loss(command, region):
+        return Awaited(name=name, state=JobState.FAILED, status=MAIN_NODE_LOST)
+    return Awaited(name=name, state=state, status=status)
+
+
+def _find_command(job_id: str, region: str) -> Mapping[str, Any] | Unanswered | None:
+    """Return a command; None where Systems Manager has forgotten it."""
+    answer = ask(reader("ssm", region), "ListCommands", CommandId=job_id)
+    if isinstance(answer, Unanswered):
+        return None if answer.code == _FORGOTTEN_AWAITED else answer
+    return next(iter(answer["Commands"]), None)

@@ -6,19 +6,18 @@ Its group may have scaled to nothing since the last job; submitting one says so,
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
 from slipway.jobs.cloud import aws
-from slipway.jobs.cloud.aws import reader
+from slipway.jobs.cloud.aws import Unanswered, ask, ask_all, reader
 from slipway.jobs.cloud.objects import find_object
-from slipway.jobs.platforms.mpi.agent import with_agent
-from slipway.jobs.platforms.mpi.failures import launch_failure, with_failures
-from slipway.jobs.platforms.mpi.members import find_members
+from slipway.jobs.platforms.reasons import machine_reason
 from slipway.jobs.words.errors import SlipwayError
 from slipway.jobs.words.job import DoesNotFit
-from slipway.jobs.words.mpi.mpi_nodes import READY_KEY, Answer, answers_of, decode_readiness
-from slipway.jobs.words.names import cap_alarm_name, idle_alarm_name
+from slipway.jobs.words.mpi import READY_KEY, Answer, Member, answers_of, decode_readiness, order_members
+from slipway.jobs.words.names import CLUSTER_TAG, cap_alarm_name, idle_alarm_name
 from slipway.jobs.words.targets import MpiTarget
 from slipway.jobs.words.text import Say
 
@@ -139,3 +138,97 @@ def _start_missing(target: MpiTarget, nodes: int, running: int, say: Say) -> Non
         aws.client("autoscaling", target.region).set_desired_capacity(
             AutoScalingGroupName=target.node_group, DesiredCapacity=nodes, HonorCooldown=False
         )
+
+
+# Who is of an MPI cluster now, asked of EC2: its nodes and laptops see the same ones in the same order.
+
+
+def find_members(cluster: str, region: str) -> list[Member]:
+    """Find the nodes of a cluster, the main node first."""
+    return order_members(_instances(cluster, region, ["running"]))
+
+
+def count_left(cluster: str, region: str) -> int:
+    """Count the machines that run, and those that still shut down: these write until they are off."""
+    return sum(1 for _ in _instances(cluster, region, ["pending", "running", "stopping", "shutting-down"]))
+
+
+def _instances(cluster: str, region: str, states: list[str]) -> Iterator[Any]:
+    filters = [
+        {"Name": f"tag:{CLUSTER_TAG}", "Values": [cluster]},
+        {"Name": "instance-state-name", "Values": states},
+    ]
+    pages = reader("ec2", region).get_paginator("describe_instances").paginate(Filters=filters)
+    reservations = (reservation for page in pages for reservation in page["Reservations"])
+    return (instance for reservation in reservations for instance in reservation["Instances"])
+
+
+# The Systems Manager agent of the main node, through which every command comes to the cluster. It registers
+# by itself some time after a machine has booted. Nothing orders that before the unit that joins the cluster,
+# so a node may answer the others before it can be sent anything: SendCommand then refuses it with
+# InvalidInstanceId (API reference: "SSM Agent isn't registered with the SSM endpoint").
+_ONLINE = "Online"  # Systems Manager API reference, InstanceInformation
+_SILENT = "Systems Manager does not reach its agent yet"
+
+
+def with_agent(answers: Sequence[Answer], region: str) -> list[Answer]:
+    """Mark the main node as not ready while Systems Manager would refuse a command to it."""
+    if not answers or not answers[0].answered:
+        return list(answers)
+    main = answers[0]
+    asked = [{"Key": "InstanceIds", "Values": [main.instance_id]}]
+    said = ask(reader("ssm", region), "DescribeInstanceInformation", Filters=asked)
+    if isinstance(said, Unanswered):  # who may not ask, is told by SendCommand itself
+        return list(answers)
+    if any(known["PingStatus"] == _ONLINE for known in said["InstanceInformationList"]):
+        return list(answers)
+    return [replace(main, answered=False, why=_SILENT), *answers[1:]]
+
+
+# Machines of an MPI cluster that did not come up, as EC2 sees it: no node is there to say so itself.
+_IMPAIRED = "impaired"  # it failed a status check (EC2 user guide, "Status checks")
+_FAILED = "Failed"  # of a scaling activity (Auto Scaling API reference, Activity)
+_SAYS_NOTHING = "its console says nothing; look at the instance in EC2"
+
+
+def with_failures(answers: Sequence[Answer], region: str) -> list[Answer]:
+    """Mark machines that failed EC2's status check: they will not come up by waiting.
+
+    Also of one that has answered: what it lacks now, a job would miss.
+    """
+    failed = _failed([answer.instance_id for answer in answers], region)
+    return [_failure(answer, region) if answer.instance_id in failed else answer for answer in answers]
+
+
+def launch_failure(target: MpiTarget) -> tuple[str, str]:
+    """Return why the group's last launch failed, and what to do; empty where none did or nobody may ask."""
+    answer = ask(
+        reader("autoscaling", target.region),
+        "DescribeScalingActivities",
+        AutoScalingGroupName=target.node_group,
+        MaxRecords=1,
+    )
+    activities = [] if isinstance(answer, Unanswered) else answer["Activities"]
+    if not activities or activities[0].get("StatusCode") != _FAILED:
+        return "", ""
+    said = str(activities[0].get("StatusMessage") or "AWS does not say why")
+    reason = machine_reason(said)
+    return (reason.means, reason.fix.format(target=target.name)) if reason else (said, "")
+
+
+def _failed(instances: Sequence[str], region: str) -> set[str]:
+    if not instances:
+        return set()
+    found = ask_all(
+        reader("ec2", region), "DescribeInstanceStatus", "InstanceStatuses", InstanceIds=list(instances)
+    )
+    if isinstance(found, Unanswered):  # who may not ask, waits as long as before
+        return set()
+    return {str(each["InstanceId"]) for each in found if each["InstanceStatus"]["Status"] == _IMPAIRED}
+
+
+def _failure(answer: Answer, region: str) -> Answer:
+    said = ask(reader("ec2", region), "GetConsoleOutput", InstanceId=answer.instance_id)
+    text = "" if isinstance(said, Unanswered) else str(said.get("Output") or "")  # botocore has decoded it
+    last = text.strip().rpartition("\n")[2] or _SAYS_NOTHING
+    return replace(answer, answered=False, why=f"it did not come up: {last}", lasts=True)

@@ -2,37 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
 
 from slipway.jobs.cloud import aws
 from slipway.jobs.platforms.code_bundle import own_containers, pack, upload_if_absent
 from slipway.jobs.platforms.mpi import explain as mpi_explain
-from slipway.jobs.platforms.mpi.failures import launch_failure
-from slipway.jobs.platforms.mpi.nodes import await_nodes, find_answers, shortage
+from slipway.jobs.platforms.mpi.nodes import await_nodes, find_answers, launch_failure, shortage
 from slipway.jobs.platforms.mpi.request import KnownSubmission, MpiRequest, attempts, build_request
 from slipway.jobs.platforms.mpi.request import send as send_request
 from slipway.jobs.platforms.mpi.runs import (
     find_dependencies_of,
+    find_unfinished,
     is_known,
     list_jobs,
     list_runs,
+    read_request,
     refresh,
     unfinished_runs,
 )
-from slipway.jobs.platforms.mpi.turn import refuse_out_of_turn
-from slipway.jobs.platforms.prepared import Prepared
-from slipway.jobs.platforms.sending import LOOK_PAUSE_SECONDS, LOOKS, Waiting
-from slipway.jobs.platforms.service_models import refuse_malformed
+from slipway.jobs.platforms.platform import Prepared
+from slipway.jobs.platforms.sending import LOOK_PAUSE_SECONDS, LOOKS, Waiting, refuse_malformed
 from slipway.jobs.words.catalogue.instances import instance_type
 from slipway.jobs.words.errors import SlipwayError
-from slipway.jobs.words.explanation import Explanation
-from slipway.jobs.words.inputs import unreadable_inputs
-from slipway.jobs.words.job import Job
-from slipway.jobs.words.log_marks import locator
+from slipway.jobs.words.job import Job, unreadable_inputs
 from slipway.jobs.words.names import CLUSTER_TAG
 from slipway.jobs.words.recipes import Recipe, idle_accelerators
-from slipway.jobs.words.run import Found
+from slipway.jobs.words.run import Explanation, Found, Listed, locator
 from slipway.jobs.words.targets import MpiTarget
 from slipway.jobs.words.text import Say
 
@@ -184,3 +180,47 @@ def _upload(target: MpiTarget, digest: str, say: Say) -> None:
     owner = {"Bucket": target.bucket, "ExpectedBucketOwner": target.account}
     if upload_if_absent(bundle, aws.client("s3", target.region), owner):
         say(f"uploaded the code, {len(bundle.packed) // 1024} KiB")
+
+
+# Whose turn it is on a cluster that runs one job at a time: a new job runs now, or after all others.
+# That run or wait. The main node's agent carries out five commands at a time (amazon-ssm-agent, README,
+# Mds.CommandWorkersLimit), a job that waits is one of them, and so is what `slipway cancel` sends.
+MOST_UNFINISHED = 4
+
+
+class Busy(SlipwayError):
+    """The cluster runs one job at a time."""
+
+
+def refuse_out_of_turn(name: str, waits_for: Iterable[str], target: MpiTarget) -> None:
+    """Refuse a job that waits for some of the cluster's unfinished jobs and not for others.
+
+    The nodes refuse a second job too; asking here saves a start of machines.
+    """
+    others = [job for job in find_unfinished(target) if job.name != name]
+    ahead = _ahead(waits_for, {job.id: job for job in others}, target)
+    for other in others:
+        if other.id not in ahead:
+            last = others[-1].name
+            raise Busy(
+                f"cluster '{target.name}' runs {other.name}, and one job at a time",
+                hint=f"to run it afterwards: --depends-on {last}; to wait for that: slipway logs {last} "
+                f"--follow; to end it: slipway cancel {other.name}",
+            )
+    if len(others) >= MOST_UNFINISHED:
+        raise Busy(
+            f"{len(others)} jobs run or wait on cluster '{target.name}'; at most {MOST_UNFINISHED} can",
+            hint=f"wait for one: slipway logs {others[0].name} --follow",
+        )
+
+
+def _ahead(waits_for: Iterable[str], unfinished: Mapping[str, Listed], target: MpiTarget) -> set[str]:
+    """Return the unfinished jobs that are over when all of these are: what they wait for themselves, too."""
+    left, ahead = list(waits_for), set[str]()
+    while left:
+        job_id = left.pop()
+        if job_id in unfinished and job_id not in ahead:
+            ahead.add(job_id)
+            request = read_request(unfinished[job_id].name, target)
+            left += request.waits_for if request else ()
+    return ahead

@@ -11,19 +11,17 @@ from dataclasses import dataclass
 from typing import Any
 
 from slipway.containers.runtime.contract import variables
-from slipway.jobs.words.catalogue.accelerators import family_of
-from slipway.jobs.words.catalogue.instances import instance_type
-from slipway.jobs.words.job import DoesNotFit, Job, submission_name
-from slipway.jobs.words.job_request import request_key
+from slipway.jobs.words import mpi
+from slipway.jobs.words.catalogue.instances import family_of, instance_type
+from slipway.jobs.words.job import DoesNotFit, Job, request_key, submission_name
 from slipway.jobs.words.launch_environment import (
     launch_environment,
     refuse_misfit,
     setting_words,
     timeout_seconds,
 )
-from slipway.jobs.words.mpi import mpi_job
-from slipway.jobs.words.mpi.mpi_job import LONGEST_SECONDS, MpiJob, command_seconds
-from slipway.jobs.words.states import JobState
+from slipway.jobs.words.mpi import LONGEST_SECONDS, MpiJob, command_seconds
+from slipway.jobs.words.run import JobState
 from slipway.jobs.words.targets import MpiTarget
 
 # Of a command invocation (Systems Manager API reference, GetCommandInvocation, Status).
@@ -78,7 +76,7 @@ def build_request(job: Job, target: MpiTarget, known: KnownSubmission) -> MpiReq
     key = request_key(decided.name)
     return MpiRequest(
         digest=known.code,
-        put={**owner, "Key": key, "Body": mpi_job.encode(decided), "ContentType": "application/json"},
+        put={**owner, "Key": key, "Body": mpi.encode(decided), "ContentType": "application/json"},
         send_command={
             "DocumentName": target.run_document,
             "InstanceIds": [known.main_node] if known.main_node else [],

@@ -13,17 +13,26 @@ from typing import Any
 from slipway.jobs.cloud.aws import Unanswered, ask, reader
 from slipway.jobs.platforms.mpi.main_node import MAIN_NODE_LOST, Loss, find_loss
 from slipway.jobs.platforms.mpi.request import STATES
-from slipway.jobs.words.cost import SECONDS_PER_HOUR, cost
-from slipway.jobs.words.job_request import NAME, DamagedRequest, request_key
-from slipway.jobs.words.log_marks import ERROR, last_error
-from slipway.jobs.words.mpi import mpi_job
-from slipway.jobs.words.mpi.beginning import begun_at
-from slipway.jobs.words.mpi.mpi_job import MpiJob
-from slipway.jobs.words.records import NewerRecord
-from slipway.jobs.words.retries import RETRY_EXIT_CODE
-from slipway.jobs.words.run import Attempt, Found, Listed, Run, catalogued, not_succeeded
-from slipway.jobs.words.states import JobState, translate
+from slipway.jobs.words import mpi
+from slipway.jobs.words.job import NAME, DamagedRequest, request_key
+from slipway.jobs.words.mpi import MpiJob, begun_at
+from slipway.jobs.words.run import (
+    ERROR,
+    RETRY_EXIT_CODE,
+    SECONDS_PER_HOUR,
+    Attempt,
+    Found,
+    JobState,
+    Listed,
+    Run,
+    catalogued,
+    cost,
+    last_error,
+    not_succeeded,
+    translate,
+)
 from slipway.jobs.words.targets import MpiTarget
+from slipway.jobs.words.text import NewerRecord
 
 WAITS = "WaitsForOthers"  # our own word beside those of Systems Manager
 _DIGEST_SHOWN = 16
@@ -224,7 +233,7 @@ def read_request(name: str, target: MpiTarget) -> MpiJob | None:
     if isinstance(answer, Unanswered):
         return None
     try:
-        return mpi_job.decode(answer["Body"].read().decode(errors="replace"), where=key)
+        return mpi.decode(answer["Body"].read().decode(errors="replace"), where=key)
     except (DamagedRequest, NewerRecord):
         return None
 

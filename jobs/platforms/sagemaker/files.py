@@ -13,7 +13,7 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from slipway.jobs.words.job import Job
-from slipway.jobs.words.sagemaker.places import (
+from slipway.jobs.words.sagemaker import (
     CHANNELS,
     CHECKPOINTS,
     TENSORBOARD,

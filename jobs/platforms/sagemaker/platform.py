@@ -10,8 +10,8 @@ from dataclasses import replace
 
 from slipway.containers.runtime.contract import variables
 from slipway.jobs.cloud import aws
-from slipway.jobs.platforms.prepared import Prepared
-from slipway.jobs.platforms.sagemaker import code
+from slipway.jobs.platforms.code_bundle import Bundle, own_containers, pack, upload_if_absent
+from slipway.jobs.platforms.platform import Prepared
 from slipway.jobs.platforms.sagemaker.files import OWN_COMMAND
 from slipway.jobs.platforms.sagemaker.request import (
     SageMakerRequest,
@@ -28,16 +28,14 @@ from slipway.jobs.platforms.sagemaker.runs import (
     refresh,
     unfinished_runs,
 )
-from slipway.jobs.platforms.service_models import refuse_malformed
+from slipway.jobs.platforms.sending import refuse_malformed
 from slipway.jobs.words.catalogue.instances import instance_type
 from slipway.jobs.words.errors import SlipwayError
-from slipway.jobs.words.explanation import Explanation
-from slipway.jobs.words.images.image_uri import read_image
-from slipway.jobs.words.inputs import unreadable_inputs
-from slipway.jobs.words.job import Job
+from slipway.jobs.words.images.containers import read_image
+from slipway.jobs.words.job import Job, unreadable_inputs
 from slipway.jobs.words.recipes import Recipe, idle_accelerators
-from slipway.jobs.words.run import Found
-from slipway.jobs.words.sagemaker.places import CHECKPOINTS
+from slipway.jobs.words.run import Explanation, Found
+from slipway.jobs.words.sagemaker import CHECKPOINTS, ENTRY_POINT
 from slipway.jobs.words.targets import SageMakerTarget
 from slipway.jobs.words.text import Say
 
@@ -63,7 +61,7 @@ def prepare(
 ) -> SageMakerPrepared:
     if job.image:
         read_image(job.image, target)  # refuses what its role could not pull
-    digest = code.pack_for(target).digest
+    digest = pack_for(target).digest
     request = _request(job, recipe, target, digest)
     return Prepared(
         job=job,
@@ -107,7 +105,7 @@ def make_ready(prepared: SageMakerPrepared, say: Say) -> SageMakerPrepared:
     refuse_malformed("sagemaker", "CreateTrainingJob", prepared.request.create)
     for bucket in dict.fromkeys([target.bucket, *_buckets_read(prepared.request)]):
         readiness.refuse_foreign_bucket(bucket, target)
-    code.upload(target, prepared.request.digest, say)
+    upload(target, prepared.request.digest, say)
     return prepared
 
 
@@ -179,7 +177,7 @@ def _warnings(request: SageMakerRequest, recipe: Recipe, target: SageMakerTarget
     elif not target.has_internet:
         yield (
             f"several instances of {target.name} share no files, so that ranks save to {kept} themselves, "
-            f"with {code.BUCKET_PACKAGE}; an image of AWS lacks it, and the cluster has no way to fetch it: "
+            f"with {BUCKET_PACKAGE}; an image of AWS lacks it, and the cluster has no way to fetch it: "
             "declare a file system or a way to the internet"
         )
 
@@ -203,7 +201,7 @@ def _is_ours(request: SageMakerRequest, target: SageMakerTarget) -> bool:
 
 def _refuse_in_words(said: dict[str, str], prepared: SageMakerPrepared) -> None:
     """Raise what SageMaker refused with what to do, if that is known."""
-    from slipway.jobs.platforms.sagemaker.failure_reasons import known_reason
+    from slipway.jobs.platforms.sagemaker.explain import known_reason
 
     message = said.get("Message", "")
     reason = known_reason(f"{said.get('Code')} {message}")
@@ -214,3 +212,33 @@ def _refuse_in_words(said: dict[str, str], prepared: SageMakerPrepared) -> None:
             "image": prepared.job.image or prepared.target.image,
         }
         raise Refused(f"SageMaker refused {prepared.name}: {message}", hint=reason.fix.format(**words))
+
+
+# The code of a training job, as AWS's toolkit wants it: an archive whose root holds the entry point.
+# What ranks that write to a bucket import, and images of AWS lack; at the version of the other images.
+BUCKET_PACKAGE = "obstore==0.11.1"
+_ENTRY = "runtime/launch/sagemaker_entry.py"
+_REQUIREMENTS = "requirements.txt"  # the toolkit installs it before it starts the entry point
+
+
+class ChangedTrainingCode(SlipwayError):
+    """The code changed while the job was prepared, so nothing was submitted."""
+
+
+def pack_for(target: SageMakerTarget) -> Bundle:
+    containers = own_containers()
+    beside = {ENTRY_POINT: (containers / _ENTRY).read_bytes()}
+    if target.has_internet:
+        beside[_REQUIREMENTS] = f"{BUCKET_PACKAGE}\n".encode()
+    return pack(containers, beside=beside)
+
+
+def upload(target: SageMakerTarget, digest: str, say: Say) -> None:
+    bundle = pack_for(target)
+    if bundle.digest != digest:
+        raise ChangedTrainingCode(
+            "containers/ has changed while the job was prepared", hint="run the same command again"
+        )
+    owner = {"Bucket": target.bucket, "ExpectedBucketOwner": target.account}
+    if upload_if_absent(bundle, aws.client("s3", target.region), owner):
+        say(f"uploaded the code, {len(bundle.packed) // 1024} KiB")

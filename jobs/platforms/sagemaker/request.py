@@ -13,19 +13,21 @@ from typing import Any
 
 from slipway.containers.runtime.contract import variables
 from slipway.jobs.platforms.sagemaker.files import JobFiles, decide_files
-from slipway.jobs.words.job import DoesNotFit, Job, submission_name
-from slipway.jobs.words.job_request import code_key, request_key
+from slipway.jobs.words.job import DoesNotFit, Job, code_key, request_key, submission_name
 from slipway.jobs.words.launch_environment import launch_environment, refuse_misfit, timeout_seconds
 from slipway.jobs.words.names import CLUSTER_TAG, TARGET_TAG
-from slipway.jobs.words.sagemaker.first_process import FIRST_PROCESS
-from slipway.jobs.words.sagemaker.hyperparameters import (
+from slipway.jobs.words.run import JobState
+from slipway.jobs.words.sagemaker import (
+    FIRST_PROCESS,
+    MODEL,
+    TENSORBOARD,
+    job_url,
+    metric_definitions,
+    output_url,
     refuse_too_many,
     setting_hyperparameters,
     toolkit_hyperparameters,
 )
-from slipway.jobs.words.sagemaker.metrics import metric_definitions
-from slipway.jobs.words.sagemaker.places import MODEL, TENSORBOARD, job_url, output_url
-from slipway.jobs.words.states import JobState
 from slipway.jobs.words.targets import SageMakerTarget
 
 # SecondaryStatus, which says more than TrainingJobStatus (SageMaker API Reference, DescribeTrainingJob).

@@ -13,11 +13,19 @@ from typing import Any
 from slipway.containers.runtime.contract import variables
 from slipway.jobs.cloud.aws import reader
 from slipway.jobs.platforms.sagemaker.request import STATES, image_words
-from slipway.jobs.words.cost import SECONDS_PER_HOUR, cost
-from slipway.jobs.words.images.image_uri import own_registry
-from slipway.jobs.words.run import Attempt, Found, Listed, Run, catalogued
-from slipway.jobs.words.sagemaker.places import JOBS
-from slipway.jobs.words.states import JobState, translate
+from slipway.jobs.words.images.containers import own_registry
+from slipway.jobs.words.run import (
+    SECONDS_PER_HOUR,
+    Attempt,
+    Found,
+    JobState,
+    Listed,
+    Run,
+    catalogued,
+    cost,
+    translate,
+)
+from slipway.jobs.words.sagemaker import JOBS
 from slipway.jobs.words.targets import SageMakerTarget
 
 Description = Mapping[str, Any]  # an answer of DescribeTrainingJob

@@ -7,9 +7,9 @@ from dataclasses import replace
 
 from slipway.jobs.cloud import aws
 from slipway.jobs.platforms.code_bundle import own_containers, pack, upload_if_absent
-from slipway.jobs.platforms.prepared import Prepared
+from slipway.jobs.platforms.platform import Prepared
 from slipway.jobs.platforms.reasons import machine_reason
-from slipway.jobs.platforms.service_models import refuse_malformed
+from slipway.jobs.platforms.sending import refuse_malformed
 from slipway.jobs.platforms.slurm import explain as slurm_explain
 from slipway.jobs.platforms.slurm.explain import is_fit
 from slipway.jobs.platforms.slurm.login_node import (
@@ -32,14 +32,10 @@ from slipway.jobs.platforms.slurm.runs import (
 )
 from slipway.jobs.words.catalogue.instances import instance_type
 from slipway.jobs.words.errors import SlipwayError
-from slipway.jobs.words.explanation import Explanation
-from slipway.jobs.words.inputs import unreadable_inputs
-from slipway.jobs.words.job import Job
-from slipway.jobs.words.job_request import request_key
-from slipway.jobs.words.log_marks import locator
+from slipway.jobs.words.job import Job, request_key, unreadable_inputs
 from slipway.jobs.words.recipes import Recipe, idle_accelerators
-from slipway.jobs.words.run import Found, Run
-from slipway.jobs.words.slurm.slurm_answer import SlurmNode
+from slipway.jobs.words.run import Explanation, Found, Run, locator
+from slipway.jobs.words.slurm import SlurmNode
 from slipway.jobs.words.targets import SlurmTarget
 from slipway.jobs.words.text import Say
 

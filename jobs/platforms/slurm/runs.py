@@ -2,24 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 
 from slipway.jobs.cloud.aws import Unanswered, ask, reader
-from slipway.jobs.platforms.slurm.elements import elements_of, whole_jobs
-from slipway.jobs.platforms.slurm.login_node import read_answer
-from slipway.jobs.platforms.slurm.refusals import misses_nodes, refused_workers
+from slipway.jobs.platforms.slurm.login_node import misses_nodes, read_answer, refused_workers
 from slipway.jobs.platforms.slurm.request import STATES
-from slipway.jobs.words.cost import SECONDS_PER_HOUR, cost
-from slipway.jobs.words.job_request import DamagedRequest, request_key
-from slipway.jobs.words.records import NewerRecord
-from slipway.jobs.words.run import Attempt, Found, Listed, Run, catalogued
-from slipway.jobs.words.slurm import slurm_job
-from slipway.jobs.words.slurm.slurm_answer import SlurmAnswer, SlurmAttempt, SlurmRecord
-from slipway.jobs.words.slurm.slurm_job import COMPILE, RUN, SlurmJob, array_of
-from slipway.jobs.words.states import JobState, translate
+from slipway.jobs.words import slurm
+from slipway.jobs.words.job import DamagedRequest, request_key
+from slipway.jobs.words.run import (
+    SECONDS_PER_HOUR,
+    Attempt,
+    Found,
+    JobState,
+    Listed,
+    Run,
+    catalogued,
+    cost,
+    translate,
+)
+from slipway.jobs.words.slurm import COMPILE, RUN, SlurmAnswer, SlurmAttempt, SlurmJob, SlurmRecord, array_of
 from slipway.jobs.words.targets import SlurmTarget
+from slipway.jobs.words.text import NewerRecord
 
 _DIGEST_SHOWN = 16
 _SIGNAL_CODE = 128
@@ -140,7 +146,7 @@ def _request(name: str, target: SlurmTarget) -> SlurmJob | None:
     if isinstance(answer, Unanswered):
         return None
     try:
-        return slurm_job.decode(answer["Body"].read().decode(errors="replace"), where=key)
+        return slurm.decode(answer["Body"].read().decode(errors="replace"), where=key)
     except (DamagedRequest, NewerRecord):
         return None
 
@@ -186,3 +192,64 @@ def _exit_code(record: SlurmRecord) -> int | None:
 
 def _moment(seconds: int | None) -> datetime | None:
     return None if seconds is None else datetime.fromtimestamp(seconds, UTC)
+
+
+# The jobs of an array as the one that was submitted: Slurm counts each of its elements as a job.
+# The whole is in the first of these that one of its elements is in.
+_STATES = (
+    JobState.RUNNING,
+    JobState.STARTING,
+    JobState.WAITING,
+    JobState.UNKNOWN,
+    JobState.FAILED,
+    JobState.SUCCEEDED,
+)
+
+
+def whole_jobs(records: Sequence[SlurmRecord]) -> list[SlurmRecord]:
+    """Return the jobs as they were submitted, each array as one."""
+    arrays: dict[str, list[SlurmRecord]] = {}
+    for record in records:
+        arrays.setdefault(array_of(record.id), []).append(record)
+    return [_whole(array, elements) for array, elements in arrays.items()]
+
+
+def elements_of(job_id: str, records: Sequence[SlurmRecord]) -> list[SlurmRecord]:
+    """Return the elements of an array; elements that wait are one record together. Or else the job itself."""
+    return [record for record in records if array_of(record.id) == job_id]
+
+
+def describe(elements: Sequence[SlurmRecord], count: int) -> Iterator[str]:
+    """Yield how the elements of an array stand, and which failed; `count` is how many there are."""
+    begun = [record for record in elements if "_" in record.id]
+    counted = Counter(record.state for record in begun)
+    waiting = max((record for record in elements if "_" not in record.id), key=_submitted, default=None)
+    if waiting is not None and count > len(begun):
+        counted[waiting.state] += count - len(begun)
+    yield f"of {count} elements " + ", ".join(f"{many} {state}" for state, many in sorted(counted.items()))
+    for record in begun:
+        if translate(STATES, record.state) is JobState.FAILED:
+            yield f"element {record.id.partition('_')[2]} is {record.state}, exit code {record.exit_code}"
+
+
+def first_failed(elements: Sequence[SlurmRecord]) -> SlurmRecord | None:
+    return next((each for each in elements if translate(STATES, each.state) is JobState.FAILED), None)
+
+
+def _whole(array: str, elements: Sequence[SlurmRecord]) -> SlurmRecord:
+    if len(elements) == 1 and elements[0].id == array:
+        return elements[0]
+    telling = min(elements, key=lambda record: _STATES.index(translate(STATES, record.state)))
+    is_over = translate(STATES, telling.state).is_final
+    return replace(
+        telling,
+        id=array,
+        restarts=max(record.restarts for record in elements),
+        submitted=min((record.submitted for record in elements if record.submitted), default=None),
+        started=min((record.started for record in elements if record.started), default=None),
+        ended=max((record.ended for record in elements if record.ended), default=None) if is_over else None,
+    )
+
+
+def _submitted(record: SlurmRecord) -> int:
+    return record.submitted or 0

@@ -10,15 +10,14 @@ from typing import Any
 
 from slipway.jobs.cloud import aws
 from slipway.jobs.cloud.deployed import find_target_by_name
-from slipway.jobs.platforms.registry import platform_of
-from slipway.jobs.submit.confirming import refuse_unconfirmed
-from slipway.jobs.submit.estimators.script import Script, of_script
+from slipway.jobs.platforms.platform import platform_of
 from slipway.jobs.submit.estimators.sdk import installed_major, load_sdk
-from slipway.jobs.submit.estimators.training import SdkTraining, of_request
-from slipway.jobs.submit.submission import prepare
-from slipway.jobs.words.cost import AGREED_UNSAID, Agreed
+from slipway.jobs.submit.estimators.training import Script, SdkTraining, of_request, of_script
+from slipway.jobs.submit.preparing import prepare
+from slipway.jobs.submit.submission import refuse_unconfirmed
 from slipway.jobs.words.errors import SlipwayError
 from slipway.jobs.words.job import Job
+from slipway.jobs.words.run import AGREED_UNSAID, Agreed
 from slipway.jobs.words.targets import SageMakerTarget, Target
 from slipway.jobs.words.text import Say
 

@@ -10,8 +10,10 @@ from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any, Protocol, cast
 
+from slipway.jobs.cloud import aws
 from slipway.jobs.submit.estimators.training import SdkTraining
 from slipway.jobs.words.errors import SlipwayError
+from slipway.jobs.words.job import CODE_PREFIX as _CODE
 
 _PACKAGE = "sagemaker"
 _BUILDERS: Mapping[int, str] = {
@@ -58,3 +60,14 @@ def installed_major() -> int:
 
 def _how_to_install() -> str:
     return " or ".join(_INSTALL.values()) + "; `slipway submit` needs neither"
+
+
+# What both SDKs are told, whatever the training.
+LOG_LEVEL = 20  # logging.INFO
+CODE_PREFIX = f"{_CODE}estimators"  # where an SDK puts a script's code, in the cluster's bucket
+
+
+def sdk_defaults() -> dict[str, Any]:
+    """Return the SDK's own configuration. In the yard it tells nobody what it does: nothing leaves there."""
+    in_yard = aws.is_in_yard()
+    return {"SchemaVersion": "1.0", "SageMaker": {"PythonSDK": {"Modules": {"TelemetryOptOut": in_yard}}}}

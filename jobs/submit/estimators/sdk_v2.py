@@ -14,12 +14,10 @@ from sagemaker.inputs import FileSystemInput, TrainingInput
 from sagemaker.session import Session
 
 from slipway.jobs.cloud import aws
-from slipway.jobs.submit.estimators.defaults import CODE_PREFIX, LOG_LEVEL, sdk_defaults
-from slipway.jobs.submit.estimators.following import waiting_for
-from slipway.jobs.submit.estimators.training import SdkTraining
-from slipway.jobs.words.smp.hyper_parameters import PARAMETERS, distribution
-from slipway.jobs.words.smp.smp_v1 import SmpV1
-from slipway.jobs.words.smp.smp_v2 import SmpV2
+from slipway.jobs.submit.estimators.sdk import CODE_PREFIX, LOG_LEVEL, sdk_defaults
+from slipway.jobs.submit.estimators.training import SdkTraining, waiting_for
+from slipway.jobs.words.smp.parameters import SmpV2
+from slipway.jobs.words.smp.smp_v1 import PARAMETERS, SmpV1, distribution
 
 _PYTHON = "py3"  # the SDK demands one, and with an image reads it nowhere
 

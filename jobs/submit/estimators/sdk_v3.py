@@ -16,9 +16,8 @@ from sagemaker.train import ModelTrainer
 from sagemaker.train.distributed import SMP, Torchrun
 
 from slipway.jobs.cloud import aws
-from slipway.jobs.submit.estimators.defaults import CODE_PREFIX, sdk_defaults
-from slipway.jobs.submit.estimators.following import print_log, waiting_for
-from slipway.jobs.submit.estimators.training import SdkTraining
+from slipway.jobs.submit.estimators.sdk import CODE_PREFIX, sdk_defaults
+from slipway.jobs.submit.estimators.training import SdkTraining, print_log, waiting_for
 from slipway.jobs.words.errors import SlipwayError
 from slipway.jobs.words.smp.smp_v1 import SmpV1
 

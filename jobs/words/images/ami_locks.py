@@ -8,14 +8,74 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 
+from slipway.jobs.words.catalogue.instances import InstanceType, family_of
 from slipway.jobs.words.errors import Problem
 from slipway.jobs.words.images.amis import MANIFEST_FACTS
-from slipway.jobs.words.images.container_images import JUNK_FOLDERS
-from slipway.jobs.words.images.parents import SERIAL, Parent, parent_mistakes
+from slipway.jobs.words.images.containers import JUNK_FOLDERS
+
+# The AMI that a machine image begins with: a release of Canonical's, by its serial, and the kernel it runs.
+# Drivers are built for that kernel, with headers from the packages of one moment: a parent that is newer than
+# the moment runs a kernel that those packages do not know. `slipway pin` writes both into the image's lock.
+# Words of AWS's and Canonical's parameters whose value is replaced with every release.
+MOVING = frozenset({"latest", "current", "recommended"})
+SERIAL = re.compile(r"[0-9]{8}(\.[0-9]+)?")
+_CURRENT = "/stable/current/"
+_OF_NAME = re.compile(r"^ubuntu/images/.*-(?P<serial>[0-9]{8}(\.[0-9]+)?)$")
+_DAY = 8  # digits of a serial or of a moment such as 20261120T000000Z
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parent:
+    """Holds the table [parent] of a lock."""
+
+    serial: str
+    kernel: str
+
+
+def moves(parent: str) -> bool:
+    """Return True if the parameter's value changes with every release."""
+    return bool(MOVING & set(parent.split("/")))
+
+
+def pinned(parent: str, serial: str | None) -> str:
+    """Return the parameter of one release of Canonical's in place of the one that names the newest."""
+    return parent.replace(_CURRENT, f"/stable/{serial}/") if serial else parent
+
+
+def can_be_pinned(parent: str) -> bool:
+    return parent.startswith("ssm:/aws/service/canonical/") and _CURRENT in parent
+
+
+def serial_of(ami_name: str) -> str | None:
+    """Read the serial in the name of an AMI of Canonical's; None for anybody else's."""
+    found = _OF_NAME.match(ami_name)
+    return found["serial"] if found else None
+
+
+def is_newer(serial: str, snapshot: str) -> bool:
+    """Return True if a release is of a later day than the packages."""
+    return serial[:_DAY] > snapshot[:_DAY]
+
+
+def kernel_numbers(kernel: str) -> tuple[int, ...]:
+    """6.14.0-1018-aws is 6, 14, 0, 1018."""
+    return tuple(int(number) for number in re.findall(r"[0-9]+", kernel))
+
+
+def parent_mistakes(parent: Mapping[str, object], apt: Mapping[str, object]) -> Iterator[str]:
+    """Say where a sound [parent] and a sound [apt] of a lock do not go together."""
+    serial, snapshot = str(parent["serial"]), str(apt["snapshot"])
+    if is_newer(serial, snapshot):
+        yield f"has serial = {serial}, which is newer than the packages of {snapshot}"
+    kernel, newest = str(parent["kernel"]), apt.get("kernel")
+    if isinstance(newest, str) and kernel_numbers(kernel) > kernel_numbers(newest):
+        yield f"has kernel = {kernel}, which is newer than {newest}, the newest of the packages of {snapshot}"
+
 
 # Written in a lock where only a first bake on AWS can tell. The bake says what is to be written, and ends
 # there unless a signature holds the file meanwhile (slipway-check-sha256 of infra/components/base-apt.yaml).
@@ -51,7 +111,7 @@ _KERNEL = {"kernel": _WORD}  # of [apt]: the newest of the packages; only `slipw
 _PARENT: Mapping[str, Form] = {"serial": (SERIAL, "a serial such as 20261118"), **_KERNEL}
 # What no component is told: it would say nothing that the machine itself does not.
 _OF_THE_PARENT = {("parent", "serial"), ("parent", "kernel"), ("apt", "kernel")}
-_OF_A_REGISTRY = re.compile(r"^\[registry\]", re.MULTILINE)  # jobs/words/sagemaker/training_images.py
+_OF_A_REGISTRY = re.compile(r"^\[registry\]", re.MULTILINE)  # jobs/words/sagemaker.py
 _DIGEST_LENGTH = 16
 _LONGEST_SHOWN = 80
 
@@ -192,3 +252,29 @@ def _capital(part: str) -> str:
 def _shown(value: object) -> str:
     text = repr(value)
     return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}…"
+
+
+# What the AMI of a cluster's nodes must hold, by the kind of the cluster and the accelerators of its type.
+# A declaration is held to it by the lock of the AMI, and preflight by the manifest of the one that was baked.
+# Another kind, or another road of accelerators, is a row and a lock that has what it names.
+# The parents, packages and downloads of every lock of a machine image are for these processors.
+ARCHITECTURE = "x86_64"
+
+# By the kind of cluster, as locks call it: what a node joins with, and starts ranks with.
+SOFTWARE: Mapping[str, tuple[str, ...]] = {
+    "batch": ("ecs-agent",),
+    "mpi": ("open-mpi",),
+    "slurm": ("slurm", "pcs-agent"),
+}
+_VENDORS_PYTHON = "training-python"  # in which ranks use an accelerator where no container brings one
+_RANKS_IN_CONTAINERS = frozenset({"batch"})
+
+
+def missing_software(kind: str, type_: InstanceType, held: Collection[str]) -> tuple[str, ...]:
+    """Name what nodes of this type need in a cluster of this kind, and is not held."""
+    needed = SOFTWARE[kind]
+    if family := family_of(type_):
+        needed = (*needed, family.driver)
+        if kind not in _RANKS_IN_CONTAINERS:
+            needed = (*needed, _VENDORS_PYTHON)
+    return tuple(name for name in needed if name not in held)

@@ -11,9 +11,8 @@ from dataclasses import dataclass
 
 from slipway.containers.training.layout import ImpossibleLayout, Layout
 from slipway.jobs.words.errors import Problem, SlipwayError
-from slipway.jobs.words.smp.parameters import NoEqual, refuse_without_equal
+from slipway.jobs.words.smp.parameters import NoEqual, SmpV2, refuse_without_equal
 from slipway.jobs.words.smp.smp_v1 import PLACEMENTS, SmpV1
-from slipway.jobs.words.smp.smp_v2 import SmpV2
 
 _HERE = "a recipe"
 _OUR_ORDER = "PDT"  # containers/training/layout.py, DIMENSIONS: ranks of a tensor group are neighbours

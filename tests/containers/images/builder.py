@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from slipway.jobs.words.images.container_images import source_files
+from slipway.jobs.words.images.containers import source_files
 from slipway.yard.services.imagebuilder.machine.base import NoBase, base_archive, reason_for_no_base
 
 CONTAINERS = Path(__file__).resolve().parents[3] / "containers"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from slipway.jobs.words.images.container_images import image_names
+from slipway.jobs.words.images.containers import image_names
 
 ROOT = Path(__file__).resolve().parents[3]
 CONTAINERS = ROOT / "containers"

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from slipway.containers.recipes.gpt_neox.config import decode as decode_neox
 from slipway.containers.training.layout import IndivisibleBatch, share_batch
 from slipway.jobs.estimate import CannotEstimate, Hardware, Layout
-from slipway.jobs.estimate.duration import steps_of_workload
+from slipway.jobs.estimate.estimates import steps_of_workload
 from slipway.jobs.estimate.inputs.workloads import TRAINING_ROWS, recipe_workload
 from slipway.jobs.estimate.work.models import MODELS
 from slipway.jobs.estimate.work.shapes import accumulation

@@ -14,7 +14,7 @@ from slipway.containers.recipes.gpt_neox.config import decode as decode_neox
 from slipway.containers.runtime.contract.launchers import read_contract
 from slipway.containers.training.config import TrainingConfig
 from slipway.containers.training.proved_torch import UnprovedTorch, refuse_unproved
-from slipway.jobs.words.images.container_locks import locked_torch
+from slipway.jobs.words.images.containers import locked_torch
 from slipway.jobs.words.installation import containers_folder
 
 ROOT = Path(__file__).resolve().parents[3]

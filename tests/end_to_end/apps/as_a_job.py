@@ -13,8 +13,8 @@ from pathlib import Path
 from botocore.exceptions import ClientError
 
 from slipway.jobs.cloud.aws import client, reader
+from slipway.jobs.platforms.mpi.node.job_credentials import become_cluster_user
 from slipway.jobs.platforms.mpi.node.setting import node_paths, read_setup
-from slipway.jobs.platforms.mpi.node.users import become_cluster_user
 
 where = node_paths()
 setup = read_setup(where)

@@ -16,7 +16,7 @@ from slipway.infra.patterns.nodes.boot import (
     MPI_MEMBERSHIP,
     SLURM_MEMBERSHIP,
 )
-from slipway.jobs.words.node_metrics import NOT_JOINED_METRIC, REASONS
+from slipway.jobs.words.names import NOT_JOINED_METRIC, REASONS
 from tests.infra.boot.node import SCRIPTS, Node, mpi_parameters, parameters, slurm_parameters
 
 REGISTERED = '{"Cluster":"c","ContainerInstanceArn":"arn:aws:ecs:us-east-1:1:container-instance/c/1"}'

@@ -21,7 +21,7 @@ from slipway.infra.declare.types import (
 )
 from slipway.infra.verify.rules import RULES
 from slipway.jobs.words.catalogue.instances import InstanceType, instance_types
-from slipway.jobs.words.slurm.controllers import CONTROLLERS
+from slipway.jobs.words.slurm import CONTROLLERS
 from tests.infra.synthesis import (
     CLUSTER,
     MPI_CLUSTER,

@@ -10,7 +10,7 @@ import pytest
 from slipway.infra.clusters import MACHINE_IMAGES
 from slipway.infra.declare.checks.clusters import problems_of
 from slipway.jobs.words.catalogue.instances import instance_type
-from slipway.jobs.words.images.node_software import ARCHITECTURE
+from slipway.jobs.words.images.ami_locks import ARCHITECTURE
 from tests.infra.declare.hints import CLUSTERS, OWN, followed
 
 

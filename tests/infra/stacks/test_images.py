@@ -11,8 +11,7 @@ import pytest
 
 from slipway.infra.declare.installed import CONTAINERS
 from slipway.infra.patterns.images.image_project import build_spec
-from slipway.jobs.words.images.container_images import image_names, image_tag
-from slipway.jobs.words.images.container_locks import read_lock, unsupported
+from slipway.jobs.words.images.containers import image_names, image_tag, read_lock, unsupported
 from tests.infra.synthesis import CLUSTER, as_text, only, synthesize, templates_of
 
 SCRIPT = Path(__file__).parents[3] / "infra" / "components" / "build_image.sh"

@@ -10,7 +10,7 @@ import pytest
 
 from slipway.infra.declare.types import Market
 from slipway.infra.patterns.nodes.user_data import MOST_BYTES
-from slipway.jobs.words.slurm.places import ACTIONS, EPILOG, NODE_MODULE, PROLOG, PYTHON
+from slipway.jobs.words.slurm import ACTIONS, EPILOG, NODE_MODULE, PROLOG, PYTHON
 from slipway.jobs.words.targets import SlurmTarget, decode_target
 from tests.infra.patterns.nodes.test_user_data import written_files
 from tests.infra.synthesis import Properties, as_text, of_type, only, slurm_templates_of

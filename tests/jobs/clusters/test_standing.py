@@ -8,7 +8,7 @@ import pytest
 
 from slipway.jobs.cloud.templates import Templates, declared_templates
 from slipway.jobs.clusters.standing import BILLED, StandingItem, is_shared, standing_items
-from slipway.jobs.words.catalogue.fees import find_fee
+from slipway.jobs.words.catalogue.regional import find_fee
 from slipway.jobs.words.errors import SlipwayError
 
 REGION = "us-east-1"

@@ -11,24 +11,23 @@ import pytest
 
 from slipway.containers.recipes.command.config import CODE_SETTINGS, MODULE, CommandConfig, decode_arguments
 from slipway.containers.runtime.launch.sagemaker_entry import launcher_words
-from slipway.jobs.code.command_job import (
+from slipway.jobs.code.folder import CannotShip, read_folder
+from slipway.jobs.code.own_recipes import (
     OwnCommand,
     command_settings,
     folder_name,
     refuse_requirements,
 )
-from slipway.jobs.code.folder import read_folder
-from slipway.jobs.code.listing import CannotShip
-from slipway.jobs.code.uploading import project_url
+from slipway.jobs.code.packing import project_url
 from slipway.jobs.platforms.batch import request as batch
 from slipway.jobs.platforms.mpi import request as mpi
 from slipway.jobs.platforms.sagemaker import request as sagemaker
-from slipway.jobs.platforms.service_models import refuse_malformed
+from slipway.jobs.platforms.sending import refuse_malformed
 from slipway.jobs.platforms.slurm import request as slurm
+from slipway.jobs.words import mpi as mpi_job
+from slipway.jobs.words import slurm as slurm_job
 from slipway.jobs.words.job import DoesNotFit, Job
 from slipway.jobs.words.launch_environment import setting_words
-from slipway.jobs.words.mpi import mpi_job
-from slipway.jobs.words.slurm import slurm_job
 from slipway.jobs.words.text import printable
 from tests.jobs.code.projects import write
 from tests.jobs.words.test_targets import MPI_TARGET, SAGEMAKER_TARGET, SLURM_TARGET, TARGET

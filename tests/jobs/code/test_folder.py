@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from slipway.jobs.code.folder import ignored_words, read_folder
-from slipway.jobs.code.listing import CannotShip
+from slipway.jobs.code.folder import CannotShip, ignored_words, read_folder
 from tests.jobs.code.projects import git, write
 
 CODE = {"train.py": "print(1)\n", "model/net.py": "pass\n"}

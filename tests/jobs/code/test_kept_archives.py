@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 
 from slipway.jobs.code.folder import read_folder
-from slipway.jobs.code.kept_archives import LostArchive, keep_archive, with_sent_source
-from slipway.jobs.words.inputs import PROJECT_DAYS
-from slipway.jobs.words.job import Job
+from slipway.jobs.code.packing import LostArchive, keep_archive, with_sent_source
+from slipway.jobs.words.job import PROJECT_DAYS, Job
 from slipway.jobs.words.targets import BatchTarget
 from tests.jobs.code.projects import write
 from tests.yard.conftest import RunningYard

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from slipway.containers.recipes.command.packages import DamagedSource, unpack_source
-from slipway.jobs.code.folder import read_folder
-from slipway.jobs.code.listing import CannotShip
+from slipway.jobs.code.folder import CannotShip, read_folder
 from slipway.jobs.code.packing import PackedProject, pack_project
 from tests.jobs.code.projects import git, write
 

@@ -12,7 +12,7 @@ import pytest
 
 from slipway.jobs.cli import cli
 from slipway.jobs.cloud.declared import declared_clusters, declared_machine_image
-from slipway.jobs.words.projects import find_project
+from slipway.jobs.words.installation import find_project
 from tests.yard.conftest import RunningYard
 
 LETTERS = "small letters, digits and single hyphens"

@@ -17,8 +17,8 @@ from slipway.jobs.estimate.prices import (
     require_rate,
     what_is_paid,
 )
-from slipway.jobs.words.catalogue.fees import our_fees
 from slipway.jobs.words.catalogue.instances import instance_type
+from slipway.jobs.words.catalogue.regional import our_fees
 
 RATES = known_rates()
 MINE = Rate(

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from slipway.jobs.platforms.journal import Entry, Journal, NoJournal, journal_folder
-from slipway.jobs.words.records import NewerRecord
+from slipway.jobs.words.text import NewerRecord
 from tests.jobs.words.test_targets import TARGET
 
 ENTRY = Entry(

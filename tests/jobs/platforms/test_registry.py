@@ -7,8 +7,7 @@ from importlib import import_module
 
 import pytest
 
-from slipway.jobs.platforms.platform import Platform
-from slipway.jobs.platforms.registry import PLATFORMS
+from slipway.jobs.platforms.platform import PLATFORMS, Platform
 from slipway.jobs.words.targets import KINDS
 
 QUESTIONS = {

@@ -9,8 +9,7 @@ import pytest
 
 from slipway.infra.declare.types import FileSystem
 from slipway.jobs.platforms.batch.explain import explain
-from slipway.jobs.platforms.batch.job_facts import gather
-from slipway.jobs.platforms.batch.runs import read_run
+from slipway.jobs.platforms.batch.runs import gather, read_run
 from slipway.jobs.platforms.unjoined_nodes import why_nodes_did_not_join
 from slipway.jobs.words.run import Found
 from slipway.jobs.words.targets import BatchTarget

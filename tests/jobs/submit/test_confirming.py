@@ -9,10 +9,9 @@ import pytest
 
 from slipway.jobs.cli.jobs import submitting
 from slipway.jobs.cloud import aws
-from slipway.jobs.submit.confirming import Unconfirmed
-from slipway.jobs.submit.submission import submit
-from slipway.jobs.words.cost import Agreed, Cost
+from slipway.jobs.submit.submission import Unconfirmed, submit
 from slipway.jobs.words.job import Job
+from slipway.jobs.words.run import Agreed, Cost
 from slipway.jobs.words.targets import BatchTarget
 from tests.jobs.conftest import Slipway
 from tests.jobs.deployed import job_names
@@ -92,7 +91,7 @@ def test_a_price_that_is_not_known_is_not_nothing(
     as_on_aws: RunningYard, target: BatchTarget, slipway: Slipway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
-        "slipway.jobs.platforms.prepared.cost", lambda *_: Cost(usd=None, node_hours=12.0, price=None)
+        "slipway.jobs.platforms.platform.cost", lambda *_: Cost(usd=None, node_hours=12.0, price=None)
     )
     code, _, err = slipway(*ARGUMENTS, "--confirm-cost", "1000000")
     assert code == 1

@@ -6,7 +6,8 @@ import json
 
 import pytest
 
-from slipway.jobs.submit.submission import prepare, submit
+from slipway.jobs.submit.preparing import prepare
+from slipway.jobs.submit.submission import submit
 from slipway.jobs.words.job import DoesNotFit, Job
 from slipway.jobs.words.targets import BatchTarget, encode_target, parameter_name
 from tests.jobs.conftest import Slipway

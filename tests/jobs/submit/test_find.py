@@ -10,7 +10,7 @@ import pytest
 from slipway.jobs.platforms.batch.runs import read_run
 from slipway.jobs.submit.find import UnknownJob, find_run, list_runs
 from slipway.jobs.words.catalogue.instances import instance_type
-from slipway.jobs.words.states import JobState
+from slipway.jobs.words.run import JobState
 from slipway.jobs.words.targets import BatchTarget
 from slipway.yard.gateway.faults import Fault, FaultKind, script, unscript
 from tests.jobs.words.test_targets import TARGET

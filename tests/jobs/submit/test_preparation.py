@@ -11,7 +11,8 @@ import pytest
 from slipway.jobs.cloud import aws
 from slipway.jobs.platforms.batch.platform import NoImage
 from slipway.jobs.platforms.batch.request import BatchRequest
-from slipway.jobs.submit.submission import prepare, submit_prepared
+from slipway.jobs.submit.preparing import prepare
+from slipway.jobs.submit.submission import submit_prepared
 from slipway.jobs.words.job import DoesNotFit, InvalidJob, Job
 from slipway.jobs.words.recipes import UnknownRecipe
 from slipway.jobs.words.targets import BatchTarget, encode_target, parameter_name

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from slipway.jobs.cloud.aws import Unanswered
-from slipway.jobs.submit import quotas
-from slipway.jobs.submit.quotas import SmallQuota, refuse_small_quota
-from slipway.jobs.submit.submission import prepare, submit_prepared
+from slipway.jobs.submit import submission
+from slipway.jobs.submit.preparing import prepare
+from slipway.jobs.submit.submission import SmallQuota, refuse_small_quota, submit_prepared
 from slipway.jobs.words.job import Job
 from slipway.jobs.words.targets import BatchTarget, Target
 from slipway.yard.endpoint import control
@@ -60,7 +60,7 @@ def test_who_may_not_ask_is_not_kept_from_submitting(
 ) -> None:
     allow(yard_shell, 0)
     denied = Unanswered(action="some:Action", code="AccessDeniedException", message="no")
-    monkeypatch.setattr(quotas, question, lambda *_, **__: denied)
+    monkeypatch.setattr(submission, question, lambda *_, **__: denied)
     refuse_small_quota(JOB, TARGET)
 
 
@@ -68,7 +68,7 @@ def test_a_type_that_no_quota_counts_is_not_judged(
     yard_shell: RunningYard, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     allow(yard_shell, 0)
-    monkeypatch.setattr(quotas, "ask_quota", lambda *_: None)
+    monkeypatch.setattr(submission, "ask_quota", lambda *_: None)
     refuse_small_quota(JOB, TARGET)
 
 

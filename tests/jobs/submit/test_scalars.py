@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from slipway.jobs.submit.curve import ScalarFile
 from slipway.jobs.submit.logs import LogLine
-from slipway.jobs.submit.scalars import ScalarFile
 
 TEXTS = (
     "[0] GPT-NeoX tiny: 768 tokens in 6 steps, from random tokens",

@@ -27,9 +27,7 @@ from slipway.jobs.submit.speedup import (
     submit_line,
 )
 from slipway.jobs.words.catalogue.instances import instance_type
-from slipway.jobs.words.cost import cost
-from slipway.jobs.words.run import AnyFound, Found, Run
-from slipway.jobs.words.states import JobState
+from slipway.jobs.words.run import AnyFound, Found, JobState, Run, cost
 from tests.jobs.conftest import Slipway
 from tests.jobs.words.test_targets import MPI_TARGET
 

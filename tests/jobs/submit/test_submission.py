@@ -14,7 +14,8 @@ from slipway.jobs.cloud import aws, throttling
 from slipway.jobs.platforms.batch.request import BatchRequest
 from slipway.jobs.platforms.sending import DEADLINE_SECONDS, NotSubmitted, Unsettled, Waiting
 from slipway.jobs.submit import submission
-from slipway.jobs.submit.submission import Submitted, prepare, submit_prepared
+from slipway.jobs.submit.preparing import prepare
+from slipway.jobs.submit.submission import Submitted, submit_prepared
 from slipway.jobs.words.errors import SlipwayError
 from slipway.jobs.words.job import Job
 from slipway.jobs.words.targets import BatchTarget

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from slipway.jobs.words.catalogue.instances import Price
-from slipway.jobs.words.cost import Agreed, Cost, NoAmount, cost, parse_agreed
+from slipway.jobs.words.run import Agreed, Cost, NoAmount, cost, parse_agreed
 
 PRICE = Price(usd_per_hour=12.5, region="us-east-1", date="2026-07-20", source="a list")
 

@@ -6,8 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from slipway.jobs.words.inputs import JOB_PREFIXES, refuse_unreachable_inputs, unreadable_inputs
-from slipway.jobs.words.job import DoesNotFit, Job
+from slipway.jobs.words.job import JOB_PREFIXES, DoesNotFit, Job, refuse_unreachable_inputs, unreadable_inputs
 from tests.jobs.words.test_targets import TARGET
 
 

@@ -7,21 +7,21 @@ from collections.abc import Callable
 
 import pytest
 
+from slipway.jobs.words import mpi
 from slipway.jobs.words.images.amis import decode_bakery, encode_bakery
-from slipway.jobs.words.mpi import mpi_job
-from slipway.jobs.words.mpi.mpi_nodes import READY_KEY, decode_readiness, encode_readiness
-from slipway.jobs.words.records import NewerRecord
+from slipway.jobs.words.mpi import READY_KEY, decode_readiness, encode_readiness
 from slipway.jobs.words.targets import decode_target, encode_target
+from slipway.jobs.words.text import NewerRecord
 from tests.jobs.words.images.test_amis import BAKERY
-from tests.jobs.words.mpi.test_mpi_job import JOB
-from tests.jobs.words.mpi.test_mpi_nodes import READINESS
+from tests.jobs.words.test_mpi_job import JOB
+from tests.jobs.words.test_mpi_nodes import READINESS
 from tests.jobs.words.test_targets import TARGET
 
 WHERE = "/slipway/here"
 READERS: dict[str, tuple[str, Callable[[str], object], str]] = {
     "target": (encode_target(TARGET), lambda text: decode_target(text, parameter=WHERE), WHERE),
     "bakery": (encode_bakery(BAKERY), lambda text: decode_bakery(text, parameter=WHERE), WHERE),
-    "request": (mpi_job.encode(JOB), lambda text: mpi_job.decode(text, where=WHERE), WHERE),
+    "request": (mpi.encode(JOB), lambda text: mpi.decode(text, where=WHERE), WHERE),
     "readiness": (encode_readiness(READINESS), decode_readiness, READY_KEY),
 }
 

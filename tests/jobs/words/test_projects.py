@@ -7,10 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from slipway.jobs.words import projects
+from slipway.jobs.words import installation
 from slipway.jobs.words.errors import SlipwayError
-from slipway.jobs.words.installation import containers_folder
-from slipway.jobs.words.projects import NoProject, find_containers, find_project
+from slipway.jobs.words.installation import NoProject, containers_folder, find_containers, find_project
 
 ROOT = Path(__file__).parents[3]
 
@@ -53,7 +52,7 @@ def test_without_a_project_the_checkout_that_slipway_is_installed_from_serves(tm
 def test_without_project_and_checkout_it_says_how_to_begin_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(projects, "PACKAGE", tmp_path / "site-packages" / "slipway")
+    monkeypatch.setattr(installation, "PACKAGE", tmp_path / "site-packages" / "slipway")
     with pytest.raises(NoProject, match=r"has a cdk\.json and a clusters\.py") as refusal:
         find_project(tmp_path)
     assert "slipway init" in refusal.value.hint

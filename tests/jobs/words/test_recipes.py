@@ -10,9 +10,8 @@ from pathlib import Path
 import pytest
 
 from slipway.containers.runtime.contract.settings import ACCELERATOR_FILES
-from slipway.jobs.words.catalogue.accelerators import FAMILIES, device_of
-from slipway.jobs.words.catalogue.instances import instance_type, instance_types
-from slipway.jobs.words.images.container_locks import LockedTorch
+from slipway.jobs.words.catalogue.instances import FAMILIES, device_of, instance_type, instance_types
+from slipway.jobs.words.images.containers import LockedTorch
 from slipway.jobs.words.job import DoesNotFit, InvalidJob
 from slipway.jobs.words.recipes import (
     RECIPES,
@@ -29,9 +28,9 @@ FOLDER = Path(__file__).resolve().parents[3] / "containers" / "recipes"
 
 
 def test_every_folder_of_recipes_is_listed_and_every_listed_recipe_has_a_folder() -> None:
-    folders = {path.parent.name for path in FOLDER.glob("*/recipe.py")}
+    folders = {path.parent.name for path in FOLDER.glob("*/config.py")}
     assert folders == set(RECIPES)
-    assert {name: f"slipway.containers.recipes.{name}.recipe" for name in RECIPES} == dict(RECIPES)
+    assert {name: f"slipway.containers.recipes.{name}.config" for name in RECIPES} == dict(RECIPES)
 
 
 @pytest.mark.parametrize("name", sorted(RECIPES))
@@ -43,7 +42,8 @@ def test_what_a_recipe_runs_exists(name: str) -> None:
 
 @pytest.mark.parametrize("name", sorted(RECIPES))
 def test_reading_a_recipe_loads_nothing_heavy(name: str) -> None:
-    code = f"import sys; from slipway.jobs.words import recipes; recipes.find_recipe('{name}'); print(*sys.modules)"
+    find = f"from slipway.jobs.words import recipes; recipes.find_recipe('{name}')"
+    code = f"import sys; {find}; print(*sys.modules)"
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert not {each.split(".")[0] for each in ran.stdout.split()} & {
         "torch",

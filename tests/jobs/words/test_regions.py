@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from botocore.session import get_session
 
-from slipway.jobs.words.regions import REGIONS, UnknownRegion, checked_region
+from slipway.jobs.words.names import REGIONS, UnknownRegion, checked_region
 from tests.jobs.conftest import Slipway
 from tests.yard.asking import refusal
 from tests.yard.conftest import RunningYard

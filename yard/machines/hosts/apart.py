@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from slipway.jobs.words.slurm import places
+from slipway.jobs.words import slurm
 from slipway.yard.machines.isolation.tiers import TIERS, Tier, best_tier
 
 
 def tier_of(tags: Mapping[str, str]) -> Tier:
     """Return how a host with these tags is kept apart."""
     best = best_tier()
-    if best.name != "root" and places.CLUSTER_TAG in tags:
+    if best.name != "root" and slurm.CLUSTER_TAG in tags:
         return next(tier for tier in TIERS if not tier.isolated)
     return best

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
-from slipway.jobs.words.slurm import places
+from slipway.jobs.words import slurm
 from slipway.yard.endpoint import ACCOUNT
 from slipway.yard.machines.hosts import service_hosts
 from slipway.yard.machines.hosts.firewall import Rule
@@ -60,7 +60,7 @@ def _members() -> Iterator[tuple[str, str, Any]]:
                 yield group.region, group.name, state.instance
     for region, instance in _of_pcs():
         if instance.state == "running":
-            yield region, _tags(instance)[places.GROUP_TAG], instance
+            yield region, _tags(instance)[slurm.GROUP_TAG], instance
 
 
 def _of_pcs() -> Iterator[tuple[str, Any]]:
@@ -71,7 +71,7 @@ def _of_pcs() -> Iterator[tuple[str, Any]]:
 
     for region, backend in list(ec2_backends[ACCOUNT].items()):
         for instance in backend.all_instances():
-            if instance.state in ("pending", "running") and places.GROUP_TAG in _tags(instance):
+            if instance.state in ("pending", "running") and slurm.GROUP_TAG in _tags(instance):
                 yield region, instance
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
+from slipway.jobs.words import mpi
 from slipway.jobs.words.errors import SlipwayError
-from slipway.jobs.words.mpi import mpi_job
-from slipway.jobs.words.mpi.mpi_job import MpiJob
+from slipway.jobs.words.mpi import MpiJob
 from slipway.jobs.words.targets import PARAMETER_ROOT, MpiTarget, decode_target
 from slipway.yard.endpoint import ACCOUNT
 from slipway.yard.machines.memory import Need
@@ -64,7 +64,7 @@ def _request(bucket: str, key: str) -> MpiJob | None:
     if found is None:
         return None
     try:
-        return mpi_job.decode(found.value.decode(errors="replace"), where=key)
+        return mpi.decode(found.value.decode(errors="replace"), where=key)
     except SlipwayError:
         return None
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 
+from slipway.jobs.words.images.ami_locks import ARCHITECTURE
 from slipway.jobs.words.images.amis import ami_parameter
-from slipway.jobs.words.images.container_locks import manifest_parameter
-from slipway.jobs.words.images.node_software import ARCHITECTURE
+from slipway.jobs.words.images.containers import manifest_parameter
 from slipway.yard.endpoint import ACCOUNT
 
 # What the manifest says of versions that preflight holds against a container's lock and the kind of cluster.

@@ -14,7 +14,7 @@ from email.mime.multipart import MIMEMultipart
 from email.mime.text import MIMEText
 from importlib.resources import files
 
-from slipway.jobs.words.slurm import places
+from slipway.jobs.words import slurm
 
 PLACE = "/opt/aws/pcs/bin/pcs-agent"
 _SCRIPT = "x-shellscript"
@@ -57,7 +57,7 @@ def _register(cluster: str, region: str) -> str:
     return _INSTALL.format(
         folder=PLACE.rpartition("/")[0],
         place=PLACE,
-        python=places.PYTHON,
+        python=slurm.PYTHON,
         text=text,
         cluster=cluster,
         region=region,

@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from slipway.jobs.words.slurm import places
+from slipway.jobs.words import slurm
 from slipway.yard.endpoint import ACCOUNT
 from slipway.yard.machines.hosts import host_store, reconciler, service_hosts
 from slipway.yard.machines.hosts.host_instance import HostInstance
@@ -198,7 +198,7 @@ class Controller:
             role="",
             launched_at=datetime.now(UTC).isoformat(),
             key_name="",
-            tags={places.CLUSTER_TAG: self.identifier},
+            tags={slurm.CLUSTER_TAG: self.identifier},
             is_service=True,
         )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from slipway.jobs.words.slurm import places
+from slipway.jobs.words import slurm
 from slipway.yard.chaos import capacity
 from slipway.yard.endpoint import ACCOUNT, own_client
 from slipway.yard.errors import ApiError
@@ -30,7 +30,7 @@ def launch(group: StoredRecord) -> Any:
     version = template_version(given["customLaunchTemplate"], region)
     subnet = _ec2(region).get_subnet(given["subnetIds"][0])
     user_data = bootstrap.merged(str(version.data.get("UserData") or ""), group.facts["clusterId"], region)
-    tags = {places.CLUSTER_TAG: group.facts["clusterId"], places.GROUP_TAG: group.facts["id"]}
+    tags = {slurm.CLUSTER_TAG: group.facts["clusterId"], slurm.GROUP_TAG: group.facts["id"]}
     wanted = template_launch.TemplateLaunch(
         version=version,
         image=image(given, region),

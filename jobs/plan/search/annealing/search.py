@@ -7,8 +7,16 @@ from dataclasses import replace
 
 import numpy as np
 
-from slipway.jobs.plan.search.annealing.compiled import steps, worth
-from slipway.jobs.plan.search.annealing.tables import NEVER, Ints, Tables, Walk, desk_of, tables_of
+from slipway.jobs.plan.search.annealing.compiled import (
+    NEVER,
+    Ints,
+    Tables,
+    Walk,
+    desk_of,
+    steps,
+    tables_of,
+    worth,
+)
 from slipway.jobs.plan.search.baselines import score_of
 from slipway.jobs.plan.search.list_schedule import Slot, list_schedule
 from slipway.jobs.plan.search.model import Objective

@@ -6,8 +6,7 @@ from collections.abc import Callable, Sequence
 
 from ortools.sat.python import cp_model
 
-from slipway.jobs.plan.search.cpsat.model import ExactModel, Grain
-from slipway.jobs.plan.search.cpsat.placing import placed
+from slipway.jobs.plan.search.cpsat.model import ExactModel, Grain, placed
 from slipway.jobs.plan.search.list_schedule import Slot, as_plan
 from slipway.jobs.plan.search.model import LowerBound, Objective
 from slipway.jobs.plan.search.options import PlanProblem

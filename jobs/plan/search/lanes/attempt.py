@@ -8,12 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from slipway.jobs.plan.search.lanes.board import Board, PlacedLane, Worths
-from slipway.jobs.plan.search.lanes.diving import dive
-from slipway.jobs.plan.search.lanes.generation import Effort, Generation
-from slipway.jobs.plan.search.lanes.lane import Floats, Lane, Menu
-from slipway.jobs.plan.search.lanes.master import Aim
-from slipway.jobs.plan.search.lanes.shaving import Shaving
+from slipway.jobs.plan.search.lanes.board import Board, Floats, Integers, Lane, Menu, PlacedLane, Worths
+from slipway.jobs.plan.search.lanes.generation import Aim, Effort, Generation
 from slipway.jobs.plan.search.list_schedule import Slot, list_schedule
 from slipway.jobs.plan.search.model import Objective
 from slipway.jobs.plan.search.options import PlanProblem
@@ -134,3 +130,213 @@ class Attempts:
         asked = self.problem.jobs[job]
         deadline = float("inf") if asked.deadline is None else float(asked.deadline)
         return (deadline, -asked.priority, job)
+
+
+# Shortens lanes that stand on nodes: moves and swaps jobs until none is longer than asked.
+# A program of lanes leaves each lane a little short of its end, and sometimes a job over. Swaps bring what is
+# left of many lanes together, until there is room. Moves are the best of all at each step, good or bad, and a
+# job that has moved stays for a while: a tabu search (Glover, 1989).
+NOT_THERE = 2**40  # seconds of a job on a lane where it does not run
+STEPS = 1000  # for one wish at most, and no more than there are jobs
+REST = (5, 25)  # steps for which a job stays that has moved
+FIRST, LAST = 0.01, 2e-4  # how much shorter it wants the longest lane to be: more after a success
+
+
+class Shaving:
+    """Knows which lane each job is on, and how long each lane is."""
+
+    def __init__(self, menu: Menu, kinds: Sequence[int], lane_of: Integers) -> None:
+        """Begin with jobs on lanes of these kinds; a job on none goes where the lane is shortest then."""
+        by_kind = np.where(menu.seconds > 0, menu.seconds, NOT_THERE)
+        self._seconds: Integers = by_kind[np.array(kinds, dtype=np.int64)]  # by lane and job
+        self._of_job: Integers = np.ascontiguousarray(self._seconds.T)
+        self.lane_of = lane_of.copy()
+        self._loads = self._load()
+        missing = np.flatnonzero(self.lane_of < 0)
+        for job in missing[np.argsort(-self._of_job[missing].min(axis=1), kind="stable")]:
+            lane = int((self._loads + self._of_job[job]).argmin())
+            self.lane_of[job] = lane
+            self._loads[lane] += self._of_job[job, lane]
+
+    @property
+    def longest(self) -> int:
+        return int(self._loads.max())
+
+    def shorten(self, chance: random.Random, keep_going: Callable[[], bool]) -> Integers:
+        """Return the lane of each job in the shortest plan that was found."""
+        best, longest = self.lane_of.copy(), self.longest
+        shorter = FIRST
+        while shorter > LAST and keep_going():
+            if self._reach(longest * (1 - shorter), chance, keep_going):
+                best, longest = self.lane_of.copy(), self.longest
+                shorter *= 1.5
+            else:
+                self._go_back(best)
+                shorter /= 2
+        return best
+
+    def _reach(self, limit: float, chance: random.Random, keep_going: Callable[[], bool]) -> bool:
+        stays = np.zeros(len(self.lane_of), dtype=np.int64)  # until which step a job stays
+        for step in range(min(STEPS, len(self.lane_of))):
+            if self.longest <= limit:
+                return True
+            if not keep_going():
+                break
+            self._step(limit, step, stays, chance)
+        return False
+
+    def _go_back(self, lane_of: Integers) -> None:
+        self.lane_of = lane_of.copy()
+        self._loads = self._load()
+
+    def _step(self, limit: float, step: int, stays: Integers, chance: random.Random) -> None:
+        long = np.flatnonzero(self._loads > limit)
+        lane = int(long[chance.randrange(len(long))])
+        jobs = np.flatnonzero((self.lane_of == lane) & (stays <= step))
+        if not len(jobs):
+            jobs = np.flatnonzero(self.lane_of == lane)
+        moves, swaps = self._moves(lane, jobs, limit), self._swaps(lane, jobs, limit)
+        swaps[:, stays > step] = np.inf
+        until = step + chance.randint(*REST)
+        if moves.min() <= swaps.min():
+            job, to = _least(moves, chance)
+            self._put(int(jobs[job]), to)
+        else:
+            job, other = _least(swaps, chance)
+            to = self.lane_of[other]
+            self._put(int(jobs[job]), int(to))
+            self._put(other, lane)
+            stays[other] = until
+        stays[jobs[job]] = until
+
+    def _load(self) -> Integers:
+        placed = np.flatnonzero(self.lane_of >= 0)
+        lanes = self.lane_of[placed]
+        seconds = self._seconds[lanes, placed]
+        return np.bincount(lanes, weights=seconds, minlength=len(self._seconds)).astype(np.int64)
+
+    def _put(self, job: int, lane: int) -> None:
+        self._loads[self.lane_of[job]] -= self._of_job[job, self.lane_of[job]]
+        self._loads[lane] += self._of_job[job, lane]
+        self.lane_of[job] = lane
+
+    def _moves(self, lane: int, jobs: Integers, limit: float) -> Floats:
+        """Return, by job of the lane and other lane, how much worse a move makes the plan."""
+        freed = self._loads[lane] - self._of_job[jobs, lane]
+        there = _late(self._loads + self._of_job[jobs], limit) - _late(self._loads, limit)
+        found: Floats = _late(freed, limit)[:, None] + there - _late(self._loads[lane], limit)
+        found[:, lane] = np.inf
+        return found
+
+    def _swaps(self, lane: int, jobs: Integers, limit: float) -> Floats:
+        """Return, by job of the lane and any other job, how much worse their swap makes the plan."""
+        lanes = self.lane_of
+        loads = self._loads[lanes]
+        own = self._of_job[np.arange(len(lanes)), lanes]
+        freed = self._loads[lane] - self._of_job[jobs, lane]
+        here = _late(freed[:, None] + self._seconds[lane], limit)
+        there = _late(loads - own + self._of_job[jobs][:, lanes], limit)
+        found: Floats = here + there - _late(loads, limit) - _late(self._loads[lane], limit)
+        found[:, lanes == lane] = np.inf
+        return found
+
+
+def _least(costs: Floats, chance: random.Random) -> tuple[int, int]:
+    """Choose at random among the places of the least cost."""
+    rows, columns = np.nonzero(costs == costs.min())
+    place = chance.randrange(len(rows))
+    return int(rows[place]), int(columns[place])
+
+
+def _late(loads: Integers, limit: float) -> Floats:
+    found: Floats = np.maximum(loads - limit, 0.0)
+    return found
+
+
+# Rounds the program to whole lanes: fix the best, generate again, and let jobs in as room comes.
+SURE = 0.5  # lanes that the program uses so much are fixed together
+
+
+@dataclass(slots=True, kw_only=True)
+class Dive:
+    """Lanes that are fixed so far, and the jobs that wait outside the program."""
+
+    waiting: list[int]
+    left: set[int]
+    fixed: list[Lane]
+    known: list[Lane]
+
+
+def dive(
+    generation: Generation, jobs: Sequence[int], aim: Aim, lanes: Sequence[Lane], chance: random.Random
+) -> list[Lane] | None:
+    """Put all jobs on whole lanes; None when there is no time left."""
+    order = list(jobs)
+    chance.shuffle(order)
+    size = generation.effort.window
+    state = Dive(waiting=order[size:], left=set(order[:size]), fixed=[], known=list(lanes))
+    while state.left:
+        generation.open(sorted(state.left), share_of(generation, aim, state), state.known)
+        if not generation.converge() or not _fix_until_few(generation, state, chance):
+            return None
+        state.known = generation.master.lanes
+        fresh = size - len(state.left)
+        state.left.update(state.waiting[:fresh])
+        state.waiting = state.waiting[fresh:]
+    return state.fixed
+
+
+def share_of(generation: Generation, aim: Aim, state: Dive) -> Aim:
+    """Return which share of the devices the jobs inside may use, by their areas."""
+    if not state.waiting:
+        share = 1.0
+    else:
+        least = generation.menu.areas(generation.horizon).min(axis=0)
+        inside, outside = (float(least[list(jobs)].sum()) for jobs in (state.left, state.waiting))
+        share = inside / (inside + outside)
+    used = np.zeros_like(aim.capacity)
+    for lane in state.fixed:
+        used[generation.menu.pools[lane.kind]] += generation.menu.devices[lane.kind]
+    free = np.maximum(aim.capacity - used, 1e-3 * aim.capacity)
+    return Aim(
+        capacity=free * share,
+        reserved=np.minimum(aim.reserved, free * 0.9) * share,
+        is_dollars=aim.is_dollars,
+        penalty=aim.penalty if aim.is_dollars else float((free * share).sum()),
+    )
+
+
+def _fix_until_few(generation: Generation, state: Dive, chance: random.Random) -> bool:
+    few = generation.effort.refill * generation.effort.window if state.waiting else 0
+    while len(state.left) > few:
+        lanes = _fix(generation, _preferred(generation.shares.lanes, chance))
+        state.fixed.extend(lanes)
+        state.left.difference_update(job for lane in lanes for job in lane.jobs)
+        if not state.left:
+            break
+        generation.shares = generation.master.solve()
+        if not generation.converge(generation.effort.dive_rounds):
+            return False
+    return True
+
+
+def _preferred(shares: Floats, chance: random.Random) -> list[tuple[float, int]]:
+    used = np.flatnonzero(shares > 1e-6)
+    return sorted((-float(shares[lane]) + 0.05 * chance.random(), int(lane)) for lane in used)
+
+
+def _fix(generation: Generation, preferred: list[tuple[float, int]]) -> list[Lane]:
+    """Fix the lanes that are used most, several where the program is sure, and close what they break."""
+    limit = max(1, int(generation.alive.sum() * generation.effort.step))
+    fixed: list[Lane] = []
+    for share, place in preferred:
+        if fixed and (-share < SURE or len(fixed) >= limit):
+            break
+        lane = generation.master.lanes[place]
+        rows = np.searchsorted(generation.jobs, lane.jobs)
+        if generation.alive[rows].all():
+            generation.alive[rows] = False
+            generation.master.fix(place)
+            fixed.append(lane)
+    generation.close_broken(fixed)
+    return fixed

@@ -9,32 +9,102 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import re
 import sys
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
+from slipway.containers.runtime.checkpoint import manifest
+from slipway.containers.runtime.checkpoint.storage import step_name
 from slipway.jobs.cloud import aws
-from slipway.jobs.code.packing import PackedProject
+from slipway.jobs.code.own_recipes import RECIPE
+from slipway.jobs.code.packing import PackedProject, project_url
 from slipway.jobs.plan.inputs.plan_json import encode_plan, read_plan
+from slipway.jobs.plan.inputs.planning import plan
 from slipway.jobs.plan.run.clusters import ClusterExecutor
-from slipway.jobs.plan.run.journal import PlanJournal
-from slipway.jobs.plan.run.ledger import JobStage, Ledger, Stint
+from slipway.jobs.plan.run.journal import JobStage, Ledger, PlanJournal, Stint
 from slipway.jobs.plan.run.running import PlanRun, PlanWorld
 from slipway.jobs.plan.search.baselines import greedy
-from slipway.jobs.plan.search.model import Assignment, Plan
-from slipway.jobs.plan.tasks.on_clusters.brought_back import bring_back
-from slipway.jobs.plan.tasks.on_clusters.places import ClusterOrder, TaskCluster, find_clusters
-from slipway.jobs.plan.tasks.on_clusters.planned import InBucket, plan_there
+from slipway.jobs.plan.search.model import Assignment, Mode, Plan, PlanJob
 from slipway.jobs.plan.tasks.on_clusters.searching_there import search_there
-from slipway.jobs.plan.tasks.on_clusters.sent_code import named_tasks, packed_code, send_code
-from slipway.jobs.plan.tasks.results import Orchestration, TaskEnd, is_trained, mark_trained, refuse_failures
-from slipway.jobs.plan.tasks.task import Task
-from slipway.jobs.platforms.whole_files import write_whole
-from slipway.jobs.words.cost import Agreed
+from slipway.jobs.plan.tasks.on_clusters.sent_code import (
+    TRAIN,
+    ClusterOrder,
+    TaskCluster,
+    find_clusters,
+    named_tasks,
+    packed_code,
+    send_code,
+    task_settings,
+)
+from slipway.jobs.plan.tasks.saved_models import CHECKPOINTS
+from slipway.jobs.plan.tasks.searching import (
+    Orchestration,
+    TaskEnd,
+    is_trained,
+    mark_trained,
+    refuse_failures,
+)
+from slipway.jobs.plan.tasks.task import Strategy, Task
+from slipway.jobs.platforms.on_nodes import write_whole
 from slipway.jobs.words.errors import SlipwayError
+from slipway.jobs.words.job import JOB_PREFIXES, Job
+from slipway.jobs.words.run import Agreed
+from slipway.jobs.words.targets import Target
 from slipway.jobs.words.text import Say
+
+# The newest checkpoint of a task, out of a cluster's bucket into the task's own folder.
+_MANIFEST = re.compile(rf"step-([0-9]{{10}})/{manifest.NAME}", re.ASCII)
+
+
+class NothingSaved(SlipwayError):
+    """Reports a trained task without a checkpoint."""
+
+
+def checkpoints_key(task: Task) -> str:
+    """Return where a cluster's bucket keeps the task: the same task finds its own checkpoints again."""
+    record = json.dumps(task.describe().identity(), sort_keys=True)
+    digest = hashlib.sha256(record.encode()).hexdigest()[:_DIGEST_LENGTH]
+    return f"{JOB_PREFIXES[1]}tasks/{digest}"
+
+
+def checkpoints_url(key: str, target: Target) -> str:
+    return f"s3://{target.bucket}/{key}"
+
+
+def bring_back(task: Task, target: Target) -> None:
+    """Copy the newest checkpoint; its manifest is written last, so that a copy cut short is none."""
+    s3, key = aws.reader("s3", target.region), checkpoints_key(task)
+    owner = {"Bucket": target.bucket, "ExpectedBucketOwner": target.account}
+    step = _newest(s3, owner, key)
+    if step is None:
+        raise NothingSaved(
+            f"task '{task.name}' has no checkpoint at {checkpoints_url(key, target)}",
+            hint="somebody removed it: give the task another save_dir, and orchestrate again",
+        )
+    begin = f"{key}/{step_name(step)}"
+    content = s3.get_object(Key=f"{begin}/{manifest.NAME}", **owner)["Body"].read()
+    found = manifest.decode(content, where=begin)
+    folder = task.folder / CHECKPOINTS / step_name(step)
+    folder.mkdir(parents=True, exist_ok=True)
+    files = []
+    for rank, file in enumerate(found.ranks):
+        files.append(replace(file, name=manifest.file_name(rank)))
+        body = s3.get_object(Key=f"{begin}/{file.name}", **owner)["Body"]
+        with (folder / files[-1].name).open("wb") as copy:
+            for chunk in body.iter_chunks(1 << 20):
+                copy.write(chunk)
+    (folder / manifest.NAME).write_bytes(manifest.encode(replace(found, ranks=tuple(files))))
+
+
+def _newest(s3: Any, owner: dict[str, str], key: str) -> int | None:
+    pages = s3.get_paginator("list_objects_v2").paginate(Prefix=f"{key}/", **owner)
+    names = [each["Key"].removeprefix(f"{key}/") for page in pages for each in page.get("Contents", [])]
+    return max((int(match[1]) for name in names if (match := _MANIFEST.fullmatch(name))), default=None)
+
 
 LOOK_SECONDS, YARD_LOOK_SECONDS = 15.0, 1.0
 SWITCH_SECONDS = 300
@@ -118,7 +188,7 @@ def _refuse_dear(made: Plan, agreed: Agreed) -> None:
         amount, enough = f"about {made.dollars:,.2f} USD", f"Agreed(usd={math.ceil(made.dollars)})"
     raise TooDear(
         f"the plan of these {len(made.jobs)} tasks costs {amount}, and you agreed to {agreed.usd:g} USD",
-        hint=f"orchestrate(…, agreed={enough}), with Agreed of slipway.jobs.words.cost",
+        hint=f"orchestrate(…, agreed={enough}), with Agreed of slipway.jobs.words.run",
     )
 
 
@@ -179,3 +249,80 @@ def _end(name: str, ledger: Ledger, made: Plan) -> TaskEnd:
         reason="" if standing.stage is JobStage.SUCCEEDED else standing.why or str(standing.stage),
         cluster=pool.cluster,
     )
+
+
+# The plan of tasks over clusters: a job of the recipe `command` for each, whose modes are whole commands.
+_NO_NAME = re.compile(r"[^A-Za-z0-9_-]+")
+_STEM_LENGTH = 40  # of a job's name: the moment is behind it, so that another orchestration has other jobs
+
+
+def plan_there(
+    tasks: Sequence[Task],
+    clusters: Sequence[TaskCluster],
+    code: PackedProject,
+    *,
+    began: float,
+    time_limit: float,
+) -> Plan:
+    """Plan the tasks over the clusters by their strategies there."""
+    source = f"/{code.digest}.tar.gz"  # of no bucket yet: InBucket says which
+    jobs = [
+        PlanJob(
+            name=task.name,
+            modes=tuple(mode for cluster in clusters for mode in _modes(task, cluster, source)),
+            job=Job(
+                name=_job_name(task.name, began),
+                recipe=RECIPE,
+                nodes=1,
+                settings=task_settings(TRAIN, task.describe(), {}, source),
+            ),
+        )
+        for task in tasks
+    ]
+    return plan(jobs, [cluster.pool for cluster in clusters], time_limit=time_limit)
+
+
+def _modes(task: Task, cluster: TaskCluster, source: str) -> Iterator[Mode]:
+    for devices, strategy in sorted(task.strategies_at(cluster.name).items()):
+        yield Mode(
+            technique=strategy.technique,
+            type=cluster.pool.type,
+            devices=cluster.nodes_of(devices),
+            seconds=max(1, math.ceil(strategy.runtime)),
+            source=strategy.source,
+            error=strategy.error,
+            settings=_command(task, strategy, source),
+        )
+
+
+def _command(task: Task, strategy: Strategy, source: str) -> tuple[tuple[str, str], ...]:
+    settings = {name: str(value) for name, value in strategy.parameters.items()}
+    return (("command", task_settings(TRAIN, task.describe(), settings, source)["command"]),)
+
+
+def _job_name(name: str, began: float) -> str:
+    stem = _NO_NAME.sub("-", name).strip("-_")[:_STEM_LENGTH] or "task"
+    return f"{stem}-{int(began):x}"
+
+
+@dataclass(frozen=True, slots=True)
+class InBucket:
+    """Complete a task's job with what depends on its cluster: where its code and its checkpoints lie."""
+
+    clusters: Mapping[str, TaskCluster]
+    keys: Mapping[str, str]  # of the checkpoints, by the job's name
+
+    @classmethod
+    def of(cls, made: Plan, tasks: Sequence[Task], clusters: Sequence[TaskCluster]) -> InBucket:
+        by_name = {task.name: task for task in tasks}
+        keys = {job.job.name: checkpoints_key(by_name[job.name]) for job in made.jobs if job.job}
+        return cls({cluster.name: cluster for cluster in clusters}, keys)
+
+    def __call__(self, job: Job, target: Target) -> Job:
+        digest = job.settings["source"].rpartition("/")[2].partition(".")[0]
+        return replace(
+            job,
+            settings={**job.settings, "source": project_url(digest, target)},
+            checkpoints=checkpoints_url(self.keys[job.name], target),
+            processes_per_node=self.clusters[target.name].ranks_per_node,
+        )

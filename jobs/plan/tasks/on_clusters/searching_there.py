@@ -2,20 +2,50 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
+from slipway.containers.tasks.trial import find_result
+from slipway.jobs.cloud import aws
+from slipway.jobs.code.own_recipes import RECIPE
 from slipway.jobs.code.packing import PackedProject
+from slipway.jobs.plan.run.clusters import START_SECONDS, outcome_of
 from slipway.jobs.plan.tasks.library import retrieve
 from slipway.jobs.plan.tasks.local_machine import scratch_folder
-from slipway.jobs.plan.tasks.on_clusters.cluster_trials import ClusterTrials
-from slipway.jobs.plan.tasks.on_clusters.places import ClusterOrder, TaskCluster, find_clusters
-from slipway.jobs.plan.tasks.on_clusters.sent_code import CannotTravel, named_tasks, packed_code, send_code
+from slipway.jobs.plan.tasks.on_clusters.sent_code import (
+    TRY,
+    CannotTravel,
+    ClusterOrder,
+    TaskCluster,
+    code_url,
+    find_clusters,
+    named_tasks,
+    packed_code,
+    send_code,
+    task_settings,
+)
 from slipway.jobs.plan.tasks.profiling import Profiler
 from slipway.jobs.plan.tasks.task import Task
+from slipway.jobs.plan.tasks.trials import (
+    MOST_SECONDS,
+    TRIAL_STEPS,
+    Combination,
+    Profile,
+    numbers_of,
+    profile_of,
+)
 from slipway.jobs.plan.techniques.registry import TECHNIQUES
-from slipway.jobs.words.cost import Agreed
+from slipway.jobs.platforms.mpi.platform import Busy
+from slipway.jobs.submit.find import refresh
+from slipway.jobs.submit.logs import Wanted, follow_lines
+from slipway.jobs.submit.submission import Submitted, submit
 from slipway.jobs.words.errors import SlipwayError
+from slipway.jobs.words.job import Job
+from slipway.jobs.words.run import AGREED_UNSAID, Agreed, JobState, Run
 from slipway.jobs.words.text import Say
 
 _NOTHING_TRIED = "no number of devices that its gpu_range allows fills whole nodes"
@@ -89,3 +119,87 @@ def _ours(names: Sequence[str] | None) -> list[str]:
                 hint=f"on clusters there are {', '.join(TECHNIQUES)}; or leave out `on`",
             )
     return list(names or TECHNIQUES)
+
+
+# Trials on a cluster: each is a job that trains a few batches and prints what they took.
+_BUSY_LOOKS, _BUSY_SECONDS = 120, 5.0
+_ERROR = re.compile(r"(?:\[\d+\] )?error: (.*)")
+_LOST_PEER = "lost another rank"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterTrials:
+    """Try tasks on one cluster, one after the other."""
+
+    cluster: TaskCluster
+    code: PackedProject
+    say: Say
+    agreed: Agreed = AGREED_UNSAID
+    pause: Callable[[float], None] = time.sleep
+    _turn: threading.Lock = field(default_factory=threading.Lock)
+
+    @property
+    def identity(self) -> Sequence[str]:
+        target = self.cluster.target
+        where = (target.name, target.account, target.region, target.instance_type)
+        return [*where, str(self.cluster.ranks_per_node), aws.endpoint() or ""]
+
+    def ranks_on_node(self, devices: int) -> int:
+        return min(devices, self.cluster.ranks_per_node)
+
+    def run(self, tried: Combination, folder: Path) -> Profile:
+        """Return what a job finds; one that was sent before, and that found nothing, is sent once more."""
+        job = self._job(tried)
+        with self._turn:
+            sent = self._send(job, again=False)
+            found = self._follow(sent)
+            if found.seconds is None and sent.existed:
+                found = self._follow(self._send(job, again=True))
+        return found
+
+    def _follow(self, sent: Submitted) -> Profile:
+        target = self.cluster.target
+        began = refresh(sent.job_id, target)
+        lines = [line.text for line in follow_lines(began, Wanted(), to_end=True, pause=self.pause)]
+        return profile_from(refresh(sent.job_id, target).run, lines)
+
+    def _job(self, tried: Combination) -> Job:
+        settings = {**tried.variant.settings, "steps": str(TRIAL_STEPS)}
+        return Job(
+            name="trial",
+            recipe=RECIPE,
+            nodes=self.cluster.nodes_of(tried.devices),
+            settings=task_settings(TRY, tried.task, settings, code_url(self.code, self.cluster.target)),
+            timeout_seconds=int(MOST_SECONDS) + START_SECONDS,
+            processes_per_node=self.cluster.ranks_per_node,
+        )
+
+    def _send(self, job: Job, *, again: bool) -> Submitted:
+        """Submit a trial once the cluster takes it: an MPI cluster runs one job at a time."""
+        target = self.cluster.target
+        for look in range(_BUSY_LOOKS):
+            try:
+                return submit(job, target.name, target.region, again=again, agreed=self.agreed, say=self.say)
+            except Busy as error:
+                if look == _BUSY_LOOKS - 1:
+                    raise
+                self.say(f"a trial waits: {error.message}")
+                self.pause(_BUSY_SECONDS)
+        raise AssertionError("the last look returns or raises")
+
+
+def profile_from(run: Run, lines: Iterable[str]) -> Profile:
+    """Return what a trial's job found; or why it does not fit, which counts as long as nothing was lost."""
+    said = list(lines)
+    result = find_result(said) or {}
+    facts = result.get("facts")
+    known = numbers_of(facts) if isinstance(facts, Mapping) else None
+    seconds = result.get("seconds")
+    taken = [float(str(each)) for each in seconds][1:] if isinstance(seconds, list) else []
+    if run.state is JobState.SUCCEEDED and taken:
+        began, ended = run.started_at, run.stopped_at
+        whole = (ended - began).total_seconds() if began and ended else 0.0
+        return profile_of(taken, whole, known)
+    errors = [match[1] for line in said if (match := _ERROR.match(line)) and _LOST_PEER not in match[1]]
+    reason = errors[-1] if errors else run.reason or f"its job ended as {run.status}"
+    return Profile(facts=known, reason=reason, is_kept=bool(errors) and outcome_of(run) == "failed")

@@ -9,20 +9,26 @@ import importlib
 import json
 import sysconfig
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from slipway.containers.runtime.contract import variables
 from slipway.containers.runtime.errors import Refusal
 from slipway.containers.tasks.description import CodeReference, TaskDescription
 from slipway.jobs.cloud import aws
-from slipway.jobs.code.command_job import OwnCommand, command_settings
+from slipway.jobs.cloud.deployed import find_target_by_name
 from slipway.jobs.code.folder import ProjectFolder, read_folder
-from slipway.jobs.code.packing import PackedProject, pack_project
-from slipway.jobs.code.uploading import project_url, upload_project
+from slipway.jobs.code.own_recipes import RECIPE, OwnCommand, command_settings
+from slipway.jobs.code.packing import PackedProject, pack_project, project_url, upload_project
+from slipway.jobs.plan.search.model import Pool
 from slipway.jobs.plan.tasks.task import NamedTasks, Task
+from slipway.jobs.words.catalogue.instances import instance_type
 from slipway.jobs.words.errors import SlipwayError
+from slipway.jobs.words.job import Job
+from slipway.jobs.words.launch_environment import launch_environment
+from slipway.jobs.words.run import AGREED_UNSAID, Agreed
 from slipway.jobs.words.targets import Target
 
 TRAIN, TRY = "slipway.containers.tasks.train", "slipway.containers.tasks.trial"
@@ -134,3 +140,83 @@ def _refuse_left_out(module: UserModule, folder: ProjectFolder) -> None:
             f"{module.what} is defined in {name}, which git ignores, so that it is not sent",
             hint="take it out of .gitignore",
         )
+
+
+# The clusters that tasks are sent to, as a plan's pools: each task takes whole nodes of one of them.
+
+
+class NoClusters(SlipwayError):
+    """Reports clusters that tasks cannot be sent to."""
+
+    exit_code = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterOrder:
+    """Say where tasks go, how much of a node they take, and what a plan or a trial may cost."""
+
+    names: tuple[str, ...]
+    most_ranks: int | None = None  # of a node; None: one a device
+    agreed: Agreed = AGREED_UNSAID
+
+    @classmethod
+    def of(cls, names: Sequence[str], most_ranks: int | None, agreed: Agreed) -> ClusterOrder:
+        """Refuse what names no clusters, and a node without ranks."""
+        if isinstance(names, str) or not names or len(set(names)) < len(names):
+            raise NoClusters(
+                f"on is {names!r}, and names of clusters are wanted, each once",
+                hint='write on=["dl1"], or leave it out to train on this machine; slipway targets lists them',
+            )
+        if most_ranks is not None and most_ranks < 1:
+            raise NoClusters(f"devices is {most_ranks}", hint="give at least 1, or leave it out")
+        return cls(names=tuple(names), most_ranks=most_ranks, agreed=agreed)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskCluster:
+    """Hold a cluster as tasks see it."""
+
+    target: Target
+    ranks_per_node: int
+    nodes: int  # that may be shared out
+
+    @property
+    def name(self) -> str:
+        return self.target.name
+
+    @property
+    def pool(self) -> Pool:
+        hardware = instance_type(self.target.instance_type)
+        return Pool(
+            type=hardware.name,
+            nodes=self.nodes,
+            devices_per_node=1,  # a job takes whole nodes
+            price_per_hour=float(hardware.price.usd_per_hour) if hardware.price else 0.0,
+            is_spot=bool(getattr(self.target, "is_spot", False)),
+            cluster=self.name,
+        )
+
+    def counts(self, wanted: Collection[int] | None) -> list[int]:
+        """Return the devices to try: of 1, 2, 4, … and all nodes, or the numbers wanted that fill nodes."""
+        usual = {2**power for power in range(self.nodes.bit_length())} | {self.nodes}
+        every = [self.ranks_per_node * nodes for nodes in range(1, self.nodes + 1)]
+        if wanted is not None:
+            return [count for count in every if count in wanted]
+        return [count for count in every if count // self.ranks_per_node in usual]
+
+    def nodes_of(self, devices: int) -> int:
+        return devices // self.ranks_per_node
+
+
+def find_clusters(order: ClusterOrder) -> list[TaskCluster]:
+    return [_cluster(find_target_by_name(name, None), order.most_ranks) for name in order.names]
+
+
+def _cluster(target: Target, most_ranks: int | None) -> TaskCluster:
+    asked = launch_environment(Job(name="task", recipe=RECIPE, nodes=1), target, "task")
+    usual = int(asked[variables.PROCESSES_PER_NODE])
+    return TaskCluster(
+        target=target,
+        ranks_per_node=usual if most_ranks is None else min(usual, most_ranks),
+        nodes=1 if target.kind == "mpi" else target.max_nodes,  # that one runs one job at a time
+    )

@@ -7,18 +7,21 @@ import os
 import platform
 import re
 import shutil
+import signal
 import subprocess
-from collections.abc import Iterator, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from importlib import metadata
 from importlib.util import find_spec
 from pathlib import Path
 
-from slipway.jobs.platforms.mpi.node.processes import jobs_here
+from slipway.containers.runtime.contract import variables
 from slipway.jobs.platforms.mpi.node.setting import node_paths
-from slipway.jobs.platforms.rank_python import rank_python
-from slipway.jobs.words.mpi.mpirun import MPIS, Topology
-from slipway.jobs.words.records import wrong_fields
+from slipway.jobs.platforms.on_nodes import rank_python
+from slipway.jobs.words.mpi import MPIS, Topology
+from slipway.jobs.words.text import wrong_fields
 
 _CCL = "oneccl_bindings_for_pytorch"
 _NONE = "none"
@@ -138,3 +141,76 @@ def _mpi_version(mpi: str) -> str:
         return f"{_NONE}: {program} is another"
     lines = [line.strip() for line in said.splitlines()]
     return next((line for line in lines if any(sign.isdigit() for sign in line)), lines[0])
+
+
+# The processes of jobs on this node: each carries its job's name in its environment, whoever started it.
+_VARIABLE = f"{variables.JOB}=".encode()
+_LAUNCHER = b"slipway.containers.runtime.launch"
+_SHARED_MEMORY = Path("/dev/shm")  # noqa: S108 - each file there is looked at
+_PAUSE_SECONDS = 0.2
+_REAP_SECONDS = 5.0
+
+
+def jobs_here() -> list[str]:
+    return sorted({job for _, job in _marked()})
+
+
+def processes_of(job: str) -> list[int]:
+    return [pid for pid, name in _marked() if name == job]
+
+
+def end_processes(
+    job: str, grace_seconds: float, *, pause: Callable[[float], None] = time.sleep
+) -> list[int]:
+    """Send SIGTERM, and SIGKILL after the grace time; return the processes that even that did not end.
+
+    Launchers alone are asked first: they give their ranks time to save, where mpirun would kill them.
+    """
+    asked = processes_of(job)
+    launchers = [pid for pid in asked if _is_launcher(pid)]
+    _signal(launchers or asked, signal.SIGTERM)
+    _wait(job, grace_seconds, pause)
+    ends = time.monotonic() + _REAP_SECONDS
+    while (left := processes_of(job)) and time.monotonic() < ends:
+        _signal(left, signal.SIGKILL)
+        pause(_PAUSE_SECONDS)
+    return left
+
+
+def clear_memory(user: int, folder: Path = _SHARED_MEMORY) -> None:
+    """Remove what ranks of the user left, unless a job still runs: the next one would miss that memory."""
+    if jobs_here():
+        return
+    for path in folder.iterdir():
+        with suppress(OSError):
+            if path.lstat().st_uid == user:
+                shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
+
+
+def _wait(job: str, seconds: float, pause: Callable[[float], None]) -> None:
+    ends = time.monotonic() + seconds
+    while time.monotonic() < ends and processes_of(job):
+        pause(_PAUSE_SECONDS)
+
+
+def _signal(pids: list[int], number: int) -> None:
+    for pid in pids:
+        with suppress(ProcessLookupError, PermissionError):
+            os.kill(pid, number)
+
+
+def _marked() -> Iterator[tuple[int, str]]:
+    """Yield jobs' processes, except this one and its parent: their command may carry the name too."""
+    own = {os.getpid(), os.getppid()}
+    for path in Path("/proc").glob("[0-9]*/environ"):
+        with suppress(OSError, ValueError):
+            for entry in path.read_bytes().split(b"\0"):
+                if entry.startswith(_VARIABLE) and int(path.parent.name) not in own:
+                    yield int(path.parent.name), entry.removeprefix(_VARIABLE).decode(errors="replace")
+
+
+def _is_launcher(pid: int) -> bool:
+    with suppress(OSError):
+        words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+        return _LAUNCHER in words
+    return False

@@ -8,20 +8,24 @@ SDKs know the two variables ("Container credential provider" of their reference 
 from __future__ import annotations
 
 import json
+import os
+import resource
 import secrets
 import shutil
 import subprocess
 import threading
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from hmac import compare_digest
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
+from slipway.jobs.cloud import aws
 from slipway.jobs.cloud.aws import client
-from slipway.jobs.platforms.mpi.node.setting import NodePaths, Setup
-from slipway.jobs.platforms.mpi.node.ssh_trust import User
-from slipway.jobs.platforms.whole_files import SECRET, write_whole
+from slipway.jobs.platforms.mpi.node.setting import NodePaths, Setup, node_paths
+from slipway.jobs.platforms.mpi.node.ssh_trust import User, cluster_user
+from slipway.jobs.platforms.on_nodes import SECRET, write_whole
 from slipway.jobs.words.errors import SlipwayError
 
 URI_VARIABLE, TOKEN_VARIABLE = "AWS_CONTAINER_CREDENTIALS_FULL_URI", "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE"
@@ -147,3 +151,23 @@ def _handler(token: str, role: RenewedCredentials) -> type[BaseHTTPRequestHandle
 
 def _token_file(where: NodePaths) -> Path:
     return where.run / "job-credentials-token"
+
+
+# From root, which Systems Manager and systemd run us as, to the user that jobs run as.
+
+
+def become_cluster_user() -> User:
+    """Drop root and the node's role for good: nothing that a job brings runs with either."""
+    user = cluster_user()
+    # EFA locks memory. What systemd gives a service is too little, and over ssh PAM lifts it.
+    with suppress(ValueError):  # the root of a user namespace, as in a yard, may not
+        resource.setrlimit(resource.RLIMIT_MEMLOCK, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+    if os.geteuid() != user.uid:
+        os.initgroups(user.name, user.gid)
+        os.setgid(user.gid)
+        os.setuid(user.uid)
+        os.environ.update(variables(node_paths()))
+        aws.forget_credentials()  # those of the node's own role
+    os.environ["HOME"] = user.home
+    os.environ["USER"] = user.name
+    return user

@@ -3,19 +3,32 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import signal
 import subprocess
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from slipway.jobs.cloud.aws import reader
+from slipway.jobs.cloud.aws import client, reader
+from slipway.jobs.cloud.objects import find_object
 from slipway.jobs.platforms.mpi.node.instance import read_instance
 from slipway.jobs.platforms.mpi.node.job_credentials import close_metadata, hand_out
 from slipway.jobs.platforms.mpi.node.setting import NodePaths, Setup
 from slipway.jobs.platforms.mpi.node.ssh_trust import User, cluster_user, establish
+from slipway.jobs.platforms.on_nodes import write_through, write_whole
 from slipway.jobs.words.errors import SlipwayError
-from slipway.jobs.words.mpi.mpi_nodes import host_name
+from slipway.jobs.words.mpi import (
+    READY_KEY,
+    Member,
+    Readiness,
+    decode_readiness,
+    encode_readiness,
+    has_answered,
+    host_name,
+    take_back,
+)
 
 _SHARED = ("slipway", "data", "checkpoints", "logs")
 _SYSTEMD_SECONDS = 60.0  # joining is tried again
@@ -85,3 +98,62 @@ def _make_folders(where: NodePaths, setup: Setup, user: User) -> None:
 def _systemctl(*words: str) -> int:
     ran = subprocess.run(["systemctl", *words], capture_output=True, check=False, timeout=_SYSTEMD_SECONDS)
     return ran.returncode
+
+
+# Who is of the cluster now, written down where mpirun, ssh and name lookups read it.
+_BEGIN, _END = "# slipway: nodes of the cluster, kept current", "# slipway: end"
+_BLOCK = re.compile(rf"{re.escape(_BEGIN)}\n.*?{re.escape(_END)}\n", re.DOTALL)
+
+
+def write_roster(where: NodePaths, members: Sequence[Member]) -> bool:
+    """Write the files that name the nodes; return True if the cluster has changed."""
+    write_through(where.hosts, hosts_text(_read(where), members))
+    write_whole(where.host_addresses, "".join(_ssh_block(member) for member in members))
+    return write_whole(where.hostfile, "".join(f"{each.name}\n" for each in members))
+
+
+def hosts_text(text: str, members: Sequence[Member]) -> str:
+    """Replace our block of /etc/hosts and keep the rest. gloo looks up IPv4 addresses in IPv6 notation."""
+    lines = [line for member in members for line in _lines(member)]
+    block = "".join(f"{line}\n" for line in (_BEGIN, *lines, _END))
+    if _BLOCK.search(text):
+        return _BLOCK.sub(lambda _: block, text, count=1)
+    return f"{text}{'' if not text or text.endswith(chr(10)) else chr(10)}{block}"
+
+
+def _lines(member: Member) -> list[str]:
+    return [f"{member.address} {member.name}", f"::ffff:{member.address} {member.name}"]
+
+
+def _ssh_block(member: Member) -> str:
+    """Map a name to its address; whoever has the address still has to prove that name."""
+    return f"Host {member.name}\n  HostName {member.address}\n  HostKeyAlias {member.name}\n"
+
+
+def _read(where: NodePaths) -> str:
+    return where.hosts.read_text(encoding="utf-8") if where.hosts.exists() else ""
+
+
+# The readiness of the cluster in its bucket: the main node writes it, and a node takes its own answer back. A
+# record outlives what it tells of: a node that restarts is the same instance, and would count as ready while
+# it is down. Two that restart in one moment may overwrite each other; the main node then finds no sshd.
+STOPS = "it shuts down or restarts"
+STARTED = "it has just started, and has not been asked yet"
+
+
+def read_record(setup: Setup) -> Readiness | None:
+    answer = find_object(reader("s3", setup.region), "GetObject", Bucket=setup.bucket, Key=READY_KEY)
+    return decode_readiness(answer["Body"].read().decode()) if answer else None
+
+
+def write_record(setup: Setup, readiness: Readiness) -> None:
+    client("s3", setup.region).put_object(
+        Bucket=setup.bucket, Key=READY_KEY, Body=encode_readiness(readiness), ContentType="application/json"
+    )
+
+
+def take_back_answer(setup: Setup, instance_id: str, why: str) -> None:
+    """Tell everybody that this node does not count until the main node has asked it again."""
+    record = read_record(setup)
+    if record and has_answered(record, instance_id):
+        write_record(setup, take_back(record, instance_id, why))

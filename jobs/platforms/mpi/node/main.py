@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 
 from slipway.jobs.platforms.mpi.node.setting import node_paths, read_setup
-from slipway.jobs.platforms.node_program import Words, run_word
+from slipway.jobs.platforms.on_nodes import Words, run_word
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -24,10 +24,10 @@ def _serve(parsed: argparse.Namespace) -> int:
 
 def _check(parsed: argparse.Namespace) -> int:
     """Run an all-reduce over all nodes, and print who answered."""
-    from slipway.jobs.platforms.mpi.members import find_members
-    from slipway.jobs.platforms.mpi.node.readiness import check
-    from slipway.jobs.platforms.mpi.node.users import become_cluster_user
-    from slipway.jobs.words.mpi.mpi_nodes import encode_readiness
+    from slipway.jobs.platforms.mpi.node.job_credentials import become_cluster_user
+    from slipway.jobs.platforms.mpi.node.run import check
+    from slipway.jobs.platforms.mpi.nodes import find_members
+    from slipway.jobs.words.mpi import encode_readiness
 
     where = node_paths()
     setup = read_setup(where)
@@ -40,7 +40,7 @@ def _check(parsed: argparse.Namespace) -> int:
 def _enter(parsed: argparse.Namespace) -> int:
     """Log in to every host as jobs do; fail if one lets nobody in."""
     from slipway.jobs.platforms.mpi.node.hosts import closed_to_jobs
-    from slipway.jobs.platforms.mpi.node.users import become_cluster_user
+    from slipway.jobs.platforms.mpi.node.job_credentials import become_cluster_user
 
     become_cluster_user()
     closed = closed_to_jobs(node_paths(), parsed.hosts)
@@ -51,9 +51,9 @@ def _enter(parsed: argparse.Namespace) -> int:
 
 def _release(parsed: argparse.Namespace) -> int:
     """Let the group of the nodes scale in again, unless a job runs."""
+    from slipway.jobs.platforms.mpi.node.job_credentials import become_cluster_user
     from slipway.jobs.platforms.mpi.node.lock import CHECK, lock_cluster
-    from slipway.jobs.platforms.mpi.node.protection import release
-    from slipway.jobs.platforms.mpi.node.users import become_cluster_user
+    from slipway.jobs.platforms.mpi.node.run import release
 
     where = node_paths()
     setup = read_setup(where)
@@ -73,7 +73,7 @@ def _run(parsed: argparse.Namespace) -> int:
 
 def _stop(parsed: argparse.Namespace) -> int:
     """End every process of a job on this node."""
-    from slipway.jobs.platforms.mpi.node.processes import clear_memory, end_processes
+    from slipway.jobs.platforms.mpi.node.facts import clear_memory, end_processes
     from slipway.jobs.platforms.mpi.node.ssh_trust import cluster_user
 
     left = end_processes(parsed.job, parsed.grace)
@@ -95,7 +95,7 @@ def _facts(parsed: argparse.Namespace) -> int:
 def _code(parsed: argparse.Namespace) -> int:
     """Fetch the code of a job, where nodes share no files."""
     from slipway.jobs.cloud.aws import reader
-    from slipway.jobs.platforms.mpi.node.code import ensure_code
+    from slipway.jobs.platforms.mpi.node.run import ensure_code
 
     where = node_paths()
     setup = read_setup(where)

@@ -16,17 +16,17 @@ from slipway.containers.runtime.contract import variables
 from slipway.jobs.platforms.mpi.node import hosts as nodes
 from slipway.jobs.platforms.mpi.node.facts import NodeFacts
 from slipway.jobs.platforms.mpi.node.setting import NodePaths
-from slipway.jobs.words.mpi.mpi_nodes import Member
-from slipway.jobs.words.mpi.mpirun import (
+from slipway.jobs.words.mpi import (
     OPEN_MPI,
     Launch,
+    Member,
     Topology,
     hostfile_text,
     mpirun_environment,
     mpirun_words,
     ranks_of,
 )
-from slipway.jobs.words.retries import RETRY_EXIT_CODE
+from slipway.jobs.words.run import RETRY_EXIT_CODE
 
 GRACE_SECONDS = 30.0  # from SIGTERM to SIGKILL, as Batch gives it
 _PROBE_SECONDS = 2.0

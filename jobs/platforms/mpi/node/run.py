@@ -8,31 +8,29 @@ import signal
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
+from typing import Any
 
 from slipway.containers.runtime.contract import variables
-from slipway.jobs.cloud.aws import reader
-from slipway.jobs.platforms.mpi.members import find_members
-from slipway.jobs.platforms.mpi.node.agreement import DeadHost, agree, refuse_dead
-from slipway.jobs.platforms.mpi.node.code import ensure_code
-from slipway.jobs.platforms.mpi.node.facts import find_program
-from slipway.jobs.platforms.mpi.node.hosts import SSH_FAILED, ask_all
+from slipway.jobs.cloud.aws import client, reader
+from slipway.jobs.platforms.mpi.node.facts import NodeFacts, decode_facts, differences, find_program
+from slipway.jobs.platforms.mpi.node.hosts import SSH_FAILED, Said, ask_all
 from slipway.jobs.platforms.mpi.node.instance import read_instance
-from slipway.jobs.platforms.mpi.node.lock import CannotRun, lock_cluster
+from slipway.jobs.platforms.mpi.node.job_credentials import become_cluster_user
+from slipway.jobs.platforms.mpi.node.join import write_roster
+from slipway.jobs.platforms.mpi.node.lock import CHECK, CannotRun, await_others, lock_cluster
 from slipway.jobs.platforms.mpi.node.mpirun import Ended, MpirunWork, StopRequested, run_everywhere
-from slipway.jobs.platforms.mpi.node.protection import protect, release
-from slipway.jobs.platforms.mpi.node.roster import write_roster
 from slipway.jobs.platforms.mpi.node.setting import NodePaths, Setup
-from slipway.jobs.platforms.mpi.node.users import become_cluster_user
-from slipway.jobs.platforms.mpi.node.waiting import await_others
-from slipway.jobs.platforms.rank_python import rank_python
-from slipway.jobs.words.mpi import mpi_job
-from slipway.jobs.words.mpi.mpi_job import REPLACED_SECONDS, MpiJob
-from slipway.jobs.words.mpi.mpi_nodes import Member
-from slipway.jobs.words.retries import RETRY_EXIT_CODE
+from slipway.jobs.platforms.mpi.nodes import find_members
+from slipway.jobs.platforms.on_nodes import ensure_unpacked, rank_python
+from slipway.jobs.words import mpi
+from slipway.jobs.words.errors import SlipwayError
+from slipway.jobs.words.mpi import REPLACED_SECONDS, Answer, Member, MpiJob, Readiness
+from slipway.jobs.words.names import derived_name
+from slipway.jobs.words.run import RETRY_EXIT_CODE
 
 _ENDING_SECONDS = 60.0  # in which the ranks of a cancelled job have saved
 _LOOK_AGAIN_SECONDS = 10.0  # at nodes of which some are missing
@@ -171,7 +169,7 @@ def _fetch_everywhere(where: NodePaths, members: Sequence[Member], digest: str) 
 
 def _read_request(setup: Setup, key: str) -> MpiJob:
     answer = reader("s3", setup.region).get_object(Bucket=setup.bucket, Key=key)
-    job = mpi_job.decode(answer["Body"].read().decode(), where=f"s3://{setup.bucket}/{key}")
+    job = mpi.decode(answer["Body"].read().decode(), where=f"s3://{setup.bucket}/{key}")
     if job.mpi != setup.mpi:
         raise CannotRun(
             f"job {job.name} is for {job.mpi}, and these nodes have {setup.mpi}",
@@ -207,3 +205,177 @@ class _Missing(CannotRun):
 def _stop(number: int, frame: FrameType | None) -> None:
     signal.signal(number, signal.SIG_IGN)
     raise StopRequested(f"{signal.Signals(number).name} received")
+
+
+# Where the code of a job lies on a node: fetched by its digest once, where all nodes find it.
+
+
+def code_folder(where: NodePaths, setup: Setup, digest: str) -> Path:
+    """Return the folder for code: on shared files if there are any, else where only the jobs' user writes."""
+    if setup.file_system_mount:
+        return Path(setup.file_system_mount) / "slipway" / "code" / digest
+    return where.run / "code" / digest
+
+
+def ensure_code(where: NodePaths, setup: Setup, digest: str, s3: Any) -> Path:
+    return ensure_unpacked(code_folder(where, setup, digest), digest, setup.bucket, s3)
+
+
+# Keeps Auto Scaling from taking away the nodes of a running job: idle and timed rules wait until it is over.
+# Nothing here fails a job: without protection it runs as well, and who reads its log is told.
+_MOST = 50  # instances that SetInstanceProtection takes, and that a group may have protected
+
+Say = Callable[[str], None]
+
+
+def protect(setup: Setup, members: Sequence[Member], say: Say) -> None:
+    try:
+        _send(setup, members, protected=True)
+    except Exception as error:  # noqa: BLE001 - whatever AWS or the way to it says
+        say(f"warning: nodes are not protected from scaling in: {type(error).__name__}: {error}")
+
+
+def release(setup: Setup, say: Say) -> bool:
+    """Unprotect all nodes, whichever job protected them; return True if that worked."""
+    try:
+        _send(setup, find_members(setup.cluster, setup.region), protected=False)
+    except Exception as error:  # noqa: BLE001 - the same
+        say(f"warning: nodes stay protected from scaling in: {type(error).__name__}: {error}")
+        return False
+    return True
+
+
+def _send(setup: Setup, members: Sequence[Member], *, protected: bool) -> None:
+    client("autoscaling", setup.region).set_instance_protection(
+        AutoScalingGroupName=derived_name("node-group", setup.cluster),
+        InstanceIds=[member.instance_id for member in members[:_MOST]],
+        ProtectedFromScaleIn=protected,
+    )
+
+
+# Do the hosts of a job answer, and do they have the same? Asked of all at once, before a rank starts.
+
+
+class DeadHost(SlipwayError):
+    """A machine failed the job; another attempt or another machine may succeed."""
+
+    exit_code = RETRY_EXIT_CODE
+
+
+class UnlikeHosts(SlipwayError):
+    """The hosts differ: ranks would train two models as one, or wait for each other forever."""
+
+    exit_code = 2
+
+
+def agree(where: NodePaths, hosts: Sequence[str], mpi: str) -> NodeFacts:
+    """Return the facts that all hosts have in common; refuse hosts that differ or do not answer."""
+    facts, problems = ask_facts(where, hosts, mpi)
+    refuse_dead({host: why for host, why in problems.items() if host not in facts})
+    if problems:
+        raise UnlikeHosts(
+            "; ".join(problems.values()),
+            hint="replace the nodes so that all start from one AMI; to end a leftover job: slipway cancel",
+        )
+    return facts[hosts[0]]
+
+
+def refuse_dead(why_silent: Mapping[str, str]) -> None:
+    """Refuse hosts that do not answer, given with the reason of each."""
+    if why_silent:
+        named = "; ".join(f"host {host} does not answer: {why}" for host, why in why_silent.items())
+        raise DeadHost(named, hint="end the instance, and its group starts another")
+
+
+def ask_facts(
+    where: NodePaths, hosts: Sequence[str], mpi: str
+) -> tuple[dict[str, NodeFacts], dict[str, str]]:
+    """Return the facts of the hosts that answered, and the problems by host."""
+    said = ask_all(where, hosts, ["facts", mpi])
+    facts = {each.host: found for each in said if (found := decode_facts(each.output)) is not None}
+    problems = {each.host: _silence(each) for each in said if each.host not in facts}
+    main = next(iter(facts), None)
+    for host, found in facts.items():
+        assert main is not None
+        wrong = [*differences(host, found, main, facts[main]), *_own_problems(host, found, mpi)]
+        if wrong:
+            problems[host] = ", ".join(wrong)
+    return facts, problems
+
+
+def _own_problems(host: str, facts: NodeFacts, mpi: str) -> list[str]:
+    found = []
+    if facts.mpi.startswith("none"):
+        found.append(f"{host} has no {mpi} ({facts.mpi})")
+    if facts.running:
+        found.append(f"{host} still runs {facts.running}")
+    return found
+
+
+def _silence(said: Said) -> str:
+    return said.error or "it said nothing of itself"
+
+
+# Is the cluster ready? When its nodes have changed, the main node asks all for an all-reduce together.
+_SECONDS = {
+    variables.RENDEZVOUS_SECONDS: "60",
+    variables.COLLECTIVE_SECONDS: "60",
+    variables.TIMEOUT_SECONDS: "120",
+}
+
+
+def check(where: NodePaths, setup: Setup, members: Sequence[Member]) -> Readiness:
+    """Run the all-reduce as the cluster's user, without nodes that do not answer."""
+    with lock_cluster(where, CHECK) as lock, scratch() as folder:
+        facts, problems = ask_facts(where, [member.name for member in members], setup.mpi)
+        unlike = {host for host in problems if host in facts and not facts[host].running}
+        able = [member for member in members if member.name not in problems]
+        program = find_program(setup.mpi)
+        if able and program:
+            work = MpirunWork(
+                job=CHECK,
+                members=able,
+                module="slipway.jobs.platforms.mpi.node.allreduce",
+                arguments=(),
+                environment={variables.JOB: CHECK, variables.NODES: str(len(able)), **_SECONDS},
+                processes_per_node=1,
+                mpi=setup.mpi,
+                program=program,
+                facts=facts[able[0].name],
+                efa_interfaces=0,
+                code=None,
+            )
+            ended = run_everywhere(where, work, folder, lock, say)
+            problems |= _problems(able, ended.code, ended.dead)
+    return summarise(members, problems, setup.nodes, int(time.time()), unlike)
+
+
+def summarise(
+    members: Sequence[Member],
+    problems: Mapping[str, str],
+    wanted: int,
+    at: int,
+    lasting: Collection[str] = (),
+) -> Readiness:
+    """Summarise the answers; `lasting` hosts have problems that waiting does not solve."""
+    answers = tuple(
+        Answer(
+            name=member.name,
+            instance_id=member.instance_id,
+            answered=member.name not in problems,
+            why=problems.get(member.name, ""),
+            lasts=member.name in lasting,
+        )
+        for member in members
+    )
+    ready = len(answers) >= wanted and all(answer.answered for answer in answers)
+    return Readiness(nodes=answers, ready=ready, at=at)
+
+
+def _problems(able: Sequence[Member], code: int, dead: Sequence[str]) -> dict[str, str]:
+    if code == 0:
+        return {}
+    if dead:
+        return dict.fromkeys(dead, "it was lost during the all-reduce")
+    why = f"the all-reduce of all nodes ended with exit code {code}; the main node's log says why"
+    return {each.name: why for each in able}

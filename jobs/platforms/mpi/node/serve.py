@@ -11,23 +11,23 @@ from dataclasses import dataclass
 from types import FrameType
 from typing import NoReturn
 
-from slipway.jobs.platforms.mpi.members import find_members
 from slipway.jobs.platforms.mpi.node.hosts import unreachable
 from slipway.jobs.platforms.mpi.node.instance import read_instance
-from slipway.jobs.platforms.mpi.node.join import join
-from slipway.jobs.platforms.mpi.node.lock import CHECK, last_holder
-from slipway.jobs.platforms.mpi.node.ready_record import (
+from slipway.jobs.platforms.mpi.node.join import (
     STARTED,
     STOPS,
+    join,
     read_record,
     take_back_answer,
     write_record,
+    write_roster,
 )
-from slipway.jobs.platforms.mpi.node.roster import write_roster
+from slipway.jobs.platforms.mpi.node.lock import CHECK, last_holder
 from slipway.jobs.platforms.mpi.node.setting import NodePaths, Setup, read_setup
 from slipway.jobs.platforms.mpi.node.ssh_trust import has_keys
+from slipway.jobs.platforms.mpi.nodes import find_members
 from slipway.jobs.words.errors import SlipwayError
-from slipway.jobs.words.mpi.mpi_nodes import Member, Readiness, decode_readiness
+from slipway.jobs.words.mpi import Member, Readiness, decode_readiness
 
 REFRESH_SECONDS = 10.0
 _FIRST_PAUSE_SECONDS = 2.0

@@ -16,7 +16,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from slipway.jobs.platforms.mpi.node.setting import USER, NodePaths
-from slipway.jobs.platforms.whole_files import PROGRAM, SECRET, write_whole
+from slipway.jobs.platforms.on_nodes import PROGRAM, SECRET, write_whole
 
 _LABEL = b"slipway cluster certificate authority\0"
 # The clocks of two nodes may differ; certificates are renewed long before their end.

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
+import re
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from slipway.jobs.platforms.slurm.node import programs
-from slipway.jobs.platforms.slurm.node.slurm_json import whole
+from slipway.jobs.platforms.slurm.node.programs import refusal
 from slipway.jobs.words.errors import SlipwayError
+from slipway.jobs.words.slurm import SlurmNode, SlurmRecord, read_comment
 
 _FOREVER_MINUTES = 365 * 24 * 60
 
@@ -105,3 +109,178 @@ def _seconds(text: str) -> int | None:
         total = total * 60 + int(part)
     total += int(days or 0) * 24 * 3600
     return whole(total) if total < _FOREVER_MINUTES * 60 else None
+
+
+# What squeue, sacct and sinfo print as JSON, read into one form whatever the release.
+# Release 22.05 writes a state as a text and a number as such; since 23.02 a number is {"set", "infinite",
+# "number"}, and since 23.11 a state is a list: the state itself, then flags such as COMPLETING.
+_NEVER = 0  # as Slurm writes a time that has not come
+_FOREVER = 0xFFFFFFFE  # and one that nobody knows
+_IDS = re.compile(r"(?:after\w*:)?([0-9]+(?:_[0-9*]+)?)")
+# Flags that say more than the state before them.
+_TELLING = ("CONFIGURING", "POWER_UP_NODE", "COMPLETING", "REQUEUE_HOLD", "SPECIAL_EXIT", "REQUEUED")
+_FINAL = (
+    "COMPLETED",
+    "CANCELLED",
+    "FAILED",
+    "TIMEOUT",
+    "NODE_FAIL",
+    "OUT_OF_MEMORY",
+    "BOOT_FAIL",
+    "DEADLINE",
+)
+
+
+class OddAnswer(SlipwayError):
+    """Slurm printed something that is no JSON of its own."""
+
+
+def read_queue(text: str) -> list[SlurmRecord]:
+    """Read `squeue --json`: the jobs of ours that the controller still holds."""
+    return [record for job in _items(text, "jobs", "squeue") if (record := _queued(job))]
+
+
+def read_accounts(text: str) -> list[SlurmRecord]:
+    """Read `sacct --json`: the jobs of ours in the accounting database."""
+    return [record for job in _items(text, "jobs", "sacct") if (record := _accounted(job))]
+
+
+def read_nodes(text: str) -> list[SlurmNode]:
+    """Read `scontrol show nodes --json`, or sinfo's older form of it."""
+    return [
+        SlurmNode(
+            name=str(node.get("name", "")),
+            state="+".join(_words(node.get("state")) + _words(node.get("state_flags"))),
+            reason=str(node.get("reason") or ""),
+        )
+        for node in _items(text, "nodes", "sinfo")
+    ]
+
+
+def whole(value: object) -> int | None:
+    """Return a number as any release writes it; None where it is not set."""
+    if isinstance(value, Mapping):
+        value = value.get("number") if value.get("set", True) and not value.get("infinite") else None
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return int(value)
+
+
+def _queued(job: Mapping[str, Any]) -> SlurmRecord | None:
+    ours = read_comment(str(job.get("comment") or ""))
+    if ours is None:
+        return None
+    state = _state(job.get("job_state"))
+    code, number = _exit(job.get("exit_code"))
+    started = _time(job.get("start_time"))
+    is_over = state in _FINAL
+    has_begun = state not in ("PENDING", "REQUEUED", "REQUEUE_HOLD", "SPECIAL_EXIT")
+    return SlurmRecord(
+        id=_id(job),
+        name=ours[0],
+        phase=ours[1],
+        state=state,
+        reason=_reason(job.get("state_reason"), job.get("state_description")),
+        nodes=whole(job.get("node_count")),
+        hosts=str(job.get("nodes") or ""),
+        exit_code=code if is_over else None,
+        exit_signal=number if is_over else None,
+        restarts=whole(job.get("restart_cnt")) or 0,
+        submitted=_time(job.get("submit_time")),
+        started=started if has_begun else None,
+        ended=_time(job.get("end_time")) if is_over else None,
+        depends_on=",".join(_IDS.findall(str(job.get("dependency") or ""))),
+    )
+
+
+def _accounted(job: Mapping[str, Any]) -> SlurmRecord | None:
+    comment = job.get("comment")
+    text = comment.get("job") if isinstance(comment, Mapping) else comment
+    ours = read_comment(str(text or ""))
+    if ours is None:
+        return None
+    times: Mapping[str, Any] = job.get("time") or {}
+    told: Mapping[str, Any] = job.get("state") or {}
+    state = _state(told.get("current"))
+    code, number = _exit(job.get("exit_code"))
+    is_over = state in _FINAL
+    return SlurmRecord(
+        id=_id(job),
+        name=ours[0],
+        phase=ours[1],
+        state=state,
+        reason=_reason(told.get("reason"), None),
+        nodes=whole(job.get("allocation_nodes")),
+        hosts=str(job.get("nodes") or "").replace("None assigned", ""),
+        exit_code=code if is_over else None,
+        exit_signal=number if is_over else None,
+        restarts=whole(job.get("restart_cnt")) or 0,
+        submitted=_time(times.get("submission")),
+        started=_time(times.get("start")),
+        ended=_time(times.get("end")) if is_over else None,
+        depends_on="",
+    )
+
+
+def _items(text: str, key: str, program: str) -> Iterator[Mapping[str, Any]]:
+    try:
+        found = json.loads(text)
+    except ValueError:
+        raise OddAnswer(f"{program} --json printed no JSON but '{' '.join(text.split())[:80]}'") from None
+    if isinstance(found, dict) and (errors := found.get("errors")):
+        _refuse_errors(errors, program)
+    items = found.get(key) if isinstance(found, dict) else None
+    if not isinstance(items, list):
+        raise OddAnswer(f"{program} --json printed no list of {key}")
+    return (item for item in items if isinstance(item, dict))
+
+
+def _refuse_errors(errors: object, program: str) -> None:
+    """Refuse what is no answer: with --json the programs end well even where nobody answered them."""
+    first = errors[0] if isinstance(errors, list) else errors
+    told = first if isinstance(first, dict) else {}
+    said = ": ".join(str(told[name]) for name in ("description", "error") if told.get(name)) or str(first)
+    raise refusal(program, said)
+
+
+def _id(job: Mapping[str, Any]) -> str:
+    """Return the id: an element of an array is named after the array, as squeue does."""
+    array = job.get("array") if isinstance(job.get("array"), Mapping) else {}
+    group = whole(job.get("array_job_id")) or whole((array or {}).get("job_id"))
+    task = whole(job.get("array_task_id"))
+    task = whole((array or {}).get("task_id")) if task is None else task
+    return f"{group}_{task}" if group and task is not None else str(whole(job.get("job_id")))
+
+
+def _words(value: object) -> list[str]:
+    if isinstance(value, str):
+        return [value.upper()] if value else []
+    return [str(each).upper() for each in value] if isinstance(value, Sequence) else []
+
+
+def _state(value: object) -> str:
+    """Return the state, or the flag beside it that says more."""
+    words = _words(value) or ["UNKNOWN"]
+    if words[0] in _FINAL:
+        return words[0]
+    return next((flag for flag in _TELLING if flag in words), words[0].split()[0])
+
+
+def _exit(value: object) -> tuple[int | None, int | None]:
+    """Return the exit code and the signal: 22.05 writes what waitpid(2) gives, later releases an object."""
+    if not isinstance(value, Mapping):
+        status = whole(value)
+        return (None, None) if status is None else (status >> 8 & 0xFF, status & 0x7F or None)
+    signal = value.get("signal")
+    number = whole(signal.get("id", signal.get("signal_id"))) if isinstance(signal, Mapping) else None
+    return whole(value.get("return_code")), number or None
+
+
+def _time(value: object) -> int | None:
+    seconds = whole(value)
+    return seconds if seconds and _NEVER < seconds < _FOREVER else None
+
+
+def _reason(value: object, description: object) -> str:
+    said = [str(each) for each in (value, description) if each and str(each) != "None"]
+    return ": ".join(said)

@@ -9,23 +9,25 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from slipway.containers.runtime.linux import Machine
-from slipway.jobs.platforms.slurm.node.launch import LaunchAttempt, compiles_graphs, thrown_away
+from slipway.jobs.platforms.slurm.node.launch import (
+    Compiled,
+    CompileTally,
+    LaunchAttempt,
+    compiles_graphs,
+    read_record,
+    record_file,
+    refuse_otherwise,
+    thrown_away,
+    write_record,
+)
 from slipway.jobs.platforms.slurm.node.neuron_environment import (
     NeuronNode,
     cache_folder,
     cache_root,
     neuron_variables,
 )
-from slipway.jobs.platforms.slurm.node.precompile import (
-    Compiled,
-    CompileTally,
-    read_record,
-    record_file,
-    refuse_otherwise,
-    write_record,
-)
 from slipway.jobs.platforms.slurm.node.users import open_folders
-from slipway.jobs.words.slurm.slurm_job import COMPILE
+from slipway.jobs.words.slurm import COMPILE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from slipway.jobs.platforms.slurm.node import programs
-from slipway.jobs.platforms.slurm.node.standing import read_queue
-from slipway.jobs.words.slurm.slurm_job import array_of
+from slipway.jobs.platforms.slurm.node.attempts import read_queue
+from slipway.jobs.words.slurm import array_of
 
 _OVER = ("COMPLETED", "CANCELLED", "FAILED", "TIMEOUT", "NODE_FAIL", "OUT_OF_MEMORY", "BOOT_FAIL", "DEADLINE")
 _MOST_BYTES = 20_000  # Systems Manager gives back 24,000 characters

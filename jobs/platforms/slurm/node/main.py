@@ -11,7 +11,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from slipway.jobs.platforms.node_program import Words, run_word
+from slipway.jobs.platforms.on_nodes import Words, run_word
 from slipway.jobs.platforms.slurm.node.setting import (
     SlurmNodeFacts,
     SlurmNodePaths,
@@ -29,7 +29,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _submit(parsed: argparse.Namespace) -> int:
     """Give the job of a request in S3 to Slurm, unless Slurm has it; print its id."""
     from slipway.jobs.cloud.aws import reader
-    from slipway.jobs.platforms.code_archive import ensure_unpacked
+    from slipway.jobs.platforms.on_nodes import ensure_unpacked
     from slipway.jobs.platforms.slurm.node.submitting import read_request, submit_once
 
     where, facts = _begin()
@@ -43,9 +43,9 @@ def _submit(parsed: argparse.Namespace) -> int:
 
 def _status(parsed: argparse.Namespace) -> int:
     """Print what is known of one submission or all, as one line of JSON."""
-    from slipway.jobs.platforms.slurm.node.standing import read_standing
-    from slipway.jobs.words.job_request import name_of
-    from slipway.jobs.words.slurm.slurm_answer import encode_answer
+    from slipway.jobs.platforms.slurm.node.attempts import read_standing
+    from slipway.jobs.words.job import name_of
+    from slipway.jobs.words.slurm import encode_answer
 
     where, facts = _begin()
     name = name_of(parsed.request)
@@ -127,7 +127,7 @@ def _code(where: SlurmNodePaths, facts: SlurmNodeFacts) -> Path:
 
 
 def _name(request: str) -> str:
-    from slipway.jobs.words.job_request import name_of
+    from slipway.jobs.words.job import name_of
 
     name = name_of(request)
     if name is None:
@@ -140,7 +140,7 @@ def _name(request: str) -> str:
 
 def _parser() -> argparse.ArgumentParser:
     from slipway.jobs.platforms.slurm.node.train import add_arguments
-    from slipway.jobs.words.slurm.places import ACTIONS
+    from slipway.jobs.words.slurm import ACTIONS
 
     parser = argparse.ArgumentParser(prog="python -m slipway.jobs.platforms.slurm.node.main")
     words = parser.add_subparsers(dest="word", required=True, metavar="WORD")

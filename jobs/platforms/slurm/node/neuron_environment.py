@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from hashlib import sha256
 
-from slipway.jobs.platforms.rank_python import RankPython, rank_python
+from slipway.jobs.platforms.on_nodes import RankPython, rank_python
 from slipway.jobs.platforms.slurm.node.setting import SlurmNodeFacts, SlurmNodePaths
 from slipway.jobs.words.errors import SlipwayError
 

@@ -6,11 +6,12 @@ import os
 import shutil
 import socket
 import subprocess
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from slipway.jobs.words.errors import SlipwayError
-from slipway.jobs.words.slurm.places import program_folders
+from slipway.jobs.words.slurm import program_folders
 
 _ANSWER_SECONDS = 60.0
 # As Slurm's clients say that the controller, or the database of the accounts, is not there.
@@ -114,3 +115,25 @@ def _folders(slurm_version: str | None) -> tuple[str, ...]:
         *installed,
         *(folder for folder in program_folders("") if "{" not in folder and folder[-1] == "n"),
     )
+
+
+# How a job goes back to the queue, by its own batch script: Slurm's own requeue has no limit.
+_PATIENCE_SECONDS = 600.0  # for a controller that is being replaced
+_ASK_AGAIN_SECONDS = 10.0
+_TAKEN_SECONDS = 120.0  # in which Slurm ends this script, once it has the job again
+
+
+def requeue(job: str, say: Callable[[str], None], pause: Callable[[float], None] = time.sleep) -> None:
+    """Give the job back to the queue and wait to be ended; return only if Slurm does not do that."""
+    ends = time.monotonic() + _PATIENCE_SECONDS
+    while True:
+        try:
+            ask(["scontrol", "requeue", job])
+        except DeadController as error:
+            if time.monotonic() > ends:
+                raise
+            say(f"[run] warning: {error.message}; the job's next attempt waits for it")
+            pause(_ASK_AGAIN_SECONDS)
+        else:
+            pause(_TAKEN_SECONDS)
+            return

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from slipway.containers.runtime.contract import variables
 from slipway.jobs.words.errors import SlipwayError
-from slipway.jobs.words.slurm.places import NODE_FACTS, SHARED
+from slipway.jobs.words.slurm import NODE_FACTS, SHARED
 
 ROOT_VARIABLE = "SLIPWAY_NODE_ROOT"
 USER = "slipway"  # that jobs run as; the machine image has it

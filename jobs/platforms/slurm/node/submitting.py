@@ -10,17 +10,15 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+from slipway.jobs.platforms.on_nodes import PROGRAM, write_whole
 from slipway.jobs.platforms.slurm.node import programs
-from slipway.jobs.platforms.slurm.node.attempts import remembered
+from slipway.jobs.platforms.slurm.node.attempts import merge, read_accounts, read_queue, remembered
 from slipway.jobs.platforms.slurm.node.programs import DeadController, SlurmRefused
 from slipway.jobs.platforms.slurm.node.setting import PASSED_ON
-from slipway.jobs.platforms.slurm.node.standing import merge, read_accounts, read_queue
-from slipway.jobs.platforms.whole_files import PROGRAM, write_whole
+from slipway.jobs.words import slurm
 from slipway.jobs.words.errors import SlipwayError
-from slipway.jobs.words.job_request import DamagedRequest
-from slipway.jobs.words.slurm import slurm_job
-from slipway.jobs.words.slurm.slurm_answer import SlurmRecord
-from slipway.jobs.words.slurm.slurm_job import SlurmBatch, SlurmJob, array_of
+from slipway.jobs.words.job import DamagedRequest
+from slipway.jobs.words.slurm import SlurmBatch, SlurmJob, SlurmRecord, array_of
 
 _SUCCEEDED = "COMPLETED"
 _LOST = ("BOOT_FAIL", "CANCELLED", "DEADLINE", "FAILED", "NODE_FAIL", "OUT_OF_MEMORY", "TIMEOUT")
@@ -39,7 +37,7 @@ def read_request(s3: Any, bucket: str, key: str, digest: str) -> SlurmJob:
             f"s3://{bucket}/{key} has the digest {found[:16]}…, and {digest[:16]}… was submitted",
             hint="somebody submitted another job of this name in the same instant: submit it again",
         )
-    return slurm_job.decode(body.decode(errors="replace"), where=f"s3://{bucket}/{key}")
+    return slurm.decode(body.decode(errors="replace"), where=f"s3://{bucket}/{key}")
 
 
 def submit_once(job: SlurmJob, folder: Path, slurm_version: str | None = None) -> str:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from slipway.containers.runtime.contract import variables
 from slipway.jobs.words.errors import SlipwayError
-from slipway.jobs.words.slurm.slurm_job import COMPILE, RUN
+from slipway.jobs.words.slurm import COMPILE, RUN
 
 ATTEMPTS = 3  # of a job that nobody said otherwise of
 _MOST_ATTEMPTS = 10

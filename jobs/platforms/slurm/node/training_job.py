@@ -17,20 +17,21 @@ from dataclasses import replace
 from pathlib import Path
 
 from slipway.containers.runtime.errors import Refusal
-from slipway.jobs.platforms.rank_python import rank_python
+from slipway.jobs.platforms.on_nodes import rank_python
 from slipway.jobs.platforms.slurm.node.allocation import Allocation, read_allocation
 from slipway.jobs.platforms.slurm.node.attempts import AttemptNote, begin_note, write_note
 from slipway.jobs.platforms.slurm.node.compiling import Graphs
 from slipway.jobs.platforms.slurm.node.job_log import JobLog
 from slipway.jobs.platforms.slurm.node.launch import (
+    STEPS,
+    CompileTally,
     LaunchAttempt,
     compiles_graphs,
     launch_command,
     node_environment,
 )
 from slipway.jobs.platforms.slurm.node.neuron_environment import NO_COMPILER, installed_compiler
-from slipway.jobs.platforms.slurm.node.precompile import STEPS, CompileTally
-from slipway.jobs.platforms.slurm.node.requeueing import requeue
+from slipway.jobs.platforms.slurm.node.programs import requeue
 from slipway.jobs.platforms.slurm.node.setting import SlurmNodeFacts, SlurmNodePaths
 from slipway.jobs.platforms.slurm.node.step import Heard, StepEnd, run_step, srun_words
 from slipway.jobs.platforms.slurm.node.train import TrainWords
@@ -38,8 +39,8 @@ from slipway.jobs.platforms.slurm.node.users import folders_of_all, open_folders
 from slipway.jobs.platforms.slurm.request import refuse_split
 from slipway.jobs.words.errors import SlipwayError
 from slipway.jobs.words.recipes import UnknownRecipe, find_recipe, refuse_settings
-from slipway.jobs.words.retries import RETRY_EXIT_CODE
-from slipway.jobs.words.slurm.slurm_job import COMPILE
+from slipway.jobs.words.run import RETRY_EXIT_CODE
+from slipway.jobs.words.slurm import COMPILE
 
 
 def train(where: SlurmNodePaths, facts: SlurmNodeFacts, words: TrainWords) -> int:

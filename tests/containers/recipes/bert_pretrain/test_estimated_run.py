@@ -9,13 +9,12 @@ import pytest
 from slipway.jobs.estimate.estimates import estimate
 from slipway.jobs.estimate.evidence.measurements import our_measurements
 from slipway.jobs.estimate.hardware import cluster_of
-from slipway.jobs.estimate.inputs.config_layout import held_by
 from slipway.jobs.estimate.inputs.places import alone as alone_on
-from slipway.jobs.estimate.inputs.workloads import recipe_workload
+from slipway.jobs.estimate.inputs.workloads import held_by, recipe_workload
 from slipway.jobs.estimate.prices import ON_DEMAND, known_rates
-from slipway.jobs.estimate.work.memory import memory
 from slipway.jobs.estimate.work.models import MODELS
 from slipway.jobs.estimate.work.shapes import Layout
+from slipway.jobs.estimate.work.work import memory
 from slipway.jobs.words.catalogue.instances import instance_type
 from tests.containers.training.ranks import Ranks
 

@@ -14,7 +14,7 @@ from slipway.jobs.cloud.aws import Unanswered, reader
 from slipway.jobs.cloud.declared import declared_cluster
 from slipway.jobs.cloud.vcpu_quotas import Quota, ask_quota
 from slipway.jobs.clusters.preflight import facts, settings
-from slipway.jobs.words.projects import find_containers
+from slipway.jobs.words.installation import find_containers
 from slipway.jobs.words.targets import encode_target, parameter_name
 from tests.jobs.conftest import Slipway
 from tests.jobs.words.test_targets import TARGET

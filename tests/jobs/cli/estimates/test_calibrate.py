@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import slipway as package
-from slipway.jobs.estimate.evidence.other_rows import other_rows
+from slipway.jobs.estimate.evidence.nearest import other_rows
 from slipway.jobs.estimate.evidence.published_rows import encode_published
 from tests.jobs.conftest import Slipway
 

@@ -15,8 +15,8 @@ import pytest
 from slipway.jobs.clusters.images import builds
 from slipway.jobs.clusters.images.builds import build_request, running_build, zip_sources
 from slipway.jobs.code.starting import build_files, write_project
-from slipway.jobs.words.images.container_images import image_tag, source_files
-from slipway.jobs.words.projects import find_containers
+from slipway.jobs.words.images.containers import image_tag, source_files
+from slipway.jobs.words.installation import find_containers
 from slipway.jobs.words.targets import BatchTarget, encode_target, parameter_name
 from slipway.yard.gateway.faults import Fault, FaultKind, script
 from slipway.yard.gateway.keys import ATTEMPTS

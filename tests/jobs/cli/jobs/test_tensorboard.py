@@ -14,7 +14,7 @@ import pytest
 from slipway.jobs.cli.jobs import tensorboard
 from slipway.jobs.submit import find, logs
 from slipway.jobs.submit.logs import LogLine
-from slipway.jobs.words.states import JobState
+from slipway.jobs.words.run import JobState
 from tests.jobs.conftest import Slipway
 
 STEP = "[0] step 1/6  loss 8.8861  lr 6.25e-05  |g| 1.71  89.4 sequences/s  0:00:25 left"

@@ -10,7 +10,7 @@ import pytest
 
 from slipway.jobs.cloud import aws
 from slipway.jobs.plan.inputs.plan_json import encode_plan
-from slipway.jobs.plan.run.ledger import Ledger
+from slipway.jobs.plan.run.journal import Ledger
 from slipway.jobs.plan.run.running import PlanRun
 from slipway.jobs.plan.search.list_schedule import as_plan, list_schedule
 from slipway.jobs.plan.search.model import LowerBound

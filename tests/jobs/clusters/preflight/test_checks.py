@@ -16,7 +16,7 @@ from slipway.jobs.clusters.preflight.facts import Facts, FoundAmi, Reservation
 from slipway.jobs.clusters.preflight.settings import DefaultGroup, EbsKey
 from slipway.jobs.clusters.preflight.vcpu_limits import OwnMachines, VcpuNeed
 from slipway.jobs.clusters.preflight.verdicts import CheckOutcome, Verdict
-from slipway.jobs.words.images.container_locks import Lock
+from slipway.jobs.words.images.containers import Lock
 from slipway.jobs.words.targets import DamagedTarget
 from tests.jobs.words.test_targets import TARGET
 

@@ -9,9 +9,8 @@ import pytest
 
 from slipway.jobs.clusters.preflight.facts import FoundAmi
 from slipway.jobs.clusters.preflight.verdicts import CheckOutcome
-from slipway.jobs.words.catalogue.accelerators import family_of
-from slipway.jobs.words.catalogue.instances import instance_type
-from slipway.jobs.words.images.container_locks import Lock
+from slipway.jobs.words.catalogue.instances import family_of, instance_type
+from slipway.jobs.words.images.containers import Lock
 from tests.jobs.clusters.preflight.test_checks import BAKE, CLUSTER, MANIFEST, verdict
 
 OWN = replace(CLUSTER, ami_parameter="/our/ami", ami_made_from="gaudi-ecs")

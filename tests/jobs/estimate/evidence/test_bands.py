@@ -20,10 +20,11 @@ from slipway.jobs.estimate.evidence.bands import (
     bands_of,
     encode_bands,
     known_bands,
+    left_out,
+    quantile,
 )
 from slipway.jobs.estimate.evidence.calibrations import WORDS
-from slipway.jobs.estimate.evidence.conformal import left_out, quantile
-from slipway.jobs.estimate.evidence.other_rows import other_rows
+from slipway.jobs.estimate.evidence.nearest import other_rows
 from slipway.jobs.estimate.evidence.published_rows import Published
 from slipway.jobs.estimate.evidence.trials import Trial, trials
 from slipway.jobs.estimate.work.spread import (
@@ -34,7 +35,7 @@ from slipway.jobs.estimate.work.spread import (
     origin_of,
     spread,
 )
-from slipway.jobs.words.catalogue.accelerators import CPU, FAMILIES
+from slipway.jobs.words.catalogue.instances import CPU, FAMILIES
 from tests.architecture.tracked import ROOT
 
 FOUND = tuple(trials())

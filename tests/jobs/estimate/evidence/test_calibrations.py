@@ -14,9 +14,9 @@ from slipway.jobs.estimate.evidence.measurements import (
     encode_measurements,
     our_measurements,
 )
-from slipway.jobs.estimate.evidence.published import TABLES, calibrate, efficiency_of, rate_of
-from slipway.jobs.estimate.hardware import cluster_of
-from slipway.jobs.estimate.priors import NETWORKS
+from slipway.jobs.estimate.evidence.published import calibrate, efficiency_of, rate_of
+from slipway.jobs.estimate.evidence.tables import TABLES
+from slipway.jobs.estimate.hardware import NETWORKS, cluster_of
 from slipway.jobs.estimate.work.models import MODELS
 from slipway.jobs.estimate.work.workloads import at_length, find_workload
 from slipway.jobs.words.catalogue.instances import instance_type

@@ -6,8 +6,8 @@ from collections import defaultdict
 
 import pytest
 
-from slipway.jobs.estimate.evidence import published
 from slipway.jobs.estimate.evidence.published import Checked, check
+from slipway.jobs.estimate.evidence.tables import TABLES
 
 ROWS = tuple(check())
 
@@ -26,7 +26,7 @@ def test_every_row_is_compared_and_only_those_that_gave_a_number_are_let_off() -
     for row in ROWS:
         if row.basis in ("calibrated", "predicted"):
             by_table[row.table].add((row.nodes, row.basis))
-    for table in published.TABLES.values():
+    for table in TABLES.values():
         compared = {nodes for nodes, _ in by_table[table.name]}
         let_off = [nodes for nodes, basis in by_table[table.name] if basis == "calibrated"]
         assert compared == {row.nodes for row in table.rows}
@@ -40,8 +40,8 @@ def test_tokens_per_dollar_are_exact_to_the_unit() -> None:
 
 
 def test_a_peer_is_another_table_of_the_same_instance_type() -> None:
-    for table in published.TABLES.values():
+    for table in TABLES.values():
         if table.peer:
-            peer = published.TABLES[table.peer]
+            peer = TABLES[table.peer]
             assert peer is not table
             assert peer.instance == table.instance

@@ -7,8 +7,7 @@ import json
 import pytest
 
 from slipway.jobs.estimate.errors import CannotEstimate
-from slipway.jobs.estimate.inputs.gptj import SST2_TOKENS
-from slipway.jobs.estimate.inputs.workloads import recipe_workload
+from slipway.jobs.estimate.inputs.workloads import SST2_TOKENS, recipe_workload
 from slipway.jobs.estimate.work.workloads import Workload
 from tests.jobs.conftest import Slipway
 

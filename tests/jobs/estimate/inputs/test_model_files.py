@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from slipway.jobs.estimate.errors import CannotEstimate
-from slipway.jobs.estimate.inputs.model_families import FAMILIES
+from slipway.jobs.estimate.inputs.model_files import FAMILIES
 from slipway.jobs.estimate.inputs.workloads import workload_of
 from slipway.jobs.estimate.work.work import parameter_count, training_flops
 

@@ -7,7 +7,7 @@ import pytest
 from slipway.jobs.estimate.inputs import places
 from slipway.jobs.estimate.inputs.places import declared_places, find_place
 from slipway.jobs.estimate.prices import ON_DEMAND, known_rates
-from slipway.jobs.words.projects import NoProject
+from slipway.jobs.words.installation import NoProject
 from slipway.jobs.words.targets import BatchTarget
 from tests.jobs.conftest import Slipway
 

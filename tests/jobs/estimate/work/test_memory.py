@@ -12,8 +12,8 @@ from slipway.jobs.estimate import Hardware, Layout
 from slipway.jobs.estimate.fitting import fit
 from slipway.jobs.estimate.hardware import cluster_of
 from slipway.jobs.estimate.inputs.workloads import workload_of
-from slipway.jobs.estimate.work.memory import memory, usable_bytes
 from slipway.jobs.estimate.work.models import MODELS
+from slipway.jobs.estimate.work.work import memory, usable_bytes
 from slipway.jobs.words.catalogue.instances import instance_type
 
 GIB = 2**30

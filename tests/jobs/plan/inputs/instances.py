@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from slipway.jobs.plan.inputs.fields import Fields
-from slipway.jobs.plan.inputs.files import decode_plan_file
+from slipway.jobs.plan.inputs.files import Fields, decode_plan_file
 from slipway.jobs.plan.inputs.planning import plan
 from slipway.jobs.plan.search.model import Plan
 

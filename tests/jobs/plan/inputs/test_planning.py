@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import slipway
-from slipway.jobs.plan.inputs.shifts import is_installed
+from slipway.jobs.plan.inputs.portfolio import is_installed
 from slipway.jobs.plan.search.model import Plan
 from slipway.jobs.plan.search.refusals import CannotPlan
 from tests.jobs.plan.search.small import POOL, cut_jobs, job

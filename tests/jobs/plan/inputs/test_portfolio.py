@@ -9,11 +9,11 @@ from dataclasses import replace
 
 import pytest
 
-from slipway.jobs.plan.inputs import portfolio, search_process, shifts
-from slipway.jobs.plan.inputs.incumbent import Incumbent
-from slipway.jobs.plan.inputs.portfolio import Portfolio, SearchLimits
-from slipway.jobs.plan.inputs.search_process import SearchProcess
-from slipway.jobs.plan.inputs.worker_messages import SearchOrder, decode_order, encode_order
+from slipway.jobs.plan.inputs import portfolio
+from slipway.jobs.plan.inputs import portfolio as search_process
+from slipway.jobs.plan.inputs import portfolio as shifts
+from slipway.jobs.plan.inputs.portfolio import Incumbent, Portfolio, SearchLimits, SearchProcess
+from slipway.jobs.plan.inputs.worker import SearchOrder, decode_order, encode_order
 from slipway.jobs.plan.search.list_schedule import Slot, list_schedule
 from slipway.jobs.plan.search.model import LowerBound
 from slipway.jobs.plan.search.options import PlanProblem

@@ -7,9 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from slipway.jobs.plan.run.decisions import Report, Sight
-from slipway.jobs.plan.run.events import HappenedEvent
-from slipway.jobs.plan.run.journal import PlanJournal
-from slipway.jobs.plan.run.ledger import Ledger
+from slipway.jobs.plan.run.journal import HappenedEvent, Ledger, PlanJournal
 from slipway.jobs.plan.run.running import PlanRun, PlanWorld
 from slipway.jobs.plan.search.list_schedule import as_plan
 from slipway.jobs.plan.search.model import Assignment, LowerBound, Plan, PlanJob

@@ -25,10 +25,8 @@ from slipway.jobs.plan.search.model import (
     PlanJob,
     Pool,
 )
-from slipway.jobs.words.cost import Cost
 from slipway.jobs.words.job import Job
-from slipway.jobs.words.run import Run
-from slipway.jobs.words.states import JobState
+from slipway.jobs.words.run import Cost, JobState, Run
 from slipway.jobs.words.targets import BatchTarget, encode_target, parameter_name
 from tests.jobs.words.test_targets import SLURM_TARGET
 from tests.yard.conftest import RunningYard

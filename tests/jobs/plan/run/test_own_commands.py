@@ -9,9 +9,8 @@ from pathlib import Path
 import pytest
 
 from slipway.jobs.code.folder import read_folder
-from slipway.jobs.code.kept_archives import keep_archive
-from slipway.jobs.plan.run.clusters import NoTarget
-from slipway.jobs.plan.run.own_commands import completed, refuse_unfit_commands
+from slipway.jobs.code.packing import keep_archive
+from slipway.jobs.plan.run.clusters import NoTarget, completed, refuse_unfit_commands
 from slipway.jobs.plan.search.model import (
     Assignment,
     Goal,

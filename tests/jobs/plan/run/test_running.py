@@ -8,9 +8,15 @@ from pathlib import Path
 import pytest
 
 from slipway.jobs.plan.plan_page import plan_page
-from slipway.jobs.plan.run.events import DamagedEvents
-from slipway.jobs.plan.run.journal import PlanIsRunning, PlanJournal
-from slipway.jobs.plan.run.ledger import AnotherPlan, JobStage, Ledger, what_ran
+from slipway.jobs.plan.run.journal import (
+    AnotherPlan,
+    DamagedEvents,
+    JobStage,
+    Ledger,
+    PlanIsRunning,
+    PlanJournal,
+    what_ran,
+)
 from slipway.jobs.report.page import render
 from slipway.jobs.words.errors import InvalidConfig
 from tests.jobs.plan.run.simulated import Killed, Orchestrated, SimulatedCluster, plan_of

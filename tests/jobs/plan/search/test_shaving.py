@@ -8,8 +8,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from slipway.jobs.plan.search.lanes.lane import Integers, Menu
-from slipway.jobs.plan.search.lanes.shaving import NOT_THERE, Shaving
+from slipway.jobs.plan.search.lanes.attempt import NOT_THERE, Shaving
+from slipway.jobs.plan.search.lanes.board import Integers, Menu
 from tests.jobs.plan.search.small import POOL, job, problem_of
 
 SECONDS = (60, 50, 40, 30, 20)

@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from slipway.jobs.plan.search.check import check
-from slipway.jobs.plan.search.list_schedule import as_plan, list_schedule
+from slipway.jobs.plan.search.list_schedule import as_plan, list_schedule, urgent_first
 from slipway.jobs.plan.search.model import LowerBound, PlanJob
 from slipway.jobs.plan.search.options import PlanProblem
-from slipway.jobs.plan.search.urgency import urgent_first
 from tests.jobs.plan.search.small import job, problem_of
 
 

@@ -20,7 +20,7 @@ import torch
 from slipway import BaseTechnique, HParams, SlipwayError, Task, orchestrate, register, search
 from slipway.jobs.plan.tasks import library
 from slipway.jobs.plan.tasks.local_machine import LocalMachine, RankGang, find_devices
-from slipway.jobs.plan.tasks.results import Orchestration
+from slipway.jobs.plan.tasks.searching import Orchestration
 from slipway.jobs.plan.techniques.registry import find_technique
 from tests.containers.tasks import own_code
 from tests.jobs.plan.tasks.own_tasks import decoder

@@ -8,12 +8,9 @@ from typing import Any
 import pytest
 
 from slipway.jobs.platforms.batch.explain import explain
-from slipway.jobs.platforms.batch.job_facts import Environment, JobFacts
-from slipway.jobs.platforms.batch.runs import read_run
+from slipway.jobs.platforms.batch.runs import Environment, JobFacts, read_run
 from slipway.jobs.platforms.reasons import REASONS
-from slipway.jobs.words.explanation import EXIT_CODES
-from slipway.jobs.words.run import Attempt
-from slipway.jobs.words.states import JobState
+from slipway.jobs.words.run import EXIT_CODES, Attempt, JobState
 from slipway.yard.machines.memory import WAITS
 from tests.jobs.words.test_targets import TARGET
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from slipway.jobs.platforms.batch.job_facts import gather
 from slipway.jobs.platforms.batch.platform import missing_machines
-from slipway.jobs.platforms.batch.runs import read_run
+from slipway.jobs.platforms.batch.runs import gather, read_run
 from slipway.jobs.words.run import Found
 from slipway.jobs.words.targets import BatchTarget
 from slipway.yard.gateway.faults import Fault, FaultKind, script

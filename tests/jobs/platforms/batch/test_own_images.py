@@ -10,7 +10,8 @@ import pytest
 
 from slipway.jobs.platforms.batch.platform import NoImage
 from slipway.jobs.platforms.batch.request import BatchRequest
-from slipway.jobs.submit.submission import prepare, submit_prepared
+from slipway.jobs.submit.preparing import prepare
+from slipway.jobs.submit.submission import submit_prepared
 from slipway.jobs.words.job import DoesNotFit, Job
 from slipway.jobs.words.targets import BatchTarget
 from tests.jobs.deployed import job_names

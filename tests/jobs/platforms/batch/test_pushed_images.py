@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from slipway.jobs.submit.submission import prepare
+from slipway.jobs.submit.preparing import prepare
 from slipway.jobs.words.job import DoesNotFit, Job
 from slipway.jobs.words.targets import BatchTarget, encode_target, parameter_name
 from tests.yard.conftest import RunningYard

@@ -20,9 +20,9 @@ from slipway.jobs.platforms.batch.request import (
     KnownImage,
     build_request,
 )
-from slipway.jobs.platforms.service_models import refuse_malformed
+from slipway.jobs.platforms.sending import refuse_malformed
 from slipway.jobs.words.job import DoesNotFit, InvalidJob, Job
-from slipway.jobs.words.states import JobState, translate
+from slipway.jobs.words.run import JobState, translate
 from tests.jobs.words.test_targets import TARGET
 
 JOB = Job(name="bert", recipe="bert_pretrain", nodes=2, settings={"size": "tiny", "steps": "10"})

@@ -14,11 +14,12 @@ from unittest.mock import patch
 import pytest
 
 from slipway.jobs.cloud import aws, throttling
-from slipway.jobs.platforms.batch import twins
+from slipway.jobs.platforms.batch import runs
 from slipway.jobs.platforms.batch.request import BatchRequest, send
-from slipway.jobs.platforms.batch.twins import SubmittedTwice
+from slipway.jobs.platforms.batch.runs import SubmittedTwice
 from slipway.jobs.submit import submission
-from slipway.jobs.submit.submission import Submitted, prepare, submit_prepared
+from slipway.jobs.submit.preparing import prepare
+from slipway.jobs.submit.submission import Submitted, submit_prepared
 from slipway.jobs.words.job import Job
 from slipway.jobs.words.targets import BatchTarget
 from slipway.yard.gateway.faults import Fault, FaultKind, script
@@ -146,13 +147,13 @@ def test_a_list_that_is_behind_is_looked_at_again(
     yard_shell: RunningYard, target: BatchTarget, meanwhile: Meanwhile, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     meanwhile(lambda: elsewhere(target))
-    find, looks = twins.find_jobs, []
+    find, looks = runs.find_jobs, []
 
     def behind(name: str, where: BatchTarget) -> list[dict[str, Any]]:
         looks.append(name)
         return [] if len(looks) == 1 else find(name, where)
 
-    monkeypatch.setattr(twins, "find_jobs", behind)
+    monkeypatch.setattr(runs, "find_jobs", behind)
     clock = Clock()
     assert submit(clock).existed
     assert clock.pauses == [2.0]

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from slipway.jobs.cloud import aws
-from slipway.jobs.platforms.mpi.members import find_members
-from slipway.jobs.words.mpi.mpi_nodes import READY_KEY, Answer, Readiness, encode_readiness
+from slipway.jobs.platforms.mpi.nodes import find_members
+from slipway.jobs.words.mpi import READY_KEY, Answer, Readiness, encode_readiness
 from slipway.jobs.words.targets import MpiTarget, encode_target, parameter_name
 from slipway.yard.gateway.faults import unscript
 from tests.jobs.conftest import slipway

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from slipway.jobs.platforms.registry import platform_of
-from slipway.jobs.words.states import JobState
+from slipway.jobs.platforms.platform import platform_of
+from slipway.jobs.words.run import JobState
 from slipway.jobs.words.targets import MpiTarget
 from tests.jobs.platforms.mpi.test_platform import ended, submit, with_document
 from tests.yard.machines.hosts.conftest import Site

@@ -10,13 +10,12 @@ import pytest
 
 from slipway.jobs.cloud import aws
 from slipway.jobs.cloud.objects import NoAnswer
-from slipway.jobs.platforms.mpi.members import find_members
 from slipway.jobs.platforms.mpi.nodes import Clock as NodeClock
-from slipway.jobs.platforms.mpi.nodes import NotEnoughNodes, await_nodes, find_answers, shortage
+from slipway.jobs.platforms.mpi.nodes import NotEnoughNodes, await_nodes, find_answers, find_members, shortage
 from slipway.jobs.platforms.mpi.platform import missing_machines, node_rows
-from slipway.jobs.submit.submission import prepare
+from slipway.jobs.submit.preparing import prepare
 from slipway.jobs.words.job import DoesNotFit, Job
-from slipway.jobs.words.mpi.mpi_nodes import READY_KEY
+from slipway.jobs.words.mpi import READY_KEY
 from slipway.jobs.words.names import idle_alarm_name
 from slipway.jobs.words.targets import MpiTarget
 from slipway.yard.gateway.faults import Fault, FaultKind, script

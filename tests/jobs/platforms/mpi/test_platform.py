@@ -15,21 +15,20 @@ import pytest
 from slipway.jobs.cloud import aws
 from slipway.jobs.platforms.mpi import platform
 from slipway.jobs.platforms.mpi.halting import halt
-from slipway.jobs.platforms.mpi.members import find_members
-from slipway.jobs.platforms.mpi.platform import CodeChanged
+from slipway.jobs.platforms.mpi.nodes import find_members
+from slipway.jobs.platforms.mpi.platform import Busy, CodeChanged
 from slipway.jobs.platforms.mpi.runs import find_unfinished
-from slipway.jobs.platforms.mpi.turn import Busy
-from slipway.jobs.platforms.registry import platform_of
+from slipway.jobs.platforms.platform import platform_of
 from slipway.jobs.platforms.running import StillRuns
 from slipway.jobs.submit.find import find_run, list_runs, refresh
 from slipway.jobs.submit.logs import Wanted, follow_lines
+from slipway.jobs.submit.preparing import prepare
 from slipway.jobs.submit.rate import settings_of
-from slipway.jobs.submit.submission import Submitted, prepare, submit_prepared
+from slipway.jobs.submit.submission import Submitted, submit_prepared
 from slipway.jobs.words.job import Job
-from slipway.jobs.words.mpi.mpi_nodes import READY_KEY, Member
+from slipway.jobs.words.mpi import READY_KEY, Member
 from slipway.jobs.words.names import CLUSTER_TAG
-from slipway.jobs.words.run import Found
-from slipway.jobs.words.states import JobState
+from slipway.jobs.words.run import Found, JobState
 from slipway.jobs.words.targets import MpiTarget
 from slipway.yard.endpoint import control
 from slipway.yard.gateway.faults import Fault, FaultKind, script

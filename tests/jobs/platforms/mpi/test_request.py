@@ -11,10 +11,10 @@ import pytest
 from slipway.containers.runtime.contract.launchers import read_position
 from slipway.containers.runtime.contract.settings import SPOT, Settings
 from slipway.jobs.platforms.mpi.request import STATES, KnownSubmission, MpiRequest, build_request
-from slipway.jobs.platforms.service_models import refuse_malformed
+from slipway.jobs.platforms.sending import refuse_malformed
 from slipway.jobs.words.job import DoesNotFit, Job
-from slipway.jobs.words.mpi.mpi_job import LONGEST_SECONDS, REPLACED_SECONDS, MpiJob, decode
-from slipway.jobs.words.states import JobState, translate
+from slipway.jobs.words.mpi import LONGEST_SECONDS, REPLACED_SECONDS, MpiJob, decode
+from slipway.jobs.words.run import JobState, translate
 from tests.jobs.words.test_targets import MPI_TARGET
 
 JOB = Job(name="glue", recipe="prepare_bert", nodes=4, settings={"task": "mrpc"})

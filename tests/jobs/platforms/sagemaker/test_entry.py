@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from slipway.jobs.platforms.code_archive import unpack
-from slipway.jobs.platforms.sagemaker.code import pack_for
+from slipway.jobs.platforms.on_nodes import unpack
+from slipway.jobs.platforms.sagemaker.platform import pack_for
 from slipway.jobs.platforms.sagemaker.request import build_request
 from slipway.jobs.words.job import Job
 from tests.jobs.words.test_targets import SAGEMAKER_TARGET

@@ -14,7 +14,7 @@ from slipway.jobs.submit.find import find_run
 from slipway.jobs.submit.logs import Wanted, follow_lines
 from slipway.jobs.submit.submission import submit
 from slipway.jobs.words.job import Job
-from slipway.jobs.words.states import JobState
+from slipway.jobs.words.run import JobState
 from slipway.jobs.words.targets import SageMakerTarget, encode_target, parameter_name
 from tests.jobs.words.test_targets import SAGEMAKER_TARGET
 from tests.yard.conftest import RunningYard, point_at

@@ -12,17 +12,16 @@ from typing import Any
 import pytest
 from botocore.exceptions import ReadTimeoutError
 
-from slipway.jobs.platforms.registry import nodes_of, twins_of, waiting_of
+from slipway.jobs.platforms.platform import nodes_of, twins_of, waiting_of
 from slipway.jobs.platforms.sagemaker import platform
-from slipway.jobs.platforms.sagemaker.code import BUCKET_PACKAGE, pack_for
 from slipway.jobs.platforms.sagemaker.explain import explain
-from slipway.jobs.platforms.sagemaker.platform import NameTaken
+from slipway.jobs.platforms.sagemaker.platform import BUCKET_PACKAGE, NameTaken, pack_for
 from slipway.jobs.platforms.sagemaker.runs import list_jobs, list_runs, refresh, unfinished_runs
 from slipway.jobs.platforms.sending import Waiting
 from slipway.jobs.submit.find import find_run
 from slipway.jobs.submit.submission import submit_prepared
 from slipway.jobs.words.catalogue.instances import instance_type, training_types
-from slipway.jobs.words.states import JobState
+from slipway.jobs.words.run import JobState
 from tests.jobs.platforms.sagemaker.conftest import Sdk
 from tests.jobs.platforms.sagemaker.training_jobs import (
     JOB,

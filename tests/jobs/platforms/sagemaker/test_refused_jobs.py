@@ -98,7 +98,7 @@ def test_a_dry_run_loads_what_decides_and_not_what_submits_or_explains(yard_shel
         "print(list(sys.modules), file=sys.stderr)"
     )
     ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    needless = ("submit.journal", "submit.dependencies", "sagemaker.explain", "boto3", "s3transfer")
+    needless = ("platforms.journal", "submit.find", "sagemaker.explain", "boto3", "s3transfer")
     assert [name for name in needless if f"{name}'" in ended.stderr.splitlines()[-1]] == []
 
 
@@ -107,7 +107,6 @@ def test_deciding_needs_no_sdk_of_sagemaker_and_no_torch() -> None:
 import sys
 from slipway.jobs.words.job import Job
 from slipway.jobs.words.targets import decode_target
-from slipway.jobs.platforms.sagemaker import code as code_module
 from slipway.jobs.platforms.sagemaker import platform
 from slipway.jobs.words.recipes import find_recipe
 target = decode_target({encode_target(TARGET)!r}, parameter="it")

@@ -16,10 +16,10 @@ from slipway.containers.runtime.contract.settings import Settings
 from slipway.containers.runtime.launch.assignment import read_node
 from slipway.containers.runtime.linux import Machine
 from slipway.jobs.platforms.sagemaker.request import STATES, build_request
-from slipway.jobs.platforms.service_models import refuse_malformed
+from slipway.jobs.platforms.sending import refuse_malformed
 from slipway.jobs.words.job import DoesNotFit, InvalidJob, Job
-from slipway.jobs.words.sagemaker.places import MODEL, TENSORBOARD
-from slipway.jobs.words.states import JobState, translate
+from slipway.jobs.words.run import JobState, translate
+from slipway.jobs.words.sagemaker import MODEL, TENSORBOARD
 from tests.jobs.words.test_targets import SAGEMAKER_TARGET
 
 CODE = "c" * 64

@@ -9,11 +9,10 @@ from typing import Any
 
 import pytest
 
-from slipway.jobs.platforms.sagemaker import code as code_module
 from slipway.jobs.platforms.sagemaker import platform
-from slipway.jobs.platforms.sagemaker.code import pack_for
+from slipway.jobs.platforms.sagemaker import platform as code_module
 from slipway.jobs.platforms.sagemaker.explain import explain
-from slipway.jobs.platforms.sagemaker.platform import SageMakerPrepared
+from slipway.jobs.platforms.sagemaker.platform import SageMakerPrepared, pack_for
 from slipway.jobs.platforms.sagemaker.runs import refresh
 from slipway.jobs.words.job import Job
 from slipway.jobs.words.recipes import find_recipe

@@ -13,8 +13,7 @@ import pytest
 from slipway.jobs.platforms.slurm.node.submitting import submit_once
 from slipway.jobs.platforms.slurm.request import build_request
 from slipway.jobs.words.job import Job
-from slipway.jobs.words.slurm.places import PYTHON
-from slipway.jobs.words.slurm.slurm_job import SlurmJob, decode
+from slipway.jobs.words.slurm import PYTHON, SlurmJob, decode
 from slipway.jobs.words.targets import SlurmTarget
 from tests.jobs.platforms.slurm.one_slurm import PARTITION, OneSlurm, is_installed
 from tests.jobs.words.test_targets import SLURM_TARGET

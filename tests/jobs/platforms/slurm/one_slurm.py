@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from slipway.jobs.platforms.slurm.node.slurm_json import read_queue
+from slipway.jobs.platforms.slurm.node.allocation import read_queue
 
 PROGRAMS = ("slurmctld", "slurmd", "sbatch", "squeue", "scontrol")
 NODES = ("n1", "n2")

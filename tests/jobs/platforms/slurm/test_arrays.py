@@ -5,15 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 from slipway.jobs.platforms.slurm import platform
-from slipway.jobs.platforms.slurm.elements import describe, whole_jobs
-from slipway.jobs.platforms.slurm.node.standing import read_standing
-from slipway.jobs.platforms.slurm.runs import list_runs, read_run
-from slipway.jobs.words.job import Job
-from slipway.jobs.words.job_request import request_key
-from slipway.jobs.words.run import Run
-from slipway.jobs.words.slurm.slurm_answer import SlurmAnswer, SlurmAttempt, SlurmRecord
-from slipway.jobs.words.slurm.slurm_job import encode
-from slipway.jobs.words.states import JobState
+from slipway.jobs.platforms.slurm.node.attempts import read_standing
+from slipway.jobs.platforms.slurm.runs import describe, list_runs, read_run, whole_jobs
+from slipway.jobs.words.job import Job, request_key
+from slipway.jobs.words.run import JobState, Run
+from slipway.jobs.words.slurm import SlurmAnswer, SlurmAttempt, SlurmRecord, encode
 from tests.jobs.platforms.slurm.conftest import Cluster
 from tests.jobs.platforms.slurm.test_platform import RECORD, Sdk, sdk
 from tests.jobs.words.test_targets import SLURM_TARGET

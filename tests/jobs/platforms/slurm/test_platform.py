@@ -16,7 +16,8 @@ from botocore.exceptions import ClientError
 
 from slipway.jobs.cloud import aws
 from slipway.jobs.platforms.slurm import explain as slurm_explain
-from slipway.jobs.platforms.slurm import login_node, platform, refusals, runs
+from slipway.jobs.platforms.slurm import login_node, platform, runs
+from slipway.jobs.platforms.slurm import login_node as refusals
 from slipway.jobs.platforms.slurm.explain import explain
 from slipway.jobs.platforms.slurm.login_node import LoginNodeRefused, NoLoginNode, NoScheduler
 from slipway.jobs.platforms.slurm.node import users
@@ -24,9 +25,13 @@ from slipway.jobs.platforms.slurm.node.main import main
 from slipway.jobs.words.errors import SlipwayError
 from slipway.jobs.words.job import Job
 from slipway.jobs.words.recipes import find_recipe
-from slipway.jobs.words.slurm.places import GROUP_TAG, PYTHON
-from slipway.jobs.words.slurm.slurm_answer import (
+from slipway.jobs.words.run import JobState
+from slipway.jobs.words.slurm import (
+    COMPILE,
+    GROUP_TAG,
     MOST_CHARACTERS,
+    PYTHON,
+    RUN,
     DamagedAnswer,
     SlurmAnswer,
     SlurmNode,
@@ -34,8 +39,6 @@ from slipway.jobs.words.slurm.slurm_answer import (
     decode_answer,
     encode_answer,
 )
-from slipway.jobs.words.slurm.slurm_job import COMPILE, RUN
-from slipway.jobs.words.states import JobState
 from tests.jobs.platforms.slurm.conftest import Cluster
 from tests.jobs.words.test_targets import SLURM_TARGET
 

@@ -7,13 +7,12 @@ from typing import Any
 
 import pytest
 
-from slipway.jobs.platforms.slurm import platform, refusals, runs
+from slipway.jobs.platforms.slurm import login_node, platform, runs
 from slipway.jobs.platforms.slurm.explain import explain
 from slipway.jobs.platforms.slurm.login_node import NoLoginNode, needed_login_node
 from slipway.jobs.words.job import Job
 from slipway.jobs.words.recipes import find_recipe
-from slipway.jobs.words.slurm.slurm_answer import SlurmAnswer, SlurmAttempt, SlurmNode, SlurmRecord
-from slipway.jobs.words.slurm.slurm_job import COMPILE
+from slipway.jobs.words.slurm import COMPILE, SlurmAnswer, SlurmAttempt, SlurmNode, SlurmRecord
 from tests.jobs.platforms.slurm.conftest import Cluster
 from tests.jobs.platforms.slurm.test_platform import RECORD, Sdk, sdk
 from tests.jobs.words.test_targets import SLURM_TARGET
@@ -35,7 +34,7 @@ QUOTA = "slipway quota trn1 --request"
 
 
 def told(answer: SlurmAnswer, record: SlurmRecord = REQUEUED) -> Any:
-    refused = refusals.refused_workers([record.name], answer, SLURM_TARGET)
+    refused = login_node.refused_workers([record.name], answer, SLURM_TARGET)
     return explain(runs._found(record, answer, SLURM_TARGET, refused))
 
 

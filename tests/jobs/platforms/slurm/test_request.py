@@ -12,11 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slipway.jobs.platforms.slurm.batch_script import BatchWork, batch_script
-from slipway.jobs.platforms.slurm.request import SlurmRequest, build_request
-from slipway.jobs.words.job import DoesNotFit, InvalidJob, Job
-from slipway.jobs.words.job_request import DamagedRequest
-from slipway.jobs.words.slurm.slurm_job import COMPILE, RUN, SlurmJob, comment, decode, read_comment
+from slipway.jobs.platforms.slurm.request import BatchWork, SlurmRequest, batch_script, build_request
+from slipway.jobs.words.job import DamagedRequest, DoesNotFit, InvalidJob, Job
+from slipway.jobs.words.slurm import COMPILE, RUN, SlurmJob, comment, decode, read_comment
 from tests.jobs.words.test_targets import SLURM_TARGET
 
 CODE = "c" * 64

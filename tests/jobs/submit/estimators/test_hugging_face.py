@@ -11,8 +11,8 @@ from slipway.estimators import Script, SmpV2, hugging_face
 from slipway.jobs.platforms.sagemaker.request import SageMakerRequest
 from slipway.jobs.submit.estimators import sdk as sdk_module
 from slipway.jobs.submit.estimators.hugging_face import NotSageMaker
-from slipway.jobs.submit.estimators.script import InvalidScript, of_script
 from slipway.jobs.submit.estimators.sdk import NoSdk, installed_major
+from slipway.jobs.submit.estimators.training import InvalidScript, of_script
 from slipway.jobs.words.targets import BatchTarget
 from tests.jobs.deployed import deploy_sagemaker_target
 from tests.jobs.submit.estimators.sending import caught, differences

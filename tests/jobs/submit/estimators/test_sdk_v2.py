@@ -10,12 +10,10 @@ from typing import Any
 
 import pytest
 
-from slipway.jobs.submit.estimators.script import Script, of_script
 from slipway.jobs.submit.estimators.sdk import load_sdk
-from slipway.jobs.submit.estimators.training import SdkTraining, of_request
-from slipway.jobs.words.smp.hyper_parameters import distribution, hyper_parameters
-from slipway.jobs.words.smp.smp_v1 import SmpV1
-from slipway.jobs.words.smp.smp_v2 import SmpV2
+from slipway.jobs.submit.estimators.training import Script, SdkTraining, of_request, of_script
+from slipway.jobs.words.smp.parameters import SmpV2
+from slipway.jobs.words.smp.smp_v1 import SmpV1, distribution, hyper_parameters
 from tests.jobs.submit.estimators.requests import requests
 from tests.jobs.submit.estimators.sending import caught, differences, said_at_ctrl_c, sent_by_installed_sdk
 from tests.jobs.words.test_targets import SAGEMAKER_TARGET

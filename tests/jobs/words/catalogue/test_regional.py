@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from slipway.jobs.words.catalogue.instances import find_instance_type, instance_type
 from slipway.jobs.words.catalogue.regional import price_in, regional_prices
-from slipway.jobs.words.regions import REGIONS
+from slipway.jobs.words.names import REGIONS
 
 
 def test_every_row_is_of_a_type_and_a_region_that_aws_names_and_says_a_price() -> None:

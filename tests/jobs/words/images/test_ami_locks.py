@@ -16,7 +16,7 @@ from slipway.jobs.words.images.ami_locks import (
     machine_image_names,
     unfilled,
 )
-from slipway.jobs.words.images.container_locks import apart, read_lock, unsupported
+from slipway.jobs.words.images.containers import apart, read_lock, unsupported
 
 CONTAINERS = Path(__file__).parents[4] / "containers"
 # What is fetched from a vendor's address, by a checksum or by a signature, which holds for every version.

@@ -20,7 +20,7 @@ from slipway.jobs.words.images.amis import (
     image_of,
     manifest_of,
 )
-from slipway.jobs.words.images.container_locks import Lock, mismatches
+from slipway.jobs.words.images.containers import Lock, mismatches
 
 BAKERY = Bakery(
     name="cpu-mpi",

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from slipway.jobs.words.errors import SlipwayError
-from slipway.jobs.words.images.container_images import image_names, image_tag, source_files
+from slipway.jobs.words.images.containers import image_names, image_tag, source_files
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from slipway.jobs.words.errors import SlipwayError
-from slipway.jobs.words.images.container_locks import (
+from slipway.jobs.words.images.containers import (
     Lock,
     apart,
     locked_torch,

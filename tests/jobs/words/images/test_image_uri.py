@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from slipway.jobs.words.images.image_uri import read_image
+from slipway.jobs.words.images.containers import read_image
 from slipway.jobs.words.job import DoesNotFit
 from tests.jobs.words.test_targets import SAGEMAKER_TARGET, TARGET
 

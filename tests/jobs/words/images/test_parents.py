@@ -6,8 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from slipway.jobs.words.images.ami_locks import lock_parameters, lock_problems, locked_parent
-from slipway.jobs.words.images.parents import is_newer, kernel_numbers, serial_of
+from slipway.jobs.words.images.ami_locks import (
+    is_newer,
+    kernel_numbers,
+    lock_parameters,
+    lock_problems,
+    locked_parent,
+    serial_of,
+)
 from tests.jobs.words.images.test_ami_locks import SOUND, said, write
 
 PARENT = '[parent]\nserial = "20261118"\nkernel = "6.14.0-1017-aws"\n'

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from slipway.jobs.words.smp.parameters import InvalidSmp
+from slipway.jobs.words.smp.parameters import InvalidSmp, SmpV2
 from slipway.jobs.words.smp.smp_v1 import SmpV1
-from slipway.jobs.words.smp.smp_v2 import SmpV2
 
 # What the article names: the tensor-parallel training, and the one with a pipeline.
 ARTICLE = {

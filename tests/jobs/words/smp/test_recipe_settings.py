@@ -7,7 +7,7 @@ import pytest
 from slipway.containers.recipes.gpt_neox.config import decode
 from slipway.containers.training.layout import Layout
 from slipway.jobs.words.errors import SlipwayError
-from slipway.jobs.words.smp.parameters import NoEqual
+from slipway.jobs.words.smp.parameters import NoEqual, SmpV2
 from slipway.jobs.words.smp.recipe_settings import (
     StepSize,
     settings_of_v1,
@@ -16,7 +16,6 @@ from slipway.jobs.words.smp.recipe_settings import (
     v2_of_settings,
 )
 from slipway.jobs.words.smp.smp_v1 import SmpV1
-from slipway.jobs.words.smp.smp_v2 import SmpV2
 
 ONE_P4D = StepSize(world=8, global_batch=64)
 

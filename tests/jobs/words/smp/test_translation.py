@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from slipway.jobs.words.smp.parameters import NoEqual
-from slipway.jobs.words.smp.smp_v1 import SmpV1
-from slipway.jobs.words.smp.smp_v2 import SmpV2
-from slipway.jobs.words.smp.translation import to_smp_v1, to_smp_v2
+from slipway.jobs.words.smp.parameters import NoEqual, SmpV2
+from slipway.jobs.words.smp.smp_v1 import SmpV1, to_smp_v1, to_smp_v2
 
 
 def test_the_articles_training_becomes_smp_v2_with_what_the_script_does_now() -> None:

@@ -23,9 +23,9 @@ JOIN = """\
 import json
 import sys
 
-from slipway.jobs.words.mpi.mpi_nodes import Member
+from slipway.jobs.words.mpi import Member
 from slipway.jobs.platforms.mpi.node.join import reload_sshd
-from slipway.jobs.platforms.mpi.node.roster import write_roster
+from slipway.jobs.platforms.mpi.node.join import write_roster
 from slipway.jobs.platforms.mpi.node.setting import node_paths
 from slipway.jobs.platforms.mpi.node.ssh_trust import cluster_user, establish
 

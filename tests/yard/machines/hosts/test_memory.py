@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from slipway.jobs.words.job_request import request_key
-from slipway.jobs.words.mpi import mpi_job
+from slipway.jobs.words import mpi
+from slipway.jobs.words.job import request_key
 from slipway.jobs.words.targets import encode_target, parameter_name
 from slipway.yard.machines.memory import VARIABLE, WAITS, Need
-from tests.jobs.words.mpi.test_mpi_job import JOB
+from tests.jobs.words.test_mpi_job import JOB
 from tests.jobs.words.test_targets import MPI_TARGET
 from tests.yard.asking import refusal
 from tests.yard.machines.hosts.conftest import Site, new_site
@@ -51,7 +51,7 @@ class Jobs:
     def send(self, name: str, processes: int) -> str:
         job = replace(JOB, name=name, nodes=1, processes_per_node=processes)
         key = request_key(name)
-        self.s3.put_object(Bucket=MPI_TARGET.bucket, Key=key, Body=mpi_job.encode(job).encode())
+        self.s3.put_object(Bucket=MPI_TARGET.bucket, Key=key, Body=mpi.encode(job).encode())
         sent = self.ssm.send_command(
             DocumentName=MPI_TARGET.run_document,
             InstanceIds=[self.instance],

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from slipway.jobs.words.retries import RETRY_RULES
+from slipway.jobs.words.run import RETRY_RULES
 from slipway.yard import process
 from slipway.yard.endpoint import control
 from slipway.yard.machines.isolation.tiers import TIER_VARIABLE, TIERS, best_tier

@@ -16,10 +16,9 @@ import pytest
 
 from slipway.jobs.platforms.code_bundle import own_containers, pack
 from slipway.jobs.platforms.slurm.request import build_request
-from slipway.jobs.words.job import Job
-from slipway.jobs.words.job_request import code_key
-from slipway.jobs.words.slurm import places
-from slipway.jobs.words.slurm.slurm_answer import SlurmAnswer, SlurmRecord, decode_answer
+from slipway.jobs.words import slurm
+from slipway.jobs.words.job import Job, code_key
+from slipway.jobs.words.slurm import SlurmAnswer, SlurmRecord, decode_answer
 from slipway.yard import process
 from slipway.yard.endpoint import control
 from slipway.yard.machines.hosts.inside import plain_sbatch
@@ -40,8 +39,8 @@ FACTS = {
     "account": "123456789012",
     "bucket": BUCKET,
     "instance_type": "c6i.large",
-    "file_system_mount": places.SHARED,
-    "files": {"kind": "efs", "id": "fs-0123456789abcdef0", "path": places.SHARED},
+    "file_system_mount": slurm.SHARED,
+    "files": {"kind": "efs", "id": "fs-0123456789abcdef0", "path": slurm.SHARED},
 }
 USER_DATA = """\
 MIME-Version: 1.0
@@ -66,7 +65,7 @@ TARGET = replace(
 SETTINGS = [
     {"parameterName": "KillWait", "parameterValue": "2"},
     {"parameterName": "ResumeTimeout", "parameterValue": "20"},
-    {"parameterName": "Prolog", "parameterValue": places.PROLOG},
+    {"parameterName": "Prolog", "parameterValue": slurm.PROLOG},
 ]
 OVER = ("COMPLETED", "FAILED", "CANCELLED")
 
@@ -92,7 +91,7 @@ class PlainCluster:
 
     def program(self, *words: str) -> str:
         """Run what the run document runs, as Systems Manager does on such a host."""
-        return self.says("sh", "-c", f'exec "$SLIPWAY_PYTHON" -m {places.NODE_MODULE} {shlex.join(words)}')
+        return self.says("sh", "-c", f'exec "$SLIPWAY_PYTHON" -m {slurm.NODE_MODULE} {shlex.join(words)}')
 
     def submit(self, name: str, **settings: str) -> tuple[str, str]:
         """Submit as `slipway submit` does; return Slurm's id and the submission's name."""

@@ -18,9 +18,9 @@ from slipway.infra.clusters import CLUSTERS
 from slipway.infra.declare.types import NodeCluster
 from slipway.infra.patterns.nodes.boot import SLURM_MEMBERSHIP, boot_parameters
 from slipway.infra.patterns.storage.file_systems import NO_FILES
-from slipway.jobs.platforms.slurm.refusals import node_reasons
-from slipway.jobs.words.slurm import places
-from slipway.jobs.words.slurm.slurm_answer import decode_answer
+from slipway.jobs.platforms.slurm.login_node import node_reasons
+from slipway.jobs.words import slurm as places
+from slipway.jobs.words.slurm import decode_answer
 from slipway.yard import process
 from slipway.yard.endpoint import control
 from slipway.yard.machines.hosts import boot_ways

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from email.message import Message
 from typing import Any
 
-from slipway.jobs.words.mpi.mpirun import MPIS
+from slipway.jobs.words.mpi import MPIS
 
 SCRIPTS = "/var/lib/cloud/instance/scripts"
 KEEP_OUTPUT = ("tee", "-a", "/var/log/cloud-init-output.log")

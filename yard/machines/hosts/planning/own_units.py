@@ -13,7 +13,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from slipway.jobs.words.slurm import places
+from slipway.jobs.words import slurm
 from slipway.yard.services.imagebuilder.components import document
 
 UNITS = "/etc/systemd/system"
@@ -77,7 +77,7 @@ def _image_files(component: str) -> dict[str, dict[str, Any]]:
         **written,
         **dict(_installed(_SCRIPTS, _INSTALLED_SCRIPTS, 0o755)),
         **dict(_installed(_OWN_UNITS, _INSTALLED_UNITS, 0o644)),
-        **dict(_installed(_SLURM_SCRIPTS, places.SCRIPTS, 0o755)),
+        **dict(_installed(_SLURM_SCRIPTS, slurm.SCRIPTS, 0o755)),
     }
 
 

@@ -15,7 +15,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from slipway.jobs.words.slurm import places
+from slipway.jobs.words import slurm
 from slipway.yard.machines.hosts.host_instance import HostInstance
 from slipway.yard.machines.hosts.inside.plain_sbatch import PLACES
 from slipway.yard.machines.hosts.planning import boot, own_files
@@ -49,13 +49,13 @@ def variables(root: Path, cluster: str, base: Mapping[str, str]) -> dict[str, st
         **base,
         "PATH": os.pathsep.join([str(root / _PROGRAMS), base["PATH"]]),
         "SLURM_CONF": str(shared_folder(cluster) / "slurm.conf"),
-        "SLIPWAY_PYTHON": f"{root}{places.PYTHON}",
+        "SLIPWAY_PYTHON": f"{root}{slurm.PYTHON}",
     }
 
 
 def node(plan: Mapping[str, Any], root: Path, instance: HostInstance, mounts: Mapping[str, str]) -> Plan:
     """Add to the plan of a plain host what makes it a node; its environment is that of variables()."""
-    folder = shared_folder(instance.tags[places.CLUSTER_TAG])
+    folder = shared_folder(instance.tags[slurm.CLUSTER_TAG])
     words = {"nodes": folder / NODES, "instance": instance.id, "conf": folder / "slurm.conf"}
     # As AWS's installer of Slurm calls it (AWS PCS user guide, "Software installers to build custom AMIs").
     unit = f"slurmd-{(folder / RELEASE).read_text(encoding='utf-8')}.service"
@@ -65,7 +65,7 @@ def node(plan: Mapping[str, Any], root: Path, instance: HostInstance, mounts: Ma
         f"{root}/{_PROGRAMS}/sbatch": own_files.program(f"{root}{boot.VENV}", SBATCH_MODULE),
         f"{root}/{PLACES}": {"text": json.dumps(_places(root, mounts)), "mode": 0o644},
         **{
-            f"{root}{places.SCRIPTS}/{script.name}": {"text": script.read_text(), "mode": 0o755}
+            f"{root}{slurm.SCRIPTS}/{script.name}": {"text": script.read_text(), "mode": 0o755}
             for script in files("slipway").joinpath(_SCRIPTS).iterdir()
         },
     }

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from slipway.jobs.words.slurm import places
+from slipway.jobs.words import slurm
 from slipway.yard.machines import image_store, storage
 from slipway.yard.machines.hosts import boot_ways, service_hosts
 from slipway.yard.machines.hosts.host_instance import HostInstance
@@ -74,7 +74,7 @@ def write_plain(instance: HostInstance) -> Plain:
     data = boot.read_user_data(instance.user_data)
     metadata = plain.metadata_listener(instance.address)
     variables = plain.environment(files, environment(), metadata)
-    cluster = instance.tags.get(places.CLUSTER_TAG)
+    cluster = instance.tags.get(slurm.CLUSTER_TAG)
     variables = plain_slurm.variables(files, cluster, variables) if cluster else variables
     mounts = {path: source for source, path in _shared(data)}
     found = Plain(
@@ -167,7 +167,7 @@ def _real_plan(instance: HostInstance, tier: Tier, firewall: str, folder: Path) 
     for _ in _shared(boot.read_user_data(instance.user_data)):  # its folder is there to be mounted
         pass
     own = image_store.root_of(instance.image) is None
-    is_slurm = places.GROUP_TAG in instance.tags
+    is_slurm = slurm.GROUP_TAG in instance.tags
     tree = real_boot.of_tree(_tree(instance, tier), is_own=own, is_slurm=is_slurm)
     variables = real_environment()
     given = real_boot.plan(instance, variables)

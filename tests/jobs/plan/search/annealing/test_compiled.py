@@ -12,8 +12,7 @@ from slipway.jobs.plan.search.model import Billing, Goal, Mode, Objective, PlanJ
 from slipway.jobs.plan.search.options import PlanProblem, new_problem
 
 pytest.importorskip("numba", reason="needs numba: the extra fast")
-from slipway.jobs.plan.search.annealing.compiled import worth
-from slipway.jobs.plan.search.annealing.tables import desk_of, tables_of
+from slipway.jobs.plan.search.annealing.compiled import desk_of, tables_of, worth
 
 POOLS = (
     Pool(type="p4d", nodes=3, devices_per_node=8, price_per_hour=32.0),

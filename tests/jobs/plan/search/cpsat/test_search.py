@@ -7,9 +7,8 @@ from collections.abc import Mapping
 
 import pytest
 
-from slipway.jobs.plan.inputs.search_process import SearchProcess
-from slipway.jobs.plan.inputs.shifts import is_installed
-from slipway.jobs.plan.inputs.worker_messages import SearchOrder, decode_slots
+from slipway.jobs.plan.inputs.portfolio import SearchProcess, is_installed
+from slipway.jobs.plan.inputs.worker import SearchOrder, decode_slots
 from slipway.jobs.plan.search.baselines import greedy
 from slipway.jobs.plan.search.list_schedule import as_plan
 from slipway.jobs.plan.search.model import Billing, Goal, LowerBound, Objective, Plan, Pool

@@ -7,10 +7,8 @@ from typing import Any
 
 import pytest
 
-from slipway.jobs.plan.tasks.on_clusters.cluster_trials import profile_from
-from slipway.jobs.words.cost import Cost
-from slipway.jobs.words.run import Run
-from slipway.jobs.words.states import JobState
+from slipway.jobs.plan.tasks.on_clusters.searching_there import profile_from
+from slipway.jobs.words.run import Cost, JobState, Run
 
 BEGAN = datetime(2026, 1, 1, tzinfo=UTC)
 FACTS = '{"parameters": 5, "layers": 1, "widest": 2, "rows": 8, "batches": null, "device": "cpu"}'

@@ -15,8 +15,7 @@ pytest.importorskip("torch")
 
 from slipway import BaseTechnique, HParams, SlipwayError, Task, orchestrate, register, search
 from slipway.jobs.plan.tasks import library
-from slipway.jobs.plan.tasks.on_clusters.places import ClusterOrder
-from slipway.jobs.plan.tasks.on_clusters.sent_code import packed_code
+from slipway.jobs.plan.tasks.on_clusters.sent_code import ClusterOrder, packed_code
 from tests.containers.tasks import own_code
 
 MODULE = """

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from slipway.jobs.platforms.mpi.node.roster import write_roster
+from slipway.jobs.platforms.mpi.node.join import write_roster
 from slipway.jobs.platforms.mpi.node.setting import PORT_VARIABLE, ROOT_VARIABLE, NodePaths, Setup
 from slipway.jobs.platforms.mpi.node.ssh_trust import cluster_user, establish, server_text
-from slipway.jobs.words.mpi.mpi_nodes import Member, host_name
+from slipway.jobs.words.mpi import Member, host_name
 from tests.yard.conftest import REGION
 
 SSHD = shutil.which("sshd", path=f"{os.environ['PATH']}:/usr/sbin")

@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 
-from slipway.jobs.platforms.code_archive import DamagedCode
 from slipway.jobs.platforms.code_bundle import own_containers, pack
-from slipway.jobs.platforms.mpi.node.code import ensure_code
+from slipway.jobs.platforms.mpi.node.run import ensure_code
 from slipway.jobs.platforms.mpi.node.setting import NodePaths, Setup
+from slipway.jobs.platforms.on_nodes import DamagedCode
 from tests.jobs.platforms.mpi.node.conftest import SETUP
 
 WHERE = NodePaths(root=Path("/nowhere"))

@@ -16,7 +16,7 @@ from slipway.jobs.platforms.mpi.node.facts import (
     own_topology,
     parse_list,
 )
-from slipway.jobs.words.mpi.mpirun import Topology
+from slipway.jobs.words.mpi import Topology
 
 FACTS = NodeFacts(
     python="3.11.7",

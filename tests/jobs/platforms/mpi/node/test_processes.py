@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from slipway.jobs.platforms.mpi.node.processes import clear_memory, end_processes
+from slipway.jobs.platforms.mpi.node.facts import clear_memory, end_processes
 
 pytestmark = pytest.mark.alone  # another test's job would count as one that still runs
 

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from slipway.jobs.platforms.mpi.members import find_members
 from slipway.jobs.platforms.mpi.node.lock import last_holder, lock_cluster
-from slipway.jobs.platforms.mpi.node.protection import protect, release
+from slipway.jobs.platforms.mpi.node.run import protect, release
 from slipway.jobs.platforms.mpi.node.serve import Server
 from slipway.jobs.platforms.mpi.node.setting import ROOT_VARIABLE, NodePaths
-from slipway.jobs.platforms.whole_files import write_whole
-from slipway.jobs.words.mpi.mpi_nodes import Member
+from slipway.jobs.platforms.mpi.nodes import find_members
+from slipway.jobs.platforms.on_nodes import write_whole
+from slipway.jobs.words.mpi import Member
 from slipway.jobs.words.names import CLUSTER_TAG
 from tests.jobs.platforms.mpi.node.conftest import SETUP
 from tests.yard.accounts import own_image

@@ -7,10 +7,10 @@ from dataclasses import replace
 
 import pytest
 
-from slipway.jobs.platforms.mpi.node import readiness
+from slipway.jobs.platforms.mpi.node import run
 from slipway.jobs.platforms.mpi.node.facts import find_program
-from slipway.jobs.platforms.mpi.node.readiness import check, summarise
-from slipway.jobs.words.mpi.mpi_nodes import Member, host_name
+from slipway.jobs.platforms.mpi.node.run import check, summarise
+from slipway.jobs.words.mpi import Member, host_name
 from tests.jobs.platforms.mpi.node.conftest import SETUP, Node, Start
 
 pytest.importorskip("torch", reason="torch is not installed")
@@ -31,9 +31,9 @@ def test_ready_needs_all_that_were_declared_and_an_answer_of_each() -> None:
 
 
 def test_a_failed_all_reduce_blames_the_lost_host_alone_where_there_is_one() -> None:
-    assert readiness._problems(MEMBERS, 0, ()) == {}
-    assert list(readiness._problems(MEMBERS, 85, ("ip-10-0-0-2",))) == ["ip-10-0-0-2"]
-    assert list(readiness._problems(MEMBERS, 1, ())) == [member.name for member in MEMBERS]
+    assert run._problems(MEMBERS, 0, ()) == {}
+    assert list(run._problems(MEMBERS, 85, ("ip-10-0-0-2",))) == ["ip-10-0-0-2"]
+    assert list(run._problems(MEMBERS, 1, ())) == [member.name for member in MEMBERS]
 
 
 @pytest.mark.slow

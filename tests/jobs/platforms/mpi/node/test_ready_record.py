@@ -12,13 +12,13 @@ import pytest
 from slipway.jobs.cloud.aws import client, reader
 from slipway.jobs.platforms.mpi.node import serve
 from slipway.jobs.platforms.mpi.node.instance import Instance
+from slipway.jobs.platforms.mpi.node.join import STOPS, read_record, take_back_answer, write_record
 from slipway.jobs.platforms.mpi.node.lock import lock_cluster
-from slipway.jobs.platforms.mpi.node.readiness import summarise
-from slipway.jobs.platforms.mpi.node.ready_record import STOPS, read_record, take_back_answer, write_record
+from slipway.jobs.platforms.mpi.node.run import summarise
 from slipway.jobs.platforms.mpi.node.setting import NodePaths, Setup
 from slipway.jobs.platforms.mpi.node.ssh_trust import USER_KEY, cluster_user, establish
-from slipway.jobs.platforms.whole_files import write_whole
-from slipway.jobs.words.mpi.mpi_nodes import READY_KEY, Member, Readiness
+from slipway.jobs.platforms.on_nodes import write_whole
+from slipway.jobs.words.mpi import READY_KEY, Member, Readiness
 from tests.jobs.platforms.mpi.node.conftest import SECRET, SETUP, Node, Start, free_port
 from tests.yard.conftest import REGION, RunningYard
 

@@ -7,9 +7,9 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slipway.jobs.platforms.mpi.node.roster import hosts_text, write_roster
+from slipway.jobs.platforms.mpi.node.join import hosts_text, write_roster
 from slipway.jobs.platforms.mpi.node.setting import NodePaths
-from slipway.jobs.words.mpi.mpi_nodes import Member
+from slipway.jobs.words.mpi import Member
 
 ONE = Member(name="ip-10-0-0-1", address="10.0.0.1", instance_id="i-1")
 TWO = Member(name="ip-10-0-0-2", address="10.0.0.2", instance_id="i-2")

@@ -14,17 +14,15 @@ from pathlib import Path
 import pytest
 
 from slipway.jobs.platforms.mpi.node import run as node_run
-from slipway.jobs.platforms.mpi.node.agreement import DeadHost, UnlikeHosts, agree
-from slipway.jobs.platforms.mpi.node.facts import find_program, own_facts
+from slipway.jobs.platforms.mpi.node.facts import end_processes, find_program, jobs_here, own_facts
 from slipway.jobs.platforms.mpi.node.lock import CannotRun, lock_cluster
 from slipway.jobs.platforms.mpi.node.mpirun import Ended, MpirunWork, _true_code, run_everywhere
-from slipway.jobs.platforms.mpi.node.processes import end_processes, jobs_here
+from slipway.jobs.platforms.mpi.node.run import DeadHost, UnlikeHosts, agree
 from slipway.jobs.platforms.mpi.node.setting import NodePaths
-from slipway.jobs.platforms.rank_python import FOLDER, rank_python
-from slipway.jobs.words.mpi.mpi_job import REPLACED_SECONDS
-from slipway.jobs.words.mpi.mpi_nodes import Member
+from slipway.jobs.platforms.on_nodes import FOLDER, rank_python
+from slipway.jobs.words.mpi import REPLACED_SECONDS, Member
 from tests.jobs.platforms.mpi.node.conftest import SETUP, Node, Start
-from tests.jobs.words.mpi.test_mpi_job import JOB
+from tests.jobs.words.test_mpi_job import JOB
 
 HERE, THERE = "127.0.0.1", "127.0.0.2"
 MEMBER = Member(name="ip-127-0-0-1", address=HERE, instance_id="i-1")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from slipway.jobs.platforms.mpi.node import users
+from slipway.jobs.platforms.mpi.node import job_credentials
 from slipway.jobs.platforms.mpi.node.ssh_trust import User
 
 
@@ -21,8 +21,8 @@ def test_a_root_that_may_not_lift_limits_runs_jobs_all_the_same(
         raise ValueError("not allowed to raise maximum limit")
 
     own = User(name="me", uid=os.geteuid(), gid=os.getegid(), home=str(tmp_path))
-    monkeypatch.setattr(users, "cluster_user", lambda: own)
+    monkeypatch.setattr(job_credentials, "cluster_user", lambda: own)
     monkeypatch.setattr(resource, "setrlimit", refused)
     monkeypatch.setenv("HOME", "/elsewhere")
-    assert users.become_cluster_user() == own
+    assert job_credentials.become_cluster_user() == own
     assert os.environ["HOME"] == str(tmp_path)

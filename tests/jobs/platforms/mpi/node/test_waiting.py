@@ -9,12 +9,10 @@ import pytest
 from botocore.session import get_session
 from botocore.stub import Stubber
 
-from slipway.jobs.platforms.mpi import awaited
-from slipway.jobs.platforms.mpi.node.lock import CannotRun
-from slipway.jobs.platforms.mpi.node.waiting import await_others
-from slipway.jobs.words.mpi.beginning import begun_at
-from slipway.jobs.words.mpi.mpi_job import LONGEST_SECONDS, MARGIN_SECONDS, MpiJob
-from tests.jobs.words.mpi.test_mpi_job import JOB
+from slipway.jobs.platforms.mpi import main_node
+from slipway.jobs.platforms.mpi.node.lock import CannotRun, await_others
+from slipway.jobs.words.mpi import LONGEST_SECONDS, MARGIN_SECONDS, MpiJob, begun_at
+from tests.jobs.words.test_mpi_job import JOB
 
 REGION = "us-east-1"
 DATA = "11111111-2222-3333-4444-555555555555"
@@ -25,7 +23,7 @@ WAITING = replace(JOB, name="bert-1", waits_for=(DATA,))
 def ssm(monkeypatch: pytest.MonkeyPatch) -> Stubber:
     keys = {"aws_access_key_id": "a", "aws_secret_access_key": "b"}
     client = get_session().create_client("ssm", region_name=REGION, **keys)
-    monkeypatch.setattr(awaited, "reader", lambda *_: client)
+    monkeypatch.setattr(main_node, "reader", lambda *_: client)
     stub = Stubber(client)
     stub.activate()
     return stub

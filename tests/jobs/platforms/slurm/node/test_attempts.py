@@ -14,7 +14,7 @@ from slipway.jobs.platforms.slurm.node.attempts import (
     remembered,
     write_note,
 )
-from slipway.jobs.words.slurm.slurm_job import RUN
+from slipway.jobs.words.slurm import RUN
 
 NOTE = AttemptNote(
     job="7",

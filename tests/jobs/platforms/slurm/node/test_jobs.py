@@ -10,15 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from slipway.jobs.platforms.slurm.node import standing, submitting
-from slipway.jobs.platforms.slurm.node.attempts import read_notes
+from slipway.jobs.platforms.slurm.node import attempts, submitting
+from slipway.jobs.platforms.slurm.node.attempts import read_notes, read_standing
 from slipway.jobs.platforms.slurm.node.ending import cancel, last_lines
 from slipway.jobs.platforms.slurm.node.programs import DeadController
-from slipway.jobs.platforms.slurm.node.standing import read_standing
 from slipway.jobs.platforms.slurm.node.submitting import InVain, submit_once
-from slipway.jobs.words.job import Job
-from slipway.jobs.words.job_request import request_key
-from slipway.jobs.words.slurm.slurm_job import RUN
+from slipway.jobs.words.job import Job, request_key
+from slipway.jobs.words.slurm import RUN
 from tests.jobs.platforms.slurm.conftest import Cluster
 from tests.jobs.platforms.slurm.one_slurm import start_requeued
 
@@ -80,7 +78,7 @@ def test_a_job_is_not_sent_again_though_slurm_has_forgotten_it(
 ) -> None:
     job_id, request = cluster.submit(Job(name="gone", recipe="smoke", nodes=1))
     assert cluster.slurm.ended(job_id) == "COMPLETED"
-    for module in (standing, submitting):
+    for module in (attempts, submitting):
         monkeypatch.setattr(module, "read_queue", lambda _: [])
     assert submit_once(request, cluster.runs / request.name) == job_id
     (record,) = read_standing(cluster.runs, request.name).jobs
@@ -115,7 +113,7 @@ def test_without_accounts_jobs_are_submitted_and_told_from_their_own_folders(
     monkeypatch.setenv("PATH", f"{silent.parent}{os.pathsep}{os.environ['PATH']}")
     job_id, request = cluster.submit(Job(name="unkept", recipe="smoke", nodes=1))
     assert cluster.slurm.ended(job_id) == "COMPLETED"
-    monkeypatch.setattr(standing, "read_queue", lambda _: [])
+    monkeypatch.setattr(attempts, "read_queue", lambda _: [])
     answer = read_standing(cluster.runs, request.name)
     assert [(job.state, job.exit_code) for job in answer.jobs] == [("COMPLETED", 0)]
     assert any("sacct" in note and "does not answer" in note for note in answer.notes)

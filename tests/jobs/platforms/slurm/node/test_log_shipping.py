@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from slipway.jobs.platforms.slurm.node.log_shipping import LogShipping, batches
+from slipway.jobs.platforms.slurm.node.job_log import LogShipping, batches
 
 
 class Sink:

@@ -7,14 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from slipway.jobs.platforms.slurm.node.neuron_environment import (
-    LEFT_OUT,
-    NeuronNode,
-    UnknownCompiler,
-    cache_folder,
-    neuron_variables,
-)
-from slipway.jobs.platforms.slurm.node.precompile import (
+from slipway.jobs.platforms.slurm.node.launch import (
     Compiled,
     CompiledOtherwise,
     CompileTally,
@@ -23,6 +16,13 @@ from slipway.jobs.platforms.slurm.node.precompile import (
     record_file,
     refuse_otherwise,
     write_record,
+)
+from slipway.jobs.platforms.slurm.node.neuron_environment import (
+    LEFT_OUT,
+    NeuronNode,
+    UnknownCompiler,
+    cache_folder,
+    neuron_variables,
 )
 
 TOTAL = "2026-03-01 12:00:00.000: INFO ||NEURON_PARALLEL_COMPILE||: Total failed compilations: {}"

@@ -7,16 +7,16 @@ from collections.abc import Mapping
 
 import pytest
 
-from slipway.jobs.platforms.slurm.node.programs import DeadController, refusal
-from slipway.jobs.platforms.slurm.node.slurm_json import (
+from slipway.jobs.platforms.slurm.node.allocation import (
     OddAnswer,
     read_accounts,
     read_nodes,
     read_queue,
     whole,
 )
+from slipway.jobs.platforms.slurm.node.programs import DeadController, refusal
 from slipway.jobs.platforms.slurm.request import STATES
-from slipway.jobs.words.states import JobState, translate
+from slipway.jobs.words.run import JobState, translate
 
 # As release 22.05 writes a job, and as 24.11 writes the same one.
 OLD: Mapping[str, object] = {

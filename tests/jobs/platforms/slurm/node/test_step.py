@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from slipway.jobs.platforms.slurm.node.srun_lines import SrunLines
-from slipway.jobs.platforms.slurm.node.step import Heard, run_step, srun_words
+from slipway.jobs.platforms.slurm.node.step import Heard, SrunLines, run_step, srun_words
 
 
 def test_no_step_waits_for_a_rank_that_is_dead(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from slipway.jobs.words.node_metrics import NOT_JOINED_METRIC
+from slipway.jobs.words.names import NOT_JOINED_METRIC
 from slipway.yard.machines.hosts.planning import aws_command, own_files
 from tests.infra.boot.node import Node, mpi_parameters
 from tests.yard.conftest import REGION, RunningYard, point_at
