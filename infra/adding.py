@@ -5,32 +5,31 @@ What is made is ours and passes our gates; a VPC and a bucket that are given sta
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
 import aws_cdk as cdk
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
 from aws_cdk import aws_s3 as s3
-from constructs import Construct
+from aws_cdk import cx_api
+from constructs import Construct, IConstruct
 
 from slipway.infra.app import BUILDERS
 from slipway.infra.build.parts import BuiltCluster, Given
-from slipway.infra.declare.overrides import apply
+from slipway.infra.declare.overrides import apply, strays
 from slipway.infra.declare.types import Cluster
-from slipway.infra.own_context import check_context_at_synthesis
 from slipway.infra.patterns.declared_stack import DeclaredStack
-from slipway.infra.patterns.network.cluster_network import NetworkOf
-from slipway.infra.patterns.network.given_network import given_network
-from slipway.infra.patterns.network.made_network import make_network
-from slipway.infra.patterns.storage.cluster_storage import make_bucket
-from slipway.infra.patterns.storage.given_bucket import given_bucket
+from slipway.infra.patterns.network.given_network import given_network, make_network
+from slipway.infra.patterns.network.vpc import NetworkOf
+from slipway.infra.patterns.storage.buckets import given_bucket, make_bucket
 from slipway.infra.refused_cluster import RefusedCluster
 from slipway.infra.verify.nag import add_nag_checks_of
 from slipway.infra.verify.rule_checks import add_rule_checks
-from slipway.jobs.words.errors import SlipwayError
+from slipway.jobs.words.errors import InvalidConfig, SlipwayError
 from slipway.jobs.words.installation import refuse_incomplete
 from slipway.jobs.words.targets import parameter_name
 
@@ -159,3 +158,39 @@ def _refuse_twice(scope: cdk.Stage, cluster: Cluster) -> None:
                 f"cluster '{cluster.name}' is in this app already, as {construct.node.path}",
                 hint="add it once, or give the second another name: commands find clusters by name",
             )
+
+
+# Refuses settings in the context of a user's own app that begin with the name of no cluster of the app.
+
+
+def check_context_at_synthesis(scope: cdk.Stage) -> None:
+    """Let the app's synth() end with one line for each such key, in place of a deployment without it.
+
+    Only then are all clusters of the app known. An error annotation would stop the stacks that carry it and
+    no other, and print itself once for each.
+    """
+    app = scope.node.root
+    assert isinstance(app, cdk.Stage)
+    if "synth" in vars(app):
+        return
+    synthesize = app.synth
+
+    def checked(**options: Any) -> cx_api.CloudAssembly:
+        _refuse_strays(app)
+        return synthesize(**options)
+
+    app.synth = checked  # type: ignore[method-assign]  # the CDK calls nobody before it synthesizes
+
+
+def _refuse_strays(app: cdk.Stage) -> None:
+    clusters = [stack.declared for stack in _stacks(app) if isinstance(stack.declared, Cluster)]
+    if problems := strays(app.node.get_all_context(), clusters):
+        raise RefusedCluster(InvalidConfig(problems)) from None
+
+
+def _stacks(scope: IConstruct) -> Iterator[DeclaredStack]:
+    for child in scope.node.children:
+        if isinstance(child, DeclaredStack):
+            yield child
+        elif isinstance(child, cdk.Stage):
+            yield from _stacks(child)

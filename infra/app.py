@@ -16,11 +16,13 @@ import aws_cdk as cdk
 from constructs import Construct
 
 from slipway.infra.build.bakeries import build_bakeries
-from slipway.infra.build.batch import build_batch_cluster
-from slipway.infra.build.mpi import build_mpi_cluster
+from slipway.infra.build.clusters import (
+    build_batch_cluster,
+    build_mpi_cluster,
+    build_sagemaker_cluster,
+    build_slurm_cluster,
+)
 from slipway.infra.build.parts import NOTHING_GIVEN, BuiltCluster, Given
-from slipway.infra.build.sagemaker import build_sagemaker_cluster
-from slipway.infra.build.slurm import build_slurm_cluster
 from slipway.infra.declare.cdk_json import feature_flags, refuse_repeated_keys
 from slipway.infra.declare.declared import load, load_machine_images
 from slipway.infra.declare.machine_images import MachineImage

@@ -16,10 +16,14 @@ from slipway.infra.declare.component_files import PAYLOAD_PARAMETERS, asked_para
 from slipway.infra.declare.installed import CONTAINERS
 from slipway.infra.declare.machine_images import MachineImage
 from slipway.infra.declare.parents import pinned_parent
-from slipway.infra.patterns.images.payload import payload_of
-from slipway.infra.patterns.images.payload_asset import PayloadFile
-from slipway.infra.stacks.bakery import BakeryStack, BakeryStackProps, LockProps
-from slipway.infra.stacks.bakery_network import BakeryNetworkStack, BakeryNetworkStackProps
+from slipway.infra.patterns.images.payload import PayloadFile, payload_of
+from slipway.infra.stacks.bakery import (
+    BakeryNetworkStack,
+    BakeryNetworkStackProps,
+    BakeryStack,
+    BakeryStackProps,
+    LockProps,
+)
 from slipway.jobs.words.images.ami_locks import lock_digest, lock_parameters
 from slipway.jobs.words.images.amis import bakery_stack_name
 from slipway.jobs.words.images.containers import read_lock

@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
 from aws_cdk import Stack
 from aws_cdk import aws_iam as iam
+from constructs import Construct
 
-from slipway.infra.patterns.network.cluster_network import ClusterNetwork, NetworkOf
-from slipway.infra.patterns.network.made_network import make_network
-from slipway.infra.patterns.storage.cluster_storage import BucketOf, ClusterStorage, make_bucket
-from slipway.infra.stacks.network import NetworkStack
-from slipway.infra.stacks.storage import StorageStack
+from slipway.infra.declare.types import Cluster
+from slipway.infra.patterns.network.given_network import make_network
+from slipway.infra.patterns.network.vpc import ClusterNetwork, NetworkOf
+from slipway.infra.patterns.observability.alarms import StuckEvents, StuckMetric
+from slipway.infra.patterns.storage.buckets import BucketOf, ClusterStorage, make_bucket
+from slipway.infra.stacks.network import NetworkStack, NetworkStackProps
+from slipway.infra.stacks.observability import (
+    AlertsStack,
+    AlertsStackProps,
+    ObservabilityStack,
+    ObservabilityStackProps,
+)
+from slipway.infra.stacks.storage import StorageStack, StorageStackProps
+from slipway.jobs.words.names import stack_name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,3 +65,52 @@ def built(
         security_group_id=nodes.security_group_id,
         job_role=nodes.job_role,
     )
+
+
+# The stacks that a cluster of every kind stands on: its network, its storage, and what tells how it does.
+
+
+def build_foundation(
+    scope: Construct,
+    cluster: Cluster,
+    services: tuple[str, ...],
+    stuck: Callable[[Construct], StuckEvents | StuckMetric],
+    given: Given,
+) -> tuple[NetworkStack, StorageStack, ObservabilityStack]:
+    """Build the stacks for nodes that call `services`; `stuck` tells why jobs do not run."""
+    network, storage = _network_and_storage(scope, cluster, services, given)
+    observability = ObservabilityStack(
+        scope,
+        stack_name(cluster.name, "observability"),
+        props=ObservabilityStackProps(cluster=cluster, network=network.network, stuck=stuck),
+    )
+    return network, storage, observability
+
+
+def build_alerted_foundation(
+    scope: Construct, cluster: Cluster, services: tuple[str, ...], given: Given
+) -> tuple[NetworkStack, StorageStack, AlertsStack]:
+    """Build the stacks for machines of SageMaker, which watches them itself."""
+    network, storage = _network_and_storage(scope, cluster, services, given)
+    alerts = AlertsStack(
+        scope,
+        stack_name(cluster.name, "observability"),
+        props=AlertsStackProps(cluster=cluster, network=network.network),
+    )
+    return network, storage, alerts
+
+
+def _network_and_storage(
+    scope: Construct, cluster: Cluster, services: tuple[str, ...], given: Given
+) -> tuple[NetworkStack, StorageStack]:
+    network = NetworkStack(
+        scope,
+        stack_name(cluster.name, "network"),
+        props=NetworkStackProps(cluster=cluster, services=services, network=given.network),
+    )
+    storage = StorageStack(
+        scope,
+        stack_name(cluster.name, "storage"),
+        props=StorageStackProps(cluster=cluster, network=network.network, bucket=given.bucket),
+    )
+    return network, storage

@@ -15,18 +15,25 @@ from slipway.infra.patterns.access.cluster_secret import ClusterSecret, ClusterS
 from slipway.infra.patterns.access.roles import ServiceRole
 from slipway.infra.patterns.access.target_record import TargetRecord, TargetRecordProps
 from slipway.infra.patterns.declared_stack import DeclaredStack
-from slipway.infra.patterns.mpi.mpi_access import MpiAccess, MpiAccessProps
+from slipway.infra.patterns.mpi.mpi_access import (
+    MpiAccess,
+    MpiAccessProps,
+    RunDocuments,
+    RunDocumentsProps,
+    document_name,
+)
 from slipway.infra.patterns.mpi.node_group import NodeGroup, NodeGroupProps, node_group_name
-from slipway.infra.patterns.mpi.run_documents import RunDocuments, RunDocumentsProps, document_name
-from slipway.infra.patterns.network.cluster_network import ClusterNetwork
+from slipway.infra.patterns.network.vpc import ClusterNetwork
 from slipway.infra.patterns.nodes.boot import MPI_MEMBERSHIP, boot_parameters
-from slipway.infra.patterns.nodes.image_parameter import node_image_id
-from slipway.infra.patterns.nodes.launch_template import LaunchedMachine, NodeTemplate, NodeTemplateProps
-from slipway.infra.patterns.nodes.markets import purchase
-from slipway.infra.patterns.nodes.network_interfaces import efa_interface_count
-from slipway.infra.patterns.nodes.node_network import node_security_group
-from slipway.infra.patterns.nodes.processors import threads_after_boot
-from slipway.infra.patterns.storage.cluster_storage import ClusterStorage
+from slipway.infra.patterns.nodes.launch_template import (
+    LaunchedMachine,
+    NodeTemplate,
+    NodeTemplateProps,
+    node_image_id,
+    threads_after_boot,
+)
+from slipway.infra.patterns.nodes.network_interfaces import efa_interface_count, node_security_group, purchase
+from slipway.infra.patterns.storage.buckets import ClusterStorage
 from slipway.infra.patterns.storage.encryption import EncryptedLogGroup
 from slipway.jobs.words.catalogue.instances import instance_type
 from slipway.jobs.words.targets import MpiTarget

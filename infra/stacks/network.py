@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from constructs import Construct
 
 from slipway.infra.declare.types import Cluster
-from slipway.infra.patterns.access.ownership import add_ownership
+from slipway.infra.patterns.access.target_record import add_ownership
 from slipway.infra.patterns.declared_stack import DeclaredStack
-from slipway.infra.patterns.network.cluster_network import ClusterNetwork, NetworkOf
-from slipway.infra.patterns.nodes.image_parameter import require_node_image
+from slipway.infra.patterns.network.vpc import ClusterNetwork, NetworkOf
+from slipway.infra.patterns.nodes.launch_template import require_node_image
 from slipway.infra.patterns.storage.encryption import EncryptionKey, EncryptionKeyProps, KeyUser
 
 

@@ -9,7 +9,7 @@ from constructs import Construct
 
 from slipway.infra.declare.types import Cluster
 from slipway.infra.patterns.declared_stack import DeclaredStack
-from slipway.infra.patterns.network.cluster_network import ClusterNetwork
+from slipway.infra.patterns.network.vpc import ClusterNetwork
 from slipway.infra.patterns.observability.alarms import (
     AlertTopic,
     AlertTopicProps,
@@ -18,8 +18,12 @@ from slipway.infra.patterns.observability.alarms import (
     StuckEvents,
     StuckMetric,
 )
-from slipway.infra.patterns.observability.budget import ClusterBudget, ClusterBudgetProps
-from slipway.infra.patterns.observability.dashboard import ClusterDashboard, ClusterDashboardProps
+from slipway.infra.patterns.observability.dashboard import (
+    ClusterBudget,
+    ClusterBudgetProps,
+    ClusterDashboard,
+    ClusterDashboardProps,
+)
 from slipway.infra.patterns.storage.encryption import EncryptedLogGroup, EncryptedLogGroupProps
 
 
@@ -61,3 +65,22 @@ class ObservabilityStack(DeclaredStack):
             key=key, retention_days=cluster.log_retention_days, keep=cluster.keep_data
         )
         return EncryptedLogGroup(self, id, props=props)
+
+
+# Where a cluster's alarms arrive, and its budget, for clusters whose own stack knows what to watch.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AlertsStackProps:
+    cluster: Cluster
+    network: ClusterNetwork
+
+
+class AlertsStack(DeclaredStack):
+    def __init__(self, scope: Construct, id: str, *, props: AlertsStackProps) -> None:
+        cluster = props.cluster
+        super().__init__(scope, id, declared=cluster, tags=cluster.billing_tags)
+        self.topic = AlertTopic(
+            self, "Alerts", props=AlertTopicProps(key=props.network.log_key, email=cluster.alert_email)
+        ).topic
+        ClusterBudget(self, "Budget", props=ClusterBudgetProps(cluster=cluster))

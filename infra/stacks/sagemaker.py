@@ -13,13 +13,17 @@ from slipway.infra.declare.training_image import training_image
 from slipway.infra.declare.types import Egress, Market, SageMakerCluster
 from slipway.infra.patterns.access.target_record import TargetRecord, TargetRecordProps
 from slipway.infra.patterns.declared_stack import DeclaredStack
-from slipway.infra.patterns.network.cluster_network import ClusterNetwork
-from slipway.infra.patterns.nodes.network_interfaces import efa_interface_count
-from slipway.infra.patterns.nodes.node_network import node_security_group
-from slipway.infra.patterns.sagemaker.failed_jobs import FailedJobs, FailedJobsProps
-from slipway.infra.patterns.sagemaker.training_access import TrainingAccess, TrainingAccessProps
-from slipway.infra.patterns.sagemaker.volumes import file_system_path, volume_key
-from slipway.infra.patterns.storage.cluster_storage import ClusterStorage
+from slipway.infra.patterns.network.vpc import ClusterNetwork
+from slipway.infra.patterns.nodes.network_interfaces import efa_interface_count, node_security_group
+from slipway.infra.patterns.sagemaker.training_access import (
+    FailedJobs,
+    FailedJobsProps,
+    TrainingAccess,
+    TrainingAccessProps,
+    file_system_path,
+    volume_key,
+)
+from slipway.infra.patterns.storage.buckets import ClusterStorage
 from slipway.jobs.words.targets import SageMakerTarget
 
 _SECOND = timedelta(seconds=1)

@@ -14,31 +14,44 @@ from slipway.infra.declare.slurm_release import slurm_release
 from slipway.infra.declare.types import Egress, Market, NodeCluster, SlurmCluster
 from slipway.infra.patterns.access.target_record import TargetRecord, TargetRecordProps
 from slipway.infra.patterns.declared_stack import DeclaredStack
-from slipway.infra.patterns.network.cluster_network import ClusterNetwork
+from slipway.infra.patterns.network.vpc import ClusterNetwork
 from slipway.infra.patterns.nodes.boot import (
     LOGIN_MEMBERSHIP,
     SLURM_MEMBERSHIP,
     Membership,
     boot_parameters,
 )
-from slipway.infra.patterns.nodes.image_parameter import node_image_id
-from slipway.infra.patterns.nodes.launch_template import FleetMachine, NodeTemplate, NodeTemplateProps
+from slipway.infra.patterns.nodes.launch_template import (
+    FleetMachine,
+    NodeTemplate,
+    NodeTemplateProps,
+    node_image_id,
+)
 from slipway.infra.patterns.nodes.network_interfaces import efa_interface_count
 from slipway.infra.patterns.slurm.node_groups import (
+    Scheduler,
+    SchedulerProps,
     SlurmNodeGroup,
     SlurmNodeGroupProps,
+    add_queue,
     cluster_placement_group,
 )
-from slipway.infra.patterns.slurm.run_document import RunDocument, RunDocumentProps, run_document_name
-from slipway.infra.patterns.slurm.scaling_log import ScalingLog, ScalingLogProps
-from slipway.infra.patterns.slurm.scheduler import Scheduler, SchedulerProps, add_queue
 from slipway.infra.patterns.slurm.shared_files import (
+    ScalingLog,
+    ScalingLogProps,
     scratch_mount,
     scratch_parameters,
     slurm_security_group,
 )
-from slipway.infra.patterns.slurm.slurm_access import MachineRole, SlurmAccess, SlurmAccessProps
-from slipway.infra.patterns.storage.cluster_storage import ClusterStorage
+from slipway.infra.patterns.slurm.slurm_access import (
+    MachineRole,
+    RunDocument,
+    RunDocumentProps,
+    SlurmAccess,
+    SlurmAccessProps,
+    run_document_name,
+)
+from slipway.infra.patterns.storage.buckets import ClusterStorage
 from slipway.infra.patterns.storage.encryption import EncryptedLogGroup
 from slipway.infra.patterns.storage.file_systems import SharedFiles
 from slipway.jobs.words.catalogue.instances import instance_type

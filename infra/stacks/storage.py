@@ -6,12 +6,17 @@ from dataclasses import dataclass, replace
 
 from constructs import Construct
 
-from slipway.infra.declare.types import Cluster, FileSystem
+from slipway.infra.declare.types import BatchCluster, Cluster, FileSystem
 from slipway.infra.patterns.declared_stack import DeclaredStack
-from slipway.infra.patterns.images.repositories import ImageRepository, ImageRepositoryProps
-from slipway.infra.patterns.network.cluster_network import ClusterNetwork
-from slipway.infra.patterns.storage.cluster_storage import BucketOf, ClusterStorage
-from slipway.infra.patterns.storage.encryption import EncryptionKey, EncryptionKeyProps
+from slipway.infra.patterns.images.image_project import (
+    ImageProject,
+    ImageProjectProps,
+    ImageRepository,
+    ImageRepositoryProps,
+)
+from slipway.infra.patterns.network.vpc import ClusterNetwork
+from slipway.infra.patterns.storage.buckets import BucketOf, ClusterStorage
+from slipway.infra.patterns.storage.encryption import EncryptedLogGroup, EncryptionKey, EncryptionKeyProps
 from slipway.infra.patterns.storage.file_systems import FILE_SYSTEMS, FileSystemProps, SharedFiles
 from slipway.jobs.words.slurm import SCRATCH
 
@@ -56,3 +61,29 @@ class StorageStack(DeclaredStack):
         """Add a Lustre for data that can be had again, besides the shared files."""
         props = replace(self._files, name=f"{self._files.name}-scratch", mount_point=SCRATCH)
         return FILE_SYSTEMS[FileSystem.FSX_LUSTRE](self, "Scratch", props)
+
+
+# Where the container image of a cluster is built.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImagesStackProps:
+    cluster: BatchCluster
+    storage: ClusterStorage
+    repository: ImageRepository
+    build_logs: EncryptedLogGroup
+
+
+class ImagesStack(DeclaredStack):
+    def __init__(self, scope: Construct, id: str, *, props: ImagesStackProps) -> None:
+        super().__init__(scope, id, declared=props.cluster, tags=props.cluster.billing_tags)
+        ImageProject(
+            self,
+            "Project",
+            props=ImageProjectProps(
+                cluster=props.cluster,
+                storage=props.storage,
+                repository=props.repository.repository,
+                log_group=props.build_logs,
+            ),
+        )

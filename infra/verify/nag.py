@@ -13,9 +13,7 @@ import aws_cdk as cdk
 from cdk_nag import AwsSolutionsChecks
 from constructs import IConstruct
 
-from slipway.infra.verify.bakery_wildcards import BAKERY_WILDCARDS
-from slipway.infra.verify.sagemaker_wildcards import SAGEMAKER_WILDCARDS
-from slipway.infra.verify.slurm_wildcards import SLURM_WILDCARDS
+from slipway.infra.verify.wildcards import BAKERY_WILDCARDS, SAGEMAKER_WILDCARDS, SLURM_WILDCARDS
 
 _STREAMS = r"arn:aws:logs:[a-z0-9-]+:[^*]+:log-stream:\*"
 

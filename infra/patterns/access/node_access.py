@@ -9,9 +9,8 @@ from aws_cdk import aws_iam as iam
 from constructs import Construct
 
 from slipway.infra.patterns.access.roles import ServiceRole, ServiceRoleProps
-from slipway.infra.patterns.images.repositories import pull_statements
-from slipway.infra.patterns.storage.buckets import UseBucketProps, bucket_statements
-from slipway.infra.patterns.storage.cluster_storage import ClusterStorage
+from slipway.infra.patterns.images.image_project import pull_statements
+from slipway.infra.patterns.storage.buckets import ClusterStorage, UseBucketProps, bucket_statements
 from slipway.infra.patterns.storage.encryption import write_logs
 from slipway.jobs.words.job import JOB_PREFIXES, PROJECT_PREFIX
 from slipway.jobs.words.names import METRIC_NAMESPACE

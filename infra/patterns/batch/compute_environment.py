@@ -5,7 +5,8 @@ L1: the L2 adds a security group, which overrides the launch template's, and dro
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
 from datetime import timedelta
 
 from aws_cdk import aws_batch as batch
@@ -14,11 +15,15 @@ from aws_cdk import aws_iam as iam
 from constructs import Construct
 
 from slipway.infra.declare.types import BatchCluster
+from slipway.infra.patterns.access.node_access import NodeAccess
 from slipway.infra.patterns.access.roles import ServiceRole
+from slipway.infra.patterns.nodes.boot import SCRATCH, ContainerNeeds, container_needs
 from slipway.infra.patterns.nodes.launch_template import NodeTemplate
-from slipway.infra.patterns.nodes.markets import purchase
-from slipway.jobs.words.catalogue.instances import instance_type
+from slipway.infra.patterns.nodes.network_interfaces import efa_interface_count, purchase
+from slipway.infra.patterns.storage.file_systems import SharedFiles
+from slipway.jobs.words.catalogue.instances import InstanceType, instance_type
 from slipway.jobs.words.names import derived_name, stack_name
+from slipway.jobs.words.run import RETRY_RULES
 
 _LONGEST_UPDATE_WAIT = timedelta(hours=6)
 _MINUTE = timedelta(minutes=1)
@@ -137,3 +142,136 @@ def _placement_group(scope: Construct, props: NodePoolProps) -> str | None:
     if not purchase(props.cluster).in_placement_group:
         return None
     return ec2.CfnPlacementGroup(scope, "PlacementGroup", strategy="cluster").ref
+
+
+# The multi-node job of a cluster: one open range of nodes, each with all of a machine.
+# L1: the L2 renders a closed range, and then no job can ask for another number of nodes.
+_Definition = batch.CfnJobDefinition
+
+# ECS registers less than the nominal memory: 507,821 of 524,288 MiB on trn1.32xlarge, a ratio of 0.969. A
+# job that asks for more than what registers is never placed, and nothing says why; 0.96 holds for what
+# nobody measured.
+_REGISTERED_SHARE = 0.96
+_SHARED_MEMORY_MIB = 64000  # data loaders and collectives; Docker's own 64 MiB ends in a bus error
+_SHARED_MEMORY_SHARE = 0.25  # on small nodes
+_EVERY_PERMISSION = ("READ", "WRITE", "MKNOD")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MultiNodeJobProps:
+    cluster: BatchCluster
+    image: str
+    access: NodeAccess
+    log_group_name: str
+    files: SharedFiles
+
+
+class MultiNodeJob(Construct):
+    def __init__(self, scope: Construct, id: str, *, props: MultiNodeJobProps) -> None:
+        super().__init__(scope, id)
+        self.resource = _Definition(
+            self,
+            "Resource",
+            type="multinode",
+            node_properties=_Definition.NodePropertiesProperty(
+                main_node=0,
+                num_nodes=props.cluster.max_nodes,
+                node_range_properties=[
+                    _Definition.NodeRangePropertyProperty(target_nodes="0:", container=_container(props))
+                ],
+            ),
+            retry_strategy=_Definition.RetryStrategyProperty(
+                attempts=props.cluster.job_attempts, evaluate_on_exit=_evaluate_on_exit()
+            ),
+            timeout=_Definition.TimeoutProperty(
+                attempt_duration_seconds=props.cluster.job_timeout // timedelta(seconds=1)
+            ),
+            propagate_tags=True,
+        )
+
+
+def job_memory_mib(type_: InstanceType) -> int:
+    nominal = int(type_.memory_mib * _REGISTERED_SHARE)
+    return min(nominal, type_.registered_memory_mib or nominal)
+
+
+def shared_memory_mib(type_: InstanceType) -> int:
+    return min(_SHARED_MEMORY_MIB, int(type_.memory_mib * _SHARED_MEMORY_SHARE))
+
+
+def _container(props: MultiNodeJobProps) -> batch.CfnJobDefinition.ContainerPropertiesProperty:
+    type_ = instance_type(props.cluster.instance_type)
+    needs = container_needs(type_, efa_interface_count(props.cluster))
+    folders = _folders(props.files)
+    return _Definition.ContainerPropertiesProperty(
+        image=props.image,
+        instance_type=type_.name,
+        job_role_arn=props.access.job_role.arn,
+        execution_role_arn=props.access.execution_role.arn,
+        privileged=False,
+        resource_requirements=_resources(type_, needs),
+        linux_parameters=_linux(type_, needs),
+        ulimits=[
+            # EFA and the accelerators pin memory; data loaders and checkpoints open many files.
+            _Definition.UlimitProperty(name="memlock", soft_limit=-1, hard_limit=-1),
+            _Definition.UlimitProperty(name="nofile", soft_limit=65536, hard_limit=65536),
+        ],
+        environment=[
+            _Definition.EnvironmentProperty(name=name, value=value)
+            for name, value in sorted(needs.environment.items())
+        ],
+        volumes=[
+            _Definition.VolumesProperty(name=name, host=_Definition.VolumesHostProperty(source_path=path))
+            for name, path in folders.items()
+        ],
+        mount_points=[
+            _Definition.MountPointsProperty(source_volume=name, container_path=path)
+            for name, path in folders.items()
+        ],
+        log_configuration=_Definition.LogConfigurationProperty(
+            log_driver="awslogs",
+            options={
+                "awslogs-group": props.log_group_name,
+                "awslogs-region": props.cluster.region,
+                "awslogs-stream-prefix": "job",
+            },
+        ),
+    )
+
+
+def _folders(files: SharedFiles) -> Mapping[str, str]:
+    """Return the folders of a node that its containers see under the same path, by name."""
+    paths = [path for path in (SCRATCH, files.mount_point) if path is not None]
+    return {path.rpartition("/")[2]: path for path in paths}
+
+
+def _evaluate_on_exit() -> list[batch.CfnJobDefinition.EvaluateOnExitProperty]:
+    return [_Definition.EvaluateOnExitProperty(**asdict(rule)) for rule in RETRY_RULES]
+
+
+def _linux(type_: InstanceType, needs: ContainerNeeds) -> batch.CfnJobDefinition.LinuxParametersProperty:
+    return _Definition.LinuxParametersProperty(
+        init_process_enabled=True,  # reaps what a launcher leaves, and passes signals on
+        shared_memory_size=shared_memory_mib(type_),
+        devices=[
+            _Definition.DeviceProperty(
+                host_path=device, container_path=device, permissions=list(_EVERY_PERMISSION)
+            )
+            for device in needs.devices
+        ],
+    )
+
+
+def _resources(
+    type_: InstanceType, needs: ContainerNeeds
+) -> list[batch.CfnJobDefinition.ResourceRequirementProperty]:
+    wanted = {
+        "VCPU": type_.vcpus,
+        "MEMORY": job_memory_mib(type_),
+        "GPU": needs.gpus,
+    }
+    return [
+        _Definition.ResourceRequirementProperty(type=sort, value=str(amount))
+        for sort, amount in wanted.items()
+        if amount
+    ]

@@ -11,12 +11,14 @@ from dataclasses import dataclass
 
 from aws_cdk import ArnFormat, Aws, Stack
 from aws_cdk import aws_iam as iam
+from aws_cdk import aws_kms as kms
+from aws_cdk import aws_s3 as s3
+from aws_cdk import aws_ssm as ssm
 from constructs import Construct
 
 from slipway.infra.declare.machine_images import MachineImage
 from slipway.infra.patterns.access.node_access import session_manager
-from slipway.infra.patterns.images.bakery_network import BakeryNetwork
-from slipway.jobs.words.images.amis import ami_parameter
+from slipway.jobs.words.images.amis import Bakery, ami_parameter, bakery_parameter, encode_bakery
 
 MADE_BY_IMAGE_BUILDER = "EC2 Image Builder"  # the value of the tag CreatedBy on all that it makes
 
@@ -252,3 +254,35 @@ def _arn(scope: Construct, service: str, resource: str, name: str) -> str:
         resource_name=name,
         arn_format=ArnFormat.SLASH_RESOURCE_NAME,
     )
+
+
+# What the network of a region's bakeries makes for each of them.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BakeryNetwork:
+    subnet_id: str  # the only place where machines are started
+    security_group_id: str
+    log_bucket: s3.IBucket
+    log_key: kms.IKey
+
+
+# Publishes where a machine image is baked: one SSM parameter an image, read by `slipway bake`.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BakeryRecordProps:
+    bakery: Bakery
+
+
+class BakeryRecord(Construct):
+    def __init__(self, scope: Construct, id: str, *, props: BakeryRecordProps) -> None:
+        super().__init__(scope, id)
+        self.resource = ssm.CfnParameter(
+            self,
+            "Resource",
+            type="String",
+            name=bakery_parameter(props.bakery.name),
+            value=encode_bakery(props.bakery),
+            description=f"Slipway machine image {props.bakery.name}: where it is baked",
+        )

@@ -8,12 +8,15 @@ from __future__ import annotations
 
 from base64 import urlsafe_b64encode
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from hashlib import sha256
 from io import BytesIO
 from pathlib import Path
 from zipfile import ZIP_DEFLATED, ZIP_STORED, ZipFile, ZipInfo
+
+from aws_cdk import aws_s3_assets as s3_assets
+from constructs import Construct
 
 from slipway.jobs.words.images.containers import JUNK_FOLDERS
 from slipway.jobs.words.installation import NAME, PACKAGE
@@ -114,3 +117,32 @@ def _zipped(files: Mapping[str, bytes]) -> bytes:
             packed = ZIP_STORED if name.endswith(".whl") else ZIP_DEFLATED
             archive.writestr(entry, content, compress_type=packed, compresslevel=1)
     return target.getvalue()
+
+
+# How the payload of a bake reaches S3, for components that ask for it. Most machine images have none.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PayloadFile:
+    path: Path
+    digest: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeliveredPayload:
+    """Holds what components are told about the payload, and the object that their machine may read."""
+
+    values: Mapping[str, str] = field(default_factory=dict)
+    digest: str = ""
+    object_arn: str | None = None
+
+
+def deliver_payload(scope: Construct, id: str, file: PayloadFile | None) -> DeliveredPayload:
+    if file is None:
+        return DeliveredPayload()
+    asset = s3_assets.Asset(scope, id, path=str(file.path), asset_hash=file.digest)
+    return DeliveredPayload(
+        values={"PayloadSource": asset.s3_object_url, "PayloadSha256": file.digest},
+        digest=file.digest,
+        object_arn=asset.bucket.arn_for_objects(asset.s3_object_key),
+    )

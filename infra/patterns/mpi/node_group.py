@@ -22,8 +22,8 @@ from constructs import Construct
 from slipway.infra.declare.types import MpiCluster
 from slipway.infra.patterns.access.roles import ServiceRole
 from slipway.infra.patterns.nodes.launch_template import NodeTemplate
-from slipway.infra.patterns.nodes.markets import purchase
-from slipway.infra.patterns.observability.idle_metric import REPORT_EVERY_MINUTES
+from slipway.infra.patterns.nodes.network_interfaces import purchase
+from slipway.infra.patterns.observability.alarms import REPORT_EVERY_MINUTES
 from slipway.jobs.words.names import (
     CLUSTER_DIMENSION,
     IDLE_METRIC,

@@ -9,14 +9,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from ipaddress import IPv4Network
 
-from aws_cdk import Token
+from aws_cdk import Stack, Token
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_kms as kms
 from constructs import Construct
 
 from slipway.infra.declare.checks.networks import addresses_needed
 from slipway.infra.declare.types import BatchCluster, Cluster, Egress
-from slipway.infra.patterns.network.cluster_network import ClusterNetwork
+from slipway.infra.patterns.network.endpoints import (
+    ENDPOINTS,
+    InterfaceEndpointsProps,
+    S3Endpoint,
+    S3EndpointProps,
+)
+from slipway.infra.patterns.network.vpc import ClusterNetwork, FlowLogs, FlowLogsProps, Vpc, VpcProps
 from slipway.jobs.words.errors import SlipwayError
 
 # The id that the CDK gives a VPC which is to be looked up: the app runs once more when it was.
@@ -145,3 +151,35 @@ def _refuse_narrow(cluster: Cluster, vpc: ec2.IVpc, chosen: ec2.ISubnet) -> None
             f"{cluster.max_nodes} nodes need {needed}",
             hint="give it a wider cidr_mask, or the cluster a smaller max_nodes",
         )
+
+
+# The network that a cluster makes for itself: a VPC, its flow logs, and its ways to AWS.
+
+
+def make_network(
+    scope: Construct, cluster: Cluster, services: tuple[str, ...], log_key: kms.IKey
+) -> ClusterNetwork:
+    """Make a VPC whose nodes reach these services of AWS."""
+    name = Stack.of(scope).stack_name
+    vpc = Vpc(
+        scope,
+        "Vpc",
+        props=VpcProps(name=name, cidr=cluster.vpc_cidr, zone=cluster.zone, egress=cluster.egress),
+    )
+    FlowLogs(
+        scope,
+        "FlowLogs",
+        props=FlowLogsProps(
+            vpc_id=vpc.vpc_id,
+            key=log_key,
+            retention_days=cluster.log_retention_days,
+            keep=cluster.keep_data,
+        ),
+    )
+    S3Endpoint(scope, "S3Endpoint", props=S3EndpointProps(region=cluster.region, vpc=vpc))
+    endpoints = InterfaceEndpointsProps(region=cluster.region, vpc=vpc, services=services)
+    return ClusterNetwork(
+        vpc=vpc,
+        endpoint_security_group_id=ENDPOINTS[cluster.egress](scope, "Endpoints", endpoints),
+        log_key=log_key,
+    )

@@ -5,15 +5,20 @@ L1 resources: the L2 VPC picks its own zones where the account is not known, and
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from ipaddress import IPv4Network
 from typing import Protocol
 
 from aws_cdk import CfnTag
 from aws_cdk import aws_ec2 as ec2
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_kms as kms
 from constructs import Construct
 
-from slipway.infra.declare.types import Egress
+from slipway.infra.declare.types import Cluster, Egress
+from slipway.infra.patterns.access.roles import ServiceRole, ServiceRoleProps
+from slipway.infra.patterns.storage.encryption import EncryptedLogGroup, EncryptedLogGroupProps, write_logs
 from slipway.jobs.words.errors import SlipwayError
 
 _LONGEST_SUBNET_PREFIX = 28  # VPC user guide, "Subnet sizing for IPv4": /16 to /28
@@ -147,3 +152,70 @@ def _add_nat(vpc: Vpc, public_cidr: str, zone: str) -> ec2.CfnRouteTable:
         nat_gateway_id=nat.ref,
     )
     return public_routes
+
+
+# What the network stack of a cluster makes, or finds, for the cluster's other stacks.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterNetwork:
+    vpc: NodeVpc
+    endpoint_security_group_id: str | None  # None: AWS is reached through a NAT gateway
+    log_key: kms.IKey
+
+
+# Takes the services of AWS that nodes call, and the key of the cluster's logs.
+NetworkOf = Callable[[Construct, Cluster, tuple[str, ...], kms.IKey], ClusterNetwork]
+
+
+# Who talked to whom in a VPC, kept in an encrypted log group.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FlowLogsProps:
+    vpc_id: str
+    key: kms.IKey
+    retention_days: int
+    keep: bool
+
+
+class FlowLogs(Construct):
+    def __init__(self, scope: Construct, id: str, *, props: FlowLogsProps) -> None:
+        super().__init__(scope, id)
+        group = EncryptedLogGroup(
+            self,
+            "Group",
+            props=EncryptedLogGroupProps(key=props.key, retention_days=props.retention_days, keep=props.keep),
+        )
+        role = _role(self, group.arn)
+        self.resource = ec2.CfnFlowLog(
+            self,
+            "Resource",
+            resource_id=props.vpc_id,
+            resource_type="VPC",
+            traffic_type="ALL",
+            log_destination_type="cloud-watch-logs",
+            log_group_name=group.name,
+            deliver_logs_permission_arn=role.arn,
+            max_aggregation_interval=600,
+        )
+        self.resource.node.add_dependency(role.policy)
+
+
+def _role(scope: Construct, log_group_arn: str) -> ServiceRole:
+    # VPC user guide, "Publish flow logs to CloudWatch Logs": without these the flow log reports an access
+    # error.
+    describe = iam.PolicyStatement(
+        sid="FindGroup",
+        actions=["logs:DescribeLogStreams"],
+        resources=[log_group_arn, f"{log_group_arn}:log-stream:*"],
+    )
+    return ServiceRole(
+        scope,
+        "Role",
+        props=ServiceRoleProps(
+            service="vpc-flow-logs",
+            description="Writes the flow logs of the VPC",
+            statements=(write_logs(log_group_arn), describe),
+        ),
+    )

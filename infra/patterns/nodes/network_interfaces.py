@@ -2,9 +2,21 @@
 
 from __future__ import annotations
 
-from aws_cdk import aws_ec2 as ec2
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
-from slipway.infra.declare.types import Cluster
+from aws_cdk import aws_ec2 as ec2
+from constructs import Construct
+
+from slipway.infra.declare.types import BatchCluster, Cluster, Market
+from slipway.infra.patterns.network.security_groups import (
+    MountRules,
+    MountRulesProps,
+    NodeSecurityGroup,
+    NodeSecurityGroupProps,
+)
+from slipway.infra.patterns.network.vpc import ClusterNetwork
+from slipway.infra.patterns.storage.file_systems import SharedFiles
 from slipway.jobs.words.catalogue.instances import instance_type
 from slipway.jobs.words.errors import SlipwayError
 
@@ -48,3 +60,91 @@ def _interface(card: int, sort: str, security_group_id: str) -> Interface:
         # always holds.
         associate_public_ip_address=False if card == 0 else None,
     )
+
+
+# The security group around the nodes of a cluster, and the rules by which they mount its shared files.
+
+
+def node_security_group(
+    stack: Construct,
+    cluster: Cluster,
+    *,
+    network: ClusterNetwork,
+    files: SharedFiles,
+    ssh_cidrs: tuple[str, ...] = (),
+) -> str:
+    """Make the group that lets nodes reach each other, AWS and the shared files; return its id."""
+    group = NodeSecurityGroup(
+        stack,
+        "Nodes",
+        props=NodeSecurityGroupProps(
+            cluster=cluster,
+            vpc_id=network.vpc.vpc_id,
+            endpoint_security_group_id=network.endpoint_security_group_id,
+            ssh_cidrs=ssh_cidrs,
+        ),
+    )
+    MountRules(
+        stack,
+        "MountRules",
+        props=MountRulesProps(
+            node_group_id=group.group_id,
+            file_system_group_id=files.security_group_id,
+            ports=files.ports,
+            calls_back=files.calls_back,
+        ),
+    )
+    return group.group_id
+
+
+# How nodes are bought, as a launch template says it. A new market is one row of MARKETS.
+_Reservation = ec2.CfnLaunchTemplate.CapacityReservationSpecificationProperty
+_Target = ec2.CfnLaunchTemplate.CapacityReservationTargetProperty
+_MarketOptions = ec2.CfnLaunchTemplate.InstanceMarketOptionsProperty
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Purchase:
+    reservation: _Reservation
+    market_options: _MarketOptions | None = None
+    is_spot: bool = False  # jobs have to listen for the notice of an interruption
+    # Nodes of a capacity block are close to each other already, and EC2 takes no placement group for them.
+    in_placement_group: bool = True
+    # AWS PCS starts nodes of a capacity block only from a template that names the type.
+    names_type: bool = False
+
+
+def purchase(cluster: Cluster) -> Purchase:
+    if isinstance(cluster, BatchCluster) and cluster.market is Market.SPOT:
+        raise SlipwayError(
+            f"market is {cluster.market}, but AWS Batch does not run multi-node jobs on Spot instances",
+            hint="choose Market.ON_DEMAND, or a reservation",
+        )
+    return MARKETS[cluster.market](cluster.reservation_id)
+
+
+def _targeted(reservation_id: str | None) -> _Reservation:
+    assert reservation_id, "a targeted reservation is checked to have its id"
+    return _Reservation(capacity_reservation_target=_Target(capacity_reservation_id=reservation_id))
+
+
+MARKETS: Mapping[Market, Callable[[str | None], Purchase]] = {
+    # Without "none" EC2 would use up an open reservation that somebody else in the account counts on.
+    Market.ON_DEMAND: lambda _: Purchase(reservation=_Reservation(capacity_reservation_preference="none")),
+    # Interrupted with two minutes' notice, which the launcher in containers/runtime watches for.
+    Market.SPOT: lambda _: Purchase(
+        reservation=_Reservation(capacity_reservation_preference="none"),
+        market_options=_MarketOptions(market_type="spot"),
+        is_spot=True,
+    ),
+    Market.OPEN_RESERVATION: lambda _: Purchase(
+        reservation=_Reservation(capacity_reservation_preference="open")
+    ),
+    Market.TARGETED_RESERVATION: lambda reservation_id: Purchase(reservation=_targeted(reservation_id)),
+    Market.CAPACITY_BLOCK: lambda reservation_id: Purchase(
+        reservation=_targeted(reservation_id),
+        market_options=_MarketOptions(market_type="capacity-block"),
+        in_placement_group=False,
+        names_type=True,
+    ),
+}

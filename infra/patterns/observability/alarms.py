@@ -20,10 +20,11 @@ from aws_cdk import aws_sns as sns
 from aws_cdk import aws_sns_subscriptions as subscriptions
 from constructs import Construct
 
-from slipway.infra.patterns.observability.idle_metric import (
-    REPORT_EVERY_MINUTES,
-    idle_metric,
-    not_joined_metric,
+from slipway.jobs.words.names import (
+    CLUSTER_DIMENSION,
+    IDLE_METRIC,
+    METRIC_NAMESPACE,
+    NOT_JOINED_METRIC,
 )
 
 _IDLE_MINUTES = 30
@@ -216,3 +217,49 @@ def _at_one(
         comparison_operator=cloudwatch.ComparisonOperator.GREATER_THAN_OR_EQUAL_TO_THRESHOLD,
         treat_missing_data=cloudwatch.TreatMissingData.NOT_BREACHING,
     )
+
+
+# What nodes tell of themselves: that they are billed and have no job, and that they cannot join.
+REPORT_EVERY_MINUTES = 5  # as infra/boot/units/slipway-idle.timer says
+
+
+def idle_metric(cluster: str) -> cloudwatch.Metric:
+    return _metric(IDLE_METRIC, cluster)
+
+
+def not_joined_metric(cluster: str) -> cloudwatch.Metric:
+    return _metric(NOT_JOINED_METRIC, cluster)
+
+
+def _metric(name: str, cluster: str) -> cloudwatch.Metric:
+    return cloudwatch.Metric(
+        namespace=METRIC_NAMESPACE,
+        metric_name=name,
+        dimensions_map={CLUSTER_DIMENSION: cluster},
+        statistic="Sum",
+        period=Duration.minutes(REPORT_EVERY_MINUTES),
+    )
+
+
+# Machines that AWS PCS could not start or end, as a metric: counted from its scaling log, and alarmed on.
+# A metric filter can give a metric no dimension but fields of the log, so the namespace says the cluster.
+LAUNCH_FAILURES = "LaunchFailures"
+_PERIOD = Duration.minutes(5)
+
+
+def launch_namespace(cluster: str) -> str:
+    return f"{METRIC_NAMESPACE}/{cluster}"
+
+
+def counted_failures(cluster: str) -> Callable[[Construct], StuckMetric]:
+    """Watch for machines that did not start, and those that started and could not join."""
+    stuck = StuckMetric(
+        what=f"Nodes of cluster {cluster} that AWS PCS could not start, or that could not join",
+        metric=cloudwatch.Metric(
+            namespace=launch_namespace(cluster),
+            metric_name=LAUNCH_FAILURES,
+            statistic="Sum",
+            period=_PERIOD,
+        ),
+    )
+    return lambda _scope: stuck

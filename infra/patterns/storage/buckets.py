@@ -2,16 +2,56 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Callable
 from dataclasses import dataclass
 
-from aws_cdk import Duration
+from aws_cdk import Duration, RemovalPolicy, Stack
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
 from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
-from slipway.infra.patterns.storage.encryption import removal_policy
+from slipway.infra.declare.types import Cluster
+from slipway.infra.patterns.storage.encryption import removal_policy, use_key
+from slipway.infra.patterns.storage.file_systems import SharedFiles
+from slipway.jobs.words.errors import SlipwayError
 from slipway.jobs.words.job import PROJECT_DAYS, PROJECT_PREFIX
+
+# A bucket for logs that AWS services write: TLS only, never public, and everything in it ends some day.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogBucketProps:
+    retention_days: int
+
+
+class LogBucket(Construct):
+    """Logs its own accesses, and stays when its stack goes: S3 deletes only an empty bucket."""
+
+    def __init__(self, scope: Construct, id: str, *, props: LogBucketProps) -> None:
+        super().__init__(scope, id)
+        self.bucket = s3.Bucket(
+            self,
+            "Resource",
+            block_public_access=s3.BlockPublicAccess.BLOCK_ALL,
+            object_ownership=s3.ObjectOwnership.BUCKET_OWNER_ENFORCED,
+            encryption=s3.BucketEncryption.S3_MANAGED,
+            versioned=True,
+            enforce_ssl=True,
+            minimum_tls_version=_TLS,
+            server_access_logs_prefix="access/",
+            lifecycle_rules=[
+                s3.LifecycleRule(
+                    id="Expire",
+                    expiration=Duration.days(props.retention_days),
+                    noncurrent_version_expiration=Duration.days(1),
+                    abort_incomplete_multipart_upload_after=Duration.days(1),
+                )
+            ],
+            removal_policy=RemovalPolicy.RETAIN,
+        )
+
 
 _TLS = 1.2
 
@@ -121,3 +161,61 @@ _DATA_LIFECYCLE = (
         expiration=Duration.days(PROJECT_DAYS),
     ),
 )
+
+
+# What the storage stack of a cluster makes for the cluster's other stacks.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterStorage:
+    bucket: s3.IBucket
+    key: kms.IKey
+    files: SharedFiles
+
+    @property
+    def object_key(self) -> kms.IKey:
+        """Return the key by which who writes an object may encrypt it."""
+        return self.bucket.encryption_key or self.key
+
+    def use_keys(self) -> iam.PolicyStatement:
+        """Allow reading and writing what the cluster's data is encrypted with."""
+        return use_key(*{key.key_arn: key for key in (self.key, self.object_key)}.values())
+
+
+# Takes the cluster's key, and makes its bucket or returns one that is its owner's.
+BucketOf = Callable[[Construct, Cluster, kms.IKey], s3.IBucket]
+
+
+def make_bucket(scope: Construct, cluster: Cluster, key: kms.IKey) -> s3.IBucket:
+    """Make the bucket that holds what jobs read and write."""
+    props = DataBucketProps(key=key, log_retention_days=cluster.log_retention_days, keep=cluster.keep_data)
+    return DataBucket(scope, "Data", props=props).bucket
+
+
+# Looks at a bucket that is its owner's; of one that is imported, nothing can be seen here.
+_TLS_GIVEN_BUCKET = "aws:SecureTransport"
+_BLOCKS = ("blockPublicAcls", "blockPublicPolicy", "ignorePublicAcls", "restrictPublicBuckets")
+
+
+def given_bucket(_scope: Construct, cluster: Cluster, _key: kms.IKey, *, bucket: s3.IBucket) -> s3.IBucket:
+    """Return the bucket; refuse one of the same app that lets the public in, or requests without TLS."""
+    resource = bucket.node.default_child
+    if isinstance(resource, s3.CfnBucket):
+        _refuse_open(cluster.name, bucket, resource)
+    return bucket
+
+
+def _refuse_open(cluster: str, bucket: s3.IBucket, resource: s3.CfnBucket) -> None:
+    stack = Stack.of(bucket)
+    policy = json.dumps(stack.resolve(bucket.policy.document)) if bucket.policy else ""
+    if _TLS_GIVEN_BUCKET not in policy:
+        raise SlipwayError(
+            f"the bucket of cluster '{cluster}', {bucket.node.path}, takes requests without TLS",
+            hint="set enforce_ssl=True on the s3.Bucket",
+        )
+    blocks = stack.resolve(resource.public_access_block_configuration)
+    if blocks is not None and not all(blocks.get(each) for each in _BLOCKS):
+        raise SlipwayError(
+            f"the bucket of cluster '{cluster}', {bucket.node.path}, may be opened to the public",
+            hint="set block_public_access=s3.BlockPublicAccess.BLOCK_ALL on the s3.Bucket",
+        )

@@ -5,10 +5,12 @@ A range is anywhere if it is wider than the largest private one: half of the int
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Iterator
 from ipaddress import ip_network
 
-from slipway.infra.verify.rules.template import Finding, Properties, Template, as_list, resources
+from slipway.infra.verify.rules.template import Finding, Properties, Template, as_list, logical_id, resources
 
 _GROUP = "AWS::EC2::SecurityGroup"
 _WIDEST_PREFIX = 8
@@ -66,3 +68,35 @@ def _egress(template: Template) -> Iterator[tuple[str, Properties]]:
     yield from resources(template, "AWS::EC2::SecurityGroupEgress")
     for name, properties in resources(template, _GROUP):
         yield from ((name, rule) for rule in as_list(properties.get("SecurityGroupEgress")))
+
+
+# Nodes trust each other by a secret of their own that only they read, and by known host keys.
+# ssh_config(5) calls these, or asks for the same by a file of known hosts that forgets.
+_UNCHECKED = re.compile(
+    r"StrictHostKeyChecking[\s=\"']*(no|off|accept-new)\b|UserKnownHostsFile[\s=\"']*/dev/null", re.IGNORECASE
+)
+
+
+def host_keys_are_checked(template: Template) -> Iterator[Finding]:
+    """Check user data and documents: without known keys, ssh believes whoever answers first."""
+    for name, properties in resources(template, "AWS::EC2::LaunchTemplate", "AWS::SSM::Document"):
+        found = _UNCHECKED.search(json.dumps(properties))
+        if found:
+            yield Finding(where=name, message=f"says {found[0]!r}; ssh must check host keys")
+
+
+def secrets_are_closed(template: Template) -> Iterator[Finding]:
+    """Require our key, a text made by AWS, and denial to everybody who is not named."""
+    closed = {
+        logical_id(policy.get("SecretId"))
+        for _, policy in resources(template, "AWS::SecretsManager::ResourcePolicy")
+        if policy.get("BlockPublicPolicy") is True
+        and any(each["Effect"] == "Deny" for each in as_list(policy["ResourcePolicy"]["Statement"]))
+    }
+    for name, properties in resources(template, "AWS::SecretsManager::Secret"):
+        if "KmsKeyId" not in properties:
+            yield Finding(where=name, message="has no KmsKeyId; secrets are encrypted with our key")
+        if "SecretString" in properties or "GenerateSecretString" not in properties:
+            yield Finding(where=name, message="has its text in the template; use GenerateSecretString")
+        if name not in closed:
+            yield Finding(where=name, message="has no resource policy that denies it to all but its readers")

@@ -21,7 +21,7 @@ from slipway.infra.declare.cdk_json import feature_flags
 from slipway.infra.declare.component_files import read_component
 from slipway.infra.declare.installed import CONTAINERS
 from slipway.infra.declare.machine_images import MachineImage
-from slipway.infra.patterns.images import image_recipe
+from slipway.infra.patterns.images import image_pipeline
 from slipway.infra.patterns.images.payload import payload_of
 from slipway.infra.verify.rules import RULES
 from slipway.jobs.words.images.ami_locks import lock_digest, lock_parameters
@@ -247,7 +247,7 @@ def test_a_component_with_other_content_has_another_version_and_so_has_the_recip
 ) -> None:
     """Image Builder takes no other content under a version that it has."""
     monkeypatch.setattr(
-        image_recipe, "read_component", lambda name: read_component(name) + MORE.get(name, "")
+        image_pipeline, "read_component", lambda name: read_component(name) + MORE.get(name, "")
     )
     before, after = versions(bakery("gaudi-ecs")), versions(changed("gaudi-ecs"))
     differing = {name for name in before if before[name] != after[name]}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from slipway.infra.patterns.observability.idle_metric import REPORT_EVERY_MINUTES
+from slipway.infra.patterns.observability.alarms import REPORT_EVERY_MINUTES
 from tests.infra.synthesis import Properties, as_text, of_type, only, templates_of
 
 

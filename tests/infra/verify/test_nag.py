@@ -14,10 +14,12 @@ from aws_cdk import aws_s3 as s3
 from cdk_nag import AwsSolutionsChecks
 
 from slipway.infra.build.bakeries import build_bakeries
-from slipway.infra.build.batch import build_batch_cluster
-from slipway.infra.build.mpi import build_mpi_cluster
-from slipway.infra.build.sagemaker import build_sagemaker_cluster
-from slipway.infra.build.slurm import build_slurm_cluster
+from slipway.infra.build.clusters import (
+    build_batch_cluster,
+    build_mpi_cluster,
+    build_sagemaker_cluster,
+    build_slurm_cluster,
+)
 from slipway.infra.clusters import MACHINE_IMAGES
 from slipway.infra.declare.cdk_json import feature_flags
 from slipway.infra.verify.gates import synthesis_findings

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from slipway.infra.declare.types import Market
-from slipway.infra.patterns.observability.idle_metric import REPORT_EVERY_MINUTES
+from slipway.infra.patterns.observability.alarms import REPORT_EVERY_MINUTES
 from slipway.jobs.words.errors import SlipwayError
 from tests.infra.mpi_cluster import GROUP, group, launch, statements, told
 from tests.infra.synthesis import (

@@ -14,7 +14,7 @@ import yaml
 from slipway.infra.clusters import CLUSTERS
 from slipway.infra.declare.types import FileSystem
 from slipway.infra.patterns.nodes.boot import ECS_MEMBERSHIP, boot_parameters
-from slipway.infra.patterns.nodes.user_data import MOST_BYTES, boot_files, mime_document, node_user_data
+from slipway.infra.patterns.nodes.launch_template import MOST_BYTES, boot_files, mime_document, node_user_data
 from slipway.infra.patterns.storage.file_systems import SharedFiles
 from tests.infra.synthesis import as_text, only, templates_of
 

@@ -193,7 +193,7 @@ def permission(source: str, port: int | None) -> dict[str, Any]:
 
 
 def user_data(key: Path) -> str:
-    """Write it as infra/patterns/nodes/user_data.py does: files, then a script."""
+    """Write it as infra/patterns/nodes/launch_template.py does: files, then a script."""
     files = {
         "/etc/slipway/node.json": json.dumps({"files": FILES}),
         "/etc/trial/key": key.read_text(encoding="utf-8"),

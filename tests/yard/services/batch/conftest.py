@@ -26,7 +26,7 @@ ISOLATED = ("root", "user")
 PATIENCE_S = 30.0
 LOG_GROUP = "jobs"
 WORDS = {"on_exit_code": "onExitCode", "on_status_reason": "onStatusReason", "on_reason": "onReason"}
-# As infra/patterns/batch/job_definition.py deploys them.
+# As infra/patterns/batch/compute_environment.py deploys them.
 DEPLOYED_RULES = [
     {WORDS.get(key, key): value for key, value in asdict(rule).items() if value} for rule in RETRY_RULES
 ]
