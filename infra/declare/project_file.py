@@ -15,7 +15,6 @@ from collections.abc import Iterator
 from contextlib import chdir, contextmanager, redirect_stdout
 from importlib import invalidate_caches
 from pathlib import Path
-from traceback import extract_tb
 from types import FrameType, ModuleType
 from typing import Any
 
@@ -130,6 +129,8 @@ def _problem(error: BaseException, path: Path) -> Problem:
 
 def _line(error: BaseException, path: Path) -> int:
     """Return the line of clusters.py that was running, whichever module of its imports raised."""
+    from traceback import extract_tb  # every command reads declarations, and few are wrong
+
     return next(
         (frame.lineno or 0 for frame in extract_tb(error.__traceback__) if frame.filename == str(path)), 0
     )
