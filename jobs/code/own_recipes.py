@@ -1,6 +1,7 @@
 """Recipes of the project's own: the modules of its folder recipes/, with a `Config` and a `train(config)`.
 
-They run on nodes as the command that starts them, so that no platform knows of them.
+They run on nodes as the command that starts them, so that no platform knows of them. Each estimate looks
+for one: what it takes to load and start a recipe is imported where one is found.
 """
 
 from __future__ import annotations
@@ -11,16 +12,17 @@ from dataclasses import dataclass
 from functools import partial
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
-from traceback import extract_tb
 from types import ModuleType
+from typing import TYPE_CHECKING
 
-from slipway.containers.recipes.command.own_recipe import kinds_of, read_config, recipe_words, refuse_parts
 from slipway.containers.runtime.errors import Refusal
-from slipway.containers.training.settings import ValueKind
-from slipway.jobs.code.command_job import OwnCommand
 from slipway.jobs.words.errors import SlipwayError
 from slipway.jobs.words.projects import NoProject, find_project
 from slipway.jobs.words.recipes import RECIPES, read_settings
+
+if TYPE_CHECKING:
+    from slipway.containers.training.settings import ValueKind
+    from slipway.jobs.code.command_job import OwnCommand
 
 FOLDER = "recipes"
 
@@ -47,10 +49,14 @@ class OwnRecipe:
         return lines[0] if lines else ""
 
     def kinds(self) -> Mapping[str, ValueKind]:
+        from slipway.containers.recipes.command.own_recipe import kinds_of
+
         return kinds_of(self.code.Config)
 
     def read(self, settings: Mapping[str, str]) -> object:
         """Read the settings as each rank will, before a node is paid for."""
+        from slipway.containers.recipes.command.own_recipe import read_config
+
         return read_settings(partial(read_config, self.code.Config), settings)
 
 
@@ -75,6 +81,9 @@ def find_own_recipe(name: str) -> OwnRecipe | None:
 
 def own_command(own: OwnRecipe, settings: Mapping[str, str]) -> OwnCommand:
     """Return the command that starts the recipe with these settings; refuse wrong ones."""
+    from slipway.containers.recipes.command.own_recipe import recipe_words
+    from slipway.jobs.code.command_job import OwnCommand
+
     own.read(settings)
     return OwnCommand(words=recipe_words(own.module, [f"{name}={text}" for name, text in settings.items()]))
 
@@ -89,6 +98,8 @@ def _folder() -> Path | None:
 
 
 def _load(path: Path) -> ModuleType:
+    from slipway.containers.recipes.command.own_recipe import kinds_of, refuse_parts
+
     where = f"{FOLDER}/{path.name}"
     spec = spec_from_file_location(f"{FOLDER}.{path.stem}", path)
     assert spec is not None, f"{path} is a file of Python"
@@ -108,6 +119,8 @@ def _load(path: Path) -> ModuleType:
 
 
 def _broken(error: BaseException, path: Path, where: str) -> BrokenRecipe:
+    from traceback import extract_tb
+
     frames = [frame.lineno for frame in extract_tb(error.__traceback__) if frame.filename == str(path)]
     line = error.lineno if isinstance(error, SyntaxError) else next(iter(frames), 0)
     hint = ""

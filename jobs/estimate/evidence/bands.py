@@ -12,8 +12,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from functools import lru_cache
-from importlib.resources import files
-from statistics import fmean, median
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from slipway.jobs.estimate.csv_rows import read_rows
@@ -74,6 +73,8 @@ class ErrorsOfWord:
 
 
 def errors_by_word(trials: Sequence[Trial]) -> Iterator[ErrorsOfWord]:
+    from statistics import fmean, median  # estimates read the bands, and count none
+
     for word in WORDS:
         own = [trial for trial in trials if trial.word == word]
         errors = sorted(abs(trial.error) for trial in own)
@@ -102,7 +103,7 @@ def find_band(word: str, device: str) -> Band:
 
 @lru_cache(maxsize=1)
 def known_bands() -> Mapping[tuple[str, str], Band]:
-    text = files("slipway.jobs.estimate.evidence").joinpath("bands.csv").read_text(encoding="utf-8")
+    text = Path(__file__).with_name("bands.csv").read_text(encoding="utf-8")
     rows = read_rows(text, "bands.csv", _COLUMNS, _decode, most=len(WORDS) * len(_DEVICES))
     return {(row.word, row.device): row for row in rows}
 
@@ -118,6 +119,8 @@ def encode_bands(bands: Iterable[Band]) -> str:
 
 
 def _band(word: str, device: str, trials: Sequence[Trial]) -> Band:
+    from statistics import median
+
     told = median(trial.spread for trial in trials) if trials else None
     return Band(
         word=word,

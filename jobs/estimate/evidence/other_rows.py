@@ -7,12 +7,12 @@ further row is one line of the file, with the columns of published_rows.py.
 from __future__ import annotations
 
 from functools import lru_cache
-from importlib.resources import files
+from pathlib import Path
 
 from slipway.jobs.estimate.evidence.published_rows import Published, decode_published
 
 
 @lru_cache(maxsize=1)
 def other_rows() -> tuple[Published, ...]:
-    text = files("slipway.jobs.estimate.evidence").joinpath("other_rows.csv").read_text(encoding="utf-8")
+    text = Path(__file__).with_name("other_rows.csv").read_text(encoding="utf-8")
     return decode_published(text, "other_rows.csv")

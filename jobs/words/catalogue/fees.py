@@ -8,7 +8,7 @@ from __future__ import annotations
 import csv
 from dataclasses import dataclass
 from functools import lru_cache
-from importlib.resources import files
+from pathlib import Path
 
 HOURS_PER_MONTH = 730.0
 
@@ -37,7 +37,7 @@ def find_fee(item: str, region: str) -> Fee | None:
 
 @lru_cache(maxsize=1)
 def our_fees() -> tuple[Fee, ...]:
-    text = files("slipway.jobs.words.catalogue").joinpath("fees.csv").read_text(encoding="utf-8")
+    text = Path(__file__).with_name("fees.csv").read_text(encoding="utf-8")
     return tuple(
         Fee(**{**row, "usd": float(row["usd"]) if row["usd"] else None})  # type: ignore[arg-type]  # texts all
         for row in csv.DictReader(text.splitlines())

@@ -6,7 +6,7 @@ import csv
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
-from importlib.resources import files
+from pathlib import Path
 
 from slipway.jobs.words.catalogue.instances import InstanceType, Price
 
@@ -43,7 +43,7 @@ def price_in(instance: InstanceType, region: str) -> Price | None:
 
 
 def _rows() -> Iterator[RegionalPrice]:
-    text = files("slipway.jobs.words.catalogue").joinpath("regions.csv").read_text(encoding="utf-8")
+    text = Path(__file__).with_name("regions.csv").read_text(encoding="utf-8")
     for row in csv.DictReader(text.splitlines()):
         yield RegionalPrice(
             instance_type=row["instance_type"],
