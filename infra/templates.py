@@ -1,6 +1,6 @@
 """The templates of one declared cluster and of the bakery of its AMI, as JSON on standard output.
 
-`python -m slipway.infra.templates CLUSTER` is how jobs read them, which import nothing of infra.
+`python -m slipway.infra.templates CLUSTER` is how jobs read them, which import no CDK.
 """
 
 from __future__ import annotations

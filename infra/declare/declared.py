@@ -1,34 +1,32 @@
-"""The declared clusters and machine images as JSON, for those who may not import infra.
-
-`python -m slipway.infra.declare` prints them; exit code 2 and the problems in place of
-them where the declarations are wrong.
-"""
+"""The declared clusters and machine images: the user's own entries, with overrides, all of them checked."""
 
 from __future__ import annotations
 
-import argparse
-import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
+from pathlib import Path
 from types import ModuleType
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from slipway.infra.declare.checks.machine_images import machine_image_problems
 from slipway.infra.declare.machine_images import MachineImage
 from slipway.infra.declare.overrides import apply
-from slipway.infra.declare.project_file import misspelt, run_declarations
+from slipway.infra.declare.project_file import run_declarations
 from slipway.infra.declare.types import Cluster, NodeCluster
-from slipway.jobs.words.errors import InvalidConfig, Problem
+from slipway.jobs.words.errors import InvalidConfig, Problem, SlipwayError, did_you_mean
 from slipway.jobs.words.images.amis import ami_parameter, image_of
-from slipway.jobs.words.installation import DECLARATIONS, find_project, refuse_incomplete
+from slipway.jobs.words.installation import DECLARATIONS, Project, find_project, refuse_incomplete
 
 Entry = TypeVar("Entry", Cluster, MachineImage)
+
+# The machine images of a file as load() read them last, so that both are of one reading.
+_LOADED: dict[Path, tuple[MachineImage, ...]] = {}
 
 
 def load(context: Mapping[str, object]) -> tuple[Cluster, ...]:
     """Return the clusters of clusters.py with the context's overrides, all of them checked."""
     refuse_incomplete()
-    clusters, images = _declared()
+    clusters, images = _read(find_project())
     wrong = machine_image_problems(images)
     try:
         found = apply(context, clusters)
@@ -41,49 +39,51 @@ def load(context: Mapping[str, object]) -> tuple[Cluster, ...]:
 
 def load_machine_images() -> tuple[MachineImage, ...]:
     """Return the machine images of clusters.py, which load() has checked."""
-    return _declared()[1]
-
-
-def main(arguments: Sequence[str]) -> int:
-    parser = argparse.ArgumentParser(prog="python -m slipway.infra.declare", description=__doc__)
-    parser.add_argument("-c", "--context", action="append", default=[], metavar="KEY=VALUE")
-    context = dict(text.partition("=")[::2] for text in parser.parse_args(arguments).context)
-    try:
-        clusters = load(context)
-    except InvalidConfig as error:
-        print(json.dumps({"problems": [asdict(problem) for problem in error.problems]}, indent=2))
-        return error.exit_code
-    found = {
-        "clusters": [_described(cluster) for cluster in clusters],
-        "machine_images": [asdict(image) for image in load_machine_images()],
-    }
-    print(json.dumps(found, indent=2))
-    return 0
-
-
-def _described(cluster: Cluster) -> dict[str, Any]:
-    """Describe a cluster with the instance type that its AMI is baked on, where it is baked here."""
-    built_on = {ami_parameter(image.name): image.instance_type for image in load_machine_images()}
-    parameter = getattr(cluster, "ami_parameter", "")
-    return {"kind": cluster.kind, **asdict(cluster), "build_type": built_on.get(parameter)}
-
-
-def _declared() -> tuple[tuple[Cluster, ...], tuple[MachineImage, ...]]:
     project = find_project()
-    try:
-        module = _own() if project.is_checkout else run_declarations(project.declarations)
-        clusters = _entries(module, "CLUSTERS", Cluster)
-    except TypeError as error:
-        raise InvalidConfig([misspelt(str(error), DECLARATIONS)]) from error
-    if hasattr(module, "MACHINE_IMAGES"):
-        return clusters, _entries(module, "MACHINE_IMAGES", MachineImage)
-    return clusters, _images_of(clusters)
+    known = _LOADED.get(project.declarations)
+    return _read(project)[1] if known is None else known
 
 
-def _own() -> ModuleType:
-    from slipway.infra import clusters
+def declared_clusters(overrides: Sequence[str] = ()) -> tuple[Cluster, ...]:
+    """Return the clusters; `overrides` are written as for the CDK: dl1.max_nodes=4."""
+    return load(dict(override.partition("=")[::2] for override in overrides))
 
-    return clusters
+
+def declared_cluster(name: str, overrides: Sequence[str] = ()) -> Cluster:
+    return _named(name, declared_clusters(overrides), "cluster")
+
+
+def declared_machine_image(name: str) -> MachineImage:
+    load({})
+    return _named(name, load_machine_images(), "machine image")
+
+
+def build_type(cluster: Cluster) -> str | None:
+    """Return the instance type that the cluster's AMI is baked on, or None where it is not baked here."""
+    if not isinstance(cluster, NodeCluster):
+        return None
+    built_on = {ami_parameter(image.name): image.instance_type for image in load_machine_images()}
+    return built_on.get(cluster.ami_parameter)
+
+
+def _named(name: str, entries: Sequence[Entry], noun: str) -> Entry:
+    for entry in entries:
+        if entry.name == name:
+            return entry
+    names = [entry.name for entry in entries]
+    raise SlipwayError(
+        f"no {noun} '{name}' is declared",
+        hint=did_you_mean(name, names, otherwise=f"declared are {', '.join(names) or 'none'}"),
+    )
+
+
+def _read(project: Project) -> tuple[tuple[Cluster, ...], tuple[MachineImage, ...]]:
+    module = run_declarations(project)
+    clusters = _entries(module, "CLUSTERS", Cluster)
+    declares_images = hasattr(module, "MACHINE_IMAGES")
+    images = _entries(module, "MACHINE_IMAGES", MachineImage) if declares_images else _images_of(clusters)
+    _LOADED[project.declarations] = images
+    return clusters, images
 
 
 def _entries(module: ModuleType, name: str, kind: type[Entry]) -> tuple[Entry, ...]:

@@ -5,15 +5,16 @@ It is the user's own program: it may import what lies beside it, print, raise, o
 
 from __future__ import annotations
 
+import os
 import re
 import signal
 import sys
 import threading
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager, redirect_stdout
-from importlib.util import module_from_spec, spec_from_file_location
+from contextlib import chdir, contextmanager, redirect_stdout
+from importlib import invalidate_caches
 from pathlib import Path
-from traceback import extract_tb
 from types import FrameType, ModuleType
 from typing import Any
 
@@ -22,36 +23,90 @@ from slipway.infra.declare.checks.values import nearest
 from slipway.infra.declare.machine_images import MachineImage
 from slipway.infra.declare.types import Cluster
 from slipway.jobs.words.errors import InvalidConfig, Problem
+from slipway.jobs.words.installation import Project
 
 MOST_SECONDS = 30.0
+_AT_ONCE = 0.001
 _NAME = "clusters"
+_NEVER_ANEW = frozenset({"__main__", "slipway"})  # one of each in a process, wherever its files are
+_ONE_AT_A_TIME = threading.RLock()  # the current folder and the imports are the whole process's
 
 
 class TookTooLong(BaseException):
     """Ends clusters.py, whatever it catches."""
 
 
-def run_declarations(path: Path) -> ModuleType:
-    """Return the module that the file makes; a second call returns the first one's."""
-    known = sys.modules.get(_NAME)
-    if known is not None and known.__file__ == str(path):
-        return known
-    spec = spec_from_file_location(_NAME, path)
-    assert spec is not None, f"{path} is a file of Python"
-    assert spec.loader is not None
-    module = module_from_spec(spec)
-    # Behind everything else: a user's types.py takes nobody's place.
-    if str(path.parent) not in sys.path:
-        sys.path.append(str(path.parent))
-    sys.modules[_NAME] = module
+def run_declarations(project: Project) -> ModuleType:
+    """Run the project's file and return the module that it makes.
+
+    It is run anew each time: it, what lies beside it or the current folder may have changed.
+    """
+    path = project.declarations
+    module = ModuleType(_NAME)
+    module.__file__ = str(path)
     try:
-        # What it prints is for the person: the declarations go to standard output as JSON.
-        with redirect_stdout(sys.stderr), _limited(MOST_SECONDS):
-            spec.loader.exec_module(module)
+        with (
+            _ONE_AT_A_TIME,
+            _printing_to_standard_error(),
+            chdir(project.folder),
+            _importing_from(path.parent, module),
+            _limited(MOST_SECONDS),
+        ):
+            program = compile(path.read_bytes(), str(path), "exec", dont_inherit=True)
+            exec(program, vars(module))  # noqa: S102 - the user's own program, which a command is asked to read
     except (Exception, SystemExit, TookTooLong) as error:
-        del sys.modules[_NAME]
         raise InvalidConfig([_problem(error, path)]) from error
     return module
+
+
+@contextmanager
+def _printing_to_standard_error() -> Iterator[None]:
+    """Keep standard output for the answers of commands, also from what programs that it starts print."""
+    with redirect_stdout(sys.stderr):
+        try:
+            ours = os.dup(1)
+            os.dup2(2, 1)
+        except OSError:  # one of them is closed
+            yield
+            return
+        try:
+            yield
+        finally:
+            os.dup2(ours, 1)
+            os.close(ours)
+
+
+@contextmanager
+def _importing_from(folder: Path, module: ModuleType) -> Iterator[None]:
+    """Let imports find what lies in the folder, as it is now, and leave imports as they were."""
+    before, path = _modules_of(folder), [*sys.path]
+    for name in before:
+        del sys.modules[name]
+    sys.modules[_NAME] = module
+    sys.path.append(str(folder))  # behind everything else: a user's types.py takes nobody's place
+    invalidate_caches()
+    try:
+        yield
+    finally:
+        sys.path[:] = path
+        for name in _modules_of(folder):
+            del sys.modules[name]
+        sys.modules.update(before)
+
+
+def _modules_of(folder: Path) -> dict[str, ModuleType]:
+    """Return what is imported of the user's own files there; packages of an environment in it are not."""
+    return {
+        name: module
+        for name, module in [*sys.modules.items()]
+        if name == _NAME or _is_in(folder, name.partition(".")[0], vars(module).get("__file__"))
+    }
+
+
+def _is_in(folder: Path, package: str, file: str | None) -> bool:
+    if file is None or package in _NEVER_ANEW or not file.startswith(f"{folder}{os.sep}"):
+        return False
+    return "site-packages" not in Path(file).parts
 
 
 def _problem(error: BaseException, path: Path) -> Problem:
@@ -74,6 +129,8 @@ def _problem(error: BaseException, path: Path) -> Problem:
 
 def _line(error: BaseException, path: Path) -> int:
     """Return the line of clusters.py that was running, whichever module of its imports raised."""
+    from traceback import extract_tb  # every command reads declarations, and few are wrong
+
     return next(
         (frame.lineno or 0 for frame in extract_tb(error.__traceback__) if frame.filename == str(path)), 0
     )
@@ -94,13 +151,15 @@ def _limited(seconds: float) -> Iterator[None]:
     def end(_signal: int, _frame: FrameType | None) -> None:
         raise TookTooLong
 
-    before = signal.signal(signal.SIGALRM, end)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
+    before, began = signal.signal(signal.SIGALRM, end), time.monotonic()
+    left, interval = signal.setitimer(signal.ITIMER_REAL, seconds)
     try:
         yield
     finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
+        # A timer that somebody else had set goes on.
+        rest = max(left - (time.monotonic() - began), _AT_ONCE) if left else 0
         signal.signal(signal.SIGALRM, before)
+        signal.setitimer(signal.ITIMER_REAL, rest, interval)
 
 
 def misspelt(message: str, where: str) -> Problem:

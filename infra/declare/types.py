@@ -1,7 +1,7 @@
 """The types of the entries in clusters.py: what a user declares. A new setting is one field with its check.
 
 An entry may say anything until checks/clusters.py has looked at all of them together, so that every
-mistake is reported at once. No CDK types here: `slipway preflight` reads declarations without aws_cdk.
+mistake is reported at once. No CDK types here: commands of jobs read declarations, and have no aws_cdk.
 """
 
 from __future__ import annotations
@@ -254,3 +254,11 @@ class SageMakerCluster(Cluster):
     @property
     def warm_pool(self) -> timedelta:
         return timedelta(minutes=self.warm_pool_minutes)
+
+
+def locked_by(cluster: Cluster) -> str:
+    """Name the folder of containers/images whose lock says what the cluster's machines must hold."""
+    if isinstance(cluster, BatchCluster):
+        return cluster.image
+    assert isinstance(cluster, MpiCluster | SlurmCluster | SageMakerCluster), "image or AMI"
+    return cluster.machine_image

@@ -10,7 +10,6 @@ import sys
 import traceback
 from collections.abc import Callable
 from io import TextIOWrapper
-from tempfile import NamedTemporaryFile
 
 import click
 
@@ -174,6 +173,8 @@ def _end_fault(error: BaseException, *, debug: bool) -> int:
 
 
 def _write_traceback(error: BaseException) -> str:
+    from tempfile import NamedTemporaryFile  # every command pays for what is imported above
+
     try:
         with NamedTemporaryFile("w", prefix="slipway-", suffix=".log", delete=False, encoding="utf-8") as log:
             log.writelines(traceback.format_exception(error))

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from slipway.jobs.cloud.aws import Unanswered, ask, ask_all, own_region, reader
-from slipway.jobs.cloud.declared import declared_clusters
 from slipway.jobs.words.errors import SlipwayError, did_you_mean
 from slipway.jobs.words.installation import NoProject
 from slipway.jobs.words.names import CLUSTER_TAG, PARTS, stack_name
@@ -150,6 +149,8 @@ def _suggest(cluster: str, region: str | None) -> str:
 
 def _regions() -> Sequence[str | None]:
     """Return the regions of the declared clusters; without a project the region of the credentials."""
+    from slipway.infra.declare.declared import declared_clusters  # a region that was named needs none
+
     try:
         return sorted({cluster.region for cluster in declared_clusters()})
     except NoProject:

@@ -1,15 +1,16 @@
-"""The templates of a cluster: as they are deployed, or as infra would deploy them, in its own process."""
+"""The templates of a cluster: as they are deployed, or as infra would, in a process that has the CDK."""
 
 from __future__ import annotations
 
 import json
 import os
 import subprocess
+import sys
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from slipway.infra.declare.types import Cluster, NodeCluster
 from slipway.jobs.cloud.aws import Unanswered, ask, ask_all, reader
-from slipway.jobs.cloud.declared import DeclaredCluster, python_module
 from slipway.jobs.words.errors import SlipwayError
 from slipway.jobs.words.images.amis import bakery_stack_name, image_of
 from slipway.jobs.words.installation import find_project, refuse_without
@@ -22,10 +23,10 @@ _EMPTY = ("DELETE_COMPLETE", "REVIEW_IN_PROGRESS")
 Templates = Mapping[str, Mapping[str, Any]]  # by the names of their stacks
 
 
-def stack_names(cluster: DeclaredCluster) -> tuple[str, ...]:
+def stack_names(cluster: Cluster) -> tuple[str, ...]:
     """Name the stacks of a cluster and those that bake its AMI."""
     own = (stack_name(cluster.name), *(stack_name(cluster.name, part) for part in sorted(PARTS)))
-    image = image_of(cluster.ami_parameter)
+    image = image_of(cluster.ami_parameter) if isinstance(cluster, NodeCluster) else None
     bakery = (bakery_stack_name(image), bakery_stack_name(f"network-{cluster.region}")) if image else ()
     return (*own, *bakery)
 
@@ -52,8 +53,10 @@ def declared_templates(cluster: str) -> Templates:
     """Ask infra for what a deployment of today would make."""
     refuse_without("infra", f"making the templates of {cluster}")
     project = find_project()
+    # A checkout runs its own infra. Elsewhere no folder or module of the user's is taken for one of ours.
+    python = [sys.executable, *([] if project.is_checkout else ["-P"])]
     ran = subprocess.run(
-        [*python_module(project, "slipway.infra.templates"), cluster],
+        [*python, "-m", "slipway.infra.templates", cluster],
         cwd=project.folder,
         env={**os.environ, "CDK_VALIDATION": "false"},  # costs seconds, and `cdk deploy` does it
         capture_output=True,

@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from slipway.infra.declare.types import Cluster
 from slipway.jobs.cloud.aws import Unanswered
-from slipway.jobs.cloud.declared import DeclaredCluster
 from slipway.jobs.cloud.deployed import DeployedStack
 from slipway.jobs.cloud.templates import Templates
 from slipway.jobs.clusters.standing import StandingItem, standing_items, total_usd_per_month
@@ -29,9 +29,7 @@ class Bill:
     not_counted: tuple[str, ...]
 
 
-def bill(
-    cluster: DeclaredCluster, templates: Templates | Unanswered, running_nodes: int | Unanswered
-) -> Bill:
+def bill(cluster: Cluster, templates: Templates | Unanswered, running_nodes: int | Unanswered) -> Bill:
     price = price_in(instance_type(cluster.instance_type), cluster.region)
     each = price.usd_per_hour if price else None
     running = None if isinstance(running_nodes, Unanswered) else running_nodes
@@ -63,7 +61,7 @@ def _times(count: int | None, usd: float | None) -> float | None:
 
 
 def _not_counted(
-    cluster: DeclaredCluster, items: Sequence[StandingItem] | None, running: int | None
+    cluster: Cluster, items: Sequence[StandingItem] | None, running: int | None
 ) -> tuple[str, ...]:
     if items is None:
         return ("whatever else is deployed",)

@@ -11,8 +11,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from slipway.infra.declare.declared import declared_clusters
+from slipway.infra.declare.types import Cluster, SageMakerCluster, SlurmCluster
 from slipway.jobs.cloud.aws import Unanswered, ask_all, reader
-from slipway.jobs.cloud.declared import DeclaredCluster, declared_clusters
 from slipway.jobs.cloud.vcpu_quotas import ON_DEMAND, SPOT
 from slipway.jobs.words.names import CLUSTER_TAG
 from slipway.jobs.words.targets import (
@@ -65,7 +66,7 @@ class Neighbourhood:
 
 
 def find_neighbourhood(
-    cluster: DeclaredCluster, account: str | None, declared: Sequence[DeclaredCluster] | None = None
+    cluster: Cluster, account: str | None, declared: Sequence[Cluster] | None = None
 ) -> Neighbourhood:
     """Ask what else is in the cluster's region; `account` is of the credentials, None if nobody said it."""
     everyone = declared_clusters() if declared is None else declared
@@ -85,15 +86,15 @@ def share_words(shares: Iterable[QuotaShare]) -> str:
     return ", ".join(f"{share.amount} of {share.who}" for share in shares)
 
 
-def _of_declared(cluster: DeclaredCluster) -> Neighbour:
+def _of_declared(cluster: Cluster) -> Neighbour:
     return Neighbour(
         name=cluster.name,
         kind=cluster.kind,
         instance_type=cluster.instance_type,
         max_nodes=cluster.max_nodes,
         market=cluster.market,
-        login_instance_type=cluster.login_instance_type,
-        is_warm=cluster.warm_pool_minutes > 0,
+        login_instance_type=cluster.login_instance_type if isinstance(cluster, SlurmCluster) else None,
+        is_warm=isinstance(cluster, SageMakerCluster) and cluster.warm_pool_minutes > 0,
     )
 
 

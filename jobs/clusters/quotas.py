@@ -9,15 +9,14 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from slipway.infra.declare.types import Cluster, SageMakerCluster
 from slipway.jobs.cloud import aws
 from slipway.jobs.cloud.aws import Unanswered, ask_all, reader
-from slipway.jobs.cloud.declared import DeclaredCluster
 from slipway.jobs.cloud.vcpu_quotas import SERVICE as EC2
 from slipway.jobs.clusters.neighbours import Neighbourhood, QuotaShare, find_neighbourhood, share_words
 from slipway.jobs.clusters.preflight.facts import ask_account
 from slipway.jobs.clusters.preflight.training_limits import (
     SERVICE,
-    TRAINING_KIND,
     TrainingQuota,
     ask_training,
     instance_quota,
@@ -54,19 +53,20 @@ class NeededQuota:
         return self.needed <= self.allowed
 
 
-def find_quotas(cluster: DeclaredCluster, hood: Neighbourhood | None = None) -> list[NeededQuota]:
+def find_quotas(cluster: Cluster, hood: Neighbourhood | None = None) -> list[NeededQuota]:
     """Ask for the quotas that the cluster needs beside its neighbours; None: look for them."""
     hood = hood or neighbourhood_of(cluster)
-    ask = _training_quotas if cluster.kind == TRAINING_KIND else _vcpu_quotas
-    return list(ask(cluster, hood))
+    if isinstance(cluster, SageMakerCluster):
+        return list(_training_quotas(cluster, hood))
+    return list(_vcpu_quotas(cluster, hood))
 
 
-def neighbourhood_of(cluster: DeclaredCluster) -> Neighbourhood:
+def neighbourhood_of(cluster: Cluster) -> Neighbourhood:
     account = ask_account(cluster.region)
     return find_neighbourhood(cluster, None if isinstance(account, Unanswered) else account)
 
 
-def _vcpu_quotas(cluster: DeclaredCluster, hood: Neighbourhood) -> Iterator[NeededQuota]:
+def _vcpu_quotas(cluster: Cluster, hood: Neighbourhood) -> Iterator[NeededQuota]:
     needs = ask_vcpus(cluster, hood, bakes=True)
     assert needs is not None, "the cluster has machines of EC2"
     if isinstance(needs, Unanswered):
@@ -89,7 +89,7 @@ def _vcpu_quotas(cluster: DeclaredCluster, hood: Neighbourhood) -> Iterator[Need
         )
 
 
-def _training_quotas(cluster: DeclaredCluster, hood: Neighbourhood) -> Iterator[NeededQuota]:
+def _training_quotas(cluster: SageMakerCluster, hood: Neighbourhood) -> Iterator[NeededQuota]:
     limits = ask_training(cluster, hood)
     assert limits is not None, "the cluster trains in SageMaker"
     if isinstance(limits, Unanswered):
@@ -122,7 +122,7 @@ def _training_quotas(cluster: DeclaredCluster, hood: Neighbourhood) -> Iterator[
         )
 
 
-def _counted(cluster: DeclaredCluster, own: int, others: Sequence[QuotaShare]) -> str:
+def _counted(cluster: Cluster, own: int, others: Sequence[QuotaShare]) -> str:
     return share_words([QuotaShare(who=cluster.name, amount=own, stands=True), *others])
 
 
@@ -145,7 +145,7 @@ def request_increase(quota: NeededQuota) -> NeededQuota:
 
 
 def wait_for_quotas(
-    cluster: DeclaredCluster,
+    cluster: Cluster,
     hood: Neighbourhood | None = None,
     pause: Callable[[float], None] = time.sleep,
 ) -> Sequence[NeededQuota]:

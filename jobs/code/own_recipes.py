@@ -1,31 +1,28 @@
 """Recipes of the project's own: the modules of its folder recipes/, with a `Config` and a `train(config)`.
 
-They run on nodes as the command that starts them, so that no platform knows of them.
+They run on nodes as the command that starts them, so that no platform knows of them. Each estimate looks
+for one: what it takes to load and start a recipe is imported where one is found.
 """
 
 from __future__ import annotations
 
-import json
-import re
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
-from traceback import extract_tb
 from types import ModuleType
+from typing import TYPE_CHECKING
 
-from slipway.containers.recipes.command.own_recipe import kinds_of, read_config, recipe_words, refuse_parts
 from slipway.containers.runtime.errors import Refusal
-from slipway.containers.training.settings import ValueKind
-from slipway.jobs.code.folder import CannotShip, ProjectFolder
 from slipway.jobs.words.errors import SlipwayError
 from slipway.jobs.words.installation import NoProject, find_project
-from slipway.jobs.words.job import LONGEST_NAME, DoesNotFit
 from slipway.jobs.words.recipes import RECIPES, read_settings
-from slipway.jobs.words.targets import Target
-from slipway.jobs.words.text import printable
+
+if TYPE_CHECKING:
+    from slipway.containers.training.settings import ValueKind
+    from slipway.jobs.code.command_job import OwnCommand
 
 FOLDER = "recipes"
 
@@ -52,10 +49,14 @@ class OwnRecipe:
         return lines[0] if lines else ""
 
     def kinds(self) -> Mapping[str, ValueKind]:
+        from slipway.containers.recipes.command.own_recipe import kinds_of
+
         return kinds_of(self.code.Config)
 
     def read(self, settings: Mapping[str, str]) -> object:
         """Read the settings as each rank will, before a node is paid for."""
+        from slipway.containers.recipes.command.own_recipe import read_config
+
         return read_settings(partial(read_config, self.code.Config), settings)
 
 
@@ -80,6 +81,9 @@ def find_own_recipe(name: str) -> OwnRecipe | None:
 
 def own_command(own: OwnRecipe, settings: Mapping[str, str]) -> OwnCommand:
     """Return the command that starts the recipe with these settings; refuse wrong ones."""
+    from slipway.containers.recipes.command.own_recipe import recipe_words
+    from slipway.jobs.code.command_job import OwnCommand
+
     own.read(settings)
     return OwnCommand(words=recipe_words(own.module, [f"{name}={text}" for name, text in settings.items()]))
 
@@ -94,6 +98,8 @@ def _folder() -> Path | None:
 
 
 def _load(path: Path) -> ModuleType:
+    from slipway.containers.recipes.command.own_recipe import kinds_of, refuse_parts
+
     where = f"{FOLDER}/{path.name}"
     spec = spec_from_file_location(f"{FOLDER}.{path.stem}", path)
     assert spec is not None, f"{path} is a file of Python"
@@ -113,6 +119,8 @@ def _load(path: Path) -> ModuleType:
 
 
 def _broken(error: BaseException, path: Path, where: str) -> BrokenRecipe:
+    from traceback import extract_tb
+
     frames = [frame.lineno for frame in extract_tb(error.__traceback__) if frame.filename == str(path)]
     line = error.lineno if isinstance(error, SyntaxError) else next(iter(frames), 0)
     hint = ""
@@ -120,65 +128,3 @@ def _broken(error: BaseException, path: Path, where: str) -> BrokenRecipe:
         hint = f"import {error.name} inside of train: who submits may not have it"
     said = " ".join(str(error).split())
     return BrokenRecipe(f"{where}:{line} raised {type(error).__name__}: {said}", hint=hint)
-
-
-# A user's command as settings of the recipe `command`, which carries it to every platform. Pure.
-RECIPE = "command"
-_NO_NAME = re.compile(r"[^A-Za-z0-9_-]+")
-# AWS Batch would replace it in a command; in JSON the same word has another spelling.
-_PLACEHOLDER, _SPELLED_OTHERWISE = "Ref::", "Ref:\\u003a"
-_NO_INDEX = re.compile(r"^\s*--no-index\s*$", re.MULTILINE)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OwnCommand:
-    """Hold what a person wants to run, beside the folder and the place."""
-
-    words: tuple[str, ...]
-    is_per_node: bool = False  # it starts the processes of its node itself
-    requirements: str | None = None  # a file of the folder
-
-
-def command_settings(command: OwnCommand, source: str) -> dict[str, str]:
-    """Return the settings; `source` is where the folder's archive lies."""
-    words = json.dumps(command.words).replace(_PLACEHOLDER, _SPELLED_OTHERWISE)
-    return {
-        "source": source,
-        "command": words,
-        **({"per_node": "yes"} if command.is_per_node else {}),
-        **({"requirements": command.requirements} if command.requirements else {}),
-    }
-
-
-def folder_name(folder: Path) -> str:
-    """Return the folder's name as a job may have it."""
-    name = _NO_NAME.sub("-", folder.resolve().name).strip("-_")[:LONGEST_NAME]
-    return name or RECIPE
-
-
-def refuse_requirements(requirements: str, folder: ProjectFolder, target: Target) -> None:
-    """Refuse a file that does not travel, and one that no node of the cluster could install."""
-    refuse_left_behind(requirements, folder)
-    content = (folder.path / requirements).read_text(encoding="utf-8", errors="replace")
-    refuse_uninstallable(requirements, content, target)
-
-
-def refuse_left_behind(requirements: str, folder: ProjectFolder) -> None:
-    """Refuse a file that does not travel with its folder."""
-    if requirements not in {file.name for file in folder.files}:
-        raise CannotShip(
-            f"requirements {printable(requirements)} is no file that is sent from "
-            f"{printable(str(folder.path))}",
-            hint="give a file of the folder that git does not ignore, without ./ before it",
-        )
-
-
-def refuse_uninstallable(requirements: str, content: str, target: Target) -> None:
-    """Refuse packages that pip would look for where no node of the cluster can."""
-    if not target.has_internet and not _NO_INDEX.search(content):
-        raise DoesNotFit(
-            f"the nodes of {target.name} reach no internet, so that pip could not install "
-            f"{printable(requirements)} there",
-            hint="put wheels into the folder, with --no-index and --find-links in the file; or deploy with a "
-            f"way out: cdk deploy {target.name} -c {target.name}.egress=nat",
-        )

@@ -17,8 +17,8 @@ from typing import Any, BinaryIO, cast
 from slipway.containers.runtime.errors import Refusal
 from slipway.containers.runtime.named_files import open_regular
 from slipway.jobs.cloud.objects import find_object
+from slipway.jobs.code.command_job import RECIPE
 from slipway.jobs.code.folder import CannotShip, ProjectFile, ProjectFolder, stamp_of
-from slipway.jobs.code.own_recipes import RECIPE
 from slipway.jobs.platforms.journal import state_home
 from slipway.jobs.words.errors import SlipwayError
 from slipway.jobs.words.job import PROJECT_DAYS, Job, project_key

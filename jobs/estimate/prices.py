@@ -12,7 +12,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from functools import lru_cache
-from importlib.resources import files
+from pathlib import Path
 from typing import TypeVar
 
 from slipway.jobs.estimate.errors import CannotEstimate
@@ -190,7 +190,7 @@ def _regional() -> Iterable[Rate]:
 
 
 def _packaged(name: str) -> str:
-    return files("slipway.jobs.estimate").joinpath(name).read_text(encoding="utf-8")
+    return Path(__file__).with_name(name).read_text(encoding="utf-8")
 
 
 def _item(name: str, fee_name: str, region: str, amount: int, note: str) -> Item:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from slipway.jobs.cli.cli import run
-from slipway.jobs.cloud import aws, declared
-from slipway.jobs.words.installation import Project
+from slipway.jobs.cloud import aws
 from slipway.jobs.words.targets import BatchTarget
 from slipway.yard.gateway.faults import unscript
 from tests.jobs.deployed import deploy_target
@@ -19,30 +17,6 @@ from tests.yard.conftest import RunningYard, point_at, yard
 __all__ = ["slipway", "yard", "yard_shell"]
 
 Slipway = Callable[..., tuple[int, str, str]]
-Answer = dict[str, list[dict[str, str]]]
-
-CHECKOUT = Path(__file__).parents[2]
-_ask_infra = declared._ask_infra
-_ANSWERS: dict[tuple[bytes, tuple[str, ...]], str] = {}
-
-
-@pytest.fixture(autouse=True)
-def declarations(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Read this checkout's declarations once: each answer of infra is a process of its own, for a second.
-
-    tests/jobs/cloud/test_declared.py, whose subject that process is, takes the answers themselves.
-    """
-    monkeypatch.setattr(declared, "_ask_infra", _remembered)
-
-
-def _remembered(project: Project, overrides: Sequence[str]) -> Answer:
-    if project.folder != CHECKOUT:
-        return _ask_infra(project, overrides)
-    key = (project.declarations.read_bytes(), tuple(overrides))
-    if key not in _ANSWERS:
-        _ANSWERS[key] = json.dumps(_ask_infra(project, overrides))
-    answer: Answer = json.loads(_ANSWERS[key])
-    return answer
 
 
 @pytest.fixture

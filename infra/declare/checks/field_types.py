@@ -28,9 +28,14 @@ IN_WORDS: Mapping[Any, str] = {
 }
 
 
+_READ: dict[type[Any], Mapping[str, FieldType]] = {}  # by kinds: a check of each value asks for them
+
+
 def field_types(kind: type[Any]) -> Mapping[str, FieldType]:
-    hints = get_type_hints(kind, include_extras=True)
-    return {field.name: _read(hints[field.name]) for field in fields(kind)}
+    if kind not in _READ:
+        hints = get_type_hints(kind, include_extras=True)
+        _READ[kind] = {field.name: _read(hints[field.name]) for field in fields(kind)}
+    return _READ[kind]
 
 
 def type_objection(field_type: FieldType, value: object) -> Objection | None:

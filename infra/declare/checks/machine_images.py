@@ -10,6 +10,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache
 
 from slipway.infra.declare.checks.clusters import objection
 from slipway.infra.declare.checks.field_types import field_types
@@ -28,8 +29,20 @@ Rule = Callable[[MachineImage], Iterator[Problem]]
 
 
 def machine_image_problems(images: Sequence[MachineImage]) -> tuple[Problem, ...]:
+    for remembered in (_known, _lock_problems):  # rules of one reading ask the same again
+        remembered.cache_clear()
     found = [problem for image in images for problem in _problems_of(image)]
     return (*found, *_shared_names(images), *_shared_networks(images))
+
+
+@lru_cache(maxsize=1)
+def _known() -> tuple[str, ...]:
+    return machine_image_names(CONTAINERS)
+
+
+@lru_cache(maxsize=64)
+def _lock_problems(name: str) -> tuple[Problem, ...]:
+    return lock_problems(CONTAINERS, name)
 
 
 def _problems_of(image: MachineImage) -> Iterator[Problem]:
@@ -46,7 +59,7 @@ def _problems_of(image: MachineImage) -> Iterator[Problem]:
 
 
 def lock_of_this_checkout(image: MachineImage) -> Iterator[Problem]:
-    known = machine_image_names(CONTAINERS)
+    known = _known()
     if image.name not in known:
         message = (
             f"is {shown(image.name)}, which is not a folder of containers/images with a lock and no "
@@ -54,11 +67,11 @@ def lock_of_this_checkout(image: MachineImage) -> Iterator[Problem]:
         )
         yield Problem(where="name", message=message, hint=nearest(image.name, known))
         return
-    yield from lock_problems(CONTAINERS, image.name)
+    yield from _lock_problems(image.name)
 
 
 def versions_that_work(image: MachineImage) -> Iterator[Problem]:
-    if image.name not in machine_image_names(CONTAINERS) or lock_problems(CONTAINERS, image.name):
+    if image.name not in _known() or _lock_problems(image.name):
         return
     lock, accelerator = read_lock(CONTAINERS, image.name), instance_type(image.runs_on).accelerator
     assert lock is not None, "a machine image has a lock"
@@ -79,7 +92,7 @@ def components_that_fit(image: MachineImage) -> Iterator[Problem]:
         elif count > 1:
             yield Problem(where="components", message=f"has {name} {count} times", hint="each runs once")
     names = [name for name in dict.fromkeys(image.components) if name in known]
-    if image.name in machine_image_names(CONTAINERS) and not lock_problems(CONTAINERS, image.name):
+    if image.name in _known() and not _lock_problems(image.name):
         yield from _told(image, names)
 
 

@@ -12,8 +12,8 @@ from slipway.jobs.cli.which_project import say_project
 from slipway.jobs.output import Column, json_option, print_record, print_table, print_text, say, warn
 
 if TYPE_CHECKING:
+    from slipway.infra.declare.types import Cluster
     from slipway.jobs.cloud.aws import Unanswered
-    from slipway.jobs.cloud.declared import DeclaredCluster
     from slipway.jobs.cloud.deployed import DeployedStack
 
 LISTED = (
@@ -69,7 +69,7 @@ def command(names: tuple[str, ...], as_json: bool) -> None:
     slipway clusters
     slipway clusters dl1 --json
     """
-    from slipway.jobs.cloud.declared import declared_cluster, declared_clusters
+    from slipway.infra.declare.declared import declared_cluster, declared_clusters
 
     say_project()
     clusters = [declared_cluster(name) for name in dict.fromkeys(names)] or declared_clusters()
@@ -83,7 +83,8 @@ def command(names: tuple[str, ...], as_json: bool) -> None:
         _say_not_counted(rows)
 
 
-def _row(cluster: DeclaredCluster) -> Mapping[str, object]:
+def _row(cluster: Cluster) -> Mapping[str, object]:
+    from slipway.infra.declare.declared import build_type
     from slipway.jobs.cloud.aws import Unanswered
     from slipway.jobs.cloud.deployed import count_running_nodes, find_stacks
     from slipway.jobs.cloud.templates import deployed_templates
@@ -95,7 +96,9 @@ def _row(cluster: DeclaredCluster) -> Mapping[str, object]:
     templates = stacks if isinstance(stacks, Unanswered) else deployed_templates(names, cluster.region)
     _tell(cluster.name, stacks, running)
     return {
+        "kind": cluster.kind,
         **asdict(cluster),
+        "build_type": build_type(cluster),
         "state": _state(stacks),
         "running_nodes": None if isinstance(running, Unanswered) else running,
         "stacks": None if isinstance(stacks, Unanswered) else {stack.name: stack.status for stack in stacks},

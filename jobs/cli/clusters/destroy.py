@@ -87,7 +87,7 @@ def _take_apart(target: Target, *, keeps: bool) -> None:
 
 def _destroy_rest(cluster: str) -> None:
     """Finish what an earlier run began: the record of a target goes with the first of its stacks."""
-    from slipway.jobs.cloud.declared import declared_cluster
+    from slipway.infra.declare.declared import declared_cluster
     from slipway.jobs.cloud.owners import refuse_foreign
     from slipway.jobs.clusters.destroying import destroy_stacks
 

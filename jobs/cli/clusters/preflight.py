@@ -33,7 +33,7 @@ def command(cluster: str, overrides: tuple[str, ...], as_json: bool) -> None:
     slipway preflight dl1
     slipway preflight dl1 -c dl1.zone=us-east-1b -c dl1.max_nodes=2
     """
-    from slipway.jobs.cloud.declared import declared_cluster
+    from slipway.infra.declare.declared import declared_cluster
     from slipway.jobs.clusters.preflight.checks import CHECKS
     from slipway.jobs.clusters.preflight.facts import gather
     from slipway.jobs.clusters.preflight.verdicts import CheckOutcome

@@ -40,7 +40,7 @@ def command(cluster: str, asks: bool, wait: bool, overrides: tuple[str, ...], as
     slipway quota dl1
     slipway quota dl1 -c dl1.max_nodes=2 --request
     """
-    from slipway.jobs.cloud.declared import declared_cluster
+    from slipway.infra.declare.declared import declared_cluster
     from slipway.jobs.clusters.quotas import (
         find_quotas,
         neighbourhood_of,

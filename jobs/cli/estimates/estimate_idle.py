@@ -9,7 +9,7 @@ from slipway.jobs.cli.estimates.formats import rounded
 from slipway.jobs.output import Column, print_table, say, warn
 
 if TYPE_CHECKING:
-    from slipway.jobs.cloud.declared import DeclaredCluster
+    from slipway.infra.declare.types import Cluster
     from slipway.jobs.cloud.templates import Templates
 
 COLUMNS = (
@@ -22,7 +22,7 @@ COLUMNS = (
 
 
 def estimate_idle(name: str, *, as_json: bool) -> None:
-    from slipway.jobs.cloud.declared import declared_cluster
+    from slipway.infra.declare.declared import declared_cluster
     from slipway.jobs.clusters.standing import is_shared, standing_items, total_usd_per_month
 
     cluster = declared_cluster(name)
@@ -44,7 +44,7 @@ def estimate_idle(name: str, *, as_json: bool) -> None:
         )
 
 
-def _templates(cluster: DeclaredCluster) -> tuple[Templates, str]:
+def _templates(cluster: Cluster) -> tuple[Templates, str]:
     """Return the deployed templates, or else those that a deployment would have."""
     from slipway.jobs.cloud.aws import Unanswered
     from slipway.jobs.cloud.templates import declared_templates, deployed_templates, stack_names

@@ -36,7 +36,7 @@ def command(image: str, as_json: bool) -> None:
     cdk deploy slipway-bakery-cpu-mpi
     slipway bake cpu-mpi --wait
     """
-    from slipway.jobs.cloud.declared import declared_machine_image
+    from slipway.infra.declare.declared import declared_machine_image
     from slipway.jobs.clusters.images.kernels import kernels_of
     from slipway.jobs.clusters.images.parents import newest_release
     from slipway.jobs.clusters.images.pinning import find_pin, suite_of, with_pin

@@ -14,8 +14,8 @@ from slipway.jobs.code.folder import megabytes
 from slipway.jobs.output import Column, say, warn
 
 if TYPE_CHECKING:
+    from slipway.jobs.code.command_job import OwnCommand
     from slipway.jobs.code.folder import ProjectFolder
-    from slipway.jobs.code.own_recipes import OwnCommand
     from slipway.jobs.code.packing import PackedProject
     from slipway.jobs.words.job import Job
     from slipway.jobs.words.targets import Target
@@ -30,7 +30,7 @@ _DIGEST_SHOWN = 12
 
 def submit_own(own: OwnCommand, sent: ProjectFolder, target: Target, asked: dict[str, Any]) -> None:
     """Send the folder and start the command; `asked` holds the values of place and submission options."""
-    from slipway.jobs.code.own_recipes import refuse_requirements
+    from slipway.jobs.code.command_job import refuse_requirements
     from slipway.jobs.code.packing import pack_project
 
     asked["image"] = find_image(asked["image"], target)
@@ -66,7 +66,7 @@ def _job(
     own: OwnCommand, sent: ProjectFolder, packed: PackedProject, target: Target, asked: dict[str, Any]
 ) -> Job:
     """Build the job; what is left in `asked` are fields of a job under the same names."""
-    from slipway.jobs.code.own_recipes import RECIPE, command_settings, folder_name
+    from slipway.jobs.code.command_job import RECIPE, command_settings, folder_name
     from slipway.jobs.code.packing import project_url
     from slipway.jobs.words.job import Job
 

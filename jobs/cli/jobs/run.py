@@ -65,8 +65,8 @@ def command(
     slipway run --on c6i --nodes 1 --dry-run -- ./prepare.sh
     """
     from slipway.jobs.cloud.deployed import find_target_by_name
+    from slipway.jobs.code.command_job import OwnCommand
     from slipway.jobs.code.folder import read_folder
-    from slipway.jobs.code.own_recipes import OwnCommand
 
     own = OwnCommand(
         words=asked.pop("words"), is_per_node=asked.pop("per_node"), requirements=asked.pop("requirements")

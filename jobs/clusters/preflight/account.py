@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from slipway.infra.declare.types import Cluster
 from slipway.jobs.cloud.aws import Unanswered
-from slipway.jobs.cloud.declared import DeclaredCluster
 from slipway.jobs.clusters.preflight.facts import Facts
 from slipway.jobs.clusters.preflight.training_limits import TRAINING_KIND
 from slipway.jobs.clusters.preflight.vcpu_limits import VcpuNeed
@@ -26,7 +26,7 @@ _GRAVITY = (CheckOutcome.FAILED, CheckOutcome.UNKNOWN, CheckOutcome.WARNING, Che
 _USABLE_RESERVATIONS = ("active", "scheduled", "pending")
 
 
-def account(cluster: DeclaredCluster, facts: Facts) -> Verdict:
+def account(cluster: Cluster, facts: Facts) -> Verdict:
     if isinstance(facts.account, Unanswered):
         return failed(
             f"no account: {facts.account.code}, {facts.account.message[:200]}",
@@ -40,7 +40,7 @@ def account(cluster: DeclaredCluster, facts: Facts) -> Verdict:
     return ok(f"account {facts.account}")
 
 
-def region(cluster: DeclaredCluster, facts: Facts) -> Verdict:
+def region(cluster: Cluster, facts: Facts) -> Verdict:
     if isinstance(facts.region_status, Unanswered):
         return unanswered(facts.region_status)
     if facts.region_status == "not-opted-in":
@@ -51,7 +51,7 @@ def region(cluster: DeclaredCluster, facts: Facts) -> Verdict:
     return ok(f"{cluster.region} is enabled")
 
 
-def offered(cluster: DeclaredCluster, facts: Facts) -> Verdict:
+def offered(cluster: Cluster, facts: Facts) -> Verdict:
     if isinstance(facts.zones, Unanswered):
         return unanswered(facts.zones)
     type_ = cluster.instance_type
@@ -71,7 +71,7 @@ def offered(cluster: DeclaredCluster, facts: Facts) -> Verdict:
     )
 
 
-def quota(cluster: DeclaredCluster, facts: Facts) -> Verdict:
+def quota(cluster: Cluster, facts: Facts) -> Verdict:
     """Judge every quota that counts machines of the cluster, and say the worst first."""
     if cluster.kind == TRAINING_KIND or facts.vcpus is None:
         return ok("instances of SageMaker count against quotas of its own")
@@ -83,7 +83,7 @@ def quota(cluster: DeclaredCluster, facts: Facts) -> Verdict:
     return replace(verdicts[0], found="; ".join(verdict.found for verdict in verdicts))
 
 
-def _quota(need: VcpuNeed, cluster: DeclaredCluster) -> Verdict:
+def _quota(need: VcpuNeed, cluster: Cluster) -> Verdict:
     if need.quota is None:
         found = f"{need.words}; no quota of EC2 counts {need.own[0].instance_type}"
         return unknown(found, "look in the Service Quotas console")
@@ -103,7 +103,7 @@ def _gravest_first(verdict: Verdict) -> int:
     return _GRAVITY.index(verdict.outcome)
 
 
-def reservation(cluster: DeclaredCluster, facts: Facts) -> Verdict:
+def reservation(cluster: Cluster, facts: Facts) -> Verdict:
     if cluster.reservation_id is None:
         return ok(f"market {cluster.market} needs none of its own")
     found = facts.reservation
@@ -128,7 +128,7 @@ def reservation(cluster: DeclaredCluster, facts: Facts) -> Verdict:
     return ok(f"{name} is {found.state}, {found.free} of {found.total} instances free")
 
 
-def bootstrap(cluster: DeclaredCluster, facts: Facts) -> Verdict:
+def bootstrap(cluster: Cluster, facts: Facts) -> Verdict:
     version = facts.bootstrap_version
     if isinstance(version, Unanswered):
         return unanswered(version)

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from slipway.jobs.cloud.declared import DeclaredCluster
+from slipway.infra.declare.types import Cluster
 from slipway.jobs.clusters.preflight import account, budget, images, surroundings, training
 from slipway.jobs.clusters.preflight.facts import Facts
 from slipway.jobs.clusters.preflight.verdicts import Verdict
 
-Check = Callable[[DeclaredCluster, Facts], Verdict]
+Check = Callable[[Cluster, Facts], Verdict]
 
 CHECKS: Mapping[str, Check] = {
     "credentials and account": account.account,

@@ -9,8 +9,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
+from slipway.infra.declare.declared import declared_clusters
+from slipway.infra.declare.types import BatchCluster, Cluster, NodeCluster, SlurmCluster, locked_by
 from slipway.jobs.cloud.aws import Unanswered, ask, ask_all, reader
-from slipway.jobs.cloud.declared import DeclaredCluster, declared_clusters
 from slipway.jobs.cloud.deployed import find_digest, find_target
 from slipway.jobs.cloud.owners import ask_owner
 from slipway.jobs.clusters.neighbours import Neighbourhood, find_neighbourhood
@@ -87,13 +88,13 @@ class Facts:
     image_tag: str | None  # of the files in this checkout; None: it has no such image, or needs none
 
 
-def gather(cluster: DeclaredCluster, containers: Path) -> Facts:
+def gather(cluster: Cluster, containers: Path) -> Facts:
     account = ask_account(cluster.region)
     region_status = account if isinstance(account, Unanswered) else ask_region(cluster.region)
     # Without credentials no question is worth asking: one refusal stands for every answer.
     refusal = region_status if isinstance(region_status, Unanswered) else None
     own = _own_image(containers, cluster)
-    ami = cluster.ami_parameter
+    ami = cluster.ami_parameter if isinstance(cluster, NodeCluster) else None
     parameter = refusal or (ask_parameter(ami, cluster.region) if ami else None)
     target = refusal or ask_target(cluster)
     declared = declared_clusters()
@@ -121,13 +122,13 @@ def gather(cluster: DeclaredCluster, containers: Path) -> Facts:
         target=target,
         missing=missing_machines_of(target) if isinstance(target, Target) else (),
         pushed=ask_pushed(target),
-        lock=read_lock(containers, cluster.locked_by),
+        lock=read_lock(containers, locked_by(cluster)),
         machine_lock_digest=lock_digest(containers, own) if own else None,
-        image_tag=_image_tag(containers, cluster.image),
+        image_tag=_image_tag(containers, cluster),
     )
 
 
-def other_ways(cluster: DeclaredCluster, declared: Sequence[DeclaredCluster]) -> tuple[str, ...]:
+def other_ways(cluster: Cluster, declared: Sequence[Cluster]) -> tuple[str, ...]:
     """Name the declared clusters of the same machines that start jobs over MPI."""
     alike = [each for each in declared if each.instance_type == cluster.instance_type]
     return tuple(each.name for each in alike if each.kind == "mpi" and each.name != cluster.name)
@@ -138,14 +139,14 @@ def _beside(hood: Neighbourhood | Unanswered, ask: Callable[[Neighbourhood], T])
     return hood if isinstance(hood, Unanswered) else ask(hood)
 
 
-def _controller(cluster: DeclaredCluster) -> str | Unanswered | None:
-    if cluster.kind != "slurm":
+def _controller(cluster: Cluster) -> str | Unanswered | None:
+    if not isinstance(cluster, SlurmCluster):
         return None
     return ask_controller(controller_name(cluster.name), cluster.region)
 
 
-def ask_bakery(cluster: DeclaredCluster) -> str | Unanswered | None:
-    image = image_of(cluster.ami_parameter)
+def ask_bakery(cluster: Cluster) -> str | Unanswered | None:
+    image = image_of(cluster.ami_parameter) if isinstance(cluster, NodeCluster) else None
     return ask_stack(bakery_stack_name(image), cluster.region) if image else None
 
 
@@ -211,7 +212,7 @@ def ask_reservation(reservation_id: str | None, region: str) -> Reservation | Un
     return next(map(_reservation, answer["CapacityReservations"]), None)
 
 
-def ask_target(cluster: DeclaredCluster) -> Target | DamagedTarget | NewerRecord | Unanswered | None:
+def ask_target(cluster: Cluster) -> Target | DamagedTarget | NewerRecord | Unanswered | None:
     try:
         return find_target(cluster.name, cluster.region)
     except (DamagedTarget, NewerRecord) as error:
@@ -230,12 +231,16 @@ def ask_pushed(
     return digest if isinstance(digest, Unanswered) else digest is not None
 
 
-def _image_tag(containers: Path, image: str | None) -> str | None:
-    return image_tag(containers, image) if image and image in image_names(containers) else None
+def _image_tag(containers: Path, cluster: Cluster) -> str | None:
+    if not isinstance(cluster, BatchCluster) or cluster.image not in image_names(containers):
+        return None
+    return image_tag(containers, cluster.image)
 
 
-def _own_image(containers: Path, cluster: DeclaredCluster) -> str | None:
+def _own_image(containers: Path, cluster: Cluster) -> str | None:
     """Name the folder of containers/images whose lock made the AMI, or the one that it was made from."""
+    if not isinstance(cluster, NodeCluster):
+        return None
     image = cluster.ami_made_from or image_of(cluster.ami_parameter)
     return image if image in machine_image_names(containers) else None
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from slipway.infra.declare.types import BatchCluster, Cluster, NodeCluster, SageMakerCluster, locked_by
 from slipway.jobs.cloud.aws import Unanswered
-from slipway.jobs.cloud.declared import DeclaredCluster
 from slipway.jobs.clusters.preflight.facts import Facts
 from slipway.jobs.clusters.preflight.verdicts import Verdict, failed, ok, unanswered, unknown
 from slipway.jobs.words.catalogue.instances import family_of, instance_type
@@ -19,8 +19,8 @@ from slipway.jobs.words.text import NewerRecord
 _SETTLED = ("CREATE_COMPLETE", "UPDATE_COMPLETE", "UPDATE_ROLLBACK_COMPLETE")
 
 
-def machine_image(cluster: DeclaredCluster, facts: Facts) -> Verdict:
-    if cluster.ami_parameter is None:
+def machine_image(cluster: Cluster, facts: Facts) -> Verdict:
+    if not isinstance(cluster, NodeCluster):
         return ok("needs none: SageMaker brings its machines")
     if isinstance(facts.parameter, Unanswered):
         return unanswered(facts.parameter)
@@ -50,30 +50,31 @@ def machine_image(cluster: DeclaredCluster, facts: Facts) -> Verdict:
     return ok(f"{image.id}, {image.architecture}")
 
 
-def versions(cluster: DeclaredCluster, facts: Facts) -> Verdict:
+def versions(cluster: Cluster, facts: Facts) -> Verdict:
     """Driver, runtime and framework are locked together: a mismatch is refused before a node starts."""
-    if cluster.ami_parameter is None:
-        return ok(f"SageMaker's driver is AWS's own; the image is locked by {cluster.locked_by}")
+    folder = locked_by(cluster)
+    if not isinstance(cluster, NodeCluster):
+        return ok(f"SageMaker's driver is AWS's own; the image is locked by {folder}")
     if facts.lock is None:
-        found = f"containers/images/{cluster.locked_by} has no lock.toml to hold the AMI against"
+        found = f"containers/images/{folder} has no lock.toml to hold the AMI against"
         return unknown(found)
     type_ = instance_type(cluster.instance_type)
     refused = unsupported(type_.accelerator.name, facts.lock) if type_.accelerator else ()
     if refused:
-        return failed("; ".join(refused), f"lower it in containers/images/{cluster.locked_by}/lock.toml")
+        return failed("; ".join(refused), f"lower it in containers/images/{folder}/lock.toml")
     family = family_of(type_)
     if family and family.driver not in facts.lock.host:
         return failed(
-            f"the lock of {cluster.locked_by} has no {family.driver}, so that nothing drives {type_.name}",
+            f"the lock of {folder} has no {family.driver}, so that nothing drives {type_.name}",
             f"declare an image for {family.device} in clusters.py, or another instance_type",
         )
     return _manifest(cluster, facts, facts.lock)
 
 
-def image(cluster: DeclaredCluster, facts: Facts) -> Verdict:
-    if cluster.ami_parameter is None:
-        return ok(f"AWS's own, as the lock of {cluster.locked_by} names it")
-    if cluster.image is None:
+def image(cluster: Cluster, facts: Facts) -> Verdict:
+    if isinstance(cluster, SageMakerCluster):
+        return ok(f"AWS's own, as the lock of {locked_by(cluster)} names it")
+    if not isinstance(cluster, BatchCluster):
         return ok("needs none: jobs run on the machines themselves")
     build = f"slipway build {cluster.image} --on {cluster.name}"
     if isinstance(facts.target, DamagedTarget | NewerRecord):
@@ -99,7 +100,7 @@ def image(cluster: DeclaredCluster, facts: Facts) -> Verdict:
     )
 
 
-def _bake(cluster: DeclaredCluster, facts: Facts | None = None) -> str:
+def _bake(cluster: NodeCluster, facts: Facts | None = None) -> str:
     """Say how to make the parameter name an AMI that fits; `facts` may know that its bakery is deployed."""
     image = image_of(cluster.ami_parameter)
     if image:
@@ -112,9 +113,8 @@ def _bake(cluster: DeclaredCluster, facts: Facts | None = None) -> str:
     )
 
 
-def _manifest(cluster: DeclaredCluster, facts: Facts, lock: Lock) -> Verdict:
+def _manifest(cluster: NodeCluster, facts: Facts, lock: Lock) -> Verdict:
     manifest = facts.manifest
-    assert cluster.ami_parameter is not None, "a cluster without an AMI has no manifest"
     if isinstance(manifest, Unanswered):
         return unanswered(manifest)
     name = manifest_parameter(cluster.ami_parameter)
@@ -135,13 +135,13 @@ def _manifest(cluster: DeclaredCluster, facts: Facts, lock: Lock) -> Verdict:
             _bake(cluster),
         )
     note = " (a stand-in of the yard)" if manifest.get("stand_in") else ""
-    return ok(f"the AMI holds what the lock of {cluster.locked_by} requires{note}")
+    return ok(f"the AMI holds what the lock of {locked_by(cluster)} requires{note}")
 
 
-def _describe(cluster: DeclaredCluster) -> str:
+def _describe(cluster: NodeCluster) -> str:
     """Say how to write a manifest: with a bake, or for an AMI of one's own as a copy of its parent's."""
     made_from, ami = cluster.ami_made_from, cluster.ami_parameter
-    if made_from is None or ami is None:
+    if made_from is None:
         return _bake(cluster)
     parents = manifest_parameter(ami_parameter(made_from))
     return (
@@ -151,7 +151,7 @@ def _describe(cluster: DeclaredCluster) -> str:
     )
 
 
-def _another_ami(cluster: DeclaredCluster, facts: Facts, manifest: Mapping[str, object]) -> tuple[str, ...]:
+def _another_ami(cluster: NodeCluster, facts: Facts, manifest: Mapping[str, object]) -> tuple[str, ...]:
     """Report a manifest of another AMI than nodes boot; that of an AMI of the user's own is its parent's."""
     described, booted = manifest.get("ami_id"), facts.parameter
     if cluster.ami_made_from or described is None or described == booted:
@@ -159,7 +159,7 @@ def _another_ami(cluster: DeclaredCluster, facts: Facts, manifest: Mapping[str, 
     return (f"it describes {described}, and {cluster.ami_parameter} names {booted}",)
 
 
-def _another_lock(cluster: DeclaredCluster, facts: Facts, manifest: Mapping[str, object]) -> tuple[str, ...]:
+def _another_lock(cluster: NodeCluster, facts: Facts, manifest: Mapping[str, object]) -> tuple[str, ...]:
     """Report a lock that differs in something other than versions: a package, a download's hash."""
     baked, here = manifest.get("lock_digest"), facts.machine_lock_digest
     if baked is None or here is None or baked == here:

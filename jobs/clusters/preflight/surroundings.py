@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from slipway.infra.declare.types import BatchCluster, Cluster, SlurmCluster
 from slipway.jobs.cloud.aws import Unanswered
-from slipway.jobs.cloud.declared import DeclaredCluster
 from slipway.jobs.clusters.preflight.facts import Facts
 from slipway.jobs.clusters.preflight.verdicts import Verdict, failed, ok, unanswered, unknown, warning
 from slipway.jobs.words.names import CLUSTER_TAG, stack_name
@@ -18,7 +18,7 @@ _ACTIVATE = (
 _NOT_THE_PAYER = "Linked account"
 
 
-def cost_tag(_cluster: DeclaredCluster, facts: Facts) -> Verdict:
+def cost_tag(_cluster: Cluster, facts: Facts) -> Verdict:
     """The budget counts by this tag, from the day of its activation on and never backwards."""
     status = facts.cost_tag
     if isinstance(status, Unanswered):
@@ -39,7 +39,7 @@ def cost_tag(_cluster: DeclaredCluster, facts: Facts) -> Verdict:
     return failed(f"{CLUSTER_TAG} is {status.lower()} in Billing, so the budget counts nothing", _ACTIVATE)
 
 
-def project(cluster: DeclaredCluster, facts: Facts) -> Verdict:
+def project(cluster: Cluster, facts: Facts) -> Verdict:
     """Two projects of an account have names of their own: one would deploy over the other's stacks."""
     if isinstance(facts.owner, Unanswered):
         return unanswered(facts.owner)
@@ -51,7 +51,7 @@ def project(cluster: DeclaredCluster, facts: Facts) -> Verdict:
     )
 
 
-def ebs_key(cluster: DeclaredCluster, facts: Facts) -> Verdict:
+def ebs_key(cluster: Cluster, facts: Facts) -> Verdict:
     """Auto Scaling, AWS Batch and Image Builder have no grant for a key of the account's own.
 
     Our templates name AWS's key for every volume; that it goes before the account's default was not tried.
@@ -68,9 +68,9 @@ def ebs_key(cluster: DeclaredCluster, facts: Facts) -> Verdict:
     )
 
 
-def default_group(cluster: DeclaredCluster, facts: Facts) -> Verdict:
+def default_group(cluster: Cluster, facts: Facts) -> Verdict:
     """AWS Batch puts the network interface of every multi-node task into the VPC's default group."""
-    if cluster.kind != "batch":
+    if not isinstance(cluster, BatchCluster):
         return ok("not used: jobs run on the machines themselves")
     group = facts.default_group
     if isinstance(group, Unanswered):
@@ -96,9 +96,9 @@ def default_group(cluster: DeclaredCluster, facts: Facts) -> Verdict:
     return ok(f"{group.id} admits its own members")
 
 
-def supported_pair(cluster: DeclaredCluster, facts: Facts) -> Verdict:
+def supported_pair(cluster: Cluster, facts: Facts) -> Verdict:
     """AWS Batch user guide, "Compute resource AMI specification": multi-node jobs need Amazon Linux."""
-    if cluster.kind != "batch":
+    if not isinstance(cluster, BatchCluster):
         return ok("no multi-node job of AWS Batch")
     if facts.ami_is_debian is None:
         return unknown(
@@ -116,9 +116,9 @@ def supported_pair(cluster: DeclaredCluster, facts: Facts) -> Verdict:
     )
 
 
-def controller_size(cluster: DeclaredCluster, facts: Facts) -> Verdict:
+def controller_size(cluster: Cluster, facts: Facts) -> Verdict:
     """AWS PCS changes no controller's size, and CloudFormation refuses to replace one that has a name."""
-    if cluster.kind != "slurm":
+    if not isinstance(cluster, SlurmCluster):
         return ok("no controller of AWS PCS")
     deployed, wanted = facts.controller, cluster.controller or smallest_controller(cluster.max_nodes)
     if isinstance(deployed, Unanswered):
@@ -133,7 +133,7 @@ def controller_size(cluster: DeclaredCluster, facts: Facts) -> Verdict:
     )
 
 
-def machines(cluster: DeclaredCluster, facts: Facts) -> Verdict:
+def machines(cluster: Cluster, facts: Facts) -> Verdict:
     """Quotas and capacity decide anew with each launch, also where a cluster is deployed already."""
     if isinstance(facts.target, Unanswered):
         return unanswered(facts.target)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import wraps
 
+from slipway.infra.declare.types import Cluster, SageMakerCluster
 from slipway.jobs.cloud.aws import Unanswered
-from slipway.jobs.cloud.declared import DeclaredCluster
 from slipway.jobs.clusters.neighbours import QuotaShare, share_words
 from slipway.jobs.clusters.preflight.facts import Facts
 from slipway.jobs.clusters.preflight.training_limits import (
@@ -22,69 +23,69 @@ _SECONDS_PER_HOUR = 3600
 _NO_TRAINING = "no training job of SageMaker"
 
 
-def instances(cluster: DeclaredCluster, facts: Facts) -> Verdict:
+Judge = Callable[[SageMakerCluster, TrainingLimits], Verdict]
+
+
+def _of_training(judge: Judge) -> Callable[[Cluster, Facts], Verdict]:
+    """Make a check of a judgement: what was not answered is unknown, and other kinds are well."""
+
+    @wraps(judge)
+    def check(cluster: Cluster, facts: Facts) -> Verdict:
+        limits = facts.training
+        if isinstance(limits, Unanswered):
+            return unanswered(limits)
+        if limits is None or not isinstance(cluster, SageMakerCluster):
+            return ok(_NO_TRAINING)
+        return judge(cluster, limits)
+
+    return check
+
+
+@_of_training
+def instances(cluster: SageMakerCluster, limits: TrainingLimits) -> Verdict:
     """SageMaker lets a fresh account start none of the large types, whatever EC2's quotas say."""
-
-    def judge(limits: TrainingLimits) -> Verdict:
-        name = instance_quota(cluster)
-        said = f"max_nodes is {cluster.max_nodes}"
-        return _held(cluster, limits.instances, name, cluster.max_nodes, said, limits.instances_of_others)
-
-    return _judged(facts, judge)
+    name, said = instance_quota(cluster), f"max_nodes is {cluster.max_nodes}"
+    return _held(cluster, limits.instances, name, cluster.max_nodes, said, limits.instances_of_others)
 
 
-def warm_pool(cluster: DeclaredCluster, facts: Facts) -> Verdict:
-    def judge(limits: TrainingLimits) -> Verdict:
-        if not cluster.warm_pool_minutes:
-            return ok("none is kept: instances go with their job")
-        name = WARM_POOL.format(cluster.instance_type)
-        said, others = "every instance stays warm", limits.warm_of_others
-        verdict = _held(cluster, limits.warm_pool, name, cluster.max_nodes, said, others)
-        billed = f"instances are billed for {cluster.warm_pool_minutes} minutes after each job"
-        return warning(f"{verdict.found}; {billed}") if not verdict.fix else verdict
-
-    return _judged(facts, judge)
+@_of_training
+def warm_pool(cluster: SageMakerCluster, limits: TrainingLimits) -> Verdict:
+    if not cluster.warm_pool_minutes:
+        return ok("none is kept: instances go with their job")
+    name = WARM_POOL.format(cluster.instance_type)
+    said, others = "every instance stays warm", limits.warm_of_others
+    verdict = _held(cluster, limits.warm_pool, name, cluster.max_nodes, said, others)
+    billed = f"instances are billed for {cluster.warm_pool_minutes} minutes after each job"
+    return warning(f"{verdict.found}; {billed}") if not verdict.fix else verdict
 
 
-def longest_job(cluster: DeclaredCluster, facts: Facts) -> Verdict:
-    def judge(limits: TrainingLimits) -> Verdict:
-        hours = cluster.job_timeout_hours
-        seconds = hours * _SECONDS_PER_HOUR
-        name = "longest run time"
-        return _held(cluster, limits.longest_job, name, seconds, f"job_timeout_hours is {hours}")
-
-    return _judged(facts, judge)
+@_of_training
+def longest_job(cluster: SageMakerCluster, limits: TrainingLimits) -> Verdict:
+    hours = cluster.job_timeout_hours
+    said = f"job_timeout_hours is {hours}"
+    return _held(cluster, limits.longest_job, "longest run time", hours * _SECONDS_PER_HOUR, said)
 
 
-def log(cluster: DeclaredCluster, facts: Facts) -> Verdict:
+@_of_training
+def log(cluster: SageMakerCluster, limits: TrainingLimits) -> Verdict:
     """One group for all jobs of an account: our stacks cannot own it, and SageMaker keeps it for ever."""
-
-    def judge(limits: TrainingLimits) -> Verdict:
-        found, group = limits.log, SageMakerTarget.log_group
-        if isinstance(found, Unanswered):
-            return unanswered(found)
-        keep = f"aws logs put-retention-policy --log-group-name {group} --retention-in-days 365"
-        if found is None:
-            return warning(
-                f"SageMaker makes {group} with the first job, and nothing in it ends",
-                f"after the first job: {keep} --region {cluster.region}",
-            )
-        if found.keeps_days is None:
-            return warning(f"{group} keeps what jobs print for ever", f"{keep} --region {cluster.region}")
-        key = "a key of this account" if found.is_encrypted else "AWS's own key"
-        return ok(f"{group} keeps {found.keeps_days} days, encrypted with {key}")
-
-    return _judged(facts, judge)
-
-
-def _judged(facts: Facts, judge: Callable[[TrainingLimits], Verdict]) -> Verdict:
-    if facts.training is None:
-        return ok(_NO_TRAINING)
-    return unanswered(facts.training) if isinstance(facts.training, Unanswered) else judge(facts.training)
+    found, group = limits.log, SageMakerTarget.log_group
+    if isinstance(found, Unanswered):
+        return unanswered(found)
+    keep = f"aws logs put-retention-policy --log-group-name {group} --retention-in-days 365"
+    if found is None:
+        return warning(
+            f"SageMaker makes {group} with the first job, and nothing in it ends",
+            f"after the first job: {keep} --region {cluster.region}",
+        )
+    if found.keeps_days is None:
+        return warning(f"{group} keeps what jobs print for ever", f"{keep} --region {cluster.region}")
+    key = "a key of this account" if found.is_encrypted else "AWS's own key"
+    return ok(f"{group} keeps {found.keeps_days} days, encrypted with {key}")
 
 
 def _held(
-    cluster: DeclaredCluster,
+    cluster: Cluster,
     quota: TrainingQuota | None,
     name: str,
     own: int,

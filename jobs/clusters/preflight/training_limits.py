@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from slipway.infra.declare.types import Cluster, SageMakerCluster
 from slipway.jobs.cloud.aws import Unanswered, ask_all, reader
-from slipway.jobs.cloud.declared import DeclaredCluster
 from slipway.jobs.cloud.vcpu_quotas import SPOT as SPOT_MARKET
 from slipway.jobs.clusters.neighbours import Neighbour, Neighbourhood, QuotaShare
 from slipway.jobs.words.targets import SageMakerTarget
@@ -47,8 +47,8 @@ class TrainingLimits:
     warm_of_others: tuple[QuotaShare, ...] = ()
 
 
-def ask_training(cluster: DeclaredCluster, hood: Neighbourhood) -> TrainingLimits | Unanswered | None:
-    if cluster.kind != TRAINING_KIND:
+def ask_training(cluster: Cluster, hood: Neighbourhood) -> TrainingLimits | Unanswered | None:
+    if not isinstance(cluster, SageMakerCluster):
         return None
     quotas = _ask_quotas(cluster.region)
     if isinstance(quotas, Unanswered):
@@ -65,14 +65,14 @@ def ask_training(cluster: DeclaredCluster, hood: Neighbourhood) -> TrainingLimit
     )
 
 
-def _alike(cluster: DeclaredCluster, hood: Neighbourhood) -> Iterator[Neighbour]:
+def _alike(cluster: Cluster, hood: Neighbourhood) -> Iterator[Neighbour]:
     """Yield the clusters whose jobs count against the same quota of instances, which Spot's are not."""
     for each in hood.clusters:
         if _has_instances(each, cluster) and (each.market == SPOT_MARKET) == (cluster.market == SPOT_MARKET):
             yield each
 
 
-def _has_instances(other: Neighbour, cluster: DeclaredCluster) -> bool:
+def _has_instances(other: Neighbour, cluster: Cluster) -> bool:
     return other.kind == TRAINING_KIND and other.instance_type == cluster.instance_type
 
 
@@ -93,7 +93,7 @@ def _ask_quotas(region: str) -> Mapping[str, TrainingQuota] | Unanswered:
     }
 
 
-def instance_quota(cluster: DeclaredCluster) -> str:
+def instance_quota(cluster: Cluster) -> str:
     return (SPOT if cluster.market == SPOT_MARKET else ON_DEMAND).format(cluster.instance_type)
 
 

@@ -6,8 +6,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from slipway.infra.declare.declared import build_type
+from slipway.infra.declare.types import Cluster, SlurmCluster
 from slipway.jobs.cloud.aws import Unanswered
-from slipway.jobs.cloud.declared import DeclaredCluster
 from slipway.jobs.cloud.vcpu_quotas import CAPACITY_BLOCK, ON_DEMAND, Quota, ask_quotas, find_quota
 from slipway.jobs.clusters.neighbours import (
     OTHER_MACHINES,
@@ -67,7 +68,7 @@ class VcpuNeed:
 
 
 def ask_vcpus(
-    cluster: DeclaredCluster, neighbourhood: Neighbourhood, *, bakes: bool = False
+    cluster: Cluster, neighbourhood: Neighbourhood, *, bakes: bool = False
 ) -> tuple[VcpuNeed, ...] | Unanswered | None:
     """Ask for every quota that counts the cluster's machines, and the bake of its AMI, which is before them.
 
@@ -95,7 +96,7 @@ def ask_vcpus(
     )
 
 
-def _own(cluster: DeclaredCluster) -> Iterator[OwnMachines]:
+def _own(cluster: Cluster) -> Iterator[OwnMachines]:
     if cluster.market != CAPACITY_BLOCK:  # these do not count against a quota
         yield OwnMachines(
             purpose=f"nodes of {cluster.name}",
@@ -104,7 +105,7 @@ def _own(cluster: DeclaredCluster) -> Iterator[OwnMachines]:
             market=cluster.market,
             count=cluster.max_nodes,
         )
-    if cluster.login_instance_type:
+    if isinstance(cluster, SlurmCluster):
         yield OwnMachines(
             purpose=f"the login node of {cluster.name}",
             noun="login node",
@@ -114,12 +115,12 @@ def _own(cluster: DeclaredCluster) -> Iterator[OwnMachines]:
         )
 
 
-def _bake(cluster: DeclaredCluster) -> Iterator[OwnMachines]:
-    if cluster.build_type:
+def _bake(cluster: Cluster) -> Iterator[OwnMachines]:
+    if built_on := build_type(cluster):
         yield OwnMachines(
             purpose="baking its AMI",
             noun="bake",
-            instance_type=cluster.build_type,
+            instance_type=built_on,
             market=ON_DEMAND,
             count=1,
         )

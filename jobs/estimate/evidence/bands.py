@@ -13,8 +13,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from functools import lru_cache
-from importlib.resources import files
-from statistics import fmean, median
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from slipway.jobs.estimate.evidence.calibrations import WORDS
@@ -78,6 +77,8 @@ class ErrorsOfWord:
 
 
 def errors_by_word(trials: Sequence[Trial]) -> Iterator[ErrorsOfWord]:
+    from statistics import fmean, median  # estimates read the bands, and count none
+
     for word in WORDS:
         own = [trial for trial in trials if trial.word == word]
         errors = sorted(abs(trial.error) for trial in own)
@@ -106,7 +107,7 @@ def find_band(word: str, device: str) -> Band:
 
 @lru_cache(maxsize=1)
 def known_bands() -> Mapping[tuple[str, str], Band]:
-    text = files("slipway.jobs.estimate.evidence").joinpath("bands.csv").read_text(encoding="utf-8")
+    text = Path(__file__).with_name("bands.csv").read_text(encoding="utf-8")
     rows = read_rows(text, "bands.csv", _COLUMNS, _decode, most=len(WORDS) * len(_DEVICES))
     return {(row.word, row.device): row for row in rows}
 
@@ -122,6 +123,8 @@ def encode_bands(bands: Iterable[Band]) -> str:
 
 
 def _band(word: str, device: str, trials: Sequence[Trial]) -> Band:
+    from statistics import median
+
     told = median(trial.spread for trial in trials) if trials else None
     return Band(
         word=word,
@@ -193,6 +196,8 @@ def quantile(trials: Sequence[Trial]) -> float:
 
 def left_out(trials: Sequence[Trial]) -> LeftOut:
     """Judge each table by the quantile of the others."""
+    from statistics import fmean
+
     held: dict[str, list[bool]] = {}
     for table in dict.fromkeys(trial.table for trial in trials):
         factor = quantile([trial for trial in trials if trial.table != table])
@@ -206,6 +211,8 @@ def left_out(trials: Sequence[Trial]) -> LeftOut:
 
 def median_width(trials: Sequence[Trial]) -> float:
     """Return the farther end of the median range, as a share."""
+    from statistics import median
+
     return math.expm1(median(trial.spread for trial in trials))
 
 

@@ -11,7 +11,7 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, fields
 from functools import lru_cache
-from importlib.resources import files
+from pathlib import Path
 from types import NoneType
 from typing import Any, get_args, get_type_hints
 
@@ -67,7 +67,7 @@ class Measurement:
 
 @lru_cache(maxsize=1)
 def our_measurements() -> tuple[Measurement, ...]:
-    text = files("slipway.jobs.estimate.evidence").joinpath("calibration.csv").read_text(encoding="utf-8")
+    text = Path(__file__).with_name("calibration.csv").read_text(encoding="utf-8")
     return decode_measurements(text, "calibration.csv")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from importlib.resources import files
+from pathlib import Path
 
 from slipway.jobs.estimate.errors import CannotEstimate
 from slipway.jobs.estimate.evidence.measurements import Asked, Measurement
@@ -102,7 +102,7 @@ def can_be_followed(row: Published) -> bool:
 
 @lru_cache(maxsize=1)
 def other_rows() -> tuple[Published, ...]:
-    text = files("slipway.jobs.estimate.evidence").joinpath("other_rows.csv").read_text(encoding="utf-8")
+    text = Path(__file__).with_name("other_rows.csv").read_text(encoding="utf-8")
     return decode_published(text, "other_rows.csv")
 
 

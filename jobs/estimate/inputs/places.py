@@ -9,7 +9,8 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
-from slipway.jobs.cloud.declared import DeclaredCluster, declared_clusters
+from slipway.infra.declare.declared import declared_clusters
+from slipway.infra.declare.types import Cluster, NodeCluster, locked_by
 from slipway.jobs.estimate.errors import CannotEstimate
 from slipway.jobs.estimate.estimates import PricedHardware
 from slipway.jobs.estimate.prices import ON_DEMAND, Overheads, Rate, find_rate, require_rate
@@ -53,9 +54,7 @@ def alone(instance: InstanceType, rates: Sequence[Rate], *, region: str | None, 
     )
 
 
-def place_of(
-    cluster: DeclaredCluster, rates: Sequence[Rate], *, region: str | None, term: str
-) -> PricedHardware:
+def place_of(cluster: Cluster, rates: Sequence[Rate], *, region: str | None, term: str) -> PricedHardware:
     instance, where = instance_type(cluster.instance_type), region or cluster.region
     return PricedHardware(
         name=cluster.name,
@@ -64,7 +63,7 @@ def place_of(
         region=where,
         overheads=overheads(cluster),
         most_nodes=cluster.max_nodes,
-        torch=locked_torch(find_containers(), cluster.locked_by),
+        torch=locked_torch(find_containers(), locked_by(cluster)),
     )
 
 
@@ -104,7 +103,7 @@ def altered(place: PricedHardware, *, network_gbps: float | None, devices: int |
     return PricedHardware(name=f"{place.name} with {said}", instance=instance, rate=None, region="")
 
 
-def overheads(cluster: DeclaredCluster) -> Overheads:
+def overheads(cluster: Cluster) -> Overheads:
     has_nat = cluster.egress == "nat"
     is_lustre = cluster.file_system == "fsx-lustre"
     item = f"fsx-lustre-{cluster.fsx_mbps_per_tib}" if is_lustre else cluster.file_system
@@ -114,7 +113,7 @@ def overheads(cluster: DeclaredCluster) -> Overheads:
         file_system=cluster.file_system,
         file_system_gib=cluster.fsx_capacity_gib if is_lustre else None,
         file_system_item=item,
-        root_volume_gib=cluster.root_volume_gib,
+        root_volume_gib=cluster.root_volume_gib if isinstance(cluster, NodeCluster) else 0,
     )
 
 
@@ -126,7 +125,7 @@ def _rate(
     return find_rate(rates, instance.name, region, term) or find_rate(rates, instance.name, None, term)
 
 
-def _declared(name: str) -> DeclaredCluster | None:
+def _declared(name: str) -> Cluster | None:
     """Return the declared cluster, or None if nothing is declared at all: a laptop that only submits."""
     try:
         clusters = declared_clusters()

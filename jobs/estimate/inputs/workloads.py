@@ -7,7 +7,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from slipway.containers.recipes.gptj_finetune.config import KEEPS_REST
 from slipway.containers.training.layout import at_most, held_bytes, sequences_of_tokens, steps_of_epoch
 from slipway.jobs.code.own_recipes import OwnRecipe, find_own_recipe
 from slipway.jobs.estimate.errors import CannotEstimate
@@ -74,6 +73,9 @@ def _end(config: Any) -> tuple[int | None, str]:
     """Return the steps and what they are; nobody knows the rows of a text before it is read."""
     if config.task != "sst2":
         return config.steps, f"{config.steps} steps" if config.steps else ""
+    # Every estimate comes by here, and few are of this recipe, whose settings read addresses of text.
+    from slipway.containers.recipes.gptj_finetune.config import KEEPS_REST
+
     epoch = steps_of_epoch(SST2_EXAMPLES, config.global_batch, keeps_rest=KEEPS_REST)
     whole = config.epochs * epoch
     if (steps := at_most(whole, config.steps)) < whole:

@@ -24,7 +24,7 @@ from slipway.jobs.words.job import Job
 from slipway.jobs.words.recipes import find_recipe, refuse_ranks, refuse_settings
 
 if TYPE_CHECKING:
-    from slipway.jobs.code.own_recipes import OwnCommand
+    from slipway.jobs.code.command_job import OwnCommand
 
 FIELDS = (
     "name",
@@ -74,7 +74,7 @@ def own_command_job(found: Fields, beside: Path, pools: Sequence[Pool], kinds: M
 
 
 def _job(found: Fields, beside: Path) -> Job:
-    from slipway.jobs.code.own_recipes import RECIPE, OwnCommand, command_settings
+    from slipway.jobs.code.command_job import RECIPE, OwnCommand, command_settings
 
     command = OwnCommand(
         words=found.texts("command"),
@@ -102,8 +102,8 @@ def _job(found: Fields, beside: Path) -> Job:
 
 def _kept(found: Fields, beside: Path, command: OwnCommand) -> str:
     """Pack the folder and return where it is kept until a cluster is chosen."""
+    from slipway.jobs.code.command_job import refuse_left_behind
     from slipway.jobs.code.folder import read_folder
-    from slipway.jobs.code.own_recipes import refuse_left_behind
     from slipway.jobs.code.packing import keep_archive
 
     limit_mb = found.whole("limit", DEFAULT_LIMIT_MB)

@@ -107,7 +107,7 @@ def _place(found: Fields, kinds: Mapping[str, str]) -> _Place:
 
 def _kinds() -> Mapping[str, str]:
     """Return the kinds of the declared clusters by their names."""
-    from slipway.jobs.cloud.declared import declared_clusters
+    from slipway.infra.declare.declared import declared_clusters
     from slipway.jobs.words.installation import NoProject
 
     try:

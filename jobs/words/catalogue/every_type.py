@@ -9,7 +9,7 @@ from __future__ import annotations
 import csv
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
-from importlib.resources import files
+from pathlib import Path
 
 COLUMNS = (
     "name",
@@ -125,4 +125,4 @@ def _text() -> str:
 
 
 def _packaged(name: str) -> str:
-    return files("slipway.jobs.words.catalogue").joinpath(name).read_text(encoding="utf-8")
+    return Path(__file__).with_name(name).read_text(encoding="utf-8")

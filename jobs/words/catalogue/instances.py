@@ -11,7 +11,7 @@ import csv
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from importlib.resources import files
+from pathlib import Path
 
 from slipway.jobs.words.catalogue import every_type
 from slipway.jobs.words.errors import SlipwayError, did_you_mean
@@ -90,7 +90,7 @@ def training_types() -> tuple[InstanceType, ...]:
 
 
 def _rows(name: str) -> Iterator[dict[str, str]]:
-    text = files("slipway.jobs.words.catalogue").joinpath(name).read_text(encoding="utf-8")
+    text = Path(__file__).with_name(name).read_text(encoding="utf-8")
     return iter(csv.DictReader(text.splitlines()))
 
 

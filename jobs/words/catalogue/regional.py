@@ -6,7 +6,7 @@ import csv
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
-from importlib.resources import files
+from pathlib import Path
 
 from slipway.jobs.words.catalogue.instances import InstanceType, Price
 
@@ -43,7 +43,7 @@ def price_in(instance: InstanceType, region: str) -> Price | None:
 
 
 def _rows() -> Iterator[RegionalPrice]:
-    text = files("slipway.jobs.words.catalogue").joinpath("regions.csv").read_text(encoding="utf-8")
+    text = Path(__file__).with_name("regions.csv").read_text(encoding="utf-8")
     for row in csv.DictReader(text.splitlines()):
         yield RegionalPrice(
             instance_type=row["instance_type"],
@@ -87,7 +87,7 @@ def find_fee(item: str, region: str) -> Fee | None:
 
 @lru_cache(maxsize=1)
 def our_fees() -> tuple[Fee, ...]:
-    text = files("slipway.jobs.words.catalogue").joinpath("fees.csv").read_text(encoding="utf-8")
+    text = Path(__file__).with_name("fees.csv").read_text(encoding="utf-8")
     return tuple(
         Fee(**{**row, "usd": float(row["usd"]) if row["usd"] else None})  # type: ignore[arg-type]  # texts all
         for row in csv.DictReader(text.splitlines())

@@ -1,36 +1,88 @@
-"""`python -m slipway.infra.declare`: what jobs read of the declarations, without ever loading the CDK."""
+"""The declared clusters and machine images, as the commands of jobs and the CDK app read them."""
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
-import types
 from pathlib import Path
 
 import pytest
 
-import slipway.infra
-from slipway.infra.declare.declared import load, main
-from slipway.jobs.words.errors import InvalidConfig
+from slipway.infra.declare.declared import (
+    build_type,
+    declared_cluster,
+    declared_clusters,
+    declared_machine_image,
+    load,
+    load_machine_images,
+)
+from slipway.infra.declare.types import BatchCluster, MpiCluster, SageMakerCluster, SlurmCluster, locked_by
+from slipway.jobs.words.errors import InvalidConfig, SlipwayError
 
 ROOT = Path(__file__).parents[3]
+OUR_CLUSTERS = ROOT / "infra" / "clusters.py"
 
 
-def test_it_prints_every_cluster_with_the_overrides_applied(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["-c", "dl1.max_nodes=4", "--context", "dl1.tags.note=a=b"]) == 0
-    cluster = json.loads(capsys.readouterr().out)["clusters"][0]
-    assert (cluster["kind"], cluster["name"], cluster["max_nodes"]) == ("batch", "dl1", 4)
-    assert cluster["tags"] == {"note": "a=b"}
+def make_checkout(folder: Path, declared: str) -> Path:
+    """Write another checkout than the one that is tested, with clusters of its own."""
+    infra = folder / "slipway" / "infra"
+    infra.mkdir(parents=True)
+    (folder / "cdk.json").write_text("{}")
+    for package in (infra, infra.parent):
+        (package / "__init__.py").write_text("raise AssertionError('it is not the installed one')\n")
+    (infra / "clusters.py").write_text(declared)
+    return folder
 
 
-def test_it_prints_all_problems_and_ends_with_2(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["-c", "dl1.max_nodes=0", "-c", "dl2.zone=x"]) == 2
-    where = [problem["where"] for problem in json.loads(capsys.readouterr().out)["problems"]]
-    assert where == ["dl2.zone of the context", "dl1.max_nodes of the context"]
+def test_the_clusters_of_this_checkout_are_read_with_overrides() -> None:
+    dl1, _, c6i, trn1, sagemaker = declared_clusters(["dl1.max_nodes=3", "dl1.tags.note=a=b"])
+    assert isinstance(dl1, BatchCluster)
+    assert (dl1.name, dl1.max_nodes, dl1.tags) == ("dl1", 3, {"note": "a=b"})
+    assert isinstance(c6i, MpiCluster)
+    assert isinstance(trn1, SlurmCluster)
+    assert isinstance(sagemaker, SageMakerCluster)
 
 
-def test_it_loads_neither_the_cdk_nor_boto3() -> None:
+def test_a_cluster_says_whose_lock_its_machine_image_is_held_against_and_where_it_is_baked() -> None:
+    found = {each.name: (locked_by(each), build_type(each)) for each in declared_clusters()}
+    assert found == {
+        "dl1": ("gaudi", "c6i.16xlarge"),
+        "dl1-mpi": ("gaudi-mpi", "c6i.16xlarge"),
+        "c6i": ("cpu-mpi", "c6i.16xlarge"),
+        "trn1": ("neuron-slurm", "trn1.2xlarge"),
+        "sagemaker": ("sagemaker-pytorch", None),
+    }
+    own = declared_cluster("dl1", ["dl1.ami_parameter=/our/ami", "dl1.ami_made_from=gaudi-ecs"])
+    assert build_type(own) is None
+
+
+def test_every_problem_is_told_with_its_place_and_fix() -> None:
+    with pytest.raises(InvalidConfig) as refusal:
+        declared_clusters(["dl1.max_nodes=0", "dl1.regoin=us-east-1", "dl2.zone=x"])
+    assert [problem.where for problem in refusal.value.problems] == [
+        "dl1.regoin of the context",
+        "dl2.zone of the context",
+        "dl1.max_nodes of the context",
+    ]
+    assert "did you mean region?" in refusal.value.message
+
+
+def test_an_override_that_looks_like_an_option_stays_an_override() -> None:
+    with pytest.raises(InvalidConfig, match=r"dl1\.zone"):
+        declared_clusters(["dl1.zone=--help"])
+    assert declared_clusters(["--help"])  # a key of nobody's
+
+
+def test_an_unknown_cluster_or_image_is_refused_with_those_declared() -> None:
+    with pytest.raises(SlipwayError, match="no cluster 'p4d' is declared") as refusal:
+        declared_cluster("p4d")
+    assert refusal.value.hint == "declared are dl1, dl1-mpi, c6i, trn1, sagemaker"
+    with pytest.raises(SlipwayError, match="no machine image 'gaudi-mpl' is declared") as refusal:
+        declared_machine_image("gaudi-mpl")
+    assert "did you mean gaudi-mpi?" in refusal.value.hint
+
+
+def test_reading_loads_neither_the_cdk_nor_boto3() -> None:
     code = (
         "import sys; from slipway.infra.declare import declared; declared.load({});"
         "print([name for name in sys.modules if '.' not in name])"
@@ -44,33 +96,42 @@ def test_it_loads_neither_the_cdk_nor_boto3() -> None:
     )
 
 
-def _declare(source: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Stand a clusters.py of our own in front of the repository's."""
-    module = types.ModuleType("slipway.infra.clusters")
-    monkeypatch.setitem(sys.modules, "slipway.infra.clusters", module)
-    monkeypatch.setattr(slipway.infra, "clusters", module, raising=False)
+def test_another_checkout_is_read_by_its_own_file_and_never_replaced_by_the_installed_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    theirs = OUR_CLUSTERS.read_text(encoding="utf-8").replace("max_nodes=4", "max_nodes=3")
+    monkeypatch.chdir(make_checkout(tmp_path, theirs))
+    assert declared_cluster("c6i").max_nodes == 3
+    assert [image.name for image in load_machine_images()] == [
+        "cpu-mpi",
+        "neuron-slurm",
+        "gaudi-ecs",
+        "gaudi-mpi",
+    ]
 
-    def missing(_name: str) -> object:
-        exec(source, vars(module))  # noqa: S102 - our own source, run when load() imports CLUSTERS
-        return vars(module)["CLUSTERS"]
 
-    vars(module)["__getattr__"] = missing
+def test_a_checkout_that_cannot_be_read_is_told_in_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(make_checkout(tmp_path, "\nimport nowhere\n"))
+    with pytest.raises(InvalidConfig) as refusal:
+        load({})
+    assert refusal.value.message.startswith("clusters.py:2: raised ModuleNotFoundError: No module")
+    assert "\n" not in refusal.value.message
 
 
 @pytest.mark.parametrize(
     ("setting", "said"),
     [
-        ("nodez=4", "clusters.py: 'nodez' is not a setting; did you mean max_nodes?"),
+        ("nodez=4", "clusters.py:2: 'nodez' is not a setting; did you mean max_nodes?"),
         ("name='a'", "missing 6 required keyword-only arguments: 'instance_type', 'max_nodes'"),
     ],
 )
-def test_a_misspelt_or_missing_setting_in_clusters_py_is_told_like_any_other_mistake(
-    setting: str, said: str, monkeypatch: pytest.MonkeyPatch
+def test_a_misspelt_or_missing_setting_of_a_checkout_is_told_like_any_other_mistake(
+    setting: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    _declare(
-        f"from slipway.infra.declare.types import BatchCluster\nCLUSTERS = (BatchCluster({setting}),)",
-        monkeypatch,
-    )
+    text = f"from slipway.infra.declare.types import BatchCluster\nCLUSTERS = (BatchCluster({setting}),)\n"
+    monkeypatch.chdir(make_checkout(tmp_path, text))
     with pytest.raises(InvalidConfig) as refusal:
         load({})
     assert said in refusal.value.message

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from slipway.infra import clusters
 from slipway.infra.clusters import MACHINE_IMAGES
 from slipway.infra.declare.checks import machine_images as checks
 from slipway.infra.declare.checks.machine_images import machine_image_problems
@@ -19,6 +18,11 @@ from slipway.jobs.words.errors import InvalidConfig
 from slipway.jobs.words.images.ami_locks import TO_BE_FILLED, machine_image_names
 
 GAUDI = next(image for image in MACHINE_IMAGES if image.name == "gaudi-ecs")
+OURS = "from slipway.infra.clusters import CLUSTERS, MACHINE_IMAGES\n"
+KEEPS_NONE = """MACHINE_IMAGES = tuple(
+    replace(image, keep_images=0) if image.name == "gaudi-ecs" else image for image in MACHINE_IMAGES
+)
+"""
 LOCK = CONTAINERS / "images" / "gaudi-ecs" / "lock.toml"
 
 
@@ -75,8 +79,13 @@ def test_an_image_is_declared_once() -> None:
     assert "their names must be unique" in str(machine_image_problems((GAUDI, GAUDI)))
 
 
-def test_clusters_and_machine_images_are_refused_together(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(clusters, "MACHINE_IMAGES", (replace(GAUDI, keep_images=0),))
+def test_clusters_and_machine_images_are_refused_together(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = f"{OURS}from dataclasses import replace\n{KEEPS_NONE}"
+    (tmp_path / "clusters.py").write_text(text)
+    (tmp_path / "cdk.json").write_text("{}")
+    monkeypatch.chdir(tmp_path)
     with pytest.raises(InvalidConfig) as raised:
         load({"dl1.max_nodes": "0"})
     assert [problem.where for problem in raised.value.problems] == [

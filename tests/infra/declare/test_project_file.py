@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import json
+import signal
 import sys
 from pathlib import Path
 
 import pytest
 
 from slipway.infra.declare import project_file
-from slipway.infra.declare.declared import load, load_machine_images, main
+from slipway.infra.declare.declared import load, load_machine_images
 from slipway.jobs.words.errors import InvalidConfig
 
 CLUSTER = """MpiCluster(
@@ -69,14 +69,67 @@ def test_machine_images_that_it_declares_itself_are_all_there_are(project: Path)
     assert load_machine_images() == ()
 
 
-def test_what_it_prints_does_not_mix_with_the_answer(
-    project: Path, capsys: pytest.CaptureFixture[str]
+def test_what_it_and_its_programs_print_never_reaches_standard_output(
+    project: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    (project / "clusters.py").write_text(f"print('hello')\n{ONE}")
-    assert main([]) == 0
-    captured = capsys.readouterr()
-    assert json.loads(captured.out)["clusters"][0]["name"] == "mine"
-    assert captured.err == "hello\n"
+    prints = "import subprocess\nprint('hello')\nsubprocess.run(['echo', 'there'], check=True)\n"
+    (project / "clusters.py").write_text(f"{prints}{ONE}")
+    load({})
+    print("answer")
+    captured = capfd.readouterr()
+    assert captured.out == "answer\n"
+    assert sorted(captured.err.split()) == ["hello", "there"]
+
+
+def test_a_second_read_sees_what_changed_in_it_and_beside_it(project: Path) -> None:
+    sized = ONE.replace("max_nodes=2", "max_nodes=NODES")
+    (project / "clusters.py").write_text(f"from sizes import NODES\n{sized}")
+    (project / "sizes.py").write_text("NODES = 2\n")
+    assert load({})[0].max_nodes == 2
+    (project / "sizes.py").write_text("NODES = 3 + 1\n")
+    assert load({})[0].max_nodes == 4
+    (project / "clusters.py").write_text(ONE.replace("mine", "ours"))
+    assert load({})[0].name == "ours"
+
+
+def test_two_projects_of_one_process_import_each_its_own_neighbours(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("one", "two"):
+        folder = project / name
+        (folder / "below").mkdir(parents=True)
+        (folder / "cdk.json").write_text("{}")
+        (folder / "clusters.py").write_text("from names import NAME\n" + ONE.replace('"mine"', "NAME"))
+        (folder / "names.py").write_text(f"NAME = '{name}'\n")
+        monkeypatch.chdir(folder / "below")
+        assert [cluster.name for cluster in load({})] == [name]
+
+
+def test_it_runs_in_its_own_folder_and_leaves_the_process_as_it_was(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (project / "below").mkdir()
+    (project / "nodes.txt").write_text("2")
+    (project / "sizes.py").write_text("")
+    opens = "import os, pathlib, sizes\nassert pathlib.Path('nodes.txt').read_text() == '2'\nos.chdir('/')\n"
+    (project / "clusters.py").write_text(f"{opens}{ONE}")
+    monkeypatch.chdir(project / "below")
+    path, modules = [*sys.path], {*sys.modules}
+    load({})
+    assert Path.cwd() == project / "below"
+    assert sys.path == path
+    assert not {"clusters", "sizes"} & ({*sys.modules} - modules)
+
+
+def test_a_timer_that_somebody_else_had_set_goes_on(project: Path) -> None:
+    (project / "clusters.py").write_text(ONE)
+    before = signal.setitimer(signal.ITIMER_REAL, 1000.0)
+    try:
+        load({})
+        left, _ = signal.getitimer(signal.ITIMER_REAL)
+        assert 900 < left < 1000
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, *before)
 
 
 @pytest.mark.parametrize(

@@ -55,6 +55,7 @@ def test_help_loads_no_command() -> None:
     code = "import sys; from slipway.jobs.cli.cli import run; run(['--help']); print(*sys.modules)"
     loaded = python(code).splitlines()[-1].split()
     assert not set(cli.MODULES.values()) & set(loaded)
+    assert not [name for name in loaded if name.startswith("slipway.infra")]
 
 
 def test_importing_a_command_loads_nothing_heavy() -> None:

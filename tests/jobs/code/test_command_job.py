@@ -11,13 +11,8 @@ import pytest
 
 from slipway.containers.recipes.command.config import CODE_SETTINGS, MODULE, CommandConfig, decode_arguments
 from slipway.containers.runtime.launch.sagemaker_entry import launcher_words
+from slipway.jobs.code.command_job import OwnCommand, command_settings, folder_name, refuse_requirements
 from slipway.jobs.code.folder import CannotShip, read_folder
-from slipway.jobs.code.own_recipes import (
-    OwnCommand,
-    command_settings,
-    folder_name,
-    refuse_requirements,
-)
 from slipway.jobs.code.packing import project_url
 from slipway.jobs.platforms.batch import request as batch
 from slipway.jobs.platforms.mpi import request as mpi

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from slipway.infra.declare.declared import declared_clusters, declared_machine_image
 from slipway.jobs.cli import cli
-from slipway.jobs.cloud.declared import declared_clusters, declared_machine_image
 from slipway.jobs.words.installation import find_project
 from tests.yard.conftest import RunningYard
 

@@ -20,7 +20,7 @@ from typing import Any
 from slipway.containers.runtime.checkpoint import manifest
 from slipway.containers.runtime.checkpoint.storage import step_name
 from slipway.jobs.cloud import aws
-from slipway.jobs.code.own_recipes import RECIPE
+from slipway.jobs.code.command_job import RECIPE
 from slipway.jobs.code.packing import PackedProject, project_url
 from slipway.jobs.plan.inputs.plan_json import encode_plan, read_plan
 from slipway.jobs.plan.inputs.planning import plan

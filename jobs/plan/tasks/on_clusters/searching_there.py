@@ -11,7 +11,7 @@ from pathlib import Path
 
 from slipway.containers.tasks.trial import find_result
 from slipway.jobs.cloud import aws
-from slipway.jobs.code.own_recipes import RECIPE
+from slipway.jobs.code.command_job import RECIPE
 from slipway.jobs.code.packing import PackedProject
 from slipway.jobs.plan.run.clusters import START_SECONDS, outcome_of
 from slipway.jobs.plan.tasks.library import retrieve

@@ -19,8 +19,8 @@ from slipway.containers.runtime.errors import Refusal
 from slipway.containers.tasks.description import CodeReference, TaskDescription
 from slipway.jobs.cloud import aws
 from slipway.jobs.cloud.deployed import find_target_by_name
+from slipway.jobs.code.command_job import RECIPE, OwnCommand, command_settings
 from slipway.jobs.code.folder import ProjectFolder, read_folder
-from slipway.jobs.code.own_recipes import RECIPE, OwnCommand, command_settings
 from slipway.jobs.code.packing import PackedProject, pack_project, project_url, upload_project
 from slipway.jobs.plan.search.model import Pool
 from slipway.jobs.plan.tasks.task import NamedTasks, Task

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from slipway.infra.declare.declared import declared_cluster
 from slipway.infra.declare.types import ClusterKind
 from slipway.infra.patterns.network.endpoints import (
     BATCH_SERVICES,
@@ -11,7 +12,6 @@ from slipway.infra.patterns.network.endpoints import (
     SAGEMAKER_SERVICES,
     SLURM_SERVICES,
 )
-from slipway.jobs.cloud.declared import declared_cluster
 from slipway.jobs.estimate.inputs.places import INTERFACE_ENDPOINTS, overheads
 
 

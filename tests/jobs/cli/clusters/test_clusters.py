@@ -7,8 +7,9 @@ from dataclasses import replace
 
 import pytest
 
+from slipway.infra.declare.declared import declared_cluster
+from slipway.infra.declare.types import Market
 from slipway.jobs.cloud.aws import Unanswered
-from slipway.jobs.cloud.declared import declared_cluster
 from slipway.jobs.clusters.bill import bill
 from slipway.jobs.words.names import CLUSTER_TAG
 from tests.jobs.conftest import Slipway
@@ -53,6 +54,21 @@ def test_a_cluster_that_is_not_deployed_costs_nothing_now(yard_shell: RunningYar
     found = row(slipway)
     assert (found["state"], found["running_nodes"], found["usd_per_hour_now"]) == ("not deployed", 0, 0)
     assert found["usd_per_hour_full"] == pytest.approx(16 * 13.10904, abs=1e-4)
+
+
+def test_json_has_every_setting_of_the_kind_and_none_of_another(
+    yard_shell: RunningYard, slipway: Slipway
+) -> None:
+    found = row(slipway)
+    said = {name: found[name] for name in ("kind", "market", "image", "build_type", "root_volume_gib")}
+    assert said == {
+        "kind": "batch",
+        "market": "on-demand",
+        "image": "gaudi",
+        "build_type": "c6i.16xlarge",
+        "root_volume_gib": 200,
+    }
+    assert not {"machine_image", "scratch", "warm_pool_minutes"} & found.keys()
 
 
 def test_stacks_resources_and_running_nodes_are_counted(yard_shell: RunningYard, slipway: Slipway) -> None:
@@ -118,7 +134,7 @@ def test_what_stands_around_the_nodes_costs_the_same_as_its_estimate_says() -> N
     found = bill(DL1, {"dl1-network": {"Resources": resources}}, 0)
     assert found.usd_per_month_idle == pytest.approx(730 * (0.045 + 0.01))
     assert found.not_counted == ("S3 storage (1)",)
-    assert bill(replace(DL1, market="capacity-block"), {}, 0).not_counted == (
+    assert bill(replace(DL1, market=Market.CAPACITY_BLOCK), {}, 0).not_counted == (
         "the capacity-block, billed even when idle",
     )
 

@@ -10,8 +10,8 @@ from dataclasses import replace
 
 import pytest
 
+from slipway.infra.declare.declared import declared_cluster
 from slipway.jobs.cloud.aws import Unanswered, reader
-from slipway.jobs.cloud.declared import declared_cluster
 from slipway.jobs.cloud.vcpu_quotas import Quota, ask_quota
 from slipway.jobs.clusters.preflight import facts, settings
 from slipway.jobs.words.installation import find_containers

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from slipway.infra.declare.declared import declared_cluster
 from slipway.jobs.cli.cli import run
-from slipway.jobs.cloud.declared import declared_cluster
 from slipway.jobs.clusters import quotas as needed_quotas
 from slipway.jobs.clusters.neighbours import Neighbour, Neighbourhood, RunningMachines
 from slipway.jobs.clusters.quotas import NeededQuota, find_quotas, request_increase

@@ -287,6 +287,17 @@ def test_fees_without_a_source_are_listed_as_unknown(slipway: Slipway) -> None:
     assert fees["pcs-controller-small"] is None
 
 
+def test_an_estimate_on_a_declared_cluster_loads_nothing_that_starts_or_calls_a_program() -> None:
+    """It takes no longer than the import of boto3: what only some recipes need is not loaded for all."""
+    code = (
+        "import sys; from slipway.jobs.cli.cli import run;"
+        "run(['estimate', 'bert-large', '--on', 'dl1']); print(*sys.modules)"
+    )
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    needless = {"argparse", "concurrent.futures", "importlib.resources", "socket", "statistics", "subprocess"}
+    assert not needless & set(loaded.splitlines()[-1].split())
+
+
 def test_an_estimate_loads_no_aws_library() -> None:
     code = (
         "import sys; from slipway.jobs.cli.cli import run;"

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from slipway.infra.declare.types import BatchCluster, Market, MpiCluster
 from slipway.jobs.cloud.aws import Unanswered
-from slipway.jobs.cloud.declared import declared_cluster
 from slipway.jobs.cloud.vcpu_quotas import Quota
 from slipway.jobs.clusters.neighbours import QuotaShare
 from slipway.jobs.clusters.preflight.checks import CHECKS
@@ -18,13 +18,14 @@ from slipway.jobs.clusters.preflight.vcpu_limits import OwnMachines, VcpuNeed
 from slipway.jobs.clusters.preflight.verdicts import CheckOutcome, Verdict
 from slipway.jobs.words.images.containers import Lock
 from slipway.jobs.words.targets import DamagedTarget
+from tests.jobs.declared import declared
 from tests.jobs.words.test_targets import TARGET
 
-CLUSTER = replace(declared_cluster("dl1"), alert_email="team@slipway.test", max_nodes=16)
+CLUSTER = replace(declared("dl1", BatchCluster), alert_email="team@slipway.test", max_nodes=16)
 DENIED = Unanswered(
     action="ec2:DescribeSomething", code="UnauthorizedOperation", message="You are not authorized"
 )
-RESERVED = replace(CLUSTER, market="targeted-reservation", reservation_id="cr-0123456789abcdef0")
+RESERVED = replace(CLUSTER, market=Market.TARGETED_RESERVATION, reservation_id="cr-0123456789abcdef0")
 RESERVATION = Reservation(state="active", zone="us-east-1a", instance_type="dl1.24xlarge", free=12, total=16)
 
 BAKE = "cdk deploy slipway-bakery-gaudi-ecs && slipway bake gaudi-ecs --wait --region us-east-1"
@@ -210,7 +211,7 @@ def test_a_budget_is_not_judged_without_a_price() -> None:
 
 
 def test_machines_need_no_image_and_are_judged_like_the_rest() -> None:
-    machines = replace(declared_cluster("c6i"), alert_email="team@slipway.test")
+    machines = replace(declared("c6i", MpiCluster), alert_email="team@slipway.test")
     lock = Lock(image={}, host={"open-mpi": "4.1"})
     told: dict[str, Any] = {
         "target": None,

@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from slipway.infra.declare.types import MpiCluster, NodeCluster, SlurmCluster
 from slipway.jobs.clusters.preflight.facts import FoundAmi
 from slipway.jobs.clusters.preflight.verdicts import CheckOutcome
 from slipway.jobs.words.catalogue.instances import family_of, instance_type
 from slipway.jobs.words.images.containers import Lock
 from tests.jobs.clusters.preflight.test_checks import BAKE, CLUSTER, MANIFEST, verdict
+from tests.jobs.declared import declared
 
+NODES: Mapping[str, NodeCluster] = {
+    "batch": CLUSTER,
+    "mpi": declared("c6i", MpiCluster),
+    "slurm": declared("trn1", SlurmCluster),
+}
 OWN = replace(CLUSTER, ami_parameter="/our/ami", ami_made_from="gaudi-ecs")
 
 
@@ -116,13 +124,13 @@ def test_a_machine_image_of_your_own_is_described_as_the_one_that_it_was_made_fr
 @pytest.mark.parametrize("name", ["p5.48xlarge", "g5.xlarge", "trn1.32xlarge", "dl1.24xlarge"])
 def test_no_ami_passes_that_lacks_what_drives_the_type(kind: str, name: str) -> None:
     """Whatever was declared: a target may be older than the rule that refuses its declaration."""
-    declared: dict[str, Any] = {"kind": kind, "instance_type": name, "machine_image": None}
+    cluster = replace(NODES[kind], instance_type=name)
     processors = {"ecs-agent": "1", "open-mpi": "4", "slurm": "25", "pcs-agent": "1"}
     driver = family_of(instance_type(name))
     assert driver is not None
     for host in ({}, {driver.driver: "1"}):
         lock = Lock(image={}, host=host)
-        judged = verdict("locked versions", replace(CLUSTER, **declared), lock=lock, manifest=processors)
+        judged = verdict("locked versions", cluster, lock=lock, manifest=processors)
         assert judged.outcome is CheckOutcome.FAILED, judged
         assert driver.driver in judged.found
 

@@ -7,13 +7,14 @@ from typing import Any
 
 import pytest
 
+from slipway.infra.declare.types import ControllerSize, SlurmCluster
 from slipway.jobs.cloud.aws import Unanswered
-from slipway.jobs.cloud.declared import declared_cluster
 from slipway.jobs.clusters.preflight.settings import DefaultGroup, EbsKey
 from slipway.jobs.clusters.preflight.verdicts import CheckOutcome
 from tests.jobs.clusters.preflight.test_checks import BAKE, verdict
+from tests.jobs.declared import declared
 
-TRN1 = declared_cluster("trn1")
+TRN1 = declared("trn1", SlurmCluster)
 
 
 @pytest.mark.parametrize(
@@ -104,7 +105,7 @@ def test_a_bakery_that_stands_is_not_deployed_again() -> None:
         ({}, "small", CheckOutcome.OK),
         ({"max_nodes": 64}, "medium", CheckOutcome.OK),
         ({"max_nodes": 64}, "small", CheckOutcome.FAILED),
-        ({"controller": "small"}, "medium", CheckOutcome.FAILED),
+        ({"controller": ControllerSize.SMALL}, "medium", CheckOutcome.FAILED),
     ],
 )
 def test_a_controller_that_would_have_to_change_its_size_is_told_of_before_the_deployment(

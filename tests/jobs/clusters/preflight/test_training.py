@@ -6,13 +6,14 @@ from dataclasses import replace
 
 import pytest
 
+from slipway.infra.declare.types import SageMakerCluster
 from slipway.jobs.cloud.aws import Unanswered
-from slipway.jobs.cloud.declared import declared_cluster
 from slipway.jobs.clusters.preflight.training_limits import TrainingLimits, TrainingLog, TrainingQuota
 from slipway.jobs.clusters.preflight.verdicts import CheckOutcome
 from tests.jobs.clusters.preflight.test_checks import verdict
+from tests.jobs.declared import declared
 
-SAGEMAKER = declared_cluster("sagemaker")
+SAGEMAKER = declared("sagemaker", SageMakerCluster)
 TYPE = "ml.p4d.24xlarge"
 
 

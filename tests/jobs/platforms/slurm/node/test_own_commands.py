@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from slipway.jobs.code.command_job import RECIPE, OwnCommand, command_settings
 from slipway.jobs.code.folder import read_folder
-from slipway.jobs.code.own_recipes import RECIPE, OwnCommand, command_settings
 from slipway.jobs.code.packing import pack_project
 from slipway.jobs.words.job import Job
 from tests.jobs.code.projects import write
