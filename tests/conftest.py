@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
 os.environ[OWNER_VARIABLE] = str(os.getpid())  # before fixtures of a session copy the environment
 
-# The CDK's own validator costs seconds a synthesis; infra/verify/test_gates.py and end_to_end/test_clusters.py
-# run it. Here, since the CDK's process starts as soon as any test imports aws_cdk, and keeps what it began with.
+# The CDK's own validator costs seconds a synthesis; test_gates.py and test_clusters.py run it. It is off from
+# here on, since the CDK's process starts when the first test imports aws_cdk and keeps its environment.
 os.environ["CDK_VALIDATION"] = "false"
 
 # Who starts tests in the background may have them ignore these signals, and what tests start inherits that: a

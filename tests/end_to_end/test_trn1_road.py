@@ -22,7 +22,8 @@ from tests.end_to_end.under_accelerate import refuse_ranks_that_train_alone_unsa
 from tests.jobs.platforms.slurm.one_slurm import start_requeued
 
 pytest.importorskip("torch", reason="the extra 'training' is not installed")
-pytestmark = [pytest.mark.cdk, pytest.mark.slow, pytest.mark.alone]
+# yard/services/pcs/test_slurm.py and jobs/platforms/slurm/node hold its promises one by one each day.
+pytestmark = [pytest.mark.cdk, pytest.mark.slow, pytest.mark.long]
 
 NODES = 4
 PATIENCE_SECONDS = 600.0
@@ -140,7 +141,6 @@ def test_compile_slurm_and_then_run_slurm_train_on_four_nodes(
     assert slurm.charts("neox_tiny"), "TensorBoard finds nothing"
 
 
-@pytest.mark.long  # gpt_neox's own tests hold these layouts to one process
 def test_tensor_pipeline_and_data_parallel_ranks_on_four_nodes_have_the_losses_of_one_process(
     slurm: LoginNode, losses_by_hand: dict[int, float]
 ) -> None:
@@ -150,7 +150,6 @@ def test_tensor_pipeline_and_data_parallel_ranks_on_four_nodes_have_the_losses_o
     assert slurm.losses(f"run-{alone}.log") == pytest.approx(losses_by_hand, abs=ROUNDING)
 
 
-@pytest.mark.long
 def test_a_submitted_job_that_loses_a_node_resumes_and_reaches_the_same_loss(
     slurm: LoginNode, losses_by_hand: dict[int, float]
 ) -> None:
@@ -173,7 +172,6 @@ def test_a_submitted_job_that_loses_a_node_resumes_and_reaches_the_same_loss(
     assert len(slurm.charts(run["name"])) == 2, "each attempt writes its own file"
 
 
-@pytest.mark.long  # other tests requeue a job that loses a node, and start commands under srun
 def test_the_script_of_a_project_that_loses_a_node_resumes_and_ends_with_the_same_losses(
     slurm: LoginNode, tmp_path: Path
 ) -> None:
@@ -191,7 +189,6 @@ def test_the_script_of_a_project_that_loses_a_node_resumes_and_ends_with_the_sam
     assert (ended["state"], slurm.job(job)["Restarts"]) == ("succeeded", "1")
 
 
-@pytest.mark.long  # tests/containers/runtime/launch hold what is decided
 def test_ranks_join_under_accelerate_and_who_trains_alone_is_told(slurm: LoginNode, tmp_path: Path) -> None:
     refuse_ranks_that_train_alone_unsaid(slurm.yard, "trn1", tmp_path)
 
