@@ -18,6 +18,7 @@ from slipway.yard.machines.hosts import boot_ways
 from slipway.yard.services.pcs import differences
 from tests.end_to_end.conftest import Shell
 from tests.end_to_end.own_project import TRAIN_MORE_SLOWLY, begin_project, refuse_another_curve
+from tests.end_to_end.small_project import begin_small_project
 from tests.end_to_end.under_accelerate import refuse_ranks_that_train_alone_unsaid
 from tests.jobs.platforms.slurm.one_slurm import start_requeued
 
@@ -103,7 +104,8 @@ def slurm(shell: Shell, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lo
         pytest.skip(f"no Slurm of the yard runs here: {why}")
     assembly = str(tmp_path_factory.mktemp("assembly"))
     declared = ("-c", "trn1.keep_data=false", "-c", f"trn1.max_nodes={NODES}", "--output", assembly)
-    shell.must("cdk", "deploy", "trn1", "--require-approval", "never", "--concurrency", "4", *declared)
+    project = begin_small_project(shell, tmp_path_factory.mktemp("project"), "trn1")
+    project.must("cdk", "deploy", "trn1", "--require-approval", "never", "--concurrency", "4", *declared)
     group = shell.data("slipway", "targets", "trn1", "--json")["login_group"]
     yield LoginNode(yard=shell, name=login_node(shell, group))
     shell.must("slipway", "empty", "trn1", "--yes")
