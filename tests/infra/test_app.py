@@ -70,7 +70,7 @@ def test_the_command_line_gets_the_stacks_of_every_declared_cluster(tmp_path: Pa
 
 
 def test_a_setting_of_the_context_reaches_the_template(tmp_path: Path) -> None:
-    """Of a project that declares one cluster: the checkout takes seconds to write the templates of all."""
+    """Use a project that declares one cluster: the checkout takes seconds to write all templates."""
     (tmp_path / "cdk.json").write_text("{}", encoding="utf-8")
     (tmp_path / "clusters.py").write_text(ONE_CLUSTER, encoding="utf-8")
     done = synthesized(tmp_path / "out", tmp_path, **{"dl1.max_nodes": "4"})
