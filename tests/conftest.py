@@ -24,6 +24,10 @@ if TYPE_CHECKING:
 
 os.environ[OWNER_VARIABLE] = str(os.getpid())  # before fixtures of a session copy the environment
 
+# The CDK's own validator costs seconds a synthesis; test_gates.py and test_clusters.py run it. It is off from
+# here on, since the CDK's process starts when the first test imports aws_cdk and keeps its environment.
+os.environ["CDK_VALIDATION"] = "false"
+
 # Who starts tests in the background may have them ignore these signals, and what tests start inherits that: a
 # script that a test interrupts would never hear of it.
 signal.signal(signal.SIGINT, signal.default_int_handler)

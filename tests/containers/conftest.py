@@ -1,10 +1,11 @@
-"""The yard's S3, for what reads text, rows and models from there; and a SIGTERM that a training may take."""
+"""The yard's S3, for what reads text, rows and models from there; threads; a SIGTERM for a training."""
 
 from __future__ import annotations
 
 import shutil
 import signal
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,6 +14,13 @@ import pytest
 
 if TYPE_CHECKING:
     from tests.yard.conftest import RunningYard
+
+
+@pytest.fixture(autouse=True, scope="session")
+def one_thread_of_torch() -> None:
+    """Compute in one thread: beside other tests two wait for each other, and tiny models need no more."""
+    if torch := sys.modules.get("torch"):
+        torch.set_num_threads(1)
 
 
 @pytest.fixture(scope="module")

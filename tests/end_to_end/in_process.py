@@ -85,7 +85,7 @@ def _create_one(shell: Shell, folder: Path, name: str, properties: dict[str, Any
 
 
 def _filled(text: str) -> str:
-    return text.replace("${AWS::AccountId}", _ACCOUNT)
+    return text.replace("${AWS::AccountId}", _ACCOUNT).replace("${AWS::Region}", REGION)
 
 
 def delete(shell: Shell, stacks: Sequence[str]) -> None:

@@ -1,4 +1,7 @@
-"""The declared clusters, deployed into the yard by the real CDK CLI and read back through the AWS API."""
+"""Two declared clusters, deployed into the yard by the real CDK CLI and read back through the AWS API.
+
+They are deployed from a project of their own; what is refused, from the checkout, with all that it declares.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,7 @@ from typing import Any
 import pytest
 
 from tests.end_to_end.conftest import THROUGH_GATE, Shell
+from tests.end_to_end.small_project import begin_small_project
 
 pytestmark = pytest.mark.cdk
 
@@ -62,10 +66,11 @@ def start_machines(shell: Shell) -> None:
 @pytest.fixture(scope="module")
 def deployed(shell: Shell, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Shell, Path]]:
     assembly = tmp_path_factory.mktemp("assembly")
+    project = begin_small_project(shell, tmp_path_factory.mktemp("project"), "dl1", "c6i")
     both = ("cdk", "deploy", "dl1", "c6i", *APPROVED, "--output", str(assembly), *WITHOUT_DATA)
-    shell.must(*THROUGH_GATE, *both)
-    start_machines(shell)  # as the first job does: a deployment starts none
-    yield shell, assembly
+    project.must(*THROUGH_GATE, *both)
+    start_machines(project)  # as the first job does: a deployment starts none
+    yield project, assembly
     shell.must("slipway", "empty", "c6i", "--yes")  # its nodes wrote down that they are ready
     shell.must("cdk", "destroy", "dl1*", "c6i*", "--force", "--app", str(assembly))  # as written last
     assert stacks(shell) == []

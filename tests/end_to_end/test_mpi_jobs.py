@@ -270,6 +270,7 @@ def readiness(shell: Shell, node: str) -> list[bool]:
     return [answer["answered"] for record in said for answer in record["nodes"] if answer["name"] == node]
 
 
+@pytest.mark.long  # hosts/test_boot.py reboots a node, and mpi/node/test_readiness.py decides what is ready
 def test_a_node_that_reboots_is_not_ready_until_it_has_answered_again(cluster: Shell) -> None:
     node = awake(cluster)[-1]
     before = readiness(cluster, node)

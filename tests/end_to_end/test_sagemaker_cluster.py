@@ -87,6 +87,7 @@ def test_preflight_asks_sagemaker_and_not_ec2_for_quotas(deployed: Shell) -> Non
 
 
 @pytest.mark.slow
+@pytest.mark.long  # the next test sees that the role suffices, and sagemaker/test_in_yard.py runs a recipe
 def test_the_deployed_role_suffices_for_a_training_job_and_is_refused_nothing(deployed: Shell) -> None:
     require_training()
     ranks = ("--nodes", "1", "--processes-per-node", "1")

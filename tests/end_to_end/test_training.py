@@ -110,6 +110,7 @@ def test_a_job_that_loses_a_node_goes_on_from_its_last_checkpoint_as_its_page_sh
     assert curve[-1]["loss"] < curve[0]["loss"]
 
 
+@pytest.mark.long  # README's session does so, and a plan sends a folder to this cluster
 def test_a_users_own_folder_and_command_train_on_two_nodes_and_resume(cluster: Shell, tmp_path: Path) -> None:
     shutil.copy(OWN_TRAINING, tmp_path / "train.py")
     sent = ("--folder", str(tmp_path), "--name", "own", "--follow")

@@ -18,11 +18,13 @@ from slipway.yard.machines.hosts import boot_ways
 from slipway.yard.services.pcs import differences
 from tests.end_to_end.conftest import Shell
 from tests.end_to_end.own_project import TRAIN_MORE_SLOWLY, begin_project, refuse_another_curve
+from tests.end_to_end.small_project import begin_small_project
 from tests.end_to_end.under_accelerate import refuse_ranks_that_train_alone_unsaid
 from tests.jobs.platforms.slurm.one_slurm import start_requeued
 
 pytest.importorskip("torch", reason="the extra 'training' is not installed")
-pytestmark = [pytest.mark.cdk, pytest.mark.slow, pytest.mark.alone]
+# yard/services/pcs/test_slurm.py and jobs/platforms/slurm/node hold its promises one by one each day.
+pytestmark = [pytest.mark.cdk, pytest.mark.slow, pytest.mark.long]
 
 NODES = 4
 PATIENCE_SECONDS = 600.0
@@ -102,7 +104,8 @@ def slurm(shell: Shell, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lo
         pytest.skip(f"no Slurm of the yard runs here: {why}")
     assembly = str(tmp_path_factory.mktemp("assembly"))
     declared = ("-c", "trn1.keep_data=false", "-c", f"trn1.max_nodes={NODES}", "--output", assembly)
-    shell.must("cdk", "deploy", "trn1", "--require-approval", "never", "--concurrency", "4", *declared)
+    project = begin_small_project(shell, tmp_path_factory.mktemp("project"), "trn1")
+    project.must("cdk", "deploy", "trn1", "--require-approval", "never", "--concurrency", "4", *declared)
     group = shell.data("slipway", "targets", "trn1", "--json")["login_group"]
     yield LoginNode(yard=shell, name=login_node(shell, group))
     shell.must("slipway", "empty", "trn1", "--yes")
@@ -140,7 +143,6 @@ def test_compile_slurm_and_then_run_slurm_train_on_four_nodes(
     assert slurm.charts("neox_tiny"), "TensorBoard finds nothing"
 
 
-@pytest.mark.long  # gpt_neox's own tests hold these layouts to one process
 def test_tensor_pipeline_and_data_parallel_ranks_on_four_nodes_have_the_losses_of_one_process(
     slurm: LoginNode, losses_by_hand: dict[int, float]
 ) -> None:
@@ -150,7 +152,6 @@ def test_tensor_pipeline_and_data_parallel_ranks_on_four_nodes_have_the_losses_o
     assert slurm.losses(f"run-{alone}.log") == pytest.approx(losses_by_hand, abs=ROUNDING)
 
 
-@pytest.mark.long
 def test_a_submitted_job_that_loses_a_node_resumes_and_reaches_the_same_loss(
     slurm: LoginNode, losses_by_hand: dict[int, float]
 ) -> None:
@@ -173,7 +174,6 @@ def test_a_submitted_job_that_loses_a_node_resumes_and_reaches_the_same_loss(
     assert len(slurm.charts(run["name"])) == 2, "each attempt writes its own file"
 
 
-@pytest.mark.long  # other tests requeue a job that loses a node, and start commands under srun
 def test_the_script_of_a_project_that_loses_a_node_resumes_and_ends_with_the_same_losses(
     slurm: LoginNode, tmp_path: Path
 ) -> None:
@@ -191,7 +191,6 @@ def test_the_script_of_a_project_that_loses_a_node_resumes_and_ends_with_the_sam
     assert (ended["state"], slurm.job(job)["Restarts"]) == ("succeeded", "1")
 
 
-@pytest.mark.long  # tests/containers/runtime/launch hold what is decided
 def test_ranks_join_under_accelerate_and_who_trains_alone_is_told(slurm: LoginNode, tmp_path: Path) -> None:
     refuse_ranks_that_train_alone_unsaid(slurm.yard, "trn1", tmp_path)
 

@@ -27,6 +27,11 @@ BAKERIES = {
     "slipway-bakery-gaudi-mpi",
     "slipway-bakery-neuron-slurm",
 }
+ONE_CLUSTER = """from slipway.infra.clusters import CLUSTERS as ALL
+
+CLUSTERS = tuple(cluster for cluster in ALL if cluster.name == "dl1")
+MACHINE_IMAGES = ()
+"""
 OTHER_STACKS = {
     f"{cluster}{part}"
     for cluster in ("c6i", "dl1-mpi", "trn1", "sagemaker")
@@ -34,11 +39,11 @@ OTHER_STACKS = {
 }
 
 
-def synthesized(folder: Path, **context: object) -> subprocess.CompletedProcess[str]:
+def synthesized(folder: Path, project: Path = ROOT, /, **context: object) -> subprocess.CompletedProcess[str]:
     """Run the app as the CDK's command line does."""
     return subprocess.run(
         [sys.executable, "-m", "slipway.infra.app"],
-        cwd=ROOT,
+        cwd=project,
         env={
             **os.environ,
             "CDK_OUTDIR": str(folder),
@@ -65,8 +70,12 @@ def test_the_command_line_gets_the_stacks_of_every_declared_cluster(tmp_path: Pa
 
 
 def test_a_setting_of_the_context_reaches_the_template(tmp_path: Path) -> None:
-    assert synthesized(tmp_path, **{"dl1.max_nodes": "4"}).returncode == 0
-    template = json.loads((tmp_path / "dl1.template.json").read_text(encoding="utf-8"))
+    """Use a project that declares one cluster: the checkout takes seconds to write all templates."""
+    (tmp_path / "cdk.json").write_text("{}", encoding="utf-8")
+    (tmp_path / "clusters.py").write_text(ONE_CLUSTER, encoding="utf-8")
+    done = synthesized(tmp_path / "out", tmp_path, **{"dl1.max_nodes": "4"})
+    assert done.returncode == 0, done.stderr
+    template = json.loads((tmp_path / "out" / "dl1.template.json").read_text(encoding="utf-8"))
     (pool,) = of_type(template, "AWS::Batch::ComputeEnvironment").values()
     assert pool["ComputeResources"]["MaxvCpus"] == 4 * 96
 

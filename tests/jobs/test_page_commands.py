@@ -62,7 +62,9 @@ class Line:
         assert command is not None, words
         if isinstance(command, click.Group):  # of the yard, which names no cluster
             return cls(words=tuple(words), values={})
-        context = command.make_context(words[0], list(words[1:]), resilient_parsing=True)
+        # click keeps the names of a command's help as they were the first time.
+        whole = click.Context(cli, **cli.context_settings)
+        context = command.make_context(words[0], list(words[1:]), parent=whole, resilient_parsing=True)
         return cls(words=tuple(words), values=context.params)
 
     @property

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import re
+import time
 from pathlib import Path
 
 import pytest
@@ -131,7 +132,10 @@ def test_a_second_ctrl_c_ends_what_does_not_heed_the_first(checkout: Checkout) -
     demo = Running(checkout.command(), checkout.environment(HANGING="yard up", STUBBORN="yes"))
     wait_until(lambda: any("sleep 1000" in line for line in checkout.processes()))
     os.write(demo.terminal, b"\x03")
+    wait_until(lambda: any("sleep 0.1" in line for line in checkout.processes()))  # it has heard the first
+    began = time.monotonic()
     assert demo.interrupt("Ctrl-C") == 130
+    assert time.monotonic() - began < 8, "after ten seconds the end comes by itself"
     checkout.assert_nothing_is_left()
 
 

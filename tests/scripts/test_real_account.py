@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from scripts.real_account import price
 from scripts.real_account.__main__ import chosen_claims
 from scripts.real_account.all_claims import CLAIMS, NAMES, NOTHING_LEFT
 from scripts.real_account.claims import ClaimOutcome, Proof
@@ -27,7 +28,18 @@ SEEN = Proof(
 )
 
 
+@pytest.fixture
+def synthesis_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make templates in this process: five of their own take seconds; test_standing.py starts some."""
+    from slipway.infra.declare.declared import load
+    from slipway.infra.templates import templates
+
+    declared = {cluster.name: cluster for cluster in load({})}
+    monkeypatch.setattr(price, "declared_templates", lambda name: templates(declared[name]))
+
+
 @pytest.mark.cdk
+@pytest.mark.usefixtures("synthesis_here")
 def test_all_of_it_costs_less_than_the_limit_and_every_price_is_known() -> None:
     images = [cluster.image for cluster in CLUSTERS if cluster.image]
     lines = at_most(CLUSTERS, images, "us-east-1", HOURS, CONTROLLER_USD_PER_HOUR)
@@ -36,6 +48,7 @@ def test_all_of_it_costs_less_than_the_limit_and_every_price_is_known() -> None:
 
 
 @pytest.mark.cdk
+@pytest.mark.usefixtures("synthesis_here")
 def test_slurm_is_not_tried_at_a_price_that_nobody_told() -> None:
     lines = at_most((SLURM,), (SLURM.baked,), "us-east-1", HOURS)
     assert [line.what for line in lines if line.usd is None] == ["trn1: its small controller, for 4 hours"]
@@ -45,6 +58,7 @@ def test_slurm_is_not_tried_at_a_price_that_nobody_told() -> None:
 
 
 @pytest.mark.cdk
+@pytest.mark.usefixtures("synthesis_here")
 def test_a_region_without_prices_is_unknown_and_not_free() -> None:
     assert None in [line.usd for line in at_most((MPI,), (), "eu-west-1", HOURS)]
 

@@ -92,6 +92,7 @@ class Pipeline:
         self._schedule = schedule
         self._runners: dict[int, StageRunner] = {}
         self._schedules: dict[tuple[int, torch.Size], Schedule] = {}
+        self._hidden_shapes: dict[frozenset[object], torch.Size] = {}
 
     def take(self, number: int, stage: nn.Module) -> StageRunner:
         """Add one of this rank's stages; return the module that computes it."""
@@ -162,6 +163,15 @@ class Pipeline:
         gradient.add_(theirs)
 
     def _hidden_shape(self, outline: nn.Module, inputs: Inputs) -> torch.Size:
+        """Return the shape that inputs like these had before, or find it."""
+        asked = frozenset(
+            (name, value if value is None else (value.shape, value.dtype)) for name, value in inputs.items()
+        )
+        if asked not in self._hidden_shapes:
+            self._hidden_shapes[asked] = self._found_shape(outline, inputs)
+        return self._hidden_shapes[asked]
+
+    def _found_shape(self, outline: nn.Module, inputs: Inputs) -> torch.Size:
         there = {name: None if value is None else value.to("meta") for name, value in inputs.items()}
         with torch.no_grad():
             found = self._step.task.run_stage(outline, None, there)

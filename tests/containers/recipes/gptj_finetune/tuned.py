@@ -1,6 +1,6 @@
 """Tunings of one tiny GPT-J in many layouts, as real ranks: forks of one process that has imported torch.
 
-python -m tests.containers.recipes.gptj_finetune.tuned FOLDER
+python -m tests.containers.recipes.gptj_finetune.tuned FOLDER LAYOUT …
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import shutil
 import socket
 import sys
 import traceback
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import torch
@@ -34,7 +34,7 @@ BASE: Mapping[str, str] = {
     "length": "48",
     "clip_norm": "0.5",
 }
-LEARNED_STEPS = 60
+LEARNED_STEPS = 30
 # The name of each layout that must train as one process does: its ranks, and what is set.
 LAYOUTS: Mapping[str, tuple[int, Mapping[str, str]]] = {
     "tp2": (2, {"tensor": "2"}),
@@ -131,7 +131,8 @@ def write_few(data: Path) -> None:
         (data / "few" / f"{name}.tsv").write_text("\n".join(lines) + "\n")
 
 
-def main(folder: Path) -> None:
+def main(folder: Path, layouts: Sequence[str]) -> None:
+    """Run all tunings, and of the layouts from which no other resumes those that are asked for."""
     write_task(folder / "data" / "sst2", "sst2")
     write_few(folder / "data")
     write_texts(folder / "data")
@@ -140,8 +141,8 @@ def main(folder: Path) -> None:
     tunings.run("learned", 1, {**all_rows, "steps": str(LEARNED_STEPS)})
     tunings.run("alone", 1, {})
     tunings.run("padded", 1, {"rows": "padded"})
-    for name, (world, changes) in LAYOUTS.items():
-        tunings.run(name, world, changes)
+    for name in layouts:
+        tunings.run(name, *LAYOUTS[name])
     for source, name in (("alone", "pp2"), ("tp2-pp2", "hybrid"), ("optimizer2", "alone")):
         tunings.continue_from(source, f"{source}-in-{name}")
         tunings.run(f"{source}-in-{name}", *LAYOUTS.get(name, (1, {})))
@@ -157,4 +158,4 @@ def main(folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(Path(sys.argv[1]), sys.argv[2:])

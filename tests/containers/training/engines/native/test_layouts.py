@@ -25,7 +25,7 @@ from tests.containers.training.engines.native.layouts import (
 )
 from tests.containers.training.engines.native.trainings import SAVED_AFTER, STEPS
 
-pytestmark = [pytest.mark.slow, pytest.mark.alone]
+pytestmark = pytest.mark.slow
 ROOT = Path(__file__).resolve().parents[5]
 PATIENCE_SECONDS = 900
 NUMBERS = 3  # of each step: loss, norm, loss without dropout
