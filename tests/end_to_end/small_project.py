@@ -6,7 +6,7 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
-from slipway.jobs.words.projects import CDK_JSON, DECLARATIONS
+from slipway.jobs.words.installation import CDK_JSON, DECLARATIONS
 from tests.end_to_end.conftest import Shell
 
 _APP = {"app": "python -m slipway.infra"}
