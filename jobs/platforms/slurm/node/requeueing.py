@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import time
 from collections.abc import Callable
 
@@ -15,6 +16,9 @@ _TAKEN_SECONDS = 120.0  # in which Slurm ends this script, once it has the job a
 
 def requeue(job: str, say: Callable[[str], None], pause: Callable[[float], None] = time.sleep) -> None:
     """Give the job back to the queue and wait to be ended; return only if Slurm does not do that."""
+    signal.signal(
+        signal.SIGTERM, signal.SIG_DFL
+    )  # as Slurm ends it; who ignores that is killed after KillWait
     ends = time.monotonic() + _PATIENCE_SECONDS
     while True:
         try:
