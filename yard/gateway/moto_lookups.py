@@ -1,7 +1,7 @@
 """What moto works out anew at every call though it never changes here: it is worked out once.
 
-Beside what a call does, these took most of its time: who the caller's account is (moto looks into all partitions
-and makes AWS's 1400 policies for each of them), which services there are, and what each of them can do.
+Beside what a call does, these took most of its time: who the caller's account is (moto looks into all
+partitions, and makes AWS's 1400 policies for each), which services there are, and what each of them can do.
 """
 
 from __future__ import annotations

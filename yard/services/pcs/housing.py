@@ -17,7 +17,7 @@ _STEPS = (
     ),
     ("install", "-o", "munge", "-g", "munge", "-m", "400", f"{FOLDER}/munge.key", "/etc/munge/munge.key"),
     ("rm", "-f", "/etc/slurm/slurm.conf"),
-    # A node without an instance has no name here, and slurmctld asks ten seconds for one where it may come later.
+    # Nodes without an instance have no name, and slurmctld asks ten seconds for one that may come later.
     ("sed", "-i", "s/^hosts:.*/hosts: files/", "/etc/nsswitch.conf"),
 )
 # slurmctld is restarted where its nodes change, and so often that nobody may wait longer each time.
