@@ -36,6 +36,18 @@ def free_port() -> int:
         return int(asked.getsockname()[1])
 
 
+@pytest.fixture(scope="module")
+def standing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Return the folder of a yard that tests only look at, started by somebody with credentials."""
+    home = tmp_path_factory.mktemp("standing") / "home"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("AWS_PROFILE", "work")
+        patch.setenv("AWS_SESSION_TOKEN", "secret-token")
+        process.up(folder=home)
+    yield home
+    process.down(folder=home)
+
+
 def kill(found: YardState) -> None:
     """Kill as the out-of-memory killer would; return when the process is gone."""
     os.kill(found.pid, signal.SIGKILL)
@@ -54,14 +66,14 @@ def test_up_down_and_nothing_is_left(folder: Path) -> None:
     assert not folder.exists()
 
 
-def test_ctrl_c_in_the_terminal_that_started_it_does_not_reach_the_yard(folder: Path) -> None:
-    assert os.getsid(process.up(folder=folder).state.pid) != os.getsid(0)
+def test_ctrl_c_in_the_terminal_that_started_it_does_not_reach_the_yard(standing: Path) -> None:
+    assert os.getsid(process.required(folder=standing).pid) != os.getsid(0)
 
 
-def test_a_second_up_finds_the_first(folder: Path) -> None:
-    first = process.up(folder=folder)
-    second = process.up(folder=folder)
-    assert (second.was_up, second.state) == (True, first.state)
+def test_a_second_up_finds_the_first(standing: Path) -> None:
+    first = process.required(folder=standing)
+    second = process.up(folder=standing)
+    assert (second.was_up, second.state) == (True, first)
 
 
 def test_a_second_down_has_nothing_to_do(folder: Path) -> None:
@@ -105,7 +117,9 @@ def test_a_yard_that_was_stopped_is_not_mourned(folder: Path) -> None:
     assert process.up(folder=folder).died == ""
 
 
-@pytest.mark.parametrize("command", ["status", "env", "hosts"])
+@pytest.mark.parametrize(
+    "command", ["status", *(pytest.param(command, marks=pytest.mark.long) for command in ("env", "hosts"))]
+)
 def test_who_asks_for_a_yard_that_died_hears_when_and_what_is_lost(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], command: str
 ) -> None:
@@ -231,12 +245,8 @@ def test_a_file_in_the_place_of_the_folder_is_an_error_and_no_endless_wait(tmp_p
         process.up(folder=tmp_path / "home")
 
 
-def test_the_users_own_credentials_never_reach_the_yard(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("AWS_PROFILE", "work")
-    monkeypatch.setenv("AWS_SESSION_TOKEN", "secret-token")
-    found = process.up(folder=folder).state
+def test_the_users_own_credentials_never_reach_the_yard(standing: Path) -> None:
+    found = process.required(folder=standing)
     environment = Path(f"/proc/{found.pid}/environ")
     if not environment.exists():
         pytest.skip("this system shows no process its environment")

@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import Any
 
 from slipway.yard.errors import ApiError
-from slipway.yard.gateway import moto_snapshots
+from slipway.yard.gateway import moto_lookups, moto_snapshots
 from slipway.yard.gateway.default_groups import admit_own_members
 from slipway.yard.gateway.protocols import STREAMED, Call, Reply, respond
 from slipway.yard.services.registry import not_emulated
@@ -40,6 +40,7 @@ def configure() -> None:
     default_user_config["lambda"] = {"use_docker": False}
     default_user_config["iam"] = {"load_aws_managed_policies": True}
     S3Backend.log_incoming_request = lambda *_: None
+    moto_lookups.keep()
     admit_own_members()
     FakeBucket.get_permission = lambda *_: PermissionResult.NEUTRAL
 

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from slipway.jobs.cloud import aws, throttling
+from slipway.jobs.cloud import aws
+from slipway.jobs.cloud import aws as throttling
 from slipway.jobs.platforms.batch.request import BatchRequest
 from slipway.jobs.platforms.sending import DEADLINE_SECONDS, NotSubmitted, Unsettled, Waiting
 from slipway.jobs.submit import submission
@@ -255,7 +256,7 @@ def test_a_new_yard_has_none_of_the_jobs_of_the_last(
     assert not submit().existed
 
 
-@pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.mark.parametrize("seed", [1, *(pytest.param(seed, marks=pytest.mark.long) for seed in (2, 3))])
 def test_every_job_is_submitted_once_while_aws_throttles_fails_and_loses_answers(
     yard_shell: RunningYard, target: BatchTarget, clock: Clock, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

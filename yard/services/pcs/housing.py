@@ -17,6 +17,8 @@ _STEPS = (
     ),
     ("install", "-o", "munge", "-g", "munge", "-m", "400", f"{FOLDER}/munge.key", "/etc/munge/munge.key"),
     ("rm", "-f", "/etc/slurm/slurm.conf"),
+    # Nodes without an instance have no name, and slurmctld asks ten seconds for one that may come later.
+    ("sed", "-i", "s/^hosts:.*/hosts: files/", "/etc/nsswitch.conf"),
 )
 # slurmctld is restarted where its nodes change, and so often that nobody may wait longer each time.
 _FOREVER = "until [ -s {conf} ]; do sleep 0.1; done; while :; do slurmctld -D -f {conf}; sleep 0.2; done"

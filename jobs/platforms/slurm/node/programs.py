@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import time
@@ -125,6 +126,8 @@ _TAKEN_SECONDS = 120.0  # in which Slurm ends this script, once it has the job a
 
 def requeue(job: str, say: Callable[[str], None], pause: Callable[[float], None] = time.sleep) -> None:
     """Give the job back to the queue and wait to be ended; return only if Slurm does not do that."""
+    # Slurm ends it by this signal; who ignores that is killed after KillWait.
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
     ends = time.monotonic() + _PATIENCE_SECONDS
     while True:
         try:

@@ -160,6 +160,7 @@ def told_by(command: str) -> set[str]:
 
 @with_document(LONG)
 def test_a_cancelled_job_ends_and_every_node_is_told_to_end_it(site: Site, target: MpiTarget) -> None:
+    site.until(lambda: all_hear(site, target))  # tests before this one took nodes away
     found = refresh(submit(target).job_id, target)
     platform_of(target).cancel(found, "enough")
     run = ended(site, target, found.run.id).run
@@ -169,6 +170,15 @@ def test_a_cancelled_job_ends_and_every_node_is_told_to_end_it(site: Site, targe
     nodes = {member.instance_id for member in find_members(target.name, target.region)}
     site.until(lambda: told_by(stop["CommandId"]) == nodes)
     assert stop["Parameters"] == {"Job": [run.name]}
+
+
+def all_hear(site: Site, target: MpiTarget) -> bool:
+    """Return True once both nodes are there and Systems Manager reaches them."""
+    nodes = {member.instance_id for member in find_members(target.name, target.region)}
+    known = site.client("ssm").describe_instance_information()["InstanceInformationList"]
+    return len(nodes) == 2 and nodes <= {
+        each["InstanceId"] for each in known if each["PingStatus"] == "Online"
+    }
 
 
 @with_document(LONG)

@@ -25,6 +25,7 @@ _UP_SECONDS = 60.0
 _END_SECONDS = 60.0
 _LOOK_SECONDS = 0.1
 _SAME_SECOND = 1.5
+_PATIENT = "MessageTimeout=3"
 _CONFIG = """\
 ClusterName=one
 SlurmctldHost={host}(127.0.0.1)
@@ -111,6 +112,12 @@ class OneSlurm:
         controller = self.daemons.pop("controller")
         controller.terminate()
         controller.wait()
+
+    def impatient(self) -> Path:
+        """Return settings with which Slurm's programs ask a dead controller for a second and no longer."""
+        path = self.folder / "impatient.conf"
+        path.write_text((self.folder / "slurm.conf").read_text().replace(_PATIENT, "MessageTimeout=1"))
+        return path
 
     def stop(self) -> None:
         for daemon in self.daemons.values():

@@ -24,6 +24,7 @@ from tests.yard.accounts import raise_quotas, stand_in
 from tests.yard.conftest import RunningYard
 
 PATIENCE_S = 90.0
+LOOK_AGAIN_S = 0.1
 IMAGE = "resolve:ssm:/slipway/amis/cpu-mpi/id"  # a stand-in: nothing is baked
 FILES = {"kind": "efs", "id": "fs-0123456789abcdef0", "path": "/shared"}
 # In place of a node of ours: no cluster to join, and keys by which the hosts let each other in.
@@ -104,6 +105,7 @@ class Site:
             if found := holds():
                 return found
             control(self.yard, "POST", "/await-hosts", {"timeout_s": 1})
+            time.sleep(LOOK_AGAIN_S)  # the yard answers at once where no host starts or ends
         pytest.fail(f"it never came: {self.hosts()}")
 
 

@@ -216,7 +216,7 @@ def test_credentials_of_a_hosts_role_are_taken_by_the_yard(site: Site, own_vpc: 
     assert sts.get_caller_identity()["Account"]
 
 
-@pytest.mark.parametrize("market", ["spot", "capacity-block"])
+@pytest.mark.parametrize("market", ["spot", pytest.param("capacity-block", marks=pytest.mark.long)])
 def test_a_host_knows_how_its_machine_was_bought(site: Site, own_vpc: Vpc, market: str) -> None:
     members = own_vpc.security_group("members")
     (host,) = own_vpc.start("nodes", members, 1, InstanceMarketOptions={"MarketType": market})

@@ -12,6 +12,7 @@ import pytest
 from slipway.jobs.words import mpi
 from slipway.jobs.words.job import request_key
 from slipway.jobs.words.targets import encode_target, parameter_name
+from slipway.yard.machines.hosts.boot_ways import BOOT_VARIABLE, IMITATED
 from slipway.yard.machines.memory import VARIABLE, WAITS, Need
 from tests.jobs.words.test_mpi_job import JOB
 from tests.jobs.words.test_targets import MPI_TARGET
@@ -73,7 +74,8 @@ class Jobs:
 
 @pytest.fixture(scope="module")
 def jobs(tier: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Jobs]:
-    for site in new_site(tmp_path_factory.mktemp("little"), {VARIABLE: str(ONE_JOB.mib)}):
+    settings = {VARIABLE: str(ONE_JOB.mib), BOOT_VARIABLE: IMITATED}
+    for site in new_site(tmp_path_factory.mktemp("little"), settings):
         yield Jobs(site)
 
 

@@ -24,6 +24,7 @@ ATTEMPT = "attempt = int(os.environ['AWS_BATCH_JOB_ATTEMPT'])\n"
 
 ISOLATED = ("root", "user")
 PATIENCE_S = 30.0
+LOOK_AGAIN_S = 0.05  # a job needs the processors that looking takes
 LOG_GROUP = "jobs"
 WORDS = {"on_exit_code": "onExitCode", "on_status_reason": "onStatusReason", "on_reason": "onReason"}
 # As infra/patterns/batch/compute_environment.py deploys them.
@@ -85,6 +86,7 @@ class Cluster:
         deadline = time.monotonic() + PATIENCE_S
         while not is_so():
             assert time.monotonic() < deadline, "it never came to be"
+            time.sleep(LOOK_AGAIN_S)
 
     def lines(self, job: str, node: int | None = 0) -> list[str]:
         """Return what a node printed in its last attempt."""

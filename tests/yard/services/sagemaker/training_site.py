@@ -24,6 +24,7 @@ ROLE = "training"
 TRUST = {"Effect": "Allow", "Principal": {"Service": "sagemaker.amazonaws.com"}, "Action": "sts:AssumeRole"}
 LOG_GROUP = "/aws/sagemaker/TrainingJobs"
 PATIENCE_S = 240.0
+LOOK_AGAIN_S = 0.1  # a job needs the processors that looking takes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,6 +90,7 @@ class TrainingSite:
         deadline = time.monotonic() + PATIENCE_S
         while not is_so():
             assert time.monotonic() < deadline, f"it never came to be: {self.lines(name)}"
+            time.sleep(LOOK_AGAIN_S)
 
     def streams(self, name: str) -> list[str]:
         logs = self.yard.client("logs")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -16,7 +17,7 @@ from slipway.jobs.platforms.slurm.node.ending import cancel, last_lines
 from slipway.jobs.platforms.slurm.node.programs import DeadController
 from slipway.jobs.platforms.slurm.node.submitting import InVain, submit_once
 from slipway.jobs.words.job import Job, request_key
-from slipway.jobs.words.slurm import RUN
+from slipway.jobs.words.slurm import RUN, SlurmJob
 from tests.jobs.platforms.slurm.conftest import Cluster
 from tests.jobs.platforms.slurm.one_slurm import start_requeued
 
@@ -86,15 +87,19 @@ def test_a_job_is_not_sent_again_though_slurm_has_forgotten_it(
 
 
 @pytest.mark.slow  # its programs ask again for seconds
-def test_without_a_controller_nothing_is_submitted_and_what_is_known_is_still_told(cluster: Cluster) -> None:
+def test_without_a_controller_nothing_is_submitted_and_what_is_known_is_still_told(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
     job_id, request = cluster.submit(Job(name="told", recipe="smoke", nodes=1))
     cluster.slurm.ended(job_id)
     cluster.slurm.end_controller()
     try:
-        with pytest.raises(DeadController, match="controller does not answer") as caught:
-            cluster.submit(Job(name="later", recipe="smoke", nodes=1))
-        assert "run the same command again" in caught.value.hint
-        answer = read_standing(cluster.runs, request.name)
+        with monkeypatch.context() as patch:
+            patch.setenv("SLURM_CONF", str(cluster.slurm.impatient()))
+            with pytest.raises(DeadController, match="controller does not answer") as caught:
+                cluster.submit(Job(name="later", recipe="smoke", nodes=1))
+            assert "run the same command again" in caught.value.hint
+            answer = read_standing(cluster.runs, request.name)
     finally:
         cluster.slurm.start_controller()
     assert [job.state for job in answer.jobs] == ["COMPLETED"]
@@ -135,19 +140,42 @@ def test_a_cluster_without_accounts_says_so_in_one_line(cluster: Cluster) -> Non
     assert "\n" not in note
 
 
-@pytest.mark.slow  # Slurm looks at time limits only now and then
+LIMITED = Job(name="limit", recipe="smoke", nodes=1, settings={"mode": "resume"}, attempts=2)
+
+
+def test_a_job_that_hears_its_time_is_nearly_over_saves_and_its_next_attempt_resumes(
+    cluster: Cluster,
+) -> None:
+    """It hears what Slurm was told to send, in the way in which Slurm sends it."""
+    job_id, request = cluster.submit(LIMITED)
+    assert signals(request.batches[0].options) == ["USR1"]
+    cluster.slurm.until(lambda: "[0] trains" in cluster.log(request.name), "training")
+    cluster.slurm.ask("scancel", "--batch", "--signal=USR1", job_id)
+    assert_saved_and_resumed(cluster, job_id, request)
+
+
+@pytest.mark.long
+@pytest.mark.slow  # Slurm looks at time limits only twice a minute
 def test_at_the_end_of_its_time_a_job_saves_and_its_next_attempt_resumes(cluster: Cluster) -> None:
-    job = Job(name="limit", recipe="smoke", nodes=1, settings={"mode": "resume"}, attempts=2)
-    request = cluster.request(job)
+    request = cluster.request(LIMITED)
     (batch,) = request.batches
-    signalled = [option for option in batch.options if option.startswith("--signal=B:USR1@")]
-    assert len(signalled) == 1
+    assert signals(batch.options) == ["USR1"]
     short = tuple(
         {"--time": "--time=1", "--signal": "--signal=B:USR1@58"}.get(option.partition("=")[0], option)
         for option in batch.options
     )
     request = replace(request, batches=(replace(batch, options=short),))
     job_id = submit_once(request, cluster.runs / request.name)
+    assert_saved_and_resumed(cluster, job_id, request)
+
+
+def signals(options: Sequence[str]) -> list[str]:
+    """Return what Slurm sends to a batch script before the end of its time."""
+    before = "--signal=B:"
+    return [word.removeprefix(before).partition("@")[0] for word in options if word.startswith(before)]
+
+
+def assert_saved_and_resumed(cluster: Cluster, job_id: str, request: SlurmJob) -> None:
     assert cluster.slurm.ended(job_id) == "COMPLETED"
     log = cluster.log(request.name)
     assert "[run] the job's time is nearly over: its ranks save and end" in log

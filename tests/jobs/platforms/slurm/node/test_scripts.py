@@ -148,7 +148,9 @@ def test_a_script_that_is_not_there_is_said_in_one_line(trn1: Trn1) -> None:
     ]
 
 
-@pytest.mark.parametrize("lacks", ["neuron15", "infiniband/uverbs7", "bandwidth"])
+@pytest.mark.parametrize(
+    "lacks", ["neuron15", pytest.param("infiniband/uverbs7", marks=pytest.mark.long), "bandwidth"]
+)
 def test_an_unfit_node_drains_and_the_job_runs_on_another(trn1: Trn1, tmp_path: Path, lacks: str) -> None:
     roots = {node: tmp_path / node for node in NODES}
     for root in roots.values():
