@@ -10,7 +10,7 @@ from click.testing import CliRunner
 from slipway.infra.clusters import CLUSTERS, MACHINE_IMAGES
 from slipway.infra.declare.types import Cluster, NodeCluster
 from slipway.jobs.cli.cli import cli
-from slipway.jobs.clusters.standing import is_shared, standing_items, total_usd_per_month
+from slipway.jobs.clusters.bill import is_shared, standing_items, total_usd_per_month
 from slipway.jobs.estimate.evidence.bands import find_band
 from slipway.jobs.estimate.evidence.trials import trials
 from slipway.jobs.estimate.inputs.own_data import rates

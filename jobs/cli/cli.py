@@ -1,4 +1,4 @@
-"""The command `slipway`. A new command is one file in a room of jobs/cli, and one line of _ROOMS."""
+"""The command `slipway`. A new command is a function NAME_command in a file here, and a line of _FILES."""
 
 from __future__ import annotations
 
@@ -19,62 +19,80 @@ PROGRAM = "slipway"
 COMPLETE_VARIABLE = "_SLIPWAY_COMPLETE"
 _OBJECTS_BETWEEN_COLLECTIONS = 100_000
 
-# The rooms of commands, and what `slipway --help` says of each command; its docstring is its longer help.
-_ROOMS: Mapping[str, Mapping[str, str]] = {
+# The files of commands, and what `slipway --help` says of each; a command's docstring is its longer help.
+_FILES: Mapping[str, Mapping[str, str]] = {
     "slipway.jobs.cli.clusters": {
         "clusters": "List the declared clusters: state, nodes, and price per hour",
-        "destroy": "Destroy a cluster after its jobs have ended, and say what stays",
-        "empty": "Delete everything in the bucket of a throw-away cluster",
-        "instances": "List the known instance types: devices, memory, network, price",
-        "leftovers": "List what destroyed clusters kept and cost, and delete it",
-        "preflight": "Check everything a deployment needs, with a fix for each problem",
-        "quota": "Show the vCPU quotas that a cluster needs, or request them",
         "targets": "List the deployed clusters that accept jobs",
         "upload": "Copy files into a cluster's bucket, for its jobs to read",
     },
-    "slipway.jobs.cli.jobs": {
-        "cancel": "Cancel a job",
-        "curve": "Show the loss and the throughput of a training job",
-        "explain": "Explain in one sentence why a job is not running, or failed",
-        "logs": "Print the logs of a job, while it runs or afterwards",
+    "slipway.jobs.cli.destroy": {
+        "destroy": "Destroy a cluster after its jobs have ended, and say what stays",
+        "empty": "Delete everything in the bucket of a throw-away cluster",
+        "leftovers": "List what destroyed clusters kept and cost, and delete it",
+    },
+    "slipway.jobs.cli.preflight": {
+        "instances": "List the known instance types: devices, memory, network, price",
+        "preflight": "Check everything a deployment needs, with a fix for each problem",
+        "quota": "Show the vCPU quotas that a cluster needs, or request them",
+    },
+    "slipway.jobs.cli.submit": {
         "recipes": "List the recipes that can be submitted, and their settings",
         "run": "Run your own command in your own folder on a deployed cluster",
-        "runs": "List past and present jobs, and their cost",
-        "speedup": "Compare finished runs of a recipe on one node and on more",
-        "status": "List unfinished jobs, or show one job in full",
         "submit": "Submit a recipe to a deployed cluster, exactly once",
+    },
+    "slipway.jobs.cli.jobs": {
+        "cancel": "Cancel a job",
+        "explain": "Explain in one sentence why a job is not running, or failed",
+        "logs": "Print the logs of a job, while it runs or afterwards",
+        "runs": "List past and present jobs, and their cost",
+        "status": "List unfinished jobs, or show one job in full",
+    },
+    "slipway.jobs.cli.curves": {
+        "curve": "Show the loss and the throughput of a training job",
+        "speedup": "Compare finished runs of a recipe on one node and on more",
         "tensorboard": "Show the charts of a training job in a browser",
     },
     "slipway.jobs.cli.images": {
         "amis": "List the AMIs: what each holds, its age, and what uses it",
         "bake": "Bake an AMI in the cloud, or roll back to an earlier one",
-        "build": "Build a container image in the cloud, and push it",
         "pin": "Pin a machine image's parent to one release of Ubuntu",
     },
-    "slipway.jobs.cli.estimates": {
-        "calibrate": "Correct the estimates with a run of your own",
-        "compare": "Compare a job on every cluster and size, by cost or time",
+    "slipway.jobs.cli.build": {
+        "build": "Build a container image in the cloud, and push it",
+    },
+    "slipway.jobs.cli.estimate": {
         "estimate": "Estimate throughput, memory, hours and dollars before you pay",
+    },
+    "slipway.jobs.cli.compare": {
+        "compare": "Compare a job on every cluster and size, by cost or time",
+    },
+    "slipway.jobs.cli.calibrate": {
+        "calibrate": "Correct the estimates with a run of your own",
         "prices": "List the prices of nodes per hour, or refresh them from AWS",
+    },
+    "slipway.jobs.cli.report": {
         "report": "Write estimates and measurements as one HTML page",
     },
-    "slipway.jobs.cli.plans": {
+    "slipway.jobs.cli.plan": {
         "plan": "Plan many jobs at once: devices, start times, and how good that is",
+    },
+    "slipway.jobs.cli.run_plan": {
         "run-plan": "Run a plan over its clusters, and plan again when need be",
     },
-    "slipway.jobs.cli": {
+    "slipway.jobs.cli.project": {
         "completion": "Print the script for tab completion in your shell",
         "init": "Begin a project of your own: clusters and a training script",
     },
-    "slipway.yard.commands": {
+    "slipway.yard.commands.yard": {
         "yard": "Run an AWS of your own on this machine: up, status, down, logs",
     },
 }
-COMMANDS = {name: line for commands in _ROOMS.values() for name, line in commands.items()}
+COMMANDS = {name: line for commands in _FILES.values() for name, line in commands.items()}
 RENAMED: Mapping[str, str] = {
     "images": "slipway amis lists AMIs; slipway build builds container images",
 }
-MODULES = {name: f"{room}.{name.replace('-', '_')}" for room, commands in _ROOMS.items() for name in commands}
+MODULES = {name: file for file, commands in _FILES.items() for name in commands}
 
 
 class RenamedCommand(SlipwayError):
@@ -92,7 +110,8 @@ class CommandTable(click.Group):
     def get_command(self, _ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return None
-        return cast(click.Command, import_module(MODULES[cmd_name]).command)
+        function = f"{cmd_name.replace('-', '_')}_command"
+        return cast(click.Command, getattr(import_module(MODULES[cmd_name]), function))
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import TypeVar
 
 import click
 
-from slipway.jobs.output import json_option
+from slipway.jobs.output import json_option, say
+from slipway.jobs.words.installation import NoProject, find_project
 
 F = TypeVar("F", bound=Callable[..., None])
 
@@ -107,3 +109,15 @@ submission_options = _together(
     dry_run_option,
     json_option,
 )
+
+
+# Says which project a command works for, where that is not the current folder.
+
+
+def say_project() -> None:
+    try:
+        folder = find_project().folder
+    except NoProject:
+        return  # who needs one refuses in better words
+    if folder != Path.cwd():
+        say(f"project: {folder}")

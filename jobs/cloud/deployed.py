@@ -9,8 +9,8 @@ from typing import Any
 
 from slipway.jobs.cloud.aws import Unanswered, ask, ask_all, own_region, reader
 from slipway.jobs.words.errors import SlipwayError, did_you_mean
-from slipway.jobs.words.installation import NoProject
-from slipway.jobs.words.names import CLUSTER_TAG, PARTS, stack_name
+from slipway.jobs.words.installation import NoProject, find_project
+from slipway.jobs.words.names import CLUSTER_TAG, PARTS, owner_parameter, stack_name
 from slipway.jobs.words.targets import (
     PARAMETER_ROOT,
     BatchTarget,
@@ -155,3 +155,28 @@ def _regions() -> Sequence[str | None]:
         return sorted({cluster.region for cluster in declared_clusters()})
     except NoProject:
         return [None]
+
+
+# Tells whose cluster a deployed one is, where several projects share an account.
+
+
+def ask_owner(cluster: str, region: str) -> str | Unanswered | None:
+    """Return the project that deployed the cluster; None: none that has a name."""
+    answer = ask(reader("ssm", region), "GetParameter", Name=owner_parameter(cluster))
+    if isinstance(answer, Unanswered):
+        return None if answer.code == "ParameterNotFound" else answer
+    return str(answer["Parameter"]["Value"])
+
+
+def refuse_foreign(cluster: str, region: str) -> None:
+    """Refuse to work on a cluster that another project deployed. Where AWS does not say, go on."""
+    owner = ask_owner(cluster, region)
+    if not isinstance(owner, str):
+        return
+    project = find_project()
+    if owner != project.name:
+        raise SlipwayError(
+            f"cluster {cluster} belongs to project {owner}, and {project.folder} is "
+            f"{f'project {project.name}' if project.name else 'no project with a name'}",
+            hint=f"work in the folder of {owner}: its cdk.json says so",
+        )

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from slipway.infra.declare.types import Cluster
 from slipway.jobs.cloud.aws import Unanswered
 from slipway.jobs.cloud.deployed import DeployedStack
 from slipway.jobs.cloud.templates import Templates
-from slipway.jobs.clusters.standing import StandingItem, standing_items, total_usd_per_month
 from slipway.jobs.words.catalogue.instances import Price, instance_type
-from slipway.jobs.words.catalogue.regional import price_in
+from slipway.jobs.words.catalogue.regional import find_fee, price_in
+from slipway.jobs.words.images.amis import bakery_stack_name
 
 # Paid for whether nodes run or not.
 _PAID_AHEAD = ("open-reservation", "targeted-reservation", "capacity-block")
@@ -73,3 +74,113 @@ def _not_counted(
     volumes = ["EBS volumes of running nodes"] if running else []
     reservation = [f"the {cluster.market}, billed even when idle"] if cluster.market in _PAID_AHEAD else []
     return (*billed, *volumes, *reservation)
+
+
+# What a cluster costs while nothing runs: each billed thing in its templates, at the catalogue's prices.
+# A resource type that AWS bills is one row of BILLED; what is not there costs nothing while nothing runs.
+Properties = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BilledType:
+    """Says how one resource type is billed."""
+
+    words: str
+    fee: Callable[[Properties], str | None]  # the item of fees.csv; None: this one costs nothing
+    amount_gib: Callable[[Properties], int] | None = None  # what is paid for by size, whatever is stored
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StandingItem:
+    """Hold one line of the monthly bill of a stack in which nothing runs."""
+
+    stack: str
+    item: str
+    count: int
+    usd_per_month: float | None  # None: as much as is stored, or at no known price
+    note: str
+
+
+def standing_items(templates: Templates, region: str) -> tuple[StandingItem, ...]:
+    return tuple(item for stack in templates for item in _items(stack, templates[stack], region))
+
+
+def total_usd_per_month(items: Sequence[StandingItem]) -> float:
+    """Add up what is known: what is stored comes on top."""
+    return round(sum(item.usd_per_month or 0.0 for item in items), 2)
+
+
+def is_shared(stack: str) -> bool:
+    """Return True for a bakery, which serves every cluster of its image or its region."""
+    return stack.startswith(bakery_stack_name(""))
+
+
+def _items(stack: str, template: Mapping[str, Any], region: str) -> Iterator[StandingItem]:
+    counts: Counter[tuple[str, str, int | None]] = Counter()
+    for resource in template.get("Resources", {}).values():
+        billed = BILLED.get(resource["Type"])
+        properties = resource.get("Properties", {})
+        fee = billed.fee(properties) if billed else None
+        if billed and fee:
+            gib = billed.amount_gib(properties) if billed.amount_gib else None
+            counts[(billed.words, fee, gib)] += 1
+    for (words, fee, gib), count in sorted(counts.items(), key=str):
+        yield _item(stack, words, count, region=region, fee_name=fee, gib=gib)
+
+
+def _item(stack: str, words: str, count: int, *, region: str, fee_name: str, gib: int | None) -> StandingItem:
+    fee = find_fee(fee_name, region)
+    price = fee.usd_per_month if fee else None
+    if fee is None or price is None:
+        usd, note = None, f"no price in {region} is known"
+    elif fee.per == "gib-month" and gib is None:
+        usd, note = None, f"as much as is stored, {fee.usd:g} USD per GiB-month, {fee.date}"
+    else:
+        usd, note = round(count * price * (gib or 1), 2), f"{fee.usd:g} USD per {fee.per}, {fee.date}"
+    return StandingItem(stack=stack, item=words, count=count, usd_per_month=usd, note=note)
+
+
+def _always(fee: str) -> Callable[[Properties], str | None]:
+    return lambda _properties: fee
+
+
+def _endpoint(properties: Properties) -> str | None:
+    """Gateway endpoints cost nothing, and are what CloudFormation makes where none is named."""
+    return "interface-endpoint" if properties.get("VpcEndpointType") == "Interface" else None
+
+
+def _lustre(properties: Properties) -> str | None:
+    return f"fsx-lustre-{properties.get('LustreConfiguration', {}).get('PerUnitStorageThroughput', '')}"
+
+
+def _controller(properties: Properties) -> str | None:
+    return f"pcs-controller-{properties.get('Size', '').lower()}"
+
+
+def _login_node(properties: Properties) -> str | None:
+    """Workers come and go with jobs; a group that never is empty is billed all the time."""
+    if not properties.get("ScalingConfiguration", {}).get("MinInstanceCount"):
+        return None
+    return f"ec2-{properties['InstanceConfigs'][0]['InstanceType']}"
+
+
+BILLED: Mapping[str, BilledType] = {
+    "AWS::CloudWatch::Alarm": BilledType(words="alarms", fee=_always("alarm")),
+    "AWS::CloudWatch::Dashboard": BilledType(words="dashboards", fee=_always("dashboard")),
+    "AWS::EC2::EIP": BilledType(words="public addresses", fee=_always("public-ipv4")),
+    "AWS::EC2::NatGateway": BilledType(words="NAT gateways", fee=_always("nat-gateway")),
+    "AWS::EC2::VPCEndpoint": BilledType(words="interface endpoints", fee=_endpoint),
+    "AWS::ECR::Repository": BilledType(words="images in ECR", fee=_always("ecr")),
+    "AWS::EFS::FileSystem": BilledType(words="EFS storage", fee=_always("efs")),
+    "AWS::FSx::FileSystem": BilledType(
+        words="FSx for Lustre",
+        fee=_lustre,
+        amount_gib=lambda properties: int(properties["StorageCapacity"]),
+    ),
+    "AWS::KMS::Key": BilledType(words="KMS keys", fee=_always("kms-key")),
+    "AWS::Logs::LogGroup": BilledType(words="log storage", fee=_always("logs")),
+    "AWS::PCS::Cluster": BilledType(words="Slurm controllers", fee=_controller),
+    "AWS::PCS::ComputeNodeGroup": BilledType(words="login nodes", fee=_login_node),
+    "AWS::S3::Bucket": BilledType(words="S3 storage", fee=_always("s3")),
+    "AWS::SecretsManager::Secret": BilledType(words="secrets", fee=_always("secret")),
+}

@@ -12,7 +12,7 @@ from enum import Enum, auto
 from functools import lru_cache
 from typing import Any
 
-from slipway.jobs.cloud.throttling import is_throttled, throttled
+from slipway.jobs.cloud.aws import is_throttled, throttled
 from slipway.jobs.words.errors import SlipwayError
 
 DEADLINE_SECONDS = 120.0

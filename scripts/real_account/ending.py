@@ -11,10 +11,8 @@ from scripts.real_account.common_claims import machines
 from scripts.real_account.journal import Journal
 from scripts.real_account.stages import BY_NAME, Stage, existing_stacks
 from slipway.jobs.cloud.aws import client
-from slipway.jobs.clusters.leftovers.finders import FINDERS
-from slipway.jobs.clusters.leftovers.found import find_leftovers
-from slipway.jobs.clusters.leftovers.leftover import Leftover, LeftoverKind
-from slipway.jobs.clusters.leftovers.removal import remove
+from slipway.jobs.clusters.leftovers.finders import FINDERS, Leftover, LeftoverKind
+from slipway.jobs.clusters.leftovers.removal import find_leftovers, remove
 from slipway.jobs.words.errors import SlipwayError
 from slipway.jobs.words.images.amis import bakery_stack_name
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from scripts.real_account.clusters import SLURM, SmallCluster
 from slipway.infra.clusters import MACHINE_IMAGES
 from slipway.jobs.cloud.templates import declared_templates
-from slipway.jobs.clusters.standing import StandingItem, is_shared, standing_items, total_usd_per_month
+from slipway.jobs.clusters.bill import StandingItem, is_shared, standing_items, total_usd_per_month
 from slipway.jobs.words.catalogue.instances import instance_type
 from slipway.jobs.words.catalogue.regional import HOURS_PER_MONTH, find_fee
 

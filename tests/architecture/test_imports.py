@@ -80,7 +80,7 @@ def test_each_heavy_package_is_imported_only_where_it_lives() -> None:
     [
         ("jobs/words/x.py", "def late():\n    import boto3"),
         ("jobs/platforms/batch/request.py", "from boto3.session import Session"),
-        ("jobs/cli/images/build.py", "import aws_cdk.aws_s3"),
+        ("jobs/cli/build.py", "import aws_cdk.aws_s3"),
         ("infra/stacks/x.py", "import moto"),
         ("tests/x.py", "import pickle"),
     ],

@@ -53,7 +53,7 @@ UNDELIVERED = (Column(name="name", title="messages that a policy kept from a top
 
 
 @click.group()
-def command() -> None:
+def yard_command() -> None:
     """Run the yard: an AWS on this machine, without an AWS account.
 
     \b
@@ -64,7 +64,7 @@ def command() -> None:
     """
 
 
-@command.command()
+@yard_command.command()
 @click.option(
     "--port",
     type=click.IntRange(1, 65535),
@@ -109,7 +109,7 @@ def up(port: int | None, chaos: str | None, fault_words: tuple[str, ...], caller
     say('point AWS tools at it: eval "$(slipway yard env)"')
 
 
-@command.command()
+@yard_command.command()
 def down() -> None:
     """Stop the yard and delete everything in it."""
     from slipway.yard import process
@@ -122,7 +122,7 @@ def down() -> None:
     )
 
 
-@command.command()
+@yard_command.command()
 @json_option
 def status(as_json: bool) -> None:
     """Show the yard's endpoint, its stacks, and how faithfully it emulates each resource type."""
@@ -153,7 +153,7 @@ def status(as_json: bool) -> None:
     print_table("", REFUSED, _named(found["refused"]), as_json=False)
 
 
-@command.command()
+@yard_command.command()
 @click.option("--follow", "-f", is_flag=True, help="Keep printing until the yard stops or you press Ctrl-C.")
 def logs(follow: bool) -> None:
     """Print the yard's log: every request with its status, and the traceback of every crash."""
@@ -167,7 +167,7 @@ def logs(follow: bool) -> None:
         raise SlipwayError("the yard is not up, so it has no log", hint="start it: slipway yard up") from None
 
 
-@command.command()
+@yard_command.command()
 @click.option(
     "--shell",
     type=click.Choice(SHELLS),
@@ -183,7 +183,7 @@ def env(shell: str) -> None:
     print_text(script(shell, process.required(), os.environ))
 
 
-@command.command(name="kill-node")
+@yard_command.command(name="kill-node")
 @click.argument("name")
 @click.argument("node", type=click.IntRange(0), required=False)
 def kill_node(name: str, node: int | None) -> None:
@@ -203,7 +203,7 @@ def kill_node(name: str, node: int | None) -> None:
     say(f"killed node {node} of job {job}")
 
 
-@command.command()
+@yard_command.command()
 @click.argument("name")
 @click.option("--training-job", is_flag=True, help="NAME is a managed Spot training job of SageMaker.")
 def interrupt(name: str, training_job: bool) -> None:
@@ -223,15 +223,15 @@ def interrupt(name: str, training_job: bool) -> None:
     say(f"gave notice of a Spot interruption: {said}")
 
 
-command.add_command(hosts.hosts)
-command.add_command(hosts.ssh)
-command.add_command(account.stand_in)
-command.add_command(account.grant_quota)
-command.add_command(hosts.reboot)
-command.add_command(faults.faults)
-command.add_command(mail.mail)
-command.add_command(permissions.denied)
-command.add_command(permissions.permissions)
+yard_command.add_command(hosts.hosts)
+yard_command.add_command(hosts.ssh)
+yard_command.add_command(account.stand_in)
+yard_command.add_command(account.grant_quota)
+yard_command.add_command(hosts.reboot)
+yard_command.add_command(faults.faults)
+yard_command.add_command(mail.mail)
+yard_command.add_command(permissions.denied)
+yard_command.add_command(permissions.permissions)
 
 
 def _yard() -> YardState:

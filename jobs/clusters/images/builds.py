@@ -5,15 +5,16 @@ The contract with the CodeBuild project stands in infra/patterns/images/image_pr
 
 from __future__ import annotations
 
+import io
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import zipfile
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 from slipway.jobs.cloud.aws import Unanswered, ask
-from slipway.jobs.clusters.images.zips import ZipEntry, zip_entries
 from slipway.jobs.words.errors import SlipwayError
 from slipway.jobs.words.images.containers import source_files
 from slipway.jobs.words.targets import BatchTarget
@@ -130,3 +131,29 @@ def refuse_failure(build: Mapping[str, Any]) -> None:
 def _variables(build: Mapping[str, Any]) -> dict[str, str]:
     variables = build.get("environment", {}).get("environmentVariables", [])
     return {variable["name"]: variable["value"] for variable in variables}
+
+
+# The sources of an image as one zip: the same files make the same bytes.
+_OLDEST_TIME_OF_ZIP = (1980, 1, 1, 0, 0, 0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ZipEntry:
+    name: str
+    content: bytes
+    is_program: bool = False
+
+    @classmethod
+    def read(cls, name: str, path: Path) -> ZipEntry:
+        return cls(name=name, content=path.read_bytes(), is_program=bool(path.stat().st_mode & 0o100))
+
+
+def zip_entries(entries: Iterable[ZipEntry]) -> bytes:
+    """Pack the files reproducibly: with a fixed time, and only the executable bit of their modes."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
+        for entry in entries:
+            info = zipfile.ZipInfo(entry.name, _OLDEST_TIME_OF_ZIP)
+            info.external_attr = (0o100755 if entry.is_program else 0o100644) << 16
+            archive.writestr(info, entry.content, zipfile.ZIP_DEFLATED)
+    return buffer.getvalue()

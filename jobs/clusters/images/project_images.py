@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 
-from slipway.jobs.clusters.images.zips import ZipEntry
+from slipway.jobs.clusters.images.builds import ZipEntry
 from slipway.jobs.code.folder import read_folder
 from slipway.jobs.platforms.platform import takes_images
 from slipway.jobs.words.errors import SlipwayError, did_you_mean

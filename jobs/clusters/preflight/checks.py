@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from slipway.infra.declare.types import Cluster
-from slipway.jobs.clusters.preflight import account, budget, images, surroundings, training
+from slipway.jobs.clusters.preflight import account, images, surroundings, training
+from slipway.jobs.clusters.preflight import account as budget
 from slipway.jobs.clusters.preflight.facts import Facts
 from slipway.jobs.clusters.preflight.verdicts import Verdict
 

@@ -12,8 +12,7 @@ from typing import Any, TypeVar
 from slipway.infra.declare.declared import declared_clusters
 from slipway.infra.declare.types import BatchCluster, Cluster, NodeCluster, SlurmCluster, locked_by
 from slipway.jobs.cloud.aws import Unanswered, ask, ask_all, reader
-from slipway.jobs.cloud.deployed import find_digest, find_target
-from slipway.jobs.cloud.owners import ask_owner
+from slipway.jobs.cloud.deployed import ask_owner, find_digest, find_target
 from slipway.jobs.clusters.neighbours import Neighbourhood, find_neighbourhood
 from slipway.jobs.clusters.preflight.settings import (
     DefaultGroup,

@@ -35,7 +35,7 @@ def fail(monkeypatch: pytest.MonkeyPatch) -> Fail:
         command = click.Command("boom", callback=callback, help="Raise.")
         monkeypatch.setitem(cli.COMMANDS, "boom", "Raise")
         monkeypatch.setitem(cli.MODULES, "boom", "made_up.boom")
-        monkeypatch.setitem(sys.modules, "made_up.boom", SimpleNamespace(command=command))
+        monkeypatch.setitem(sys.modules, "made_up.boom", SimpleNamespace(boom_command=command))
         return cli.run([*before, "boom"])
 
     return run
@@ -65,7 +65,7 @@ def test_an_interrupt_is_one_line_and_130(
     wait = click.Command("wait", callback=lambda: signal.raise_signal(signal.SIGINT))
     monkeypatch.setitem(cli.COMMANDS, "wait", "Wait")
     monkeypatch.setitem(cli.MODULES, "wait", "made_up.wait")
-    monkeypatch.setitem(sys.modules, "made_up.wait", SimpleNamespace(command=wait))
+    monkeypatch.setitem(sys.modules, "made_up.wait", SimpleNamespace(wait_command=wait))
     # As at a terminal: a shell that starts this in the background has it ignore interrupts.
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:

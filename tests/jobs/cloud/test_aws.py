@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from slipway.jobs.cloud import throttling
+from slipway.jobs.cloud import aws
 from slipway.jobs.cloud.aws import Unanswered, ask, ask_all, client, forget_credentials, reader, sender
 from slipway.yard.gateway.faults import Fault, FaultKind, script, scripted
 from tests.yard.conftest import REGION, RunningYard
@@ -34,7 +34,7 @@ def test_a_minute_of_throttling_is_waited_out_with_a_word_of_it(
     yard_shell: RunningYard, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """BI-177."""
-    monkeypatch.setattr(throttling, "share", lambda: 0.0)
+    monkeypatch.setattr(aws, "share", lambda: 0.0)
     yard_shell.client("ssm").put_parameter(Name="/a", Value="b", Type="String")
     throttle(yard_shell, 8)  # of 0.5, 1, 2, 4, 8, 16, 20 and 20 seconds at most
     assert ask(reader("ssm", REGION), "GetParameter", Name="/a")["Parameter"]["Value"] == "b"
@@ -47,8 +47,8 @@ def test_throttling_without_end_ends_at_the_deadline(
     yard_shell: RunningYard, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seconds = count(step=15)
-    monkeypatch.setattr(throttling, "share", lambda: 0.0)
-    monkeypatch.setattr(throttling, "now", lambda: float(next(seconds)))
+    monkeypatch.setattr(aws, "share", lambda: 0.0)
+    monkeypatch.setattr(aws, "now", lambda: float(next(seconds)))
     throttle(yard_shell, 1000)
     answer = ask(reader("ssm", REGION), "GetParameter", Name="/a")
     assert isinstance(answer, Unanswered)
@@ -65,7 +65,7 @@ def test_a_client_for_submissions_never_sends_twice(yard_shell: RunningYard) -> 
 def test_a_change_that_is_throttled_is_waited_out_with_a_word_of_it(
     yard_shell: RunningYard, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(throttling, "share", lambda: 0.0)
+    monkeypatch.setattr(aws, "share", lambda: 0.0)
     script(yard_shell, Fault(service="s3", operation="CreateBucket", kind=FaultKind.THROTTLE, times=4))
     client("s3", REGION).create_bucket(Bucket="slipway-slow")
     assert [bucket["Name"] for bucket in yard_shell.client("s3").list_buckets()["Buckets"]] == [
@@ -79,7 +79,7 @@ def test_a_change_that_is_throttled_is_waited_out_with_a_word_of_it(
 def test_what_may_be_done_twice_is_sent_again_where_its_answer_is_lost(
     yard_shell: RunningYard, monkeypatch: pytest.MonkeyPatch, kind: FaultKind
 ) -> None:
-    monkeypatch.setattr(throttling, "share", lambda: 0.0)
+    monkeypatch.setattr(aws, "share", lambda: 0.0)
     yard_shell.client("s3").create_bucket(Bucket="slipway-lost")
     script(yard_shell, Fault(service="s3", operation="PutObject", kind=kind, times=2))
     client("s3", REGION).put_object(Bucket="slipway-lost", Key="a", Body=b"1")

@@ -7,7 +7,7 @@ from functools import lru_cache
 import pytest
 
 from slipway.jobs.cloud.templates import Templates, declared_templates
-from slipway.jobs.clusters.standing import BILLED, StandingItem, is_shared, standing_items
+from slipway.jobs.clusters.bill import BILLED, StandingItem, is_shared, standing_items
 from slipway.jobs.words.catalogue.regional import find_fee
 from slipway.jobs.words.errors import SlipwayError
 

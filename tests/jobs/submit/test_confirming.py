@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from slipway.jobs.cli.jobs import submitting
+from slipway.jobs.cli import submitting
 from slipway.jobs.cloud import aws
 from slipway.jobs.submit.submission import Unconfirmed, submit
 from slipway.jobs.words.job import Job

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from slipway.jobs.cloud.throttling import is_throttled
+from slipway.jobs.cloud.aws import is_throttled
 from slipway.yard.chaos.throttling import RATES, Buckets, refusal
 from slipway.yard.endpoint import control
 from tests.yard.asking import refusal as refused_with

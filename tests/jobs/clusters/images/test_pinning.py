@@ -15,8 +15,16 @@ import pytest
 
 from slipway.infra.clusters import MACHINE_IMAGES
 from slipway.infra.declare.installed import CONTAINERS
-from slipway.jobs.clusters.images.kernels import Kernels, NoArchive, kernels_of
-from slipway.jobs.clusters.images.pinning import CannotPin, Pin, find_pin, suite_of, with_pin
+from slipway.jobs.clusters.images.pinning import (
+    CannotPin,
+    Kernels,
+    NoArchive,
+    Pin,
+    find_pin,
+    kernels_of,
+    suite_of,
+    with_pin,
+)
 from slipway.jobs.words.images.ami_locks import lock_path, lock_problems, locked_parent, pinned
 
 NOW = datetime(2026, 11, 22, 11, 30, tzinfo=UTC)

@@ -13,7 +13,8 @@ from unittest.mock import patch
 
 import pytest
 
-from slipway.jobs.cloud import aws, throttling
+from slipway.jobs.cloud import aws
+from slipway.jobs.cloud import aws as throttling
 from slipway.jobs.platforms.batch import runs
 from slipway.jobs.platforms.batch.request import BatchRequest, send
 from slipway.jobs.platforms.batch.runs import SubmittedTwice

@@ -1,0 +1,284 @@
+"""`slipway calibrate`: adds the throughput of a run, or published rates, to what estimates are based on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from slipway.jobs.cli.estimate_views import rounded
+from slipway.jobs.cli.options import region_option
+from slipway.jobs.output import Column, json_option, print_record, print_table, progress, say, warn
+from slipway.jobs.words.errors import SlipwayError
+
+if TYPE_CHECKING:
+    from slipway.jobs.estimate.evidence.calibrations import Known
+    from slipway.jobs.estimate.evidence.measurements import Measurement
+    from slipway.jobs.estimate.prices import Rate
+    from slipway.jobs.submit.rate import RunRate
+
+
+def _share(value: object) -> str:
+    return f"{value:.4f}" if isinstance(value, float) else str(value)
+
+
+CALIBRATE_COLUMNS = (
+    Column(name="name"),
+    Column(name="instance", title="type"),
+    Column(name="model"),
+    Column(name="nodes"),
+    Column(name="sequences_per_second", title="measured", unit="seq/s"),
+    Column(name="before", title="predicted before", unit="seq/s"),
+    Column(name="after", title="and now", unit="seq/s"),
+    Column(name="utilisation", absent="as it was", format=_share),
+    Column(name="network_efficiency", absent="as it was", format=_share),
+    Column(name="source"),
+)
+
+PUBLISHED_COLUMNS = (
+    Column(name="model"),
+    Column(name="hardware"),
+    Column(name="nodes", align="right"),
+    Column(name="devices", align="right"),
+    Column(name="sequences_per_second", title="published", unit="seq/s", align="right", format=rounded(2)),
+    Column(name="before", title="told before", unit="seq/s", align="right", format=rounded(2)),
+    Column(name="after", title="and now", unit="seq/s", align="right", format=rounded(2)),
+    Column(name="word", title="which is"),
+    Column(name="basis", title="standing on"),
+)
+
+
+@click.command()
+@click.argument("run", metavar="[RUN]", required=False)
+@click.option(
+    "--published",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="CSV of rates that others published, or that you measured elsewhere, instead of RUN.",
+)
+@click.option("--on", "target", metavar="TARGET", help="Cluster of the run. Default: search all clusters.")
+@region_option
+@click.option("--from-yard", is_flag=True, help="Accept a run of the yard, which measures this machine only.")
+@click.option("--dry-run", is_flag=True, help="Show what would change, without changing it.")
+@json_option
+def calibrate_command(
+    run: str | None, published: Path | None, dry_run: bool, as_json: bool, **asked: Any
+) -> None:
+    """Correct the estimates with RUN (its id or name, or the beginning of either), or with published rates.
+
+    The run's throughput after the warm-up becomes a row of calibration.csv in $XDG_CONFIG_HOME/slipway (or of
+    the file that SLIPWAY_CALIBRATION names). Your rows replace the published ones for that model and family.
+    Calibrating the same run again replaces its row; deleting the row undoes it.
+
+    With --published, every row of FILE goes to published.csv beside it, or none if one cannot be used; each
+    bad row is named. docs/estimate.md lists the columns. An estimate then stands on the nearest row on its
+    accelerator, and says which and how near. Reading a file again replaces its rows.
+
+    \b
+    slipway calibrate bert_pretrain --on dl1 --dry-run
+    slipway calibrate --published rates.csv --dry-run
+    """
+    if (run is None) == (published is None):
+        raise click.UsageError("Give either RUN or --published FILE.")
+    if published is not None:
+        if any(asked.values()):
+            raise click.UsageError("--on, --region and --from-yard belong to RUN, not to --published.")
+        _learn(published, dry_run=dry_run, as_json=as_json)
+    else:
+        _learn_run(str(run), dry_run=dry_run, as_json=as_json, **asked)
+
+
+def _learn(published: Path, *, dry_run: bool, as_json: bool) -> None:
+    from slipway.jobs.estimate.inputs.asking import calibrate
+    from slipway.jobs.estimate.inputs.own_data import PUBLISHED, own_path
+
+    rows = calibrate(published, dry_run=dry_run)
+    for row in rows:
+        if not row.is_followed:
+            warn(
+                f"{row.model} on {row.devices} devices of {row.hardware}: {row.sequences_per_second:g} "
+                "sequences a second are more than the traffic of its step leaves time for, so the row counts "
+                "for its own size alone"
+            )
+    print_table("", PUBLISHED_COLUMNS, [asdict(row) for row in rows], as_json=as_json)
+    say("nothing was changed" if dry_run else f"written to {own_path(PUBLISHED)}")
+
+
+def _learn_run(
+    run: str, *, target: str | None, region: str | None, from_yard: bool, dry_run: bool, as_json: bool
+) -> None:
+    from slipway.jobs.cloud.aws import is_in_yard
+    from slipway.jobs.submit.find import find_run, targets_to_search
+    from slipway.jobs.submit.rate import read_run
+
+    found = find_run(run, targets_to_search(target, region))
+    if is_in_yard() and not (from_yard or dry_run):
+        raise SlipwayError(
+            f"job '{found.run.name}' ran in the yard, on this machine's processors and not on a "
+            f"{found.run.instance_type}",
+            hint="use --dry-run to see what it would change, or --from-yard to accept it",
+        )
+    rate = read_run(found)
+    row, before, after = _fit(rate)
+    if not dry_run:
+        _add(row)
+    record = {**asdict(row), "before": before, "after": after}
+    print_record("", CALIBRATE_COLUMNS, record, as_json=as_json)
+    if dry_run:
+        say("nothing was changed")
+
+
+def _fit(rate: RunRate) -> tuple[Measurement, float, float]:
+    """Return the new row, and what is predicted for this configuration without and with it."""
+    from datetime import UTC, datetime
+
+    from slipway.jobs.estimate.evidence.calibrations import find_calibration, fit_measurement, merged
+    from slipway.jobs.estimate.evidence.measurements import our_measurements
+    from slipway.jobs.estimate.inputs.own_data import own_measurements
+
+    ours, asked = our_measurements(), rate.asked
+    measured = rate.measurement(datetime.now(UTC).date().isoformat())
+    own = [row for row in own_measurements() if row.run_id != rate.found.run.id]
+    row = fit_measurement(measured, asked, own, ours)
+    before = find_calibration(merged(ours, own), asked)
+    after = find_calibration(merged(ours, [*own, row]), asked)
+    return row, _predicted(rate, before), _predicted(rate, after)
+
+
+def _predicted(rate: RunRate, known: Known) -> float:
+    from slipway.jobs.estimate import throughput
+
+    asked = rate.asked
+    made = throughput(asked.model, asked.cluster, asked.layout, known.calibration)
+    return round(made.sequences_per_second, 4)
+
+
+def _add(row: Measurement) -> None:
+    from slipway.jobs.estimate.evidence.measurements import decode_measurements, encode_measurements
+    from slipway.jobs.estimate.inputs.own_data import CALIBRATION, own_path, update
+
+    def with_row(text: str) -> str:
+        rows = decode_measurements(text, str(own_path(CALIBRATION))) if text else ()
+        kept = [each for each in rows if each.run_id != row.run_id]
+        return encode_measurements([*kept, row])
+
+    say(f"written to {update(CALIBRATION, with_row)}")
+
+
+# `slipway prices`: what nodes cost by the hour, each price with its region, its day and its source.
+PRICES_COLUMNS = (
+    Column(name="instance_type", title="type"),
+    Column(name="region"),
+    Column(name="term"),
+    Column(name="usd_per_hour", title="price", unit="USD/h", align="right"),
+    Column(name="date"),
+    Column(name="written", title="kept in"),
+)
+FEES = (
+    Column(name="item"),
+    Column(name="region"),
+    Column(name="usd", title="price", unit="USD", align="right"),
+    Column(name="per"),
+    Column(name="date", absent="-"),
+    Column(name="source"),
+)
+
+
+@click.group(invoke_without_command=True)
+@click.option("--region", help="Limit to this region.")
+@click.option("--type", "names", multiple=True, help="Limit to this instance type. Repeatable.")
+@click.option("--fees", is_flag=True, help="List the fees for storage, network and schedulers instead.")
+@json_option
+@click.pass_context
+def prices_command(
+    context: click.Context, region: str | None, names: tuple[str, ...], fees: bool, as_json: bool
+) -> None:
+    """List the prices of nodes per hour: on demand and, where known, for a 1-year or 3-year term.
+
+    Your own prices come first: prices.csv in $XDG_CONFIG_HOME/slipway (or the file that SLIPWAY_PRICES
+    names), with the columns instance_type, region, term, usd_per_hour, date, source. Next come the prices of
+    the last refresh, then those that ship with Slipway.
+
+    \b
+    slipway prices --region us-east-1
+    slipway prices --type g5.12xlarge
+    slipway prices --fees
+    slipway prices refresh --region eu-north-1
+    """
+    if context.invoked_subcommand is not None:
+        return
+    if fees:
+        from slipway.jobs.words.catalogue.regional import our_fees
+
+        rows = [asdict(fee) for fee in our_fees() if region in (None, fee.region)]
+        print_table("fees for storage, network and schedulers", FEES, rows, as_json=as_json)
+        return
+    rows = [row for row in _rows(names) if region in (None, row["region"])]
+    if not rows:
+        where = f" --region {region}" if region else ""
+        warn(f"no price is known for {region or ', '.join(names)}; ask AWS: slipway prices refresh{where}")
+    print_table("prices of one node", PRICES_COLUMNS, rows, as_json=as_json)
+
+
+@prices_command.command()
+@click.option("--region", "regions", multiple=True, help="Region to ask for. Repeatable. Default: us-east-1.")
+@click.option(
+    "--type", "names", multiple=True, help="Instance type to ask for. Repeatable. Default: all known types."
+)
+@click.option(
+    "--spot", is_flag=True, help="Ask EC2 for Spot prices instead, the cheapest zone's of each region."
+)
+def refresh(regions: tuple[str, ...], names: tuple[str, ...], spot: bool) -> None:
+    """Get current prices from AWS's price list, and keep them in a file next to your own prices.
+
+    A type without a price in that list keeps its known price and date. Spot prices change by the hour; ask
+    again before you rely on them.
+
+    \b
+    slipway prices refresh --region us-east-1 --region us-west-2
+    slipway prices refresh --spot --region us-east-1 --type p4d.24xlarge
+    """
+    from slipway.jobs.estimate.inputs.price_list import ask_rates, ask_spot_rates
+    from slipway.jobs.words.catalogue.instances import instance_type, instance_types
+    from slipway.jobs.words.names import checked_region
+
+    wanted = [instance_type(name).name for name in names] or [known.name for known in instance_types()]
+    asked = [checked_region(region) for region in dict.fromkeys(regions)] or ["us-east-1"]
+    with progress("asking for Spot prices" if spot else "asking the price list") as now:
+        found, missing = ask_spot_rates(wanted, asked) if spot else ask_rates(wanted, asked, now)
+    for name in missing:
+        warn(f"AWS lists no {'Spot ' if spot else ''}price of {name}")
+    if found:
+        say(f"{len(found)} prices written to {_keep(found)}")
+
+
+def _rows(names: Sequence[str]) -> list[dict[str, object]]:
+    """Return the price in force for each region and term of these types, or of the usual ones."""
+    from slipway.jobs.estimate.inputs.own_data import PRICES, REFRESHED_PRICES, own_path, own_rates
+    from slipway.jobs.estimate.prices import known_rates
+    from slipway.jobs.words.catalogue.instances import instance_type, instance_types, training_types
+
+    written = [(rate, str(own_path(file))) for file in (PRICES, REFRESHED_PRICES) for rate in own_rates(file)]
+    wanted = {instance_type(name).name for name in names}
+    usual = wanted or {known.name for known in (*instance_types(), *training_types())}
+    holds: dict[tuple[str, str, str], dict[str, object]] = {}
+    ours = ((rate, "slipway") for rate in known_rates() if rate.instance_type in usual)
+    for rate, place in [*(row for row in written if not wanted or row[0].instance_type in wanted), *ours]:
+        key = rate.instance_type, rate.region, rate.term
+        holds.setdefault(key, {**asdict(rate), "written": place})
+    return [holds[key] for key in sorted(holds)]
+
+
+def _keep(found: Sequence[Rate]) -> str:
+    from slipway.jobs.estimate.inputs.own_data import REFRESHED_PRICES, own_path, update
+    from slipway.jobs.estimate.prices import decode_rates, encode_rates
+
+    def with_found(text: str) -> str:
+        before = decode_rates(text, str(own_path(REFRESHED_PRICES))) if text else ()
+        rows = {(rate.instance_type, rate.region, rate.term): rate for rate in (*before, *found)}
+        return encode_rates(rows[key] for key in sorted(rows))
+
+    return str(update(REFRESHED_PRICES, with_found))

@@ -1,0 +1,336 @@
+"""`slipway clusters`: the declared clusters, whether they are deployed, and their price per hour."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from slipway.jobs.cli.options import say_project, target_region_option
+from slipway.jobs.output import (
+    Column,
+    complain,
+    json_option,
+    print_json,
+    print_record,
+    print_table,
+    print_text,
+    progress,
+    say,
+    warn,
+)
+from slipway.jobs.words.errors import SlipwayError
+
+if TYPE_CHECKING:
+    from slipway.infra.declare.types import Cluster
+    from slipway.jobs.cloud.aws import Unanswered
+    from slipway.jobs.cloud.deployed import DeployedStack
+
+
+CLUSTERS_LISTED = (
+    Column(name="name"),
+    Column(name="kind"),
+    Column(name="instance_type"),
+    Column(name="region"),
+    Column(name="state"),
+    Column(name="running_nodes", title="running", align="right"),
+    Column(name="max_nodes", title="at most", align="right"),
+    Column(name="usd_per_hour_now", title="now", unit="USD/h", align="right"),
+    Column(name="usd_per_hour_full", title="all nodes", unit="USD/h", align="right"),
+    Column(name="usd_per_month_idle", title="idle", unit="USD/month", align="right"),
+    Column(name="price.region", title="price region"),
+    Column(name="price.date", title="price date"),
+)
+
+CLUSTERS_IN_FULL = (
+    *CLUSTERS_LISTED,
+    Column(name="zone"),
+    Column(name="market"),
+    Column(name="price.usd_per_hour", title="price of a node on demand", unit="USD/h"),
+    Column(name="price.source", title="source of the price"),
+    Column(name="not_counted"),
+)
+
+STACKS = (Column(name="stack"), Column(name="status"))
+RESOURCES = (Column(name="service"), Column(name="count", align="right"), Column(name="resources"))
+
+# The state of a stack that needs a hand, and the next command.
+NEXT_COMMANDS: Mapping[str, str] = {
+    "CREATE_FAILED": "cdk destroy {stack}, then cdk deploy",
+    "ROLLBACK_COMPLETE": "cdk destroy {stack}, then cdk deploy",
+    "ROLLBACK_FAILED": "cdk destroy {stack}, then cdk deploy",
+    "UPDATE_ROLLBACK_FAILED": "cdk rollback {stack}",
+    "DELETE_FAILED": "look at its events, then cdk destroy {stack} again",
+    "REVIEW_IN_PROGRESS": "cdk deploy {stack}",
+}
+
+
+@click.command()
+@click.argument("names", nargs=-1, metavar="[NAME]...")
+@json_option
+def clusters_command(names: tuple[str, ...], as_json: bool) -> None:
+    """List the declared clusters: whether they are deployed, how many nodes run, and what they cost.
+
+    "idle" is what the deployed stacks cost a month while nothing runs: slipway estimate --idle lists it.
+
+    Prices are on-demand prices, each shown with its region and date. Billed items that have no price in the
+    catalogue are listed as not counted; an unknown price is shown as unknown.
+
+    \b
+    slipway clusters
+    slipway clusters dl1 --json
+    """
+    from slipway.infra.declare.declared import declared_cluster, declared_clusters
+
+    say_project()
+    clusters = [declared_cluster(name) for name in dict.fromkeys(names)] or declared_clusters()
+    rows = [_row(cluster) for cluster in clusters]
+    if len(names) == 1:
+        print_record("", CLUSTERS_IN_FULL, rows[0], as_json=as_json)
+        if not as_json:
+            _print_created(rows[0])
+    else:
+        print_table("clusters, prices on demand", CLUSTERS_LISTED, rows, as_json=as_json)
+        _say_not_counted(rows)
+
+
+def _row(cluster: Cluster) -> Mapping[str, object]:
+    from slipway.infra.declare.declared import build_type
+    from slipway.jobs.cloud.aws import Unanswered
+    from slipway.jobs.cloud.deployed import count_running_nodes, find_stacks
+    from slipway.jobs.cloud.templates import deployed_templates
+    from slipway.jobs.clusters.bill import bill, count_resources
+
+    stacks = find_stacks(cluster.name, cluster.region)
+    running = stacks if isinstance(stacks, Unanswered) else count_running_nodes(cluster.name, cluster.region)
+    names = [] if isinstance(stacks, Unanswered) else [stack.name for stack in stacks]
+    templates = stacks if isinstance(stacks, Unanswered) else deployed_templates(names, cluster.region)
+    _tell(cluster.name, stacks, running)
+    return {
+        "kind": cluster.kind,
+        **asdict(cluster),
+        "build_type": build_type(cluster),
+        "state": _state(stacks),
+        "running_nodes": None if isinstance(running, Unanswered) else running,
+        "stacks": None if isinstance(stacks, Unanswered) else {stack.name: stack.status for stack in stacks},
+        "resources": count_resources(stacks),
+        **asdict(bill(cluster, templates, running)),
+    }
+
+
+def _state(stacks: Sequence[DeployedStack] | Unanswered) -> str | None:
+    from slipway.jobs.cloud.aws import Unanswered
+
+    if isinstance(stacks, Unanswered):
+        return None
+    if not stacks:
+        return "not deployed"
+    unsettled = [f"{stack.name} {stack.status}" for stack in stacks if not _is_settled(stack)]
+    return ", ".join(unsettled) or f"deployed, {len(stacks)} stacks"
+
+
+def _is_settled(stack: DeployedStack) -> bool:
+    return stack.status.endswith("_COMPLETE") and stack.status not in NEXT_COMMANDS
+
+
+def _tell(cluster: str, stacks: Sequence[DeployedStack] | Unanswered, running: int | Unanswered) -> None:
+    from slipway.jobs.cloud.aws import Unanswered
+
+    for answer in dict.fromkeys(each for each in (stacks, running) if isinstance(each, Unanswered)):
+        warn(f"{cluster}: {answer.action} gave no answer: {answer.code}, {answer.message[:200]}")
+    for stack in () if isinstance(stacks, Unanswered) else stacks:
+        if stack.status in NEXT_COMMANDS:
+            next_command = NEXT_COMMANDS[stack.status].format(stack=stack.name)
+            warn(f"{stack.name} is {stack.status}; next: {next_command}")
+
+
+def _print_created(row: Mapping[str, object]) -> None:
+    """Print the stacks and the resources that exist in AWS, one line per service."""
+    stacks, resources = row["stacks"], row["resources"]
+    if isinstance(stacks, Mapping) and stacks:
+        print_text("")
+        print_table("", STACKS, [{"stack": name, "status": stacks[name]} for name in stacks], as_json=False)
+    if isinstance(resources, Mapping) and resources:
+        print_text("")
+        print_table("", RESOURCES, _by_service(resources), as_json=False)
+
+
+def _by_service(resources: Mapping[str, int]) -> list[Mapping[str, object]]:
+    services: dict[str, dict[str, int]] = {}
+    for type_, count in resources.items():
+        _, service, name = type_.split("::", 2)
+        services.setdefault(service, {})[name] = count
+    return [
+        {
+            "service": service,
+            "count": sum(found.values()),
+            "resources": ", ".join(
+                name if count == 1 else f"{name} × {count}" for name, count in found.items()
+            ),
+        }
+        for service, found in services.items()
+    ]
+
+
+def _say_not_counted(rows: Sequence[Mapping[str, object]]) -> None:
+    for row in rows:
+        not_counted = row["not_counted"]
+        if isinstance(not_counted, tuple) and not_counted:
+            say(f"not counted for {row['name']}: {', '.join(not_counted)}")
+
+
+# `slipway targets`: the deployed clusters that accept jobs, as infra recorded them.
+TARGETS_LISTED = (
+    Column(name="name"),
+    Column(name="kind"),
+    Column(name="instance_type"),
+    Column(name="max_nodes", align="right"),
+    Column(name="region"),
+    Column(name="image", absent="-"),
+    Column(name="image_tag", absent="-"),
+    Column(name="machine_image", absent="-"),
+)
+
+# What only one kind has.
+OF_KIND: Mapping[str, tuple[Column, ...]] = {
+    "batch": (
+        Column(name="image"),
+        Column(name="image_tag"),
+        Column(name="queue_arn", title="job queue"),
+        Column(name="job_definition_arn", title="job definition"),
+        Column(name="repository_uri", title="repository"),
+        Column(name="build_project"),
+    ),
+    "mpi": (
+        Column(name="machine_image"),
+        Column(name="ami_parameter", title="named by"),
+        Column(name="mpi", title="MPI"),
+        Column(name="node_group"),
+        Column(name="is_spot", title="Spot"),
+        Column(name="run_document"),
+        Column(name="stop_document"),
+    ),
+    "slurm": (
+        Column(name="machine_image"),
+        Column(name="ami_parameter", title="named by"),
+        Column(name="slurm_version", title="Slurm"),
+        Column(name="scheduler_cluster", title="cluster of Slurm"),
+        Column(name="queue"),
+        Column(name="node_group"),
+        Column(name="login_group", title="login node's group"),
+        Column(name="is_spot", title="Spot"),
+        Column(name="run_document"),
+        Column(name="scratch_mount", title="scratch at", absent="none"),
+    ),
+    "sagemaker": (
+        Column(name="machine_image"),
+        Column(name="image", title="training image"),
+        Column(name="execution_role"),
+        Column(name="is_spot", title="Spot"),
+        Column(name="volume_gb", title="volume", unit="GB"),
+        Column(name="volume_key", title="key of the volume", absent="SageMaker's own"),
+        Column(name="output_key", title="key of the output", absent="S3's own"),
+        Column(name="warm_pool_seconds", title="instances stay warm for", unit="s"),
+        Column(name="subnet"),
+        Column(name="security_group"),
+    ),
+}
+TARGETS_IN_FULL = (
+    *TARGETS_LISTED[:-3],
+    Column(name="account"),
+    Column(name="zone"),
+    Column(name="efa_interfaces", title="EFA interfaces of a node"),
+    Column(name="bucket"),
+    Column(name="log_group"),
+    Column(name="file_system_id", title="file system", absent="none"),
+    Column(name="file_system_mount", title="mounted at", absent="-"),
+)
+
+
+@click.command()
+@click.argument("names", nargs=-1, metavar="[NAME]...")
+@click.option("--region", help="Region to search. Default: those of the declared clusters, or else your own.")
+@json_option
+def targets_command(names: tuple[str, ...], region: str | None, as_json: bool) -> None:
+    """List the deployed clusters that accept jobs, or show one in full.
+
+    Of one cluster it also says on stderr which machine AWS does not start, and why. If the record of a
+    cluster cannot be read, the command says so there, too, and ends with exit code 1.
+
+    \b
+    slipway targets
+    slipway targets dl1 --json
+    """
+    from slipway.jobs.cloud.deployed import find_targets
+    from slipway.jobs.platforms.platform import missing_machines_of
+
+    found, unread = find_targets(region)
+    chosen = [target for target in found if not names or target.name in names]
+    missing = set(names) - {target.name for target in found}
+    rows = [{"kind": target.kind, "log_group": target.log_group, **asdict(target)} for target in chosen]
+    if len(names) == 1 and rows:
+        print_record("", (*TARGETS_IN_FULL, *OF_KIND[chosen[0].kind]), rows[0], as_json=as_json)
+        for what, fix in missing_machines_of(chosen[0]):
+            warn(f"{what}; {fix}" if fix else what)
+    elif not missing:
+        print_table("targets", TARGETS_LISTED, rows, as_json=as_json)
+    for error in unread:
+        complain(error.message, error.hint)
+    if missing:
+        raise SlipwayError(_missing(sorted(missing)), hint=_known([target.name for target in found]))
+    if unread:
+        raise click.exceptions.Exit(SlipwayError.exit_code)
+
+
+def _missing(names: Sequence[str]) -> str:
+    return f"no target is called {' or '.join(repr(name) for name in names)}"
+
+
+def _known(names: Sequence[str]) -> str:
+    return (
+        f"deployed are {', '.join(names)}"
+        if names
+        else "deploy a cluster first: `slipway clusters` lists the declared ones"
+    )
+
+
+# `slipway upload`: copies files into a cluster's bucket, for its jobs to read.
+
+
+@click.command()
+@click.argument("path", type=click.Path(path_type=Path))
+@click.option(
+    "--on", "cluster", required=True, metavar="TARGET", help="Deployed cluster; slipway targets lists them."
+)
+@click.option("--name", help="Name under datasets/ in the bucket. Default: the last part of PATH.")
+@target_region_option
+@json_option
+def upload_command(path: Path, cluster: str, name: str | None, region: str | None, as_json: bool) -> None:
+    """Copy the file or folder at PATH into a deployed cluster's bucket, for its jobs to read.
+
+    Files that are there already with the same content are skipped, so an interrupted upload resumes.
+
+    \b
+    slipway upload glue/mrpc --on c6i
+    """
+    from dataclasses import asdict
+
+    from slipway.jobs.cloud.deployed import find_target_by_name
+    from slipway.jobs.cloud.uploads import upload
+
+    target = find_target_by_name(cluster, region)
+    with progress(f"copying to {target.bucket}") as now:
+        done = upload(
+            path,
+            path.resolve().name if name is None else name,
+            target,
+            lambda sent, total: now(f"{sent / 1e6:.1f} of {total / 1e6:.1f} MB"),
+        )
+    if as_json:
+        print_json(asdict(done))
+        return
+    print_text(done.address)
+    say(f"{done.sent} of {done.files} files sent, {done.sent_bytes / 1e6:.1f} MB")

@@ -1,0 +1,340 @@
+"""`slipway curve`: the loss and the throughput of a training job so far."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from slipway.jobs.cli.estimate_views import percent, rounded
+from slipway.jobs.cli.options import region_option, target_option
+from slipway.jobs.output import Column, json_option, print_table, say, warn
+from slipway.jobs.words.errors import SlipwayError
+
+if TYPE_CHECKING:
+    from slipway.jobs.submit.curve import ScalarFile
+    from slipway.jobs.submit.speedup import Line
+    from slipway.jobs.words.run import AnyFound
+
+
+ROWS = 20
+CURVE_COLUMNS = (
+    Column(name="step", align="right"),
+    Column(name="attempt", align="right"),
+    Column(name="loss", align="right"),
+    Column(name="sequences_per_second", title="throughput", unit="sequences/s", align="right", absent="-"),
+    Column(name="curve", title="loss, from 0"),
+)
+
+
+@click.command()
+@click.argument("job")
+@click.option(
+    "--rows", type=click.IntRange(2), default=ROWS, show_default=True, help="Maximum number of rows."
+)
+@json_option
+def curve_command(job: str, rows: int, as_json: bool) -> None:
+    """Show the loss and the throughput of JOB (its id or name, or the beginning of either).
+
+    If two attempts trained the same step, the later attempt is shown. A command of your own that slipway run
+    started has a curve if its rank 0 prints lines such as: step 10/200  loss 0.5310
+
+    \b
+    slipway curve bert_pretrain
+    slipway curve my-training --rows 10
+    """
+    from slipway.jobs.submit.curve import bar, points, thinned
+    from slipway.jobs.submit.find import find_run, targets_to_search
+    from slipway.jobs.submit.logs import Wanted, follow_lines
+
+    found = find_run(job, targets_to_search(None, None))
+    lines = [line.text for line in follow_lines(found, Wanted(rank=0), to_end=False)]
+    all_points = points(lines)
+    if not all_points:
+        raise SlipwayError(
+            f"job '{found.run.name}' has not reported a step yet; it is {found.run.state}",
+            hint=f"slipway logs {found.run.name} --follow; a step is a line such as: step 10/200  loss 0.5",
+        )
+    highest = max(point.loss for point in all_points)
+    shown = all_points if as_json else thinned(all_points, rows)
+    table = [{**asdict(point), "curve": bar(point.loss, highest)} for point in shown]
+    print_table(
+        f"{found.run.name}: {all_points[-1].step} of {all_points[-1].steps} steps",
+        CURVE_COLUMNS,
+        table,
+        as_json=as_json,
+    )
+
+
+# `slipway speedup`: how much faster a recipe was on more nodes, next to published and estimated figures.
+
+
+def _times(value: object) -> str:
+    assert isinstance(value, int | float)
+    return f"{value:.2f} ×"
+
+
+SPEEDUP_COLUMNS = (
+    Column(name="nodes", align="right"),
+    Column(name="seconds", unit="s", align="right", format=rounded(0)),
+    Column(name="examples_per_second", title="examples/s", align="right", format=rounded(1)),
+    Column(name="speedup", title="speed-up", align="right", format=_times),
+    Column(name="efficiency", align="right", format=percent),
+    Column(name="published", align="right", absent="-", format=_times),
+    Column(name="estimated", align="right", absent="-", format=_times),
+    Column(name="plot", title="█ measured  ◆ estimated  │ ideal"),
+)
+
+
+@click.command()
+@click.argument("names", nargs=-1, required=True, metavar="RECIPE|JOB…")
+@click.option("--on", "target", metavar="TARGET", help="Cluster of the runs; required for a recipe.")
+@click.option(
+    "--set",
+    "settings",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="Setting of the runs to compare. Repeatable.",
+)
+@region_option
+@json_option
+def speedup_command(
+    names: tuple[str, ...],
+    target: str | None,
+    settings: tuple[str, ...],
+    region: str | None,
+    as_json: bool,
+) -> None:
+    """Compare finished runs of a RECIPE on 1, 2, 4 … nodes, or compare the named JOBs.
+
+    Only runs with the same settings are compared: those of --set, or else the settings that ran at the most
+    sizes. The newest run of each size counts. The speed-up compares examples per second after the warm-up;
+    the seconds are those of the whole job. "published" is the speed-up that an article measured on such a
+    cluster; "estimated" is what slipway estimate predicts for this one.
+
+    \b
+    slipway speedup glue_finetune --on c6i
+    slipway speedup glue-one glue-two glue-four --json
+    """
+    found = (
+        _of_recipe(names[0], target, settings, region)
+        if _is_recipe(names)
+        else _of_jobs(names, target, region)
+    )
+    lines, source = _compared(found)
+    first = found[0].run
+    title = f"{first.recipe} on {first.target}, {first.instance_type}"
+    print_table(title, SPEEDUP_COLUMNS, [asdict(line) for line in lines], as_json=as_json)
+    _tell(found, lines, source)
+
+
+def _is_recipe(names: Sequence[str]) -> bool:
+    from slipway.jobs.words.recipes import RECIPES
+
+    return len(names) == 1 and names[0] in RECIPES
+
+
+def _of_recipe(
+    recipe: str, target: str | None, settings: tuple[str, ...], region: str | None
+) -> list[AnyFound]:
+    from slipway.jobs.submit.find import find_run, list_runs, targets_to_search
+    from slipway.jobs.submit.speedup import chosen
+    from slipway.jobs.words.job import parse_settings
+
+    if target is None:
+        raise click.UsageError(
+            "--on is missing; name the cluster of the runs: slipway speedup RECIPE --on TARGET"
+        )
+    targets = targets_to_search(target, region)
+    ids = [run.id for run in list_runs(targets) if run.recipe == recipe and run.state.is_final]
+    finished = [find_run(id_, targets) for id_ in ids]
+    return chosen(finished, recipe, parse_settings(settings), target)[1]
+
+
+def _of_jobs(names: Sequence[str], target: str | None, region: str | None) -> list[AnyFound]:
+    from slipway.jobs.submit.find import find_run, targets_to_search
+    from slipway.jobs.submit.rate import settings_of
+    from slipway.jobs.submit.speedup import NothingToCompare, submit_line
+
+    targets = targets_to_search(target, region)
+    found = sorted((find_run(name, targets) for name in names), key=lambda each: each.run.nodes or 0)
+    first = found[0]
+    for each in found[1:]:
+        same = (each.run.recipe, each.run.target, settings_of(each.detail))
+        if same != (first.run.recipe, first.run.target, settings_of(first.detail)):
+            raise NothingToCompare(
+                f"jobs '{first.run.name}' and '{each.run.name}' differ in more than the number of nodes",
+                hint="compare runs of one recipe with the same settings on one target",
+            )
+    if first.run.nodes != 1:
+        line = submit_line(first.run.recipe or "", first.run.target, 1, settings_of(first.detail))
+        raise NothingToCompare("none of these jobs ran on one node", hint=f"submit it: {line}")
+    return found
+
+
+def _compared(found: Sequence[AnyFound]) -> tuple[list[Line], str]:
+    from slipway.jobs.estimate.errors import CannotEstimate
+    from slipway.jobs.estimate.inputs.own_data import measurements, rates
+    from slipway.jobs.estimate.inputs.places import alone
+    from slipway.jobs.estimate.inputs.workloads import recipe_workload
+    from slipway.jobs.submit.logs import Wanted, follow_lines
+    from slipway.jobs.submit.rate import settings_of
+    from slipway.jobs.submit.speedup import compare, estimated_speedups, published_speedups, sample
+    from slipway.jobs.words.catalogue.instances import instance_type
+
+    samples = [
+        sample(each, [line.text for line in follow_lines(each, Wanted(rank=0), to_end=False)])
+        for each in found
+    ]
+    run = found[0].run
+    source, published, estimated = "", dict[int, float](), dict[int, float]()
+    try:
+        workload = recipe_workload(run.recipe or "", settings_of(found[0].detail))
+        place = alone(instance_type(run.instance_type), rates(), region=None, term="on-demand")
+        source, published = published_speedups(workload, run.instance_type)
+        estimated = estimated_speedups(workload, place, [each.nodes for each in samples], measurements())
+    except CannotEstimate as error:
+        warn(f"no estimate: {error.message}")
+    return compare(samples, published, estimated), source
+
+
+def _tell(found: Sequence[AnyFound], lines: Sequence[Line], source: str) -> None:
+    """Say on stderr what the numbers are based on, and what is missing."""
+    import os
+
+    from slipway.jobs.cloud.aws import is_in_yard
+    from slipway.jobs.submit.rate import LEAST_STEPS, settings_of
+    from slipway.jobs.submit.speedup import submit_line
+
+    if source:
+        say(f"published: {source}")
+    for each in lines:
+        if each.is_short:
+            warn(
+                f"job '{each.job}' reported fewer than {LEAST_STEPS} steps after its warm-up, "
+                "so its speed-up is uncertain"
+            )
+    if is_in_yard():
+        warn(
+            f"all nodes of the yard share this machine's {os.cpu_count()} processors: speed-ups measured "
+            "here mean nothing; estimated and published ones are of real nodes"
+        )
+    missing = next((nodes for nodes in (2, 4) if nodes not in {line.nodes for line in lines}), None)
+    if missing:
+        run, settings = found[0].run, settings_of(found[0].detail)
+        say(f"for another size: {submit_line(run.recipe or '', run.target, missing, settings)}")
+
+
+# `slipway tensorboard`: the charts of a training job in a browser.
+PROGRAM = "tensorboard"
+_WAIT_SECONDS = 5.0
+
+
+@click.command()
+@click.argument("job")
+@click.option("--port", type=click.IntRange(1, 65535), default=6006, show_default=True, help="Local port.")
+@click.option(
+    "--write",
+    "folder",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Write the charts of the job so far into this folder, and start no server.",
+)
+@target_option
+@region_option
+def tensorboard_command(
+    job: str, port: int, folder: Path | None, target: str | None, region: str | None
+) -> None:
+    """Show the loss, gradient norm, throughput and tokens per dollar of JOB in TensorBoard.
+
+    On a machine that mounts the cluster's shared files, TensorBoard reads the job's own. Anywhere else the
+    charts are made of the job's log, and grow with it.
+
+    \b
+    slipway tensorboard gpt_neox
+    slipway tensorboard gpt_neox --write charts
+    """
+    from slipway.jobs.submit.find import find_run, targets_to_search
+
+    found = find_run(job, targets_to_search(target, region))
+    if folder is not None:
+        _charts(found, folder)
+        say(f"the charts of '{found.run.name}' are in {folder}: {PROGRAM} --logdir {folder}")
+        return
+    program = _program()
+    own = _own_folder(found)
+    if own is not None:
+        with _serving(program, own, port) as server:
+            server.wait()
+        return
+    with tempfile.TemporaryDirectory(prefix="slipway-tensorboard-") as written:
+        charts = _charts(found, Path(written))
+        with _serving(program, Path(written), port) as server:
+            _follow(found, charts, server)
+
+
+def _own_folder(found: AnyFound) -> Path | None:
+    """Return where the job writes its charts, if that is seen from here."""
+    mount = found.target.file_system_mount
+    own = None if mount is None else Path(mount) / "logs" / found.run.name
+    return own if own and own.is_dir() else None
+
+
+def _charts(found: AnyFound, folder: Path) -> ScalarFile:
+    """Make the charts of what the job has printed so far, in place of those made before."""
+    from slipway.jobs.submit.curve import ScalarFile
+
+    folder.mkdir(parents=True, exist_ok=True)
+    charts = ScalarFile(folder / f"events.out.tfevents.0.{found.run.id.replace('/', '-')}")
+    charts.path.unlink(missing_ok=True)
+    _add_new(found, charts)
+    return charts
+
+
+def _add_new(found: AnyFound, charts: ScalarFile) -> None:
+    from slipway.jobs.submit.logs import Wanted, follow_lines
+
+    charts.add_new(list(follow_lines(found, Wanted(rank=0), to_end=False)))
+
+
+def _follow(found: AnyFound, charts: ScalarFile, server: subprocess.Popen[bytes]) -> None:
+    """Add to the charts while the job and the server run."""
+    from slipway.jobs.submit.find import refresh
+
+    while server.poll() is None:
+        try:
+            server.wait(None if found.run.state.is_final else _WAIT_SECONDS)
+        except subprocess.TimeoutExpired:
+            found = refresh(found.run.id, found.target)
+            _add_new(found, charts)
+
+
+def _program() -> list[str]:
+    """Return how TensorBoard is started: beside this Python, or wherever PATH has it."""
+    beside = Path(sys.executable).with_name(PROGRAM)
+    path = str(beside) if beside.exists() else shutil.which(PROGRAM)
+    if path is None:
+        raise SlipwayError(
+            f"{PROGRAM} is not installed here",
+            hint=f"pip install {PROGRAM}, or write the charts for another machine: --write FOLDER",
+        )
+    return [path]
+
+
+@contextmanager
+def _serving(program: list[str], folder: Path, port: int) -> Iterator[subprocess.Popen[bytes]]:
+    server = subprocess.Popen([*program, "--logdir", str(folder), "--port", str(port)])
+    try:
+        yield server
+    except KeyboardInterrupt:
+        say("stopped")
+    finally:
+        server.terminate()
+        server.wait()

@@ -1,0 +1,334 @@
+"""`slipway bake`: bakes an AMI with the deployed pipeline of Image Builder."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from slipway.jobs.cli.options import dry_run_option
+from slipway.jobs.output import (
+    Column,
+    json_option,
+    print_json,
+    print_record,
+    print_table,
+    progress,
+    say,
+    warn,
+)
+from slipway.jobs.words.errors import SlipwayError
+
+if TYPE_CHECKING:
+    from slipway.jobs.words.images.amis import AmiManifest, Bakery
+
+
+BAKE_COLUMNS = (
+    Column(name="image"),
+    Column(name="ami_id", title="AMI", absent="not yet"),
+    Column(name="baked_at", title="baked", absent="not yet"),
+    Column(name="lock_digest", title="lock"),
+    Column(name="versions", absent="not yet"),
+    Column(name="ami_parameter", title="named in"),
+    Column(name="build", absent="none: the AMI is up to date"),
+    Column(name="left_out", title="left out", absent="nothing"),
+    Column(name="roll_back", absent="not possible: there is no earlier AMI"),
+)
+
+
+@click.command()
+@click.argument("image")
+@click.option("--wait", is_flag=True, help="Wait until the bake ends, then write its manifest.")
+@click.option("--again", is_flag=True, help="Bake even if the AMI in use is up to date.")
+@click.option("--use", "ami_id", metavar="AMI", help="Do not bake; roll back to this AMI of an earlier bake.")
+@click.option("--region", help="Region of the pipeline. Default: your own.")
+@dry_run_option
+@json_option
+def bake_command(
+    image: str,
+    wait: bool,
+    again: bool,
+    ami_id: str | None,
+    region: str | None,
+    dry_run: bool,
+    as_json: bool,
+) -> None:
+    """Bake IMAGE (a folder of containers/images) into an AMI that clusters start from.
+
+    Without --wait the command returns at once and the bake continues in the cloud; run the command again with
+    --wait to follow it. Two commands never start two bakes of the same image at once. If the AMI in use was
+    made from the same lock, steps and code, nothing is baked unless you pass --again.
+
+    \b
+    slipway bake cpu-mpi --wait
+    slipway bake cpu-mpi --use ami-0123456789abcdef0      # roll back
+    """
+    from slipway.jobs.clusters.images.baking import find_bakery
+
+    bakery = find_bakery(image, region)
+    if ami_id:
+        _use(bakery, ami_id, as_json=as_json)
+        return
+    _warn_of_another_lock(bakery)
+    if not again and (manifest := _in_use(bakery)) and not _running(bakery):
+        say(f"{manifest.ami_id} is up to date with the pipeline of {image}; use --again to bake it once more")
+        _keep(bakery, manifest)
+        _show(bakery, manifest, None, [], as_json=as_json)
+    elif dry_run:
+        _print_request(bakery)
+    else:
+        _bake(bakery, wait=wait, as_json=as_json)
+
+
+def _bake(bakery: Bakery, *, wait: bool, as_json: bool) -> None:
+    build = _start(bakery)
+    if not wait:
+        say(f"{build} is being baked; to follow it: slipway bake {bakery.name} --wait")
+        _show(bakery, None, build, [], as_json=as_json)
+        return
+    manifest, left_out = _follow_to_end(bakery, build)
+    _keep(bakery, manifest)
+    for each in left_out:
+        say(f"left out: {each}")
+    _show(bakery, manifest, build, left_out, as_json=as_json)
+
+
+def _start(bakery: Bakery) -> str:
+    from slipway.jobs.cloud.aws import client
+    from slipway.jobs.clusters.images.baking import (
+        bake_request,
+        images_of,
+        refuse_newer_parent,
+        running_image,
+        send,
+    )
+
+    images = images_of(bakery)
+    running = running_image(images)
+    if running:
+        say(f"{running} is already being baked")
+        return running
+    refuse_newer_parent(bakery)
+    request = bake_request(bakery, latest_image=str(images[0]["arn"]) if images else "")
+    return send(request, client("imagebuilder", bakery.region))
+
+
+def _follow_to_end(bakery: Bakery, build: str) -> tuple[AmiManifest, list[str]]:
+    from slipway.jobs.clusters.images.baked import ami_of, describe_manifest
+    from slipway.jobs.clusters.images.baking import BakeFailed
+
+    try:
+        with progress(f"baking {bakery.name}") as now:
+            image, left_out = _follow(bakery, build, now)
+    except KeyboardInterrupt:
+        say(f"{build} continues in the cloud; to follow it again: slipway bake {bakery.name} --wait")
+        raise
+    ami_id = ami_of(image, bakery.region)
+    manifest = describe_manifest(ami_id, bakery.region) if ami_id else None
+    if manifest is None:
+        raise BakeFailed(
+            f"{build} is AVAILABLE, but its AMI {ami_id or ''} in {bakery.region} lacks Slipway's tags",
+            hint="deploy the pipeline again with this version of Slipway, and bake again with --again",
+        )
+    return manifest, left_out
+
+
+def _follow(bakery: Bakery, build: str, now: Callable[[str], None]) -> tuple[dict[str, object], list[str]]:
+    from slipway.jobs.clusters.images.baking import LEFT_OUT, follow, refuse_failure
+
+    left_out: list[str] = []
+    image: dict[str, object] = {}
+    for step in follow(build, bakery):
+        for line in step.lines:
+            say(line)
+            if LEFT_OUT in line:
+                left_out.append(line.replace(LEFT_OUT, ": "))
+        now(f"{step.status.lower()} {step.doing}".rstrip())
+        image = dict(step.image)
+    refuse_failure(image)
+    return image, left_out
+
+
+def _use(bakery: Bakery, ami_id: str, *, as_json: bool) -> None:
+    from slipway.jobs.clusters.images.baked import describe_manifest, point_at
+
+    manifest = describe_manifest(ami_id, bakery.region)
+    if manifest is None or manifest.image != bakery.name:
+        what = (
+            "does not exist or was not baked by Slipway"
+            if manifest is None
+            else f"is an AMI of {manifest.image}"
+        )
+        raise SlipwayError(
+            f"{ami_id} in {bakery.region} {what}, so {bakery.name} cannot use it",
+            hint="slipway amis lists the AMIs",
+        )
+    point_at(manifest, bakery)
+    say(f"{bakery.ami_parameter} names {ami_id} now: nodes started and clusters deployed from now on use it")
+    _show(bakery, manifest, None, [], as_json=as_json)
+
+
+def _in_use(bakery: Bakery) -> AmiManifest | None:
+    """Return the manifest of the AMI in use if the deployed pipeline would bake the same again."""
+    from slipway.jobs.clusters.images.baked import current_ami, describe_manifest, is_of
+
+    ami_id = current_ami(bakery)
+    manifest = describe_manifest(ami_id, bakery.region) if ami_id else None
+    return manifest if manifest and is_of(manifest, bakery) else None
+
+
+def _running(bakery: Bakery) -> str | None:
+    from slipway.jobs.clusters.images.baking import images_of, running_image
+
+    return running_image(images_of(bakery))
+
+
+def _keep(bakery: Bakery, manifest: AmiManifest) -> None:
+    """Write the manifest next to the AMI id, which Image Builder has written itself."""
+    from slipway.jobs.clusters.images.baked import write_manifest
+
+    write_manifest(manifest, bakery)
+
+
+def _warn_of_another_lock(bakery: Bakery) -> None:
+    from slipway.jobs.words.images.ami_locks import lock_digest, lock_path, unfilled
+    from slipway.jobs.words.installation import find_containers
+
+    containers = find_containers()
+    if not lock_path(containers, bakery.name).is_file():
+        return
+    digest = lock_digest(containers, bakery.name)
+    if digest != bakery.lock_digest:
+        warn(
+            f"the deployed pipeline has the lock {bakery.lock_digest}, but containers/images/{bakery.name} "
+            f"here has {digest}; to bake that, deploy the pipeline again"
+        )
+    elif names := unfilled(containers, bakery.name):
+        warn(
+            f"the lock of {bakery.name} has no checksum yet of {', '.join(names)}, of which the publisher "
+            "prints none: on AWS the bake ends there and says it; write it into the lock, deploy, bake again"
+        )
+
+
+def _print_request(bakery: Bakery) -> None:
+    from slipway.jobs.clusters.images.baking import bake_request, images_of
+
+    images = images_of(bakery)
+    print_json(asdict(bake_request(bakery, str(images[0]["arn"]) if images else "")))
+
+
+def _show(
+    bakery: Bakery, manifest: AmiManifest | None, build: str | None, left_out: list[str], *, as_json: bool
+) -> None:
+    from slipway.jobs.clusters.images.baked import how_to_use, previous_ami
+
+    before = previous_ami(bakery, manifest.ami_id) if manifest else None
+    row = {
+        "image": bakery.name,
+        "ami_id": None,
+        "baked_at": None,
+        "lock_digest": bakery.lock_digest,
+        "versions": None,
+        **(asdict(manifest) if manifest else {}),
+        "ami_parameter": bakery.ami_parameter,
+        "region": bakery.region,
+        "build": build,
+        "left_out": left_out or None,
+        "previous_ami": before,
+        "roll_back": how_to_use(before, bakery) if before else None,
+    }
+    print_record("", BAKE_COLUMNS, row, as_json=as_json)
+
+
+# `slipway amis`: the AMIs that exist, how old they are, and what uses them.
+AMIS_COLUMNS = (
+    Column(name="image"),
+    Column(name="ami_id", title="AMI"),
+    Column(name="state"),
+    Column(name="age_days", title="age", unit="days", align="right"),
+    Column(name="lock_digest", title="lock"),
+    Column(name="used_by", absent="nobody"),
+    Column(name="why", absent=""),
+)
+
+
+@click.command()
+@click.argument("images", nargs=-1, metavar="[IMAGE]...")
+@click.option("--region", help="Region to search. Default: your own.")
+@json_option
+def amis_command(images: tuple[str, ...], region: str | None, as_json: bool) -> None:
+    """List the AMIs that were baked, newest first: age, state, and what uses them.
+
+    Clusters find the AMI of an image in a parameter. An AMI is "in use" if that parameter names it, "stale"
+    if in addition the pipeline would now bake a different one, "replaced" if the parameter names another one,
+    and "missing" if the parameter names it but it does not exist.
+
+    \b
+    slipway amis
+    slipway amis cpu-mpi --json
+    """
+    from slipway.jobs.clusters.images.baked import describe, find_images
+
+    found = describe(find_images(region), datetime.now(UTC))
+    rows = [asdict(ami) for ami in found if not images or ami.image in images]
+    shown = [{**row, "used_by": row["used_by"] or None, "why": row["why"] or None} for row in rows]
+    print_table("AMIs", AMIS_COLUMNS, shown, as_json=as_json)
+
+
+# `slipway pin`: writes down which release of Ubuntu a machine image begins with.
+PIN_COLUMNS = (
+    Column(name="image"),
+    Column(name="serial", title="release"),
+    Column(name="kernel", title="its kernel"),
+    Column(name="snapshot", title="packages of"),
+    Column(name="newest_kernel", title="their newest kernel"),
+    Column(name="lock", title="written to"),
+)
+
+
+@click.command()
+@click.argument("image")
+@json_option
+def pin_command(image: str, as_json: bool) -> None:
+    """Pin the parent AMI of IMAGE to Canonical's newest release, and its packages to this hour.
+
+    A parent that moves brings, one day, a kernel for which the packages of the lock have no headers, and
+    then no driver can be built. The release and its kernel are written into the image's lock, if the packages
+    fit. Deploy the bakery afterwards, and bake.
+
+    \b
+    slipway pin cpu-mpi
+    cdk deploy slipway-bakery-cpu-mpi
+    slipway bake cpu-mpi --wait
+    """
+    from slipway.infra.declare.declared import declared_machine_image
+    from slipway.jobs.clusters.images.baking import newest_release
+    from slipway.jobs.clusters.images.pinning import find_pin, kernels_of, suite_of, with_pin
+    from slipway.jobs.words.images.ami_locks import lock_path
+
+    locks = _own_locks()
+    declared = declared_machine_image(image)
+    suite = suite_of(declared.parent)
+    serial = newest_release(declared.parent, declared.region)
+    say(f"reading the packages of Ubuntu {suite}")
+    pin = find_pin(serial, lambda moment: kernels_of(suite, moment), datetime.now(UTC))
+    path = lock_path(locks, image)
+    path.write_text(with_pin(path.read_text(encoding="utf-8"), pin), encoding="utf-8")
+    print_record("", PIN_COLUMNS, {"image": image, **asdict(pin), "lock": str(path)}, as_json=as_json)
+
+
+def _own_locks() -> Path:
+    """Return the folder whose locks may be written: what is installed belongs to no project."""
+    from slipway.jobs.words.installation import find_project
+
+    project = find_project()
+    if not project.is_checkout:
+        raise SlipwayError(
+            f"{project.folder} is no checkout of Slipway, and the locks of its images are part of it",
+            hint="pin the image in a checkout, and install slipway from there",
+        )
+    return project.containers

@@ -1,0 +1,344 @@
+"""`slipway status`: unfinished jobs, or one job in full."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+import click
+
+from slipway.jobs.cli.options import only_target_option, region_option, target_option
+from slipway.jobs.output import (
+    Column,
+    is_terminal,
+    json_option,
+    print_record,
+    print_table,
+    print_text,
+    say,
+    warn,
+)
+from slipway.jobs.words.errors import SlipwayError
+from slipway.jobs.words.run import not_succeeded
+from slipway.jobs.words.text import moment, printable
+
+if TYPE_CHECKING:
+    from slipway.jobs.submit.logs import LogLine, Wanted
+    from slipway.jobs.words.run import AnyFound, Run
+    from slipway.jobs.words.targets import Target
+
+
+STATUS_LISTED = (
+    Column(name="name"),
+    Column(name="id"),
+    Column(name="state"),
+    Column(name="target"),
+    Column(name="recipe"),
+    Column(name="nodes", align="right"),
+    Column(name="hours", unit="h", align="right"),
+    Column(name="waits_for", absent=""),
+    Column(name="reason", absent=""),
+)
+
+STATUS_IN_FULL = (
+    *STATUS_LISTED,
+    Column(name="warning", absent=""),
+    Column(name="status", title="AWS's word"),
+    Column(name="exit_code", absent=""),
+    Column(name="tries", title="attempts that ended"),
+    Column(name="created_at", title="created", format=moment),
+    Column(name="started_at", title="started", format=moment, absent="not yet"),
+    Column(name="stopped_at", title="stopped", format=moment, absent="not yet"),
+    Column(name="instance_type"),
+    Column(name="image"),
+    Column(name="image_digest"),
+    Column(name="cost.usd", title="cost so far", unit="USD"),
+    Column(name="cost.price.date", title="price date"),
+)
+
+NODES = (
+    Column(name="target"),
+    Column(name="name"),
+    Column(name="instance_id", title="instance"),
+    Column(name="main", title="main node"),
+    Column(name="answered", title="ready"),
+    Column(name="why", title="why not", absent=""),
+)
+
+
+@click.command()
+@click.argument("job", required=False)
+@only_target_option
+@region_option
+@click.option(
+    "--nodes", is_flag=True, help="List the nodes that stay between jobs, and why a node is not ready."
+)
+@json_option
+def status_command(
+    job: str | None, target: str | None, region: str | None, nodes: bool, as_json: bool
+) -> None:
+    """List unfinished jobs, or show JOB (its id or name, or the beginning of either) in full.
+
+    \b
+    slipway status
+    slipway status bert_pretrain --json
+    slipway status --on c6i --nodes
+    """
+    from slipway.jobs.platforms.platform import waiting_of
+    from slipway.jobs.submit.find import find_run, list_runs, targets_to_search
+    from slipway.jobs.submit.logs import find_warning
+
+    targets = targets_to_search(target, region)
+    if nodes:
+        _print_nodes(targets, as_json=as_json)
+        return
+    if job is not None:
+        found = find_run(job, targets)
+        waiting = waiting_of(found.target)
+        row = _row(found.run, waiting.find_dependencies_of(found.run, found.target) if waiting else [])
+        print_record("", STATUS_IN_FULL, {**row, "warning": find_warning(found)}, as_json=as_json)
+        return
+    runs = list_runs(targets)
+    rows = [_row(run, runs) for run in runs if not run.state.is_final]
+    print_table("unfinished jobs", STATUS_LISTED, rows, as_json=as_json)
+    if len(rows) < len(runs):
+        say(f"{len(runs) - len(rows)} have ended: slipway runs")
+    if target is not None:
+        _say_nodes(targets[0])
+
+
+def _print_nodes(targets: Sequence[Target], *, as_json: bool) -> None:
+    rows = [
+        {"target": target.name, **node} for target in targets for node in _say_nodes(target, in_full=False)
+    ]
+    print_table("nodes", NODES, rows, as_json=as_json)
+
+
+def _say_nodes(target: Target, *, in_full: bool = True) -> Sequence[Mapping[str, object]]:
+    """Say how many nodes are ready and, in full, why each other node is not; return all nodes."""
+    from slipway.jobs.platforms.platform import missing_machines_of, nodes_of
+
+    nodes = nodes_of(target)
+    if nodes is None:
+        return ()
+    found = nodes.node_rows(target)
+    silent = [each for each in found if not each["answered"]]
+    say(f"{target.name}: {len(found) - len(silent)} of at most {target.max_nodes} nodes are ready")
+    for each in silent if in_full else ():
+        say(f"{each['name']} is not ready: {each['why']}")
+    for what, fix in missing_machines_of(target):
+        warn(f"{what}; {fix}" if fix else what)
+    return found
+
+
+def _row(run: Run, others: Sequence[Run]) -> Mapping[str, object]:
+    """Describe a run; `others` are all runs that it may depend on."""
+    awaited = [] if run.state.is_final else [other for other in others if other.id in run.depends_on]
+    return {**asdict(run), "tries": len(run.attempts), "waits_for": not_succeeded(awaited) or None}
+
+
+# `slipway runs`: past and present jobs, how long they ran and what they cost.
+RUNS_COLUMNS = (
+    Column(name="name"),
+    Column(name="state"),
+    Column(name="target"),
+    Column(name="recipe"),
+    Column(name="nodes", align="right"),
+    Column(name="created_at", title="created", format=moment),
+    Column(name="hours", unit="h", align="right"),
+    Column(name="cost.node_hours", title="node hours", unit="h", align="right"),
+    Column(name="cost.usd", title="cost", unit="USD", align="right"),
+    Column(name="cost.price.region", title="price region"),
+    Column(name="cost.price.date", title="price date"),
+)
+
+
+@click.command()
+@only_target_option
+@region_option
+@json_option
+def runs_command(target: str | None, region: str | None, as_json: bool) -> None:
+    """List past and present jobs: recipe, nodes, state, hours, and cost at on-demand prices.
+
+    AWS Batch forgets a job a week after its end, Systems Manager after a month. Hours and cost cover all
+    attempts; AWS bills machines from their start to their end, which is some minutes more. Unknown values are
+    shown as unknown.
+
+    \b
+    slipway runs
+    slipway runs --on dl1 --json
+    """
+    from slipway.jobs.submit.find import list_runs, targets_to_search
+
+    runs = list_runs(targets_to_search(target, region))
+    print_table(
+        "runs, newest first, prices on demand", RUNS_COLUMNS, [asdict(run) for run in runs], as_json=as_json
+    )
+    known = [run.cost.usd for run in runs if run.cost.usd is not None]
+    if runs:
+        unknown = f"; {len(runs) - len(known)} more of unknown cost" if len(known) < len(runs) else ""
+        say(f"{len(known)} runs for {sum(known):.2f} USD{unknown}")
+
+
+# `slipway logs`: what the ranks of a job print, while it runs or afterwards.
+
+
+@click.command()
+@click.argument("job")
+@click.option("--rank", default="all", show_default=True, help="Rank to print: a number, or all.")
+@click.option("--node", default="all", show_default=True, help="Node to print: a number, or all.")
+@click.option("--follow", is_flag=True, help="Keep printing until the job ends; fail if the job failed.")
+@target_option
+@region_option
+@click.option("--json", "as_json", is_flag=True, help="Print each line as one JSON object.")
+def logs_command(
+    job: str, rank: str, node: str, follow: bool, target: str | None, region: str | None, as_json: bool
+) -> None:
+    """Print the logs of JOB (its id or name, or the beginning of either) from all its nodes.
+
+    Lines of a rank start with the rank in brackets; lines of a node's launcher start with the node.
+
+    \b
+    slipway logs bert_pretrain --rank 0 --follow
+    slipway logs bert_pretrain --node 1 --json
+    """
+    from slipway.jobs.submit.find import find_run, targets_to_search
+    from slipway.jobs.submit.logs import Wanted, follow_lines
+
+    wanted = Wanted(node=_number("--node", node), rank=_number("--rank", rank))
+    found = find_run(job, targets_to_search(target, region))
+    _refuse_missing_node(found.run, wanted)
+    show = _as_json if as_json else _printer(found.run)
+    if follow:
+        _fail_with(_follow(found, wanted, lambda line: print_text(show(line))))
+        return
+    for line in follow_lines(found, wanted, to_end=False):
+        print_text(show(line))
+
+
+def follow_to_end(found: AnyFound, tell: Callable[[str], None]) -> Run:
+    """Tell every line of all nodes until the job ends, and return the run as it ended."""
+    from slipway.jobs.submit.logs import Wanted
+
+    show = _printer(found.run)
+    return _follow(found, Wanted(), lambda line: tell(show(line)))
+
+
+def _follow(found: AnyFound, wanted: Wanted, tell: Callable[[LogLine], None]) -> Run:
+    from slipway.jobs.submit.logs import follow_lines, new_words
+
+    last, tell_state = [found.run], new_words(say)
+
+    def seen(run: Run) -> None:
+        last[0] = run
+        tell_state(run)
+
+    try:
+        for line in follow_lines(found, wanted, to_end=True, seen=seen):
+            tell(line)
+    except KeyboardInterrupt:
+        say(f"{found.run.name} keeps running; follow it again: slipway logs {found.run.name} --follow")
+        raise
+    return last[0]
+
+
+def _fail_with(run: Run) -> None:
+    if run.state.value != "succeeded":
+        raise click.exceptions.Exit(SlipwayError.exit_code)
+
+
+def _number(option: str, text: str) -> int | None:
+    if text == "all":
+        return None
+    if not (text.isascii() and text.isdecimal()):
+        raise click.UsageError(f"{option} is '{printable(text)}'; allowed are 0, 1, 2 … or all")
+    return int(text)
+
+
+def _refuse_missing_node(run: Run, wanted: Wanted) -> None:
+    if wanted.node is not None and run.nodes is not None and wanted.node >= run.nodes:
+        raise SlipwayError(
+            f"--node is {wanted.node}, but job '{run.name}' has {run.nodes} nodes",
+            hint=f"ask for 0 to {run.nodes - 1}, or all",
+        )
+
+
+def _as_json(line: LogLine) -> str:
+    return json.dumps(
+        {"time": line.time.isoformat(), "node": line.node, "rank": line.rank, "text": line.text}
+    )
+
+
+def _printer(run: Run) -> Callable[[LogLine], str]:
+    """Return the function that formats a line: control characters are escaped for a terminal only."""
+    from slipway.jobs.submit.logs import mark_of
+
+    shown = printable if is_terminal(sys.stdout) else str
+    return lambda line: mark_of(line, run.nodes) + shown(line.text.expandtabs())
+
+
+# `slipway explain`: why a job is not running, or why it failed, in one sentence.
+EXPLAIN_COLUMNS = (
+    Column(name="sentence", title="why"),
+    Column(name="fix", title="what to do"),
+    Column(name="said", title="AWS says"),
+)
+
+
+@click.command()
+@click.argument("job")
+@target_option
+@region_option
+@json_option
+def explain_command(job: str, target: str | None, region: str | None, as_json: bool) -> None:
+    """Explain in one sentence why JOB (its id or name, or the beginning of either) is not running, or failed.
+
+    The answer considers the job, its nodes and attempts, its queue, the compute environment and the scaling
+    activities.
+
+    \b
+    slipway explain bert_pretrain
+    """
+    from slipway.jobs.platforms.platform import platform_of
+    from slipway.jobs.submit.find import find_run, targets_to_search
+    from slipway.jobs.submit.logs import with_warning
+
+    found = find_run(job, targets_to_search(target, region))
+    explanation = with_warning(platform_of(found.target).explain(found), found)
+    row = {"name": found.run.name, "id": found.run.id, "state": found.run.state, **asdict(explanation)}
+    print_record("", EXPLAIN_COLUMNS, {**row, "said": "; ".join(explanation.evidence)}, as_json=as_json)
+
+
+# `slipway cancel`: cancels a waiting or running job.
+CANCEL_COLUMNS = (Column(name="name"), Column(name="id"), Column(name="was"), Column(name="cancelled"))
+_REASON = "cancelled with slipway cancel"
+
+
+@click.command()
+@click.argument("job")
+@click.option("--reason", default=_REASON, show_default=True, help="Reason that is kept with the job.")
+@target_option
+@region_option
+@json_option
+def cancel_command(job: str, reason: str, target: str | None, region: str | None, as_json: bool) -> None:
+    """Cancel JOB (its id or name, or the beginning of either).
+
+    A waiting job never starts. The processes of a running job get SIGTERM, and 30 seconds to save.
+
+    \b
+    slipway cancel bert_pretrain
+    """
+    from slipway.jobs.platforms.platform import platform_of
+    from slipway.jobs.submit.find import find_run, targets_to_search
+
+    found = find_run(job, targets_to_search(target, region))
+    run = found.run
+    if run.state.is_final:
+        say(f"{run.name} has already ended: {run.state}")
+    else:
+        platform_of(found.target).cancel(found, reason)
+    row = {"name": run.name, "id": run.id, "was": run.state, "cancelled": not run.state.is_final}
+    print_record("", CANCEL_COLUMNS, row, as_json=as_json)

@@ -1,0 +1,336 @@
+"""`slipway submit`: submits a recipe to a deployed cluster, exactly once."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import tempfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from slipway.jobs.cli.options import place_options, submission_options
+from slipway.jobs.cli.submitting import SUBMITTING_COLUMNS, Answers, carry_out, seconds_of, take_answers
+from slipway.jobs.code.folder import DEFAULT_LIMIT_MB, LARGEST_LIMIT_MB, megabytes
+from slipway.jobs.output import Column, json_option, print_table, say, warn
+
+if TYPE_CHECKING:
+    from slipway.containers.training.settings import ValueKind
+    from slipway.jobs.code.command_job import OwnCommand
+    from slipway.jobs.code.folder import ProjectFolder
+    from slipway.jobs.code.own_recipes import OwnRecipe
+    from slipway.jobs.code.packing import PackedProject
+    from slipway.jobs.words.job import Job
+    from slipway.jobs.words.targets import Target
+
+
+@click.command()
+@click.argument("recipe")
+@place_options
+@click.option(
+    "--array",
+    metavar="0-LAST[%MOST]",
+    help="Number of jobs that divide the work, and how many run at a time, on Slurm: 0-15%4.",
+)
+@click.option(
+    "--set", "settings", multiple=True, metavar="KEY=VALUE", help="Setting of the recipe. Repeatable."
+)
+@click.option("--name", help="Name of the job; a digest is appended. Default: the recipe's name.")
+@submission_options
+def submit_command(target: str, region: str | None, **asked: Any) -> None:
+    """Submit RECIPE to a deployed cluster; `slipway recipes` lists them.
+
+    A job is submitted once, however often you run the command: a repeated or interrupted command finds the
+    existing job. Settings reach the recipe exactly as typed; no shell interprets them. If the cluster keeps
+    machines between jobs, missing machines are started first.
+
+    \b
+    slipway submit bert_pretrain --on dl1 --nodes 2 --set size=tiny --follow
+    slipway submit bert_pretrain --on dl1 --nodes 16 --set phase=2 --dry-run
+    slipway submit prepare_tokens --on trn1 --nodes 1 --array 0-15 --set input=text.jsonl
+    slipway submit prepare_bert --on dl1 --nodes 2 --set sample_megabytes=2
+    slipway submit bert_pretrain --on dl1 --nodes 2 --set size=tiny --depends-on prepare_bert
+    """
+    from slipway.jobs.code.own_recipes import find_own_recipe
+    from slipway.jobs.submit.preparing import prepare
+
+    if own := find_own_recipe(asked["recipe"]):
+        _submit_own(own, target, region, asked)
+        return
+    if asked["image"] is not None:
+        from slipway.jobs.cloud.deployed import find_target_by_name
+
+        asked["image"] = find_image(asked["image"], find_target_by_name(target, region))
+    answers = take_answers(asked)
+    carry_out(prepare(_job(**asked), target, region), answers)
+
+
+def _submit_own(own: OwnRecipe, target: str, region: str | None, asked: dict[str, Any]) -> None:
+    """Submit the command that starts the recipe, with the project's folder."""
+    from slipway.jobs.cloud.deployed import find_target_by_name
+    from slipway.jobs.code.folder import read_folder
+    from slipway.jobs.code.own_recipes import own_command
+    from slipway.jobs.words.job import parse_settings
+
+    if asked.pop("array"):
+        raise click.UsageError(f"--array divides the work of Slipway's recipes, and {own.name} is your own.")
+    submit_command = own_command(own, parse_settings(asked.pop("settings")))
+    recipe = asked.pop("recipe")
+    asked["name"] = asked["name"] or recipe
+    submit_own(submit_command, read_folder(own.project), find_target_by_name(target, region), asked)
+
+
+def _job(
+    recipe: str,
+    nodes: int,
+    settings: tuple[str, ...],
+    name: str | None,
+    timeout_hours: float | None,
+    **others: Any,
+) -> Job:
+    """Build the job; `others` are fields of a job under the same names."""
+    from slipway.jobs.words.job import Job, parse_settings
+
+    return Job(
+        name=recipe if name is None else name,
+        recipe=recipe,
+        nodes=nodes,
+        settings=parse_settings(settings),
+        timeout_seconds=seconds_of(timeout_hours),
+        **others,
+    )
+
+
+# `slipway run`: runs a user's own command in a user's own folder on a deployed cluster, exactly once.
+
+
+# Without `--` as well, the first word that is no option begins the command.
+@click.command(context_settings={"allow_interspersed_args": False})
+@place_options
+@click.option(
+    "--per-node",
+    is_flag=True,
+    help="Start the command once per node: torchrun and accelerate start the processes themselves.",
+)
+@click.option(
+    "--folder",
+    type=click.Path(path_type=Path),
+    default=Path(),
+    show_default="the current folder",
+    help="Folder to send; the command runs in it.",
+)
+@click.option(
+    "--limit",
+    "limit_mb",
+    type=click.IntRange(1, LARGEST_LIMIT_MB),
+    metavar="MB",
+    default=DEFAULT_LIMIT_MB,
+    show_default=True,
+    help="Maximum size of the folder.",
+)
+@click.option(
+    "--requirements",
+    metavar="FILE",
+    help="File of the folder that pip installs on each node, on top of the image.",
+)
+@click.option("--include-secrets", is_flag=True, help="Send files that look like secrets, such as .env.")
+@click.option("--name", help="Name of the job; a digest is appended. Default: the folder's name.")
+@submission_options
+@click.argument("words", nargs=-1, required=True, metavar="-- COMMAND…", type=click.UNPROCESSED)
+def run_command(
+    target: str,
+    region: str | None,
+    folder: Path,
+    limit_mb: int,
+    include_secrets: bool,
+    **asked: Any,
+) -> None:
+    """Run COMMAND in the current folder on the nodes of a deployed cluster.
+
+    The folder is sent without what git ignores, once for each content. Each process finds the variables of
+    torchrun (RANK, LOCAL_RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT), SLIPWAY_CHECKPOINTS and SLIPWAY_DATA.
+    Exit code 85 asks for another attempt. All else is as for slipway submit.
+
+    \b
+    slipway run --on c6i --nodes 2 --follow -- python train.py --lr 0.1
+    slipway run --on dl1 --nodes 2 --per-node -- torchrun train.py
+    slipway run --on c6i --nodes 1 --dry-run -- ./prepare.sh
+    """
+    from slipway.jobs.cloud.deployed import find_target_by_name
+    from slipway.jobs.code.command_job import OwnCommand
+    from slipway.jobs.code.folder import read_folder
+
+    own = OwnCommand(
+        words=asked.pop("words"), is_per_node=asked.pop("per_node"), requirements=asked.pop("requirements")
+    )
+    sent = read_folder(folder, limit_mb=limit_mb, include_secrets=include_secrets)
+    submit_own(own, sent, find_target_by_name(target, region), asked)
+
+
+# What `slipway run` and a recipe of one's own share: the folder goes along, and a command starts in it.
+_COLUMNS = (
+    *(column for column in SUBMITTING_COLUMNS if column.name != "recipe"),
+    Column(name="command"),
+    Column(name="source.address", title="folder sent to"),
+)
+_DIGEST_SHOWN = 12
+
+
+def submit_own(own: OwnCommand, sent: ProjectFolder, target: Target, asked: dict[str, Any]) -> None:
+    """Send the folder and start the command; `asked` holds the values of place and submission options."""
+    from slipway.jobs.code.command_job import refuse_requirements
+    from slipway.jobs.code.packing import pack_project
+
+    asked["image"] = find_image(asked["image"], target)
+    answers = take_answers(asked)
+    _warn_of_what_stays(sent, own)
+    if own.requirements:
+        refuse_requirements(own.requirements, sent, target)
+    with tempfile.TemporaryDirectory(prefix="slipway-run-") as scratch:
+        packed = pack_project(sent, Path(scratch) / "folder.tar.gz")
+        _submit(_job_of_own_code(own, sent, packed, target, asked), packed, target, answers)
+
+
+def find_image(asked: str | None, target: Target) -> str | None:
+    """Return the URI of the image that a person asked for, if any."""
+    if asked is None:
+        return None
+    from slipway.jobs.clusters.images.project_images import resolve_image
+
+    return resolve_image(asked, target)
+
+
+def _warn_of_what_stays(sent: ProjectFolder, own: OwnCommand) -> None:
+    """Warn of what is not sent although somebody may count on it."""
+    from slipway.jobs.code.folder import ignored_words
+
+    for name in sent.skipped:
+        warn(f"{name} is a socket, a FIFO or a device, and is not sent")
+    for word in ignored_words(sent, own.words):
+        warn(f"{word} is not sent: git ignores it")
+
+
+def _job_of_own_code(
+    own: OwnCommand, sent: ProjectFolder, packed: PackedProject, target: Target, asked: dict[str, Any]
+) -> Job:
+    """Build the job; what is left in `asked` are fields of a job under the same names."""
+    from slipway.jobs.code.command_job import RECIPE, command_settings, folder_name
+    from slipway.jobs.code.packing import project_url
+    from slipway.jobs.words.job import Job
+
+    name, hours = asked.pop("name"), asked.pop("timeout_hours")
+    ranks = 1 if own.is_per_node and asked["processes_per_node"] is None else asked["processes_per_node"]
+    return Job(
+        **{**asked, "processes_per_node": ranks},
+        name=folder_name(sent.path) if name is None else name,
+        recipe=RECIPE,
+        settings=command_settings(own, project_url(packed.digest, target)),
+        timeout_seconds=seconds_of(hours),
+    )
+
+
+def _submit(job: Job, packed: PackedProject, target: Target, answers: Answers) -> None:
+    from slipway.jobs.cloud import aws
+    from slipway.jobs.code.packing import upload_project
+    from slipway.jobs.submit.preparing import prepare
+
+    def send_folder() -> None:
+        if upload_project(packed, target, aws.client("s3", target.region)):
+            say(f"sent the folder to {job.settings['source']}")
+
+    prepared = prepare(job, target.name, target.region)
+    size = f"{packed.files} files, {megabytes(packed.size_bytes)}"
+    compressed = f"{megabytes(packed.packed_bytes)} compressed"
+    say(f"the folder: {size}, {compressed}, SHA-256 {packed.digest[:_DIGEST_SHOWN]}")
+    carry_out(prepared, answers, send_files=send_folder, columns=_COLUMNS, more=_more(job, packed))
+
+
+def _more(job: Job, packed: PackedProject) -> Mapping[str, object]:
+    return {
+        "command": shlex.join(json.loads(job.settings["command"])),
+        "source": {
+            "address": job.settings["source"],
+            "files": packed.files,
+            "size_bytes": packed.size_bytes,
+            "packed_bytes": packed.packed_bytes,
+            "sha256": packed.digest,
+        },
+    }
+
+
+# `slipway recipes`: lists what can be submitted, and the settings of one.
+RECIPES = (
+    Column(name="name"),
+    Column(name="summary", title="what it does", absent=""),
+    Column(name="trains_on", title="trains on", absent="any"),
+    Column(name="from", absent="Slipway"),
+)
+SETTINGS = (
+    Column(name="setting"),
+    Column(name="allowed"),
+    Column(name="default", absent="-"),
+)
+
+
+@click.command()
+@click.argument("recipe", required=False)
+@json_option
+def recipes_command(recipe: str | None, as_json: bool) -> None:
+    """List the recipes that can be submitted: Slipway's, and those of your project's folder recipes/.
+
+    With RECIPE, list its settings. A default that depends on other settings is not shown.
+
+    \b
+    slipway recipes
+    slipway recipes glue_finetune
+    """
+    if recipe is None:
+        print_table("recipes", RECIPES, [*_ours(), *_own()], as_json=as_json)
+    else:
+        print_table(f"settings of {recipe}", SETTINGS, [*_settings(recipe)], as_json=as_json)
+
+
+def _ours() -> Iterator[dict[str, object]]:
+    from slipway.jobs.words import recipes
+
+    for name in recipes.RECIPES:
+        known = recipes.find_recipe(name)
+        yield {"name": name, "summary": known.summary, "trains_on": ", ".join(known.accelerators)}
+
+
+def _own() -> Iterator[dict[str, object]]:
+    """List the project's own; one that is broken says why in its row, and hides no other."""
+    from slipway.jobs.code.own_recipes import FOLDER, BrokenRecipe, find_own_recipe, own_names
+
+    for name in own_names():
+        row: dict[str, object] = {"name": name, "from": f"{FOLDER}/{name}.py"}
+        try:
+            own = find_own_recipe(name)
+        except BrokenRecipe as broken:
+            yield {**row, "summary": f"error: {broken.message}"}
+        else:
+            yield {**row, "summary": own.summary if own else ""}
+
+
+def _settings(name: str) -> Iterator[dict[str, object]]:
+    from slipway.jobs.code.own_recipes import find_own_recipe
+    from slipway.jobs.words.recipes import find_recipe
+
+    if own := find_own_recipe(name):
+        yield from _rows(own.kinds(), _own_defaults(own))
+        return
+    module = find_recipe(name).config_module
+    yield from _rows(module.SETTINGS, getattr(module, "DEFAULTS", {}))
+
+
+def _own_defaults(own: OwnRecipe) -> dict[str, object]:
+    from dataclasses import MISSING, fields
+
+    return {field.name: field.default for field in fields(own.code.Config) if field.default is not MISSING}
+
+
+def _rows(kinds: Mapping[str, ValueKind], defaults: Mapping[str, object]) -> Iterator[dict[str, object]]:
+    for name, kind in kinds.items():
+        yield {"setting": name, "allowed": kind.wanted, "default": defaults.get(name)}

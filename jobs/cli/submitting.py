@@ -1,0 +1,172 @@
+"""What every command that submits a job does once it knows the job: asks, sends, follows, prints."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from slipway.jobs.cli.options import say_project
+from slipway.jobs.output import Column, can_ask, print_json, print_record, say, warn
+
+if TYPE_CHECKING:
+    from slipway.jobs.platforms.platform import AnyPrepared
+    from slipway.jobs.submit.submission import Submitted
+    from slipway.jobs.words.run import Agreed, Cost
+
+
+SUBMITTING_COLUMNS = (
+    Column(name="name"),
+    Column(name="id"),
+    Column(name="state"),
+    Column(name="target"),
+    Column(name="recipe"),
+    Column(name="nodes"),
+    Column(name="waits_for", absent="no job"),
+    Column(name="image"),
+    Column(name="image_digest", absent="not pushed"),
+    Column(name="timeout_hours", title="timeout of an attempt", unit="h"),
+    Column(name="attempts", title="attempts at most"),
+    Column(name="ceiling.usd", title="costs at most", unit="USD"),
+    Column(name="ceiling.price.usd_per_hour", title="price of a node on demand", unit="USD/h"),
+    Column(name="ceiling.price.region", title="price region"),
+    Column(name="ceiling.price.date", title="price date"),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answers:
+    """Hold what a person said of a submission, and not of the job."""
+
+    agreed: Agreed
+    again: bool
+    follow: bool
+    dry_run: bool
+    as_json: bool
+
+
+def take_answers(asked: dict[str, Any]) -> Answers:
+    """Take the answers out of the values of all options; what is left are fields of the job."""
+    from slipway.jobs.words.run import parse_agreed
+
+    flags = {name: asked.pop(name) for name in ("again", "follow", "dry_run", "as_json")}
+    return Answers(agreed=parse_agreed(asked.pop("confirm_cost")), **flags)
+
+
+def seconds_of(hours: float | None) -> int | None:
+    """Convert hours to seconds; refuse NaN and infinity, which click takes for numbers."""
+    from slipway.jobs.words.run import SECONDS_PER_HOUR
+
+    if hours is None:
+        return None
+    if not math.isfinite(hours):
+        raise click.BadParameter(f"{hours} is not a finite number of hours.", param_hint="'--timeout-hours'")
+    return round(hours * SECONDS_PER_HOUR)
+
+
+def carry_out(
+    prepared: AnyPrepared,
+    answers: Answers,
+    *,
+    send_files: Callable[[], None] = lambda: None,
+    columns: Sequence[Column] = SUBMITTING_COLUMNS,
+    more: Mapping[str, object] | None = None,
+) -> None:
+    """Submit the job and print it with `more`, or print what would be sent.
+
+    `send_files` brings what the job reads; it is called once the cost is agreed to, and only for a new job.
+    """
+    for warning in prepared.warnings:
+        warn(warning)
+    if answers.dry_run:
+        say_project()
+        print_json({**_decided(prepared), **(more or {})})
+        return
+    submitted = _submit(prepared, answers.agreed, send_files, again=answers.again)
+    _end(submitted, answers, columns, more or {})
+
+
+def _submit(
+    prepared: AnyPrepared, agreed: Agreed, send_files: Callable[[], None], *, again: bool
+) -> Submitted:
+    from slipway.jobs.submit.submission import submit_prepared
+
+    def agree(name: str, ceiling: Cost) -> None:
+        _confirm(name, ceiling, agreed)
+        send_files()
+
+    try:
+        submitted = submit_prepared(prepared, confirm=agree, again=again, say=say)
+    except KeyboardInterrupt:
+        say("the job may or may not have been submitted; the same command finds out before it submits")
+        raise
+    if submitted.existed:
+        say(f"{submitted.prepared.name} was submitted before; use --again to run it once more")
+        if prepared.waits_for:
+            say(f"its dependencies were set back then: slipway explain {submitted.prepared.name}")
+    return submitted
+
+
+def _confirm(name: str, ceiling: Cost, agreed: Agreed) -> None:
+    """Ask at a terminal whether the cost is fine; without a terminal, refuse."""
+    from slipway.jobs.submit.submission import Unconfirmed, refuse_unconfirmed
+
+    try:
+        refuse_unconfirmed(name, ceiling, agreed)
+    except Unconfirmed as refusal:
+        if not can_ask():
+            raise
+        click.confirm(f"{refusal.message}. Submit it?", abort=True, err=True)
+
+
+def _decided(prepared: AnyPrepared) -> Mapping[str, object]:
+    return {
+        "request": asdict(prepared.request),
+        "target": prepared.target.name,
+        "image_digest": prepared.image_digest,
+        "waits_for": prepared.waits_for,
+        "ceiling": asdict(prepared.ceiling),
+        "warnings": prepared.warnings,
+    }
+
+
+def _end(
+    submitted: Submitted, answers: Answers, columns: Sequence[Column], more: Mapping[str, object]
+) -> None:
+    """Print the record of the job; with --follow only after the job has ended."""
+    from slipway.jobs.cli.jobs import follow_to_end
+    from slipway.jobs.submit.find import refresh
+
+    if answers.follow:
+        say(f"{submitted.prepared.name} is {submitted.job_id}")
+    found = refresh(submitted.job_id, submitted.prepared.target)
+    run = follow_to_end(found, say) if answers.follow else found.run
+    print_record("", columns, {**_row(submitted, run.state.value), **more}, as_json=answers.as_json)
+    if answers.follow and run.state.value != "succeeded":
+        raise click.exceptions.Exit(1)
+
+
+def _row(submitted: Submitted, state: str) -> Mapping[str, object]:
+    from slipway.jobs.words.launch_environment import timeout_seconds
+    from slipway.jobs.words.run import SECONDS_PER_HOUR
+
+    prepared = submitted.prepared
+    job, target = prepared.job, prepared.target
+    return {
+        "name": prepared.name,
+        "id": submitted.job_id,
+        "existed": submitted.existed,
+        "state": state,
+        "target": target.name,
+        "recipe": job.recipe,
+        "nodes": job.nodes,
+        "waits_for": prepared.waits_for or None,
+        "image": prepared.image,
+        "image_digest": prepared.image_digest,
+        "timeout_hours": timeout_seconds(job, target) / SECONDS_PER_HOUR,
+        "attempts": prepared.attempts,
+        "ceiling": asdict(prepared.ceiling),
+    }
