@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import HealthCheck, settings
 
-from slipway.yard.lifetime import OWNER_VARIABLE
+from slipway.yard.state import OWNER_VARIABLE
 from tests.installed import build_once
 
 if TYPE_CHECKING:

@@ -15,19 +15,18 @@ from typing import Any
 
 from slipway.yard.chaos import conditions, gate
 from slipway.yard.chaos.switches import checked_seed, checked_value
-from slipway.yard.cloudformation.resources.custom import responses
+from slipway.yard.cloudformation.resources.custom import function_backed
 from slipway.yard.endpoint import ACCESS_KEY_ID, ACCOUNT, CONTROL_PATH, CONTROL_SERVICE, HEALTH
 from slipway.yard.errors import ApiError
 from slipway.yard.gateway import authorization, faults, keys, moto_adapter, seed_data, signatures
 from slipway.yard.gateway.protocols import Reply
-from slipway.yard.machines.hosts import differences as host_differences
-from slipway.yard.machines.hosts import enter, host_rows, host_store, reconciler, spot_notices
-from slipway.yard.permissions import judging, record, roles
+from slipway.yard.machines.hosts import enter, host_rows, host_store, metadata, reconciler
+from slipway.yard.permissions import judging, roles
 from slipway.yard.services import pretending, registry
 from slipway.yard.services.batch import differences
 from slipway.yard.services.imagebuilder import differences as bakes
 from slipway.yard.services.pcs import differences as slurm_differences
-from slipway.yard.services.sagemaker.training import controls as training
+from slipway.yard.services.sagemaker.training import controls
 from slipway.yard.services.sagemaker.training import differences as training_differences
 from slipway.yard.services.service_quotas import quotas
 from slipway.yard.services.sns import delivery, mail, subscriptions
@@ -40,7 +39,7 @@ _STARTED = time.monotonic()
 
 def control(environ: dict[str, Any]) -> Reply:
     path = environ["PATH_INFO"][len(CONTROL_PATH) :]
-    if path.startswith(responses.PATH):
+    if path.startswith(function_backed.PATH):
         return _take_response(environ, path)
     handler = _HANDLERS.get((environ["REQUEST_METHOD"], path))
     if handler is None:
@@ -60,7 +59,7 @@ def control(environ: dict[str, Any]) -> Reply:
 def _take_response(environ: dict[str, Any], path: str) -> Reply:
     """Take what the function of a custom resource answers: the path itself is the secret, as on AWS."""
     is_put = environ["REQUEST_METHOD"] == "PUT"
-    if is_put and responses.receive(path, environ["wsgi.input"].read(_length(environ))):
+    if is_put and function_backed.receive(path, environ["wsgi.input"].read(_length(environ))):
         return _reply(200, None)
     return _reply(403, {"message": "nobody awaits a response here, or not any longer"})
 
@@ -102,7 +101,7 @@ def _status(_body: object) -> dict[str, Any]:
         "stand_ins": seed_data.described(),
         "not_judged": list(judging.NOT_JUDGED),
         "batch_jobs": differences.described(),
-        "hosts": host_differences.described(),
+        "hosts": host_rows.described(),
         "undelivered": delivery.undelivered(),
         "bakes": bakes.described(),
         "slurm": slurm_differences.described(),
@@ -170,8 +169,8 @@ def _kill_node(asked: object) -> str:
     if not isinstance(asked, Mapping) or not isinstance(asked.get("node"), int):
         raise ValueError("give the job's id as 'job' and the number of one of its nodes as 'node'")
     job, node = str(asked.get("job")), asked["node"]
-    if found := training.find_running(job):
-        return training.kill_instance(found, node)
+    if found := controls.find_running(job):
+        return controls.kill_instance(found, node)
     return kill_node_of_command(job, node) or kill_node(job, node)
 
 
@@ -185,11 +184,11 @@ def _interrupt_host(asked: object) -> str:
     """Give the host's instance notice, as EC2 does when it takes a Spot instance back."""
     from moto.ec2.models import ec2_backends
 
-    from slipway.yard.services.ec2 import spot
+    from slipway.yard.services.ec2 import template_launch
 
     host = host_store.find(_host_named(asked))
     instance = ec2_backends[ACCOUNT][host.instance.region].get_instance(host.instance.id)
-    ends_at = spot.interrupt(instance, host.instance.region)
+    ends_at = template_launch.interrupt(instance, host.instance.region)
     return f"{host.instance.name} ends at {ends_at:%H:%M:%S} UTC"
 
 
@@ -266,8 +265,8 @@ def _reset(_body: object) -> None:
     faults.clear_rules()
     gate.reset()
     keys.reset()
-    spot_notices.reset()
-    record.reset()
+    metadata.reset()
+    judging.reset()
     authorization.set_caller_role("")
     registry.reset()
     quotas.reset()
@@ -289,17 +288,17 @@ _HANDLERS: Mapping[tuple[str, str], Callable[[object], object]] = {
     ("POST", "/grant-quota"): _grant_quota,
     ("POST", "/await-hosts"): _await_hosts,
     ("POST", "/await-job"): _await_job,
-    ("POST", "/await-training"): training.await_job,
+    ("POST", "/await-training"): controls.await_job,
     ("GET", "/hosts"): _hosts,
     ("POST", "/enter-host"): _enter_host,
     ("POST", "/interrupt-host"): _interrupt_host,
-    ("POST", "/interrupt-training"): training.interrupt_job,
+    ("POST", "/interrupt-training"): controls.interrupt_job,
     ("POST", "/kill-host"): _kill_host,
     ("POST", "/reboot-host"): _reboot_host,
     ("GET", "/mail"): lambda _body: mail.listed(),
     ("POST", "/confirm-mail"): _confirm_mail,
     ("POST", "/caller-role"): _set_caller_role,
-    ("GET", "/denied"): lambda _body: record.denied(),
+    ("GET", "/denied"): lambda _body: judging.denied(),
     ("GET", "/permissions"): lambda _body: roles.used(),
     ("POST", "/reset"): _reset,
 }

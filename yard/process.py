@@ -17,6 +17,7 @@ from slipway.jobs.words.errors import SlipwayError
 from slipway.jobs.words.installation import refuse_incomplete, refuse_without
 from slipway.yard.chaos.switches import ChosenFaults
 from slipway.yard.endpoint import DEFAULT_PORT, is_answering
+from slipway.yard.environment import exported, unset
 from slipway.yard.machines.memory import limit_of
 from slipway.yard.machines.settings import CHECKOUT
 from slipway.yard.state import (
@@ -221,3 +222,15 @@ def _remove(path: Path) -> None:
         remove_tree(path)
     else:
         path.unlink(missing_ok=True)
+
+
+# Points this process at the yard: a notebook has no shell for `eval "$(slipway yard env)"`.
+
+
+def use_yard() -> str:
+    """Start the yard unless it is up, send this process's AWS calls to it, and return its endpoint."""
+    yard = up().state
+    for name in unset(os.environ):
+        os.environ.pop(name, None)
+    os.environ.update(exported(yard, os.environ))
+    return yard.endpoint

@@ -24,11 +24,10 @@ from slipway.yard.chaos import conditions
 from slipway.yard.chaos.switches import decode
 from slipway.yard.endpoint import ACCESS_KEY_ID, CONTROL_PATH, HOST, SECRET_VARIABLE
 from slipway.yard.errors import ApiError
-from slipway.yard.gateway import origins
+from slipway.yard.gateway import reach
 from slipway.yard.gateway.keys import new_secret
-from slipway.yard.lifetime import end_with_owner
 from slipway.yard.machines.isolation.tiers import NoTier, best_tier
-from slipway.yard.state import YardState, process_identity, write_state
+from slipway.yard.state import YardState, end_with_owner, process_identity, write_state
 
 log = logging.getLogger("yard")
 
@@ -45,7 +44,7 @@ def application(environ: dict[str, Any], start_response: StartResponse) -> Itera
     from slipway.yard.gateway.protocols import respond_unparsed
 
     try:
-        origins.check(environ)
+        reach.check(environ)
         is_control = environ.get("PATH_INFO", "").startswith(CONTROL_PATH + "/")
         reply = control(environ) if is_control else answer(environ)
     except ApiError as error:

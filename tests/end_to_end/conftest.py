@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from slipway.jobs.cloud.aws import client_at
-from slipway.yard.machines.machine_memory import KernelMemory
+from slipway.yard.machines.memory import KernelMemory
 from slipway.yard.state import MACHINE_IMAGES
 from tests.yard.accounts import raise_quotas, stand_in
 from tests.yard.conftest import RunningYard

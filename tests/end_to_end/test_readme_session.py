@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from slipway.yard.lifetime import OWNER_VARIABLE
 from slipway.yard.machines.isolation.tiers import best_tier
+from slipway.yard.state import OWNER_VARIABLE
 from tests.end_to_end.conftest import WITHOUT_GATE, Finished, Shell
 from tests.installed import make_environment
 from tests.readme_session import Typed, never_printed, session

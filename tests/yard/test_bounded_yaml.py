@@ -10,7 +10,7 @@ import yaml
 from slipway.yard import bounded_yaml
 from slipway.yard.machines.hosts.planning import boot
 from slipway.yard.services.imagebuilder.components import document
-from slipway.yard.services.imagebuilder.components.errors import BadDocument
+from slipway.yard.services.imagebuilder.components.actions import BadDocument
 
 # BI-129: some 300 bytes that stand for 9**9 values.
 LAUGHS = "\n".join(["a0: &a0 [x]", *(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]" for n in range(1, 10))])

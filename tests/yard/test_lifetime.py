@@ -14,7 +14,7 @@ import pytest
 
 from slipway.jobs.words.errors import SlipwayError
 from slipway.yard import process
-from slipway.yard.lifetime import OWNER_VARIABLE
+from slipway.yard.state import OWNER_VARIABLE
 
 ROOT = Path(__file__).resolve().parents[2]
 A_PYTEST = """

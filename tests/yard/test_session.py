@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from slipway.yard.session import use_yard
+from slipway.yard.process import use_yard
 from tests.yard.conftest import RunningYard
 
 

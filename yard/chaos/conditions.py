@@ -11,7 +11,9 @@ import threading
 from collections.abc import Mapping
 from typing import Any
 
+from slipway.jobs.words.catalogue.instances import find_instance_type
 from slipway.yard.chaos.switches import SWITCHES, checked_value
+from slipway.yard.errors import ApiError
 
 _DRAW_BYTES = 8
 
@@ -96,3 +98,40 @@ def described() -> dict[str, Any]:
         for found in SWITCHES.values()
     ]
     return {"seed": _seed[0], "switches": rows}
+
+
+# Decide whether EC2 has a machine to give: always a small one; a large one as `no-capacity` lets it.
+_NO_CAPACITY = "InsufficientInstanceCapacity"
+LARGE_VCPUS = 64
+_STATUS = 500  # EC2's error codes list it among the server errors
+
+
+def lacks_capacity(instance_type: str) -> bool:
+    """Decide the next launch of this type."""
+    return _is_large(instance_type) and strikes("no-capacity", instance_type)
+
+
+def no_capacity(instance_type: str, zone: str) -> ApiError:
+    return ApiError(_NO_CAPACITY, words_of_no_capacity(instance_type, zone), status=_STATUS)
+
+
+def words_of_no_capacity(instance_type: str, zone: str) -> str:
+    """Return EC2's words."""
+    return (
+        f"We currently do not have sufficient {instance_type} capacity in the Availability Zone you "
+        f"requested ({zone}). Our system will be working on provisioning additional capacity."
+    )
+
+
+def _is_large(instance_type: str) -> bool:
+    known = find_instance_type(instance_type)
+    return known is not None and (known.vcpus >= LARGE_VCPUS or known.accelerator is not None)
+
+
+# The faults of the network between nodes and hosts, as isolation/links.py carries them out.
+_FAULTS = {"packet-delay": "delay_ms", "packet-loss": "loss_percent", "bandwidth": "mbit"}
+
+
+def faults_of_links() -> dict[str, float]:
+    """Return what is wrong with every link now; empty where nothing is."""
+    return {word: said for name, word in _FAULTS.items() if (said := value(name))}

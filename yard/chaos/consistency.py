@@ -16,8 +16,7 @@ from contextlib import suppress
 from typing import Any
 
 from slipway.yard.chaos import conditions
-from slipway.yard.errors import ApiError
-from slipway.yard.request_texts import texts
+from slipway.yard.errors import ApiError, texts
 
 ANY = "*"
 NO_PROFILE = (

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from slipway.yard.chaos import capacity, conditions, consistency, throttling
+from slipway.yard.chaos import conditions, consistency, throttling
 from slipway.yard.endpoint import CALLER_HEADER, INSIDE
 from slipway.yard.errors import ApiError
 from slipway.yard.gateway.protocols import Call, Reply
@@ -29,8 +29,8 @@ def enter(environ: dict[str, Any], call: Call) -> None:
     parameters = call.parameters or {}
     consistency.check(call.service, call.operation, parameters)
     wanted = str(parameters.get("InstanceType", ""))
-    if (call.service, call.operation) == ("ec2", "RunInstances") and capacity.is_lacking(wanted):
-        raise capacity.refusal(wanted, f"{call.region}a")
+    if (call.service, call.operation) == ("ec2", "RunInstances") and conditions.lacks_capacity(wanted):
+        raise conditions.no_capacity(wanted, f"{call.region}a")
 
 
 def is_lost(environ: dict[str, Any], call: Call) -> bool:

@@ -22,7 +22,7 @@ from slipway.jobs.output import (
     say,
 )
 from slipway.jobs.words.errors import SlipwayError
-from slipway.yard.commands import account, faults, hosts, mail, permissions
+from slipway.yard.commands import account, faults, hosts
 
 if TYPE_CHECKING:
     from slipway.yard.state import YardState
@@ -105,7 +105,7 @@ def up(port: int | None, chaos: str | None, fault_words: tuple[str, ...], caller
     if chosen:
         say(faults.summary(chosen))
     if caller_role:
-        permissions.limit_caller(found.state, caller_role)
+        account.limit_caller(found.state, caller_role)
     say('point AWS tools at it: eval "$(slipway yard env)"')
 
 
@@ -229,9 +229,9 @@ yard_command.add_command(account.stand_in)
 yard_command.add_command(account.grant_quota)
 yard_command.add_command(hosts.reboot)
 yard_command.add_command(faults.faults)
-yard_command.add_command(mail.mail)
-yard_command.add_command(permissions.denied)
-yard_command.add_command(permissions.permissions)
+yard_command.add_command(account.mail)
+yard_command.add_command(account.denied)
+yard_command.add_command(account.permissions)
 
 
 def _yard() -> YardState:

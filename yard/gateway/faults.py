@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from slipway.yard.chaos import capacity, throttling
+from slipway.yard.chaos import conditions, throttling
 from slipway.yard.endpoint import Yard, control
 from slipway.yard.errors import ApiError
 
@@ -142,7 +142,7 @@ def _server_error(_struck: Struck, _service: str) -> None:
 
 
 def _insufficient_capacity(_struck: Struck, _service: str) -> None:
-    raise capacity.refusal("instance", "any")
+    raise conditions.no_capacity("instance", "any")
 
 
 def _respond(struck: Struck, _service: str) -> Mapping[str, Any]:

@@ -14,7 +14,7 @@ from typing import Any
 
 from slipway.jobs.words.catalogue.instances import InstanceType, instance_types
 from slipway.yard.endpoint import ACCOUNT
-from slipway.yard.services.ec2 import launches, offerings
+from slipway.yard.services.ec2 import launches
 from slipway.yard.services.pcs import sample_amis
 from slipway.yard.services.ssm import public_parameters
 
@@ -61,7 +61,7 @@ _made: set[tuple[str, str]] = set()
 def _know_instance_types() -> None:
     _add_instance_types()
     launches.guard()
-    offerings.show()
+    launches.show()
 
 
 @lru_cache(maxsize=1)

@@ -12,9 +12,8 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from slipway.yard.permissions import conditions
-from slipway.yard.permissions.callers import Caller, Named, named
-from slipway.yard.permissions.patterns import Keys, is_like
-from slipway.yard.permissions.policies import PolicyDocument, PolicyStatement
+from slipway.yard.permissions.conditions import Keys, is_like
+from slipway.yard.permissions.policies import Caller, Named, PolicyDocument, PolicyStatement, named
 
 
 class PolicyKind(Enum):

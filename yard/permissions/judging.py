@@ -5,18 +5,22 @@ What no table here decides is NOT_JUDGED: the one list of it, which `slipway yar
 
 from __future__ import annotations
 
+import threading
+import time
+from collections import Counter
 from collections.abc import Collection, Mapping
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 
 from slipway.yard.endpoint import ACCOUNT
-from slipway.yard.permissions import deployed, record, refusals
-from slipway.yard.permissions.callers import Caller
+from slipway.yard.errors import ApiError
+from slipway.yard.permissions import deployed
 from slipway.yard.permissions.calls.asked import ActionNeed, AskedCall, NotJudged
 from slipway.yard.permissions.calls.facts import prefix
 from slipway.yard.permissions.calls.needs import needs
-from slipway.yard.permissions.evaluation import Access, AppliedPolicies, Judgement, judge
-from slipway.yard.permissions.patterns import is_like
-from slipway.yard.permissions.policies import decode
+from slipway.yard.permissions.conditions import is_like
+from slipway.yard.permissions.evaluation import Access, AppliedPolicies, Judgement, PolicyKind, judge
+from slipway.yard.permissions.policies import Caller, decode
 from slipway.yard.permissions.sessions import RoleSession
 
 NOT_JUDGED = (
@@ -52,7 +56,7 @@ def check(session: RoleSession, call: AskedCall, protocol: str, among: Collectio
             continue
         access, judgement = judged(session, need, call.region)
         if not judgement.is_allowed:
-            raise refusals.error(call.service, protocol, refusals.words(access, judgement))
+            raise error(call.service, protocol, words(access, judgement))
 
 
 def trusts_account(role: deployed.DeployedRole) -> bool:
@@ -109,17 +113,17 @@ def _caller(session: RoleSession) -> Caller:
 
 def _note(session: RoleSession, access: Access, judgement: Judgement) -> None:
     if judgement.is_allowed:
-        record.note_used(session.role, access.action)
+        note_used(session.role, access.action)
         return
-    record.note_denied(
-        record.Denied(
+    note_denied(
+        Denied(
             caller=session.arn,
             role=session.role,
             action=access.action,
             resource=access.resource,
-            reason=refusals.reason(access.action, judgement),
-            policy=refusals.policy_to_change(access, judgement),
-            statement=refusals.statement(access, judgement),
+            reason=reason(access.action, judgement),
+            policy=policy_to_change(access, judgement),
+            statement=statement(access, judgement),
         )
     )
 
@@ -174,3 +178,136 @@ def _of_endpoint(
         "aws:sourcevpce": (endpoint.id,),
         "aws:vpcsourceip": (session.address,),
     }
+
+
+# A refusal in AWS's words, with AWS's code for the service, and the statement that would allow the action.
+# Sources: IAM user guide, "Troubleshoot access denied error messages"; the errors of each service's API.
+# By protocol, and for services that say it otherwise: code and HTTP status.
+_BY_PROTOCOL: Mapping[str, tuple[str, int]] = {
+    "ec2": ("UnauthorizedOperation", 403),
+    "json": ("AccessDeniedException", 400),
+    "query": ("AccessDenied", 403),
+    "rest-json": ("AccessDeniedException", 403),
+    "rest-xml": ("AccessDenied", 403),
+}
+_BY_SERVICE: Mapping[str, tuple[str, int]] = {
+    "cloudwatch": ("AccessDenied", 403),
+    "sns": ("AuthorizationError", 403),
+}
+_EC2_WORDS = "You are not authorized to perform this operation. "
+_ARTICLES: Mapping[PolicyKind, str] = {
+    PolicyKind.IDENTITY: "an",
+    PolicyKind.RESOURCE: "a",
+    PolicyKind.BOUNDARY: "a",
+    PolicyKind.ENDPOINT: "a",
+}
+
+
+def error(service: str, protocol: str, message: str) -> ApiError:
+    code, status = _BY_SERVICE.get(service) or _BY_PROTOCOL.get(protocol, ("AccessDenied", 403))
+    return ApiError(code, (_EC2_WORDS if service == "ec2" else "") + message, status=status)
+
+
+def words(access: Access, judgement: Judgement) -> str:
+    """Say who may not do what, and which kind of policy is why."""
+    resource = f'"{access.resource}"' if access.action.startswith("s3:") else access.resource
+    on = "" if access.resource == "*" and access.action.startswith("ec2:") else f" on resource: {resource}"
+    return (
+        f"User: {access.caller.words} is not authorized to perform: {access.action}{on} "
+        f"{reason(access.action, judgement)}"
+    )
+
+
+def reason(action: str, judgement: Judgement) -> str:
+    assert judgement.kind, "a refusal has a kind of policy that refused"
+    if judgement.denied_by:
+        return f"with an explicit deny in {_ARTICLES[judgement.kind]} {judgement.kind.value}"
+    return f"because no {judgement.kind.value} allows the {action} action"
+
+
+def policy_to_change(access: Access, judgement: Judgement) -> str:
+    """Name the policy that has to change for this action to be allowed."""
+    if judgement.denied_by:
+        return f"{judgement.denied_by}: narrow or remove the deny"
+    places = {
+        PolicyKind.IDENTITY: f"a policy of {access.caller.role_arn}",
+        PolicyKind.RESOURCE: f"the policy of {access.resource}",
+        PolicyKind.BOUNDARY: f"the permissions boundary of {access.caller.role_arn}",
+        PolicyKind.ENDPOINT: "the policy of the VPC endpoint",
+    }
+    assert judgement.kind
+    return places[judgement.kind]
+
+
+def statement(access: Access, judgement: Judgement) -> dict[str, object]:
+    """Return the statement that would allow it; {} for an explicit deny, which no statement undoes."""
+    if judgement.denied_by:
+        return {}
+    allow: dict[str, object] = {"Effect": "Allow", "Action": access.action, "Resource": access.resource}
+    if judgement.kind is PolicyKind.RESOURCE:
+        return {**allow, "Principal": _principal(access.caller)}
+    return {**allow, "Principal": "*"} if judgement.kind is PolicyKind.ENDPOINT else allow
+
+
+def _principal(caller: Caller) -> Mapping[str, str]:
+    return {"Service": caller.service} if caller.service else {"AWS": caller.role_arn}
+
+
+# What roles asked since the yard started: what they were refused, and what they used of their policies.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Denied:
+    """An action that was refused; `statement` in `policy` would allow it."""
+
+    caller: str
+    role: str  # or the service that asked in its own name
+    action: str
+    resource: str
+    reason: str
+    policy: str
+    statement: Mapping[str, object]
+
+
+@dataclass(frozen=True, slots=True)
+class _Key:
+    role: str
+    action: str
+    resource: str
+    reason: str
+
+
+_lock = threading.Lock()
+_denied: dict[_Key, tuple[Denied, int, float]] = {}
+_used: Counter[tuple[str, str]] = Counter()
+
+
+def note_denied(denied: Denied) -> None:
+    key = _Key(denied.role, denied.action, denied.resource, denied.reason)
+    with _lock:
+        times = _denied[key][1] if key in _denied else 0
+        _denied[key] = (denied, times + 1, time.time())
+
+
+def note_used(role: str, action: str) -> None:
+    with _lock:
+        _used[role, action] += 1
+
+
+def denied() -> list[dict[str, object]]:
+    """List what was refused, the latest last."""
+    with _lock:
+        rows = sorted(_denied.values(), key=lambda row: row[2])
+    return [{**asdict(one), "times": times} for one, times, _ in rows]
+
+
+def used(role: str) -> dict[str, int]:
+    """Count the actions that this role was allowed."""
+    with _lock:
+        return {action: times for (owner, action), times in _used.items() if owner == role}
+
+
+def reset() -> None:
+    with _lock:
+        _denied.clear()
+        _used.clear()

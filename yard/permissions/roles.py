@@ -10,11 +10,11 @@ from collections.abc import Iterable, Mapping
 
 from slipway.yard.endpoint import ACCOUNT
 from slipway.yard.errors import ApiError
-from slipway.yard.permissions import deployed, judging, record, refusals
-from slipway.yard.permissions.callers import Caller
+from slipway.yard.permissions import deployed, judging
 from slipway.yard.permissions.calls.asked import ActionNeed
-from slipway.yard.permissions.evaluation import Access, AppliedPolicies, judge
-from slipway.yard.permissions.patterns import is_like
+from slipway.yard.permissions.conditions import is_like
+from slipway.yard.permissions.evaluation import Access, AppliedPolicies, Judgement, judge
+from slipway.yard.permissions.policies import Caller
 from slipway.yard.permissions.sessions import RoleSession
 
 # EC2 alone says nothing of whose instance it is (IAM user guide, "The confused deputy problem").
@@ -33,7 +33,7 @@ def assume(name_or_arn: str, service: str, session: str) -> RoleSession:
     )
     judgement = judge(access, AppliedPolicies(resource=role.trust if role else None))
     if role is None or not judgement.is_allowed:
-        _note(access, refusals.reason(access.action, judgement), service)
+        _note(access, judging.reason(access.action, judgement), service)
         raise ApiError("AccessDenied", f"{service} may not assume {access.resource}", status=403)
     return RoleSession(role_arn=role.arn, role_id=role.id, name=session)
 
@@ -43,14 +43,14 @@ def refused(session: RoleSession, region: str, needs: Iterable[ActionNeed]) -> s
     for need in needs:
         access, judgement = judging.judged(session, need, region)
         if not judgement.is_allowed:
-            return refusals.words(access, judgement)
+            return judging.words(access, judgement)
     return ""
 
 
 def used() -> list[dict[str, object]]:
     """List for every role each action that its policies allow, with how often it was used."""
     return [
-        {"role": name, "policy": policy.name, "action": action, "used": _times(action, record.used(name))}
+        {"role": name, "policy": policy.name, "action": action, "used": _times(action, judging.used(name))}
         for name in deployed.role_names()
         if (role := deployed.role(name))
         for policy in role.identity
@@ -69,8 +69,8 @@ def _times(pattern: str, used_actions: Mapping[str, int]) -> int:
 
 def _note(access: Access, reason: str, service: str) -> None:
     trust = {"Effect": "Allow", "Principal": {"Service": service}, "Action": "sts:AssumeRole"}
-    record.note_denied(
-        record.Denied(
+    judging.note_denied(
+        judging.Denied(
             caller=service,
             role=access.resource.rpartition("/")[2],
             action=access.action,
@@ -80,3 +80,25 @@ def _note(access: Access, reason: str, service: str) -> None:
             statement=trust,
         )
     )
+
+
+# Judge what an AWS service does in its own name: only the policy of the resource decides.
+# `judge_service` is the door for whoever delivers in a service's name; alarms and EventBridge rules are such.
+
+
+def judge_service(
+    service: str, action: str, resource: str, keys: Mapping[str, str] | None = None
+) -> Judgement:
+    """Judge one action of a service principal, such as events.amazonaws.com, on a resource of the yard.
+
+    `keys` are those that this service sends to that one, such as aws:SourceArn and aws:SourceAccount. Not all
+    do: EventBridge sends KMS no aws:SourceAccount.
+    """
+    sent = {name.lower(): (value,) for name, value in (keys or {}).items()}
+    access = Access(
+        caller=Caller(account=ACCOUNT, service=service),
+        action=action,
+        resource=resource,
+        keys={"aws:principalisawsservice": ("true",), "aws:securetransport": ("true",), **sent},
+    )
+    return judge(access, AppliedPolicies(resource=deployed.of_resource(resource)))

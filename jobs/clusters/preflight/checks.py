@@ -9,7 +9,6 @@ from collections.abc import Callable, Mapping
 
 from slipway.infra.declare.types import Cluster
 from slipway.jobs.clusters.preflight import account, images, surroundings, training
-from slipway.jobs.clusters.preflight import account as budget
 from slipway.jobs.clusters.preflight.facts import Facts
 from slipway.jobs.clusters.preflight.verdicts import Verdict
 
@@ -35,7 +34,7 @@ CHECKS: Mapping[str, Check] = {
     "machine image": images.machine_image,
     "locked versions": images.versions,
     "container image": images.image,
-    "budget": budget.budget,
+    "budget": account.budget,
     "cost allocation tag": surroundings.cost_tag,
-    "alert e-mail": budget.alert_email,
+    "alert e-mail": account.alert_email,
 }

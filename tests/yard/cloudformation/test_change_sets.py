@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from slipway.yard.cloudformation.engine.change_sets import NO_CHANGES
+from slipway.yard.cloudformation.engine.changes import NO_CHANGES
 from tests.yard.cloudformation.conftest import Cfn, text
 from tests.yard.cloudformation.templates import topic
 

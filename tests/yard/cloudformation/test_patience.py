@@ -9,7 +9,7 @@ import pytest
 from botocore.config import Config
 from botocore.session import get_session
 
-from slipway.yard.cloudformation.resources.patience import DEADLINE_S, patiently
+from slipway.yard.cloudformation.resources.scope import DEADLINE_S, patiently
 from slipway.yard.endpoint import ACCESS_KEY_ID, control
 from slipway.yard.errors import ApiError
 from tests.yard.conftest import REGION, RunningYard

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from slipway.yard.cloudformation.engine.stack_tags import with_stack_tags
+from slipway.yard.cloudformation.engine.stack import with_stack_tags
 from slipway.yard.cloudformation.resources import registry
 from slipway.yard.cloudformation.resources.api import ApiResource
 from slipway.yard.cloudformation.template import schemas

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from slipway.yard.endpoint import ACCOUNT
-from slipway.yard.gateway import constraints
+from slipway.yard.gateway import validation
 from tests.yard.asking import refusal, send_signed
 from tests.yard.conftest import RunningYard
 
@@ -193,7 +193,7 @@ def test_lists_maps_structures_and_timestamps_of_every_protocol_get_through(yard
     ],
 )
 def test_patterns_are_read_as_java_reads_them(pattern: str, value: str, fits: bool) -> None:
-    assert constraints.matches(pattern, value) is fits
+    assert validation.matches(pattern, value) is fits
 
 
 def test_a_request_of_the_sagemaker_sdk_passes_validation(yard: RunningYard) -> None:

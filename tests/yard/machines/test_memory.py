@@ -8,8 +8,7 @@ import pytest
 
 from slipway.jobs.words.errors import SlipwayError
 from slipway.yard import process
-from slipway.yard.machines.machine_memory import KernelMemory
-from slipway.yard.machines.memory import NODE_MIB, RANK_MIB, VARIABLE, Need, Promises, limit_of
+from slipway.yard.machines.memory import NODE_MIB, RANK_MIB, VARIABLE, KernelMemory, Need, Promises, limit_of
 
 DL1 = Need(nodes=2, ranks=16)  # as a job of two nodes with eight devices each
 

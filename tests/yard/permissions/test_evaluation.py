@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 
-from slipway.yard.permissions.callers import Caller
 from slipway.yard.permissions.evaluation import Access, AppliedPolicies, Judgement, PolicyKind, judge
-from slipway.yard.permissions.policies import PolicyDocument, decode
+from slipway.yard.permissions.policies import Caller, PolicyDocument, decode
 
 ACCOUNT = "123456789012"
 ROLE = f"arn:aws:iam::{ACCOUNT}:role/nodes"

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from slipway.yard.endpoint import ACCOUNT
-from slipway.yard.permissions.services import judge_service
+from slipway.yard.permissions.roles import judge_service
 
 REGION = "us-east-1"
 

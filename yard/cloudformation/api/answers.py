@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeVar
 
-from slipway.yard.cloudformation.engine.change_sets import ChangeSet
-from slipway.yard.cloudformation.engine.changes import ABSENT, Change, Detail
+from slipway.yard.cloudformation.engine.changes import ABSENT, Change, ChangeSet, Detail
+from slipway.yard.cloudformation.engine.engine import StackRequest
 from slipway.yard.cloudformation.engine.records import StackSettings
 from slipway.yard.cloudformation.engine.stack import STACK_TYPE, Event, Stack
 from slipway.yard.cloudformation.template.scope import Pending
+from slipway.yard.errors import ApiError
 
 UNKNOWN_YET = "{{changeSet:KNOWN_AFTER_APPLY}}"
 
@@ -236,3 +237,17 @@ def _value(value: Any) -> str | None:
     if isinstance(value, Pending):
         return UNKNOWN_YET
     return value if isinstance(value, str) else json.dumps(value, default=_unknown)
+
+
+# A long list, one page at a time.
+T = TypeVar("T")
+
+
+def page(items: Sequence[T], call: StackRequest, *, size: int) -> tuple[Sequence[T], dict[str, str]]:
+    """The page that NextToken names, and the token of the one after it, if any."""
+    token = str(call.get("NextToken", "0"))
+    if not token.isdigit():
+        raise ApiError("ValidationError", f"NextToken '{token}' is none that the yard gave out")
+    start = int(token)
+    end = start + min(int(call.get("MaxResults", size)), size)
+    return items[start:end], {"NextToken": str(end)} if end < len(items) else {}

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any
 
-from slipway.yard.cloudformation.api import change_set_commands, commands, drift_commands, reads
+from slipway.yard.cloudformation.api import change_set_commands, commands, reads
 from slipway.yard.cloudformation.engine.engine import StackEngine, StackRequest
 from slipway.yard.errors import ApiError
 
@@ -24,14 +24,14 @@ CALLS: Mapping[str, Callable[[StackRequest], dict[str, Any]]] = {
     "DeleteStack": commands.delete_stack,
     "DescribeChangeSet": change_set_commands.describe_change_set,
     "DescribeEvents": reads.describe_events,
-    "DescribeStackDriftDetectionStatus": drift_commands.describe_stack_drift_detection_status,
+    "DescribeStackDriftDetectionStatus": change_set_commands.describe_stack_drift_detection_status,
     "DescribeStackEvents": reads.describe_stack_events,
     "DescribeStackResource": reads.describe_stack_resource,
-    "DescribeStackResourceDrifts": drift_commands.describe_stack_resource_drifts,
+    "DescribeStackResourceDrifts": change_set_commands.describe_stack_resource_drifts,
     "DescribeStackResources": reads.describe_stack_resources,
     "DescribeStacks": reads.describe_stacks,
-    "DetectStackDrift": drift_commands.detect_stack_drift,
-    "DetectStackResourceDrift": drift_commands.detect_stack_resource_drift,
+    "DetectStackDrift": change_set_commands.detect_stack_drift,
+    "DetectStackResourceDrift": change_set_commands.detect_stack_resource_drift,
     "ExecuteChangeSet": change_set_commands.execute_change_set,
     "GetStackPolicy": commands.get_stack_policy,
     "GetTemplate": reads.get_template,
@@ -74,7 +74,7 @@ def answer(engine: StackEngine, operation: str, parameters: Mapping[str, Any], r
 @lru_cache(maxsize=1)
 def _engine() -> StackEngine:
     from slipway.yard.cloudformation.resources.registry import provider
-    from slipway.yard.cloudformation.template.lookups import YardLookups
+    from slipway.yard.cloudformation.template.parameters import YardLookups
     from slipway.yard.endpoint import ACCOUNT
 
     return StackEngine(

@@ -6,9 +6,9 @@ import json
 from typing import Any
 
 from slipway.yard.cloudformation.api import answers
+from slipway.yard.cloudformation.api.answers import page
 from slipway.yard.cloudformation.api.change_set_commands import locate
 from slipway.yard.cloudformation.api.commands import Answer
-from slipway.yard.cloudformation.api.pages import page
 from slipway.yard.cloudformation.engine.engine import StackRequest
 from slipway.yard.cloudformation.engine.stack import Event, Stack
 from slipway.yard.cloudformation.template import checks, sources

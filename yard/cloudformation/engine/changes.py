@@ -7,12 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
-from slipway.yard.cloudformation.engine.records import Record
-from slipway.yard.cloudformation.resources import conditional
+from slipway.yard.cloudformation.engine.records import Operation, Record, StackSettings
+from slipway.yard.cloudformation.resources import nested
 from slipway.yard.cloudformation.template import schemas
 from slipway.yard.cloudformation.template.blueprint import Blueprint, Planned
+from slipway.yard.cloudformation.template.checks import PropertyProblem
 from slipway.yard.cloudformation.template.references import Reference
 from slipway.yard.cloudformation.template.scope import Pending, waits_for
 
@@ -57,7 +59,7 @@ def needs_replacement(resource_type: str, old: Mapping[str, Any], new: Mapping[s
     answer, patterns = _recreation(resource_type, paths)
     if answer != CONDITIONALLY:
         return answer == ALWAYS
-    return any(conditional.replaces(resource_type, pattern, old, new) for pattern in patterns)
+    return any(nested.replaces(resource_type, pattern, old, new) for pattern in patterns)
 
 
 def _recreation(resource_type: str, paths: tuple[Path, ...]) -> tuple[str, tuple[str, ...]]:
@@ -238,3 +240,33 @@ def _pendings(value: Any, path: Path = ()) -> Iterator[tuple[Path, Pending]]:
     elif isinstance(value, list):
         for index, item in enumerate(value):
             yield from _pendings(item, (*path, str(index)))
+
+
+# A change set: what an execution would do, decided when it was created.
+NO_CHANGES = (
+    "The submitted information didn't contain changes. Submit different information to create a change set."
+)
+EARLY_VALIDATION = (
+    "The following hook(s)/validation failed: [AWS::EarlyValidation::PropertyValidation]. To troubleshoot"
+    " Early Validation errors, use the DescribeEvents API for detailed failure information."
+)
+
+
+@dataclass(slots=True, kw_only=True)
+class ChangeSet:
+    change_set_id: str
+    name: str
+    kind: str  # CREATE or UPDATE
+    description: str | None
+    created_at: datetime
+    blueprint: Blueprint
+    settings: StackSettings
+    operation: Operation
+    changes: tuple[Change, ...]
+    problems: tuple[PropertyProblem, ...]
+    reason: str | None = None
+    execution_status: str = "AVAILABLE"
+
+    @property
+    def status(self) -> str:
+        return "FAILED" if self.reason else "CREATE_COMPLETE"

@@ -5,18 +5,18 @@ What fails on the way is left to rollback.py, or stays as it is where the caller
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
 from typing import Any
 
-from slipway.yard.cloudformation.engine import changes, reasons, stack_policy
+from slipway.yard.cloudformation.engine import changes, steps
 from slipway.yard.cloudformation.engine.records import Operation, Record
 from slipway.yard.cloudformation.engine.resolution import evaluated_output, resolve, scope_of
-from slipway.yard.cloudformation.engine.rollback import Rollback
-from slipway.yard.cloudformation.engine.stack import STACK_TYPE, Output, Stack, removal_order
-from slipway.yard.cloudformation.engine.stack_tags import tags_for
+from slipway.yard.cloudformation.engine.rollback import Rollback, Teardown
+from slipway.yard.cloudformation.engine.stack import STACK_TYPE, Output, Stack, removal_order, tags_for
 from slipway.yard.cloudformation.engine.steps import EngineServices, StepFailed, Steps
-from slipway.yard.cloudformation.engine.teardown import Teardown
 from slipway.yard.cloudformation.template.blueprint import Blueprint, Planned, present_outputs
 from slipway.yard.errors import ApiError
 
@@ -45,7 +45,7 @@ class Deployment:
                 self._provision(planned)
             outputs = self._outputs()
         except StepFailed as failure:
-            self._fail(reasons.failed(failure.verb, [failure.logical_id]))
+            self._fail(steps.failed(failure.verb, [failure.logical_id]))
         except ApiError as error:
             self._fail(error.message)
         else:
@@ -65,7 +65,7 @@ class Deployment:
         if self.verb == "CREATE":
             return False
         policy = self.stack.settings.policy_during_update or self.stack.policy
-        return stack_policy.denies(policy, action, record.logical_id, record.type)
+        return denies(policy, action, record.logical_id, record.type)
 
     def _provision(self, planned: Planned) -> None:
         name = planned.declared.logical_id
@@ -165,3 +165,72 @@ class Deployment:
 
 def _denied(action: str, name: str) -> str:
     return f"Action denied by stack policy: no statement allows [{action}] for resource [{name}]"
+
+
+# Stack policies: which resources an update may touch. Without one, all; with one, only what it allows.
+# https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/protect-stack-resources.html
+
+
+def check(body: str) -> str:
+    """The policy as it came; ValidationError for what is none."""
+    try:
+        statements = json.loads(body)["Statement"]
+        well_formed = all(
+            one["Effect"] in ("Allow", "Deny") and _resources(one) for one in _listed(statements)
+        )
+    except (json.JSONDecodeError, KeyError, TypeError) as error:
+        raise ApiError(
+            "ValidationError", f"Error validating stack policy: Invalid stack policy: {error!r}"
+        ) from error
+    if not well_formed:
+        raise ApiError(
+            "ValidationError",
+            "Error validating stack policy: Invalid stack policy: every statement needs an Effect of Allow or"
+            " Deny and a Resource or NotResource",
+        )
+    return body
+
+
+def denies(body: str | None, action: str, logical_id: str, resource_type: str) -> bool:
+    """Return True if the policy forbids the update action, such as Update:Replace, on the resource."""
+    if body is None:
+        return False
+    applying = [
+        one["Effect"]
+        for one in _listed(json.loads(body)["Statement"])
+        if _names_action(one, action) and _names_resource(one, logical_id) and _holds(one, resource_type)
+    ]
+    return "Deny" in applying or "Allow" not in applying
+
+
+def _names_action(statement: Mapping[str, Any], action: str) -> bool:
+    if "NotAction" in statement:
+        return not _any_matches(statement["NotAction"], action)
+    return _any_matches(statement.get("Action", []), action)
+
+
+def _names_resource(statement: Mapping[str, Any], logical_id: str) -> bool:
+    named = _any_matches(_resources(statement), f"LogicalResourceId/{logical_id}")
+    return not named if "NotResource" in statement else named
+
+
+def _holds(statement: Mapping[str, Any], resource_type: str) -> bool:
+    conditions = statement.get("Condition") or {}
+    return all(
+        _any_matches(wanted, resource_type)
+        for condition in conditions.values()
+        for key, wanted in condition.items()
+        if key == "ResourceType"
+    )
+
+
+def _resources(statement: Mapping[str, Any]) -> Any:
+    return statement.get("Resource", statement.get("NotResource"))
+
+
+def _any_matches(patterns: Any, value: str) -> bool:
+    return any(fnmatchcase(value, pattern) for pattern in _listed(patterns))
+
+
+def _listed(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [value]

@@ -8,11 +8,14 @@ from dataclasses import replace
 from typing import Any
 
 from slipway.yard.cloudformation.engine.changes import ABSENT, differences, value_at
-from slipway.yard.cloudformation.engine.drift_results import Detection, PropertyDifference, ResourceDrift
-from slipway.yard.cloudformation.engine.reasons import handler_reason
 from slipway.yard.cloudformation.engine.records import Record
-from slipway.yard.cloudformation.engine.stack import Stack
-from slipway.yard.cloudformation.engine.steps import EngineServices, LogicalResource, context_of
+from slipway.yard.cloudformation.engine.stack import Detection, PropertyDifference, ResourceDrift, Stack
+from slipway.yard.cloudformation.engine.steps import (
+    EngineServices,
+    LogicalResource,
+    context_of,
+    handler_reason,
+)
 from slipway.yard.cloudformation.template import schemas
 
 KINDS = {(False, True): "ADD", (True, False): "REMOVE", (True, True): "NOT_EQUAL"}  # by (expected, found)

@@ -11,13 +11,12 @@ from datetime import UTC, datetime
 from typing import Any
 
 from slipway.yard.cloudformation.engine.deployment import Deployment
-from slipway.yard.cloudformation.engine.exports import ExportTable
 from slipway.yard.cloudformation.engine.records import Operation, StackSettings
 from slipway.yard.cloudformation.engine.stack import Stack
-from slipway.yard.cloudformation.engine.steps import EngineServices
+from slipway.yard.cloudformation.engine.steps import EngineServices, ExportTable
 from slipway.yard.cloudformation.resources.provider import Provider
 from slipway.yard.cloudformation.template.blueprint import Blueprint
-from slipway.yard.cloudformation.template.lookups import Lookups
+from slipway.yard.cloudformation.template.parameters import Lookups
 from slipway.yard.errors import ApiError
 
 LOG = logging.getLogger(__name__)

@@ -7,13 +7,12 @@ from dataclasses import replace
 from typing import Any
 
 from slipway.yard.cloudformation.engine.records import Record
-from slipway.yard.cloudformation.engine.stack import Output, Stack
-from slipway.yard.cloudformation.engine.stack_tags import with_stack_tags
+from slipway.yard.cloudformation.engine.stack import Output, Stack, with_stack_tags
 from slipway.yard.cloudformation.engine.steps import EngineServices, LogicalResource, context_of
 from slipway.yard.cloudformation.resources import execution
 from slipway.yard.cloudformation.template import intrinsics, schemas
 from slipway.yard.cloudformation.template.blueprint import Blueprint, Planned
-from slipway.yard.cloudformation.template.functions import to_text
+from slipway.yard.cloudformation.template.intrinsics import to_text
 from slipway.yard.cloudformation.template.references import Reference
 from slipway.yard.cloudformation.template.scope import Scope
 from slipway.yard.errors import ApiError

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+import logging
 import secrets
 import string
+import threading
+import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-from slipway.yard.cloudformation.engine.exports import ExportTable
-from slipway.yard.cloudformation.engine.reasons import handler_reason, identified
 from slipway.yard.cloudformation.engine.records import Operation, Record
 from slipway.yard.cloudformation.engine.stack import Stack
 from slipway.yard.cloudformation.resources import execution
 from slipway.yard.cloudformation.resources.provider import Context, Provider, Resource
 from slipway.yard.cloudformation.template import schemas
 from slipway.yard.cloudformation.template.blueprint import Planned
-from slipway.yard.cloudformation.template.lookups import Lookups
+from slipway.yard.cloudformation.template.parameters import Lookups
+from slipway.yard.errors import CUSTOM_RESOURCE_FAILED, ApiError
 
 CLEANUP_ATTEMPTS = 3
 SUFFIX = string.ascii_uppercase + string.digits
@@ -209,3 +211,133 @@ def subject_of(record: Record) -> Subject:
 def default_name(stack_name: str, logical_id: str) -> str:
     """Return CloudFormation's name for a resource that its template does not name."""
     return f"{stack_name}-{logical_id}-{''.join(secrets.choice(SUFFIX) for _ in range(12))}"
+
+
+# The exports of one region: unique by name, and unchangeable while another stack imports them.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Export:
+    name: str
+    value: str
+    stack_id: str
+    stack_name: str
+
+
+class ExportTable:
+    def __init__(self) -> None:
+        self._exports: dict[str, Export] = {}
+        self._imports: dict[str, tuple[str, frozenset[str]]] = {}  # stack id: its name and what it imports
+        self._lock = threading.Lock()
+
+    def all(self) -> tuple[Export, ...]:
+        with self._lock:
+            return tuple(self._exports[name] for name in sorted(self._exports))
+
+    def look_up(self, name: str) -> str:
+        """The value; ValidationError when nothing exports it."""
+        with self._lock:
+            if name not in self._exports:
+                raise ApiError("ValidationError", f"No export named {name} found")
+            return self._exports[name].value
+
+    def importers(self, name: str) -> tuple[str, ...]:
+        with self._lock:
+            return self._importers(name)
+
+    def hold(self, stack_id: str, stack_name: str, names: frozenset[str]) -> None:
+        """Say what a stack imports from now on: nobody can change that under it."""
+        with self._lock:
+            missing = sorted(names - set(self._exports))
+            if missing:
+                raise ApiError("ValidationError", f"No export named {missing[0]} found")
+            self._imports[stack_id] = (stack_name, names)
+
+    def release(self, stack_id: str) -> None:
+        with self._lock:
+            self._imports.pop(stack_id, None)
+
+    def publish(self, stack_id: str, stack_name: str, values: Mapping[str, str]) -> None:
+        """Make these the exports of the stack, all or none; ValidationError for one taken or in use."""
+        with self._lock:
+            own = {name: one for name, one in self._exports.items() if one.stack_id == stack_id}
+            for name in values:
+                other = self._exports.get(name)
+                if other is not None and other.stack_id != stack_id:
+                    _refuse(f"Export with name {name} is already exported by stack {other.stack_name}")
+            for name, export in own.items():
+                self._refuse_change(name, export.value, values)
+            for name in own:
+                del self._exports[name]
+            for name, value in values.items():
+                self._exports[name] = Export(name=name, value=value, stack_id=stack_id, stack_name=stack_name)
+
+    def _refuse_change(self, name: str, value: str, values: Mapping[str, str]) -> None:
+        users = self._importers(name)
+        if users and values.get(name) != value:
+            verb = "updated" if name in values else "deleted"
+            _refuse(f"Export {name} cannot be {verb} as it is in use by {' and '.join(users)}")
+
+    def _importers(self, name: str) -> tuple[str, ...]:
+        return tuple(sorted(stack for stack, names in self._imports.values() if name in names))
+
+
+def _refuse(message: str) -> None:
+    raise ApiError("ValidationError", message)
+
+
+# What an event says of a failed resource, in the form in which AWS and the CDK read it.
+LOG = logging.getLogger(__name__)
+# By what the services' codes contain, the handler error codes of
+# https://docs.aws.amazon.com/cloudformation-cli/latest/userguide/resource-type-test-contract-errors.html
+HANDLER_CODES = (
+    ("Already", "AlreadyExists"),
+    ("Duplicate", "AlreadyExists"),
+    ("Conflict", "ResourceConflict"),
+    ("NotFound", "NotFound"),
+    ("NoSuch", "NotFound"),
+    ("Throttl", "Throttling"),
+    ("LimitExceeded", "ServiceLimitExceeded"),
+    ("InsufficientInstanceCapacity", "NotStabilized"),
+    ("AccessDenied", "AccessDenied"),
+    ("Authorization", "AccessDenied"),  # of SNS
+    ("Unauthorized", "AccessDenied"),  # of EC2
+    ("Invalid", "InvalidRequest"),
+    ("Validation", "InvalidRequest"),
+    ("Client", "InvalidRequest"),
+)
+
+
+def handler_reason(error: Exception, *, existing: str | None = None) -> str:
+    """The reason of a *_FAILED event; `existing` describes the resource, should another be in its place."""
+    code, message = _code_and_message(error)
+    if code == CUSTOM_RESOURCE_FAILED:
+        return message
+    handler_code = next((word for part, word in HANDLER_CODES if part in code), "GeneralServiceException")
+    if handler_code == "AlreadyExists" and existing:
+        message = f"{existing} already exists."
+    details = f"(RequestToken: {uuid.uuid4()}, HandlerErrorCode: {handler_code})"
+    return f'Resource handler returned message: "{message}" {details}'
+
+
+def identified(resource_type: str, properties: Mapping[str, Any]) -> str | None:
+    """The resource by the name that its template gives it, in CloudFormation's words."""
+    names = [properties.get(key) for key in schemas.primary_identifier(resource_type)]
+    if not names or None in names:
+        return None
+    return f"Resource of type '{resource_type}' with identifier '{'|'.join(map(str, names))}'"
+
+
+def _code_and_message(error: Exception) -> tuple[str, str]:
+    if isinstance(error, ApiError):
+        return error.code, error.message
+    response: Any = getattr(error, "response", None)  # botocore's ClientError
+    if isinstance(response, dict) and "Error" in response:
+        return str(response["Error"].get("Code", "")), str(error)
+    LOG.exception("a resource provider of the yard failed", exc_info=error)
+    return "InternalFailure", f"{type(error).__name__}: {error}"
+
+
+def failed(verb: str, names: list[str]) -> str:
+    """The reason of a stack that goes on because resources failed."""
+    return f"The following resource(s) failed to {verb}: [{', '.join(names)}]. "

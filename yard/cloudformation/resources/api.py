@@ -10,7 +10,6 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from slipway.yard.cloudformation.resources.names import Name
 from slipway.yard.cloudformation.resources.provider import Context, Fidelity, Properties, Resource
 from slipway.yard.cloudformation.resources.scope import (
     Action,
@@ -204,3 +203,99 @@ def _mirror(name: str) -> Expression:
 def _members(scope: ResourceScope, operation: str) -> dict[str, str]:
     shape = input_shape(scope.context.client(scope.service), operation)
     return {name.lower(): name for name in shape.members} if shape else {}
+
+
+# Tags that change in place: what was added or changed is set, what was taken away is removed.
+
+
+def tags(
+    tag: str = "tag_resource",
+    untag: str = "untag_resource",
+    *,
+    of: str = "Tags",
+    on_create: bool = False,
+    **which: Any,
+) -> Setting:
+    """The property `of`, set by the API's two calls; `which` names the resource in both."""
+
+    def retag(scope: ResourceScope) -> None:
+        added, removed = changes(scope, of)
+        named = resolve(which, scope)
+        if removed:
+            scope.send(untag, **named, **{_member(scope, untag, which): removed})
+        if added:
+            scope.send(tag, **named, **{_member(scope, tag, which): added})
+
+    return setting(of, put=retag, on_create=on_create)
+
+
+def ec2_tags(on_create: bool = False) -> Setting:
+    """EC2 removes tags by a list of tags, not of keys."""
+
+    def retag(scope: ResourceScope) -> None:
+        added, removed = changes(scope, "Tags")
+        if removed:
+            scope.send("delete_tags", Resources=[scope.id], Tags=[{"Key": key} for key in removed])
+        if added:
+            scope.send("create_tags", Resources=[scope.id], Tags=added)
+
+    return setting("Tags", put=retag, on_create=on_create)
+
+
+def tag_specifications(kind: str) -> Expression:
+    """The tags of a resource that EC2 creates."""
+
+    def specifications(scope: ResourceScope) -> list[dict[str, Any]] | None:
+        listed = [{"Key": key, "Value": value} for key, value in as_map(scope.properties, "Tags").items()]
+        return [{"ResourceType": kind, "Tags": listed}] if listed else None
+
+    return specifications
+
+
+def changes(scope: ResourceScope, of: str) -> tuple[dict[str, str], list[str]]:
+    """The tags to set and the keys to remove."""
+    old, new = as_map(scope.before, of), as_map(scope.properties, of)
+    return {key: value for key, value in new.items() if old.get(key) != value}, [
+        key for key in old if key not in new
+    ]
+
+
+def as_map(properties: Properties, of: str) -> dict[str, str]:
+    listed = properties.get(of) or {}
+    if isinstance(listed, Mapping):
+        return {key: str(value) for key, value in listed.items()}
+    return {item["Key"]: str(item.get("Value", "")) for item in listed}
+
+
+def _member(scope: ResourceScope, operation: str, which: Mapping[str, Any]) -> str:
+    """Return this call's name for its tags or keys: tags, Tags, TagKeys, TagKeyList, …"""
+    members = input_shape(scope.context.client(scope.service), operation).members
+    return str(next(name for name in members if "tag" in name.lower() and name not in which))
+
+
+# The names that CloudFormation gives to what a template leaves unnamed.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Name:
+    """Tells which property is the name, and what its service allows in one."""
+
+    property: str
+    limit: int
+    lower: bool = False
+    prefix: str = ""  # in place of the stack's name
+
+    def given(self, context: Context, properties: Properties) -> Properties:
+        if properties.get(self.property):
+            return properties
+        name = generated(context, self.limit, lower=self.lower)
+        if self.prefix:
+            name = f"{self.prefix}-{context.logical_id}-{name.rpartition('-')[2]}"
+        return {**properties, self.property: name}
+
+
+def generated(context: Context, limit: int, *, lower: bool = False) -> str:
+    """The default name, cut to `limit` characters without its random suffix, which makes it the only one."""
+    stem, _, suffix = context.default_name.rpartition("-")
+    name = f"{stem[: limit - len(suffix) - 1].rstrip('-')}-{suffix}" if stem else suffix[:limit]
+    return name.lower() if lower else name

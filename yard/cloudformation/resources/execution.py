@@ -12,11 +12,11 @@ from typing import Any
 
 from slipway.yard.cloudformation.resources.provider import Context, Fidelity, Provider
 from slipway.yard.cloudformation.template import schemas
-from slipway.yard.cloudformation.template.lookups import Lookups
+from slipway.yard.cloudformation.template.parameters import Lookups
 from slipway.yard.errors import ApiError
-from slipway.yard.permissions import deployed, judging, refusals, roles
+from slipway.yard.permissions import deployed, judging, roles
 from slipway.yard.permissions.calls.asked import ANY_RESOURCE, ActionNeed, AskedCall
-from slipway.yard.permissions.patterns import is_like
+from slipway.yard.permissions.conditions import is_like
 from slipway.yard.permissions.sessions import RoleSession
 
 PRINCIPAL = "cloudformation.amazonaws.com"
@@ -83,7 +83,7 @@ def _judge(context: Context, need: ActionNeed) -> None:
     access, judgement = judging.judged(assumed(context.role_arn), need, context.region)
     if not judgement.is_allowed:
         service = need.action.partition(":")[0]
-        raise refusals.error(service, "rest-json", refusals.words(access, judgement))
+        raise judging.error(service, "rest-json", judging.words(access, judgement))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

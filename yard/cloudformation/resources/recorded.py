@@ -5,14 +5,18 @@ To add one: a Recorded row with the shape of its id and its attributes. Look at 
 
 from __future__ import annotations
 
+import re
 import secrets
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from hashlib import sha256
 from typing import Any
 
-from slipway.yard.cloudformation.resources.names import Name
+from slipway.yard.cloudformation.resources.api import Name
 from slipway.yard.cloudformation.resources.provider import Context, Fidelity, Properties, Resource
-from slipway.yard.cloudformation.resources.scope import Expression, ResourceScope, resolve
+from slipway.yard.cloudformation.resources.scope import ID, Expression, ResourceScope, prop, resolve, text
+from slipway.yard.cloudformation.template import schemas
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,3 +102,315 @@ class Recorded:
             )
         )
         return Resource(physical_id=physical_id, attributes=attributes)
+
+
+# A type that is kept and nothing more; its schema says what its id and attributes look like.
+# recorded_types.py lists them; recorded_forms.py says what a schema leaves open.
+NUMBERS = ("integer", "number")
+NO_FORM: Mapping[str, Any] = {}
+# What stands in an ARN for the type, where its name in small letters does not: patterns of others ask for it.
+IDS = {"AWS::Cognito::UserPool": "{region}_{random}"}  # of the ids that others hold against a pattern
+ARN_WORDS = {"AWS::SageMaker::StudioLifecycleConfig": "studio-lifecycle-config"}
+
+
+def provider(kind: str) -> SchemaRecord:
+    return SchemaRecord(type=kind)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SchemaRecord:
+    """A type that is kept and nothing more; its schema says what its id and attributes look like."""
+
+    type: str
+    fidelity: Fidelity = Fidelity.RECORDED
+
+    def create(self, context: Context, properties: Properties) -> Resource:
+        form = FORMS.get(self.type)
+        if form is None:
+            return self._keep(context, self._identity(context, properties), properties)
+        named = form.name.given(context, properties) if form.name else properties
+        fresh = ResourceScope(context=context, service="", id=secrets.token_hex(9)[:17], properties=named)
+        scope = replace(fresh, id=str(form.identity(fresh)))
+        return self._keep(context, scope.id, properties, resolve(form.attributes, scope))
+
+    def update(self, context: Context, resource: Resource, old: Properties, new: Properties) -> Resource:
+        self._record(context, resource, new)
+        return resource
+
+    def delete(self, context: Context, resource: Resource, properties: Properties) -> None:
+        forget(context.region, self.type, resource.physical_id)
+
+    def read(self, context: Context, resource: Resource, properties: Properties) -> Properties | None:
+        kept = recall(context.region, self.type, resource.physical_id)
+        return kept.properties if kept else None
+
+    def _keep(
+        self, context: Context, physical_id: str, properties: Properties, known: Mapping[str, Any] = NO_FORM
+    ) -> Resource:
+        attributes = {
+            path.replace("/", "."): _listed(path, properties) or self._attribute(context, physical_id, path)
+            for path in schemas.read_only(self.type)
+            if "*" not in path
+        }
+        made = Resource(physical_id=physical_id, attributes={**attributes, **known})
+        self._record(context, made, properties)
+        return made
+
+    def _record(self, context: Context, made: Resource, properties: Properties) -> None:
+        keep(
+            ResourceRecord(
+                region=context.region,
+                type=self.type,
+                physical_id=made.physical_id,
+                properties=properties,
+                attributes=made.attributes,
+            )
+        )
+
+    def _identity(self, context: Context, properties: Properties) -> str:
+        """The id that the service would make up, else the properties that name the resource."""
+        parts = schemas.primary_identifier(self.type) or ("Id",)
+        made_up = [part for part in parts if part in schemas.read_only(self.type)]
+        if made_up:
+            shape = IDS.get(self.type, "")
+            fresh = shape.format(region=context.region, random=secrets.token_hex(5)[:9]) or _fresh(self.type)
+            return str(self._attribute(context, fresh, made_up[0]))
+        return "|".join(str(properties.get(part) or context.default_name) for part in parts)
+
+    def _attribute(self, context: Context, physical_id: str, path: str) -> Any:
+        name, service = path.rpartition("/")[2], self.type.split("::")[1].lower()
+        if physical_id.startswith("arn:"):
+            arn, own = physical_id, re.split("[:/]", physical_id)[-1]
+        else:
+            own = physical_id
+            word = ARN_WORDS.get(self.type) or self.type.rpartition("::")[2].lower()
+            arn = f"arn:aws:{service}:{context.region}:{context.account}:{word}/{physical_id}"
+        kind = schemas.property_type(self.type, path)
+        if kind in NUMBERS:
+            return 0
+        if kind == "boolean":
+            return False
+        if kind == "array":
+            return []
+        if kind == "object":
+            return {}
+        return arn if name.lower().endswith("arn") else own
+
+
+def _listed(path: str, properties: Properties) -> list[Any]:
+    """Return what a plural lists, such as ResourceArns, where the template gives a ResourceArn."""
+    return [properties[path[:-1]]] if path.endswith("s") and path[:-1] in properties else []
+
+
+def _fresh(kind: str) -> str:
+    word = kind.rpartition("::")[2].lower()
+    return f"{word[:12]}-{secrets.token_hex(9)[:17]}"
+
+
+# The forms of ids and attributes of recorded types, where their schemas leave open what AWS always writes.
+# A type without a row has what schema_record.py makes of its schema. To add one: a row of FORMS.
+PORTS = {"postgres": "5432", "oracle": "1521", "sqlserver": "1433", "db2": "50000"}  # else MySQL's
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Form:
+    """`identity` sees the properties and, as {id}, a fresh random number; `attributes` see the final id."""
+
+    identity: Expression
+    attributes: Mapping[str, Any] = field(default_factory=dict)
+    name: Name | None = None  # what to call it when the template does not
+
+
+def made(template: str) -> Expression:
+    """Text as `text` has it, and {digest}: letters and digits that stay the same for this resource."""
+
+    def filled(scope: ResourceScope) -> str:
+        digest = sha256(f"{scope.context.stack_id}/{scope.id}".encode()).hexdigest()
+        return str(text(template.replace("{digest}", digest[:12]))(scope))
+
+    return filled
+
+
+def lower(name: str) -> Expression:
+    """The name in small letters, as RDS keeps it."""
+    return lambda scope: str(scope.properties[name]).lower()
+
+
+def end(count: int) -> Expression:
+    """The last parts of the ARN that is the id, after a slash each."""
+    return lambda scope: "/".join(scope.id.split("/")[-count:])
+
+
+def port(scope: ResourceScope) -> str:
+    """An attribute of CloudFormation is text."""
+    engine = str(scope.properties.get("Engine", "")).lower()
+    known = (number for word, number in PORTS.items() if word in engine)
+    return str(scope.properties.get("Port") or next(known, "3306"))
+
+
+def queue_name(scope: ResourceScope) -> str:
+    name = str(scope.properties["QueueName"])
+    is_first_in_first_out = str(scope.properties.get("FifoQueue")).lower() == "true"
+    return f"{name}.fifo" if is_first_in_first_out and not name.endswith(".fifo") else name
+
+
+def queue_url(scope: ResourceScope) -> str:
+    return str(text(f"https://sqs.{{region}}.amazonaws.com/{{account}}/{queue_name(scope)}")(scope))
+
+
+def load_balancer(scope: ResourceScope) -> str:
+    kind = {"network": "net", "gateway": "gwy"}.get(str(scope.properties.get("Type")), "app")
+    return str(text(f"{BALANCING}:loadbalancer/{kind}/{{Name}}/{scope.id[:16]}")(scope))
+
+
+def below(parent: str, word: str, child: str) -> Expression:
+    """An ARN that goes on where the ARN of the resource that it belongs to ends."""
+    return lambda scope: f"{scope.properties.get(parent)}/{scope.id[:16]}".replace(f":{word}/", f":{child}/")
+
+
+def account_wide(kind: str) -> Expression:
+    """Write the ARN of a user or a group, which is of no region."""
+    return lambda scope: text(f"arn:aws:iam::{{account}}:{kind}{scope.properties.get('Path', '/')}{{id}}")(
+        scope
+    )
+
+
+def named(property_name: str, limit: int, **attributes: Any) -> Form:
+    return Form(
+        name=Name(property=property_name, limit=limit), identity=prop(property_name), attributes=attributes
+    )
+
+
+def of_rds(
+    property_name: str, limit: int, arn: str, kind: str, attributes: Mapping[str, Any] | None = None
+) -> Form:
+    """Return the form of what RDS keeps under a name in small letters."""
+    return Form(
+        name=Name(property=property_name, limit=limit, lower=True),
+        identity=lower(property_name),
+        attributes={arn: text(f"arn:aws:rds:{{region}}:{{account}}:{kind}:{{id}}"), **(attributes or {})},
+    )
+
+
+def numbered(prefix: str, attribute: str) -> Form:
+    """Return the form of what has a number of EC2's for its id."""
+    return Form(identity=text(f"{prefix}-{{id}}"), attributes={attribute: ID})
+
+
+BALANCING = "arn:aws:elasticloadbalancing:{region}:{account}"
+SECRET = {"MasterUserSecret.SecretArn": made("arn:aws:secretsmanager:{region}:{account}:secret:rds!{digest}")}
+DIRECTORY = Form(
+    identity=lambda scope: f"d-{scope.id[:10]}",
+    attributes={"DirectoryId": ID, "Alias": ID, "DnsIpAddresses": ["10.0.0.10", "10.0.1.10"]},
+)
+
+FORMS: Mapping[str, Form] = {
+    "AWS::DirectoryService::MicrosoftAD": DIRECTORY,
+    "AWS::DirectoryService::SimpleAD": DIRECTORY,
+    "AWS::DynamoDB::Table": named(
+        "TableName",
+        255,
+        StreamArn=text("arn:aws:dynamodb:{region}:{account}:table/{id}/stream/2024-01-01T00:00:00.000"),
+    ),
+    "AWS::EC2::DHCPOptions": numbered("dopt", "DhcpOptionsId"),
+    "AWS::EC2::EgressOnlyInternetGateway": numbered("eigw", "Id"),
+    "AWS::EC2::EIPAssociation": numbered("eipassoc", "Id"),
+    "AWS::EC2::NetworkAcl": numbered("acl", "Id"),
+    "AWS::EC2::SubnetNetworkAclAssociation": numbered("aclassoc", "AssociationId"),
+    "AWS::EC2::Volume": numbered("vol", "VolumeId"),
+    "AWS::EC2::VPCPeeringConnection": numbered("pcx", "Id"),
+    "AWS::ECS::Cluster": named("ClusterName", 255),
+    "AWS::ECS::TaskDefinition": Form(
+        name=Name(property="Family", limit=255),
+        identity=text("arn:aws:ecs:{region}:{account}:task-definition/{Family}:1"),
+    ),
+    "AWS::ElasticLoadBalancingV2::Listener": Form(
+        identity=below("LoadBalancerArn", "loadbalancer", "listener")
+    ),
+    "AWS::ElasticLoadBalancingV2::ListenerRule": Form(
+        identity=below("ListenerArn", "listener", "listener-rule")
+    ),
+    "AWS::ElasticLoadBalancingV2::LoadBalancer": Form(
+        name=Name(property="Name", limit=32),
+        identity=load_balancer,
+        attributes={
+            "CanonicalHostedZoneID": "Z35SXDOTRQ7X7K",
+            "DNSName": made("{Name}-{digest}.{region}.elb.amazonaws.com"),
+            "LoadBalancerFullName": end(3),
+            "LoadBalancerName": prop("Name"),
+            "SecurityGroups": prop("SecurityGroups", []),
+        },
+    ),
+    "AWS::ElasticLoadBalancingV2::TargetGroup": Form(
+        name=Name(property="Name", limit=32),
+        identity=lambda scope: text(f"{BALANCING}:targetgroup/{{Name}}/{scope.id[:16]}")(scope),
+        attributes={
+            "TargetGroupFullName": lambda scope: f"targetgroup/{end(2)(scope)}",
+            "TargetGroupName": prop("Name"),
+        },
+    ),
+    "AWS::IAM::AccessKey": Form(
+        identity=lambda scope: f"AKIA{scope.id[:16].upper()}",
+        attributes={"SecretAccessKey": lambda _scope: secrets.token_urlsafe(30)},
+    ),
+    "AWS::IAM::Group": named("GroupName", 128, Arn=account_wide("group")),
+    "AWS::IAM::User": named("UserName", 64, Arn=account_wide("user")),
+    "AWS::RDS::DBCluster": of_rds(
+        "DBClusterIdentifier",
+        63,
+        "DBClusterArn",
+        "cluster",
+        {
+            "DBClusterResourceId": made("cluster-{digest}"),
+            "Endpoint.Address": made("{id}.cluster-{digest}.{region}.rds.amazonaws.com"),
+            "Endpoint.Port": port,
+            "ReadEndpoint.Address": made("{id}.cluster-ro-{digest}.{region}.rds.amazonaws.com"),
+            **SECRET,
+        },
+    ),
+    "AWS::RDS::DBInstance": of_rds(
+        "DBInstanceIdentifier",
+        63,
+        "DBInstanceArn",
+        "db",
+        {
+            "DbiResourceId": made("db-{digest}"),
+            "Endpoint.Address": made("{id}.{digest}.{region}.rds.amazonaws.com"),
+            "Endpoint.Port": port,
+            **SECRET,
+        },
+    ),
+    "AWS::RDS::DBParameterGroup": of_rds(
+        "DBParameterGroupName", 255, "DBParameterGroupArn", "pg", {"DBParameterGroupName": ID}
+    ),
+    "AWS::RDS::DBSubnetGroup": of_rds("DBSubnetGroupName", 255, "DBSubnetGroupArn", "subgrp"),
+    "AWS::SQS::Queue": Form(
+        name=Name(property="QueueName", limit=75),  # five are left for .fifo
+        identity=queue_url,
+        attributes={
+            "Arn": lambda scope: text(f"arn:aws:sqs:{{region}}:{{account}}:{end(1)(scope)}")(scope),
+            "QueueName": end(1),
+        },
+    ),
+    "AWS::SageMaker::Domain": Form(
+        identity=lambda scope: f"d-{scope.id[:12]}",
+        attributes={
+            "HomeEfsFileSystemId": made("fs-{digest}"),
+            "SecurityGroupIdForDomainBoundary": made("sg-{digest}"),
+            "Url": text("https://{id}.studio.{region}.sagemaker.aws"),
+        },
+    ),
+    "AWS::SageMaker::ModelPackageGroup": Form(
+        name=Name(property="ModelPackageGroupName", limit=63),
+        identity=text("arn:aws:sagemaker:{region}:{account}:model-package-group/{ModelPackageGroupName}"),
+        attributes={
+            "CreationTime": lambda _scope: datetime.now(UTC).isoformat(),
+            "ModelPackageGroupStatus": "Completed",
+        },
+    ),
+    "AWS::StepFunctions::StateMachine": Form(
+        name=Name(property="StateMachineName", limit=80),
+        identity=text("arn:aws:states:{region}:{account}:stateMachine:{StateMachineName}"),
+        attributes={"Name": prop("StateMachineName"), "StateMachineRevisionId": "INITIAL"},
+    ),
+}

@@ -41,12 +41,12 @@ TYPES: Mapping[str, tuple[str, Fidelity]] = {
     "AWS::AutoScaling::ScalingPolicy": ("services.autoscaling.resources", MOTO),
     "AWS::AutoScaling::LifecycleHook": ("services.autoscaling.resources", MOTO),
     "AWS::IAM::Role": ("services.iam.resources", MOTO),
-    "AWS::IAM::Policy": ("services.iam.policies", MOTO),
-    "AWS::IAM::ManagedPolicy": ("services.iam.policies", MOTO),
+    "AWS::IAM::Policy": ("services.iam.resources", MOTO),
+    "AWS::IAM::ManagedPolicy": ("services.iam.resources", MOTO),
     "AWS::IAM::InstanceProfile": ("services.iam.resources", MOTO),
     "AWS::IAM::ServiceLinkedRole": ("services.iam.resources", MOTO),
     "AWS::S3::Bucket": ("services.s3.resources", MOTO),
-    "AWS::S3::BucketPolicy": ("services.s3.policy", MOTO),
+    "AWS::S3::BucketPolicy": ("services.s3.resources", MOTO),
     "AWS::KMS::Key": ("services.kms.resources", MOTO),
     "AWS::KMS::Alias": ("services.kms.resources", MOTO),
     "AWS::ECR::Repository": ("services.ecr.resources", MOTO),
@@ -87,9 +87,9 @@ TYPES: Mapping[str, tuple[str, Fidelity]] = {
     "AWS::ImageBuilder::ImagePipeline": ("services.imagebuilder.resources", BEHAVIOURAL),
     "AWS::ImageBuilder::LifecyclePolicy": ("services.imagebuilder.resources", RECORDED),
     "AWS::EC2::VPCCidrBlock": ("services.ec2.network", MOTO),
-    "AWS::EC2::KeyPair": ("services.ec2.attachments", MOTO),
-    "AWS::EC2::NetworkInterface": ("services.ec2.attachments", MOTO),
-    "AWS::IAM::RolePolicy": ("services.iam.policies", MOTO),
+    "AWS::EC2::KeyPair": ("services.ec2.compute", MOTO),
+    "AWS::EC2::NetworkInterface": ("services.ec2.compute", MOTO),
+    "AWS::IAM::RolePolicy": ("services.iam.resources", MOTO),
     "AWS::Lambda::Function": ("services.functions.resources", MOTO),
     "AWS::Lambda::Permission": ("services.functions.resources", MOTO),
     "AWS::Lambda::LayerVersion": ("services.functions.resources", MOTO),
@@ -107,17 +107,15 @@ TYPES: Mapping[str, tuple[str, Fidelity]] = {
         ),
         ("cloudformation.resources.custom.well_known", BEHAVIOURAL),
     ),
-    "AWS::CDK::Metadata": ("cloudformation.resources.built_in", RECORDED),
-    "AWS::CloudFormation::WaitConditionHandle": ("cloudformation.resources.built_in", RECORDED),
+    "AWS::CDK::Metadata": ("cloudformation.resources.nested", RECORDED),
+    "AWS::CloudFormation::WaitConditionHandle": ("cloudformation.resources.nested", RECORDED),
 }
 
 
 def provider(kind: str) -> Provider:
     """The provider of a resource type; what the yard does not emulate is refused before anything is made."""
     if kind in recorded_types.names():
-        recorded: Provider = import_module("slipway.yard.cloudformation.resources.schema_record").provider(
-            kind
-        )
+        recorded: Provider = import_module("slipway.yard.cloudformation.resources.recorded").provider(kind)
         return recorded
     if kind not in TYPES and kind.startswith(CUSTOM):
         own: Provider = import_module(f"{PACKAGE}.{TYPES[CUSTOM_RESOURCE][0]}").provider(kind)

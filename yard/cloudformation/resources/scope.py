@@ -6,12 +6,14 @@ An expression is a function of the Scope; `ID`, `prop`, `live`, `response` and `
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
+from slipway.yard.chaos import conditions, consistency, throttling
+from slipway.yard.chaos.gate import SERVER_ERROR
 from slipway.yard.cloudformation.resources import execution
-from slipway.yard.cloudformation.resources.patience import patiently
 from slipway.yard.cloudformation.resources.provider import Context, Properties
 from slipway.yard.cloudformation.resources.shapes import to_request
 from slipway.yard.endpoint import ENGINE, calling_as
@@ -132,3 +134,38 @@ def resolve(value: Any, scope: ResourceScope) -> Any:
 
 def is_gone(error: ApiError) -> bool:
     return bool(GONE.search(error.code) or ABSENT.search(error.message))
+
+
+# CloudFormation's patience: it waits where a service throttles it, fails, or does not know a new thing yet.
+# Its own resource handlers do so for minutes ("Resource type handler contract", stabilization). A template
+# that names what nobody made fails at once here: it is waited for only while something is too new to be
+# known.
+DEADLINE_S = 180.0
+FIRST_PAUSE_S = 0.1
+LONGEST_PAUSE_S = 5.0
+
+T = TypeVar("T")
+
+
+def patiently(
+    send: Callable[[], T],
+    pause: Callable[[float], None] = time.sleep,
+    now: Callable[[], float] = time.monotonic,
+) -> T:
+    """Return what the call returns, which is sent again while its refusal will pass."""
+    deadline, due_s = now() + DEADLINE_S, FIRST_PAUSE_S
+    while True:
+        try:
+            return send()
+        except ApiError as error:
+            if not will_pass(error) or now() > deadline:
+                raise
+        pause(due_s * (0.5 + conditions.draw("throttling", "pauses of CloudFormation") / 2))
+        due_s = min(due_s * 2, LONGEST_PAUSE_S)
+
+
+def will_pass(error: ApiError) -> bool:
+    """Return True for a call that was not carried out, and may be once AWS has caught up."""
+    if error.code in throttling.CODES or error.code == SERVER_ERROR:
+        return True
+    return error.code in consistency.CODES and consistency.is_settling()

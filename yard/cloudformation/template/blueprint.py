@@ -7,8 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from slipway.yard.cloudformation.template import intrinsics, references
-from slipway.yard.cloudformation.template.lookups import Lookups, resolve_dynamic
-from slipway.yard.cloudformation.template.parameters import Parameter
+from slipway.yard.cloudformation.template.parameters import Lookups, Parameter, resolve_dynamic
 from slipway.yard.cloudformation.template.references import Reference
 from slipway.yard.cloudformation.template.scope import Pending, Scope, fail, pending, waits_for
 from slipway.yard.cloudformation.template.template import ResourceDeclaration, Template, deletion_policy

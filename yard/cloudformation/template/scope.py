@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
-from slipway.yard.cloudformation.template.lookups import Lookups
+from slipway.yard.cloudformation.template.parameters import Lookups
 from slipway.yard.cloudformation.template.references import Reference
 from slipway.yard.cloudformation.template.template import Template
 from slipway.yard.errors import ApiError

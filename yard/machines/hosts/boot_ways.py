@@ -10,12 +10,14 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
 
+from slipway.jobs.words import slurm
 from slipway.jobs.words.errors import SlipwayError
 from slipway.yard.machines import image_store
-from slipway.yard.machines.isolation.tiers import best_tier, programs
+from slipway.yard.machines.isolation.tiers import TIERS, Tier, best_tier, programs
 from slipway.yard.machines.settings import CHECKOUT
 
 BOOT_VARIABLE = "SLIPWAY_YARD_BOOT"  # for tests and for people: this way, where nothing stands in its way
@@ -100,3 +102,16 @@ def _try() -> str:
         return f"systemd-nspawn did not end within {TRIAL_SECONDS:.0f} s"
     said = (tried.stderr + tried.stdout).strip().rpartition("\n")[2]
     return f"systemd-nspawn cannot start: {said}" if tried.returncode else ""
+
+
+# Which hosts have namespaces of their own, and which are plain processes of this machine. Without root a
+# cluster of AWS PCS is plain processes even where namespaces can be made: Slurm's daemons start jobs as other
+# users, which a namespace of an ordinary user does not allow.
+
+
+def tier_of(tags: Mapping[str, str]) -> Tier:
+    """Return how a host with these tags is kept apart."""
+    best = best_tier()
+    if best.name != "root" and slurm.CLUSTER_TAG in tags:
+        return next(tier for tier in TIERS if not tier.isolated)
+    return best

@@ -16,6 +16,7 @@ import socket
 import threading
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -23,10 +24,9 @@ from typing import Any
 from slipway.yard.endpoint import ACCOUNT
 from slipway.yard.errors import ApiError
 from slipway.yard.gateway import keys
-from slipway.yard.machines.hosts import spot_notices
-from slipway.yard.machines.hosts.host_instance import HostInstance
-from slipway.yard.machines.hosts.host_store import Host
-from slipway.yard.machines.hosts.instance_role import session_of
+from slipway.yard.machines.hosts.host_store import Host, HostInstance
+from slipway.yard.permissions import roles
+from slipway.yard.permissions.sessions import RoleSession
 
 LONGEST_TOKEN_S = 21600
 CREDENTIALS_LAST = timedelta(hours=6)
@@ -121,7 +121,7 @@ def _tree(instance: HostInstance) -> dict[str, Any]:
         "local-hostname": instance.hostname,
         "local-ipv4": instance.address,
         "placement": {"availability-zone": instance.zone, "region": instance.region},
-        "spot": spot_notices.metadata(instance.id),
+        "spot": metadata(instance.id),
         "services": {"domain": "amazonaws.com", "partition": "aws"},
     }
     latest: dict[str, Any] = {
@@ -181,3 +181,45 @@ def _document(instance: HostInstance) -> str:
         "region": instance.region,
     }
     return json.dumps(said)
+
+
+# The session of a host's role, as EC2 assumes it for the instance.
+EC2 = "ec2.amazonaws.com"
+
+
+def session_of(instance: HostInstance) -> RoleSession:
+    """Return it with where it stands; raise ApiError where the role does not trust EC2."""
+    return replace(
+        roles.assume(instance.role, EC2, instance.id),
+        vpc=instance.vpc,
+        address=instance.address,
+        instance_arn=f"arn:aws:ec2:{instance.region}:{ACCOUNT}:instance/{instance.id}",
+    )
+
+
+# The notices that EC2 has given to Spot instances, as their metadata shows them.
+_ends_at: dict[str, datetime] = {}  # by the id of the instance
+
+
+def give(instance_id: str, ends_at: datetime) -> None:
+    _ends_at[instance_id] = ends_at
+
+
+def of(instance_id: str) -> datetime | None:
+    return _ends_at.get(instance_id)
+
+
+def metadata(instance_id: str) -> dict[str, Any]:
+    """Return what stands under meta-data/spot; nothing before there is a notice."""
+    ends_at = _ends_at.get(instance_id)
+    if ends_at is None:
+        return {}
+    moment = ends_at.strftime("%Y-%m-%dT%H:%M:%SZ")
+    return {
+        "instance-action": json.dumps({"action": "terminate", "time": moment}),
+        "termination-time": moment,
+    }
+
+
+def reset() -> None:
+    _ends_at.clear()

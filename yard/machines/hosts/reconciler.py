@@ -13,14 +13,13 @@ import threading
 import time
 from collections.abc import Callable
 
-from slipway.yard.chaos import links
+from slipway.yard.chaos import conditions
 from slipway.yard.machines import image_store
-from slipway.yard.machines.hosts import boot_ways, firewall, host_store, instances, replacing, service_hosts
-from slipway.yard.machines.hosts.apart import tier_of
-from slipway.yard.machines.hosts.host_instance import HostInstance
+from slipway.yard.machines.hosts import boot_ways, firewall, host_store, instances, service_hosts
+from slipway.yard.machines.hosts.boot_ways import tier_of
 from slipway.yard.machines.hosts.host_processes import HostEvent, VpcNetwork, start_plain
 from slipway.yard.machines.hosts.host_session import HostSession
-from slipway.yard.machines.hosts.host_store import Host
+from slipway.yard.machines.hosts.host_store import Host, HostInstance
 from slipway.yard.machines.hosts.inside import cgroups
 from slipway.yard.machines.hosts.planning import plain, plan
 from slipway.yard.machines.isolation.tiers import best_tier
@@ -163,7 +162,7 @@ def _reconcile() -> None:
             _set_firewall(host)
             _set_link(host)
     _close_empty_networks()
-    if replacing.launch_missing():
+    if instances.launch_missing():
         _asked.set()
 
 
@@ -182,7 +181,7 @@ def _start(instance: HostInstance) -> None:
     )
     with host_store.changed:
         host_store.hosts[instance.id] = host
-    session = HostSession(host, on_end=replacing.has_ended)
+    session = HostSession(host, on_end=instances.has_ended)
     (_start_isolated if _is_isolated(host) else _start_plain)(host, session)
     log.info("starting host %s as %s", instance.name, instance.id)
 
@@ -240,7 +239,7 @@ def _tell_to_end(host: Host) -> None:
 
 def _show_shutting_down(host: Host) -> None:
     if host.link and not host.ended.is_set():
-        replacing.keep_shutting_down(host)
+        instances.keep_shutting_down(host)
 
 
 def _end(host: Host) -> None:
@@ -248,7 +247,7 @@ def _end(host: Host) -> None:
         kill(host)
     with host_store.changed:
         host_store.hosts.pop(host.instance.id, None)
-        replacing.turned_off(host)
+        instances.turned_off(host)
     shutil.rmtree(plan.root() / host.instance.id, ignore_errors=True)
     log.info("host %s has ended", host.instance.name)
 
@@ -271,7 +270,7 @@ def _set_firewall(host: Host) -> None:
 
 def _set_link(host: Host) -> None:
     """Make its link as slow and lossy as the faults say; a new firewall takes the losses with it."""
-    faults = links.wanted()
+    faults = conditions.faults_of_links()
     if faults != host.link_faults and host.state != "dead" and _is_isolated(host):
         _network(host.instance).set_link(host.number, faults)
         host.link_faults = faults

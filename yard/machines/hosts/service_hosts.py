@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from slipway.yard.machines.hosts.host_instance import HostInstance
+from slipway.yard.machines.hosts.host_store import HostInstance
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,17 +6,72 @@ yard's server asks: whoever enters what the server made is told how it was made.
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import subprocess
 import sys
+import traceback
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from pathlib import Path
+from typing import NoReturn
 
 from slipway.jobs.words.errors import SlipwayError
-from slipway.yard.machines.isolation.trial import CANNOT
+from slipway.yard.machines.isolation import kernel, namespaces
 from slipway.yard.machines.settings import CHECKOUT
+
+# Try whether this machine can make namespaces: `python -m … TIER`.
+# It ends with 0 where it can, and with CANNOT and a line that says why where it cannot. Any other end is a
+# fault of this program. Standard library only.
+CANNOT = 77
+_CRASHED = 1
+
+
+def main(tier: str) -> NoReturn:
+    _end_with(lambda: _make(tier))
+
+
+def _end_with(attempt: Callable[[], int]) -> NoReturn:
+    code = _CRASHED
+    try:
+        code = attempt()
+    except (OSError, subprocess.CalledProcessError) as refusal:
+        print(_in_words(refusal), flush=True)
+        code = CANNOT
+    except BaseException:
+        traceback.print_exc()
+        raise
+    finally:
+        os._exit(code)  # in a fork, nothing of its parent's is to be tidied up
+
+
+def _in_words(refusal: OSError | subprocess.CalledProcessError) -> str:
+    if isinstance(refusal, subprocess.CalledProcessError):
+        return f"`ip` can make no network of its own (exit code {refusal.returncode})"
+    if refusal.errno == errno.ENOSPC:  # so says unshare, of which nobody would guess it
+        return "the limit of namespaces in /proc/sys/user is reached"
+    return refusal.strerror or str(refusal)
+
+
+def _make(tier: str) -> int:
+    if tier == "user":
+        kernel.become_root_of_own_users()
+    kernel.unshare(namespaces.OF_A_MACHINE)
+    child = os.fork()
+    if child == 0:
+        _end_with(_furnish)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+def _furnish() -> int:
+    kernel.mount("none", Path("/"), flags=kernel.PRIVATE | kernel.RECURSIVE)
+    kernel.mount("proc", Path("/proc"), "proc")
+    kernel.set_hostname("trial")
+    namespaces.ip("link set lo up", "link add br0 type bridge", "link add v0 type veth peer name p0")
+    return 0
+
 
 TIER_VARIABLE = "SLIPWAY_YARD_TIER"  # for tests and for people: this tier, and no other
 TRIAL_SECONDS = 40.0  # it takes a tenth of a second on an idle machine
@@ -112,7 +167,7 @@ def _try(tier: str) -> str:
         return "namespaces are Linux's"
     if not shutil.which("ip", path=programs()):
         return "the program `ip` is missing; install the package iproute2"
-    command = [sys.executable, "-S", "-m", "slipway.yard.machines.isolation.trial", tier]
+    command = [sys.executable, "-S", "-m", "slipway.yard.machines.isolation.tiers", tier]
     environment = {**os.environ, "PATH": programs(), "PYTHONPATH": str(CHECKOUT)}
     try:
         tried = subprocess.run(
@@ -134,3 +189,7 @@ def _try(tier: str) -> str:
 
 def _last_line(text: str) -> str:
     return text.strip().rpartition("\n")[2] or "it said nothing"
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

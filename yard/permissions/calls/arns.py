@@ -10,9 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
-from slipway.yard.permissions.calls.asked import AskedCall, arn, found
+from slipway.yard.permissions.calls.asked import AskedCall, arn, found, key_arn, secret_arn
 from slipway.yard.permissions.calls.facts import arn_start
-from slipway.yard.permissions.calls.names import key_arn, secret_arn
 
 _SOME_ID = "00000000-0000-0000-0000-000000000000"  # AWS's own, in ARNs of which callers know the name
 _ENDINGS = ("id", "name", "identifier")

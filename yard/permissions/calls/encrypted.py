@@ -10,8 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from slipway.yard.endpoint import ACCOUNT
-from slipway.yard.permissions.calls.asked import ActionNeed, AskedCall, found
-from slipway.yard.permissions.calls.names import key_arn, secret_arn
+from slipway.yard.permissions.calls.asked import ActionNeed, AskedCall, found, key_arn, secret_arn
 
 # KMS's own keys for services (aws/s3, aws/ssm, …): their policies let in whoever may use the service.
 _OF_AWS = "alias/aws/"

@@ -9,8 +9,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from slipway.yard.endpoint import ACCOUNT
+from slipway.yard.errors import texts
 from slipway.yard.permissions.calls.asked import ActionNeed, AskedCall, arn
-from slipway.yard.request_texts import texts
 
 _ROLES = frozenset(
     {

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any
 
-from slipway.yard.chaos import capacity, consistency
+from slipway.yard.chaos import conditions, consistency
 from slipway.yard.endpoint import ACCOUNT
 from slipway.yard.errors import ApiError
 from slipway.yard.gateway.faults import is_refused_by_script
@@ -173,9 +173,9 @@ def _launch(group: Any, count: int, tags: dict[str, str]) -> None:
 def _granted(group: Any, instance_type: str, count: int) -> int:
     """Return how many of these EC2 has now; for the rest the group tries again later."""
     zone = group.availability_zones[0]
-    lacking = sum(is_refused_by_script() or capacity.is_lacking(instance_type) for _ in range(count))
+    lacking = sum(is_refused_by_script() or conditions.lacks_capacity(instance_type) for _ in range(count))
     if lacking:
-        activities.record_lack(group, capacity.message(instance_type, zone), _launch_missing)
+        activities.record_lack(group, conditions.words_of_no_capacity(instance_type, zone), _launch_missing)
     return count - lacking
 
 

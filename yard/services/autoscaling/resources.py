@@ -5,12 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from slipway.yard.cloudformation.resources.api import ApiResource, call, find, mirrored, setting, shaped
-from slipway.yard.cloudformation.resources.names import Name
+from slipway.yard.cloudformation.resources.api import (
+    ApiResource,
+    Name,
+    call,
+    changes,
+    find,
+    mirrored,
+    setting,
+    shaped,
+)
 from slipway.yard.cloudformation.resources.provider import Fidelity, Provider
 from slipway.yard.cloudformation.resources.recorded import is_only_recorded
 from slipway.yard.cloudformation.resources.scope import ID, ResourceScope, live, prop
-from slipway.yard.cloudformation.resources.tags import changes
 
 TARGET_GROUP = "AWS::ElasticLoadBalancingV2::TargetGroup"
 # What UpdateAutoScalingGroup takes and moto carries out; the rest of a group is fixed when it is made.

@@ -11,12 +11,12 @@ from typing import Any
 
 from slipway.containers.runtime.contract import variables
 from slipway.jobs.words.catalogue.instances import find_instance_type
-from slipway.yard.chaos import capacity
+from slipway.yard.chaos import conditions
 from slipway.yard.endpoint import ACCOUNT
 from slipway.yard.gateway import faults
 from slipway.yard.machines.memory import Need
 from slipway.yard.services.batch import job_store, overrides
-from slipway.yard.services.batch.records import BatchJob
+from slipway.yard.services.batch.job_store import BatchJob
 
 PROCESSES_VARIABLE = variables.PROCESSES_PER_NODE
 INVALID = "ACTION_REQUIRED - CE(s) associated with the job queue are invalid."
@@ -61,7 +61,7 @@ def place(job: BatchJob) -> Placement:
         return Placement()
     kind = (free[0].compute_resources.get("instanceTypes") or ["optimal"])[0]
     struck = faults.next_for(*ASKED)
-    if capacity.is_lacking(kind) or (struck and struck.kind is faults.FaultKind.INSUFFICIENT_CAPACITY):
+    if conditions.lacks_capacity(kind) or (struck and struck.kind is faults.FaultKind.INSUFFICIENT_CAPACITY):
         return Placement(reason=NO_CAPACITY.format(kind))
     return Placement(environment=None if struck else free[0])
 

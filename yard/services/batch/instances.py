@@ -13,7 +13,7 @@ from typing import Any
 from slipway.yard.endpoint import ACCOUNT
 from slipway.yard.gateway import faults
 from slipway.yard.services.batch import task_roles
-from slipway.yard.services.batch.records import BatchJob
+from slipway.yard.services.batch.job_store import BatchJob
 
 REGISTERS = ("ecs", "RegisterContainerInstance")
 # User guide, "Jobs stuck in RUNNABLE with undetermined root cause": no action can be configured for it.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from slipway.yard.services.batch.api import views
-from slipway.yard.services.batch.records import BatchJob
+from slipway.yard.services.batch.job_store import BatchJob
 from slipway.yard.services.events import bus
 
 

@@ -12,14 +12,15 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from slipway.yard import state
-from slipway.yard.chaos import conditions, links
+from slipway.yard.chaos import conditions
+from slipway.yard.gateway import keys
 from slipway.yard.machines import storage
 from slipway.yard.machines.isolation import home
 from slipway.yard.machines.isolation.tiers import Tier
-from slipway.yard.machines.settings import interpreter, needed
-from slipway.yard.services.batch import capacity, overrides, task_roles, variables
-from slipway.yard.services.batch.records import BatchJob, JobAttempt
-from slipway.yard.services.batch.variables import NodePosition
+from slipway.yard.machines.settings import CHECKOUT, STAND_IN, interpreter, needed
+from slipway.yard.permissions.sessions import RoleSession
+from slipway.yard.services.batch import capacity, overrides, task_roles
+from slipway.yard.services.batch.job_store import BatchJob, JobAttempt
 
 PYTHONS = ("python", "python3")
 WORK = "/job"  # the folder in which a command starts
@@ -87,11 +88,11 @@ def _node(stage: Stage, index: int, container: Mapping[str, Any], shared: Mappin
         "hostname": _hostname(stage.address(index), job.region),
         "address": f"{stage.address(index)}/16",
         "argv": _argv(overrides.command(container, job.definition, job.submit)),
-        "environment": variables.of_container(place, container, session, endpoint()),
+        "environment": of_container(place, container, session, endpoint()),
         "mounts": [(str(own / "work"), WORK), *storage.mounts(container, shared, own)],
         "shared_memory_mib": linux.get("sharedMemorySize") or SHARED_MEMORY_MIB,
         "init": bool(linux.get("initProcessEnabled")),
-        "link": links.wanted(),
+        "link": conditions.faults_of_links(),
         "launch_seconds": conditions.seconds("launch-delay", "node"),
     }
     return node if stage.tier.isolated else _without_mounts(node)
@@ -153,3 +154,87 @@ def _without_mounts(node: Node) -> Node:
         "environment": environment,
         "cwd": replaced(WORK),
     }
+
+
+# The environment of a container, as AWS Batch sets it (user guide, job environment variables).
+# A variable of Batch is a line here. Of this machine's own environment only KEPT reach a job.
+KEPT = ("PATH", "HOME", "LANG")  # compilers and ninja are found on PATH, their caches at HOME
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodePosition:
+    """Tells which container of its job this is."""
+
+    job_id: str  # with #node or :index
+    attempt: int
+    queue: str
+    environment: str
+    region: str
+    node: int | None = None
+    nodes: int = 1
+    main_node: int = 0
+    main_address: str = ""
+    array_index: int | None = None
+    array_size: int = 0
+
+
+def of_container(
+    place: NodePosition, container: Mapping[str, Any], session: RoleSession | None, endpoint: str
+) -> dict[str, str]:
+    given = {item["name"]: item.get("value", "") for item in container.get("environment", ())}
+    return {
+        **_of_machine(),
+        **given,
+        **_of_aws(place.region, endpoint),
+        **_of_role(session),
+        **_of_batch(place),
+        **STAND_IN,
+    }
+
+
+def _of_machine() -> dict[str, str]:
+    kept = {name: os.environ[name] for name in KEPT if name in os.environ}
+    programs = [str(Path(interpreter()).parent), kept.get("PATH", os.defpath)]
+    return {**kept, "PATH": os.pathsep.join(programs), "PYTHONPATH": str(CHECKOUT)}
+
+
+def _of_aws(region: str, endpoint: str) -> dict[str, str]:
+    return {
+        "AWS_ENDPOINT_URL": endpoint,
+        "AWS_REGION": region,
+        "AWS_DEFAULT_REGION": region,
+        "AWS_EC2_METADATA_DISABLED": "true",
+    }
+
+
+def _of_role(session: RoleSession | None) -> dict[str, str]:
+    """Return a key of the role, in place of the address at which ECS would give one out."""
+    if session is None:
+        return {}
+    key = keys.issue(session=session)
+    return {
+        "AWS_ACCESS_KEY_ID": key.access_key_id,
+        "AWS_SECRET_ACCESS_KEY": key.secret,
+        "AWS_SESSION_TOKEN": key.token,
+    }
+
+
+def _of_batch(place: NodePosition) -> dict[str, str]:
+    variables = {
+        "AWS_BATCH_CE_NAME": place.environment,
+        "AWS_BATCH_JOB_ATTEMPT": str(place.attempt),
+        "AWS_BATCH_JOB_ID": place.job_id,
+        "AWS_BATCH_JQ_NAME": place.queue,
+    }
+    if place.node is not None:
+        variables |= {
+            "AWS_BATCH_JOB_MAIN_NODE_INDEX": str(place.main_node),
+            "AWS_BATCH_JOB_NODE_INDEX": str(place.node),
+            "AWS_BATCH_JOB_NUM_NODES": str(place.nodes),
+        }
+        if place.node != place.main_node:  # Batch tells the others only
+            variables["AWS_BATCH_JOB_MAIN_NODE_PRIVATE_IPV4_ADDRESS"] = place.main_address
+    if place.array_index is not None:
+        variables["AWS_BATCH_JOB_ARRAY_INDEX"] = str(place.array_index)
+        variables["AWS_BATCH_JOB_ARRAY_SIZE"] = str(place.array_size)
+    return variables

@@ -5,12 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from slipway.yard.cloudformation.resources.api import ApiResource, call, find, mirrored, setting, shaped
-from slipway.yard.cloudformation.resources.names import Name
+from slipway.yard.cloudformation.resources.api import (
+    ApiResource,
+    Name,
+    call,
+    find,
+    mirrored,
+    setting,
+    shaped,
+    tags,
+)
 from slipway.yard.cloudformation.resources.provider import Context, Fidelity, Properties, Provider, Resource
 from slipway.yard.cloudformation.resources.scope import ID, ResourceScope, input_shape, prop, response
 from slipway.yard.cloudformation.resources.shapes import like
-from slipway.yard.cloudformation.resources.tags import tags
 from slipway.yard.errors import ApiError
 
 # Batch takes it with an update, and never shows it.

@@ -14,7 +14,7 @@ from typing import Any
 from slipway.yard.machines import memory
 from slipway.yard.machines.settings import real_seconds
 from slipway.yard.services.batch import attempt, capacity, instances, job_events, job_store
-from slipway.yard.services.batch.records import WAITING, BatchJob
+from slipway.yard.services.batch.job_store import WAITING, BatchJob
 
 log = logging.getLogger(__name__)
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from slipway.yard.cloudformation.resources.api import ApiResource, call, find, setting
-from slipway.yard.cloudformation.resources.names import generated
+from slipway.yard.cloudformation.resources.api import ApiResource, call, find, generated, setting
 from slipway.yard.cloudformation.resources.provider import Provider
 from slipway.yard.cloudformation.resources.scope import ID, ResourceScope
 from slipway.yard.cloudformation.resources.shapes import like

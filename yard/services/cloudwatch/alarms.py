@@ -12,16 +12,17 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from slipway.yard.services.cloudwatch import actions, metrics
+from slipway.yard.services.cloudwatch import actions, evaluation
 from slipway.yard.services.cloudwatch.evaluation import (
     ALARM,
     NO_DATA,
     AlarmRule,
     Datapoint,
+    UnknownExpression,
     can_compare,
+    compute,
     evaluate,
 )
-from slipway.yard.services.cloudwatch.expressions import UnknownExpression, compute
 from slipway.yard.services.sns import delivery
 
 log = logging.getLogger("yard.alarms")
@@ -58,7 +59,7 @@ def look(region: str, *, told: bool = False, again: bool = False) -> None:
     """Act on alarms whose state was changed (`told`), or evaluate all; `again` repeats what alarms repeat."""
     now = datetime.now(UTC).replace(tzinfo=None)
     with _lock:
-        known = {alarm.alarm_arn: alarm for alarm in list(metrics.backend(region).alarms.values())}
+        known = {alarm.alarm_arn: alarm for alarm in list(evaluation.backend(region).alarms.values())}
         for arn in [arn for arn in _watched if _region(arn) == region and arn not in known]:
             del _watched[arn]
         for arn, alarm in known.items():
@@ -92,7 +93,7 @@ def _look_forever() -> None:
         with _lock:
             regions = {_region(arn) for arn in _watched}
         for region in regions:
-            metrics.report_groups(region)
+            evaluation.report_groups(region)
             look(region, again=True)
 
 
@@ -167,7 +168,7 @@ def _values(alarm: Any, region: str, count: int, now: datetime) -> list[Datapoin
         if not alarm.statistic:
             return None
         seconds = int(alarm.period)
-        return metrics.periods(region, alarm, stat=alarm.statistic, seconds=seconds, count=count, now=now)
+        return evaluation.periods(region, alarm, stat=alarm.statistic, seconds=seconds, count=count, now=now)
     series: dict[str, list[Datapoint]] = {}
     for query in sorted(alarm.metric_data_queries, key=lambda query: bool(query.expression)):
         series[query.id] = (
@@ -181,7 +182,7 @@ def _values(alarm: Any, region: str, count: int, now: datetime) -> list[Datapoin
 
 def _of_metric(stat: Any, region: str, count: int, now: datetime) -> list[Datapoint]:
     seconds = int(stat.period)
-    return metrics.periods(region, stat.metric, stat=stat.stat, seconds=seconds, count=count, now=now)
+    return evaluation.periods(region, stat.metric, stat=stat.stat, seconds=seconds, count=count, now=now)
 
 
 def _region(arn: str) -> str:

@@ -4,9 +4,14 @@ how CloudWatch alarms treat missing data").
 
 from __future__ import annotations
 
+import ast
 import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from slipway.yard.endpoint import ACCOUNT
 
 OK, ALARM, NO_DATA = "OK", "ALARM", "INSUFFICIENT_DATA"
 # CloudWatch looks further back than the evaluation periods; how far it does not say. Its examples have two.
@@ -58,3 +63,131 @@ def evaluate(rule: AlarmRule, datapoints: Sequence[Datapoint]) -> str | None:
 
 def _state(breaches: Sequence[bool], needed: int) -> str:
     return ALARM if sum(breaches) >= needed else OK
+
+
+# Metric math, as far as alarms here use it: numbers, arithmetic, comparisons, FILL and IF. Pure.
+# A further function is a line of _FUNCTIONS.
+Series = Sequence[Datapoint]
+
+
+class UnknownExpression(Exception):
+    """The yard cannot compute this expression."""
+
+
+def compute(expression: str, series: Mapping[str, Series], length: int) -> list[Datapoint]:
+    """Return the expression's value for every period, None where it has none."""
+    try:
+        tree = ast.parse(expression.strip(), mode="eval").body
+    except SyntaxError as error:
+        raise UnknownExpression(expression) from error
+    return list(_value(tree, series, length))
+
+
+def _value(node: ast.expr, series: Mapping[str, Series], length: int) -> Series:
+    match node:
+        case ast.Constant(value=int() | float() as number):
+            return [float(number)] * length
+        case ast.Name(id=name) if name in series:
+            return series[name]
+        case ast.BinOp(left=left, op=op, right=right) if type(op) in _OPERATORS:
+            return _each(_OPERATORS[type(op)], _value(left, series, length), _value(right, series, length))
+        case ast.Compare(left=left, ops=[op], comparators=[right]) if type(op) in _OPERATORS:
+            return _each(_OPERATORS[type(op)], _value(left, series, length), _value(right, series, length))
+        case ast.Call(func=ast.Name(id=name), args=args) if name in _FUNCTIONS:
+            return _FUNCTIONS[name](*[_value(arg, series, length) for arg in args])
+    raise UnknownExpression(ast.unparse(node))
+
+
+def _each(op: Callable[[float, float], float], left: Series, right: Series) -> Series:
+    pairs = zip(left, right, strict=True)
+    return [None if a is None or b is None else float(op(a, b)) for a, b in pairs]
+
+
+def _fill(values: Series, default: Series) -> Series:
+    """Fill gaps; a metric without any datapoint in the range stays without."""
+    if all(value is None for value in values):
+        return values
+    return [other if value is None else value for value, other in zip(values, default, strict=True)]
+
+
+def _if(condition: Series, then: Series, otherwise: Series) -> Series:
+    triples = zip(condition, then, otherwise, strict=True)
+    return [None if test is None else (yes if test else no) for test, yes, no in triples]
+
+
+_OPERATORS: Mapping[type[ast.AST], Callable[[float, float], float]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: lambda a, b: a / b if b else 0.0,
+    ast.Gt: operator.gt,
+    ast.GtE: operator.ge,
+    ast.Lt: operator.lt,
+    ast.LtE: operator.le,
+    ast.Eq: operator.eq,
+}
+_FUNCTIONS: Mapping[str, Callable[..., Series]] = {"FILL": _fill, "IF": _if}
+
+
+# Metrics as moto keeps them: what services here report in their own name, and the values of periods.
+IN_SERVICE = "GroupInServiceInstances"
+
+
+def report(region: str, namespace: str, name: str, dimensions: Mapping[str, str], value: float) -> None:
+    """Add a datapoint of a service of AWS, whose namespace nobody else may write to."""
+    from moto.cloudwatch.models import MetricDatum
+
+    named = [{"Name": key, "Value": each} for key, each in dimensions.items()]
+    backend(region).metric_data.append(MetricDatum(namespace, name, value, named, None))
+
+
+def report_groups(region: str) -> None:
+    """Report the sizes of Auto Scaling groups that collect that metric; those are not reported otherwise."""
+    from moto.autoscaling.models import autoscaling_backends
+
+    for group in list(autoscaling_backends[ACCOUNT][region].autoscaling_groups.values()):
+        if IN_SERVICE in group.metrics:
+            named = {"AutoScalingGroupName": group.name}
+            report(region, "AWS/AutoScaling", IN_SERVICE, named, len(group.active_instances()))
+
+
+def periods(
+    region: str, metric: Any, *, stat: str, seconds: int, count: int, now: datetime
+) -> list[Datapoint]:
+    """Return the statistic of the last `count` periods up to now, the newest last."""
+    begin = now - timedelta(seconds=seconds * count)
+    found: list[list[Any]] = [[] for _ in range(count)]
+    wanted = {(dimension.name, dimension.value) for dimension in metric.dimensions}
+    for datum in backend(region).metric_data:
+        if (datum.namespace, datum.name) != (metric.namespace, metric.metric_name):
+            continue
+        at = datum.timestamp.replace(tzinfo=None)
+        if (
+            begin < at <= now
+            and {(dimension.name, dimension.value) for dimension in datum.dimensions} == wanted
+        ):
+            found[min(count - 1, int((at - begin).total_seconds() // seconds))].append(datum)
+    return [_statistic(stat, each) for each in found]
+
+
+def backend(region: str) -> Any:
+    from moto.cloudwatch.models import cloudwatch_backends
+
+    return cloudwatch_backends[ACCOUNT][region]
+
+
+def _statistic(stat: str, data: Sequence[Any]) -> Datapoint:
+    if not data:
+        return None
+    singles = [datum.value for datum in data if hasattr(datum, "value")]
+    sets = [datum for datum in data if not hasattr(datum, "value")]
+    count = len(singles) + sum(datum.sample_count for datum in sets)
+    total = sum(singles) + sum(datum.sum for datum in sets)
+    values = {
+        "SampleCount": count,
+        "Sum": total,
+        "Average": total / count if count else 0.0,
+        "Minimum": min([*singles, *(datum.min for datum in sets)]),
+        "Maximum": max([*singles, *(datum.max for datum in sets)]),
+    }
+    return float(values[stat]) if stat in values else None

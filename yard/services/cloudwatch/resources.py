@@ -4,12 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from slipway.yard.cloudformation.resources.api import ApiResource, call, find, mirrored, setting, shaped
-from slipway.yard.cloudformation.resources.names import Name
+from slipway.yard.cloudformation.resources.api import (
+    ApiResource,
+    Name,
+    call,
+    find,
+    mirrored,
+    setting,
+    shaped,
+    tags,
+)
 from slipway.yard.cloudformation.resources.provider import Provider
 from slipway.yard.cloudformation.resources.recorded import Recorded
 from slipway.yard.cloudformation.resources.scope import ID, live, prop, text
-from slipway.yard.cloudformation.resources.tags import tags
 
 ALARM_ARN = "arn:aws:cloudwatch:{region}:{account}:alarm:{id}"
 ALARM_PROPERTIES = (

@@ -5,10 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from slipway.yard.cloudformation.resources.api import ApiResource, call, find, mirrored, setting, shaped
+from slipway.yard.cloudformation.resources.api import (
+    ApiResource,
+    call,
+    ec2_tags,
+    find,
+    mirrored,
+    setting,
+    shaped,
+    tag_specifications,
+)
 from slipway.yard.cloudformation.resources.provider import Provider
 from slipway.yard.cloudformation.resources.scope import ID, Action, ResourceScope, live, prop, response
-from slipway.yard.cloudformation.resources.tags import ec2_tags, tag_specifications
 from slipway.yard.errors import ApiError
 
 

@@ -6,7 +6,16 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from slipway.yard.cloudformation.resources.api import ApiCall, ApiResource, call, find, setting, shaped
+from slipway.yard.cloudformation.resources.api import (
+    ApiCall,
+    ApiResource,
+    call,
+    ec2_tags,
+    find,
+    setting,
+    shaped,
+    tag_specifications,
+)
 from slipway.yard.cloudformation.resources.provider import Provider
 from slipway.yard.cloudformation.resources.recorded import is_only_recorded
 from slipway.yard.cloudformation.resources.scope import (
@@ -18,7 +27,6 @@ from slipway.yard.cloudformation.resources.scope import (
     response,
     text,
 )
-from slipway.yard.cloudformation.resources.tags import ec2_tags, tag_specifications
 
 # A route's target: any one of these properties.
 ROUTE_TARGETS = (

@@ -5,12 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from slipway.yard.cloudformation.resources.api import ApiResource, find, setting, shaped
-from slipway.yard.cloudformation.resources.names import Name
+from slipway.yard.cloudformation.resources.api import (
+    ApiResource,
+    Name,
+    ec2_tags,
+    find,
+    setting,
+    shaped,
+    tag_specifications,
+)
 from slipway.yard.cloudformation.resources.provider import Provider
 from slipway.yard.cloudformation.resources.scope import ID, Action, Expression, ResourceScope, live, response
 from slipway.yard.cloudformation.resources.shapes import like
-from slipway.yard.cloudformation.resources.tags import ec2_tags, tag_specifications
 from slipway.yard.errors import ApiError
 
 Rule = Mapping[str, Any]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from slipway.yard.cloudformation.resources.api import ApiResource, call, find, mirrored, setting, shaped
+from slipway.yard.cloudformation.resources.api import ApiResource, call, find, mirrored, setting, shaped, tags
 from slipway.yard.cloudformation.resources.provider import Provider
 from slipway.yard.cloudformation.resources.recorded import Recorded
 from slipway.yard.cloudformation.resources.scope import (
@@ -15,7 +15,6 @@ from slipway.yard.cloudformation.resources.scope import (
     response,
     text,
 )
-from slipway.yard.cloudformation.resources.tags import tags
 
 
 def open_zfs(scope: ResourceScope) -> dict[str, object] | None:

@@ -15,8 +15,8 @@ from typing import Any
 
 from slipway.yard.errors import ApiError
 from slipway.yard.machines.settings import real_seconds
-from slipway.yard.services.functions import deployed, invocation
-from slipway.yard.services.functions.deployed import DeployedFunction
+from slipway.yard.services.functions import invocation, plan
+from slipway.yard.services.functions.plan import DeployedFunction
 
 log = logging.getLogger(__name__)
 
@@ -26,8 +26,8 @@ RETRY_PAUSES_S = (60, 120)
 
 def call(operation: str, parameters: Mapping[str, Any], region: str) -> dict[str, Any]:
     assert operation == "Invoke", operation
-    function = deployed.find(str(parameters["FunctionName"]), parameters.get("Qualifier"), region)
-    deployed.refuse(function)
+    function = plan.find(str(parameters["FunctionName"]), parameters.get("Qualifier"), region)
+    plan.refuse(function)
     event = _event(parameters.get("Payload"))
     answer = _KINDS[parameters.get("InvocationType") or "RequestResponse"](function, event)
     if parameters.get("LogType") != "Tail":

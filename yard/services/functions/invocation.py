@@ -26,8 +26,7 @@ from slipway.yard.permissions import roles
 from slipway.yard.permissions.calls.asked import ActionNeed, arn
 from slipway.yard.services.batch.attempt_processes import AttemptProcesses, NodeEvent
 from slipway.yard.services.functions import plan
-from slipway.yard.services.functions.deployed import DeployedFunction
-from slipway.yard.services.functions.plan import FunctionCall
+from slipway.yard.services.functions.plan import DeployedFunction, FunctionCall
 
 SERVICE = "lambda.amazonaws.com"
 AT_ONCE = 10  # "Concurrent executions" of a new account; here more wait for their turn

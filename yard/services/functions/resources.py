@@ -8,11 +8,18 @@ from collections.abc import Mapping
 from importlib.resources import files
 from typing import Any
 
-from slipway.yard.cloudformation.resources.api import ApiResource, call, find, setting, shaped
-from slipway.yard.cloudformation.resources.names import Name
+from slipway.yard.cloudformation.resources.api import (
+    ApiResource,
+    Name,
+    as_map,
+    call,
+    find,
+    setting,
+    shaped,
+    tags,
+)
 from slipway.yard.cloudformation.resources.provider import Provider
 from slipway.yard.cloudformation.resources.scope import ID, ResourceScope, live, prop, response, text
-from slipway.yard.cloudformation.resources.tags import as_map, tags
 from slipway.yard.services.functions import inside
 
 CONFIGURATION = (

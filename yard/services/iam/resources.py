@@ -7,26 +7,187 @@ from typing import Any
 
 from slipway.yard.cloudformation.resources.api import (
     ApiResource,
+    Name,
+    Setting,
     call,
     find,
+    generated,
     mirrored,
     setting,
     shaped,
+    tags,
 )
-from slipway.yard.cloudformation.resources.names import Name
 from slipway.yard.cloudformation.resources.provider import Provider
+from slipway.yard.cloudformation.resources.recorded import is_only_recorded
 from slipway.yard.cloudformation.resources.scope import (
     ID,
     Action,
     Expression,
     ResourceScope,
+    is_gone,
     live,
     prop,
     response,
 )
 from slipway.yard.cloudformation.resources.shapes import like
-from slipway.yard.cloudformation.resources.tags import tags
-from slipway.yard.services.iam.policies import as_iam_writes, versioned
+from slipway.yard.errors import ApiError
+
+# IAM's policies: written into a role, a user or a group, and managed ones that are attached.
+MAX_POLICY_VERSIONS = 5
+# Whom a policy can be put on: the property that lists them, and the parameter that names one.
+PRINCIPALS = {"Roles": ("role", "RoleName"), "Users": ("user", "UserName"), "Groups": ("group", "GroupName")}
+
+
+def versioned(document: Any) -> Any:
+    """IAM takes a policy without a version; moto takes none but the newer of the two."""
+    return {"Version": "2012-10-17", **document} if isinstance(document, dict) else document
+
+
+def as_iam_writes(scope: ResourceScope, arn: str) -> str:
+    """IAM finds a policy whatever the case: …EC2RoleForSSM, in many samples, is its …EC2RoleforSSM."""
+    try:
+        return str(scope.send("get_policy", PolicyArn=arn)["Policy"]["Arn"])
+    except ApiError as error:
+        if not is_gone(error):
+            raise
+    return _aws_policies(scope).get(arn.lower(), arn)
+
+
+def _aws_policies(scope: ResourceScope) -> Mapping[str, str]:
+    pages = scope.context.client("iam").get_paginator("list_policies").paginate(Scope="AWS")
+    return {policy["Arn"].lower(): policy["Arn"] for page in pages for policy in page["Policies"]}
+
+
+def put_role_policy(scope: ResourceScope) -> None:
+    given = scope.properties
+    scope.send(
+        "put_role_policy",
+        RoleName=given["RoleName"],
+        PolicyName=given["PolicyName"],
+        PolicyDocument=versioned(given.get("PolicyDocument")),
+    )
+
+
+def on_principals(put: str, remove: str, **parameters: Any) -> Action:
+    """Put a policy on those that are listed now, and take it off those that no longer are.
+
+    Users and groups of stacks are recorded, and hold none; others of the account do.
+    """
+
+    def apply(scope: ResourceScope) -> None:
+        for listed, (kind, member) in PRINCIPALS.items():
+            wanted = scope.properties.get(listed) or []
+            for name in (item for item in scope.before.get(listed) or [] if item not in wanted):
+                _take_off(scope, remove.format(kind), {member: name, **parameters, "PolicyDocument": None})
+            for name in wanted:
+                if not is_only_recorded(f"AWS::IAM::{kind.title()}", name):
+                    scope.send(put.format(kind), **{member: name}, **parameters)
+
+    return apply
+
+
+def take_off(remove: str, **parameters: Any) -> Action:
+    def delete(scope: ResourceScope) -> None:
+        for listed, (kind, member) in PRINCIPALS.items():
+            for name in scope.properties.get(listed) or []:
+                _take_off(scope, remove.format(kind), {member: name, **parameters})
+
+    return delete
+
+
+def put_policy(scope: ResourceScope) -> None:
+    """An inline policy; one that is renamed is removed under its old name first."""
+    old, new = scope.before.get("PolicyName"), scope.properties["PolicyName"]
+    if old and old != new:
+        renamed = ResourceScope(
+            context=scope.context, service=scope.service, id=scope.id, properties=scope.before
+        )
+        take_off("delete_{}_policy", PolicyName=old)(renamed)
+    on_principals(
+        "put_{}_policy",
+        "delete_{}_policy",
+        PolicyName=new,
+        PolicyDocument=versioned(scope.properties["PolicyDocument"]),
+    )(scope)
+
+
+def new_policy_version(scope: ResourceScope) -> None:
+    """IAM keeps five versions of a managed policy; CloudFormation drops the oldest one."""
+    versions = scope.send("list_policy_versions", PolicyArn=scope.id)["Versions"]
+    spare = [item["VersionId"] for item in versions if not item["IsDefaultVersion"]]
+    if len(versions) == MAX_POLICY_VERSIONS:
+        oldest = min(spare, key=lambda version: int(version.removeprefix("v")))
+        scope.send("delete_policy_version", PolicyArn=scope.id, VersionId=oldest)
+    document = versioned(scope.properties["PolicyDocument"])
+    scope.send("create_policy_version", PolicyArn=scope.id, PolicyDocument=document, SetAsDefault=True)
+
+
+def delete_managed(scope: ResourceScope) -> None:
+    take_off("detach_{}_policy", PolicyArn=scope.id)(scope)
+    for version in scope.send("list_policy_versions", PolicyArn=scope.id)["Versions"]:
+        if not version["IsDefaultVersion"]:
+            scope.send("delete_policy_version", PolicyArn=scope.id, VersionId=version["VersionId"])
+    scope.send("delete_policy", PolicyArn=scope.id)
+
+
+def principals(put: Action) -> Setting:
+    return setting(*PRINCIPALS, put=put)
+
+
+POLICY = ApiResource(
+    service="iam",
+    create_call=lambda _scope: {},
+    identity=lambda scope: generated(scope.context, 128),
+    attributes={"Id": ID},
+    settings=(setting("PolicyName", "PolicyDocument", *PRINCIPALS, put=put_policy),),
+    delete_call=lambda scope: take_off("delete_{}_policy", PolicyName=scope.properties["PolicyName"])(scope),
+)
+
+MANAGED_POLICY = ApiResource(
+    service="iam",
+    name=Name(property="ManagedPolicyName", limit=128),
+    create_call=shaped(
+        "create_policy",
+        renames={"ManagedPolicyName": "PolicyName"},
+        PolicyDocument=lambda scope: versioned(scope.properties["PolicyDocument"]),
+    ),
+    identity=response("Policy.Arn"),
+    describe=find("get_policy", "Policy", PolicyArn=ID),
+    attributes={
+        "PolicyArn": ID,
+        "PolicyId": live("PolicyId"),
+        "AttachmentCount": live("AttachmentCount"),
+        "PermissionsBoundaryUsageCount": live("PermissionsBoundaryUsageCount", 0),
+        "DefaultVersionId": live("DefaultVersionId"),
+        "IsAttachable": live("IsAttachable"),
+        "CreateDate": lambda scope: str(scope.live["CreateDate"]),
+        "UpdateDate": lambda scope: str(scope.live["UpdateDate"]),
+    },
+    settings=(
+        setting("PolicyDocument", put=new_policy_version, on_create=False),
+        principals(
+            lambda scope: on_principals("attach_{}_policy", "detach_{}_policy", PolicyArn=scope.id)(scope),
+        ),
+    ),
+    delete_call=delete_managed,
+)
+
+ROLE_POLICY = ApiResource(
+    service="iam",
+    create_call=lambda _scope: {},
+    identity=lambda scope: f"{scope.properties['PolicyName']}|{scope.properties['RoleName']}",
+    settings=(setting("PolicyDocument", "PolicyName", "RoleName", put=put_role_policy),),
+    delete_call=call("delete_role_policy", RoleName=prop("RoleName"), PolicyName=prop("PolicyName")),
+)
+
+
+def _take_off(scope: ResourceScope, operation: str, parameters: Mapping[str, Any]) -> None:
+    """One principal that is gone already must not keep the policy on the others."""
+    try:
+        scope.send(operation, **parameters)
+    except ApiError as error:
+        if not is_gone(error):
+            raise
 
 
 def trust(scope: ResourceScope) -> Any:
@@ -177,7 +338,11 @@ SERVICE_LINKED_ROLE = ApiResource(
     delete_call=call("delete_service_linked_role", RoleName=ID),
 )
 
+
 PROVIDERS: Mapping[str, Provider] = {
+    "AWS::IAM::Policy": POLICY,
+    "AWS::IAM::ManagedPolicy": MANAGED_POLICY,
+    "AWS::IAM::RolePolicy": ROLE_POLICY,
     "AWS::IAM::Role": ROLE,
     "AWS::IAM::InstanceProfile": INSTANCE_PROFILE,
     "AWS::IAM::ServiceLinkedRole": SERVICE_LINKED_ROLE,

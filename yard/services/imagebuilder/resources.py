@@ -5,8 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from slipway.yard.cloudformation.resources.api import ApiResource, call, find, mirrored, setting, shaped
-from slipway.yard.cloudformation.resources.names import Name
+from slipway.yard.cloudformation.resources.api import (
+    ApiResource,
+    Name,
+    call,
+    find,
+    mirrored,
+    setting,
+    shaped,
+    tags,
+)
 from slipway.yard.cloudformation.resources.provider import Fidelity, Provider
 from slipway.yard.cloudformation.resources.recorded import Recorded
 from slipway.yard.cloudformation.resources.scope import (
@@ -18,7 +26,6 @@ from slipway.yard.cloudformation.resources.scope import (
     snake,
     text,
 )
-from slipway.yard.cloudformation.resources.tags import tags
 
 NAME = Name(property="Name", limit=126)
 INFRASTRUCTURE_PROPERTIES = (

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from slipway.yard.cloudformation.resources.api import ApiResource, call, find, mirrored, setting, shaped
+from slipway.yard.cloudformation.resources.api import ApiResource, call, find, mirrored, setting, shaped, tags
 from slipway.yard.cloudformation.resources.provider import Provider
 from slipway.yard.cloudformation.resources.scope import ID, ResourceScope, live, prop, response
 from slipway.yard.cloudformation.resources.shapes import like
-from slipway.yard.cloudformation.resources.tags import tags
 
 
 def put_rotation(scope: ResourceScope) -> None:

@@ -10,8 +10,8 @@ from typing import Any
 
 from slipway.yard.endpoint import ACCOUNT
 from slipway.yard.errors import ApiError
-from slipway.yard.services.pcs import checks, clusters, records
-from slipway.yard.services.pcs.records import CLUSTER, KINDS, QUEUE, PcsKind, store
+from slipway.yard.services.pcs import checks, clusters, slurm_conf
+from slipway.yard.services.pcs.slurm_conf import CLUSTER, KINDS, QUEUE, PcsKind, store
 from slipway.yard.services.recorded import TAG_OPERATIONS, StoredRecord, kept, new_id, page
 from slipway.yard.services.registry import not_emulated
 
@@ -22,7 +22,9 @@ _REGISTER = "RegisterComputeNodeGroupInstance"
 
 def call(operation: str, parameters: Parameters, region: str) -> dict[str, Any]:
     if operation in TAG_OPERATIONS:
-        return store.tag_call(operation, parameters, records.missing("resource", parameters["resourceArn"]))
+        return store.tag_call(
+            operation, parameters, slurm_conf.missing("resource", parameters["resourceArn"])
+        )
     if operation == _REGISTER:
         return _register(parameters, region)
     if operation not in _OPERATIONS:
@@ -107,7 +109,7 @@ def _delete(kind: PcsKind, parameters: Parameters, region: str) -> dict[str, Any
 
 def _register(parameters: Parameters, region: str) -> dict[str, Any]:
     """Tell an instance which node it is. The yard's agent gives the instance's id as its bootstrap id."""
-    cluster = records.find(CLUSTER, parameters["clusterIdentifier"], region)
+    cluster = slurm_conf.find(CLUSTER, parameters["clusterIdentifier"], region)
     running = clusters.find(cluster)
     node = running.node_of(parameters["bootstrapId"])
     group = running.group_of(node.name) if node else None
@@ -133,11 +135,11 @@ def _register(parameters: Parameters, region: str) -> dict[str, Any]:
 
 def _named(kind: PcsKind, parameters: Parameters, region: str) -> StoredRecord:
     wanted = parameters[f"{kind.member}Identifier"]
-    return records.find(kind, wanted, region, _cluster_of(kind, parameters, region))
+    return slurm_conf.find(kind, wanted, region, _cluster_of(kind, parameters, region))
 
 
 def _cluster_of(kind: PcsKind, parameters: Parameters, region: str) -> StoredRecord | None:
-    return records.find(CLUSTER, parameters["clusterIdentifier"], region) if kind.in_cluster else None
+    return slurm_conf.find(CLUSTER, parameters["clusterIdentifier"], region) if kind.in_cluster else None
 
 
 def _by_token(kind: PcsKind, region: str, parameters: Parameters) -> StoredRecord | None:

@@ -11,8 +11,8 @@ from typing import Any
 
 from slipway.yard.endpoint import ACCOUNT
 from slipway.yard.errors import ApiError
-from slipway.yard.services.pcs import bootstrap, nodes
-from slipway.yard.services.pcs.records import (
+from slipway.yard.services.pcs import nodes
+from slipway.yard.services.pcs.slurm_conf import (
     CLUSTER,
     GROUP,
     QUEUE,
@@ -116,7 +116,7 @@ def _template(_cluster: StoredRecord | None, given: Parameters, region: str) -> 
     nodes.image(given, region)
     if given.get("securityGroupIds") and version.data.get("NetworkInterfaces"):
         raise _invalid("securityGroupIds cannot be given where the launch template has network interfaces.")
-    if not bootstrap.is_mime(str(version.data.get("UserData") or "")):
+    if not nodes.is_mime(str(version.data.get("UserData") or "")):
         raise _invalid("The user data of the launch template is not in the MIME multi-part format.")
     market = version.data.get("InstanceMarketOptions") or {}
     if given.get("purchaseOption") == "CAPACITY_BLOCK" and market.get("MarketType") != "capacity-block":

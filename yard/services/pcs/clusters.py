@@ -7,17 +7,23 @@ comes through its own programs (controller.py).
 from __future__ import annotations
 
 import atexit
+import json
 import logging
 import threading
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Any
 
+from slipway.yard.cloudformation.resources.recorded import records
+from slipway.yard.endpoint import ACCOUNT
 from slipway.yard.errors import ApiError
-from slipway.yard.machines.hosts import host_store, reconciler, replacing
-from slipway.yard.services.pcs import differences, nodes, scaling_log, settings
+from slipway.yard.machines import log_stream
+from slipway.yard.machines.hosts import host_store, instances, reconciler
+from slipway.yard.services.pcs import differences, nodes, slurm_conf
 from slipway.yard.services.pcs.controller import Controller
-from slipway.yard.services.pcs.records import groups_of
+from slipway.yard.services.pcs.slurm_conf import groups_of
 from slipway.yard.services.recorded import StoredRecord
 
 log = logging.getLogger("yard.pcs")
@@ -62,14 +68,14 @@ class RunningCluster:
     def look(self) -> None:
         with self.lock:
             groups = groups_of(self.record)
-            known = {node for group in groups for node in settings.node_group(group).nodes}
+            known = {node for group in groups for node in slurm_conf.node_group(group).nodes}
             for name in [name for name in self.nodes if name not in known]:
                 self._give_back(name)
                 del self.nodes[name]
             if not differences.obstacle() and not self._steer():
                 return
             for group in groups:
-                for name in settings.node_group(group).static:
+                for name in slurm_conf.node_group(group).static:
                     self._want(name)
             for node in [node for node in self.nodes.values() if node.instance]:
                 self._look_after(node)
@@ -93,7 +99,7 @@ class RunningCluster:
         """Return True if the controller runs with the newest settings."""
         if not self.controller.is_there():
             return False
-        wanted = settings.of_cluster(self.record, self.controller.address)
+        wanted = slurm_conf.of_cluster(self.record, self.controller.address)
         if not wanted.nodes:  # nor does slurmctld start without a node
             return False
         if self.controller.differs(wanted):
@@ -134,10 +140,10 @@ class RunningCluster:
         errors = self.errors.setdefault(group.facts["id"], [])
         errors.insert(0, {"code": refused.code, "message": refused.message})
         del errors[MOST_ERRORS:]
-        scaling_log.write(
+        write(
             self.record,
             name,
-            status=scaling_log.LAUNCH_FAILED,
+            status=LAUNCH_FAILED,
             reason=refused.code,
             description=refused.message,
         )
@@ -150,16 +156,16 @@ class RunningCluster:
             if host is None or host.state not in _GONE:
                 return
             node.dead_at = node.dead_at or time.monotonic()
-            if time.monotonic() - node.dead_at < replacing.replace_s():
+            if time.monotonic() - node.dead_at < instances.replace_s():
                 return
         lost, node.instance = node.instance, ""
         nodes.end(lost, self.record.region)
         if not node.has_registered:
-            scaling_log.write(
+            write(
                 self.record,
                 node.name,
                 status="TERMINATED",
-                reason=scaling_log.BOOTSTRAP_FAILED,
+                reason=BOOTSTRAP_FAILED,
                 description=f"instance {lost} ended before it had registered",
             )
         log.warning("node %s of %s has lost its instance %s", node.name, self.record.name, lost)
@@ -228,7 +234,7 @@ def is_settled(cluster: StoredRecord) -> bool:
     found = _running.get(cluster.facts["id"])
     if found is None or differences.obstacle():
         return True
-    wanted = settings.of_cluster(cluster, found.controller.address)
+    wanted = slurm_conf.of_cluster(cluster, found.controller.address)
     if not wanted.nodes:
         return found.controller.is_there()
     return found.is_up and not found.controller.differs(wanted)
@@ -260,3 +266,52 @@ def _keep() -> None:
                 cluster.look()
             except Exception:
                 log.exception("cannot look after the cluster %s", cluster.record.name)
+
+
+# Writes PCS's scaling log: why a node got no instance, or lost one before it joined.
+# User guide, "Scaling logs in AWS PCS". It is delivered where CloudFormation made a delivery of it to a log
+# group, and tells nothing but failures here.
+LOG_TYPE = "PCS_SCALING_LOGS"
+LAUNCH_FAILED = "LAUNCH_FAILED"
+BOOTSTRAP_FAILED = "BOOTSTRAP_FAILED"
+_STREAM = "AWSLogs/PCS/{}/scaling.log"
+
+
+def write(cluster: StoredRecord, node: str, *, status: str, reason: str, description: str) -> None:
+    said = {
+        "event_timestamp": datetime.now(UTC).isoformat(timespec="milliseconds"),
+        "cluster_id": cluster.facts["id"],
+        "node_name": node,
+        "status_code": status,
+        "reason_code": reason,
+        "description": description,
+    }
+    stream = _STREAM.format(cluster.facts["id"])
+    for group in _log_groups(cluster):
+        _make_stream(group, stream, cluster.region)
+        log_stream.put([json.dumps(said).encode()], group, stream, cluster.region)
+
+
+def _log_groups(cluster: StoredRecord) -> Iterator[str]:
+    region = cluster.region
+    sources = {
+        each.properties["Name"]
+        for each in records("AWS::Logs::DeliverySource", region)
+        if (each.properties["ResourceArn"], each.properties["LogType"]) == (cluster.arn, LOG_TYPE)
+    }
+    destinations = {
+        each.attributes.get("Arn"): str(each.properties.get("DestinationResourceArn", ""))
+        for each in records("AWS::Logs::DeliveryDestination", region)
+    }
+    for delivery in records("AWS::Logs::Delivery", region):
+        arn = destinations.get(delivery.properties["DeliveryDestinationArn"], "")
+        if delivery.properties["DeliverySourceName"] in sources and ":log-group:" in arn:
+            yield arn.partition(":log-group:")[2].removesuffix(":*")
+
+
+def _make_stream(group: str, name: str, region: str) -> None:
+    from moto.logs.models import logs_backends
+
+    found = logs_backends[ACCOUNT][region].groups.get(group)
+    if found and name not in found.streams:
+        logs_backends[ACCOUNT][region].create_log_stream(group, name)

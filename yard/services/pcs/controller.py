@@ -12,21 +12,22 @@ import os
 import secrets
 import shutil
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 from slipway.jobs.words import slurm
 from slipway.yard.endpoint import ACCOUNT
 from slipway.yard.machines.hosts import host_store, reconciler, service_hosts
-from slipway.yard.machines.hosts.host_instance import HostInstance
-from slipway.yard.machines.hosts.host_store import HostCommand
-from slipway.yard.machines.hosts.planning import plain_slurm
+from slipway.yard.machines.hosts.host_store import HostCommand, HostInstance
+from slipway.yard.machines.hosts.planning import plain
 from slipway.yard.machines.hosts.planning.plain import loopback
 from slipway.yard.machines.hosts.service_hosts import ServiceHost
-from slipway.yard.services.pcs import differences, housing, slurm_conf
+from slipway.yard.services.pcs import differences, slurm_conf
 from slipway.yard.services.pcs.plain_conf import PlainDaemons
-from slipway.yard.services.pcs.slurm_conf import SlurmSettings
+from slipway.yard.services.pcs.slurm_conf import FOLDER, SlurmSettings
 
 log = logging.getLogger("yard.pcs")
 
@@ -48,11 +49,11 @@ class Controller:
     def __init__(self, identifier: str, name: str, region: str, given: Mapping[str, Any]) -> None:
         self.identifier, self.name, self.region = identifier, name, region
         self.secret = base64.b64encode(secrets.token_bytes(_KEY_BYTES)).decode()
-        self.folder = plain_slurm.shared_folder(identifier)
+        self.folder = plain.shared_folder(identifier)
         self.plain = PlainDaemons(self.folder) if differences.is_plain() else None
         self.applied = ""
         self._release = str(given["scheduler"]["version"])
-        self._housing = (housing.of_user if self.plain else housing.of_root)(self.folder)
+        self._housing = (of_user if self.plain else of_root)(self.folder)
         self._interface = _new_interface(name, region, given["networking"])
         self._asked = -1
 
@@ -113,7 +114,7 @@ class Controller:
         if self.plain is None:
             self.update_node(node, nodeaddr=instance.private_ip, nodehostname=node)
             return False
-        (self.folder / plain_slurm.NODES / instance.id).write_text(f"{node}\n", encoding="utf-8")
+        (self.folder / plain.NODES / instance.id).write_text(f"{node}\n", encoding="utf-8")
         return True
 
     def update_node(self, node: str, **changes: str) -> bool:
@@ -153,7 +154,7 @@ class Controller:
 
     def _write_folder(self) -> None:
         (self.folder / "state").mkdir(parents=True)
-        (self.folder / plain_slurm.RELEASE).write_text(self._release, encoding="utf-8")
+        (self.folder / plain.RELEASE).write_text(self._release, encoding="utf-8")
         self.folder.chmod(0o700)  # its key, and what its users tell each other
         key = self.folder / "munge.key"
         key.touch(mode=0o600)
@@ -219,3 +220,68 @@ def _ec2(region: str) -> Any:
     from moto.ec2.models import ec2_backends
 
     return ec2_backends[ACCOUNT][region]
+
+
+# What a controller is made of: with root a host of its own, without it processes of this user.
+_AS_MUNGE = ("setpriv", "--reuid=munge", "--regid=munge", "--clear-groups")
+_STEPS = (
+    *(
+        ("install", "-d", "-o", "munge", "-g", "munge", "-m", "755", f"/{path}/munge")
+        for path in ("run", "var/log", "var/lib")
+    ),
+    ("install", "-o", "munge", "-g", "munge", "-m", "400", f"{FOLDER}/munge.key", "/etc/munge/munge.key"),
+    ("rm", "-f", "/etc/slurm/slurm.conf"),
+    # Nodes without an instance have no name, and slurmctld asks ten seconds for one that may come later.
+    ("sed", "-i", "s/^hosts:.*/hosts: files/", "/etc/nsswitch.conf"),
+)
+# slurmctld is restarted where its nodes change, and so often that nobody may wait longer each time.
+_FOREVER = "until [ -s {conf} ]; do sleep 0.1; done; while :; do slurmctld -D -f {conf}; sleep 0.2; done"
+_MUNGED = ("munged", "--foreground", "--num-threads=2")
+# Nobody else may use the socket, though munged wants that everybody can: its folder is this user's.
+_OF_ONE_USER = ("--force", "--key-file=munge.key", "--socket=munge", "--pid-file=munge.pid")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Housing:
+    """Holds what the controller's host is made of."""
+
+    folder: str  # what the host calls the folder that the yard, Slurm and its nodes share
+    process: str  # the file with the number of slurmctld's process
+    steps: Sequence[Sequence[str]]
+    units: Sequence[Mapping[str, Any]]
+    mounts: Sequence[tuple[str, str]]
+
+    @property
+    def conf(self) -> str:
+        return f"{self.folder}/slurm.conf"
+
+
+def of_root(folder: Path) -> Housing:
+    """House it on a host with a network, users and files of its own."""
+    return Housing(
+        folder=FOLDER,
+        process="/run/slurmctld.pid",
+        steps=_STEPS,
+        units=_units((*_AS_MUNGE, *_MUNGED), f"{FOLDER}/slurm.conf"),
+        mounts=((str(folder), FOLDER),),
+    )
+
+
+def of_user(folder: Path) -> Housing:
+    """House it beside its nodes, as processes of one user on this machine."""
+    more = ("--log-file=munge.log", "--seed-file=munge.seed")
+    munged = [word.replace("=", f"={folder}/") for word in (*_OF_ONE_USER, *more)]
+    return Housing(
+        folder=str(folder),
+        process=f"{folder}/slurmctld.pid",
+        steps=(),
+        units=_units((*_MUNGED, *munged), f"{folder}/slurm.conf"),
+        mounts=(),
+    )
+
+
+def _units(munged: Sequence[str], conf: str) -> Sequence[Mapping[str, Any]]:
+    return (
+        {"name": "munge.service", "argv": tuple(munged)},
+        {"name": "slurmctld.service", "argv": ("sh", "-c", _FOREVER.format(conf=conf))},
+    )

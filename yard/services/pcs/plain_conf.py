@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from slipway.yard.machines.hosts.planning.plain_slurm import NODES
+from slipway.yard.machines.hosts.planning.plain import NODES
 
 # Programs of a machine image, which would act on this machine. A prolog is run with a node's environment.
 _OF_IMAGES = frozenset(

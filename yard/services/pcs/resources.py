@@ -7,8 +7,16 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from slipway.yard.cloudformation.resources.api import ApiResource, call, find, mirrored, setting, shaped
-from slipway.yard.cloudformation.resources.names import Name
+from slipway.yard.cloudformation.resources.api import (
+    ApiResource,
+    Name,
+    call,
+    find,
+    mirrored,
+    setting,
+    shaped,
+    tags,
+)
 from slipway.yard.cloudformation.resources.provider import Fidelity, Provider
 from slipway.yard.cloudformation.resources.scope import (
     ID,
@@ -19,7 +27,6 @@ from slipway.yard.cloudformation.resources.scope import (
     response,
     snake,
 )
-from slipway.yard.cloudformation.resources.tags import tags
 from slipway.yard.errors import ApiError
 
 # PCS limits the names of its three resources to this many characters.

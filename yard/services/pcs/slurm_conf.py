@@ -9,8 +9,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
+from slipway.yard.errors import ApiError
+from slipway.yard.machines.settings import real_seconds
 from slipway.yard.services.pcs.plain_conf import PlainDaemons
+from slipway.yard.services.recorded import Store, StoredRecord
 
 FOLDER = "/run/yard/pcs"  # on the controller's host: what the yard and Slurm tell each other
 STATE = f"{FOLDER}/state"  # outlives the host, as PCS's does
@@ -203,3 +207,95 @@ _ALWAYS: Mapping[str, str] = {
     "ResumeRate": "0",
     "SuspendRate": "0",
 }
+
+
+# A PCS cluster's records as what its controller needs to know.
+IDLE_S = 600  # API reference, ClusterSlurmConfigurationRequest: scaleDownIdleTimeInSeconds
+_SCHEDULED = 0.95  # of an instance's memory: the rest is its system's
+
+
+def of_cluster(record: StoredRecord, address: str) -> SlurmSettings:
+    groups = {group.facts["id"]: node_group(group) for group in groups_of(record)}
+    given = record.given.get("slurmConfiguration") or {}
+    return SlurmSettings(
+        name=record.name,
+        address=address,
+        groups=tuple(groups.values()),
+        partitions=tuple(_partition(queue, groups) for queue in queues_of(record)),
+        settings=custom_settings(record),
+        idle_s=max(1, round(real_seconds(given.get("scaleDownIdleTimeInSeconds") or IDLE_S))),
+    )
+
+
+def node_group(record: StoredRecord) -> NodeRange:
+    from moto.ec2.models.instance_types import INSTANCE_TYPES
+
+    given = record.given
+    kind = INSTANCE_TYPES[given["instanceConfigs"][0]["instanceType"]]
+    slurm = given.get("slurmConfiguration") or {}
+    return NodeRange(
+        name=record.name,
+        smallest=given["scalingConfiguration"]["minInstanceCount"],
+        largest=given["scalingConfiguration"]["maxInstanceCount"],
+        vcpus=kind["VCpuInfo"]["DefaultVCpus"],
+        memory_mib=int(kind["MemoryInfo"]["SizeInMiB"] * _SCHEDULED),
+        settings=custom_settings(record),
+        gres=tuple(dict(each) for each in slurm.get("gresCustomSettings") or ()),
+    )
+
+
+def _partition(queue: StoredRecord, groups: dict[str, NodeRange]) -> Partition:
+    configured = queue.given.get("computeNodeGroupConfigurations") or ()
+    return Partition(
+        name=queue.name,
+        groups=tuple(groups[each["computeNodeGroupId"]] for each in configured),
+        settings=custom_settings(queue),
+    )
+
+
+# What was created of AWS PCS, and how its three kinds of resource are told apart and found.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PcsKind:
+    noun: str  # in the operations: CreateComputeNodeGroup
+    path: str  # in ARNs: …/computenodegroup/<id>
+    in_cluster: bool = True
+
+    @property
+    def member(self) -> str:
+        return self.noun[0].lower() + self.noun[1:]
+
+
+CLUSTER = PcsKind(noun="Cluster", path="cluster", in_cluster=False)
+GROUP = PcsKind(noun="ComputeNodeGroup", path="computenodegroup")
+QUEUE = PcsKind(noun="Queue", path="queue")
+KINDS = (CLUSTER, GROUP, QUEUE)
+
+store = Store()
+
+
+def groups_of(cluster: StoredRecord) -> list[StoredRecord]:
+    return store.of_kind(GROUP.noun, cluster.region, cluster.arn)
+
+
+def queues_of(cluster: StoredRecord) -> list[StoredRecord]:
+    return store.of_kind(QUEUE.noun, cluster.region, cluster.arn)
+
+
+def find(kind: PcsKind, wanted: str, region: str, cluster: StoredRecord | None = None) -> StoredRecord:
+    """Find by name or by id, within the cluster."""
+    for record in store.of_kind(kind.noun, region, cluster.arn if cluster else ""):
+        if wanted in (record.name, record.facts["id"]):
+            return record
+    raise missing(kind.member, wanted)
+
+
+def missing(what: str, identifier: str) -> ApiError:
+    return ApiError("ResourceNotFoundException", f"there is no {what} '{identifier}'", status=404)
+
+
+def custom_settings(record: StoredRecord) -> dict[str, str]:
+    """Return Slurm's own settings of a resource, by their names."""
+    given: Mapping[str, Any] = record.given.get("slurmConfiguration") or {}
+    return {each["parameterName"]: each["parameterValue"] for each in given.get("slurmCustomSettings") or ()}

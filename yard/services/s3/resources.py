@@ -6,8 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from slipway.yard.cloudformation.resources.api import ApiResource, Setting, call, find, setting
-from slipway.yard.cloudformation.resources.names import Name
+from slipway.yard.cloudformation.resources.api import ApiResource, Name, Setting, as_map, call, find, setting
 from slipway.yard.cloudformation.resources.provider import Provider
 from slipway.yard.cloudformation.resources.scope import (
     ID,
@@ -19,11 +18,175 @@ from slipway.yard.cloudformation.resources.scope import (
     text,
 )
 from slipway.yard.cloudformation.resources.shapes import like
-from slipway.yard.cloudformation.resources.tags import as_map
 from slipway.yard.errors import ApiError
-from slipway.yard.services.s3.lifecycle import lifecycle_rule, renamed
-from slipway.yard.services.s3.policy import write_policy
-from slipway.yard.services.s3.settings import SETTINGS
+
+# S3's lifecycle rules: CloudFormation flattens what S3's own request nests.
+
+
+def lifecycle_rule(rule: Mapping[str, Any]) -> dict[str, Any]:
+    expiration = {
+        "Days": rule.get("ExpirationInDays"),
+        "Date": rule.get("ExpirationDate"),
+        "ExpiredObjectDeleteMarker": rule.get("ExpiredObjectDeleteMarker"),
+    }
+    noncurrent_days = rule.get("NoncurrentVersionExpirationInDays")
+    nested = {
+        "ID": rule.get("Id"),
+        "Status": rule["Status"],
+        "Filter": lifecycle_filter(rule),
+        "Expiration": _present(expiration),
+        "Transitions": _transitions(rule, "Transition", days="Days"),
+        "NoncurrentVersionTransitions": _transitions(
+            rule, "NoncurrentVersionTransition", days="NoncurrentDays"
+        ),
+        "NoncurrentVersionExpiration": rule.get("NoncurrentVersionExpiration")
+        or _present({"NoncurrentDays": noncurrent_days}),
+        "AbortIncompleteMultipartUpload": rule.get("AbortIncompleteMultipartUpload"),
+    }
+    return {name: value for name, value in nested.items() if value}
+
+
+def lifecycle_filter(rule: Mapping[str, Any]) -> dict[str, Any]:
+    """S3 takes one condition as it is and several under And."""
+    conditions = _present(
+        {name: rule.get(name) for name in ("Prefix", "ObjectSizeGreaterThan", "ObjectSizeLessThan")}
+    )
+    tags = [dict(tag) for tag in rule.get("TagFilters") or []]
+    if len(conditions) + len(tags) > 1:
+        return {"And": {**conditions, **({"Tags": tags} if tags else {})}}
+    return conditions or ({"Tag": tags[0]} if tags else {"Prefix": ""})
+
+
+def renamed(item: Mapping[str, Any], words: Mapping[str, str]) -> dict[str, Any]:
+    return {words.get(name, name): value for name, value in item.items()}
+
+
+def _present(values: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def _transitions(rule: Mapping[str, Any], name: str, *, days: str) -> list[dict[str, Any]]:
+    single = [rule[name]] if rule.get(name) else []
+    words = {"TransitionInDays": days, "TransitionDate": "Date"}
+    return [renamed(item, words) for item in [*(rule.get(f"{name}s") or []), *single]]
+
+
+# Further settings of buckets, in the words of S3's own requests where a template has others.
+CORS_WORDS = {"ExposedHeaders": "ExposeHeaders", "MaxAge": "MaxAgeSeconds", "Id": "ID"}
+# By the property's list: the parameter's list, and the property and parameter that name whom to tell.
+NOTIFIED = {
+    "TopicConfigurations": ("TopicConfigurations", "Topic", "TopicArn"),
+    "QueueConfigurations": ("QueueConfigurations", "Queue", "QueueArn"),
+    "LambdaConfigurations": ("LambdaFunctionConfigurations", "Function", "LambdaFunctionArn"),
+}
+# moto has no call for these; the template alone keeps them.
+UNSEEN = (
+    "AccelerateConfiguration",
+    "AnalyticsConfigurations",
+    "IntelligentTieringConfigurations",
+    "InventoryConfigurations",
+    "MetadataTableConfiguration",
+    "MetricsConfigurations",
+)
+
+
+def cors(scope: ResourceScope) -> dict[str, Any]:
+    return {
+        "CORSRules": [
+            renamed(rule, CORS_WORDS) for rule in scope.properties["CorsConfiguration"]["CorsRules"]
+        ]
+    }
+
+
+def website(scope: ResourceScope) -> dict[str, Any]:
+    """Return the pages as S3 wants them: each in an object of its own."""
+    given = scope.properties["WebsiteConfiguration"]
+    rules = [
+        {"Redirect": rule["RedirectRule"], "Condition": rule.get("RoutingRuleCondition") or {}}
+        for rule in given.get("RoutingRules") or ()
+    ]
+    parts = {
+        "IndexDocument": {"Suffix": given["IndexDocument"]} if "IndexDocument" in given else None,
+        "ErrorDocument": {"Key": given["ErrorDocument"]} if "ErrorDocument" in given else None,
+        "RedirectAllRequestsTo": given.get("RedirectAllRequestsTo"),
+        "RoutingRules": rules or None,
+    }
+    return {name: value for name, value in parts.items() if value}
+
+
+def notifications(scope: ResourceScope) -> dict[str, Any]:
+    given = dict(scope.properties.get("NotificationConfiguration") or {})
+    bridge = given.get("EventBridgeConfiguration", {}).get("EventBridgeEnabled")
+    listed = {
+        to: [_notified(item, whom, arn) for item in given.get(name) or ()]
+        for name, (to, whom, arn) in NOTIFIED.items()
+    }
+    return {**listed, **({"EventBridgeConfiguration": {}} if bridge else {})}
+
+
+def _notified(item: Mapping[str, Any], whom: str, arn: str) -> dict[str, Any]:
+    rules = (item.get("Filter") or {}).get("S3Key", {}).get("Rules")
+    found = {arn: item[whom], "Events": [item["Event"]]}
+    return {**found, "Filter": {"Key": {"FilterRules": rules}}} if rules else found
+
+
+def _set(name: str, put: str, remove: str, **parameters: Any) -> Setting:
+    return setting(name, put=call(put, Bucket=ID, **parameters), remove=call(remove, Bucket=ID))
+
+
+SETTINGS = (
+    _set("CorsConfiguration", "put_bucket_cors", "delete_bucket_cors", CORSConfiguration=cors),
+    _set("WebsiteConfiguration", "put_bucket_website", "delete_bucket_website", WebsiteConfiguration=website),
+    _set(
+        "ReplicationConfiguration",
+        "put_bucket_replication",
+        "delete_bucket_replication",
+        ReplicationConfiguration=prop("ReplicationConfiguration"),
+    ),
+    setting(
+        "ObjectLockConfiguration",
+        put=call(
+            "put_object_lock_configuration",
+            Bucket=ID,
+            ObjectLockConfiguration=prop("ObjectLockConfiguration"),
+        ),
+        remove=lambda _scope: None,  # S3 never takes it off a bucket
+    ),
+    setting(
+        "NotificationConfiguration",
+        put=call(
+            "put_bucket_notification_configuration",
+            Bucket=ID,
+            NotificationConfiguration=notifications,
+            SkipDestinationValidation=True,
+        ),
+    ),
+    setting(*UNSEEN, put=lambda _scope: None),
+)
+
+
+# Bucket policies. They are judged where roles ask (yard/permissions); moto's own reading of them is off.
+
+
+def write_policy(scope: ResourceScope, bucket: str, policy: Mapping[str, Any] | str | None) -> None:
+    if policy is None:
+        scope.send("delete_bucket_policy", Bucket=bucket)
+    else:
+        scope.send("put_bucket_policy", Bucket=bucket, Policy=policy)
+
+
+BUCKET_POLICY = ApiResource(
+    service="s3",
+    create_call=lambda _scope: {},
+    identity=prop("Bucket"),
+    accepts=frozenset({"Bucket"}),
+    settings=(
+        setting("PolicyDocument", put=call("put_bucket_policy", Bucket=ID, Policy=prop("PolicyDocument"))),
+    ),
+    delete_call=call("delete_bucket_policy", Bucket=ID),
+    describe=find("get_bucket_policy", "", Bucket=ID),
+    reads={"PolicyDocument": lambda scope: like(scope.properties["PolicyDocument"], scope.live["Policy"])},
+)
 
 
 def create_bucket(scope: ResourceScope) -> dict[str, Any]:
@@ -213,4 +376,7 @@ BUCKET = ApiResource(
 )
 
 
-PROVIDERS: Mapping[str, Provider] = {"AWS::S3::Bucket": BUCKET}
+PROVIDERS: Mapping[str, Provider] = {
+    "AWS::S3::BucketPolicy": BUCKET_POLICY,
+    "AWS::S3::Bucket": BUCKET,
+}

@@ -6,11 +6,18 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from slipway.yard.cloudformation.resources.api import ApiResource, call, find, mirrored, setting, shaped
-from slipway.yard.cloudformation.resources.names import Name
+from slipway.yard.cloudformation.resources.api import (
+    ApiResource,
+    Name,
+    call,
+    find,
+    mirrored,
+    setting,
+    shaped,
+    tags,
+)
 from slipway.yard.cloudformation.resources.provider import Provider
 from slipway.yard.cloudformation.resources.scope import ID, ResourceScope, prop, response
-from slipway.yard.cloudformation.resources.tags import tags
 
 
 def secret_text(scope: ResourceScope) -> str | None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from slipway.yard.endpoint import ACCOUNT
-from slipway.yard.permissions.services import judge_service
+from slipway.yard.permissions.roles import judge_service
 
 _KEY_USE = ("kms:GenerateDataKey", "kms:Decrypt")
 _OWN_KEY = "alias/aws/sns"  # AWS's, whose policy admits no service

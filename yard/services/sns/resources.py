@@ -4,11 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from slipway.yard.cloudformation.resources.api import ApiResource, Setting, call, find, mirrored, setting
-from slipway.yard.cloudformation.resources.names import Name, generated
+from slipway.yard.cloudformation.resources.api import (
+    ApiResource,
+    Name,
+    Setting,
+    call,
+    find,
+    generated,
+    mirrored,
+    setting,
+    tags,
+)
 from slipway.yard.cloudformation.resources.provider import Provider
 from slipway.yard.cloudformation.resources.scope import ID, ResourceScope, is_gone, prop, response
-from slipway.yard.cloudformation.resources.tags import tags
 from slipway.yard.errors import ApiError
 from slipway.yard.services.sns.subscriptions import PENDING
 

@@ -14,7 +14,7 @@ from slipway.yard.machines.hosts.host_store import Host
 from slipway.yard.machines.hosts.memory_need import need_of
 from slipway.yard.machines.memory import promises
 from slipway.yard.services.recorded import page
-from slipway.yard.services.ssm import agent, documents, run_command, views
+from slipway.yard.services.ssm import documents, run_command, views
 from slipway.yard.services.ssm.run_command import Command
 
 Parameters = Mapping[str, Any]
@@ -106,7 +106,7 @@ def _managed(region: str) -> list[Host]:
     """Hosts on which an agent would answer."""
     with host_store.changed:
         hosts = list(host_store.hosts.values())
-    return [host for host in hosts if host.instance.region == region and agent.is_managed(host)]
+    return [host for host in hosts if host.instance.region == region and documents.is_managed(host)]
 
 
 def _cancel(parameters: Parameters, region: str) -> Answer:

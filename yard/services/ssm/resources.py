@@ -4,12 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from slipway.yard.cloudformation.resources.api import ApiResource, call, find, mirrored, setting, shaped
-from slipway.yard.cloudformation.resources.names import Name
+from slipway.yard.cloudformation.resources.api import (
+    ApiResource,
+    Name,
+    call,
+    find,
+    mirrored,
+    setting,
+    shaped,
+    tags,
+)
 from slipway.yard.cloudformation.resources.provider import Provider
 from slipway.yard.cloudformation.resources.scope import ID, ResourceScope, live, prop
 from slipway.yard.cloudformation.resources.shapes import like
-from slipway.yard.cloudformation.resources.tags import tags
 
 PARAMETER_PROPERTIES = ("AllowedPattern", "DataType", "Description", "Policies", "Tier", "Type", "Value")
 

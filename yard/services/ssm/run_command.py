@@ -20,7 +20,7 @@ from slipway.yard.endpoint import ACCOUNT
 from slipway.yard.machines import log_stream, memory
 from slipway.yard.machines.hosts import host_store
 from slipway.yard.machines.settings import real_seconds
-from slipway.yard.services.ssm import agent
+from slipway.yard.services.ssm import documents
 from slipway.yard.services.ssm.documents import DocumentStep
 
 log = logging.getLogger("yard.ssm")
@@ -259,7 +259,7 @@ def _to_cloudwatch(invocation: Invocation, outcome: StepOutcome, stream: str, li
     step = outcome.name.replace(" ", "-").replace(":", "-")
     name = f"{command.id}/{invocation.instance}/{step}/{stream}"
     if (host := host_store.hosts.get(invocation.instance)) and not invocation.may_log:
-        if not agent.may_log(host, command.log_group, name):
+        if not documents.may_log(host, command.log_group, name):
             return
         invocation.may_log = True
     _make_stream(command.log_group, name, command.region)

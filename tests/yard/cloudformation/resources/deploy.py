@@ -9,7 +9,7 @@ from typing import Any
 from slipway.yard.cloudformation.resources.registry import provider
 from slipway.yard.cloudformation.template import intrinsics, parameters, schemas
 from slipway.yard.cloudformation.template.blueprint import Blueprint, StackIdentity, draw
-from slipway.yard.cloudformation.template.lookups import YardLookups
+from slipway.yard.cloudformation.template.parameters import YardLookups
 from slipway.yard.cloudformation.template.references import Reference
 from slipway.yard.cloudformation.template.template import load
 from slipway.yard.endpoint import ACCOUNT

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from slipway.yard.cloudformation.resources.names import generated
+from slipway.yard.cloudformation.resources.api import generated
 from slipway.yard.errors import ApiError
 from tests.yard.cloudformation.resources.world import TRUST, World, allow, new_context
 

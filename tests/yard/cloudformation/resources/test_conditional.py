@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from slipway.yard.cloudformation.resources.conditional import RULES, replaces
+from slipway.yard.cloudformation.resources.nested import RULES, replaces
 from slipway.yard.cloudformation.template import schemas
 
 

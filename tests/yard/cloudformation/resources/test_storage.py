@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from slipway.yard.services.s3.lifecycle import lifecycle_rule
+from slipway.yard.services.s3.resources import lifecycle_rule
 from tests.yard.cloudformation.resources.world import World
 
 

@@ -18,7 +18,7 @@ import pytest
 from slipway.yard import process
 from slipway.yard.endpoint import control
 from slipway.yard.machines.hosts import enter
-from slipway.yard.machines.hosts.replacing import REPLACE_VARIABLE
+from slipway.yard.machines.hosts.instances import REPLACE_VARIABLE
 from slipway.yard.machines.isolation.tiers import best_tier
 from tests.yard.accounts import raise_quotas, stand_in
 from tests.yard.conftest import RunningYard

@@ -12,7 +12,7 @@ import pytest
 from slipway.jobs.words.errors import SlipwayError
 from slipway.yard.endpoint import control
 from slipway.yard.machines.hosts.boot_ways import BOOT_VARIABLE, IMITATED
-from slipway.yard.machines.hosts.replacing import REPLACE_VARIABLE
+from slipway.yard.machines.hosts.instances import REPLACE_VARIABLE
 from slipway.yard.machines.settings import CLOCK_VARIABLE
 from tests.yard.machines.hosts.conftest import Site, new_site
 from tests.yard.machines.hosts.test_hosts import METADATA, TOKEN

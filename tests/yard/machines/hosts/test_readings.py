@@ -9,10 +9,9 @@ from typing import Any
 
 import pytest
 
-from slipway.yard.machines.hosts import checkup, host_store, resolver
+from slipway.yard.machines.hosts import checkup, host_session, host_store
 from slipway.yard.machines.hosts.console import MOST_BYTES, Console
-from slipway.yard.machines.hosts.host_instance import HostInstance
-from slipway.yard.machines.hosts.host_store import Host
+from slipway.yard.machines.hosts.host_store import Host, HostInstance
 from slipway.yard.machines.hosts.planning import own_units
 
 RESULT = 'result {"v1": {"datasource": "DataSourceEc2", "errors": [%s]}}'
@@ -94,7 +93,7 @@ def recorded(vpc: str, last: int) -> HostInstance:
 
 
 def test_the_name_server_knows_the_hosts_of_its_vpc(asks: Host) -> None:
-    answer = resolver.answer(query("IP-10-0-0-5.ec2.internal"), asks)
+    answer = host_session.answer(query("IP-10-0-0-5.ec2.internal"), asks)
     identifier, flags, _, answers, *_ = QUERY.unpack_from(answer)
     assert (identifier, flags & 0x800F, answers) == (7, 0x8000, 1)
     assert answer[-4:] == socket.inet_aton("10.0.0.5")
@@ -102,12 +101,14 @@ def test_the_name_server_knows_the_hosts_of_its_vpc(asks: Host) -> None:
 
 @pytest.mark.parametrize("name", ["ip-10-0-0-6.ec2.internal", "s3.us-east-1.amazonaws.com"])
 def test_the_name_server_says_at_once_that_there_is_no_other_name(asks: Host, name: str) -> None:
-    _, flags, _, answers, *_ = QUERY.unpack_from(resolver.answer(query(name), asks))
+    _, flags, _, answers, *_ = QUERY.unpack_from(host_session.answer(query(name), asks))
     assert (flags & 0xF, answers) == (3, 0)
 
 
 def test_a_name_without_an_ipv6_address_is_known_all_the_same(asks: Host) -> None:
-    _, flags, _, answers, *_ = QUERY.unpack_from(resolver.answer(query("ip-10-0-0-5.ec2.internal", 28), asks))
+    _, flags, _, answers, *_ = QUERY.unpack_from(
+        host_session.answer(query("ip-10-0-0-5.ec2.internal", 28), asks)
+    )
     assert (flags & 0xF, answers) == (0, 0)
 
 
@@ -116,7 +117,7 @@ def test_a_name_without_an_ipv6_address_is_known_all_the_same(asks: Host) -> Non
 )
 def test_what_is_no_question_gets_no_answer(asks: Host, asked: bytes) -> None:
     with pytest.raises((ValueError, IndexError, struct.error)):
-        resolver.answer(asked, asks)
+        host_session.answer(asked, asks)
 
 
 def test_a_host_with_this_machines_files_starts_the_units_of_the_image_word_for_word() -> None:

@@ -10,7 +10,7 @@ import pytest
 from slipway.yard.errors import ApiError
 from slipway.yard.machines import storage
 from slipway.yard.services.batch import overrides, plan
-from slipway.yard.services.batch.retries import ContainerExit, is_retried
+from slipway.yard.services.batch.attempt import ContainerExit, is_retried
 
 HOST_GONE = "Host EC2 (instance i-0) terminated."
 

@@ -4,8 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from slipway.yard.services.cloudwatch.evaluation import ALARM, NO_DATA, OK, AlarmRule, evaluate
-from slipway.yard.services.cloudwatch.expressions import UnknownExpression, compute
+from slipway.yard.services.cloudwatch.evaluation import (
+    ALARM,
+    NO_DATA,
+    OK,
+    AlarmRule,
+    UnknownExpression,
+    compute,
+    evaluate,
+)
 
 KEPT = None
 TREATMENTS = ("missing", "ignore", "breaching", "notBreaching")

@@ -22,7 +22,7 @@ from slipway.jobs.words.slurm import SlurmAnswer, SlurmRecord, decode_answer
 from slipway.yard import process
 from slipway.yard.endpoint import control
 from slipway.yard.machines.hosts.inside import plain_sbatch
-from slipway.yard.machines.hosts.replacing import REPLACE_VARIABLE
+from slipway.yard.machines.hosts.instances import REPLACE_VARIABLE
 from slipway.yard.machines.isolation.tiers import TIER_VARIABLE
 from tests.jobs.platforms.slurm.one_slurm import start_requeued
 from tests.jobs.words.test_targets import SLURM_TARGET

@@ -24,7 +24,7 @@ from slipway.jobs.words.slurm import decode_answer
 from slipway.yard import process
 from slipway.yard.endpoint import control
 from slipway.yard.machines.hosts import boot_ways
-from slipway.yard.machines.hosts.replacing import REPLACE_VARIABLE
+from slipway.yard.machines.hosts.instances import REPLACE_VARIABLE
 from slipway.yard.services.pcs import differences
 from tests.jobs.platforms.slurm.one_slurm import start_requeued
 from tests.yard.accounts import raise_quotas, stand_in

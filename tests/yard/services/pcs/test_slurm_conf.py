@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import email
 
-from slipway.yard.services.pcs import bootstrap, slurm_conf
+from slipway.yard.services.pcs import nodes, slurm_conf
 from slipway.yard.services.pcs.slurm_conf import NodeRange, Partition, SlurmSettings
 from tests.yard.services.pcs.pcs_site import MIME, SCRIPT
 
@@ -59,7 +59,7 @@ def test_a_setting_that_debians_slurm_has_not_is_left_out_and_named() -> None:
 
 def test_an_instance_registers_before_the_scripts_of_user_data_and_starts_slurmd_after_them() -> None:
     encoded = base64.b64encode(MIME.format(SCRIPT).encode()).decode()
-    text = base64.b64decode(bootstrap.merged(encoded, "pcs_1234567890", "us-east-1")).decode()
+    text = base64.b64decode(nodes.merged(encoded, "pcs_1234567890", "us-east-1")).decode()
     parts = [part for part in email.message_from_string(text).walk() if not part.is_multipart()]
     scripts = [str(part.get_payload(decode=True)) for part in parts]
     assert [
@@ -69,5 +69,5 @@ def test_an_instance_registers_before_the_scripts_of_user_data_and_starts_slurmd
 
 
 def test_user_data_that_is_no_archive_cannot_be_added_to() -> None:
-    assert bootstrap.is_mime("")
-    assert not bootstrap.is_mime(base64.b64encode(b"#!/bin/bash\n").decode())
+    assert nodes.is_mime("")
+    assert not nodes.is_mime(base64.b64encode(b"#!/bin/bash\n").decode())

@@ -15,7 +15,7 @@ import pytest
 
 from slipway.yard.endpoint import control
 from slipway.yard.machines.isolation.tiers import best_tier
-from slipway.yard.services.sagemaker.training.images import TOOLKIT
+from slipway.yard.services.sagemaker.training.plan import TOOLKIT
 from tests.yard.conftest import REGION, RunningYard
 
 BUCKET = "training-site"

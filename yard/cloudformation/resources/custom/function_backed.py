@@ -6,17 +6,27 @@ Sources: CloudFormation user guide, "Custom resource request types", "… respon
 from __future__ import annotations
 
 import json
+import os
+import queue
+import secrets
+import time
 import uuid
-from collections.abc import Mapping
-from contextlib import suppress
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
 from typing import Any
 
-from slipway.yard.cloudformation.resources.custom import provider_framework, responses, sdk_calls
+from slipway.yard.cloudformation.resources.custom import sdk_calls
 from slipway.yard.cloudformation.resources.provider import Context, Fidelity, Properties, Provider, Resource
 from slipway.yard.cloudformation.resources.scope import ResourceScope
+from slipway.yard.endpoint import CONTROL_PATH, ENDPOINT_VARIABLE
 from slipway.yard.errors import CUSTOM_RESOURCE_FAILED, ApiError
+from slipway.yard.gateway import keys
 from slipway.yard.machines.settings import real_seconds
+from slipway.yard.permissions import roles
+from slipway.yard.services.functions import plan
+from slipway.yard.services.functions.invocation import SERVICE
+from slipway.yard.services.functions.plan import DeployedFunction
 
 CUSTOM_RESOURCE = "AWS::CloudFormation::CustomResource"
 SERVICE_TIMEOUT_S = 3600
@@ -76,20 +86,20 @@ class FunctionBacked:
             "ResourceType": self.type,
             "ResourceProperties": _texts(properties),
         }
-        if framework := provider_framework.find(token, context.region):
-            return provider_framework.answer(framework, event)
+        if framework := find(token, context.region):
+            return answer(framework, event)
         return _from_function(context, properties, event)
 
 
 def _from_function(context: Context, properties: Properties, event: Mapping[str, Any]) -> Mapping[str, Any]:
     limit_s = real_seconds(int(properties.get("ServiceTimeout", SERVICE_TIMEOUT_S)))
     scope = ResourceScope(context=context, service="lambda", properties=properties)
-    with responses.expected() as response:
+    with expected() as response:
         payload = json.dumps({**event, "ResponseURL": response.url})
         scope.send("invoke", FunctionName=event["ServiceToken"], InvocationType="Event", Payload=payload)
         try:
             return _checked(response.wait(limit_s), event["RequestId"])
-        except responses.NoResponse as error:
+        except NoResponse as error:
             raise _CustomResourceFailed(_silence(event["RequestId"])) from error
         except ValueError as error:
             raise _CustomResourceFailed(f"Invalid response object: {error}") from error
@@ -158,3 +168,107 @@ def provider(kind: str) -> Provider:
 
 
 PROVIDERS: Mapping[str, Provider] = {CUSTOM_RESOURCE: provider(CUSTOM_RESOURCE)}
+
+
+# The addresses at which custom resources answer: each is secret, and good for one answer.
+# On AWS it is a pre-signed address of S3; here it is one of the yard's own, and its secret is the signature.
+PATH = "/custom-resource-responses/"
+_SECRET_BYTES = 32
+
+_expected: dict[str, ExpectedResponse] = {}
+
+
+class NoResponse(Exception):
+    """Nobody answered in time."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExpectedResponse:
+    url: str
+    arrived: queue.Queue[bytes] = field(default_factory=lambda: queue.Queue(maxsize=1))
+
+    def wait(self, seconds: float) -> Mapping[str, Any]:
+        """Return the answer; raise NoResponse after this time, and ValueError where it is no object."""
+        try:
+            body = self.arrived.get(timeout=seconds)
+        except queue.Empty as error:
+            raise NoResponse from error
+        answer = json.loads(body)
+        if not isinstance(answer, dict):
+            raise ValueError(f"it is {type(answer).__name__}, and has to be an object")
+        return answer
+
+
+@contextmanager
+def expected() -> Iterator[ExpectedResponse]:
+    """Open an address, and close it at the end of the block."""
+    secret = secrets.token_urlsafe(_SECRET_BYTES)
+    one = ExpectedResponse(url=f"{os.environ[ENDPOINT_VARIABLE]}{CONTROL_PATH}{PATH}{secret}")
+    _expected[secret] = one
+    try:
+        yield one
+    finally:
+        _expected.pop(secret, None)
+
+
+def receive(path: str, body: bytes) -> bool:
+    """Hand on an answer; return False where none is awaited at this path."""
+    one = _expected.pop(path.removeprefix(PATH), None)
+    if one is not None:
+        one.arrived.put(body)
+    return one is not None
+
+
+# The CDK's Provider: a function of Node.js that calls the author's. The yard calls them with its rights.
+# Source: the reference of aws-cdk-lib.custom_resources, "Provider Framework".
+ON_EVENT, IS_COMPLETE = "USER_ON_EVENT_FUNCTION_ARN", "USER_IS_COMPLETE_FUNCTION_ARN"
+# The CDK's defaults; what an app sets instead stands in the state machine, which the yard does not run.
+QUERY_INTERVAL_S, TOTAL_TIMEOUT_S = 5, 30 * 60
+
+
+def is_one(variables: object) -> bool:
+    """Return True for the environment of such a function."""
+    return isinstance(variables, Mapping) and ON_EVENT in variables
+
+
+def find(token: str, region: str) -> DeployedFunction | None:
+    """Return the framework's function behind a service token; None where the token is of another one."""
+    function = plan.find(token, None, region)
+    return function if is_one(function.variables) else None
+
+
+def answer(framework: DeployedFunction, event: Mapping[str, Any]) -> dict[str, Any]:
+    """Ask the author's functions, and return what the framework would answer."""
+    session = roles.assume(framework.role, SERVICE, framework.name)
+    client = keys.client(session, "lambda", framework.region)
+    said = _asked(client, framework.variables[ON_EVENT], event)
+    default = event["RequestId"] if event["RequestType"] == "Create" else event["PhysicalResourceId"]
+    known = {**event, **said, "PhysicalResourceId": said.get("PhysicalResourceId") or default}
+    data = dict(said.get("Data") or {})
+    if waits := framework.variables.get(IS_COMPLETE):
+        data |= _completed(client, waits, known)
+    return {"Status": "SUCCESS", "PhysicalResourceId": known["PhysicalResourceId"], "Data": data}
+
+
+def _completed(client: Any, function: str, event: Mapping[str, Any]) -> Mapping[str, Any]:
+    for _ in range(TOTAL_TIMEOUT_S // QUERY_INTERVAL_S):
+        said = _asked(client, function, event)
+        if said.get("IsComplete"):
+            return said.get("Data") or {}
+        time.sleep(real_seconds(QUERY_INTERVAL_S))
+    raise ApiError("NotStabilized", "Operation timed out")
+
+
+def _asked(client: Any, function: str, event: Mapping[str, Any]) -> dict[str, Any]:
+    from botocore.exceptions import ClientError
+
+    try:
+        answered = client.invoke(FunctionName=function, Payload=json.dumps(event))
+    except ClientError as error:
+        raise ApiError(error.response["Error"]["Code"], error.response["Error"]["Message"]) from error
+    said = json.loads(answered["Payload"].read())
+    if answered.get("FunctionError"):
+        raise ApiError("Failed", f"{said.get('errorType')}: {said.get('errorMessage')}")
+    if not isinstance(said, dict | None):
+        raise ApiError("Failed", f"return values must be JSON objects, and {function} returned {said!r}")
+    return said or {}

@@ -6,13 +6,13 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from slipway.yard.cloudformation.resources.custom import provider_framework, sdk_calls
+from slipway.yard.cloudformation.resources.custom import function_backed, sdk_calls
 from slipway.yard.cloudformation.resources.custom.function_backed import LAMBDA, no_function
 from slipway.yard.cloudformation.resources.registry import CUSTOM, CUSTOM_RESOURCE, TYPES
 from slipway.yard.cloudformation.template.blueprint import Blueprint, Planned
 from slipway.yard.cloudformation.template.scope import Pending
 from slipway.yard.errors import ApiError
-from slipway.yard.services.functions.deployed import refusal
+from slipway.yard.services.functions.plan import refusal
 
 FUNCTION = "AWS::Lambda::Function"
 
@@ -42,7 +42,7 @@ def _why_not(function: Planned | None) -> str:
     if function is None or not isinstance(runtime, str):
         return ""
     environment = function.properties.get("Environment")
-    if isinstance(environment, Mapping) and provider_framework.is_one(environment.get("Variables")):
+    if isinstance(environment, Mapping) and function_backed.is_one(environment.get("Variables")):
         return ""
     why = refusal(runtime, bool(function.properties.get("Layers")))
     return f"it cannot run {function.declared.logical_id}: {why}" if why else ""

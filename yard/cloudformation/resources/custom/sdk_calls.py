@@ -15,7 +15,7 @@ from slipway.yard.cloudformation.resources.provider import Context, Properties
 from slipway.yard.errors import ApiError
 from slipway.yard.gateway import keys
 from slipway.yard.permissions import roles
-from slipway.yard.services.functions import deployed
+from slipway.yard.services.functions import plan
 from slipway.yard.services.functions.invocation import SERVICE
 
 MARK = "InstallLatestAwsSdk"  # which no other custom resource of the CDK has
@@ -80,7 +80,7 @@ def _sent(
 
 
 def _client(context: Context, token: str, call: Mapping[str, Any]) -> Any:
-    function = deployed.find(token, None, context.region)
+    function = plan.find(token, None, context.region)
     session = roles.assume(function.role, SERVICE, function.name)
     name = str(call["service"]).rpartition("/")[2].removeprefix("client-").replace("-", "").lower()
     return keys.client(session, SERVICES.get(name, name), call.get("region") or context.region)

@@ -16,8 +16,8 @@ from urllib.parse import urlsplit
 from slipway.jobs.words import slurm
 from slipway.yard.machines import image_store, storage
 from slipway.yard.machines.hosts import boot_ways, service_hosts
-from slipway.yard.machines.hosts.host_instance import HostInstance
-from slipway.yard.machines.hosts.planning import boot, own_files, plain, plain_slurm, real_boot, systemd
+from slipway.yard.machines.hosts.host_store import HostInstance
+from slipway.yard.machines.hosts.planning import boot, own_files, plain, real_boot, systemd
 from slipway.yard.machines.isolation import home
 from slipway.yard.machines.isolation.tiers import Tier
 from slipway.yard.machines.settings import STAND_IN
@@ -75,7 +75,7 @@ def write_plain(instance: HostInstance) -> Plain:
     metadata = plain.metadata_listener(instance.address)
     variables = plain.environment(files, environment(), metadata)
     cluster = instance.tags.get(slurm.CLUSTER_TAG)
-    variables = plain_slurm.variables(files, cluster, variables) if cluster else variables
+    variables = plain.variables(files, cluster, variables) if cluster else variables
     mounts = {path: source for source, path in _shared(data)}
     found = Plain(
         file=folder / PLAN_FILE, metadata=metadata, environment=variables, root=files, mounts=mounts
@@ -86,7 +86,7 @@ def write_plain(instance: HostInstance) -> Plain:
     if instance.is_service:
         said = {**said, **_of_service(instance)}
     elif cluster:
-        said = plain_slurm.node(said, files, instance, mounts)
+        said = plain.node(said, files, instance, mounts)
     found.file.write_text(json.dumps(said), encoding="utf-8")
     return found
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from slipway.yard.machines import storage
-from slipway.yard.machines.hosts.host_instance import HostInstance
+from slipway.yard.machines.hosts.host_store import HostInstance
 from slipway.yard.machines.hosts.inside import cgroups, nft_door
 from slipway.yard.machines.hosts.planning import own_units, systemd
 from slipway.yard.machines.isolation.tiers import programs

@@ -11,7 +11,7 @@ from slipway.yard.errors import ApiError
 from slipway.yard.machines import storage
 from slipway.yard.services.batch import job_store, scheduler
 from slipway.yard.services.batch.api import listing, submission, views
-from slipway.yard.services.batch.records import WAITING, BatchJob
+from slipway.yard.services.batch.job_store import WAITING, BatchJob
 
 Parameters = Mapping[str, Any]
 

@@ -12,7 +12,7 @@ from slipway.yard.endpoint import ACCOUNT
 from slipway.yard.errors import ApiError
 from slipway.yard.services.batch import job_store
 from slipway.yard.services.batch.api import views
-from slipway.yard.services.batch.records import BatchJob
+from slipway.yard.services.batch.job_store import BatchJob
 from slipway.yard.services.recorded import page
 
 LARGEST_PAGE = 100

@@ -11,7 +11,7 @@ from slipway.yard.endpoint import ACCOUNT
 from slipway.yard.errors import ApiError
 from slipway.yard.machines import memory
 from slipway.yard.services.batch import capacity, job_store, overrides, scheduler
-from slipway.yard.services.batch.records import BatchJob
+from slipway.yard.services.batch.job_store import BatchJob
 
 Parameters = Mapping[str, Any]
 

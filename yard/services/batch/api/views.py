@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from slipway.yard.endpoint import ACCOUNT
-from slipway.yard.services.batch.records import BatchJob, JobAttempt, NodeRun
+from slipway.yard.services.batch.job_store import BatchJob, JobAttempt, NodeRun
 
 View = dict[str, Any]
 ALL_STATES = ("SUBMITTED", "PENDING", "RUNNABLE", "STARTING", "RUNNING", "SUCCEEDED", "FAILED")

@@ -12,10 +12,10 @@ from typing import Any
 
 from slipway.yard.endpoint import ACCOUNT
 from slipway.yard.errors import ApiError
-from slipway.yard.machines import image_store as machine_images
+from slipway.yard.machines import image_store
 from slipway.yard.services.imagebuilder.api.definitions import is_filtered_in, missing, refers, store, view
 from slipway.yard.services.imagebuilder.build import build_runner
-from slipway.yard.services.imagebuilder.build.records import Bake, BakePlan, Ingredient
+from slipway.yard.services.imagebuilder.build.bake_roles import Bake, BakePlan, Ingredient
 from slipway.yard.services.recorded import StoredRecord, page
 
 Parameters = Mapping[str, Any]
@@ -36,7 +36,7 @@ def reset() -> None:
     for bake in bakes.values():
         bake.ended.wait(STOP_SECONDS)
     bakes.clear()
-    machine_images.forget()
+    image_store.forget()
 
 
 def _start_pipeline(parameters: Parameters, region: str) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from typing import Any
 
 from slipway.yard.services.imagebuilder.api.definitions import iso, missing
 from slipway.yard.services.imagebuilder.api.images import bakes, image
-from slipway.yard.services.imagebuilder.build.records import Bake, StepRun, WorkflowRun
+from slipway.yard.services.imagebuilder.build.bake_roles import Bake, StepRun, WorkflowRun
 from slipway.yard.services.recorded import page
 
 Parameters = Mapping[str, Any]

@@ -11,9 +11,8 @@ from typing import Any
 
 from slipway.yard.machines import image_store
 from slipway.yard.services.imagebuilder.build import bake_roles
-from slipway.yard.services.imagebuilder.build.bake_log import BakeLog
-from slipway.yard.services.imagebuilder.build.records import Bake, StepRun, WorkflowRun
-from slipway.yard.services.imagebuilder.build.workflows import WORKFLOWS, BakeContext, Workflow
+from slipway.yard.services.imagebuilder.build.bake_roles import Bake, StepRun, WorkflowRun
+from slipway.yard.services.imagebuilder.build.workflows import WORKFLOWS, BakeContext, BakeLog, Workflow
 from slipway.yard.services.imagebuilder.components.runner import Cancelled, ComponentStepFailed
 from slipway.yard.services.imagebuilder.machine.build_machine import BakedMachine
 from slipway.yard.state import remove_tree

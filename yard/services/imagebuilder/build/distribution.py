@@ -13,7 +13,7 @@ from typing import Any
 from slipway.yard.endpoint import ACCOUNT, own_client
 from slipway.yard.gateway import keys
 from slipway.yard.services.imagebuilder.build import bake_roles
-from slipway.yard.services.imagebuilder.build.records import BakePlan
+from slipway.yard.services.imagebuilder.build.bake_roles import BakePlan
 
 UNKNOWN = ("containerDistributionConfiguration", "s3ExportConfiguration", "fastLaunchConfigurations")
 ARCHITECTURES = {"x86_64": "x86_64", "aarch64": "arm64"}

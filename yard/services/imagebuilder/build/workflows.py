@@ -5,18 +5,19 @@ A further step is a function and its line in WORKFLOWS.
 
 from __future__ import annotations
 
+import logging
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
-from slipway.yard.endpoint import own_client
+from slipway.yard.endpoint import ACCOUNT, own_client
 from slipway.yard.machines import image_store
-from slipway.yard.services.imagebuilder.build.bake_log import BakeLog
+from slipway.yard.services.imagebuilder.build.bake_roles import Bake, Ingredient, StepRun
 from slipway.yard.services.imagebuilder.build.distribution import distribute, unknown
-from slipway.yard.services.imagebuilder.build.records import Bake, Ingredient, StepRun
 from slipway.yard.services.imagebuilder.components import runner
+from slipway.yard.services.imagebuilder.components.actions import BadDocument
 from slipway.yard.services.imagebuilder.components.document import parse
-from slipway.yard.services.imagebuilder.components.errors import BadDocument
 from slipway.yard.services.imagebuilder.components.runner import Cancelled, Component
 from slipway.yard.services.imagebuilder.machine import base
 from slipway.yard.services.imagebuilder.machine.build_machine import BakedMachine
@@ -138,3 +139,37 @@ WORKFLOWS = (
         steps={"DistributeImage": ("DistributeImage", _distribute)},
     ),
 )
+
+
+# What a bake says becomes lines of its CloudWatch stream, at once; Image Builder writes them at the end.
+log = logging.getLogger(__name__)
+
+LONGEST_EVENT = 256 * 1024 - 26
+
+
+class BakeLog:
+    """`stream` is the version and the build, as AWS names it: 1.0.0/1."""
+
+    def __init__(self, group: str, stream: str, region: str) -> None:
+        self._group, self._stream, self._region = group, stream, region
+
+    def open(self) -> None:
+        """Image Builder makes both itself."""
+        from moto.logs.models import logs_backends
+
+        backend = logs_backends[ACCOUNT][self._region]
+        if self._group not in backend.groups:
+            backend.create_log_group(self._group, {})
+        if self._stream not in backend.groups[self._group].streams:
+            backend.create_log_stream(self._group, self._stream)
+
+    def say(self, text: str) -> None:
+        from moto.logs.models import logs_backends
+
+        if not text:
+            return
+        event = {"timestamp": int(time.time() * 1000), "message": text[:LONGEST_EVENT]}
+        try:
+            logs_backends[ACCOUNT][self._region].put_log_events(self._group, self._stream, [event])
+        except Exception:  # the group may go while the bake runs; the bake goes on, as on AWS
+            log.warning("cannot write the log stream %s of %s", self._stream, self._group, exc_info=True)

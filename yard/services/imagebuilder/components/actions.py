@@ -10,7 +10,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from slipway.yard.services.imagebuilder.components.errors import BadDocument
+# What is wrong with a document that somebody wrote for Image Builder.
+
+
+class BadDocument(Exception):
+    """Tells the author of a document what is wrong with it."""
+
 
 SHELL = "/bin/bash"
 UPDATE = "apt-get update && DEBIAN_FRONTEND=noninteractive apt-get --yes upgrade"

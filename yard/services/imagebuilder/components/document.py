@@ -14,7 +14,7 @@ import yaml
 
 from slipway.jobs.words.images.amis import FROM_VENDOR, ON_HARDWARE
 from slipway.yard import bounded_yaml
-from slipway.yard.services.imagebuilder.components.errors import BadDocument
+from slipway.yard.services.imagebuilder.components.actions import BadDocument
 
 PHASES = ("build", "validate", "test")
 TIMEOUT_SECONDS = 7200

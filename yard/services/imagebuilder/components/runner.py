@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
+import re
 import urllib.error
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from slipway.yard.services.imagebuilder.components.actions import order_of
+from slipway.yard.services.imagebuilder.components.actions import BadDocument, order_of
 from slipway.yard.services.imagebuilder.components.document import ComponentStep, Document
-from slipway.yard.services.imagebuilder.components.errors import BadDocument
-from slipway.yard.services.imagebuilder.components.variables import Variables, rounds
-from slipway.yard.services.imagebuilder.machine.build_machine import BakedMachine, Say
-from slipway.yard.services.imagebuilder.machine.downloads import WrongDownload
+from slipway.yard.services.imagebuilder.machine.build_machine import BakedMachine, Say, WrongDownload
 
 REBOOT = 194  # with it a script asks for a restart, and is then run again
 MOST_REBOOTS = 3
@@ -132,3 +131,89 @@ def _why(code: int, output: str) -> str:
 def _leave_out(component: Component, where: str, why: str, say: Say) -> None:
     component.left_out.append(f"{where}: {why}")
     say(f"{where}: left out: {why}")
+
+
+# `{{ … }}` in a component document: parameters, constants, loop variables, and what earlier steps put out.
+# https://docs.aws.amazon.com/imagebuilder/latest/userguide/toe-user-defined-variables.html. What is not known
+# is refused by name: AWS would pass the braces on, to fail later and elsewhere.
+_REFERENCE = re.compile(r"\{\{\s*([\w.:\-\[\]]+)\s*\}\}")
+_INDEX = re.compile(r"^(\w[\w-]*)\[(\d+)\]$")
+
+
+class Variables:
+    """Holds what one component can refer to; it grows as steps run."""
+
+    def __init__(self, document: Document, given: Mapping[str, str]) -> None:
+        unknown = [name for name in given if name not in document.defaults]
+        if unknown:
+            known = ", ".join(document.defaults) or "none"
+            raise BadDocument(f"{document.name} has no parameter {unknown[0]}; it has {known}")
+        values = {**document.defaults, **given}
+        missing = [name for name, value in values.items() if value is None]
+        if missing:
+            raise BadDocument(f"{document.name} needs a value for its parameter {missing[0]}")
+        self._document = document.name
+        self._plain: dict[str, str] = {**document.constants, **{k: str(v) for k, v in values.items()}}
+        self._steps: dict[str, dict[str, Any]] = {}
+
+    def record(self, phase: str, step: str, inputs: Any, outputs: Mapping[str, str]) -> None:
+        self._steps[f"{phase}.{step}"] = {"inputs": inputs, "outputs": outputs}
+
+    def expand(self, value: Any, loop: Mapping[str, str]) -> Any:
+        """The value with each reference in each of its texts replaced."""
+        if isinstance(value, str):
+            return _REFERENCE.sub(lambda found: self._look_up(found[1], loop), value)
+        if isinstance(value, list):
+            return [self.expand(item, loop) for item in value]
+        if isinstance(value, dict):
+            return {name: self.expand(item, loop) for name, item in value.items()}
+        return value
+
+    def _look_up(self, name: str, loop: Mapping[str, str]) -> str:
+        for values in (loop, self._plain):
+            if name in values:
+                return values[name]
+        path = name.removeprefix(f"{self._document}.").split(".", 2)
+        value: Any = self._steps.get(".".join(path[:2])) if len(path) == 3 else None
+        for part in path[2].split(".") if value is not None else ():
+            value = _member(value, part)
+        if value is None or isinstance(value, dict | list):
+            raise BadDocument(f"nothing is called '{{{{ {name} }}}}' here")
+        return str(value)
+
+
+def rounds(loop: Mapping[str, Any] | None) -> Iterator[Mapping[str, str]]:
+    """The loop variables of each round; one round without any where there is no loop."""
+    if loop is None:
+        yield {}
+        return
+    name = str(loop.get("name", "loop"))
+    for number, value in enumerate(_values(loop)):
+        found = {"index": value if "for" in loop else str(number), "value": value}
+        yield {f"{prefix}.{part}": text for prefix in ("loop", name) for part, text in found.items()}
+
+
+def _values(loop: Mapping[str, Any]) -> list[str]:
+    if "for" in loop:
+        spec = {name: int(loop["for"][name]) for name in ("start", "end", "updateBy")}
+        if spec["updateBy"] == 0:
+            raise BadDocument("a loop with updateBy 0 never ends")
+        beyond = 1 if spec["updateBy"] > 0 else -1  # AWS counts the end in
+        return [str(n) for n in range(spec["start"], spec["end"] + beyond, spec["updateBy"])]
+    each = loop.get("forEach")
+    if isinstance(each, dict):
+        return [part.strip() for part in str(each["list"]).split(str(each.get("delimiter", ",")))]
+    if isinstance(each, list):
+        return [str(item) for item in each]
+    raise BadDocument("a loop has neither `for` nor `forEach`")
+
+
+def _member(value: Any, part: str) -> Any:
+    """`name`, or `inputs[0]`-like where inputs are a list."""
+    if isinstance(value, dict) and part in value:
+        return value[part]
+    indexed = _INDEX.match(part)
+    if indexed and isinstance(value, dict) and isinstance(value.get(indexed[1]), list):
+        items = value[indexed[1]]
+        return items[int(indexed[2])] if int(indexed[2]) < len(items) else None
+    return None

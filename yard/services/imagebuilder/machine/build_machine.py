@@ -5,6 +5,7 @@ What a step sees besides the files is in mounts.py; how it is kept apart from th
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import shutil
@@ -12,19 +13,21 @@ import subprocess
 import sys
 import threading
 import time
+import urllib.request
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from slipway.yard.endpoint import HIDDEN_VARIABLES, own_client
 from slipway.yard.gateway import keys
 from slipway.yard.machines.isolation.tiers import best_tier
 from slipway.yard.machines.settings import CHECKOUT
 from slipway.yard.permissions.sessions import RoleSession
-from slipway.yard.services.imagebuilder.components.actions import Order
-from slipway.yard.services.imagebuilder.machine import base, downloads, network_settings
+from slipway.yard.services.imagebuilder.components.actions import Download, Order
+from slipway.yard.services.imagebuilder.machine import base, network_settings
 from slipway.yard.state import remove_tree
 
 LONGEST_OUTPUT = 64 * 1024  # of a step, that later steps can refer to
@@ -82,7 +85,7 @@ class BakedMachine:
 
     def _fetch(self, order: Order) -> None:
         s3 = keys.client(self.session, "s3", self._region) if self.session else own_client("s3", self._region)
-        downloads.fetch(order.downloads, self.folder / "run/slipway/downloads", s3)
+        fetch(order.downloads, self.folder / "run/slipway/downloads", s3)
 
     def seal(self) -> None:
         """Remove secrets, and what every machine makes itself when it first starts."""
@@ -210,3 +213,44 @@ def _environment() -> dict[str, str]:
     """Return what the steps may know: where our code is, and no secret of the yard."""
     kept = {name: value for name, value in os.environ.items() if name not in HIDDEN_VARIABLES}
     return {**kept, "PYTHONPATH": str(CHECKOUT)}
+
+
+# Files that a step fetches (WebDownload, S3Download): fetched by the yard, held against their checksum.
+# Another algorithm is a name in ALGORITHMS, as hashlib has it.
+ALGORITHMS = ("md5", "sha1", "sha256", "sha512")
+TIMEOUT_SECONDS = 60  # without a byte
+
+
+class WrongDownload(Exception):
+    """Tells that a download differs from what the component names."""
+
+
+def fetch(downloads: Sequence[Download], folder: Path, s3: Any) -> None:
+    """Fetch into the folder; `s3` is boto3's, with the rights of the machine."""
+    for download in downloads:
+        path = folder / download.place
+        path.unlink(missing_ok=True)
+        if download.source.startswith("s3://"):
+            bucket, _, key = download.source.removeprefix("s3://").partition("/")
+            s3.download_file(bucket, key, str(path))
+        else:
+            _fetch_from_web(download.source, path)
+        if download.checksum:
+            _check(download, path)
+
+
+def _fetch_from_web(source: str, path: Path) -> None:
+    with urllib.request.urlopen(source, timeout=TIMEOUT_SECONDS) as answer, path.open("wb") as file:  # noqa: S310 - actions.py takes http and https only
+        shutil.copyfileobj(answer, file)
+
+
+def _check(download: Download, path: Path) -> None:
+    if download.algorithm not in ALGORITHMS:
+        allowed = ", ".join(ALGORITHMS)
+        raise WrongDownload(f"'{download.algorithm}' is no algorithm for a checksum; allowed are {allowed}")
+    with path.open("rb") as file:
+        found = hashlib.file_digest(file, download.algorithm).hexdigest()
+    if found != download.checksum.lower():
+        raise WrongDownload(
+            f"{download.source} has the {download.algorithm} {found}, and {download.checksum} is wanted"
+        )

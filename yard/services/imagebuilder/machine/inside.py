@@ -9,14 +9,14 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shutil
 import signal
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NoReturn
 
 from slipway.yard.machines.isolation import kernel, processes
-from slipway.yard.services.imagebuilder.machine import file_orders, mounts
 
 OWN = kernel.NEW_MOUNTS | kernel.NEW_PIDS | kernel.NEW_IPC | kernel.NEW_HOSTNAME
 
@@ -39,13 +39,13 @@ def main(plan_file: str) -> NoReturn:
 def _first_process(plan: Mapping[str, Any]) -> NoReturn:
     code = 1
     try:
-        mounts.enter(plan)
+        enter(plan)
         kernel.set_hostname(plan["hostname"])
         kernel.wait_for_no_disk()  # a bake that a power cut ends starts again
-        kernel.give_up(mounts.GIVEN_UP)
+        kernel.give_up(GIVEN_UP)
         os.umask(0o022)
         for order in plan["files"]:
-            file_orders.carry_out(order)
+            carry_out(order)
         code = _run(plan) if plan["argv"] else 0
     except (OSError, LookupError, ValueError) as error:
         print(f"{type(error).__name__}: {error}", file=sys.stderr, flush=True)
@@ -82,6 +82,197 @@ def _execute(argv: list[str], environment: dict[str, str], directory: str) -> No
         os.write(2, f"exec: {argv[0]!r}: {error.strerror}\n".encode())
     finally:
         os._exit(code)
+
+
+# What a step sees around the machine's own files: /proc, /sys, /dev, /run, /tmp, and this machine's network
+# settings. None of it is in the image afterwards. Standard library only. A further thing is a line in _fill.
+DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
+LINKS = {"fd": "/proc/self/fd", "stdin": "/proc/self/fd/0", "stdout": "/proc/self/fd/1", "ptmx": "pts/ptmx"}
+# linux/capability.h: NET_ADMIN, SYS_MODULE, SYS_RAWIO, SYS_ADMIN, SYS_BOOT, SYS_TIME, MKNOD, SYSLOG.
+# A step is root of its files, and must not load modules into this machine's kernel, or set its clock.
+GIVEN_UP = (12, 16, 17, 21, 22, 25, 27, 34)
+RESOLVER = Path("/etc/resolv.conf")
+_READ_ONLY = kernel.BIND | kernel.REMOUNT | kernel.READ_ONLY
+
+
+def enter(plan: Mapping[str, Any]) -> None:
+    """Make this process's tree the machine's. Needs a mount namespace of its own."""
+    root = Path(plan["root"])
+    kernel.mount("none", Path("/"), flags=kernel.PRIVATE | kernel.RECURSIVE)
+    if plan["upper"]:
+        options = f"lowerdir={plan['root']},upperdir={plan['upper']},workdir={plan['work']}"
+        options += "" if plan["is_root"] else ",userxattr"
+        root = Path(plan["merged"])
+        kernel.mount("machine", root, "overlay", options=options)
+    else:
+        kernel.mount(str(root), root, flags=kernel.BIND)
+    _fill(root, plan)
+    kernel.pivot_root(root)
+    _name_servers(plan["resolver"])
+
+
+def _fill(root: Path, plan: Mapping[str, Any]) -> None:
+    kernel.mount("proc", _folder(root, "proc"), "proc")
+    # What lies below it (control groups) stays out; an ordinary user may not leave it out.
+    whole = 0 if plan["is_root"] else kernel.RECURSIVE
+    kernel.mount("/sys", _folder(root, "sys"), flags=kernel.BIND | whole)
+    kernel.mount("dev", _folder(root, "dev"), "tmpfs", options="mode=755")
+    _devices(root / "dev")
+    for source, target in ((plan["run"], "run"), (plan["tmp"], "tmp"), (plan["tmp"], "var/tmp")):
+        kernel.mount(source, _folder(root, target), flags=kernel.BIND)
+    for source, target in plan["shared"]:
+        kernel.mount(source, _folder(root, target), flags=kernel.BIND)
+    for source, target in plan["readable"]:
+        kernel.mount(source, _folder(root, target), flags=kernel.BIND)
+        if plan["is_root"]:
+            kernel.mount("none", root / target, flags=_READ_ONLY)
+    if plan["is_root"]:
+        settings = root / "proc/sys"
+        kernel.mount(str(settings), settings, flags=kernel.BIND)
+        for path in (settings, root / "sys"):
+            kernel.mount("none", path, flags=_READ_ONLY)
+
+
+def _devices(dev: Path) -> None:
+    for name in DEVICES:
+        (dev / name).touch()
+        kernel.mount(f"/dev/{name}", dev / name, flags=kernel.BIND)
+    for name, target in LINKS.items():
+        (dev / name).symlink_to(target)
+    (dev / "shm").mkdir()
+    kernel.mount("shm", dev / "shm", "tmpfs", options="mode=1777")
+    (dev / "pts").mkdir()
+    kernel.mount("devpts", dev / "pts", "devpts", options="newinstance,ptmxmode=0666")
+
+
+def _folder(root: Path, name: str) -> Path:
+    """A link here would lead out of the tree."""
+    path = root / name
+    if path.is_symlink():
+        raise ValueError(
+            f"/{name} of the image is a symbolic link; the yard cannot mount there, so make it a folder"
+        )
+    path.mkdir(parents=True, exist_ok=True)
+    return path
+
+
+def _name_servers(resolver: str) -> None:
+    """Bind resolv.conf, or, if it is a link (mostly into /run), write the file that it points to."""
+    if RESOLVER.is_symlink():
+        end = Path(os.path.realpath(RESOLVER))
+        end.parent.mkdir(parents=True, exist_ok=True)
+        end.write_text(Path(resolver).read_text(encoding="utf-8"), encoding="utf-8")
+        return
+    RESOLVER.touch()
+    kernel.mount(resolver, RESOLVER, flags=kernel.BIND)
+    kernel.mount("none", RESOLVER, flags=_READ_ONLY)
+
+
+# Files and folders as a component's steps make them, seen from inside the machine's file tree.
+# Standard library only: it runs where this machine's files are out of sight. Another sort is a line of SORTS.
+Order = Mapping[str, Any]
+
+
+def carry_out(order: Order) -> None:
+    SORTS[order["do"]](order)
+
+
+def _create_file(order: Order) -> None:
+    path = _free(order)
+    path.write_text(str(order.get("content", "")), encoding=order.get("encoding", "utf-8"))
+    _own(path, order)
+
+
+def _append_file(order: Order) -> None:
+    path = Path(order["path"])
+    with path.open("a", encoding=order.get("encoding", "utf-8")) as file:
+        file.write(str(order.get("content", "")))
+    _own(path, order)
+
+
+def _create_folder(order: Order) -> None:
+    path = Path(order["path"])
+    path.mkdir(parents=True, exist_ok=order.get("overwrite", True))
+    _own(path, order)
+
+
+def _create_symlink(order: Order) -> None:
+    path = Path(order["path"])
+    if order.get("force"):
+        path.unlink(missing_ok=True)
+    path.symlink_to(order["target"])
+
+
+def _copy_file(order: Order) -> None:
+    target = _free(order, "destination")
+    shutil.copy2(order["source"], target)
+    _own(target, order)
+
+
+def _move_file(order: Order) -> None:
+    shutil.move(order["source"], _free(order, "destination"))
+
+
+def _place(order: Order) -> None:
+    path = _free(order)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    shutil.copyfile(order["source"], path)
+
+
+def _delete_file(order: Order) -> None:
+    Path(order["path"]).unlink()
+
+
+def _delete_folder(order: Order) -> None:
+    if order.get("force"):
+        shutil.rmtree(order["path"])
+    else:
+        Path(order["path"]).rmdir()
+
+
+def _free(order: Order, member: str = "path") -> Path:
+    path = Path(order[member])
+    if path.exists() and not order.get("overwrite", True):
+        raise FileExistsError(f"{path} is there already, and overwrite is false")
+    return path
+
+
+def _own(path: Path, order: Order) -> None:
+    if order.get("permissions") is not None:
+        mode = order["permissions"]
+        path.chmod(int(str(mode), 8) if isinstance(mode, str) else mode)
+    user = _number("/etc/passwd", order.get("owner"))
+    group = _number("/etc/group", order.get("group"))
+    if (user, group) != (-1, -1):
+        os.chown(path, user, group)
+
+
+def _number(table: str, name: object) -> int:
+    """Read here: the C library would load modules of this tree, which need not fit it. -1 changes nothing."""
+    if name is None:
+        return -1
+    if str(name).isdigit():
+        return int(str(name))
+    for line in Path(table).read_text(encoding="utf-8").splitlines():
+        fields = line.split(":")
+        if fields[0] == name:
+            return int(fields[2])
+    raise LookupError(f"{table} has no '{name}'")
+
+
+SORTS: Mapping[str, Callable[[Order], None]] = {
+    "append_file": _append_file,
+    "copy_file": _copy_file,
+    "create_file": _create_file,
+    "create_folder": _create_folder,
+    "create_symlink": _create_symlink,
+    "delete_file": _delete_file,
+    "delete_folder": _delete_folder,
+    "move_file": _move_file,
+    "place": _place,
+    "set_owner": lambda order: _own(Path(order["path"]), order),
+    "set_permissions": lambda order: _own(Path(order["path"]), order),
+}
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ from slipway.yard.endpoint import ACCOUNT
 from slipway.yard.errors import ApiError
 from slipway.yard.machines import memory
 from slipway.yard.services.recorded import page
-from slipway.yard.services.sagemaker.training import checks, lifecycle, records, views
+from slipway.yard.services.sagemaker.training import checks, lifecycle, records
 from slipway.yard.services.sagemaker.training.records import TrainingJob
 
 Parameters = Mapping[str, Any]
@@ -90,7 +90,7 @@ def _refuse_taken(name: str, region: str) -> None:
 
 def _describe(parameters: Parameters, region: str) -> dict[str, Any]:
     with records.changed:
-        return views.detail(_known(parameters, region))
+        return records.detail(_known(parameters, region))
 
 
 def _stop(parameters: Parameters, region: str) -> dict[str, Any]:
@@ -115,7 +115,7 @@ def _list(parameters: Parameters, region: str) -> dict[str, Any]:
         found = [job for job in jobs if _matches(job, parameters)]
         key = _SORTED_BY[parameters.get("SortBy") or "CreationTime"]
         found.sort(key=key, reverse=(parameters.get("SortOrder") or "Descending") == "Descending")
-        rows = [views.summary(job) for job in found]
+        rows = [records.summary(job) for job in found]
     asked = {"nextToken": parameters.get("NextToken"), "maxResults": parameters.get("MaxResults") or 10}
     shown, more = page(rows, asked)
     return {"TrainingJobSummaries": shown, **({"NextToken": more["nextToken"]} if more else {})}

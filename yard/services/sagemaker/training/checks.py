@@ -15,9 +15,9 @@ from slipway.yard.errors import ApiError
 from slipway.yard.machines.isolation.tiers import best_tier
 from slipway.yard.permissions import roles
 from slipway.yard.services.registry import not_emulated
-from slipway.yard.services.sagemaker.training import images, records
+from slipway.yard.services.sagemaker.training import plan, records
 from slipway.yard.services.service_quotas import quotas
-from slipway.yard.services.service_quotas.training_quotas import LONGEST_JOB
+from slipway.yard.services.service_quotas.quotas import LONGEST_JOB
 
 SERVICE = "sagemaker.amazonaws.com"
 
@@ -111,7 +111,7 @@ def _unknown_image(parameters: Parameters, region: str) -> None:
     image = parameters["AlgorithmSpecification"].get("TrainingImage")
     if not image:
         raise invalid("AlgorithmSpecification must have a TrainingImage or an AlgorithmName.")
-    images.refuse_unknown(image, region)
+    plan.refuse_unknown(image, region)
 
 
 def _unknown_networks(parameters: Parameters, region: str) -> None:

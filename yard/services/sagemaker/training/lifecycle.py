@@ -16,7 +16,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from slipway.yard.chaos import capacity
+from slipway.yard.chaos import conditions
 from slipway.yard.endpoint import ACCOUNT
 from slipway.yard.errors import ApiError
 from slipway.yard.gateway import faults, keys
@@ -24,17 +24,17 @@ from slipway.yard.machines import memory, storage
 from slipway.yard.machines.settings import real_seconds
 from slipway.yard.permissions import roles
 from slipway.yard.permissions.sessions import RoleSession
-from slipway.yard.services.sagemaker.training import buckets, checks, images, plan, records, volume
+from slipway.yard.services.sagemaker.training import buckets, checks, plan, records, volume
 from slipway.yard.services.sagemaker.training.buckets import FolderSync, Location, TransferFailed
 from slipway.yard.services.sagemaker.training.instances import (
     INTERRUPTED,
     LOST,
     STOPPED,
     TIMED_OUT,
+    InstanceLog,
     Instances,
     LaunchEnding,
 )
-from slipway.yard.services.sagemaker.training.log import InstanceLog
 from slipway.yard.services.sagemaker.training.plan import TrainingLaunch
 from slipway.yard.services.sagemaker.training.records import TrainingJob, enter
 
@@ -149,7 +149,7 @@ def _await_capacity(job: TrainingJob) -> None:
 def _has_capacity(job: TrainingJob) -> bool:
     struck = faults.next_for(*_ASKED)
     lacks = struck and struck.kind is faults.FaultKind.INSUFFICIENT_CAPACITY
-    return not lacks and not capacity.is_lacking(job.instance_type.removeprefix("ml."))
+    return not lacks and not conditions.lacks_capacity(job.instance_type.removeprefix("ml."))
 
 
 def _waited_too_long(job: TrainingJob) -> bool:
@@ -210,7 +210,7 @@ def _or_fail(move: Any, *arguments: Any, **more: Any) -> Any:
 
 def _refuse_unpullable(launch: TrainingLaunch) -> None:
     image = launch.job.given["AlgorithmSpecification"]["TrainingImage"]
-    if words := roles.refused(launch.session, launch.job.region, images.pulls(image, launch.job.region)):
+    if words := roles.refused(launch.session, launch.job.region, plan.pulls(image, launch.job.region)):
         raise JobFailed(f"ClientError: Cannot pull the training image {image}: {words}")
 
 

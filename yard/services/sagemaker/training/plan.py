@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 from slipway.yard import state
-from slipway.yard.chaos import conditions, links
-from slipway.yard.endpoint import ENDPOINT_VARIABLE
+from slipway.yard.chaos import conditions
+from slipway.yard.endpoint import ACCOUNT, ENDPOINT_VARIABLE
+from slipway.yard.errors import ApiError
 from slipway.yard.gateway import keys
 from slipway.yard.machines import storage
 from slipway.yard.machines.isolation import home
 from slipway.yard.machines.isolation.tiers import best_tier
 from slipway.yard.machines.settings import STAND_IN, interpreter, needed
+from slipway.yard.permissions.calls.asked import ActionNeed, arn
 from slipway.yard.permissions.sessions import RoleSession
-from slipway.yard.services.sagemaker.training import images, volume
+from slipway.yard.services.registry import not_emulated
+from slipway.yard.services.sagemaker.training import volume
 from slipway.yard.services.sagemaker.training.records import TrainingJob
 
 SHARED_MEMORY_MIB = 64  # Docker's
@@ -59,8 +64,8 @@ def prepare(launch: TrainingLaunch) -> None:
         volume.write(launch.job, host, launch.volume(index))
         programs = launch.folder / f"node-{index}" / "programs"
         programs.mkdir()
-        (programs / images.START).write_text(images.START_SCRIPT, encoding="utf-8")
-        (programs / images.START).chmod(0o755)
+        (programs / START).write_text(START_SCRIPT, encoding="utf-8")
+        (programs / START).chmod(0o755)
         temporary = launch.folder / f"node-{index}" / "tmp"
         temporary.mkdir()
         temporary.chmod(0o1777)
@@ -100,12 +105,12 @@ def _node(launch: TrainingLaunch, index: int, host: str) -> dict[str, Any]:
         "cwd": "/",
         "hostname": host,
         "address": f"{_address(index)}/16",
-        "argv": images.command(launch.job.given["AlgorithmSpecification"]),
+        "argv": command(launch.job.given["AlgorithmSpecification"]),
         "environment": _environment(launch),
         "mounts": [(str(launch.volume(index)), volume.OPT_ML), *_further_mounts(launch, index)],
         "shared_memory_mib": SHARED_MEMORY_MIB,
         "init": False,  # what starts is process 1, with all that this means for signals
-        "link": links.wanted(),
+        "link": conditions.faults_of_links(),
         "launch_seconds": conditions.seconds("launch-delay", "node"),
     }
 
@@ -116,7 +121,7 @@ def _address(index: int) -> str:
 
 def _further_mounts(launch: TrainingLaunch, index: int) -> list[tuple[str, str]]:
     """Return the image's programs, file systems of channels, and checkpoints that are not in /opt/ml."""
-    found = [(str(launch.folder / f"node-{index}" / "programs"), images.PROGRAMS)]
+    found = [(str(launch.folder / f"node-{index}" / "programs"), PROGRAMS)]
     path = volume.checkpoint_path(launch.job)
     if path and not Path(path).is_relative_to(volume.OPT_ML):
         found.append((str(launch.checkpoints(index)), path))
@@ -136,11 +141,11 @@ def _file_system(source: Mapping[str, Any]) -> Path:
 
 def _environment(launch: TrainingLaunch) -> dict[str, str]:
     job, key = launch.job, keys.issue(session=launch.session)
-    programs = [images.PROGRAMS, str(Path(interpreter()).parent), os.environ.get("PATH", os.defpath)]
+    programs = [PROGRAMS, str(Path(interpreter()).parent), os.environ.get("PATH", os.defpath)]
     return {
         **{name: os.environ[name] for name in _KEPT if name in os.environ},
         "PATH": os.pathsep.join(programs),
-        **images.VARIABLES,
+        **VARIABLES,
         **(job.given.get("Environment") or {}),
         "TRAINING_JOB_NAME": job.name,
         "TRAINING_JOB_ARN": job.arn,
@@ -152,3 +157,68 @@ def _environment(launch: TrainingLaunch) -> dict[str, str]:
         "AWS_SESSION_TOKEN": key.token,
         **STAND_IN,
     }
+
+
+# Which training images the yard has a stand-in for, and what starts in them. No image is ever pulled. AWS's
+# PyTorch images start `bash -m start_with_right_hostname.sh train`: bash is process 1, starts the toolkit as
+# a child and passes no signal on, so that a training script never hears of StopTrainingJob (issue 125 of
+# aws/sagemaker-training-toolkit). ContainerEntrypoint replaces all of that by the job's own first process.
+TOOLKIT = "sagemaker_training"
+# What the Dockerfiles of AWS's PyTorch training images set.
+VARIABLES = {
+    "SAGEMAKER_TRAINING_MODULE": "sagemaker_pytorch_container.training:main",
+    "PYTHONUNBUFFERED": "1",
+    "PYTHONDONTWRITEBYTECODE": "1",
+}
+_PYTHONS = ("python", "python3")
+# The images' own script also preloads a gethostname(); here each instance has its name from the start.
+PROGRAMS = "/opt/slipway-image"  # a folder of the container, first on its PATH
+START = "start_with_right_hostname.sh"
+START_SCRIPT = '#!/usr/bin/env bash\nif [ "$1" = train ]; then train; else eval "$@"; fi\n'
+_ENTRY = ["bash", "-m", START]
+_OF_ECR = re.compile(r"(\d{12})\.dkr\.ecr\.([\w-]+)\.amazonaws\.com(?:\.cn)?/([^:@]+)[:@](.+)")
+_OF_PYTORCH = re.compile(r"pytorch|smdistributed-modelparallel")
+_PULL = ("BatchCheckLayerAvailability", "GetDownloadUrlForLayer", "BatchGetImage")
+
+
+def refuse_unknown(image: str, region: str) -> None:
+    """Raise ApiError for an image that SageMaker could not pull, or that the yard has nothing like."""
+    found = _OF_ECR.fullmatch(image)
+    if not found:
+        raise ApiError(
+            "ValidationException",
+            f"Invalid image URI {image}. Please provide a valid Amazon Elastic Container Registry path of "
+            "the docker image to run.",
+        )
+    account, of, repository, _ = found.groups()
+    if of != region:
+        raise ApiError(
+            "ValidationException",
+            f"The image {image} is in {of}; a training job takes its image from its own region, {region}.",
+        )
+    if account != ACCOUNT and not _OF_PYTORCH.search(repository):
+        reason = f"it stands in for AWS's PyTorch training images alone, and this is {repository}"
+        raise not_emulated("sagemaker", "CreateTrainingJob", reason=reason)
+    if importlib.util.find_spec(TOOLKIT) is None:
+        reason = "AWS's training toolkit is not installed: python3 scripts/set_up.py toolkit"
+        raise not_emulated("sagemaker", "CreateTrainingJob", reason=reason)
+
+
+def command(algorithm: Mapping[str, Any]) -> list[str]:
+    """Return the first process of the container."""
+    arguments: Sequence[str] = algorithm.get("ContainerArguments") or ()
+    entry: Sequence[str] = algorithm.get("ContainerEntrypoint") or ()
+    if not entry:
+        return [*_ENTRY, *(arguments or ["train"])]
+    first = interpreter() if entry[0] in _PYTHONS else entry[0]
+    return [first, *entry[1:], *arguments]
+
+
+def pulls(image: str, region: str) -> Iterator[ActionNeed]:
+    """Yield what the job's role must be allowed for the image to be pulled."""
+    found = _OF_ECR.fullmatch(image)
+    assert found, "an image of another form was refused"
+    account, _, repository, _ = found.groups()
+    resource = arn("ecr", region, f"repository/{repository}", account=account)
+    yield ActionNeed(action="ecr:GetAuthorizationToken")
+    yield from (ActionNeed(action=f"ecr:{act}", resource=resource) for act in _PULL)

@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 import yaml
 
+from slipway.yard.services.imagebuilder.components.actions import BadDocument
 from slipway.yard.services.imagebuilder.components.document import parse
-from slipway.yard.services.imagebuilder.components.errors import BadDocument
-from slipway.yard.services.imagebuilder.components.variables import Variables, rounds
-from slipway.yard.services.imagebuilder.machine.mounts import GIVEN_UP
+from slipway.yard.services.imagebuilder.components.runner import Variables, rounds
+from slipway.yard.services.imagebuilder.machine.inside import GIVEN_UP
 from tests.yard.every_tier import ISOLATED_TIERS
 from tests.yard.services.imagebuilder.conftest import Bakery
 
