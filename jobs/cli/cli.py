@@ -1,4 +1,4 @@
-"""The command `slipway`. A new command is a function NAME_command in a file here, and a line of _FILES."""
+"""The command `slipway`. A new command is a function NAME_command in a file here, and a line of GROUPS."""
 
 from __future__ import annotations
 
@@ -19,80 +19,68 @@ PROGRAM = "slipway"
 COMPLETE_VARIABLE = "_SLIPWAY_COMPLETE"
 _OBJECTS_BETWEEN_COLLECTIONS = 100_000
 
-# The files of commands, and what `slipway --help` says of each; a command's docstring is its longer help.
-_FILES: Mapping[str, Mapping[str, str]] = {
-    "slipway.jobs.cli.clusters": {
-        "clusters": "List the declared clusters: state, nodes, and price per hour",
-        "targets": "List the deployed clusters that accept jobs",
-        "upload": "Copy files into a cluster's bucket, for its jobs to read",
+_HERE = "slipway.jobs.cli"
+# Every command under its heading of `slipway --help`, in the order in which one needs it: its file, and what
+# is said of it there; its docstring is its longer help.
+GROUPS: Mapping[str, Mapping[str, tuple[str, str]]] = {
+    "Start here": {
+        "init": (f"{_HERE}.project", "Begin a project of your own: clusters and a training script"),
+        "yard": (
+            "slipway.yard.commands.yard",
+            "Run an AWS of your own on this machine: up, status, down, logs",
+        ),
+        "preflight": (
+            f"{_HERE}.preflight",
+            "Check everything a deployment needs, with a fix for each problem",
+        ),
+        "quota": (f"{_HERE}.preflight", "Show the vCPU quotas that a cluster needs, or request them"),
     },
-    "slipway.jobs.cli.destroy": {
-        "destroy": "Destroy a cluster after its jobs have ended, and say what stays",
-        "empty": "Delete everything in the bucket of a throw-away cluster",
-        "leftovers": "List what destroyed clusters kept and cost, and delete it",
+    "Jobs": {
+        "run": (f"{_HERE}.submit", "Run your own command in your own folder on a deployed cluster"),
+        "submit": (f"{_HERE}.submit", "Submit a recipe to a deployed cluster, exactly once"),
+        "recipes": (f"{_HERE}.submit", "List the recipes that can be submitted, and their settings"),
+        "status": (f"{_HERE}.jobs", "List unfinished jobs, or show one job in full"),
+        "logs": (f"{_HERE}.jobs", "Print the logs of a job, while it runs or afterwards"),
+        "explain": (f"{_HERE}.jobs", "Explain in one sentence why a job is not running, or failed"),
+        "cancel": (f"{_HERE}.jobs", "Cancel a job"),
+        "runs": (f"{_HERE}.jobs", "List past and present jobs, and their cost"),
+        "curve": (f"{_HERE}.curves", "Show the loss and the throughput of a training job"),
+        "speedup": (f"{_HERE}.curves", "Compare finished runs of a recipe on one node and on more"),
+        "tensorboard": (f"{_HERE}.curves", "Show the charts of a training job in a browser"),
     },
-    "slipway.jobs.cli.preflight": {
-        "instances": "List the known instance types: devices, memory, network, price",
-        "preflight": "Check everything a deployment needs, with a fix for each problem",
-        "quota": "Show the vCPU quotas that a cluster needs, or request them",
+    "Clusters": {
+        "clusters": (f"{_HERE}.clusters", "List the declared clusters: state, nodes, and price per hour"),
+        "targets": (f"{_HERE}.clusters", "List the deployed clusters that accept jobs"),
+        "upload": (f"{_HERE}.clusters", "Copy files into a cluster's bucket, for its jobs to read"),
+        "empty": (f"{_HERE}.destroy", "Delete everything in the bucket of a throw-away cluster"),
+        "destroy": (f"{_HERE}.destroy", "Destroy a cluster after its jobs have ended, and say what stays"),
+        "leftovers": (f"{_HERE}.destroy", "List what destroyed clusters kept and cost, and delete it"),
     },
-    "slipway.jobs.cli.submit": {
-        "recipes": "List the recipes that can be submitted, and their settings",
-        "run": "Run your own command in your own folder on a deployed cluster",
-        "submit": "Submit a recipe to a deployed cluster, exactly once",
+    "Time and cost, before you pay": {
+        "estimate": (f"{_HERE}.estimate", "Estimate throughput, memory, hours and dollars before you pay"),
+        "compare": (f"{_HERE}.compare", "Compare a job on every cluster and size, by cost or time"),
+        "calibrate": (f"{_HERE}.calibrate", "Correct the estimates with a run of your own"),
+        "instances": (f"{_HERE}.preflight", "List the known instance types: devices, memory, network, price"),
+        "prices": (f"{_HERE}.calibrate", "List the prices of nodes per hour, or refresh them from AWS"),
+        "report": (f"{_HERE}.report", "Write estimates and measurements as one HTML page"),
+        "plan": (f"{_HERE}.plan", "Plan many jobs at once: devices, start times, and how good that is"),
+        "run-plan": (f"{_HERE}.run_plan", "Run a plan over its clusters, and plan again when need be"),
     },
-    "slipway.jobs.cli.jobs": {
-        "cancel": "Cancel a job",
-        "explain": "Explain in one sentence why a job is not running, or failed",
-        "logs": "Print the logs of a job, while it runs or afterwards",
-        "runs": "List past and present jobs, and their cost",
-        "status": "List unfinished jobs, or show one job in full",
+    "Images": {
+        "build": (f"{_HERE}.build", "Build a container image in the cloud, and push it"),
+        "bake": (f"{_HERE}.images", "Bake an AMI in the cloud, or roll back to an earlier one"),
+        "amis": (f"{_HERE}.images", "List the AMIs: what each holds, its age, and what uses it"),
+        "pin": (f"{_HERE}.images", "Pin a machine image's parent to one release of Ubuntu"),
     },
-    "slipway.jobs.cli.curves": {
-        "curve": "Show the loss and the throughput of a training job",
-        "speedup": "Compare finished runs of a recipe on one node and on more",
-        "tensorboard": "Show the charts of a training job in a browser",
-    },
-    "slipway.jobs.cli.images": {
-        "amis": "List the AMIs: what each holds, its age, and what uses it",
-        "bake": "Bake an AMI in the cloud, or roll back to an earlier one",
-        "pin": "Pin a machine image's parent to one release of Ubuntu",
-    },
-    "slipway.jobs.cli.build": {
-        "build": "Build a container image in the cloud, and push it",
-    },
-    "slipway.jobs.cli.estimate": {
-        "estimate": "Estimate throughput, memory, hours and dollars before you pay",
-    },
-    "slipway.jobs.cli.compare": {
-        "compare": "Compare a job on every cluster and size, by cost or time",
-    },
-    "slipway.jobs.cli.calibrate": {
-        "calibrate": "Correct the estimates with a run of your own",
-        "prices": "List the prices of nodes per hour, or refresh them from AWS",
-    },
-    "slipway.jobs.cli.report": {
-        "report": "Write estimates and measurements as one HTML page",
-    },
-    "slipway.jobs.cli.plan": {
-        "plan": "Plan many jobs at once: devices, start times, and how good that is",
-    },
-    "slipway.jobs.cli.run_plan": {
-        "run-plan": "Run a plan over its clusters, and plan again when need be",
-    },
-    "slipway.jobs.cli.project": {
-        "completion": "Print the script for tab completion in your shell",
-        "init": "Begin a project of your own: clusters and a training script",
-    },
-    "slipway.yard.commands.yard": {
-        "yard": "Run an AWS of your own on this machine: up, status, down, logs",
+    "Your shell": {
+        "completion": (f"{_HERE}.project", "Print the script for tab completion in your shell"),
     },
 }
-COMMANDS = {name: line for commands in _FILES.values() for name, line in commands.items()}
+COMMANDS = {name: line for commands in GROUPS.values() for name, (_, line) in commands.items()}
+MODULES = {name: file for commands in GROUPS.values() for name, (file, _) in commands.items()}
 RENAMED: Mapping[str, str] = {
     "images": "slipway amis lists AMIs; slipway build builds container images",
 }
-MODULES = {name: file for file, commands in _FILES.items() for name in commands}
 
 
 class RenamedCommand(SlipwayError):
@@ -123,8 +111,10 @@ class CommandTable(click.Group):
         return super().resolve_command(ctx, args)
 
     def format_commands(self, _ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, COMMANDS[name]) for name in sorted(COMMANDS)])
+        width = max(map(len, COMMANDS))
+        for title, names in GROUPS.items():
+            with formatter.section(title):
+                formatter.write_dl([(name.ljust(width), COMMANDS[name]) for name in names])
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         found = [

@@ -67,8 +67,18 @@ def test_every_command_has_a_file_and_every_file_a_command() -> None:
         if not module.ispkg
     }
     assert files - NO_COMMANDS == set(cli.MODULES.values()), (
-        "a command is a function NAME_command in a file of jobs/cli, and a line of _FILES in jobs/cli/cli.py"
+        "a command is a function NAME_command in a file of jobs/cli, and a line of GROUPS in jobs/cli/cli.py"
     )
+
+
+def test_help_shows_every_command_once_under_a_heading_and_what_a_newcomer_needs_first() -> None:
+    shown = [name for names in cli.GROUPS.values() for name in names]
+    assert sorted(shown) == sorted(cli.COMMANDS)
+    lines = python("from slipway.jobs.cli.cli import run; run(['--help'])").splitlines()
+    headings = [line.removesuffix(":") for line in lines if line.removesuffix(":") in cli.GROUPS]
+    assert headings == list(cli.GROUPS)
+    first = lines[lines.index(f"{headings[0]}:") + 1].split()[0]
+    assert (headings[0], first) == ("Start here", "init")
 
 
 def test_every_function_of_a_command_is_listed() -> None:
@@ -124,7 +134,7 @@ def test_a_wrong_command_line_ends_with_2_and_the_nearest_right_one(
 
 def test_without_a_command_the_help_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.run([]) == 2
-    assert "Commands:" in capsys.readouterr().err
+    assert "Start here:" in capsys.readouterr().err
 
 
 def test_the_version_comes_with_the_commit_and_the_extras(capsys: pytest.CaptureFixture[str]) -> None:
