@@ -5,9 +5,12 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from scripts.house import GOALS, MOST_PRODUCT_FILES, sizes
 from tests.architecture import tracked
 
 FILE_LINES = 600
+LEAST_MEDIAN = 110  # lines of a file of the product
+MOST_OF_NINE_IN_TEN = 400
 FUNCTION_LINES = 60
 PARAMETERS = 7
 USUAL_FUNCTION_LINES = 25
@@ -44,6 +47,13 @@ def test_no_file_is_longer_than_a_reader_can_hold() -> None:
 
 def test_every_excused_file_is_still_there_and_still_large() -> None:
     assert not [path for path in LARGE_FILES if tracked.text(path).count("\n") <= FILE_LINES]
+
+
+def test_a_subject_is_in_one_file_and_not_in_many_that_nobody_opens_alone() -> None:
+    product = sizes([room for room in GOALS if room != "tests"])
+    assert len(product) <= MOST_PRODUCT_FILES
+    assert product[len(product) // 2] >= LEAST_MEDIAN
+    assert product[len(product) * 9 // 10] <= MOST_OF_NINE_IN_TEN
 
 
 def test_no_function_is_longer_than_a_screen() -> None:
