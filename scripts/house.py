@@ -35,7 +35,7 @@ _COLUMNS = [
 
 
 def sizes(rooms: Sequence[str]) -> list[int]:
-    """Return the lines of each Python file of the rooms, in order of size; those of a line or two are left out."""
+    """Return the lines of each Python file of the rooms in order, without those of a line or two."""
     listed = subprocess.run(
         ["git", "ls-files", "-z", "--", *rooms], cwd=ROOT, capture_output=True, text=True, check=True
     )

@@ -18,7 +18,7 @@ from slipway.containers.runtime.collective import Json
 from slipway.containers.runtime.errors import Refusal
 from slipway.containers.tasks.description import CodeReference, is_loading
 from slipway.jobs.plan.tasks.task import BaseTechnique
-from slipway.jobs.plan.techniques.registry import TECHNIQUES
+from slipway.jobs.plan.techniques.techniques import TECHNIQUES
 from slipway.jobs.platforms.on_nodes import write_whole
 from slipway.jobs.words.errors import SlipwayError, did_you_mean
 

@@ -12,7 +12,7 @@ from slipway.containers.runtime.collective import Json
 from slipway.jobs.plan.tasks.local_machine import LocalMachine, RankGang, find_devices, scratch_folder
 from slipway.jobs.plan.tasks.saved_models import CHECKPOINTS
 from slipway.jobs.plan.tasks.task import BaseTechnique
-from slipway.jobs.plan.techniques.registry import find_technique
+from slipway.jobs.plan.techniques.techniques import TECHNIQUES
 from slipway.jobs.words.errors import SlipwayError
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class RankTechnique(BaseTechnique):
-    """Train on one rank a device, spread by a technique of jobs/techniques."""
+    """Train on one rank a device, spread by a technique of ours."""
 
     technique: ClassVar[str]
 
@@ -67,7 +67,7 @@ class RankTechnique(BaseTechnique):
 
 
 def _settings(technique: str, ranks: int) -> Iterator[dict[str, str]]:
-    for variant in find_technique(technique).variants(ranks, ranks):
+    for variant in TECHNIQUES[technique](ranks, ranks):
         yield dict(variant.settings)
 
 

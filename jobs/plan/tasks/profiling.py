@@ -27,8 +27,7 @@ from slipway.jobs.plan.tasks.trials import (
     try_combination,
 )
 from slipway.jobs.plan.techniques.fitted import FittedSteps, MeasuredStep, ModelFacts, fit_steps
-from slipway.jobs.plan.techniques.registry import TECHNIQUES, find_technique
-from slipway.jobs.plan.techniques.technique import Variant
+from slipway.jobs.plan.techniques.techniques import TECHNIQUES, Variant
 from slipway.jobs.words.text import Say
 
 _ALONE = "data"  # on one device: what every fit begins with
@@ -106,7 +105,7 @@ class Profiler:
         self._try(group, _ALONE, next(iter(self._variants(_ALONE, count))), count)
 
     def _variants(self, name: str, count: int) -> Iterable[Variant]:
-        return find_technique(name).variants(count, self.place.ranks_on_node(count))
+        return TECHNIQUES[name](count, self.place.ranks_on_node(count))
 
     def _try_technique(self, group: TaskGroup, name: str) -> None:
         """Try a technique on the most devices on which it works, its fastest variant first."""

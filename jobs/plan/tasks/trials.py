@@ -20,7 +20,7 @@ from slipway.containers.runtime.collective import Json
 from slipway.containers.runtime.errors import MISTAKE_EXIT_CODE
 from slipway.containers.tasks.description import FACTS_NAME, TaskDescription
 from slipway.jobs.plan.tasks.local_machine import LocalMachine, RankGang
-from slipway.jobs.plan.techniques.technique import Variant
+from slipway.jobs.plan.techniques.techniques import Variant
 
 TRIAL_STEPS = 4  # the first of them is not counted
 MOST_SECONDS = 600.0

@@ -16,7 +16,7 @@ from typing import Any
 from slipway.jobs.estimate.errors import CannotEstimate
 from slipway.jobs.estimate.work.shapes import Calibration, Hardware, Layout, Model
 from slipway.jobs.estimate.work.step import step
-from slipway.jobs.plan.techniques.technique import Variant
+from slipway.jobs.plan.techniques.techniques import Variant
 
 UNCHECKED_ERROR = 0.25  # where too little was measured to leave any of it out and see
 _FEWEST_CHECKED = 4

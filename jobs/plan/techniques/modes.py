@@ -17,8 +17,7 @@ from slipway.jobs.estimate.work.rate import throughput
 from slipway.jobs.estimate.work.shapes import Hardware
 from slipway.jobs.estimate.work.workloads import Workload
 from slipway.jobs.plan.search.model import Mode, Pool
-from slipway.jobs.plan.techniques.registry import TECHNIQUES, find_technique
-from slipway.jobs.plan.techniques.technique import Technique, Variant
+from slipway.jobs.plan.techniques.techniques import TECHNIQUES, Technique, Variant
 from slipway.jobs.words.catalogue.instances import InstanceType, instance_type
 
 MOST_ERROR = 0.5  # that a plan reckons with; a rate may be off by more, and a time by no more than all of it
@@ -45,15 +44,15 @@ class _Size:
 
 def modes(job: EstimatedJob, pool: Pool) -> Iterator[Mode]:
     """Yield for each technique and number of devices the fastest variant that fits, if one does."""
-    for name in TECHNIQUES:
-        yield from modes_of(find_technique(name), job, pool)
+    for technique in TECHNIQUES.values():
+        yield from modes_of(technique, job, pool)
 
 
 def modes_of(technique: Technique, job: EstimatedJob, pool: Pool) -> Iterator[Mode]:
     for size in _sizes(pool):
         found = [
             mode
-            for variant in technique.variants(size.ranks, size.on_a_node)
+            for variant in technique(size.ranks, size.on_a_node)
             if job.accepts(variant.settings)
             for mode in _mode(job, size, variant)
         ]

@@ -38,7 +38,7 @@ from slipway.jobs.plan.tasks.trials import (
     numbers_of,
     profile_of,
 )
-from slipway.jobs.plan.techniques.registry import TECHNIQUES
+from slipway.jobs.plan.techniques.techniques import TECHNIQUES
 from slipway.jobs.platforms.mpi.platform import Busy
 from slipway.jobs.submit.find import refresh
 from slipway.jobs.submit.logs import Wanted, follow_lines

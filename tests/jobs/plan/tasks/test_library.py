@@ -11,7 +11,7 @@ import pytest
 
 from slipway import BaseTechnique, deregister, register, retrieve
 from slipway.jobs.plan.tasks import library
-from slipway.jobs.plan.techniques.registry import TECHNIQUES
+from slipway.jobs.plan.techniques.techniques import TECHNIQUES
 from slipway.jobs.words.errors import SlipwayError
 
 

@@ -21,13 +21,13 @@ from slipway import BaseTechnique, HParams, SlipwayError, Task, orchestrate, reg
 from slipway.jobs.plan.tasks import library
 from slipway.jobs.plan.tasks.local_machine import LocalMachine, RankGang, find_devices
 from slipway.jobs.plan.tasks.searching import Orchestration
-from slipway.jobs.plan.techniques.registry import find_technique
+from slipway.jobs.plan.techniques.techniques import TECHNIQUES
 from tests.containers.tasks import own_code
 from tests.jobs.plan.tasks.own_tasks import decoder
 
 RATES = (1e-1, 1e-2, 1e-3)
 DEVICES = 2
-TECHNIQUES = ["data", "fsdp", "gpipe"]
+TRIED = ["data", "fsdp", "gpipe"]
 
 
 class Own(BaseTechnique):
@@ -92,7 +92,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Trained]:
             save_dir=str(folder),
         )
         with pytest.raises(SlipwayError) as hopeless:
-            search([*tasks, too_large], TECHNIQUES, devices=DEVICES)
+            search([*tasks, too_large], TRIED, devices=DEVICES)
         result = orchestrate(tasks, devices=DEVICES)
         began = time.monotonic()
         alone = dict(train_alone(tasks, folder / "alone"))
@@ -174,7 +174,7 @@ def test_a_task_goes_on_elsewhere_with_its_optimizer_and_data_position(tmp_path:
             first,
             task=decoder(batches=4),
             devices=(0, 1),
-            settings=next(iter(find_technique("fsdp").variants(2, 2))).settings,
+            settings=next(iter(TECHNIQUES["fsdp"](2, 2))).settings,
         )
         assert [machine.run(gang).reason for gang in (whole, first, rest)] == ["", "", ""]
     assert losses(tmp_path / "parts") == pytest.approx(losses(tmp_path / "whole"), rel=2e-6)

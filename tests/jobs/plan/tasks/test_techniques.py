@@ -14,7 +14,7 @@ pytest.importorskip("torch")
 
 from slipway.containers.tasks.description import TaskDescription
 from slipway.jobs.plan.tasks.local_machine import LocalMachine, RankGang, find_devices
-from slipway.jobs.plan.techniques.registry import TECHNIQUES, variants
+from slipway.jobs.plan.techniques.techniques import TECHNIQUES, variants
 from tests.jobs.plan.tasks.own_tasks import BATCHES, decoder, perceptron
 
 ANY_MODEL = ("data", "zero", "fsdp", "spilled")  # what trains a model that knows nothing of the house

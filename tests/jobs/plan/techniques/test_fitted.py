@@ -12,8 +12,7 @@ from slipway.jobs.plan.techniques.fitted import (
     _product,
     fit_steps,
 )
-from slipway.jobs.plan.techniques.registry import find_technique
-from slipway.jobs.plan.techniques.technique import Variant
+from slipway.jobs.plan.techniques.techniques import TECHNIQUES, Variant
 
 TRUE = (0.003, 2.0, 5.0)  # what this machine really takes
 
@@ -23,7 +22,7 @@ def facts(rows: int) -> ModelFacts:
 
 
 def variant(technique: str, devices: int) -> Variant:
-    return next(iter(find_technique(technique).variants(devices, devices)))
+    return next(iter(TECHNIQUES[technique](devices, devices)))
 
 
 def seconds(technique: str, rows: int, devices: int, *, slower: float = 1.0) -> float:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -13,26 +12,16 @@ from slipway.jobs.estimate.evidence.measurements import our_measurements
 from slipway.jobs.estimate.work.workloads import find_workload
 from slipway.jobs.plan.search.model import Mode, Pool
 from slipway.jobs.plan.techniques.modes import EstimatedJob, device_counts, modes
-from slipway.jobs.plan.techniques.registry import TECHNIQUES, find_technique, variants
+from slipway.jobs.plan.techniques.techniques import variants
 
 NODE = Pool(type="p4d.24xlarge", nodes=2, devices_per_node=8, price_per_hour=30.0)
 LARGE = find_workload("bert-large-512")
 SMALL_STEPS = replace(LARGE, layout=replace(LARGE.layout, global_batch=512))  # few enough for GPipe to hold
 BERT = EstimatedJob(workload=SMALL_STEPS, rows=our_measurements())
-FOLDER = Path(__file__).resolve().parents[4] / "jobs" / "plan" / "techniques"
-WORDS = {"__init__", "fitted", "technique", "registry", "modes"}
 
 
 def found(job: EstimatedJob, pool: Pool = NODE) -> list[Mode]:
     return list(modes(job, pool))
-
-
-def test_a_technique_is_one_file_and_one_line_of_the_registry() -> None:
-    files = {
-        f"slipway.jobs.plan.techniques.{path.stem}" for path in FOLDER.glob("*.py") if path.stem not in WORDS
-    }
-    assert files == set(TECHNIQUES.values())
-    assert all(find_technique(name).name == name for name in TECHNIQUES)
 
 
 @pytest.mark.parametrize(("ranks", "on_a_node"), [(1, 1), (2, 2), (4, 4), (8, 8), (16, 8)])
