@@ -8,7 +8,8 @@ import pytest
 
 from tests.end_to_end.conftest import THROUGH_GATE, Shell
 
-pytestmark = pytest.mark.cdk
+# Each day test_own_stacks.py deploys an app of a user's own, and the round trips of tests/yard every type.
+pytestmark = [pytest.mark.cdk, pytest.mark.long]
 
 
 def cdk(folder: Path, verb: str, *arguments: str) -> tuple[str, ...]:

@@ -80,6 +80,7 @@ def test_a_stack_that_only_has_a_change_set_is_deployed_by_the_next_deploy(
     assert value_of_setting(shell) == "first"
 
 
+@pytest.mark.long  # test_cdk_cli.py deploys again what failed
 def test_a_stack_whose_create_was_rolled_back_is_made_anew(shell: Shell, tmp_path: Path) -> None:
     shell.client("logs").create_log_group(logGroupName="/changing/one")
     failed = shell.run(*cdk(tmp_path, "deploy", *APPROVED))

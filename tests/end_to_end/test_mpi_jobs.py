@@ -151,6 +151,7 @@ def test_a_dump_becomes_a_fine_tuned_model_by_jobs_that_wait_for_each_other_as_t
     assert "accuracy 0." in cluster.must("slipway", "logs", "tuned")
 
 
+@pytest.mark.long  # README's session kills a host each day
 @pytest.mark.usefixtures("prepared")
 def test_a_host_that_dies_ends_the_job_everywhere_with_its_name(cluster: Shell) -> None:
     cluster.must("slipway", "submit", "bert_pretrain", *ON, *settings(seed="1"), "--name", "dies")
