@@ -41,6 +41,6 @@ while step < STEPS:
         os._exit(85)
 print(f"rank {rank} of {world}: loss {loss.item():.4f} with {sys.argv[1:]} in {Path.cwd().name}")
 distributed.destroy_process_group()
-# A thread of gloo may outlive Python even then, which ends a rank with SIGABRT now and then: docs/own-code.md.
+# A thread of gloo may outlive Python even then, and end a rank with SIGABRT: docs/own-code.md.
 sys.stdout.flush()
 os._exit(0)
