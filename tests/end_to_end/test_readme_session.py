@@ -22,7 +22,7 @@ from tests.readme_session import Typed, never_printed, session
 
 pytestmark = [pytest.mark.cdk, pytest.mark.slow]
 
-NAME, STEPS = "my-training", 3000
+NAME, STEPS = "my-training", 1000
 KILL, END = "slipway yard kill-node", "slipway destroy"
 MISTAKE = "cdk deploy my-training -c"
 DEPLOY_SECONDS = 600
