@@ -51,7 +51,8 @@ _MIDDLE = f"""
 _END = """
 ## What it was fitted on, and where it does not hold
 
-The model's few numbers ([step.py](../jobs/estimate/work/step.py), [priors.py](../jobs/estimate/hardware.py))
+The model's few numbers ([step.py](../jobs/estimate/work/step.py),
+[hardware.py](../jobs/estimate/hardware.py))
 and the weights of the ranges were fitted to all of these rows once, not again without each table. With one
 row of its own model and length known, the rows that the collection marks for testing and the later rows of
 the articles (117) were met within 3.8 % on average, 1.6 % in the median and 10.2 % at the ninetieth
@@ -59,7 +60,7 @@ percentile. The model before was at 8.1, 2.4 and 17.3 on the 115 that it did not
 the known row is at 9.7, 4.0 and 23.9.
 
 A range is as wide as nine tenths of the tables' errors ask for, each error in units of its row's distance and
-a table counting as one ([conformal.py](../jobs/estimate/evidence/bands.py)).
+a table counting as one ([bands.py](../jobs/estimate/evidence/bands.py)).
 {judged}
 Of mixtures of experts, LoRA and an encoder beside a decoder nobody published a rate that could be read: their
 ranges end 2, 1.35 and 1.35 times farther, which are guesses.

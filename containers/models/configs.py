@@ -1,6 +1,6 @@
 """A model's config.json, taken as it is, and refused by name where it asks for something that we lack.
 
-Another model type is a reader of its shape and one row of MODEL_TYPES; config_writing.py has its writer.
+Another model type is a reader of its shape and one row of MODEL_TYPES; its writer is below.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The encoder of BERT and DistilBERT, with the framework's fused attention. Its heads are in heads.py.
+"""The encoder of BERT and DistilBERT with the framework's fused attention, and the heads that stand on it.
 
 A model can be built on the meta device: what it is initialised with is drawn only where memory is behind it.
 """

@@ -1,4 +1,4 @@
-"""What the ranks tell each other about a checkpoint. The framework brings the wire: see tensors.py."""
+"""What ranks tell each other about a checkpoint. The framework's wire is in checkpoint/tensor_file.py."""
 
 from __future__ import annotations
 

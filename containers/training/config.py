@@ -149,7 +149,7 @@ class TrainingConfig:
     device: str = "cpu"
     backend: str = "auto"  # who carries gradients between processors
     on_nan: str = "stop"
-    engine: str = "plain"  # from here on see engine_settings.py
+    engine: str = "plain"  # from here on see ENGINE_SETTINGS
     zero: int = 0
     sharded: int = 1
     sharded_state: str = "all"

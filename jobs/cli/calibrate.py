@@ -1,4 +1,4 @@
-"""`slipway calibrate`: adds the throughput of a run, or published rates, to what estimates are based on."""
+"""What estimates rest on: `slipway calibrate` adds rates, `prices` lists those of nodes and asks AWS."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`slipway clusters`: the declared clusters, whether they are deployed, and their price per hour."""
+"""What there is: `slipway clusters` are declared, `targets` deployed; `upload` brings files to one."""
 
 from __future__ import annotations
 

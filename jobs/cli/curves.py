@@ -1,4 +1,4 @@
-"""`slipway curve`: the loss and the throughput of a training job so far."""
+"""What a training told: `slipway curve`, `slipway speedup` of finished runs, and `slipway tensorboard`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`slipway destroy`: destroys a cluster without losing a job, and says what stays and costs."""
+"""Taking away: `slipway destroy` loses no job, `empty` a bucket, `leftovers` what stays and costs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Prints published rows next to ours, and how near each kind of estimate came: `slipway estimate --check`."""
+"""What `slipway estimate` prints besides its table: `--check`, `--idle`, `--bill`, and what it doubts."""
 
 from __future__ import annotations
 

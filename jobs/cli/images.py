@@ -1,4 +1,4 @@
-"""`slipway bake`: bakes an AMI with the deployed pipeline of Image Builder."""
+"""AMIs: `slipway bake` makes one with Image Builder's pipeline, `amis` lists them, `pin` fixes a parent."""
 
 from __future__ import annotations
 

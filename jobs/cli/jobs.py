@@ -1,4 +1,4 @@
-"""`slipway status`: unfinished jobs, or one job in full."""
+"""Following jobs: `slipway status`, `runs`, `logs`, `explain` and `cancel`."""
 
 from __future__ import annotations
 

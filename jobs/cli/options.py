@@ -1,4 +1,4 @@
-"""Options that several commands share; an option of one command stands in that command's file."""
+"""Options that several commands share, and which project they run in. One command's own stand in its file."""
 
 from __future__ import annotations
 

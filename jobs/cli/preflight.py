@@ -1,4 +1,4 @@
-"""`slipway preflight`: checks whether a cluster could be deployed today, and names a fix for each problem."""
+"""Before a deployment: `slipway preflight` names a fix for each problem, `quota`, and `instances`."""
 
 from __future__ import annotations
 

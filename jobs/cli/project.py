@@ -1,4 +1,4 @@
-"""`slipway init FOLDER`: begins a project of the user's own."""
+"""Beginning: `slipway init FOLDER` makes a project of the user's own, `completion` a script for the shell."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`slipway submit`: submits a recipe to a deployed cluster, exactly once."""
+"""Starting a job, exactly once: `slipway submit` of a recipe, `run` of a folder; `recipes` lists them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is installed of Slipway: the folder of its package, and which extras came with it."""
+"""What is installed of Slipway, which extras came with it, and which project a command runs in."""
 
 from __future__ import annotations
 

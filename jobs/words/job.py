@@ -1,4 +1,4 @@
-"""One recipe, at one size: what somebody asks to run. It checks itself, and says all that is wrong at once.
+"""One recipe, at one size: what somebody asks to run, the inputs that it names, and how nodes are told of it.
 
 A new thing to ask for is one field with its line in _problems; what it means on a platform is its backend's.
 """

@@ -1,4 +1,4 @@
-"""Names derived from a cluster's name, each within its limit. A new sort of name is one row of LIMITS.
+"""Names made of a cluster's name, each within its limit, and AWS's regions. A new one is a row of LIMITS.
 
 Two clusters never share a derived name: one that must be shortened ends in a digest of all of it.
 """

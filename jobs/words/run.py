@@ -1,4 +1,4 @@
-"""One job that a platform ran or runs, read into one form. What the platform leaves out is None."""
+"""One job that a platform ran or runs: its states, attempts, cost, marks in its log and why it ended so."""
 
 from __future__ import annotations
 

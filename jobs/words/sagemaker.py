@@ -206,7 +206,7 @@ def _variable_problems(variables: Mapping[str, str]) -> Iterator[Problem]:
 
 # The metrics that SageMaker reads from a training's own lines; a new one is one row of PATTERNS.
 # SageMaker takes the first group as a number, so a pattern matches only what is one: no nan, no comma. The
-# lines are those of containers/training/report.py and held_out.py, which rank 0 alone prints.
+# lines are those of containers/training/report.py and loop.py, which rank 0 alone prints.
 _NUMBER = "(-?[0-9]+(?:[.][0-9]+)?(?:e[-+]?[0-9]+)?)"
 _STEP = "step [0-9]+/[0-9]+  "
 _HELD_OUT = "held out after step [0-9]+: (?:.*  )?"

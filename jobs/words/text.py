@@ -1,4 +1,4 @@
-"""Text that is safe to show: foreign names, log lines and messages may hold anything."""
+"""Text that is safe to show, and records that another version wrote: foreign text may hold anything."""
 
 from __future__ import annotations
 

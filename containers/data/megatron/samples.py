@@ -20,7 +20,7 @@ from slipway.containers.data.errors import DataError
 from slipway.containers.data.megatron.index import MADE_AGAIN, Ids, TokenIndex, index_path
 from slipway.containers.data.tokens.rng import Stream
 
-OF_DOCUMENTS, OF_SAMPLES = 7, 8  # what a stream of random numbers is for, as in rng.py and rows/order.py
+OF_DOCUMENTS, OF_SAMPLES = 7, 8  # what a stream of random numbers is for, as in rng.py and rows/loader.py
 GROUP_DOCUMENTS = 1024
 PASS_DOCUMENTS = 64 * GROUP_DOCUMENTS  # at once, while an epoch is laid out
 KEPT_EPOCHS = 2  # a batch may take the last samples of one and the first of the next

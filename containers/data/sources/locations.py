@@ -127,7 +127,7 @@ def has_secrets(text: str) -> bool:
 
 
 def check_address(text: str) -> None:
-    """Raise DataError unless the spelling is that of a remote place that inputs.py may open."""
+    """Raise DataError unless the spelling is that of a remote place that OPENERS may open."""
     scheme, separator, _ = text.partition("://")
     if scheme not in CHECKS or not separator:
         begins = f"{scheme}://" if separator else text.partition(":")[0] + ":"

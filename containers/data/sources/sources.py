@@ -1,7 +1,7 @@
 """What text is read from: a local file or folder here; S3 in source_s3.py, a URL in source_url.py.
 
-Another place is a function to fetch with, and a row of OPENERS in inputs.py. Workers are processes: a source
-is a value that can be pickled, and opens its connections where it reads.
+Another place is a function to fetch with, and a row of OPENERS in locations.py. Workers are processes: a
+source is a value that can be pickled, and opens its connections where it reads.
 """
 
 from __future__ import annotations

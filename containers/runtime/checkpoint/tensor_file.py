@@ -1,7 +1,7 @@
 """Tensors in a file, and nothing that could run: the safetensors format, read without trust.
 
 8 bytes of header length, a JSON header, then raw little-endian bytes
-(https://huggingface.co/docs/safetensors, "Format"). tensors.py turns frameworks' tensors into these and back.
+(https://huggingface.co/docs/safetensors, "Format"). Frameworks' tensors are turned into these and back.
 """
 
 from __future__ import annotations

@@ -94,7 +94,7 @@ class Stragglers:
         )
 
 
-_MOST_CHARACTERS = 2000  # more than heartbeat.py writes
+_MOST_CHARACTERS = 2000  # more than a heartbeat writes
 
 
 @dataclass(slots=True)

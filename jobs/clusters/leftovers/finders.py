@@ -1,4 +1,4 @@
-"""One thing that a destroyed cluster or bakery kept, what it costs, and what is lost with it."""
+"""What destroyed clusters and bakeries kept, thing by thing: what each costs, and what is lost with it."""
 
 from __future__ import annotations
 

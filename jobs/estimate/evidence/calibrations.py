@@ -1,6 +1,6 @@
 """Which measurement an estimate stands on, in one word.
 
-The rows are those of measurements.py, and those of other people on the same accelerator (other_rows.py): the
+The rows are those of measurements.py, and those of other people on the same accelerator (nearest.py): the
 nearest counts, by the distance of work/spread.py. A further word is one of WORDS and its branch in
 find_calibration. How far off estimates with a word are is counted in bands.py.
 """

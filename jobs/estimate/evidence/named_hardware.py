@@ -60,7 +60,7 @@ HARDWARE: Mapping[str, Hardware] = {
 
 _SIXTEEN_BITS = ("bf16", "fp16")
 _OF_32_BITS = ("fp32", "tf32")
-# By accelerator, what each precision makes of it: a row of priors.py, whose peak is then meant.
+# By accelerator, what each precision makes of it: a row of hardware.py, whose peak is then meant.
 PRECISIONS: Mapping[str, Mapping[str, str]] = {
     "v100": {"fp16": "v100", "fp32": "v100-fp32"},
     "v100-fp32": {"fp32": "v100-fp32"},

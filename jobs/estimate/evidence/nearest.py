@@ -71,7 +71,7 @@ def _sorted(rows: tuple[Published, ...]) -> ByAccelerator:
 
 
 def _accelerator(cluster: Hardware) -> str:
-    """Name the accelerator; one that priors.py does not know is told by its peak."""
+    """Name the accelerator; one that hardware.py does not know is told by its peak."""
     return prior(cluster).accelerator or f"{cluster.peak_flops:.4g} FLOP/s"
 
 

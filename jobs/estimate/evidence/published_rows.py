@@ -1,6 +1,6 @@
 """Reads rates that somebody published, or a user measured elsewhere: one line of a CSV for each.
 
-The columns are those of published_columns.py. Every mistake of every line is named at once.
+Every mistake of every line is named at once.
 """
 
 from __future__ import annotations

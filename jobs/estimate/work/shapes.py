@@ -78,8 +78,8 @@ class Hardware:
     inter_node_bytes_per_second: float  # that one node injects: 400 Gbit/s are 50e9
     latency_seconds: float = 20e-6  # of one message between two nodes
     has_fused_attention: bool = True  # a kernel that never holds the scores of all pairs of positions
-    network: str = ""  # a class of priors.py, such as efa, infiniband, cpu; "" is told from the numbers
-    accelerator: str = ""  # a name of priors.py, such as a100; "" is told from the peak
+    network: str = ""  # a class of hardware.py, such as efa, infiniband, cpu; "" is told from the numbers
+    accelerator: str = ""  # a name of hardware.py, such as a100; "" is told from the peak
 
     def __post_init__(self) -> None:
         _whole("nodes", self.nodes)
@@ -168,7 +168,7 @@ class MeasuredAt:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Calibration:
-    """Hold the two fitted numbers; None is the prior of the hardware's class (priors.py)."""
+    """Hold the two fitted numbers; None is the prior of the hardware's class (hardware.py)."""
 
     utilisation: float | None = None  # of the peak, while a device computes
     network_efficiency: float | None = None  # of what one node injects

@@ -23,7 +23,7 @@ _PRIOR = 0.45  # nothing but the prior of a measured accelerator
 _UNMEASURED = 1.1  # nobody measured the accelerator
 
 # What makes spreads of distances: the nine-tenths quantile of the errors of all tables, each in units of its
-# distance and a table counting as one. evidence/conformal.py computes it, and a test holds it to that.
+# distance and a table counting as one. evidence/bands.py computes it, and a test holds it to that.
 NINE_OF_TEN = 0.81
 # No row of these kinds was there to measure a distance with: guessed factors by which a range is wider at
 # either end. Experts wait for the fullest and for what is sent between them; adapters add small matrices.

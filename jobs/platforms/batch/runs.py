@@ -31,7 +31,7 @@ from slipway.jobs.words.run import (
 from slipway.jobs.words.targets import BatchTarget
 from slipway.jobs.words.text import Say
 
-# How the record of a job begins that was ended because another machine had sent the same one (twins.py).
+# How the record of a job begins that was ended because another machine had sent the same one.
 TWIN_REASON = "submitted twice in the same instant; kept is"
 MOST_DESCRIBED = 100  # ids in one DescribeJobs
 # Any filter but one makes Batch list jobs of every status (API reference, ListJobs); this one keeps them all.

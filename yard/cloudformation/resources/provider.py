@@ -51,7 +51,7 @@ class Resource:
 
 
 class Provider(Protocol):
-    """One resource type. The engine decides between update and replacement (schema, conditional.py)."""
+    """One resource type. The engine decides between update and replacement (schema, nested.py)."""
 
     @property
     def fidelity(self) -> Fidelity: ...

@@ -105,7 +105,7 @@ class Recorded:
 
 
 # A type that is kept and nothing more; its schema says what its id and attributes look like.
-# recorded_types.py lists them; recorded_forms.py says what a schema leaves open.
+# recorded_types.py lists them; FORMS says what a schema leaves open.
 NUMBERS = ("integer", "number")
 NO_FORM: Mapping[str, Any] = {}
 # What stands in an ARN for the type, where its name in small letters does not: patterns of others ask for it.
@@ -208,7 +208,7 @@ def _fresh(kind: str) -> str:
 
 
 # The forms of ids and attributes of recorded types, where their schemas leave open what AWS always writes.
-# A type without a row has what schema_record.py makes of its schema. To add one: a row of FORMS.
+# A type without a row has what is made of its schema. To add one: a row of FORMS.
 PORTS = {"postgres": "5432", "oracle": "1521", "sqlserver": "1433", "db2": "50000"}  # else MySQL's
 
 

@@ -1,6 +1,6 @@
 """The types of which the yard only keeps the record: checked against CloudFormation's schema, and no more.
 
-schema_record.py makes them. No service of the yard knows one, and nothing that it describes happens. To add
+recorded.py makes them. No service of the yard knows one, and nothing that it describes happens. To add
 one: its name below. What the yard can do something behind is a provider in the folder of its service instead.
 """
 

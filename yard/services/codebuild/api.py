@@ -1,4 +1,4 @@
-"""CodeBuild's projects and builds. What happens inside a build is in image_build.py.
+"""CodeBuild's projects and builds. What happens inside a build is in build.py.
 
 Another operation is a function and its line in _OPERATIONS.
 """

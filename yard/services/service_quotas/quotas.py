@@ -2,7 +2,7 @@
 
 They start at a fresh account's values, in every Region for itself. Another quota is one line of QUOTAS; all
 count vCPUs. Codes and names are of Service Quotas' console, values of EC2's user guide, "Amazon EC2 instance
-quotas". Those of SageMaker's training jobs are in training_quotas.py.
+quotas". Those of SageMaker's training jobs are in the table below.
 """
 
 from __future__ import annotations

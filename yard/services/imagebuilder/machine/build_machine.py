@@ -1,6 +1,6 @@
 """The machine that is baked: a root file system in a folder, in which steps run one after the other.
 
-What a step sees besides the files is in mounts.py; how it is kept apart from this machine is in inside.py.
+What a step sees besides the files and how it is kept apart from this machine is in inside.py.
 """
 
 from __future__ import annotations
