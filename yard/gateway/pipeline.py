@@ -9,7 +9,7 @@ from typing import Any
 
 from slipway.jobs.words.names import REGIONS
 from slipway.yard.chaos import gate
-from slipway.yard.errors import ApiError
+from slipway.yard.errors import ApiError, not_emulated
 from slipway.yard.gateway import (
     authorization,
     faults,
@@ -24,7 +24,7 @@ from slipway.yard.gateway.protocols import Call, Reply, parse, respond, respond_
 from slipway.yard.machines.hosts import reconciler
 from slipway.yard.services.cloudwatch import alarms
 from slipway.yard.services.ec2 import launching
-from slipway.yard.services.registry import module_of, not_emulated
+from slipway.yard.services.registry import module_of
 
 log = logging.getLogger(__name__)
 
