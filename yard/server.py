@@ -25,8 +25,8 @@ from slipway.yard.chaos.switches import decode
 from slipway.yard.endpoint import ACCESS_KEY_ID, CONTROL_PATH, HOST, SECRET_VARIABLE
 from slipway.yard.errors import ApiError
 from slipway.yard.gateway import reach
-from slipway.yard.gateway.keys import new_secret
 from slipway.yard.machines.isolation.tiers import NoTier, best_tier
+from slipway.yard.permissions.keys import new_secret
 from slipway.yard.state import YardState, end_with_owner, process_identity, write_state
 
 log = logging.getLogger("yard")

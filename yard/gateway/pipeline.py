@@ -13,7 +13,6 @@ from slipway.yard.errors import ApiError, not_emulated
 from slipway.yard.gateway import (
     authorization,
     faults,
-    keys,
     moto_adapter,
     reach,
     seed_data,
@@ -22,6 +21,7 @@ from slipway.yard.gateway import (
 )
 from slipway.yard.gateway.protocols import Call, Reply, parse, respond, respond_unparsed
 from slipway.yard.machines.hosts import reconciler
+from slipway.yard.permissions import keys
 from slipway.yard.services.cloudwatch import alarms
 from slipway.yard.services.ec2 import launching
 from slipway.yard.services.registry import module_of

@@ -16,10 +16,10 @@ from urllib.parse import urlsplit
 from slipway.yard import state
 from slipway.yard.endpoint import ACCOUNT, ENDPOINT_VARIABLE
 from slipway.yard.errors import ApiError, not_emulated
-from slipway.yard.gateway import keys
 from slipway.yard.machines.isolation import home
 from slipway.yard.machines.isolation.tiers import Tier
 from slipway.yard.machines.settings import interpreter, needed
+from slipway.yard.permissions import keys
 from slipway.yard.permissions.sessions import RoleSession
 
 TASK, RUNTIME = "/var/task", "/var/runtime"

@@ -21,9 +21,8 @@ from slipway.yard.cloudformation.resources.provider import Context, Fidelity, Pr
 from slipway.yard.cloudformation.resources.scope import ResourceScope
 from slipway.yard.endpoint import CONTROL_PATH, ENDPOINT_VARIABLE
 from slipway.yard.errors import CUSTOM_RESOURCE_FAILED, ApiError
-from slipway.yard.gateway import keys
 from slipway.yard.machines.settings import real_seconds
-from slipway.yard.permissions import roles
+from slipway.yard.permissions import keys, roles
 from slipway.yard.services.functions import plan
 from slipway.yard.services.functions.invocation import SERVICE
 from slipway.yard.services.functions.plan import DeployedFunction
