@@ -13,12 +13,12 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from slipway.yard.chaos import conditions, gate
+from slipway.yard.chaos import conditions
 from slipway.yard.chaos.switches import checked_seed, checked_value
 from slipway.yard.cloudformation.resources.custom import function_backed
 from slipway.yard.endpoint import ACCESS_KEY_ID, ACCOUNT, CONTROL_PATH, CONTROL_SERVICE, HEALTH
 from slipway.yard.errors import ApiError
-from slipway.yard.gateway import authorization, faults, moto_adapter, seed_data, signatures
+from slipway.yard.gateway import authorization, chaos_gate, faults, moto_adapter, seed_data, signatures
 from slipway.yard.gateway.protocols import Reply
 from slipway.yard.machines.hosts import enter, host_rows, host_store, metadata, reconciler
 from slipway.yard.permissions import judging, keys, roles
@@ -263,7 +263,7 @@ def _set_caller_role(asked: object) -> str:
 def _reset(_body: object) -> None:
     """Forget all resources, faults and keys, as in a new yard."""
     faults.clear_rules()
-    gate.reset()
+    chaos_gate.reset()
     keys.reset()
     metadata.reset()
     judging.reset()

@@ -8,10 +8,10 @@ from dataclasses import replace
 from typing import Any
 
 from slipway.jobs.words.names import REGIONS
-from slipway.yard.chaos import gate
 from slipway.yard.errors import ApiError, not_emulated
 from slipway.yard.gateway import (
     authorization,
+    chaos_gate,
     faults,
     moto_adapter,
     reach,
@@ -59,7 +59,7 @@ def _answer(environ: dict[str, Any], call: Call) -> Reply:
         _refuse_unknown_region(call)
         if not call.operation:
             return respond(call, not_emulated(call.service, call.operation))
-        gate.enter(environ, call)
+        chaos_gate.enter(environ, call)
         seed_data.prepare(call.service, call.region)
         authorization.check(environ, call, key)
         fault = faults.next_for(call.service, call.operation)
@@ -73,9 +73,9 @@ def _answer(environ: dict[str, Any], call: Call) -> Reply:
         log.exception("%s:%s crashed", call.service, call.operation)
         return respond(call, moto_adapter.crashed(call, error))
     reply = _serve(environ, call, key)
-    gate.leave(call, reply)
+    chaos_gate.leave(call, reply)
     launching.launched(call, reply)
-    if (fault and fault.kind is faults.FaultKind.DROP_RESPONSE) or gate.is_lost(environ, call):
+    if (fault and fault.kind is faults.FaultKind.DROP_RESPONSE) or chaos_gate.is_lost(environ, call):
         _hang_up(environ)
     return reply
 
