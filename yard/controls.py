@@ -18,11 +18,11 @@ from slipway.yard.chaos.switches import checked_seed, checked_value
 from slipway.yard.cloudformation.resources.custom import function_backed
 from slipway.yard.endpoint import ACCESS_KEY_ID, ACCOUNT, CONTROL_PATH, CONTROL_SERVICE, HEALTH
 from slipway.yard.errors import ApiError
-from slipway.yard.gateway import authorization, chaos_gate, faults, moto_adapter, seed_data, signatures
+from slipway.yard.gateway import authorization, chaos_gate, faults, moto_adapter, signatures
 from slipway.yard.gateway.protocols import Reply
 from slipway.yard.machines.hosts import enter, host_rows, host_store, metadata, reconciler
 from slipway.yard.permissions import judging, keys, roles
-from slipway.yard.services import pretending, registry
+from slipway.yard.services import pretending, registry, seed_data
 from slipway.yard.services.batch import differences
 from slipway.yard.services.imagebuilder import differences as bakes
 from slipway.yard.services.pcs import differences as slurm_differences
