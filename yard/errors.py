@@ -1,4 +1,4 @@
-"""An error as AWS would answer it. Every service of the yard raises it; wire.py puts it into the protocol."""
+"""An error as AWS would answer it: every service of the yard raises it, and protocols.py writes it."""
 
 from __future__ import annotations
 
