@@ -13,17 +13,17 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from slipway.yard.chaos import conditions, gate
+from slipway.yard.chaos import conditions
 from slipway.yard.chaos.switches import checked_seed, checked_value
-from slipway.yard.cloudformation.resources.custom import function_backed
 from slipway.yard.endpoint import ACCESS_KEY_ID, ACCOUNT, CONTROL_PATH, CONTROL_SERVICE, HEALTH
 from slipway.yard.errors import ApiError
-from slipway.yard.gateway import authorization, faults, keys, moto_adapter, seed_data, signatures
+from slipway.yard.gateway import authorization, chaos_gate, faults, moto_adapter, signatures
 from slipway.yard.gateway.protocols import Reply
 from slipway.yard.machines.hosts import enter, host_rows, host_store, metadata, reconciler
-from slipway.yard.permissions import judging, roles
-from slipway.yard.services import pretending, registry
+from slipway.yard.permissions import judging, keys, roles
+from slipway.yard.services import pretending, registry, seed_data
 from slipway.yard.services.batch import differences
+from slipway.yard.services.functions import custom_resources
 from slipway.yard.services.imagebuilder import differences as bakes
 from slipway.yard.services.pcs import differences as slurm_differences
 from slipway.yard.services.sagemaker.training import controls
@@ -39,7 +39,7 @@ _STARTED = time.monotonic()
 
 def control(environ: dict[str, Any]) -> Reply:
     path = environ["PATH_INFO"][len(CONTROL_PATH) :]
-    if path.startswith(function_backed.PATH):
+    if path.startswith(custom_resources.PATH):
         return _take_response(environ, path)
     handler = _HANDLERS.get((environ["REQUEST_METHOD"], path))
     if handler is None:
@@ -59,7 +59,7 @@ def control(environ: dict[str, Any]) -> Reply:
 def _take_response(environ: dict[str, Any], path: str) -> Reply:
     """Take what the function of a custom resource answers: the path itself is the secret, as on AWS."""
     is_put = environ["REQUEST_METHOD"] == "PUT"
-    if is_put and function_backed.receive(path, environ["wsgi.input"].read(_length(environ))):
+    if is_put and custom_resources.receive(path, environ["wsgi.input"].read(_length(environ))):
         return _reply(200, None)
     return _reply(403, {"message": "nobody awaits a response here, or not any longer"})
 
@@ -263,7 +263,7 @@ def _set_caller_role(asked: object) -> str:
 def _reset(_body: object) -> None:
     """Forget all resources, faults and keys, as in a new yard."""
     faults.clear_rules()
-    gate.reset()
+    chaos_gate.reset()
     keys.reset()
     metadata.reset()
     judging.reset()

@@ -1,4 +1,4 @@
-"""An error as AWS would answer it. Every service of the yard raises it; wire.py puts it into the protocol."""
+"""An error as AWS would answer it: every service of the yard raises it, and protocols.py writes it."""
 
 from __future__ import annotations
 
@@ -16,6 +16,18 @@ class ApiError(Exception):
         self.code = code
         self.message = message
         self.status = status
+
+
+def not_emulated(service: str, operation: str, detail: str = "", *, reason: str = "") -> ApiError:
+    """Build the answer for what the yard does not emulate; no SDK repeats a 501."""
+    return ApiError(
+        "NotImplemented",
+        f"the yard does not emulate {service}:{operation or '(no such operation)'}"
+        + (f" as it was asked ({detail})" if detail else "")
+        + (f": {reason}" if reason else "")
+        + "; `slipway yard status` lists what it does emulate",
+        status=501,
+    )
 
 
 # Every text in a request, however deep: what is looked for by name or by form in any call.

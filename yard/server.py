@@ -25,8 +25,8 @@ from slipway.yard.chaos.switches import decode
 from slipway.yard.endpoint import ACCESS_KEY_ID, CONTROL_PATH, HOST, SECRET_VARIABLE
 from slipway.yard.errors import ApiError
 from slipway.yard.gateway import reach
-from slipway.yard.gateway.keys import new_secret
 from slipway.yard.machines.isolation.tiers import NoTier, best_tier
+from slipway.yard.permissions.keys import new_secret
 from slipway.yard.state import YardState, end_with_owner, process_identity, write_state
 
 log = logging.getLogger("yard")
@@ -42,11 +42,12 @@ def application(environ: dict[str, Any], start_response: StartResponse) -> Itera
     from slipway.yard.controls import control
     from slipway.yard.gateway.pipeline import answer
     from slipway.yard.gateway.protocols import respond_unparsed
+    from slipway.yard.services.for_gateway import SERVICES
 
     try:
         reach.check(environ)
         is_control = environ.get("PATH_INFO", "").startswith(CONTROL_PATH + "/")
-        reply = control(environ) if is_control else answer(environ)
+        reply = control(environ) if is_control else answer(environ, SERVICES)
     except ApiError as error:
         reply = respond_unparsed(error)
     headers = [(name, value) for name, value in reply.headers if name.lower() != "content-length"]

@@ -11,10 +11,10 @@ from xml.etree import ElementTree
 
 from slipway.yard.endpoint import ACCESS_KEY_ID, ACCOUNT, CALLER_HEADER
 from slipway.yard.errors import ApiError
-from slipway.yard.gateway.keys import Key
 from slipway.yard.gateway.protocols import Call, operation_of
 from slipway.yard.permissions import deployed, judging
 from slipway.yard.permissions.calls.asked import AskedCall
+from slipway.yard.permissions.keys import Key
 from slipway.yard.permissions.sessions import RoleSession
 
 Environ = dict[str, Any]

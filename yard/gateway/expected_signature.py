@@ -13,7 +13,7 @@ from botocore.awsrequest import AWSRequest
 from botocore.compat import HTTPHeaders
 from botocore.credentials import Credentials
 
-from slipway.yard.gateway.keys import Key
+from slipway.yard.permissions.keys import Key
 
 UNSIGNED = "UNSIGNED-PAYLOAD"
 _PLAIN_HEADERS = frozenset({"content-type", "content-length"})  # which WSGI names without HTTP_

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import Any
 
@@ -68,24 +68,8 @@ class Struck:
         return self.fault.kind
 
 
-@dataclass(slots=True)
-class _Book:
-    """The rules of this server, with how often each struck."""
-
-    lock: threading.Lock = field(default_factory=threading.Lock)
-    struck: list[list[Any]] = field(default_factory=list)  # [Fault, times]
-
-    def next_for(self, service: str, operation: str) -> Struck | None:
-        with self.lock:
-            for entry in self.struck:
-                fault, times = entry
-                if fault.matches(service, operation) and (fault.answers is None or times < fault.answers):
-                    entry[1] += 1
-                    return Struck(fault=fault, index=times)
-        return None
-
-
-_book = _Book()
+_rules: list[list[Any]] = []  # of this server: [Fault, how often it struck]
+_lock = threading.Lock()
 
 
 def decode(rule: object) -> Fault:
@@ -103,23 +87,29 @@ def decode(rule: object) -> Fault:
 
 
 def add_rule(fault: Fault) -> None:
-    with _book.lock:
-        _book.struck.append([fault, 0])
+    with _lock:
+        _rules.append([fault, 0])
 
 
 def clear_rules() -> None:
-    with _book.lock:
-        _book.struck.clear()
+    with _lock:
+        _rules.clear()
 
 
 def listed() -> list[dict[str, Any]]:
-    with _book.lock:
-        return [asdict(fault) | {"struck": times} for fault, times in _book.struck]
+    with _lock:
+        return [asdict(fault) | {"struck": times} for fault, times in _rules]
 
 
 def next_for(service: str, operation: str) -> Struck | None:
     """The fault that strikes this call, counted; None for a call that goes through."""
-    return _book.next_for(service, operation)
+    with _lock:
+        for rule in _rules:
+            fault, times = rule
+            if fault.matches(service, operation) and (fault.answers is None or times < fault.answers):
+                rule[1] += 1
+                return Struck(fault=fault, index=times)
+    return None
 
 
 def is_refused_by_script() -> bool:

@@ -12,11 +12,10 @@ from functools import lru_cache
 from types import TracebackType
 from typing import Any
 
-from slipway.yard.errors import ApiError
+from slipway.yard.errors import ApiError, not_emulated
 from slipway.yard.gateway import moto_lookups, moto_snapshots
 from slipway.yard.gateway.default_groups import admit_own_members
 from slipway.yard.gateway.protocols import STREAMED, Call, Reply, respond
-from slipway.yard.services.registry import not_emulated
 
 log = logging.getLogger(__name__)
 

@@ -4,29 +4,38 @@ from __future__ import annotations
 
 import logging
 import socket
-from dataclasses import replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from types import ModuleType
 from typing import Any
 
 from slipway.jobs.words.names import REGIONS
-from slipway.yard.chaos import gate
-from slipway.yard.errors import ApiError
+from slipway.yard.errors import ApiError, not_emulated
 from slipway.yard.gateway import (
     authorization,
+    chaos_gate,
     faults,
-    keys,
     moto_adapter,
     reach,
-    seed_data,
     signatures,
     validation,
 )
 from slipway.yard.gateway.protocols import Call, Reply, parse, respond, respond_unparsed
+from slipway.yard.gateway.validation import Contract
 from slipway.yard.machines.hosts import reconciler
-from slipway.yard.services.cloudwatch import alarms
-from slipway.yard.services.ec2 import launching
-from slipway.yard.services.registry import module_of, not_emulated
+from slipway.yard.permissions import keys
 
 log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GatewayServices:
+    """Hold what the services bring to a request. They are above the gateway, so its caller names them."""
+
+    module_of: Callable[[str, str], ModuleType | None]  # what serves an operation; None: moto does
+    prepare: Callable[[str, str], None]  # makes what a service is expected to show in a region
+    contracts: Mapping[str, Contract]  # what a service refuses beside its model
+    heard: tuple[Callable[[Call, Reply], None], ...]  # each hears of every call that was answered
 
 
 _regions_used: set[tuple[str, str]] = set()
@@ -37,7 +46,7 @@ def regions_used(service: str) -> set[str]:
     return {region for used, region in _regions_used if used == service}
 
 
-def answer(environ: dict[str, Any]) -> Reply:
+def answer(environ: dict[str, Any], services: GatewayServices) -> Reply:
     try:
         call = parse(environ)
     except ApiError as error:
@@ -46,12 +55,12 @@ def answer(environ: dict[str, Any]) -> Reply:
         log.warning("%s:%s never arrives: %s", call.service, call.operation, why)
         _hang_up(environ)
     _regions_used.add((call.service, call.region))
-    reply = _answer(environ, call)
+    reply = _answer(environ, call, services)
     log.info("%s:%s %s -> %s", call.service, call.operation, call.region, reply.status)
     return reply
 
 
-def _answer(environ: dict[str, Any], call: Call) -> Reply:
+def _answer(environ: dict[str, Any], call: Call, services: GatewayServices) -> Reply:
     try:
         key = keys.find(call.signature.access_key_id)
         signatures.check(environ, call.signature, key, call.body)
@@ -59,43 +68,40 @@ def _answer(environ: dict[str, Any], call: Call) -> Reply:
         _refuse_unknown_region(call)
         if not call.operation:
             return respond(call, not_emulated(call.service, call.operation))
-        gate.enter(environ, call)
-        seed_data.prepare(call.service, call.region)
+        chaos_gate.enter(environ, call)
+        services.prepare(call.service, call.region)
         authorization.check(environ, call, key)
         fault = faults.next_for(call.service, call.operation)
         scripted = faults.scripted_result(fault, call.service)
         if scripted is not None:
             return respond(call, scripted)
-        validation.check(call)
+        validation.check(call, services.contracts)
     except ApiError as error:
         return respond(call, error)
     except Exception as error:
         log.exception("%s:%s crashed", call.service, call.operation)
         return respond(call, moto_adapter.crashed(call, error))
-    reply = _serve(environ, call, key)
-    gate.leave(call, reply)
-    launching.launched(call, reply)
-    if (fault and fault.kind is faults.FaultKind.DROP_RESPONSE) or gate.is_lost(environ, call):
+    reply = _serve(environ, call, key, services)
+    for hear in (chaos_gate.leave, *services.heard):
+        hear(call, reply)
+    reconciler.noticed(call.service, call.operation)
+    if (fault and fault.kind is faults.FaultKind.DROP_RESPONSE) or chaos_gate.is_lost(environ, call):
         _hang_up(environ)
     return reply
 
 
-def _serve(environ: dict[str, Any], call: Call, key: keys.Key) -> Reply:
+def _serve(environ: dict[str, Any], call: Call, key: keys.Key, services: GatewayServices) -> Reply:
     try:
         if key.session and (call.service, call.operation) == ("sts", "GetCallerIdentity"):
             return respond(call, authorization.identity(key.session))
-        if module := module_of(call.service, call.operation):
-            found = module.call(call.operation, call.parameters or {}, call.region)
-            reconciler.noticed(call.service, call.operation)
-            return respond(call, found)
+        if module := services.module_of(call.service, call.operation):
+            return respond(call, module.call(call.operation, call.parameters or {}, call.region))
     except ApiError as error:
         return respond(call, error)
     except Exception as error:
         log.exception("%s:%s crashed", call.service, call.operation)
         return respond(call, moto_adapter.crashed(call, error))
     reply = moto_adapter.answer(environ, call)
-    reconciler.noticed(call.service, call.operation)
-    alarms.noticed(call.service, call.operation, call.region)
     if call.service != "sts":
         return reply
     return replace(reply, body=keys.reissued(reply.body, authorization.session_of_answer(call, key)))

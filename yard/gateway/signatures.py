@@ -20,7 +20,7 @@ from urllib.parse import parse_qsl
 
 from slipway.yard.errors import ApiError
 from slipway.yard.gateway.expected_signature import UNSIGNED, Signature, Way, expected, unsigned_headers
-from slipway.yard.gateway.keys import Key
+from slipway.yard.permissions.keys import Key
 
 LARGEST_SKEW_S = 15 * 60
 LONGEST_PRESIGNED_S = 7 * 24 * 60 * 60

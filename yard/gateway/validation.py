@@ -1,6 +1,6 @@
 """Refuse what AWS would refuse: moto takes nearly anything, botocore's models say what each member may be.
 
-A service that says "invalid" in its own words has a line in CODES; what its model leaves out is in CONTRACTS.
+A service that says "invalid" in its own words has a line in CODES; what its model leaves out it says itself.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from urllib.parse import parse_qsl
 
 from slipway.yard.errors import ApiError
 from slipway.yard.gateway.protocols import STREAMED, Call
-from slipway.yard.services.batch.api import limits
 
 CODES: Mapping[str, str] = {
     "autoscaling": "ValidationError",
@@ -35,20 +34,20 @@ CODES: Mapping[str, str] = {
     "sts": "ValidationError",
 }
 DEFAULT_CODE = "ValidationException"
-CONTRACTS: Mapping[str, Callable[[Call], Iterator[str]]] = {"batch": limits.problems}
+Contract = Callable[[Call], Iterator[str]]
 
 # The query protocols' own parameters.
 _PROTOCOL_PARAMETERS = frozenset({"Action", "Version"})
 
 
-def check(call: Call) -> None:
-    """Raise ApiError for parameters that the service's model does not allow, all of them at once."""
+def check(call: Call, contracts: Mapping[str, Contract]) -> None:
+    """Raise ApiError for what the service's model or its contract does not allow, all of it at once."""
     if call.service in STREAMED:
         return
     found = [*_problems_of_form(call)]
     if call.parameters is not None and call.model.input_shape is not None:
         found += problems(call.model.input_shape, call.parameters)
-        found += CONTRACTS.get(call.service, _nothing)(call) if not found else ()
+        found += contracts.get(call.service, _nothing)(call) if not found else ()
     if found:
         many = f"{len(found)} validation error{'s' if len(found) > 1 else ''} detected: "
         raise ApiError(CODES.get(call.service, DEFAULT_CODE), many + "; ".join(found))

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from importlib import import_module
 from types import ModuleType
 
-from slipway.yard.errors import ApiError
+from slipway.yard.errors import not_emulated
 from slipway.yard.services import pretending
 
 # botocore's name of the service -> module.
@@ -122,18 +122,6 @@ def module_of(service: str, operation: str) -> ModuleType | None:
         raise not_emulated(service, operation, reason=reason)
     path = OPERATIONS.get((service, operation)) or SERVICES.get(service)
     return import_module(path) if path else None
-
-
-def not_emulated(service: str, operation: str, detail: str = "", *, reason: str = "") -> ApiError:
-    """Build the answer for what the yard does not emulate; no SDK repeats a 501."""
-    return ApiError(
-        "NotImplemented",
-        f"the yard does not emulate {service}:{operation or '(no such operation)'}"
-        + (f" as it was asked ({detail})" if detail else "")
-        + (f": {reason}" if reason else "")
-        + "; `slipway yard status` lists what it does emulate",
-        status=501,
-    )
 
 
 def reset() -> None:

@@ -19,7 +19,7 @@ from slipway.jobs.words.images.containers import image_tag, source_files
 from slipway.jobs.words.installation import find_containers
 from slipway.jobs.words.targets import BatchTarget, encode_target, parameter_name
 from slipway.yard.gateway.faults import Fault, FaultKind, script
-from slipway.yard.gateway.keys import ATTEMPTS
+from slipway.yard.permissions.keys import ATTEMPTS
 from tests.jobs.code.projects import write
 from tests.jobs.conftest import Slipway
 from tests.jobs.deployed import register_definition

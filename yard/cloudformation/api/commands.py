@@ -13,8 +13,8 @@ from slipway.yard.cloudformation.engine.engine import StackRequest, refuse_unles
 from slipway.yard.cloudformation.engine.records import Operation, StackSettings
 from slipway.yard.cloudformation.engine.rollback import Rollback, Teardown
 from slipway.yard.cloudformation.engine.stack import Stack
-from slipway.yard.cloudformation.resources.custom.preview import refuse_functions
 from slipway.yard.cloudformation.resources.execution import assumed, lookups_of
+from slipway.yard.cloudformation.resources.registry import refuse_functions
 from slipway.yard.cloudformation.template import blueprint, checks, parameters, sources
 from slipway.yard.cloudformation.template.blueprint import Blueprint, StackIdentity
 from slipway.yard.errors import ApiError

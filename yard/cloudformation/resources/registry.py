@@ -7,13 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from importlib import import_module
+from types import ModuleType
 
 from slipway.yard.cloudformation.resources import recorded_types
 from slipway.yard.cloudformation.resources.provider import Fidelity, Provider
+from slipway.yard.cloudformation.template.blueprint import Blueprint
 from slipway.yard.errors import ApiError
 
 PACKAGE = "slipway.yard"
 CUSTOM, CUSTOM_RESOURCE = "Custom::", "AWS::CloudFormation::CustomResource"
+LAMBDA = ":lambda:"  # in the ARN of a function
 
 # Cheap to list: `slipway yard status` prints these without importing one provider.
 BEHAVIOURAL, MOTO, RECORDED = Fidelity.BEHAVIOURAL, Fidelity.MOTO, Fidelity.RECORDED
@@ -94,7 +97,7 @@ TYPES: Mapping[str, tuple[str, Fidelity]] = {
     "AWS::Lambda::Permission": ("services.functions.resources", MOTO),
     "AWS::Lambda::LayerVersion": ("services.functions.resources", MOTO),
     "AWS::CloudFormation::Stack": ("cloudformation.resources.nested", BEHAVIOURAL),
-    "AWS::CloudFormation::CustomResource": ("cloudformation.resources.custom.function_backed", BEHAVIOURAL),
+    "AWS::CloudFormation::CustomResource": ("services.functions.custom_resources", BEHAVIOURAL),
     "Custom::AWSCDKOpenIdConnectProvider": ("cloudformation.resources.custom.open_id", BEHAVIOURAL),
     "Custom::PclusterCluster": ("cloudformation.resources.custom.parallel_cluster", RECORDED),
     **dict.fromkeys(
@@ -118,13 +121,31 @@ def provider(kind: str) -> Provider:
         recorded: Provider = import_module("slipway.yard.cloudformation.resources.recorded").provider(kind)
         return recorded
     if kind not in TYPES and kind.startswith(CUSTOM):
-        own: Provider = import_module(f"{PACKAGE}.{TYPES[CUSTOM_RESOURCE][0]}").provider(kind)
+        own: Provider = _of_functions().provider(kind)
         return own
     if kind not in TYPES:
         raise ApiError("ValidationError", f"Template format error: {_refusal(kind)}")
     module, _ = TYPES[kind]
     found: Provider = import_module(f"{PACKAGE}.{module}").PROVIDERS[kind]
     return found
+
+
+def refuse_functions(blueprint: Blueprint) -> None:
+    """Raise ApiError that names the custom resources of functions which the yard cannot run."""
+    _of_functions().refuse_functions(blueprint)
+
+
+def _of_functions() -> ModuleType:
+    """Return the module of custom resources that a template's own function makes."""
+    return import_module(f"{PACKAGE}.{TYPES[CUSTOM_RESOURCE][0]}")
+
+
+def no_function(logical_id: str, token: str) -> str:
+    """Say that this resource is not made by a function."""
+    return (
+        f"the yard makes custom resources with functions alone: the ServiceToken of {logical_id}"
+        f" has to be the ARN of one, and is '{token}'"
+    )
 
 
 def fidelities() -> Mapping[str, Fidelity]:

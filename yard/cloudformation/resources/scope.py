@@ -12,12 +12,12 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from slipway.yard.chaos import conditions, consistency, throttling
-from slipway.yard.chaos.gate import SERVER_ERROR
 from slipway.yard.cloudformation.resources import execution
 from slipway.yard.cloudformation.resources.provider import Context, Properties
 from slipway.yard.cloudformation.resources.shapes import to_request
 from slipway.yard.endpoint import ENGINE, calling_as
 from slipway.yard.errors import ApiError
+from slipway.yard.gateway.chaos_gate import SERVER_ERROR
 
 GONE = re.compile(r"NotFound|NoSuch|DoesNotExist|NotAttached|\.Unknown$|InvalidDocument$|^404$")
 # Services that have one code for every refusal.

@@ -21,7 +21,6 @@ from slipway.yard.machines.hosts import boot_ways, checkup, host_store, metadata
 from slipway.yard.machines.hosts.host_processes import HostEvent
 from slipway.yard.machines.hosts.host_store import Host
 from slipway.yard.machines.hosts.planning import plan
-from slipway.yard.services.ssm import run_command
 
 log = logging.getLogger("yard.hosts")
 
@@ -103,13 +102,14 @@ class HostSession:
         log.error("host %s cannot boot: %s", self.host.instance.name, event.said["why"])
 
     def done(self, event: HostEvent) -> None:
-        if event.said["id"] != checkup.NAME:
-            run_command.ended(event.said["id"], event.said["code"])
+        if hear := self.host.hears_end.pop(event.said["id"], None):
+            hear(event.said["code"])
 
     def gone(self, _event: HostEvent) -> None:
         for door in self.doors:
             api_proxy.close(door)
-        run_command.host_is_gone(self.host.instance.id)
+        for name in list(self.host.hears_end):
+            self.host.hears_end.pop(name)(None)
         is_system = self.host.boots == boot_ways.SYSTEMD and self.has_started
         has_failed = self.host.state == "failed" and not is_system  # another one would fail as well
         if not has_failed:

@@ -53,6 +53,8 @@ class Host:
     link: FirstProcess | None = None
     environment: Mapping[str, str] = field(default_factory=dict)  # of what is run there
     said: Callable[[str], str] = str  # what a machine's paths are called there
+    # Who hears of the end of a command there, by its name: the code, or None where the host is gone.
+    hears_end: dict[str, Callable[[int | None], None]] = field(default_factory=dict)
     is_impaired: bool = False  # so that EC2's check of the instance fails, though its system runs
     was_shut_down: bool = False  # from inside, as by `poweroff`
     is_expected_to_end: bool = False

@@ -160,15 +160,16 @@ _REASON = "Client.InstanceInitiatedShutdown"
 _STOP_CHECKS = ("HealthCheck", "ReplaceUnhealthy", "Terminate")
 _SHUTTING_DOWN, _TERMINATED = ("shutting-down", 32), ("terminated", 48)
 
+groups_without_capacity: set[tuple[str, str]] = set()  # (region, group): Auto Scaling itself tries again
+
 
 def launch_missing() -> bool:
     """Start what groups lack whose launches were suspended and are resumed; moto waits. True if any did."""
-    from slipway.yard.services.autoscaling import activities
-
     has_launched = False
     for group in groups() if host_store.hosts or wanted() else ():
         lacks = len(group.active_instances()) < (group.desired_capacity or 0)
-        if lacks and not is_suspended(group, "Launch") and not activities.is_waiting(group):
+        waits = is_suspended(group, "Launch") or (group.region, group.name) in groups_without_capacity
+        if lacks and not waits:
             had = len(group.active_instances())
             group.set_desired_capacity(group.desired_capacity)
             has_launched |= len(group.active_instances()) > had  # less than it lacks where a quota ends it

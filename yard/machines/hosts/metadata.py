@@ -23,9 +23,8 @@ from typing import Any
 
 from slipway.yard.endpoint import ACCOUNT
 from slipway.yard.errors import ApiError
-from slipway.yard.gateway import keys
 from slipway.yard.machines.hosts.host_store import Host, HostInstance
-from slipway.yard.permissions import roles
+from slipway.yard.permissions import keys, roles
 from slipway.yard.permissions.sessions import RoleSession
 
 LONGEST_TOKEN_S = 21600

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
+from slipway.yard.machines.hosts import instances
 from slipway.yard.services.recorded import page
 from slipway.yard.services.service_quotas import quotas
 
@@ -17,12 +18,11 @@ MOST_KEPT = 200  # of all groups; AWS forgets them after six weeks
 _FAILED = "Launching EC2 instance failed."
 
 _made: list[tuple[str, dict[str, Any]]] = []  # region and activity, the newest first
-_waiting: set[tuple[str, str]] = set()  # (region, group): will try again
 
 
 def reset() -> None:
     _made.clear()
-    _waiting.clear()
+    instances.groups_without_capacity.clear()
 
 
 def record(group: Any, *, launched: int, refused: int, instance_type: str, market: str) -> None:
@@ -37,16 +37,12 @@ def record(group: Any, *, launched: int, refused: int, instance_type: str, marke
 def record_lack(group: Any, reason: str, launch: Callable[[Any], None]) -> None:
     """Remember that EC2 has no capacity, and let the group launch again after a while."""
     _add(group, "Failed", f"Launching a new EC2 instance.  Status Reason: {reason}", f"{reason} {_FAILED}")
-    if not is_waiting(group):
-        _waiting.add((group.region, group.name))
+    waiting = instances.groups_without_capacity
+    if (name := (group.region, group.name)) not in waiting:
+        waiting.add(name)
         timer = threading.Timer(RETRY_S, _try_again, [group, launch])
         timer.daemon = True
         timer.start()
-
-
-def is_waiting(group: Any) -> bool:
-    """Return True while a launch without capacity waits for its next try."""
-    return (group.region, group.name) in _waiting
 
 
 def describe(parameters: Mapping[str, Any], region: str) -> dict[str, Any]:
@@ -62,8 +58,9 @@ def describe(parameters: Mapping[str, Any], region: str) -> dict[str, Any]:
 
 
 def _try_again(group: Any, launch: Callable[[Any], None]) -> None:
-    if is_waiting(group):  # the yard was not reset
-        _waiting.discard((group.region, group.name))
+    waiting, name = instances.groups_without_capacity, (group.region, group.name)
+    if name in waiting:  # the yard was not reset
+        waiting.discard(name)
         launch(group)
 
 

@@ -13,11 +13,11 @@ from urllib.parse import urlsplit
 
 from slipway.yard import state
 from slipway.yard.chaos import conditions
-from slipway.yard.gateway import keys
 from slipway.yard.machines import storage
 from slipway.yard.machines.isolation import home
 from slipway.yard.machines.isolation.tiers import Tier
 from slipway.yard.machines.settings import CHECKOUT, STAND_IN, interpreter, needed
+from slipway.yard.permissions import keys
 from slipway.yard.permissions.sessions import RoleSession
 from slipway.yard.services.batch import capacity, overrides, task_roles
 from slipway.yard.services.batch.job_store import BatchJob, JobAttempt

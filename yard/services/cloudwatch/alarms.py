@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
+from slipway.yard.gateway.protocols import Call, Reply
 from slipway.yard.services.cloudwatch import actions, evaluation
 from slipway.yard.services.cloudwatch.evaluation import (
     ALARM,
@@ -46,13 +47,13 @@ _lock = threading.RLock()
 _started = threading.Lock()  # the first caller takes it forever
 
 
-def noticed(service: str, operation: str, region: str) -> None:
-    """Hear of a call that was carried out."""
-    if service != "cloudwatch" or not operation.startswith(_CHANGES):
+def noticed(call: Call, _reply: Reply) -> None:
+    """Hear of a call that was answered."""
+    if call.service != "cloudwatch" or not call.operation.startswith(_CHANGES):
         return
     if _started.acquire(blocking=False):
         threading.Thread(target=_look_forever, name="alarms", daemon=True).start()
-    look(region, told=operation == "SetAlarmState")
+    look(call.region, told=call.operation == "SetAlarmState")
 
 
 def look(region: str, *, told: bool = False, again: bool = False) -> None:

@@ -11,9 +11,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 from slipway.yard.endpoint import ACCOUNT
-from slipway.yard.errors import ApiError
+from slipway.yard.errors import ApiError, not_emulated
 from slipway.yard.services.codebuild.build import Build, start
-from slipway.yard.services.registry import not_emulated
 
 Parameters = Mapping[str, Any]
 

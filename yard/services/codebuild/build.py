@@ -22,8 +22,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from slipway.yard.endpoint import ACCOUNT
-from slipway.yard.gateway import keys
-from slipway.yard.permissions import roles
+from slipway.yard.permissions import keys, roles
 from slipway.yard.permissions.calls.asked import ActionNeed, arn
 from slipway.yard.permissions.sessions import RoleSession
 

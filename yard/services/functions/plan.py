@@ -15,13 +15,12 @@ from urllib.parse import urlsplit
 
 from slipway.yard import state
 from slipway.yard.endpoint import ACCOUNT, ENDPOINT_VARIABLE
-from slipway.yard.errors import ApiError
-from slipway.yard.gateway import keys
+from slipway.yard.errors import ApiError, not_emulated
 from slipway.yard.machines.isolation import home
 from slipway.yard.machines.isolation.tiers import Tier
 from slipway.yard.machines.settings import interpreter, needed
+from slipway.yard.permissions import keys
 from slipway.yard.permissions.sessions import RoleSession
-from slipway.yard.services.registry import not_emulated
 
 TASK, RUNTIME = "/var/task", "/var/runtime"
 ADDRESS = "10.0.0.10/16"

@@ -9,11 +9,10 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from slipway.yard.endpoint import ACCOUNT
-from slipway.yard.errors import ApiError
+from slipway.yard.errors import ApiError, not_emulated
 from slipway.yard.services.pcs import checks, clusters, slurm_conf
 from slipway.yard.services.pcs.slurm_conf import CLUSTER, KINDS, QUEUE, PcsKind, store
 from slipway.yard.services.recorded import TAG_OPERATIONS, StoredRecord, kept, new_id, page
-from slipway.yard.services.registry import not_emulated
 
 Parameters = Mapping[str, Any]
 

@@ -10,9 +10,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from slipway.jobs.words.catalogue.instances import InstanceType, Price, instance_types, training_types
-from slipway.yard.errors import ApiError
+from slipway.yard.errors import ApiError, not_emulated
 from slipway.yard.services.recorded import page
-from slipway.yard.services.registry import not_emulated
 
 TERM = "JRTCKXETXF"  # the price list's code of "on demand"
 UNIT = "6YS6EN2CT7"  # and of "per hour"

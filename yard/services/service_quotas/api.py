@@ -7,10 +7,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from slipway.yard.endpoint import ACCOUNT
-from slipway.yard.errors import ApiError
+from slipway.yard.errors import ApiError, not_emulated
 from slipway.yard.machines.hosts import reconciler
 from slipway.yard.services.recorded import page
-from slipway.yard.services.registry import not_emulated
 from slipway.yard.services.service_quotas import quotas
 from slipway.yard.services.service_quotas.quotas import QuotaRequest
 

@@ -18,9 +18,8 @@ from typing import Any
 
 from slipway.yard.endpoint import ACCOUNT, own_client
 from slipway.yard.errors import ApiError
-from slipway.yard.gateway import keys as gateway_keys
 from slipway.yard.machines.settings import real_seconds
-from slipway.yard.permissions import deployed
+from slipway.yard.permissions import deployed, keys
 from slipway.yard.permissions.roles import judge_service
 from slipway.yard.permissions.sessions import RoleSession
 
@@ -54,14 +53,14 @@ class RunbookOutcome:
 def clients(role: object, values: Mapping[str, Any], region: str) -> Clients:
     """Return clients by service, with the rights of the runbook's role, which has to trust SSM."""
     arn = str(resolved(role, values)) if role else ""
-    keys = {"aws:SourceAccount": ACCOUNT}
-    if arn and not judge_service("ssm.amazonaws.com", "sts:AssumeRole", arn, keys).is_allowed:
+    facts = {"aws:SourceAccount": ACCOUNT}
+    if arn and not judge_service("ssm.amazonaws.com", "sts:AssumeRole", arn, facts).is_allowed:
         raise RunbookFailed(f"The defined assume role is unable to be assumed: {arn}")
     found = deployed.role(arn) if arn else None
     if found is None:
         return lambda service: own_client(service, region)
     session = RoleSession(role_arn=found.arn, role_id=found.id, name="Automation")
-    return lambda service: gateway_keys.client(session, service, region)
+    return lambda service: keys.client(session, service, region)
 
 
 def resolved(value: object, values: Mapping[str, Any]) -> Any:

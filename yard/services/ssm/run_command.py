@@ -14,6 +14,7 @@ import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 from slipway.yard.endpoint import ACCOUNT
@@ -112,19 +113,13 @@ def cancel(command: Command, instances: Sequence[str]) -> None:
                 invocation.answered.set()
 
 
-def ended(name: str, code: int) -> None:
+def _ended(name: str, code: int | None) -> None:
+    """Hear of a step's end. Where its host is gone it stays InProgress until its time is over, as on AWS."""
     with _lock:
         invocation = _running.pop(name, None)
-    if invocation:
+    if invocation and code is not None:
         invocation.code = code
         invocation.answered.set()
-
-
-def host_is_gone(instance: str) -> None:
-    """Nobody is left to report, so a command there stays InProgress until its time is over, as on AWS."""
-    with _lock:
-        for name in [name for name, each in _running.items() if each.instance == instance]:
-            _running.pop(name)
 
 
 def reset() -> None:
@@ -210,6 +205,7 @@ def _start(invocation: Invocation, step: DocumentStep, outcome: StepOutcome) -> 
             invocation.answered.set()
             return []
         _running[name] = invocation
+        host.hears_end[name] = partial(_ended, name)
     (output, out), (errors, err) = os.pipe(), os.pipe()
     argv = tuple(host.said(word) for word in step.run.argv)
     host.link.command(name, replace(step.run, argv=argv), (out, err))

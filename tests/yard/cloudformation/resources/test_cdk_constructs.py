@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from tests.yard.cloudformation.resources.test_function_backed import LOGS, TRUSTED
 from tests.yard.cloudformation.stacks import Stacks
 from tests.yard.conftest import RunningYard
+from tests.yard.services.functions.test_custom_resources import LOGS, TRUSTED
 
 NODE = "exports.handler = async () => {};"
 ON_EVENT = """

@@ -13,7 +13,7 @@ from slipway.yard.cloudformation.resources.provider import Fidelity
 from slipway.yard.errors import ApiError
 from tests.yard.cloudformation.resources.cases import CASES
 
-# Its function answers to the yard's own process: test_function_backed.py.
+# Its function answers to the yard's own process: services/functions/test_custom_resources.py.
 ELSEWHERE = {"AWS::CloudFormation::CustomResource"}
 MODULES = sorted({module for module, _ in registry.TYPES.values()})
 

@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from slipway.yard.cloudformation.resources.custom.function_backed import LAMBDA, no_function
 from slipway.yard.cloudformation.resources.provider import Context, Fidelity, Properties, Provider, Resource
 from slipway.yard.cloudformation.resources.recorded import Recorded
+from slipway.yard.cloudformation.resources.registry import LAMBDA, no_function
 from slipway.yard.cloudformation.resources.scope import ResourceScope, pick, prop, text
 from slipway.yard.errors import CUSTOM_RESOURCE_FAILED, ApiError
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from slipway.jobs.words import slurm
-from slipway.yard.services.imagebuilder.components import document
+from slipway.yard import bounded_yaml
 
 UNITS = "/etc/systemd/system"
 VENDOR = "/lib/systemd/system"
@@ -67,8 +67,8 @@ def plan(*, is_slurm: bool) -> dict[str, Any]:
 def _image_files(component: str) -> dict[str, dict[str, Any]]:
     """Return the files that a bake would write, by their paths."""
     text = files("slipway").joinpath(component).read_text(encoding="utf-8")
-    steps = document.parse(text).phases["build"]
-    given = [file for step in steps if step.action == "CreateFile" for file in step.inputs]
+    phases = {phase["name"]: phase["steps"] for phase in bounded_yaml.load(text)["phases"]}
+    given = [file for step in phases["build"] if step["action"] == "CreateFile" for file in step["inputs"]]
     written = {
         file["path"]: {"text": file["content"], "mode": _mode(file.get("permissions", 0o644))}
         for file in given

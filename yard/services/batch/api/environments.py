@@ -11,7 +11,7 @@ from typing import Any
 
 from slipway.yard.endpoint import ACCOUNT
 from slipway.yard.errors import ApiError
-from slipway.yard.gateway.seed_data import BATCH_ROLE, BATCH_SERVICE
+from slipway.yard.services.seed_data import BATCH_ROLE, BATCH_SERVICE
 
 ROLE_ARN = f"arn:aws:iam::{ACCOUNT}:role/aws-service-role/{BATCH_SERVICE}/{BATCH_ROLE}"
 # AWS applies it with an update, and never shows it.

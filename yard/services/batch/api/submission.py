@@ -11,6 +11,7 @@ from slipway.yard.endpoint import ACCOUNT
 from slipway.yard.errors import ApiError
 from slipway.yard.machines import memory
 from slipway.yard.services.batch import capacity, job_store, overrides, scheduler
+from slipway.yard.services.batch.api import definitions, views
 from slipway.yard.services.batch.job_store import BatchJob
 
 Parameters = Mapping[str, Any]
@@ -35,9 +36,7 @@ def submit(parameters: Parameters, region: str) -> BatchJob:
 
 
 def _definition(wanted: str, region: str) -> dict[str, Any]:
-    from slipway.yard.services.batch.api.definitions import find
-
-    found = find(wanted, region)
+    found = definitions.find(wanted, region)
     if found is None or found["status"] != "ACTIVE":
         raise ApiError("ClientException", f"JobDefinition {wanted} does not exist or is not active")
     return found
@@ -109,7 +108,5 @@ def _child(parent: BatchJob, index: int) -> BatchJob:
 def _tag(job: BatchJob) -> None:
     from moto.batch.models import batch_backends
 
-    from slipway.yard.services.batch.api.views import arn
-
     if given := job.submit.get("tags"):
-        batch_backends[ACCOUNT][job.region].tag_resource(arn(job), given)
+        batch_backends[ACCOUNT][job.region].tag_resource(views.arn(job), given)

@@ -13,11 +13,10 @@ from datetime import datetime
 from typing import Any
 
 from slipway.yard.endpoint import ACCOUNT, own_client
-from slipway.yard.errors import ApiError
+from slipway.yard.errors import ApiError, not_emulated
 from slipway.yard.services.imagebuilder.components.actions import BadDocument
 from slipway.yard.services.imagebuilder.components.document import parse
 from slipway.yard.services.recorded import TAG_OPERATIONS, Store, StoredRecord, kept, page
-from slipway.yard.services.registry import not_emulated
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Any
 
 from slipway.yard.endpoint import ACCOUNT, own_client
-from slipway.yard.gateway import keys
+from slipway.yard.permissions import keys
 from slipway.yard.services.imagebuilder.build import bake_roles
 from slipway.yard.services.imagebuilder.build.bake_roles import BakePlan
 

@@ -11,10 +11,9 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from slipway.yard.endpoint import ACCOUNT
-from slipway.yard.errors import ApiError
+from slipway.yard.errors import ApiError, not_emulated
 from slipway.yard.machines.isolation.tiers import best_tier
 from slipway.yard.permissions import roles
-from slipway.yard.services.registry import not_emulated
 from slipway.yard.services.sagemaker.training import plan, records
 from slipway.yard.services.service_quotas import quotas
 from slipway.yard.services.service_quotas.quotas import LONGEST_JOB

@@ -19,10 +19,10 @@ from typing import Any
 from slipway.yard.chaos import conditions
 from slipway.yard.endpoint import ACCOUNT
 from slipway.yard.errors import ApiError
-from slipway.yard.gateway import faults, keys
+from slipway.yard.gateway import faults
 from slipway.yard.machines import memory, storage
 from slipway.yard.machines.settings import real_seconds
-from slipway.yard.permissions import roles
+from slipway.yard.permissions import keys, roles
 from slipway.yard.permissions.sessions import RoleSession
 from slipway.yard.services.sagemaker.training import buckets, checks, plan, records, volume
 from slipway.yard.services.sagemaker.training.buckets import FolderSync, Location, TransferFailed

@@ -15,15 +15,14 @@ from urllib.parse import urlsplit
 from slipway.yard import state
 from slipway.yard.chaos import conditions
 from slipway.yard.endpoint import ACCOUNT, ENDPOINT_VARIABLE
-from slipway.yard.errors import ApiError
-from slipway.yard.gateway import keys
+from slipway.yard.errors import ApiError, not_emulated
 from slipway.yard.machines import storage
 from slipway.yard.machines.isolation import home
 from slipway.yard.machines.isolation.tiers import best_tier
 from slipway.yard.machines.settings import STAND_IN, interpreter, needed
+from slipway.yard.permissions import keys
 from slipway.yard.permissions.calls.asked import ActionNeed, arn
 from slipway.yard.permissions.sessions import RoleSession
-from slipway.yard.services.registry import not_emulated
 from slipway.yard.services.sagemaker.training import volume
 from slipway.yard.services.sagemaker.training.records import TrainingJob
 

@@ -13,8 +13,7 @@ from typing import Any
 
 from slipway.yard.cloudformation.resources.provider import Context, Properties
 from slipway.yard.errors import ApiError
-from slipway.yard.gateway import keys
-from slipway.yard.permissions import roles
+from slipway.yard.permissions import keys, roles
 from slipway.yard.services.functions import plan
 from slipway.yard.services.functions.invocation import SERVICE
 

@@ -16,22 +16,22 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from slipway.yard.cloudformation.resources.custom import sdk_calls
 from slipway.yard.cloudformation.resources.provider import Context, Fidelity, Properties, Provider, Resource
+from slipway.yard.cloudformation.resources.registry import CUSTOM, CUSTOM_RESOURCE, LAMBDA, TYPES, no_function
 from slipway.yard.cloudformation.resources.scope import ResourceScope
+from slipway.yard.cloudformation.template.blueprint import Blueprint, Planned
+from slipway.yard.cloudformation.template.scope import Pending
 from slipway.yard.endpoint import CONTROL_PATH, ENDPOINT_VARIABLE
 from slipway.yard.errors import CUSTOM_RESOURCE_FAILED, ApiError
-from slipway.yard.gateway import keys
 from slipway.yard.machines.settings import real_seconds
-from slipway.yard.permissions import roles
-from slipway.yard.services.functions import plan
+from slipway.yard.permissions import keys, roles
+from slipway.yard.services.functions import plan, sdk_calls
 from slipway.yard.services.functions.invocation import SERVICE
 from slipway.yard.services.functions.plan import DeployedFunction
 
-CUSTOM_RESOURCE = "AWS::CloudFormation::CustomResource"
 SERVICE_TIMEOUT_S = 3600
 LARGEST_RESPONSE_BYTES = 4096
-LAMBDA = ":lambda:"
+FUNCTION = "AWS::Lambda::Function"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,8 +86,8 @@ class FunctionBacked:
             "ResourceType": self.type,
             "ResourceProperties": _texts(properties),
         }
-        if framework := find(token, context.region):
-            return answer(framework, event)
+        if framework := _framework(token, context.region):
+            return _from_framework(framework, event)
         return _from_function(context, properties, event)
 
 
@@ -109,14 +109,6 @@ class _CustomResourceFailed(ApiError):
     def __init__(self, message: str, physical_id: str = "") -> None:
         super().__init__(CUSTOM_RESOURCE_FAILED, message)
         self.physical_id = physical_id
-
-
-def no_function(logical_id: str, token: str) -> str:
-    """Say that this resource is not made by a function."""
-    return (
-        f"the yard makes custom resources with functions alone: the ServiceToken of {logical_id}"
-        f" has to be the ARN of one, and is '{token}'"
-    )
 
 
 def _checked(answer: Mapping[str, Any], request_id: str) -> Mapping[str, Any]:
@@ -226,18 +218,18 @@ ON_EVENT, IS_COMPLETE = "USER_ON_EVENT_FUNCTION_ARN", "USER_IS_COMPLETE_FUNCTION
 QUERY_INTERVAL_S, TOTAL_TIMEOUT_S = 5, 30 * 60
 
 
-def is_one(variables: object) -> bool:
+def _is_framework(variables: object) -> bool:
     """Return True for the environment of such a function."""
     return isinstance(variables, Mapping) and ON_EVENT in variables
 
 
-def find(token: str, region: str) -> DeployedFunction | None:
+def _framework(token: str, region: str) -> DeployedFunction | None:
     """Return the framework's function behind a service token; None where the token is of another one."""
     function = plan.find(token, None, region)
-    return function if is_one(function.variables) else None
+    return function if _is_framework(function.variables) else None
 
 
-def answer(framework: DeployedFunction, event: Mapping[str, Any]) -> dict[str, Any]:
+def _from_framework(framework: DeployedFunction, event: Mapping[str, Any]) -> dict[str, Any]:
     """Ask the author's functions, and return what the framework would answer."""
     session = roles.assume(framework.role, SERVICE, framework.name)
     client = keys.client(session, "lambda", framework.region)
@@ -272,3 +264,46 @@ def _asked(client: Any, function: str, event: Mapping[str, Any]) -> dict[str, An
     if not isinstance(said, dict | None):
         raise ApiError("Failed", f"return values must be JSON objects, and {function} returned {said!r}")
     return said or {}
+
+
+# Those whose function the yard cannot run are refused before anything of their stack is made.
+
+
+def refuse_functions(blueprint: Blueprint) -> None:
+    """Raise ApiError that names each of them; what is not known yet is refused when it is made."""
+    if found := list(_refusals(blueprint.resources)):
+        raise ApiError("ValidationError", "Template format error: " + "\n".join(found))
+
+
+def _refusals(resources: Mapping[str, Planned]) -> Iterator[str]:
+    for name, planned in resources.items():
+        kind = planned.declared.type
+        if (kind in TYPES and kind != CUSTOM_RESOURCE) or not kind.startswith((CUSTOM, CUSTOM_RESOURCE)):
+            continue
+        token = planned.properties.get("ServiceToken")
+        if isinstance(token, str) and LAMBDA not in token:
+            yield no_function(name, token)
+        elif sdk_calls.is_one(planned.properties):
+            continue
+        elif why := _why_not(_function(token, resources)):
+            yield f"the yard cannot make {name}, {kind}: {why}"
+
+
+def _why_not(function: Planned | None) -> str:
+    runtime = function.properties.get("Runtime", "") if function else None
+    if function is None or not isinstance(runtime, str):
+        return ""
+    environment = function.properties.get("Environment")
+    if isinstance(environment, Mapping) and _is_framework(environment.get("Variables")):
+        return ""
+    why = plan.refusal(runtime, bool(function.properties.get("Layers")))
+    return f"it cannot run {function.declared.logical_id}: {why}" if why else ""
+
+
+def _function(token: Any, resources: Mapping[str, Planned]) -> Planned | None:
+    """Return the function of this template that the token is the ARN of."""
+    if not isinstance(token, Pending) or "Fn::GetAtt" not in json.loads(token.expression):
+        return None
+    (reference,) = token.references
+    found = resources[reference.logical_id]
+    return found if found.declared.type == FUNCTION else None

@@ -1,4 +1,4 @@
-"""What faults do to a request on its way in and to its answer on its way out, by who sent it.
+"""What chaos does to a request on its way in and to its answer on its way out, by who sent it.
 
 Services of the yard that call each other inside are spared. CloudFormation is not, but loses no answer: it
 sends its changes with tokens, as far as AWS has them, and waits out the rest.

@@ -1,0 +1,24 @@
+"""What the services bring to a request on its way through the gateway, which names none of them.
+
+To refuse what a service's model lets through: a function of the call, and its line in CONTRACTS. To hear of
+answered calls: a function of the call and its reply, in HEARD.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from slipway.yard.gateway.pipeline import GatewayServices
+from slipway.yard.gateway.protocols import Call, Reply
+from slipway.yard.gateway.validation import Contract
+from slipway.yard.services import registry, seed_data
+from slipway.yard.services.batch.api import limits
+from slipway.yard.services.cloudwatch import alarms
+from slipway.yard.services.ec2 import launching
+
+CONTRACTS: Mapping[str, Contract] = {"batch": limits.problems}
+HEARD: tuple[Callable[[Call, Reply], None], ...] = (launching.launched, alarms.noticed)
+
+SERVICES = GatewayServices(
+    module_of=registry.module_of, prepare=seed_data.prepare, contracts=CONTRACTS, heard=HEARD
+)
