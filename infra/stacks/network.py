@@ -12,9 +12,9 @@ from constructs import Construct
 from slipway.infra.declare.types import Cluster
 from slipway.infra.patterns.access.target_record import add_ownership
 from slipway.infra.patterns.declared_stack import DeclaredStack
+from slipway.infra.patterns.encryption import EncryptionKey, EncryptionKeyProps, KeyUser
 from slipway.infra.patterns.network.vpc import ClusterNetwork, NetworkOf
 from slipway.infra.patterns.nodes.launch_template import require_node_image
-from slipway.infra.patterns.storage.encryption import EncryptionKey, EncryptionKeyProps, KeyUser
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,6 +14,7 @@ from slipway.infra.declare.slurm_release import slurm_release
 from slipway.infra.declare.types import Egress, Market, NodeCluster, SlurmCluster
 from slipway.infra.patterns.access.target_record import TargetRecord, TargetRecordProps
 from slipway.infra.patterns.declared_stack import DeclaredStack
+from slipway.infra.patterns.encryption import EncryptedLogGroup
 from slipway.infra.patterns.network.vpc import ClusterNetwork
 from slipway.infra.patterns.nodes.boot import (
     LOGIN_MEMBERSHIP,
@@ -52,7 +53,6 @@ from slipway.infra.patterns.slurm.slurm_access import (
     run_document_name,
 )
 from slipway.infra.patterns.storage.buckets import ClusterStorage
-from slipway.infra.patterns.storage.encryption import EncryptedLogGroup
 from slipway.infra.patterns.storage.file_systems import SharedFiles
 from slipway.jobs.words.catalogue.instances import instance_type
 from slipway.jobs.words.slurm import LOGIN_NODES, QUEUE

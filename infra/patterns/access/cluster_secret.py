@@ -12,7 +12,7 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_secretsmanager as secretsmanager
 from constructs import Construct
 
-from slipway.infra.patterns.storage.encryption import EncryptionKey, EncryptionKeyProps, removal_policy
+from slipway.infra.patterns.encryption import EncryptionKey, EncryptionKeyProps, removal_policy
 
 _LETTERS = 64
 

@@ -1,4 +1,4 @@
-"""Roles, each with one customer-managed policy that says exactly what it may do."""
+"""Roles, each with one customer-managed policy, and what machines of several kinds may do."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from aws_cdk import ArnFormat, Aws, Stack
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 
-from slipway.infra.patterns.storage.encryption import write_logs
+from slipway.infra.patterns.encryption import write_logs
+from slipway.jobs.words.names import METRIC_NAMESPACE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,3 +102,40 @@ def run_command_output(scope: Construct, log_group_arn: str) -> tuple[iam.Policy
         sid="FindLogStream", actions=["logs:DescribeLogStreams"], resources=[f"{log_group_arn}:*"]
     )
     return write_logs(log_group_arn), find_group, find_stream
+
+
+def session_manager() -> iam.PolicyStatement:
+    """Allow calls that take no resource (Service Authorization Reference, "AWS Systems Manager").
+
+    The agent also asks which associations an instance has, every half hour. Slipway makes none, so of
+    AmazonSSMManagedInstanceCore's permissions only the two questions are here, for a quiet agent's log, and
+    neither documents of associations nor inventory, patches and compliance.
+    """
+    return iam.PolicyStatement(
+        sid="AnswerSessionManager",
+        actions=[
+            "ec2messages:AcknowledgeMessage",
+            "ec2messages:DeleteMessage",
+            "ec2messages:FailMessage",
+            "ec2messages:GetEndpoint",
+            "ec2messages:GetMessages",
+            "ec2messages:SendReply",
+            "ssm:ListAssociations",
+            "ssm:ListInstanceAssociations",
+            "ssm:UpdateInstanceInformation",
+            "ssmmessages:CreateControlChannel",
+            "ssmmessages:CreateDataChannel",
+            "ssmmessages:OpenControlChannel",
+            "ssmmessages:OpenDataChannel",
+        ],
+        resources=["*"],
+    )
+
+
+def report_metrics() -> iam.PolicyStatement:
+    return iam.PolicyStatement(
+        sid="ReportIdleness",
+        actions=["cloudwatch:PutMetricData"],
+        resources=["*"],
+        conditions={"StringEquals": {"cloudwatch:namespace": METRIC_NAMESPACE}},
+    )

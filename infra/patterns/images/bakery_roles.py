@@ -17,7 +17,7 @@ from aws_cdk import aws_ssm as ssm
 from constructs import Construct
 
 from slipway.infra.declare.machine_images import MachineImage
-from slipway.infra.patterns.access.node_access import session_manager
+from slipway.infra.patterns.access.roles import session_manager
 from slipway.jobs.words.images.amis import Bakery, ami_parameter, bakery_parameter, encode_bakery
 
 MADE_BY_IMAGE_BUILDER = "EC2 Image Builder"  # the value of the tag CreatedBy on all that it makes

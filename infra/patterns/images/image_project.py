@@ -22,8 +22,8 @@ from constructs import Construct
 
 from slipway.infra.declare.types import BatchCluster
 from slipway.infra.patterns.access.roles import ServiceRole, ServiceRoleProps
+from slipway.infra.patterns.encryption import EncryptedLogGroup, removal_policy, write_logs
 from slipway.infra.patterns.storage.buckets import ClusterStorage, UseBucketProps, bucket_statements
-from slipway.infra.patterns.storage.encryption import EncryptedLogGroup, removal_policy, write_logs
 from slipway.jobs.words.catalogue.instances import instance_type
 from slipway.jobs.words.names import derived_name
 

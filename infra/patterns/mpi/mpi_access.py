@@ -13,13 +13,14 @@ from constructs import Construct
 
 from slipway.infra.declare.types import MpiCluster
 from slipway.infra.patterns.access.cluster_secret import ClusterSecret
-from slipway.infra.patterns.access.node_access import report_metrics, session_manager
 from slipway.infra.patterns.access.roles import (
     AssumedRole,
     AssumedRoleProps,
     ServiceRole,
     ServiceRoleProps,
+    report_metrics,
     run_command_output,
+    session_manager,
 )
 from slipway.infra.patterns.storage.buckets import ClusterStorage, UseBucketProps, bucket_statements
 from slipway.jobs.words.job import NAME, PROJECT_PREFIX

@@ -18,7 +18,7 @@ from constructs import Construct
 
 from slipway.infra.declare.types import Cluster, Egress
 from slipway.infra.patterns.access.roles import ServiceRole, ServiceRoleProps
-from slipway.infra.patterns.storage.encryption import EncryptedLogGroup, EncryptedLogGroupProps, write_logs
+from slipway.infra.patterns.encryption import EncryptedLogGroup, EncryptedLogGroupProps, write_logs
 from slipway.jobs.words.errors import SlipwayError
 
 _LONGEST_SUBNET_PREFIX = 28  # VPC user guide, "Subnet sizing for IPv4": /16 to /28

@@ -14,10 +14,15 @@ from aws_cdk import aws_ssm as ssm
 from constructs import Construct
 
 from slipway.infra.declare.types import SlurmCluster
-from slipway.infra.patterns.access.node_access import report_metrics, session_manager
-from slipway.infra.patterns.access.roles import ServiceRole, ServiceRoleProps, run_command_output
+from slipway.infra.patterns.access.roles import (
+    ServiceRole,
+    ServiceRoleProps,
+    report_metrics,
+    run_command_output,
+    session_manager,
+)
+from slipway.infra.patterns.encryption import write_logs
 from slipway.infra.patterns.storage.buckets import ClusterStorage, UseBucketProps, bucket_statements
-from slipway.infra.patterns.storage.encryption import write_logs
 from slipway.jobs.words.job import NAME, PROJECT_PREFIX
 from slipway.jobs.words.names import derived_name
 from slipway.jobs.words.slurm import ACTIONS, NODE_MODULE, PYTHON

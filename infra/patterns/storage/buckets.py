@@ -13,7 +13,7 @@ from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
 from slipway.infra.declare.types import Cluster
-from slipway.infra.patterns.storage.encryption import removal_policy, use_key
+from slipway.infra.patterns.encryption import removal_policy, use_key
 from slipway.infra.patterns.storage.file_systems import SharedFiles
 from slipway.jobs.words.errors import SlipwayError
 from slipway.jobs.words.job import PROJECT_DAYS, PROJECT_PREFIX

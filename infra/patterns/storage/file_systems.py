@@ -14,9 +14,9 @@ from aws_cdk import aws_kms as kms
 from constructs import Construct
 
 from slipway.infra.declare.types import Cluster, FileSystem
+from slipway.infra.patterns.encryption import removal_policy
 from slipway.infra.patterns.network.security_groups import NOTHING, PortRange
 from slipway.infra.patterns.network.vpc import NodeVpc
-from slipway.infra.patterns.storage.encryption import removal_policy
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
