@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from aws_cdk import Stack
-from aws_cdk import aws_iam as iam
 from constructs import Construct
 
 from slipway.infra.patterns.access.roles import (
@@ -16,6 +15,7 @@ from slipway.infra.patterns.access.roles import (
 )
 from slipway.infra.patterns.encryption import write_logs
 from slipway.infra.patterns.images.image_project import pull_statements
+from slipway.infra.patterns.statements import Statement
 from slipway.infra.patterns.storage.buckets import ClusterStorage, UseBucketProps, bucket_statements
 from slipway.jobs.words.job import JOB_PREFIXES, PROJECT_PREFIX
 
@@ -62,7 +62,7 @@ def _job(props: NodeAccessProps) -> ServiceRoleProps:
     )
 
 
-def _join_ecs(scope: Construct) -> tuple[iam.PolicyStatement, ...]:
+def _join_ecs(scope: Construct) -> tuple[Statement, ...]:
     """Allow what the ECS agent calls, as AmazonEC2ContainerServiceforEC2Role does but for creating clusters.
 
     Batch makes up its clusters' names, so none can be named here.
@@ -70,7 +70,7 @@ def _join_ecs(scope: Construct) -> tuple[iam.PolicyStatement, ...]:
     stack = Stack.of(scope)
     clusters = stack.format_arn(service="ecs", resource="cluster", resource_name="*")
     nodes = stack.format_arn(service="ecs", resource="container-instance", resource_name="*")
-    join = iam.PolicyStatement(
+    join = Statement(
         sid="JoinCluster",
         actions=[
             "ecs:DeregisterContainerInstance",
@@ -81,13 +81,13 @@ def _join_ecs(scope: Construct) -> tuple[iam.PolicyStatement, ...]:
         ],
         resources=[clusters],
     )
-    tag = iam.PolicyStatement(
+    tag = Statement(
         sid="TagAtRegistration",
         actions=["ecs:TagResource"],
         resources=[nodes],
         conditions={"StringEquals": {"ecs:CreateAction": "RegisterContainerInstance"}},
     )
-    work = iam.PolicyStatement(
+    work = Statement(
         sid="TakeTasks",
         actions=[
             "ecs:ListTagsForResource",
@@ -97,7 +97,5 @@ def _join_ecs(scope: Construct) -> tuple[iam.PolicyStatement, ...]:
         ],
         resources=[nodes],
     )
-    find = iam.PolicyStatement(
-        sid="FindEcs", actions=["ec2:DescribeTags", "ecs:DiscoverPollEndpoint"], resources=["*"]
-    )
+    find = Statement(sid="FindEcs", actions=["ec2:DescribeTags", "ecs:DiscoverPollEndpoint"], resources=["*"])
     return join, tag, work, find
