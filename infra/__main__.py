@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 
 from slipway.jobs.words.errors import SlipwayError, in_lines
@@ -15,6 +16,10 @@ def main() -> int:
     except SlipwayError as error:
         print(in_lines(error), file=sys.stderr)
         return error.exit_code
+    gc.disable()  # nothing of the CDK's is ever garbage, and looking for it is a twelfth of the synthesis
+    from slipway.infra.trusted_types import trust_types
+
+    trust_types()
     from slipway.infra import app
 
     return app.main()

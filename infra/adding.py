@@ -27,7 +27,8 @@ from slipway.infra.patterns.network.given_network import given_network, make_net
 from slipway.infra.patterns.network.vpc import NetworkOf
 from slipway.infra.patterns.storage.buckets import given_bucket, make_bucket
 from slipway.infra.refused_cluster import RefusedCluster
-from slipway.infra.verify.nag import add_nag_checks_of
+from slipway.infra.verify.accepted_lint import acknowledge_lint
+from slipway.infra.verify.nag import add_nag_checks
 from slipway.infra.verify.rule_checks import add_rule_checks
 from slipway.jobs.words.errors import InvalidConfig, SlipwayError
 from slipway.jobs.words.installation import refuse_incomplete
@@ -76,7 +77,8 @@ def add_cluster(
     except SlipwayError as error:
         raise RefusedCluster(error) from None
     check_context_at_synthesis(scope)
-    add_nag_checks_of(scope, built.stacks)
+    acknowledge_lint(built.stacks)
+    add_nag_checks(scope, built.stacks)
     add_rule_checks(scope, built.stacks)
     return _added(placed, built)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
+from functools import cache
 from pathlib import Path
 
 from slipway.containers.runtime.named_files import MissingFile, UnusableFile, read_text
@@ -15,6 +16,7 @@ FILES = ("cdk.json", "cdk.context.json")
 _MOST_BYTES = 1 << 20
 
 
+@cache
 def feature_flags() -> Mapping[str, object]:
     """Return the context of our own cdk.json: which of the CDK's changed behaviours are on."""
     context = json.loads((PACKAGE / "infra" / "feature_flags.json").read_text(encoding="utf-8"))["context"]

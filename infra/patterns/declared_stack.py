@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from weakref import WeakKeyDictionary
 
 from aws_cdk import Environment, Stack, Tags
 from constructs import Construct
@@ -31,27 +32,35 @@ class DeclaredStack(Stack):
             tags=_project_tags(scope) if isinstance(declared, Cluster) else None,
         )
         self.declared = declared
-        self.node.add_metadata(STACK_MARK, declared.name)
-        _set_flags(self)
-        for key, value in tags.items():
-            Tags.of(self).add(key, value)
+        own, all_tags = self.node, Tags.of(self)
+        own.add_metadata(STACK_MARK, declared.name)
+        for flag, value in _missing_flags(scope).items():
+            own.set_context(flag, value)
+        for key, text in tags.items():
+            all_tags.add(key, text)
+
+
+# The context that stacks of a scope have from above: it cannot change once there is a stack. A question goes
+# to the CDK's own process, and this one is answered with 90 flags.
+_CONTEXTS: WeakKeyDictionary[Construct, Mapping[str, object]] = WeakKeyDictionary()
 
 
 def project_of(scope: Construct) -> str | None:
-    """Return the name of the project; a checkout of Slipway has none."""
-    name = scope.node.try_get_context(PROJECT_KEY)
+    """Return the name of the project whose stacks are in the scope; a checkout of Slipway has none."""
+    name = _context(scope).get(PROJECT_KEY)
     return str(name) if name else None
 
 
-def _set_flags(stack: Stack) -> None:
-    """Make the same templates in every app, whatever it says of the CDK's changed behaviours.
+def _context(scope: Construct) -> Mapping[str, object]:
+    if scope not in _CONTEXTS:
+        _CONTEXTS[scope] = scope.node.get_all_context()
+    return _CONTEXTS[scope]
 
-    The context is asked for once: each question goes to the CDK's own process, and there are 90 flags.
-    """
-    said = stack.node.get_all_context()
-    for flag, value in feature_flags().items():
-        if said.get(flag) != value:
-            stack.node.set_context(flag, value)
+
+def _missing_flags(scope: Construct) -> Mapping[str, object]:
+    """Return what makes the same templates in every app, whatever it says of the CDK's changed behaviours."""
+    said = _context(scope)
+    return {flag: value for flag, value in feature_flags().items() if said.get(flag) != value}
 
 
 def _project_tags(scope: Construct) -> Mapping[str, str] | None:

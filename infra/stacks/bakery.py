@@ -11,6 +11,13 @@ from constructs import Construct
 from slipway.infra.declare.machine_images import MachineImage
 from slipway.infra.declare.types import Egress
 from slipway.infra.patterns.declared_stack import DeclaredStack
+from slipway.infra.patterns.encryption import (
+    EncryptedLogGroup,
+    EncryptedLogGroupProps,
+    EncryptionKey,
+    EncryptionKeyProps,
+    KeyUser,
+)
 from slipway.infra.patterns.images.bakery_roles import (
     BakeryNetwork,
     BakeryProps,
@@ -26,13 +33,6 @@ from slipway.infra.patterns.images.image_pipeline import (
 from slipway.infra.patterns.images.payload import DeliveredPayload, PayloadFile, deliver_payload
 from slipway.infra.patterns.network.vpc import FlowLogs, FlowLogsProps, Vpc, VpcProps
 from slipway.infra.patterns.storage.buckets import LogBucket, LogBucketProps
-from slipway.infra.patterns.storage.encryption import (
-    EncryptedLogGroup,
-    EncryptedLogGroupProps,
-    EncryptionKey,
-    EncryptionKeyProps,
-    KeyUser,
-)
 from slipway.jobs.words.images.amis import Bakery, ami_parameter, ami_tags
 from slipway.jobs.words.images.containers import manifest_parameter
 

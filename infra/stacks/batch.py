@@ -10,8 +10,8 @@ from constructs import Construct
 
 from slipway.infra.declare.installed import CONTAINERS
 from slipway.infra.declare.types import BatchCluster, Egress
-from slipway.infra.patterns.access.node_access import NodeAccess, NodeAccessProps
 from slipway.infra.patterns.access.target_record import TargetRecord, TargetRecordProps
+from slipway.infra.patterns.batch.batch_access import NodeAccess, NodeAccessProps
 from slipway.infra.patterns.batch.compute_environment import (
     JobQueue,
     JobQueueProps,
@@ -22,13 +22,13 @@ from slipway.infra.patterns.batch.compute_environment import (
 )
 from slipway.infra.patterns.batch.stuck_jobs import StuckJobCanceller, StuckJobCancellerProps
 from slipway.infra.patterns.declared_stack import DeclaredStack
+from slipway.infra.patterns.encryption import EncryptedLogGroup
 from slipway.infra.patterns.images.image_project import ImageRepository, build_project_name
 from slipway.infra.patterns.network.vpc import ClusterNetwork
 from slipway.infra.patterns.nodes.boot import ECS_MEMBERSHIP, boot_parameters
 from slipway.infra.patterns.nodes.launch_template import NodeTemplate, NodeTemplateProps, node_image_id
 from slipway.infra.patterns.nodes.network_interfaces import efa_interface_count, node_security_group
 from slipway.infra.patterns.storage.buckets import ClusterStorage
-from slipway.infra.patterns.storage.encryption import EncryptedLogGroup
 from slipway.jobs.words.images.containers import image_tag
 from slipway.jobs.words.targets import BatchTarget
 

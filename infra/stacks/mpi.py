@@ -15,6 +15,7 @@ from slipway.infra.patterns.access.cluster_secret import ClusterSecret, ClusterS
 from slipway.infra.patterns.access.roles import ServiceRole
 from slipway.infra.patterns.access.target_record import TargetRecord, TargetRecordProps
 from slipway.infra.patterns.declared_stack import DeclaredStack
+from slipway.infra.patterns.encryption import EncryptedLogGroup
 from slipway.infra.patterns.mpi.mpi_access import (
     MpiAccess,
     MpiAccessProps,
@@ -34,7 +35,6 @@ from slipway.infra.patterns.nodes.launch_template import (
 )
 from slipway.infra.patterns.nodes.network_interfaces import efa_interface_count, node_security_group, purchase
 from slipway.infra.patterns.storage.buckets import ClusterStorage
-from slipway.infra.patterns.storage.encryption import EncryptedLogGroup
 from slipway.jobs.words.catalogue.instances import instance_type
 from slipway.jobs.words.targets import MpiTarget
 

@@ -11,10 +11,10 @@ from constructs import Construct
 
 from slipway.infra.declare.types import Cluster
 from slipway.infra.patterns.access.target_record import add_ownership
-from slipway.infra.patterns.declared_stack import DeclaredStack
+from slipway.infra.patterns.declared_stack import DeclaredStack, project_of
+from slipway.infra.patterns.encryption import EncryptionKey, EncryptionKeyProps, KeyUser
 from slipway.infra.patterns.network.vpc import ClusterNetwork, NetworkOf
 from slipway.infra.patterns.nodes.launch_template import require_node_image
-from slipway.infra.patterns.storage.encryption import EncryptionKey, EncryptionKeyProps, KeyUser
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,7 +30,7 @@ class NetworkStack(DeclaredStack):
     def __init__(self, scope: Construct, id: str, *, props: NetworkStackProps) -> None:
         cluster = props.cluster
         super().__init__(scope, id, declared=cluster, tags=cluster.billing_tags)
-        add_ownership(self, cluster.name)
+        add_ownership(self, cluster.name, project_of(scope))
         require_node_image(self, cluster)
         log_key = EncryptionKey(
             self,

@@ -9,6 +9,7 @@ from constructs import Construct
 
 from slipway.infra.declare.types import Cluster
 from slipway.infra.patterns.declared_stack import DeclaredStack
+from slipway.infra.patterns.encryption import EncryptedLogGroup, EncryptedLogGroupProps
 from slipway.infra.patterns.network.vpc import ClusterNetwork
 from slipway.infra.patterns.observability.alarms import (
     AlertTopic,
@@ -24,7 +25,6 @@ from slipway.infra.patterns.observability.dashboard import (
     ClusterDashboard,
     ClusterDashboardProps,
 )
-from slipway.infra.patterns.storage.encryption import EncryptedLogGroup, EncryptedLogGroupProps
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

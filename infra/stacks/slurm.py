@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
-from aws_cdk import Aws
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 
@@ -14,6 +13,7 @@ from slipway.infra.declare.slurm_release import slurm_release
 from slipway.infra.declare.types import Egress, Market, NodeCluster, SlurmCluster
 from slipway.infra.patterns.access.target_record import TargetRecord, TargetRecordProps
 from slipway.infra.patterns.declared_stack import DeclaredStack
+from slipway.infra.patterns.encryption import EncryptedLogGroup
 from slipway.infra.patterns.network.vpc import ClusterNetwork
 from slipway.infra.patterns.nodes.boot import (
     LOGIN_MEMBERSHIP,
@@ -51,8 +51,8 @@ from slipway.infra.patterns.slurm.slurm_access import (
     SlurmAccessProps,
     run_document_name,
 )
+from slipway.infra.patterns.statements import ACCOUNT_ID
 from slipway.infra.patterns.storage.buckets import ClusterStorage
-from slipway.infra.patterns.storage.encryption import EncryptedLogGroup
 from slipway.infra.patterns.storage.file_systems import SharedFiles
 from slipway.jobs.words.catalogue.instances import instance_type
 from slipway.jobs.words.slurm import LOGIN_NODES, QUEUE
@@ -195,7 +195,7 @@ def _boot_parameters(props: SlurmStackProps, machines: _Machines) -> Mapping[str
     return {
         **boot_parameters(machines.cluster, props.storage.files, machines.membership),
         **scratch_parameters(props.scratch),
-        "account": Aws.ACCOUNT_ID,
+        "account": ACCOUNT_ID,
         "bucket": props.storage.bucket.bucket_name,
         "log_group": props.job_logs.name,
         "file_system_mount": props.storage.files.mount_point,

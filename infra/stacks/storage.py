@@ -8,6 +8,7 @@ from constructs import Construct
 
 from slipway.infra.declare.types import BatchCluster, Cluster, FileSystem
 from slipway.infra.patterns.declared_stack import DeclaredStack
+from slipway.infra.patterns.encryption import EncryptedLogGroup, EncryptionKey, EncryptionKeyProps
 from slipway.infra.patterns.images.image_project import (
     ImageProject,
     ImageProjectProps,
@@ -16,7 +17,6 @@ from slipway.infra.patterns.images.image_project import (
 )
 from slipway.infra.patterns.network.vpc import ClusterNetwork
 from slipway.infra.patterns.storage.buckets import BucketOf, ClusterStorage
-from slipway.infra.patterns.storage.encryption import EncryptedLogGroup, EncryptionKey, EncryptionKeyProps
 from slipway.infra.patterns.storage.file_systems import FILE_SYSTEMS, FileSystemProps, SharedFiles
 from slipway.jobs.words.slurm import SCRATCH
 

@@ -128,22 +128,6 @@ ACCEPTED = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AcceptedLint:
-    """Accepts one warning of cfn-lint and of the CDK's own validator, which share their ids."""
-
-    rule: str
-    path: str
-    reason: str
-
-
-_ONE_ZONE = "nodes with EFA are in one zone, the one that has them; which is a declared setting"
-ACCEPTED_LINT = (
-    AcceptedLint(rule="W3010", path="Vpc/PrivateSubnet", reason=_ONE_ZONE),
-    AcceptedLint(rule="W3010", path="Vpc/PublicSubnet", reason=_ONE_ZONE),
-)
-
-
 class NagChecks(AwsSolutionsChecks):
     """Runs cdk-nag's own pack on some stacks of an app, and leaves out what ACCEPTED names.
 
@@ -164,16 +148,11 @@ class NagChecks(AwsSolutionsChecks):
         return cdk.PolicyValidationPluginReport(success=not violations, violations=violations)
 
 
-def add_nag_checks(app: cdk.App) -> None:
-    """Fail synthesis on every finding in any stack of the app that is not accepted here."""
-    add_nag_checks_of(app, [stack for stack in app.node.children if isinstance(stack, cdk.Stack)])
+def add_nag_checks(scope: cdk.Stage, stacks: Sequence[cdk.Stack]) -> None:
+    """Fail synthesis on every finding in these stacks that is not accepted here.
 
-
-def add_nag_checks_of(scope: cdk.Stage, stacks: Sequence[cdk.Stack]) -> None:
-    """Do so for these stacks of an app that may have others: those are their owner's."""
-    for stack in stacks:
-        for accepted in ACCEPTED_LINT:
-            _acknowledge(_find(stack, accepted.path), accepted)
+    An app may have other stacks: those are their owner's.
+    """
     cdk.Validations.of(scope).add_plugins(NagChecks(scope, stacks))
 
 
@@ -208,19 +187,3 @@ def _resources(violation: cdk.PolicyViolation) -> Iterator[cdk.PolicyViolatingRe
     for resource in violation.violating_resources:
         assert isinstance(resource, cdk.PolicyViolatingResource), "cdk-nag returns structs, not dictionaries"
         yield resource
-
-
-def _find(construct: IConstruct | None, path: str) -> IConstruct | None:
-    for child in path.split("/"):
-        construct = construct.node.try_find_child(child) if construct is not None else None
-    return construct
-
-
-def _acknowledge(construct: IConstruct | None, accepted: AcceptedLint) -> None:
-    if not isinstance(construct, cdk.CfnResource):
-        return
-    acknowledgment = cdk.Acknowledgment(
-        id=f"CloudFormation-Validate::{accepted.rule}", reason=accepted.reason
-    )
-    cdk.Validations.of(construct).acknowledge(acknowledgment)
-    construct.add_metadata("cfn-lint", {"config": {"ignore_checks": [accepted.rule]}})

@@ -7,15 +7,21 @@ import os
 import socket
 import subprocess
 import sys
+from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 
 import aws_cdk as cdk
 import pytest
+from aws_cdk import aws_s3 as s3
 
+import slipway.infra.app
 from slipway.infra.app import BUILDERS, build
 from slipway.infra.clusters import CLUSTERS
 from slipway.infra.declare.cdk_json import feature_flags
+from slipway.infra.declare.machine_images import MachineImage
+from slipway.infra.declare.types import Cluster
 from tests.infra.synthesis import CLUSTER, MPI_CLUSTER, of_type, templates_of
 
 ROOT = Path(__file__).parents[2]
@@ -42,7 +48,7 @@ OTHER_STACKS = {
 def synthesized(folder: Path, project: Path = ROOT, /, **context: object) -> subprocess.CompletedProcess[str]:
     """Run the app as the CDK's command line does."""
     return subprocess.run(
-        [sys.executable, "-m", "slipway.infra.app"],
+        [sys.executable, "-m", "slipway.infra"],
         cwd=project,
         env={
             **os.environ,
@@ -78,6 +84,24 @@ def test_a_setting_of_the_context_reaches_the_template(tmp_path: Path) -> None:
     template = json.loads((tmp_path / "out" / "dl1.template.json").read_text(encoding="utf-8"))
     (pool,) = of_type(template, "AWS::Batch::ComputeEnvironment").values()
     assert pool["ComputeResources"]["MaxvCpus"] == 4 * 96
+
+
+def build_with_an_open_bucket(
+    app: cdk.App, _clusters: Sequence[Cluster], _images: Sequence[MachineImage], *, gated: bool
+) -> None:
+    s3.CfnBucket(cdk.Stack(app, "Stack"), "Open")
+    build(app, [], gated=gated)
+
+
+@pytest.mark.parametrize("validation", ["true", "false"])
+def test_cdk_nag_stops_a_deployment_unless_somebody_turns_validation_off(
+    monkeypatch: pytest.MonkeyPatch, validation: str
+) -> None:
+    monkeypatch.setenv("CDK_VALIDATION", validation)
+    monkeypatch.setattr(slipway.infra.app, "build", build_with_an_open_bucket)
+    stopped = pytest.raises(RuntimeError, match="ValidationFailed")
+    with nullcontext() if validation == "false" else stopped:
+        assert slipway.infra.app.main() == 0
 
 
 def test_every_mistake_is_one_line_and_no_traceback(tmp_path: Path) -> None:

@@ -7,12 +7,14 @@ nor a host key taken on trust. It goes with its cluster: the nodes of the next o
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_secretsmanager as secretsmanager
 from constructs import Construct
 
-from slipway.infra.patterns.storage.encryption import EncryptionKey, EncryptionKeyProps, removal_policy
+from slipway.infra.patterns.encryption import EncryptionKey, EncryptionKeyProps, removal_policy
+from slipway.infra.patterns.statements import Statement
 
 _LETTERS = 64
 
@@ -45,15 +47,15 @@ class ClusterSecret(Construct):
         self.resource.apply_removal_policy(removal_policy(keep=False))
         self.region = props.region
 
-    @property
+    @cached_property
     def arn(self) -> str:
         return self.resource.ref
 
-    def read_statements(self) -> tuple[iam.PolicyStatement, ...]:
-        read = iam.PolicyStatement(
+    def read_statements(self) -> tuple[Statement, ...]:
+        read = Statement(
             sid="ReadTheClustersSecret", actions=["secretsmanager:GetSecretValue"], resources=[self.arn]
         )
-        decrypt = iam.PolicyStatement(
+        decrypt = Statement(
             sid="DecryptTheClustersSecret",
             actions=["kms:Decrypt"],
             resources=[self.key.key_arn],

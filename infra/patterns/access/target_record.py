@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from aws_cdk import aws_ssm as ssm
 from constructs import Construct
 
-from slipway.infra.patterns.declared_stack import project_of
 from slipway.jobs.words.names import owner_parameter
 from slipway.jobs.words.targets import Target, encode_target, parameter_name
 
@@ -35,9 +34,8 @@ class TargetRecord(Construct):
 # project adds its own before it removes the first one's, and CloudFormation refuses a name that is taken.
 
 
-def add_ownership(scope: Construct, cluster: str) -> None:
+def add_ownership(scope: Construct, cluster: str, project: str | None) -> None:
     """Write down whose cluster this is, where the project has a name."""
-    project = project_of(scope)
     if project:
         ssm.StringParameter(
             scope,

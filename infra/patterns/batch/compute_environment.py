@@ -15,8 +15,8 @@ from aws_cdk import aws_iam as iam
 from constructs import Construct
 
 from slipway.infra.declare.types import BatchCluster
-from slipway.infra.patterns.access.node_access import NodeAccess
 from slipway.infra.patterns.access.roles import ServiceRole
+from slipway.infra.patterns.batch.batch_access import NodeAccess
 from slipway.infra.patterns.nodes.boot import SCRATCH, ContainerNeeds, container_needs
 from slipway.infra.patterns.nodes.launch_template import NodeTemplate
 from slipway.infra.patterns.nodes.network_interfaces import efa_interface_count, purchase

@@ -14,12 +14,12 @@ from datetime import timedelta
 
 from aws_cdk import ArnFormat, Stack
 from aws_cdk import aws_events as events
-from aws_cdk import aws_iam as iam
 from aws_cdk import aws_ssm as ssm
 from constructs import Construct
 
 from slipway.infra.declare.types import BatchCluster
 from slipway.infra.patterns.access.roles import ServiceRole, ServiceRoleProps
+from slipway.infra.patterns.statements import Statement
 from slipway.jobs.words.names import TARGET_TAG, derived_name
 
 UNDETERMINED = "UNDETERMINED"
@@ -126,8 +126,8 @@ def _may_cancel(scope: Construct, cluster: BatchCluster) -> ServiceRoleProps:
         service="ssm",
         description=f"Runbook: cancels jobs of {cluster.name} whose nodes do not join",
         statements=(
-            iam.PolicyStatement(sid="SeeJobs", actions=["batch:DescribeJobs"], resources=["*"]),
-            iam.PolicyStatement(
+            Statement(sid="SeeJobs", actions=["batch:DescribeJobs"], resources=["*"]),
+            Statement(
                 sid="CancelOwnJobs",
                 actions=["batch:TerminateJob"],
                 resources=[jobs],
@@ -142,12 +142,12 @@ def _may_start(scope: Construct, name: str, canceller_arn: str) -> ServiceRolePr
         service="events",
         description="Rule: starts the runbook that cancels a stuck job",
         statements=(
-            iam.PolicyStatement(
+            Statement(
                 sid="StartRunbook",
                 actions=["ssm:StartAutomationExecution"],
                 resources=[f"{_definition(scope, name)}:*"],
             ),
-            iam.PolicyStatement(
+            Statement(
                 sid="GiveItItsRole",
                 actions=["iam:PassRole"],
                 resources=[canceller_arn],

@@ -9,15 +9,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from aws_cdk import ArnFormat, Aws, Stack
-from aws_cdk import aws_iam as iam
+from aws_cdk import ArnFormat, Stack
 from aws_cdk import aws_kms as kms
 from aws_cdk import aws_s3 as s3
 from aws_cdk import aws_ssm as ssm
 from constructs import Construct
 
 from slipway.infra.declare.machine_images import MachineImage
-from slipway.infra.patterns.access.node_access import session_manager
+from slipway.infra.patterns.access.roles import session_manager
+from slipway.infra.patterns.statements import ACCOUNT_ID, PARTITION, Statement
 from slipway.jobs.words.images.amis import Bakery, ami_parameter, bakery_parameter, encode_bakery
 
 MADE_BY_IMAGE_BUILDER = "EC2 Image Builder"  # the value of the tag CreatedBy on all that it makes
@@ -34,31 +34,29 @@ class BakeryProps:
     payload_arn: str | None  # None: no component of the image asks for it
 
 
-def instance_statements(scope: Construct, props: BakeryProps) -> tuple[iam.PolicyStatement, ...]:
+def instance_statements(scope: Construct, props: BakeryProps) -> tuple[Statement, ...]:
     """Follow EC2InstanceProfileForImageBuilder, for the components of one image and no containers."""
     components = f"{props.resource_name}-*"
-    read = iam.PolicyStatement(
+    read = Statement(
         sid="ReadComponents",
         actions=["imagebuilder:GetComponent"],
         resources=[_arn(scope, "imagebuilder", "component", f"{components}/*")],
     )
-    tools = iam.PolicyStatement(
+    tools = Statement(
         sid="ReadToolsOfImageBuilder",
         actions=["s3:GetObject"],
-        resources=[f"arn:{Aws.PARTITION}:s3:::ec2imagebuilder*"],
+        resources=[f"arn:{PARTITION}:s3:::ec2imagebuilder*"],
     )
-    payload = iam.PolicyStatement(
-        sid="ReadPayload", actions=["s3:GetObject"], resources=[props.payload_arn or ""]
-    )
+    payload = Statement(sid="ReadPayload", actions=["s3:GetObject"], resources=[props.payload_arn or ""])
     logs = props.network.log_bucket.arn_for_objects(f"{props.image.name}/*")
-    keep = iam.PolicyStatement(sid="KeepLogs", actions=["s3:PutObject"], resources=[logs])
+    keep = Statement(sid="KeepLogs", actions=["s3:PutObject"], resources=[logs])
     found = (session_manager(), _logs(props), read, tools, keep)
     return (*found, payload) if props.payload_arn else found
 
 
 def execution_statements(
     scope: Construct, props: BakeryProps, instance_role_arn: str
-) -> tuple[iam.PolicyStatement, ...]:
+) -> tuple[Statement, ...]:
     return (
         *_start_machines(props, instance_role_arn),
         *_watch_machines(props),
@@ -66,7 +64,7 @@ def execution_statements(
         *_make_images(props),
         *_use_parameters(scope, props),
         _logs(props),
-        iam.PolicyStatement(
+        Statement(
             sid="AwaitSteps",
             actions=[
                 "events:DeleteRule",
@@ -80,11 +78,11 @@ def execution_statements(
     )
 
 
-def lifecycle_statements(scope: Construct, props: BakeryProps) -> tuple[iam.PolicyStatement, ...]:
+def lifecycle_statements(scope: Construct, props: BakeryProps) -> tuple[Statement, ...]:
     """Keep what deleting needs of EC2ImageBuilderLifecycleExecutionPolicy."""
     images = f"{_ec2(props)}:image/*"
     return (
-        iam.PolicyStatement(
+        Statement(
             sid="DeleteImages",
             actions=["imagebuilder:DeleteImage"],
             resources=[_arn(scope, "imagebuilder", "image", f"{props.resource_name}/*")],
@@ -97,33 +95,31 @@ def lifecycle_statements(scope: Construct, props: BakeryProps) -> tuple[iam.Poli
             ["ec2:DeleteSnapshot"],
             [f"{_ec2(props)}:snapshot/*"],
         ),
-        iam.PolicyStatement(
-            sid="FindThem", actions=["ec2:DescribeImages", "tag:GetResources"], resources=["*"]
-        ),
+        Statement(sid="FindThem", actions=["ec2:DescribeImages", "tag:GetResources"], resources=["*"]),
     )
 
 
-def _start_machines(props: BakeryProps, instance_role_arn: str) -> tuple[iam.PolicyStatement, ...]:
+def _start_machines(props: BakeryProps, instance_role_arn: str) -> tuple[Statement, ...]:
     """Allow any AMI, for the parent may be anybody's, but one subnet, and only tagged machines."""
-    ec2, own = _ec2(props), f"{_ec2(props)}{Aws.ACCOUNT_ID}"
+    ec2, own = _ec2(props), f"{_ec2(props)}{ACCOUNT_ID}"
     place = (
         "network-interface/*",
         f"security-group/{props.network.security_group_id}",
         f"subnet/{props.network.subnet_id}",
     )
     return (
-        iam.PolicyStatement(
+        Statement(
             sid="StartFrom",
             actions=["ec2:RunInstances"],
             resources=[f"{ec2}:image/*", f"{ec2}:snapshot/*", *(f"{own}:{each}" for each in place)],
         ),
-        iam.PolicyStatement(
+        Statement(
             sid="StartTagged",
             actions=["ec2:RunInstances"],
             resources=[f"{own}:instance/*", f"{own}:volume/*"],
             conditions={"StringEquals": {"aws:RequestTag/CreatedBy": MADE_BY_IMAGE_BUILDER}},
         ),
-        iam.PolicyStatement(
+        Statement(
             sid="GiveThemTheirRole",
             actions=["iam:PassRole"],
             resources=[instance_role_arn],
@@ -132,8 +128,8 @@ def _start_machines(props: BakeryProps, instance_role_arn: str) -> tuple[iam.Pol
     )
 
 
-def _watch_machines(props: BakeryProps) -> tuple[iam.PolicyStatement, ...]:
-    own = f"{_ec2(props)}{Aws.ACCOUNT_ID}"
+def _watch_machines(props: BakeryProps) -> tuple[Statement, ...]:
+    own = f"{_ec2(props)}{ACCOUNT_ID}"
     change = ("DescribeInstanceAttribute", "StartInstances", "StopInstances", "TerminateInstances")
     see = (
         "DescribeImages",
@@ -147,21 +143,21 @@ def _watch_machines(props: BakeryProps) -> tuple[iam.PolicyStatement, ...]:
     )
     return (
         _made_by_image_builder("StopMachines", [f"ec2:{each}" for each in change], [f"{own}:instance/*"]),
-        iam.PolicyStatement(sid="SeeMachines", actions=[f"ec2:{each}" for each in see], resources=["*"]),
+        Statement(sid="SeeMachines", actions=[f"ec2:{each}" for each in see], resources=["*"]),
     )
 
 
-def _run_on_machines(scope: Construct, props: BakeryProps) -> tuple[iam.PolicyStatement, ...]:
-    document = f"arn:{Aws.PARTITION}:ssm:{props.image.region}::document/AWS-RunShellScript"
+def _run_on_machines(scope: Construct, props: BakeryProps) -> tuple[Statement, ...]:
+    document = f"arn:{PARTITION}:ssm:{props.image.region}::document/AWS-RunShellScript"
     return (
-        iam.PolicyStatement(sid="RunShell", actions=["ssm:SendCommand"], resources=[document]),
-        iam.PolicyStatement(
+        Statement(sid="RunShell", actions=["ssm:SendCommand"], resources=[document]),
+        Statement(
             sid="RunOnOwn",
             actions=["ssm:SendCommand"],
             resources=[_arn(scope, "ec2", "instance", "*")],
             conditions={"StringEquals": {"ssm:resourceTag/CreatedBy": MADE_BY_IMAGE_BUILDER}},
         ),
-        iam.PolicyStatement(
+        Statement(
             sid="SeeRuns",
             actions=[
                 "ssm:DescribeInstanceInformation",
@@ -174,7 +170,7 @@ def _run_on_machines(scope: Construct, props: BakeryProps) -> tuple[iam.PolicySt
     )
 
 
-def _make_images(props: BakeryProps) -> tuple[iam.PolicyStatement, ...]:
+def _make_images(props: BakeryProps) -> tuple[Statement, ...]:
     """Allow images of its own machines alone: another's would hold what that has on its disk.
 
     They are encrypted with the EBS key of AWS's, whose policy lets in who may use EBS here.
@@ -182,37 +178,33 @@ def _make_images(props: BakeryProps) -> tuple[iam.PolicyStatement, ...]:
     ec2 = _ec2(props)
     images, snapshots = f"{ec2}:image/*", f"{ec2}:snapshot/*"
     return (
-        iam.PolicyStatement(
+        Statement(
             sid="MakeImages",
             actions=["ec2:CopyImage", "ec2:CreateImage", "ec2:RegisterImage"],
             resources=[images, snapshots],
         ),
-        _made_by_image_builder(
-            "TakeFromOwnMachines", ["ec2:CreateImage"], [f"{ec2}{Aws.ACCOUNT_ID}:instance/*"]
-        ),
+        _made_by_image_builder("TakeFromOwnMachines", ["ec2:CreateImage"], [f"{ec2}{ACCOUNT_ID}:instance/*"]),
         _made_by_image_builder(
             "ChangeOwnImages", ["ec2:DeregisterImage", "ec2:ModifyImageAttribute"], [images]
         ),
-        iam.PolicyStatement(sid="TagImages", actions=["ec2:CreateTags"], resources=[images]),
-        iam.PolicyStatement(
+        Statement(sid="TagImages", actions=["ec2:CreateTags"], resources=[images]),
+        Statement(
             sid="TagWhatItMakes",
             actions=["ec2:CreateTags"],
-            resources=[snapshots, *(f"{ec2}{Aws.ACCOUNT_ID}:{each}/*" for each in ("instance", "volume"))],
+            resources=[snapshots, *(f"{ec2}{ACCOUNT_ID}:{each}/*" for each in ("instance", "volume"))],
             conditions={"StringEquals": {"aws:RequestTag/CreatedBy": MADE_BY_IMAGE_BUILDER}},
         ),
-        iam.PolicyStatement(
+        Statement(
             sid="TagAsItMakes",
             actions=["ec2:CreateTags"],
-            resources=[
-                f"{ec2}{Aws.ACCOUNT_ID}:{each}/*" for each in ("instance", "network-interface", "volume")
-            ],
+            resources=[f"{ec2}{ACCOUNT_ID}:{each}/*" for each in ("instance", "network-interface", "volume")],
             conditions={"StringEquals": {"ec2:CreateAction": ["CreateImage", "RunInstances"]}},
         ),
     )
 
 
-def _use_parameters(scope: Construct, props: BakeryProps) -> tuple[iam.PolicyStatement, ...]:
-    publish = iam.PolicyStatement(
+def _use_parameters(scope: Construct, props: BakeryProps) -> tuple[Statement, ...]:
+    publish = Statement(
         sid="PublishId",
         actions=["ssm:GetParameter", "ssm:PutParameter"],
         resources=[_arn(scope, "ssm", "parameter", ami_parameter(props.image.name).removeprefix("/"))],
@@ -220,21 +212,21 @@ def _use_parameters(scope: Construct, props: BakeryProps) -> tuple[iam.PolicySta
     parameter = props.image.parent.removeprefix("ssm:/")
     if parameter == props.image.parent:
         return (publish,)
-    account = "" if parameter.startswith("aws/service/") else Aws.ACCOUNT_ID  # AWS's own are nobody's
-    arn = f"arn:{Aws.PARTITION}:ssm:{props.image.region}:{account}:parameter/{parameter}"
-    return publish, iam.PolicyStatement(sid="FindParent", actions=["ssm:GetParameter"], resources=[arn])
+    account = "" if parameter.startswith("aws/service/") else ACCOUNT_ID  # AWS's own are nobody's
+    arn = f"arn:{PARTITION}:ssm:{props.image.region}:{account}:parameter/{parameter}"
+    return publish, Statement(sid="FindParent", actions=["ssm:GetParameter"], resources=[arn])
 
 
-def _logs(props: BakeryProps) -> iam.PolicyStatement:
-    return iam.PolicyStatement(
+def _logs(props: BakeryProps) -> Statement:
+    return Statement(
         sid="WriteLogs",
         actions=["logs:CreateLogGroup", "logs:CreateLogStream", "logs:PutLogEvents"],
         resources=[props.log_group_arn, f"{props.log_group_arn}:log-stream:*"],
     )
 
 
-def _made_by_image_builder(sid: str, actions: list[str], resources: list[str]) -> iam.PolicyStatement:
-    return iam.PolicyStatement(
+def _made_by_image_builder(sid: str, actions: list[str], resources: list[str]) -> Statement:
+    return Statement(
         sid=sid,
         actions=actions,
         resources=resources,
@@ -244,7 +236,7 @@ def _made_by_image_builder(sid: str, actions: list[str], resources: list[str]) -
 
 def _ec2(props: BakeryProps) -> str:
     """Return the beginning of EC2's ARNs up to the account, which images and snapshots lack."""
-    return f"arn:{Aws.PARTITION}:ec2:{props.image.region}:"
+    return f"arn:{PARTITION}:ec2:{props.image.region}:"
 
 
 def _arn(scope: Construct, service: str, resource: str, name: str) -> str:

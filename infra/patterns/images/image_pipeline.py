@@ -24,6 +24,7 @@ from slipway.infra.patterns.images.bakery_roles import (
     instance_statements,
     lifecycle_statements,
 )
+from slipway.infra.patterns.statements import ACCOUNT_ID, PARTITION, Statement
 from slipway.jobs.words.images.amis import ami_parameter
 
 _IN_USE_WEEKS = 12
@@ -174,9 +175,7 @@ def _machine_role(scope: Construct, props: ImagePipelineProps) -> ServiceRole:
     )
 
 
-def _role(
-    scope: Construct, id: str, description: str, statements: tuple[iam.PolicyStatement, ...]
-) -> ServiceRole:
+def _role(scope: Construct, id: str, description: str, statements: tuple[Statement, ...]) -> ServiceRole:
     return ServiceRole(
         scope,
         id,
@@ -253,7 +252,7 @@ def _root_volume(gib: int) -> imagebuilder.CfnImageRecipe.InstanceBlockDeviceMap
         device_name=_ROOT_DEVICE,
         ebs=imagebuilder.CfnImageRecipe.EbsInstanceBlockDeviceSpecificationProperty(
             encrypted=True,
-            kms_key_id=f"arn:{Aws.PARTITION}:kms:{Aws.REGION}:{Aws.ACCOUNT_ID}:alias/aws/ebs",
+            kms_key_id=f"arn:{PARTITION}:kms:{Aws.REGION}:{ACCOUNT_ID}:alias/aws/ebs",
             delete_on_termination=True,
             volume_size=gib,
             volume_type="gp3",

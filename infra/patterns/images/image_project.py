@@ -16,14 +16,14 @@ from pathlib import Path
 from aws_cdk import Duration, Stack
 from aws_cdk import aws_codebuild as codebuild
 from aws_cdk import aws_ecr as ecr
-from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
 from constructs import Construct
 
 from slipway.infra.declare.types import BatchCluster
 from slipway.infra.patterns.access.roles import ServiceRole, ServiceRoleProps
+from slipway.infra.patterns.encryption import EncryptedLogGroup, removal_policy, write_logs
+from slipway.infra.patterns.statements import Statement
 from slipway.infra.patterns.storage.buckets import ClusterStorage, UseBucketProps, bucket_statements
-from slipway.infra.patterns.storage.encryption import EncryptedLogGroup, removal_policy, write_logs
 from slipway.jobs.words.catalogue.instances import instance_type
 from slipway.jobs.words.names import derived_name
 
@@ -164,20 +164,20 @@ _PULL = ("ecr:BatchCheckLayerAvailability", "ecr:BatchGetImage", "ecr:GetDownloa
 _PUSH = ("ecr:CompleteLayerUpload", "ecr:InitiateLayerUpload", "ecr:PutImage", "ecr:UploadLayerPart")
 
 
-def pull_statements(scope: Construct) -> tuple[iam.PolicyStatement, ...]:
+def pull_statements(scope: Construct) -> tuple[Statement, ...]:
     """Pull from any repository of this account and region: a job may name an older image, or a user's own."""
     return _statements(scope, "Pull", _PULL)
 
 
-def push_statements(scope: Construct, repository: ecr.IRepository) -> tuple[iam.PolicyStatement, ...]:
+def push_statements(scope: Construct, repository: ecr.IRepository) -> tuple[Statement, ...]:
     return _statements(scope, "Push", (*_PULL, *_PUSH, "ecr:DescribeImages"), repository.repository_arn)
 
 
 def _statements(
     scope: Construct, verb: str, actions: tuple[str, ...], arn: str | None = None
-) -> tuple[iam.PolicyStatement, ...]:
+) -> tuple[Statement, ...]:
     # The token is for the whole registry: ecr:GetAuthorizationToken takes no resource.
-    log_in = iam.PolicyStatement(sid=f"LogInTo{verb}", actions=["ecr:GetAuthorizationToken"], resources=["*"])
+    log_in = Statement(sid=f"LogInTo{verb}", actions=["ecr:GetAuthorizationToken"], resources=["*"])
     any_repository = Stack.of(scope).format_arn(service="ecr", resource="repository", resource_name="*")
-    move = iam.PolicyStatement(sid=f"{verb}Images", actions=list(actions), resources=[arn or any_repository])
+    move = Statement(sid=f"{verb}Images", actions=list(actions), resources=[arn or any_repository])
     return log_in, move

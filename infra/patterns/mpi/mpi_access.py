@@ -7,20 +7,21 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from aws_cdk import ArnFormat, Stack
-from aws_cdk import aws_iam as iam
 from aws_cdk import aws_ssm as ssm
 from constructs import Construct
 
 from slipway.infra.declare.types import MpiCluster
 from slipway.infra.patterns.access.cluster_secret import ClusterSecret
-from slipway.infra.patterns.access.node_access import report_metrics, session_manager
 from slipway.infra.patterns.access.roles import (
     AssumedRole,
     AssumedRoleProps,
     ServiceRole,
     ServiceRoleProps,
+    report_metrics,
     run_command_output,
+    session_manager,
 )
+from slipway.infra.patterns.statements import Statement
 from slipway.infra.patterns.storage.buckets import ClusterStorage, UseBucketProps, bucket_statements
 from slipway.jobs.words.job import NAME, PROJECT_PREFIX
 from slipway.jobs.words.names import derived_name
@@ -78,20 +79,20 @@ class MpiAccess(Construct):
         props.secret.close_to_all_but(self.node_role.arn)
 
 
-def _find_each_other() -> iam.PolicyStatement:
+def _find_each_other() -> Statement:
     """Allow DescribeInstances, which takes no resource (Service Authorization Reference, "Amazon EC2")."""
-    return iam.PolicyStatement(sid="FindNodes", actions=["ec2:DescribeInstances"], resources=["*"])
+    return Statement(sid="FindNodes", actions=["ec2:DescribeInstances"], resources=["*"])
 
 
-def _follow_jobs() -> iam.PolicyStatement:
+def _follow_jobs() -> Statement:
     """Allow a job that waits for others to see how they end; ListCommands takes no resource.
 
     The nodes' role alone has it, not the jobs': it shows the parameters of every command of the Region.
     """
-    return iam.PolicyStatement(sid="FollowJobs", actions=["ssm:ListCommands"], resources=["*"])
+    return Statement(sid="FollowJobs", actions=["ssm:ListCommands"], resources=["*"])
 
 
-def _change_own_group(scope: Construct, node_group: str) -> tuple[iam.PolicyStatement, ...]:
+def _change_own_group(scope: Construct, node_group: str) -> tuple[Statement, ...]:
     """Allow protection during a job, and to leave the group, as a node does that cannot join its cluster.
 
     Auto Scaling makes up the id in the middle of the ARN.
@@ -106,9 +107,7 @@ def _change_own_group(scope: Construct, node_group: str) -> tuple[iam.PolicyStat
         "ProtectJobs": "autoscaling:SetInstanceProtection",
         "LeaveGroup": "autoscaling:TerminateInstanceInAutoScalingGroup",
     }
-    return tuple(
-        iam.PolicyStatement(sid=sid, actions=[action], resources=[group]) for sid, action in allowed.items()
-    )
+    return tuple(Statement(sid=sid, actions=[action], resources=[group]) for sid, action in allowed.items())
 
 
 # How a job reaches its nodes: two documents of Systems Manager, one that runs it and one that ends it.

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from aws_cdk import Aws, CfnTag
+from aws_cdk import CfnTag
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_iam as iam
 from constructs import Construct
@@ -16,6 +16,7 @@ from constructs import Construct
 from slipway.infra.declare.types import Egress
 from slipway.infra.patterns.network.security_groups import NOTHING
 from slipway.infra.patterns.network.vpc import Vpc
+from slipway.infra.patterns.statements import ACCOUNT_ID, PARTITION
 
 # File systems are mounted through their own addresses in the subnet and need none here.
 _EVERY_NODE = (
@@ -102,6 +103,7 @@ class InterfaceEndpoints(Construct):
             ],
             security_group_egress=[NOTHING],
         )
+        self.security_group_id = self.security_group.attr_group_id
         for service in props.services:
             ec2.CfnVPCEndpoint(
                 self,
@@ -111,7 +113,7 @@ class InterfaceEndpoints(Construct):
                 vpc_endpoint_type="Interface",
                 private_dns_enabled=True,
                 subnet_ids=[props.vpc.private_subnet_id],
-                security_group_ids=[self.security_group.attr_group_id],
+                security_group_ids=[self.security_group_id],
                 tags=[CfnTag(key="Name", value=service)],
             )
 
@@ -123,7 +125,7 @@ def no_endpoints(_scope: Construct, _id: str, _props: InterfaceEndpointsProps) -
 def interface_endpoints(scope: Construct, id: str, props: InterfaceEndpointsProps) -> str | None:
     if not props.services:
         return None
-    return InterfaceEndpoints(scope, id, props=props).security_group.attr_group_id
+    return InterfaceEndpoints(scope, id, props=props).security_group_id
 
 
 # The security group of the endpoints, where there are any.
@@ -142,14 +144,14 @@ def _s3_policy(region: str) -> iam.PolicyDocument:
         sid="BucketsOfThisAccount",
         principals=[iam.AnyPrincipal()],
         actions=list(_OBJECT_ACTIONS),
-        resources=[f"arn:{Aws.PARTITION}:s3:::*"],
-        conditions={"StringEquals": {"aws:ResourceAccount": Aws.ACCOUNT_ID}},
+        resources=[f"arn:{PARTITION}:s3:::*"],
+        conditions={"StringEquals": {"aws:ResourceAccount": ACCOUNT_ID}},
     )
     # ECR keeps image layers in a bucket of its own (Amazon ECR user guide, "Interface VPC endpoints").
     layers = iam.PolicyStatement(
         sid="ImageLayers",
         principals=[iam.AnyPrincipal()],
         actions=["s3:GetObject"],
-        resources=[f"arn:{Aws.PARTITION}:s3:::prod-{region}-starport-layer-bucket/*"],
+        resources=[f"arn:{PARTITION}:s3:::prod-{region}-starport-layer-bucket/*"],
     )
     return iam.PolicyDocument(statements=[own, layers])

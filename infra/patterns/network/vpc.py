@@ -12,13 +12,13 @@ from typing import Protocol
 
 from aws_cdk import CfnTag
 from aws_cdk import aws_ec2 as ec2
-from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
 from constructs import Construct
 
 from slipway.infra.declare.types import Cluster, Egress
 from slipway.infra.patterns.access.roles import ServiceRole, ServiceRoleProps
-from slipway.infra.patterns.storage.encryption import EncryptedLogGroup, EncryptedLogGroupProps, write_logs
+from slipway.infra.patterns.encryption import EncryptedLogGroup, EncryptedLogGroupProps, write_logs
+from slipway.infra.patterns.statements import Statement
 from slipway.jobs.words.errors import SlipwayError
 
 _LONGEST_SUBNET_PREFIX = 28  # VPC user guide, "Subnet sizing for IPv4": /16 to /28
@@ -58,18 +58,12 @@ class Vpc(Construct):
             enable_dns_support=True,
             tags=[CfnTag(key="Name", value=props.name)],
         )
+        self.vpc_id = self.resource.ref
         self.private_subnet = _subnet(self, "Private", cidr=private_cidr, zone=props.zone)
+        self.private_subnet_id = self.private_subnet.ref
         self.route_tables = [_route_table(self, "PrivateRoutes", self.private_subnet)]
         if public_cidr is not None:
             self.route_tables.append(_add_nat(self, public_cidr, props.zone))
-
-    @property
-    def vpc_id(self) -> str:
-        return self.resource.ref
-
-    @property
-    def private_subnet_id(self) -> str:
-        return self.private_subnet.ref
 
     @property
     def private_route_table_id(self) -> str:
@@ -205,7 +199,7 @@ class FlowLogs(Construct):
 def _role(scope: Construct, log_group_arn: str) -> ServiceRole:
     # VPC user guide, "Publish flow logs to CloudWatch Logs": without these the flow log reports an access
     # error.
-    describe = iam.PolicyStatement(
+    describe = Statement(
         sid="FindGroup",
         actions=["logs:DescribeLogStreams"],
         resources=[log_group_arn, f"{log_group_arn}:log-stream:*"],

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from aws_cdk import ArnFormat, Aws, Duration, Stack
+from aws_cdk import ArnFormat, Duration, Stack
 from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_cloudwatch_actions as actions
 from aws_cdk import aws_events as events
@@ -20,6 +20,7 @@ from aws_cdk import aws_sns as sns
 from aws_cdk import aws_sns_subscriptions as subscriptions
 from constructs import Construct
 
+from slipway.infra.patterns.statements import ACCOUNT_ID
 from slipway.jobs.words.names import (
     CLUSTER_DIMENSION,
     IDLE_METRIC,
@@ -55,7 +56,7 @@ def _let_alarms_publish(topic: sns.ITopic) -> iam.PolicyStatement:
         principals=[iam.ServicePrincipal("cloudwatch.amazonaws.com")],
         actions=["sns:Publish"],
         resources=[topic.topic_arn],
-        conditions={"StringEquals": {"aws:SourceAccount": Aws.ACCOUNT_ID}},
+        conditions={"StringEquals": {"aws:SourceAccount": ACCOUNT_ID}},
     )
 
 
@@ -92,8 +93,9 @@ class ClusterAlarms(Construct):
         self.idle = _idle_nodes(self, props)
         self.long = _nodes_for_long(self, props)
         self.silent = _nodes_not_joined(self, props)
+        mail = actions.SnsAction(props.topic)
         for alarm in (self.stuck, self.idle, self.long, self.silent):
-            alarm.add_alarm_action(actions.SnsAction(props.topic))
+            alarm.add_alarm_action(mail)
 
 
 def blocked_queue(cluster: str, job_queue_name: str) -> Callable[[Construct], StuckEvents]:

@@ -12,7 +12,6 @@ from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_cloudwatch_actions as actions
 from aws_cdk import aws_events as events
 from aws_cdk import aws_events_targets as targets
-from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
 from aws_cdk import aws_sns as sns
 from constructs import Construct
@@ -20,6 +19,7 @@ from constructs import Construct
 from slipway.infra.declare.types import SageMakerCluster
 from slipway.infra.patterns.access.roles import ServiceRole, ServiceRoleProps
 from slipway.infra.patterns.images.image_project import pull_statements
+from slipway.infra.patterns.statements import Statement
 from slipway.infra.patterns.storage.buckets import ClusterStorage, UseBucketProps, bucket_statements
 from slipway.infra.patterns.storage.file_systems import SharedFiles
 from slipway.jobs.words.catalogue.instances import instance_type
@@ -66,9 +66,9 @@ class TrainingAccess(Construct):
         )
 
 
-def _grant_volumes(storage: ClusterStorage) -> iam.PolicyStatement:
+def _grant_volumes(storage: ClusterStorage) -> Statement:
     """Let SageMaker hand the key on to the volumes of a job's instances, and to nothing else."""
-    return iam.PolicyStatement(
+    return Statement(
         sid="EncryptVolumes",
         actions=["kms:CreateGrant"],
         resources=[storage.key.key_arn],
@@ -76,7 +76,7 @@ def _grant_volumes(storage: ClusterStorage) -> iam.PolicyStatement:
     )
 
 
-def _pull_the_image_of_aws(scope: Construct, image: str) -> iam.PolicyStatement:
+def _pull_the_image_of_aws(scope: Construct, image: str) -> Statement:
     """Allow the repository of AWS's registry that the URI names: ACCOUNT.dkr.ecr.REGION.HOST/NAME:TAG."""
     registry, _, named = image.partition("/")
     account, _, _, region = registry.split(".")[:4]
@@ -87,14 +87,14 @@ def _pull_the_image_of_aws(scope: Construct, image: str) -> iam.PolicyStatement:
         resource="repository",
         resource_name=named.partition("@")[0].partition(":")[0],
     )
-    return iam.PolicyStatement(
+    return Statement(
         sid="PullTheTrainingImage",
         actions=["ecr:BatchCheckLayerAvailability", "ecr:BatchGetImage", "ecr:GetDownloadUrlForLayer"],
         resources=[arn],
     )
 
 
-def _write_the_log(scope: Construct) -> tuple[iam.PolicyStatement, ...]:
+def _write_the_log(scope: Construct) -> tuple[Statement, ...]:
     """Allow SageMaker's log group, which it makes with the first job of an account."""
     group = Stack.of(scope).format_arn(
         service="logs",
@@ -102,12 +102,12 @@ def _write_the_log(scope: Construct) -> tuple[iam.PolicyStatement, ...]:
         resource_name=SageMakerTarget.log_group,
         arn_format=ArnFormat.COLON_RESOURCE_NAME,
     )
-    make = iam.PolicyStatement(
+    make = Statement(
         sid="MakeTheLogGroup",
         actions=["logs:CreateLogGroup", "logs:DescribeLogStreams"],
         resources=[group, f"{group}:log-stream:*"],
     )
-    write = iam.PolicyStatement(
+    write = Statement(
         sid="WriteLogs",
         actions=["logs:CreateLogStream", "logs:PutLogEvents"],
         resources=[f"{group}:log-stream:*"],
@@ -115,8 +115,8 @@ def _write_the_log(scope: Construct) -> tuple[iam.PolicyStatement, ...]:
     return make, write
 
 
-def _report_metrics() -> iam.PolicyStatement:
-    return iam.PolicyStatement(
+def _report_metrics() -> Statement:
+    return Statement(
         sid="ReportMetrics",
         actions=["cloudwatch:PutMetricData"],
         resources=["*"],
@@ -124,7 +124,7 @@ def _report_metrics() -> iam.PolicyStatement:
     )
 
 
-def _join_the_network(scope: Construct, props: TrainingAccessProps) -> tuple[iam.PolicyStatement, ...]:
+def _join_the_network(scope: Construct, props: TrainingAccessProps) -> tuple[Statement, ...]:
     """Let SageMaker put an interface of each instance into the one subnet, in the one group."""
 
     def ec2(sort: str, name: str) -> str:
@@ -132,19 +132,19 @@ def _join_the_network(scope: Construct, props: TrainingAccessProps) -> tuple[iam
 
     subnet, interfaces = ec2("subnet", props.subnet_id), ec2("network-interface", "*")
     group = ec2("security-group", props.security_group_id)
-    make = iam.PolicyStatement(
+    make = Statement(
         sid="MakeInterfaces",
         actions=["ec2:CreateNetworkInterface"],
         resources=[subnet, group, interfaces],
     )
-    hand_on = iam.PolicyStatement(
+    hand_on = Statement(
         sid="HandInterfacesToSageMaker",
         actions=["ec2:CreateNetworkInterfacePermission", "ec2:DeleteNetworkInterface"],
         resources=[interfaces],
         conditions={"ArnEquals": {"ec2:Subnet": subnet}},
     )
     # Neither takes a resource (Service Authorization Reference, "Amazon EC2").
-    look = iam.PolicyStatement(
+    look = Statement(
         sid="LookAtTheNetwork",
         actions=[
             "ec2:DeleteNetworkInterfacePermission",
@@ -159,14 +159,14 @@ def _join_the_network(scope: Construct, props: TrainingAccessProps) -> tuple[iam
     return make, hand_on, look
 
 
-def _find_the_files(scope: Construct, files: SharedFiles) -> tuple[iam.PolicyStatement, ...]:
+def _find_the_files(scope: Construct, files: SharedFiles) -> tuple[Statement, ...]:
     """Let SageMaker look up the Lustre that a job's channel names, where one is declared."""
     if files.file_system_id is None:
         return ()
     arn = Stack.of(scope).format_arn(
         service="fsx", resource="file-system", resource_name=files.file_system_id
     )
-    find = iam.PolicyStatement(sid="FindTheFiles", actions=["fsx:DescribeFileSystems"], resources=[arn])
+    find = Statement(sid="FindTheFiles", actions=["fsx:DescribeFileSystems"], resources=[arn])
     return (find,)
 
 

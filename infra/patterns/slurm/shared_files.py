@@ -9,13 +9,13 @@ from aws_cdk import aws_logs as logs
 from constructs import Construct
 
 from slipway.infra.declare.types import SlurmCluster
+from slipway.infra.patterns.encryption import EncryptedLogGroup
 from slipway.infra.patterns.network.security_groups import MountRules, MountRulesProps
 from slipway.infra.patterns.network.vpc import ClusterNetwork
 from slipway.infra.patterns.nodes.boot import mounted
 from slipway.infra.patterns.nodes.network_interfaces import node_security_group
 from slipway.infra.patterns.observability.alarms import LAUNCH_FAILURES, launch_namespace
 from slipway.infra.patterns.slurm.node_groups import Scheduler
-from slipway.infra.patterns.storage.encryption import EncryptedLogGroup
 from slipway.infra.patterns.storage.file_systems import SharedFiles
 from slipway.jobs.words.names import derived_name
 

@@ -14,10 +14,16 @@ from aws_cdk import aws_ssm as ssm
 from constructs import Construct
 
 from slipway.infra.declare.types import SlurmCluster
-from slipway.infra.patterns.access.node_access import report_metrics, session_manager
-from slipway.infra.patterns.access.roles import ServiceRole, ServiceRoleProps, run_command_output
+from slipway.infra.patterns.access.roles import (
+    ServiceRole,
+    ServiceRoleProps,
+    report_metrics,
+    run_command_output,
+    session_manager,
+)
+from slipway.infra.patterns.encryption import write_logs
+from slipway.infra.patterns.statements import Statement
 from slipway.infra.patterns.storage.buckets import ClusterStorage, UseBucketProps, bucket_statements
-from slipway.infra.patterns.storage.encryption import write_logs
 from slipway.jobs.words.job import NAME, PROJECT_PREFIX
 from slipway.jobs.words.names import derived_name
 from slipway.jobs.words.slurm import ACTIONS, NODE_MODULE, PYTHON
@@ -62,7 +68,7 @@ class MachineRole(Construct):
     """Pairs a role with its instance profile, both under the path that AWS PCS asks for."""
 
     def __init__(
-        self, scope: Construct, id: str, *, description: str, statements: tuple[iam.PolicyStatement, ...]
+        self, scope: Construct, id: str, *, description: str, statements: tuple[Statement, ...]
     ) -> None:
         super().__init__(scope, id)
         self.role = ServiceRole(
@@ -87,17 +93,13 @@ class MachineRole(Construct):
         return self.profile.attr_arn
 
 
-def _machine(
-    scope: Construct, id: str, description: str, statements: tuple[iam.PolicyStatement, ...]
-) -> MachineRole:
+def _machine(scope: Construct, id: str, description: str, statements: tuple[Statement, ...]) -> MachineRole:
     return MachineRole(scope, id, description=description, statements=statements)
 
 
-def _register() -> iam.PolicyStatement:
+def _register() -> Statement:
     """Allow what AWS's own AWSPCSComputeNodePolicy does: an instance registers before it knows its group."""
-    return iam.PolicyStatement(
-        sid="RegisterWithPcs", actions=["pcs:RegisterComputeNodeGroupInstance"], resources=["*"]
-    )
+    return Statement(sid="RegisterWithPcs", actions=["pcs:RegisterComputeNodeGroupInstance"], resources=["*"])
 
 
 # How jobs reach Slurm from outside: one document of Systems Manager, which acts on the login node.

@@ -7,13 +7,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from aws_cdk import Duration, RemovalPolicy, Stack
-from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
 from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
 from slipway.infra.declare.types import Cluster
-from slipway.infra.patterns.storage.encryption import removal_policy, use_key
+from slipway.infra.patterns.encryption import removal_policy, use_key
+from slipway.infra.patterns.statements import Statement
 from slipway.infra.patterns.storage.file_systems import SharedFiles
 from slipway.jobs.words.errors import SlipwayError
 from slipway.jobs.words.job import PROJECT_DAYS, PROJECT_PREFIX
@@ -97,21 +97,22 @@ class UseBucketProps:
     write: tuple[str, ...] = ()
 
 
-def bucket_statements(props: UseBucketProps) -> tuple[iam.PolicyStatement, ...]:
-    listing = iam.PolicyStatement(
+def bucket_statements(props: UseBucketProps) -> tuple[Statement, ...]:
+    arn = props.bucket.bucket_arn
+    listing = Statement(
         sid="FindObjects",
         actions=["s3:GetBucketLocation", "s3:ListBucket", "s3:ListBucketMultipartUploads"],
-        resources=[props.bucket.bucket_arn],
+        resources=[arn],
     )
-    reading = iam.PolicyStatement(
+    reading = Statement(
         sid="ReadObjects",
         actions=["s3:GetObject", "s3:GetObjectVersion"],
-        resources=[props.bucket.arn_for_objects(prefix) for prefix in props.read],
+        resources=[f"{arn}/{prefix}" for prefix in props.read],
     )
-    writing = iam.PolicyStatement(
+    writing = Statement(
         sid="WriteObjects",
         actions=["s3:AbortMultipartUpload", "s3:DeleteObject", "s3:ListMultipartUploadParts", "s3:PutObject"],
-        resources=[props.bucket.arn_for_objects(prefix) for prefix in props.write],
+        resources=[f"{arn}/{prefix}" for prefix in props.write],
     )
     return (listing, reading, writing) if props.write else (listing, reading)
 
@@ -177,7 +178,7 @@ class ClusterStorage:
         """Return the key by which who writes an object may encrypt it."""
         return self.bucket.encryption_key or self.key
 
-    def use_keys(self) -> iam.PolicyStatement:
+    def use_keys(self) -> Statement:
         """Allow reading and writing what the cluster's data is encrypted with."""
         return use_key(*{key.key_arn: key for key in (self.key, self.object_key)}.values())
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from aws_cdk import Aws, CfnTag
+from aws_cdk import CfnTag
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_efs as efs
 from aws_cdk import aws_fsx as fsx
@@ -14,9 +14,10 @@ from aws_cdk import aws_kms as kms
 from constructs import Construct
 
 from slipway.infra.declare.types import Cluster, FileSystem
+from slipway.infra.patterns.encryption import removal_policy
 from slipway.infra.patterns.network.security_groups import NOTHING, PortRange
 from slipway.infra.patterns.network.vpc import NodeVpc
-from slipway.infra.patterns.storage.encryption import removal_policy
+from slipway.infra.patterns.statements import ACCOUNT_ID
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -185,7 +186,7 @@ def _only_encrypted_mounts() -> iam.PolicyDocument:
         ],
         conditions={
             "Bool": {"elasticfilesystem:AccessedViaMountTarget": "true", "aws:SecureTransport": "true"},
-            "StringEquals": {"aws:PrincipalAccount": Aws.ACCOUNT_ID},
+            "StringEquals": {"aws:PrincipalAccount": ACCOUNT_ID},
         },
     )
     return iam.PolicyDocument(statements=[mount])

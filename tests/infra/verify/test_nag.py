@@ -58,8 +58,9 @@ def test_every_accepted_finding_is_one_that_cdk_nag_has_and_says_why(tmp_path: P
 
 def test_a_finding_that_nobody_accepted_fails_synthesis(tmp_path: Path) -> None:
     app = cdk.App(outdir=str(tmp_path), context=dict(feature_flags()))
-    s3.CfnBucket(cdk.Stack(app, "Stack"), "Open")
-    add_nag_checks(app)
+    stack = cdk.Stack(app, "Stack")
+    s3.CfnBucket(stack, "Open")
+    add_nag_checks(app, [stack])
     with pytest.raises(RuntimeError, match="ValidationFailed"):
         app.synth()
     assert any("AwsSolutions-S1" in line and "Stack/Open" in line for line in synthesis_findings(tmp_path))
@@ -67,13 +68,13 @@ def test_a_finding_that_nobody_accepted_fails_synthesis(tmp_path: Path) -> None:
 
 def test_a_new_wildcard_in_an_accepted_policy_fails_synthesis(tmp_path: Path) -> None:
     app = cdk.App(outdir=str(tmp_path), context=dict(feature_flags()))
-    build_batch_cluster(app, CLUSTER)
+    built = build_batch_cluster(app, CLUSTER)
     policy = (
         app.node.find_child("dl1").node.find_child("Access").node.find_child("Job").node.find_child("Policy")
     )
     assert isinstance(policy, iam.ManagedPolicy)
     policy.add_statements(iam.PolicyStatement(actions=["s3:GetObject"], resources=["*"]))
-    add_nag_checks(app)
+    add_nag_checks(app, built.stacks)
     with pytest.raises(RuntimeError, match="ValidationFailed"):
         app.synth()
     assert any("IAM5[Resource::*]" in line for line in synthesis_findings(tmp_path))

@@ -5,15 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from aws_cdk import Stack
-from aws_cdk import aws_iam as iam
 from constructs import Construct
 
-from slipway.infra.patterns.access.roles import ServiceRole, ServiceRoleProps
+from slipway.infra.patterns.access.roles import (
+    ServiceRole,
+    ServiceRoleProps,
+    report_metrics,
+    session_manager,
+)
+from slipway.infra.patterns.encryption import write_logs
 from slipway.infra.patterns.images.image_project import pull_statements
+from slipway.infra.patterns.statements import Statement
 from slipway.infra.patterns.storage.buckets import ClusterStorage, UseBucketProps, bucket_statements
-from slipway.infra.patterns.storage.encryption import write_logs
 from slipway.jobs.words.job import JOB_PREFIXES, PROJECT_PREFIX
-from slipway.jobs.words.names import METRIC_NAMESPACE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,7 +62,7 @@ def _job(props: NodeAccessProps) -> ServiceRoleProps:
     )
 
 
-def _join_ecs(scope: Construct) -> tuple[iam.PolicyStatement, ...]:
+def _join_ecs(scope: Construct) -> tuple[Statement, ...]:
     """Allow what the ECS agent calls, as AmazonEC2ContainerServiceforEC2Role does but for creating clusters.
 
     Batch makes up its clusters' names, so none can be named here.
@@ -66,7 +70,7 @@ def _join_ecs(scope: Construct) -> tuple[iam.PolicyStatement, ...]:
     stack = Stack.of(scope)
     clusters = stack.format_arn(service="ecs", resource="cluster", resource_name="*")
     nodes = stack.format_arn(service="ecs", resource="container-instance", resource_name="*")
-    join = iam.PolicyStatement(
+    join = Statement(
         sid="JoinCluster",
         actions=[
             "ecs:DeregisterContainerInstance",
@@ -77,13 +81,13 @@ def _join_ecs(scope: Construct) -> tuple[iam.PolicyStatement, ...]:
         ],
         resources=[clusters],
     )
-    tag = iam.PolicyStatement(
+    tag = Statement(
         sid="TagAtRegistration",
         actions=["ecs:TagResource"],
         resources=[nodes],
         conditions={"StringEquals": {"ecs:CreateAction": "RegisterContainerInstance"}},
     )
-    work = iam.PolicyStatement(
+    work = Statement(
         sid="TakeTasks",
         actions=[
             "ecs:ListTagsForResource",
@@ -93,44 +97,5 @@ def _join_ecs(scope: Construct) -> tuple[iam.PolicyStatement, ...]:
         ],
         resources=[nodes],
     )
-    find = iam.PolicyStatement(
-        sid="FindEcs", actions=["ec2:DescribeTags", "ecs:DiscoverPollEndpoint"], resources=["*"]
-    )
+    find = Statement(sid="FindEcs", actions=["ec2:DescribeTags", "ecs:DiscoverPollEndpoint"], resources=["*"])
     return join, tag, work, find
-
-
-def session_manager() -> iam.PolicyStatement:
-    """Allow calls that take no resource (Service Authorization Reference, "AWS Systems Manager").
-
-    The agent also asks which associations an instance has, every half hour. Slipway makes none, so of
-    AmazonSSMManagedInstanceCore's permissions only the two questions are here, for a quiet agent's log, and
-    neither documents of associations nor inventory, patches and compliance.
-    """
-    return iam.PolicyStatement(
-        sid="AnswerSessionManager",
-        actions=[
-            "ec2messages:AcknowledgeMessage",
-            "ec2messages:DeleteMessage",
-            "ec2messages:FailMessage",
-            "ec2messages:GetEndpoint",
-            "ec2messages:GetMessages",
-            "ec2messages:SendReply",
-            "ssm:ListAssociations",
-            "ssm:ListInstanceAssociations",
-            "ssm:UpdateInstanceInformation",
-            "ssmmessages:CreateControlChannel",
-            "ssmmessages:CreateDataChannel",
-            "ssmmessages:OpenControlChannel",
-            "ssmmessages:OpenDataChannel",
-        ],
-        resources=["*"],
-    )
-
-
-def report_metrics() -> iam.PolicyStatement:
-    return iam.PolicyStatement(
-        sid="ReportIdleness",
-        actions=["cloudwatch:PutMetricData"],
-        resources=["*"],
-        conditions={"StringEquals": {"cloudwatch:namespace": METRIC_NAMESPACE}},
-    )

@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum
+from functools import cached_property
 
-from aws_cdk import ArnFormat, Aws, Duration, RemovalPolicy, Stack
+from aws_cdk import ArnFormat, Duration, RemovalPolicy, Stack
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
 from aws_cdk import aws_logs as logs
 from constructs import Construct
+
+from slipway.infra.patterns.statements import ACCOUNT_ID, PARTITION, Statement
 
 # Spelled out: a wildcard such as kms:Encrypt* would grow with AWS.
 _USE_KEY = (
@@ -79,11 +82,11 @@ class EncryptedLogGroup(Construct):
         )
         self.resource.apply_removal_policy(removal_policy(props.keep))
 
-    @property
+    @cached_property
     def name(self) -> str:
         return self.resource.ref
 
-    @property
+    @cached_property
     def arn(self) -> str:
         """Drop the ":*" at the end of the attribute Arn, so that streams can be named below it."""
         return Stack.of(self).format_arn(
@@ -98,17 +101,17 @@ def removal_policy(keep: bool) -> RemovalPolicy:
     return RemovalPolicy.RETAIN if keep else RemovalPolicy.DESTROY
 
 
-def use_key(*keys: kms.IKey) -> iam.PolicyStatement:
+def use_key(*keys: kms.IKey) -> Statement:
     """Allow reading and writing what the keys encrypt."""
-    return iam.PolicyStatement(
+    return Statement(
         sid="UseKey",
         actions=["kms:Decrypt", "kms:DescribeKey", "kms:GenerateDataKey"],
         resources=[key.key_arn for key in keys],
     )
 
 
-def write_logs(log_group_arn: str) -> iam.PolicyStatement:
-    return iam.PolicyStatement(
+def write_logs(log_group_arn: str) -> Statement:
+    return Statement(
         sid="WriteLogs",
         actions=["logs:CreateLogStream", "logs:PutLogEvents"],
         resources=[f"{log_group_arn}:log-stream:*"],
@@ -117,7 +120,7 @@ def write_logs(log_group_arn: str) -> iam.PolicyStatement:
 
 def _allow_logs(region: str) -> iam.PolicyStatement:
     """Allow log groups of this account (CloudWatch Logs user guide, "Encrypt log data")."""
-    groups = f"arn:{Aws.PARTITION}:logs:{region}:{Aws.ACCOUNT_ID}:log-group:*"
+    groups = f"arn:{PARTITION}:logs:{region}:{ACCOUNT_ID}:log-group:*"
     return iam.PolicyStatement(
         sid="EncryptLogs",
         principals=[iam.ServicePrincipal(f"logs.{region}.amazonaws.com")],
@@ -136,7 +139,7 @@ def _allow_publishing(user: KeyUser) -> Callable[[str], iam.PolicyStatement]:
     """
 
     def statement(_region: str) -> iam.PolicyStatement:
-        source = {"StringEquals": {"aws:SourceAccount": Aws.ACCOUNT_ID}}
+        source = {"StringEquals": {"aws:SourceAccount": ACCOUNT_ID}}
         return iam.PolicyStatement(
             sid=f"PublishFrom{user.name.title()}",
             principals=[iam.ServicePrincipal(f"{user.value}.amazonaws.com")],

@@ -1,0 +1,40 @@
+"""Statements of policies as data, and the pseudo parameters in their ARNs.
+
+Every object and every attribute of the CDK's is a question to its own process, and synthesis costs what these
+cost: a policy goes there whole, and what is always the same is asked for once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from aws_cdk import Aws
+from aws_cdk import aws_iam as iam
+
+ACCOUNT_ID = Aws.ACCOUNT_ID
+PARTITION = Aws.PARTITION
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Statement:
+    """Allows actions to whoever has the policy; what names a principal is an iam.PolicyStatement."""
+
+    sid: str
+    actions: Sequence[str]
+    resources: Sequence[str]
+    conditions: Mapping[str, object] | None = None
+
+
+def policy_document(statements: Sequence[Statement]) -> iam.PolicyDocument:
+    return iam.PolicyDocument.from_json({"Statement": [_in_json(each) for each in statements]})
+
+
+def _in_json(statement: Statement) -> Mapping[str, object]:
+    found = {
+        "Sid": statement.sid,
+        "Effect": "Allow",
+        "Action": list(statement.actions),
+        "Resource": list(statement.resources),
+    }
+    return found if statement.conditions is None else {**found, "Condition": statement.conditions}
