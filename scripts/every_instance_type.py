@@ -15,7 +15,6 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from scripts.instance_facts import devices_of, network_gbps
 from slipway.jobs.words.catalogue.every_type import COLUMNS, regions_as_number
 
 EVERY_TYPE = Path(__file__).resolve().parent.parent / "jobs" / "words" / "catalogue" / "every_type.csv"
@@ -25,6 +24,12 @@ _ARCHITECTURES = {"amd64": "x86_64", "arm64": "arm64"}
 _DEVICES_BY_KARPENTER = "g4ad"  # what moto's snapshot lacks; its page names GPUs, not their cores
 # AWS's answer leaves its accelerators out; aws.amazon.com/ec2/instance-types/trn2 has them.
 _UNSAID = {"trn2u.48xlarge": ("Trainium2", "16")}
+# What DescribeInstanceTypes calls accelerators. A new group of devices is one line.
+_GROUPS = (
+    ("GpuInfo", "Gpus"),
+    ("NeuronInfo", "NeuronDevices"),
+    ("InferenceAcceleratorInfo", "Accelerators"),
+)
 
 Types = Mapping[str, Mapping[str, Any]]
 
@@ -162,3 +167,19 @@ def _commit(repository: Path) -> str:
 def _git(repository: Path, *words: str) -> str:
     done = subprocess.run(["git", "-C", repository, *words], capture_output=True, text=True, check=True)
     return done.stdout
+
+
+def devices_of(kind: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Return the accelerators of a type; AWS names those of inf1 and inf2 in two groups, once too often."""
+    for info, devices in _GROUPS:
+        if found := kind.get(info, {}).get(devices, []):
+            return list(found)
+    return []
+
+
+def network_gbps(kind: Mapping[str, Any]) -> float | None:
+    """Read the peak from AWS's words: those of cards add up to more where each can carry it all (g6e)."""
+    spoken = re.fullmatch(
+        r"(?:(\d+)x )?(?:Up to )?([\d.]+) Gigabit", kind["NetworkInfo"]["NetworkPerformance"]
+    )
+    return int(spoken[1] or 1) * float(spoken[2]) if spoken else None

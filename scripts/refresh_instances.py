@@ -13,7 +13,7 @@ from typing import Any
 
 import click
 
-from scripts.instance_facts import devices_of, network_gbps
+from scripts.every_instance_type import devices_of, network_gbps
 from slipway.jobs.cli.failures import end
 from slipway.jobs.output import Column, json_option, print_table, say
 from slipway.jobs.words.catalogue.instances import InstanceType, instance_types

@@ -13,16 +13,12 @@ from typing import TypedDict, Unpack
 import click
 
 from scripts.real_account.account import ROOT, Account, Interrupted
-from scripts.real_account.all_claims import CLAIMS, NAMES, NOTHING_LEFT
-from scripts.real_account.before import look_around
+from scripts.real_account.all_claims import CLAIMS, NAMES, NOTHING_LEFT, write_report
+from scripts.real_account.around import look_around, nothing_left, take_away
 from scripts.real_account.claims import Claim, ClaimOutcome
-from scripts.real_account.clusters import CLUSTERS, SLURM
-from scripts.real_account.ending import nothing_left, take_away
-from scripts.real_account.journal import Journal, open_journal
+from scripts.real_account.clusters import BY_NAME, CLUSTERS, SLURM, STAGES
 from scripts.real_account.price import PricedThing, at_most, total
-from scripts.real_account.report import write_report
-from scripts.real_account.stages import BY_NAME, STAGES
-from scripts.real_account.trying import try_claims
+from scripts.real_account.trying import Journal, open_journal, try_claims
 from slipway.jobs.cloud.aws import Unanswered, ask, reader
 from slipway.jobs.output import Column, complain, print_table, say
 from slipway.jobs.words.errors import SlipwayError

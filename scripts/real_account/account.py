@@ -11,11 +11,25 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from scripts.real_account.evidence import Evidence, now
 from slipway.jobs.cloud.aws import client, is_in_yard, reader
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evidence:
+    """Names one request or command by which somebody else can check a claim."""
+
+    what: str
+    request_id: str
+    at: str  # ISO 8601, UTC
+
+
+def now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
 
 ROOT = Path(__file__).resolve().parents[2]
 _LAST_LINES = 12

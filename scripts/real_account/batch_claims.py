@@ -5,12 +5,12 @@ from __future__ import annotations
 from scripts.real_account.account import Account
 from scripts.real_account.claims import Proof, judged
 from scripts.real_account.clusters import BATCH, NODES
+from scripts.real_account.common_claims import runs_to_its_end
 
 _ON = ("--on", BATCH.name, "--nodes", str(NODES), "--processes-per-node", "1")
 _SAMPLE = ("--set", "sample_megabytes=1", "--set", "shards=2")
 _WORD = "DISABLED"
 _TOLD_MINUTES = 10
-_BUILT_MINUTES = 90
 
 
 def build(account: Account) -> Proof:
@@ -22,12 +22,7 @@ def build(account: Account) -> Proof:
 
 def job(account: Account) -> Proof:
     """Two nodes of a multi-node job meet and run it to its end."""
-    account.run("slipway", "submit", "prepare_bert", *_ON, *_SAMPLE, "--name", "multinode", "--follow")
-    run = account.data("slipway", "status", "multinode")
-    return judged(
-        (run["state"], run["nodes"]) == ("succeeded", NODES),
-        f"{run['name']} {run['state']} on {run['nodes']} nodes",
-    )
+    return runs_to_its_end(account, "multinode", *_ON, *_SAMPLE)
 
 
 def stuck(account: Account) -> Proof:

@@ -6,8 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 
-from scripts.real_account.account import Account
-from scripts.real_account.evidence import Evidence
+from scripts.real_account.account import Account, Evidence
 
 
 class ClaimOutcome(StrEnum):
@@ -29,7 +28,7 @@ class Proof:
 class Claim:
     name: str
     promise: str
-    stage: str  # what must stand, of stages.py
+    stage: str  # what must stand, of STAGES
     prove: Callable[[Account], Proof]
 
 

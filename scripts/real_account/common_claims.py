@@ -6,8 +6,7 @@ import json
 
 from scripts.real_account.account import Account, CommandFailed
 from scripts.real_account.claims import Proof, judged, not_tried
-from scripts.real_account.clusters import CLUSTERS, SmallCluster
-from scripts.real_account.stages import existing_stacks
+from scripts.real_account.clusters import CLUSTERS, NODES, SmallCluster, existing_stacks
 
 
 def preflight(account: Account) -> Proof:
@@ -47,6 +46,16 @@ def deployed(account: Account, cluster: SmallCluster) -> Proof:
     whole, seen = made(account, cluster)
     started = len(machines(account, cluster))
     return judged(whole and started == 0, f"{seen}; {started} machines were started by it")
+
+
+def runs_to_its_end(account: Account, name: str, *words: str) -> Proof:
+    """A job that prepares data runs on all nodes to its end."""
+    account.run("slipway", "submit", "prepare_bert", *words, "--name", name, "--follow")
+    run = account.data("slipway", "status", name)
+    return judged(
+        (run["state"], run["nodes"]) == ("succeeded", NODES),
+        f"{run['name']} {run['state']} on {run['nodes']} nodes",
+    )
 
 
 def made(account: Account, cluster: SmallCluster) -> tuple[bool, str]:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
-from scripts.real_account import boots
 from scripts.real_account.account import Account, CommandFailed
 from scripts.real_account.claims import Proof, judged, not_tried
 from scripts.real_account.clusters import MPI, NODES
+from scripts.real_account.common_claims import runs_to_its_end
 
 _ON = ("--on", MPI.name, "--nodes", str(NODES))
 _SAMPLE = ("--set", "sample_megabytes=1", "--set", "duplicates=1")
@@ -20,18 +22,19 @@ _ENDLESS = {
     "checkpoint_every": "10",
     "log_every": "10",
 }
+Node = Mapping[str, Any]  # as `slipway status --nodes` shows it
+
+# Of a boot, whatever runs the machine: on AWS the kernel's own, in a yard when the first process started.
+_BOOT_ID = "cat /proc/sys/kernel/random/boot_id"
+_FIRST_PROCESS = "cut -d' ' -f22 /proc/1/stat"
+_ANSWER_MINUTES = 3
 _START_MINUTES = 20
 _READY_MINUTES = 10
 
 
 def job(account: Account) -> Proof:
     """Two nodes start, answer an all-reduce and run a job to its end."""
-    account.run("slipway", "submit", "prepare_bert", *_ON, *_SAMPLE, "--name", "acceptance", "--follow")
-    run = account.data("slipway", "status", "acceptance")
-    return judged(
-        (run["state"], run["nodes"]) == ("succeeded", NODES),
-        f"{run['name']} {run['state']} on {run['nodes']} nodes",
-    )
+    return runs_to_its_end(account, "acceptance", *_ON, *_SAMPLE)
 
 
 def reboot(account: Account) -> Proof:
@@ -40,16 +43,16 @@ def reboot(account: Account) -> Proof:
     if len(nodes) < NODES:
         return not_tried(f"only {len(nodes)} nodes run, so none can be rebooted")
     node = nodes[-1]
-    before = boots.boot_of(account, node)
+    before = boot_of(account, node)
     if not before:
         return not_tried(f"{node['name']} does not say which boot it is in")
     try:
-        boots.reboot(account, node)
-    except boots.CannotReboot as why:
+        reboot_node(account, node)
+    except CannotReboot as why:
         return not_tried(str(why))
     account.wait_until(
         f"{node['name']} starts again",
-        lambda: boots.boot_of(account, node) not in ("", before),
+        lambda: boot_of(account, node) not in ("", before),
         _READY_MINUTES,
     )
     account.wait_until("all nodes answer after the reboot", lambda: _ready(account), _READY_MINUTES)
@@ -104,4 +107,68 @@ def _lose(account: Account, node: dict[str, Any]) -> None:
     if account.is_yard:
         account.run("slipway", "yard", "kill-node", node["name"])
     else:
-        account.order("ec2", "TerminateInstances", InstanceIds=[boots.instance_of(account, node)])
+        account.order("ec2", "TerminateInstances", InstanceIds=[instance_of(account, node)])
+
+
+class CannotReboot(Exception):
+    """This yard has no machine that could."""
+
+
+def reboot_node(account: Account, node: Node) -> None:
+    if not account.is_yard:
+        account.order("ec2", "RebootInstances", InstanceIds=[instance_of(account, node)])
+        return
+    try:
+        account.run("slipway", "yard", "reboot", node["name"])
+    except CommandFailed as error:
+        raise CannotReboot(f"this yard cannot reboot {node['name']}: {error}") from None
+
+
+def boot_of(account: Account, node: Node) -> str:
+    """Return what is another after each boot; nothing while the machine does not answer."""
+    try:
+        if account.is_yard:
+            told = account.run("slipway", "yard", "ssh", node["name"], "--", "sh", "-c", _FIRST_PROCESS)
+            return told.strip()
+        return _run_on(account, instance_of(account, node), _BOOT_ID)
+    except CommandFailed:
+        return ""
+
+
+def instance_of(account: Account, node: Node) -> str:
+    """Find the instance by the private name that the cluster knows it by."""
+    filters = [{"Name": "tag:slipway:cluster", "Values": [MPI.name]}]
+    answer = account.ask("ec2", "DescribeInstances", Filters=filters)
+    for reservation in answer["Reservations"]:
+        for instance in reservation["Instances"]:
+            name = str(instance.get("PrivateDnsName", "")).partition(".")[0]
+            if name and name == str(node["name"]).partition(".")[0]:
+                return str(instance["InstanceId"])
+    raise CommandFailed(f"no instance of {MPI.name} is called {node['name']}")
+
+
+def _run_on(account: Account, instance: str, command: str) -> str:
+    """Run a command through Systems Manager, as every job of the cluster is run."""
+    from botocore.exceptions import ClientError
+
+    try:
+        sent = account.order(
+            "ssm",
+            "SendCommand",
+            InstanceIds=[instance],
+            DocumentName="AWS-RunShellScript",
+            Parameters={"commands": [command]},
+        )
+    except ClientError as error:  # while it boots, it is not registered
+        raise CommandFailed(str(error)) from None
+    told: dict[str, Any] = {}
+
+    def is_over() -> bool:
+        """An invocation is unknown for a moment after it was ordered."""
+        where = {"CommandId": sent["Command"]["CommandId"], "InstanceId": instance}
+        with suppress(ClientError):
+            told.update(account.ask("ssm", "GetCommandInvocation", **where))
+        return told.get("Status", "Pending") not in ("Pending", "InProgress", "Delayed")
+
+    account.wait_until("the machine answers", is_over, _ANSWER_MINUTES)
+    return str(told["StandardOutputContent"]).strip() if told["Status"] == "Success" else ""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from scripts.real_account.account import Account, CommandFailed
 from scripts.real_account.claims import Proof, judged
 from scripts.real_account.clusters import NODES, SLURM
-from scripts.real_account.common_claims import machines, made
+from scripts.real_account.common_claims import machines, made, runs_to_its_end
 
 _ON = ("--on", SLURM.name, "--nodes", str(NODES), "--processes-per-node", "1")
 _SAMPLE = ("--set", "sample_megabytes=1", "--set", "duplicates=1")
@@ -27,12 +27,7 @@ def deployed(account: Account) -> Proof:
 def job(account: Account) -> Proof:
     """Slurm starts two workers for a job, and runs it to its end."""
     account.wait_until("the login node answers", lambda: _answers(account), _LOGIN_MINUTES)
-    account.run("slipway", "submit", "prepare_bert", *_ON, *_SAMPLE, "--name", "under-slurm", "--follow")
-    run = account.data("slipway", "status", "under-slurm")
-    return judged(
-        (run["state"], run["nodes"]) == ("succeeded", NODES),
-        f"{run['name']} {run['state']} on {run['nodes']} nodes",
-    )
+    return runs_to_its_end(account, "under-slurm", *_ON, *_SAMPLE)
 
 
 def given_back(account: Account) -> Proof:

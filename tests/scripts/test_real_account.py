@@ -8,14 +8,12 @@ import pytest
 
 from scripts.real_account import price
 from scripts.real_account.__main__ import chosen_claims
-from scripts.real_account.all_claims import CLAIMS, NAMES, NOTHING_LEFT
+from scripts.real_account.account import Evidence
+from scripts.real_account.all_claims import CLAIMS, NAMES, NOTHING_LEFT, promises, write_report
 from scripts.real_account.claims import ClaimOutcome, Proof
-from scripts.real_account.clusters import CLUSTERS, MPI, SLURM
-from scripts.real_account.evidence import Evidence
-from scripts.real_account.journal import open_journal
+from scripts.real_account.clusters import BY_NAME, CLUSTERS, MPI, SLURM, STAGES
 from scripts.real_account.price import at_most, total
-from scripts.real_account.report import promises, write_report
-from scripts.real_account.stages import BY_NAME, STAGES
+from scripts.real_account.trying import open_journal
 from slipway.infra.declare.declared import declared_clusters
 
 ACCOUNT, EMAIL = "123456789012", "team@slipway.test"

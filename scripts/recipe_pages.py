@@ -1,18 +1,80 @@
-"""The page of the recipe gptj_finetune: how it tunes, and the article's techniques beside ours."""
+"""The pages of the recipes that follow an article: how each trains, and the article's figures beside ours."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
-from slipway.containers.recipes.gptj_finetune.config import DRAWN, KNOWN_SIZES, decode
+from slipway.containers.recipes.gpt_neox.config import SIZES
+from slipway.containers.recipes.gpt_neox.config import decode as neox_config
+from slipway.containers.recipes.gptj_finetune.config import DRAWN, KNOWN_SIZES
+from slipway.containers.recipes.gptj_finetune.config import decode as gptj_config
 from slipway.containers.recipes.gptj_finetune.data import LABEL_WORDS, PROMPT
-from slipway.jobs.estimate.estimates import estimate
+from slipway.jobs.estimate.estimates import estimate, tokens_per_dollar
 from slipway.jobs.estimate.evidence.measurements import our_measurements
-from slipway.jobs.estimate.inputs.places import find_place
+from slipway.jobs.estimate.evidence.tables import TABLES, Row, Table
+from slipway.jobs.estimate.inputs.places import alone, find_place
 from slipway.jobs.estimate.inputs.workloads import recipe_workload
 from slipway.jobs.estimate.prices import ON_DEMAND, known_rates
+from slipway.jobs.estimate.work.workloads import find_workload
+from slipway.jobs.words.catalogue.instances import instance_type
 
-_OPENING = """\
+_NEOX = """\
+# GPT-NeoX and Pythia
+
+The recipe `gpt_neox` trains GPT-NeoX-20B, Pythia-6.9B, a tiny one, or any `config.json` of a GPT-NeoX on
+tokens in Megatron's format. Its defaults are those of AWS's article on Trainium and its scripts:
+
+| `size=` | Tensor × pipeline | Rows at a time | Batch | Tokens of a row | Learning rate | Falls to | Steps |
+|---|---|--:|--:|--:|--:|--:|--:|
+"""
+_NEOX_TRAINS = """
+Both use AdamW with betas of 0.9 and 0.95 and a weight decay of 0.01, warm up for one step in a hundred, and
+fall by a cosine. `tokens=` decides how long a training is; copies of the model are what `tensor=` and
+`pipeline=` leave of the ranks. On four `trn1.32xlarge` NeoX has four copies and Pythia sixteen.
+
+```sh
+slipway submit gpt_neox --on trn1 --nodes 4 --set size=neox-20b --set steps=3   # compile
+slipway submit gpt_neox --on trn1 --nodes 4 --set size=neox-20b                 # train
+slipway tensorboard gpt_neox
+```
+
+**Compile first.** With `steps=` a job takes so many steps and keeps nothing of them but a record of what it
+compiled for, beside the compile cache (`NEURON_COMPILE_CACHE_URL`). A run whose settings differ from all
+records there is refused, with the difference by name; `compiled=any` runs it all the same. A cache in S3 is
+not checked.
+
+**Data.** `data=` is the path of `.bin` and `.idx` below the data folder, without these endings; the default
+is what `prepare_tokens` leaves. `data=random` draws tokens from the seed, to compile and to measure speed
+with. `held_out=` and `evaluate_every=` measure on other tokens. GPT-2's 50,257 tokens fit the published
+models, which pad theirs to 50,432; for `size=tiny` set `vocabulary=50304`.
+
+**Rotary positions.** `rotary=published` turns a quarter of each head; `rotary=whole` is the article's
+trick, which gives the rest the speed zero and turns the whole head. Outputs and gradients are the same;
+rows of queries and keys are kept in another order, so a checkpoint resumes with its own setting. Published
+weights (`start_from_model=`) come and go in the published order with both. `scripts/bench decoder` says
+which is faster: on one core of a processor the rotation of whole heads alone took 1.36 times as long, and a
+training step the same (0.97). It was measured on no accelerator.
+
+**Engines.** `engine=native` is PyTorch's own DTensor, pipelining and FSDP2: layouts give the losses and
+gradient norms of one process to 1e-5 in fp32, on processors; this recipe was not tried on GPUs.
+`engine=neuron`, the default on nodes with Trainium, is NxD of Neuron's SDK 2.28.1. **It was never run on
+Trainium**: its calls are held to the signatures that NxD published, and its own part runs in tests on
+stand-ins. It shards the optimizer over all copies (`sharded=` is refused), skips no step (`on_nan=skip` is
+refused), and measures no held-out rows in a pipeline. Its checkpoints are those of every engine.
+
+## Tokens a dollar
+
+The article's table at its three-year price, and beside it what `slipway estimate` says of the same rows,
+calibrated on the smallest run of each model. A run of yours tells its own in its progress lines and in
+TensorBoard, at the on-demand price; `slipway calibrate JOB` makes the estimate start from it.
+
+"""
+_NEOX_HEADINGS = (
+    *("Model", "Tensor", "Pipeline", "Nodes", "USD/h", "Global batch", "Published rows/s"),
+    *("Published tokens/USD", "Estimated rows/s", "Estimated tokens/USD"),
+)
+_NEOX_TABLES = ("trn1/pythia-6.9b", "trn1/gpt-neox-20b")
+_GPTJ = """\
 # GPT-J
 
 The recipe `gptj_finetune` tunes GPT-J 6B, a tiny one, or any published folder of a GPT-J: to tell the mood of
@@ -22,7 +84,7 @@ safetensors below the data folder (a disk, FSx) or in S3, and `data=` likewise.
 | `size=` | Layers × hidden | Tensor | Tokens of a row | Batch | Rows at a time | Learning rate | Layers |
 |---|---|--:|--:|--:|--:|--:|---|
 """
-_TASKS = """
+_GPTJ_TASKS = """
 ```sh
 slipway upload sst2 --on sagemaker           # what each upload prints goes in place of s3://BUCKET/…
 slipway upload gpt-j-6b --on sagemaker
@@ -71,7 +133,7 @@ itself: what it calls is held to AWS's published page, and its own part trains, 
 the native engine does.
 """
 
-_TIMES = """
+_GPTJ_TIMES = """
 ## An epoch of SST-2 on one ml.p4d.24xlarge
 
 | | Minutes | USD |
@@ -94,14 +156,14 @@ slipway estimate gptj_finetune --on sagemaker --set size=gptj-6b --set model=gpt
 """
 
 # Settings of the 6B model that the page gives the time of.
-_TIMED: tuple[Mapping[str, str], ...] = (
+_GPTJ_TIMED: tuple[Mapping[str, str], ...] = (
     {"tensor": "8", "micro_batch": "64"},
     {"tensor": "1", "sharded": "8", "micro_batch": "8"},
     {"tensor": "8", "micro_batch": "64", "lora_rank": "8"},
 )
 
 # The article's technique and SMP's name for it, ours, and what was run of it.
-_TECHNIQUES = (
+_GPTJ_TECHNIQUES = (
     ("tensor parallelism", "`tensor=`", "2 ranks"),
     ("pipeline parallelism, simple", "`pipeline=`, `pipeline_schedule=gpipe`", "2 ranks"),
     (
@@ -131,19 +193,51 @@ _TECHNIQUES = (
 )
 
 
+def gpt_neox_page() -> str:
+    rows = [_neox_row(TABLES[name], row) for name in _NEOX_TABLES for row in TABLES[name].rows]
+    heading = f"{_line(_NEOX_HEADINGS)}|---|{'--:|' * (len(_NEOX_HEADINGS) - 1)}\n"
+    return "".join([_NEOX, *_neox_sizes(), _NEOX_TRAINS, heading, *rows])
+
+
+def _neox_sizes() -> Iterator[str]:
+    for size in SIZES:
+        config = neox_config({"size": size})
+        cells = (
+            *(f"`{size}`", f"{config.tensor} × {config.pipeline}", config.micro_batch),
+            *(config.global_batch, config.length, f"{config.rate:g}", f"{config.least_rate:g}"),
+            f"{config.all_steps:,}",
+        )
+        yield _line(cells)
+
+
+def _neox_row(table: Table, row: Row) -> str:
+    place = alone(instance_type(table.instance), known_rates(()), region=None, term="3-year")
+    found = estimate(find_workload(table.model), place, row.nodes, our_measurements())
+    rate, price = found.predicted_sequences_per_second, (table.usd_per_node_hour or 0.0) * row.nodes
+    cells = (
+        *(table.model, table.layout.tensor, table.layout.pipeline, row.nodes, f"{price:.2f}"),
+        *(table.layout.global_batch, row.sequences_per_second, f"{row.tokens_per_dollar:,}"),
+        *(f"{rate:.1f}", f"{tokens_per_dollar(rate, table.shape.sequence_length, price):,}"),
+    )
+    return _line(cells)
+
+
 def gptj_page() -> str:
     negative, positive = LABEL_WORDS
-    told = {"{prompt}": PROMPT, "{negative}": negative, "{positive}": positive, "{techniques}": _techniques()}
-    tasks = _TASKS
-    for mark, text in told.items():
-        tasks = tasks.replace(mark, text.strip())
-    return _OPENING + "\n".join(_sizes()) + "\n" + tasks + _times()
+    told = {
+        "{prompt}": PROMPT,
+        "{negative}": negative,
+        "{positive}": positive,
+        "{techniques}": _gptj_techniques(),
+    }
+    tasks = _filled(_GPTJ_TASKS, {mark: text.strip() for mark, text in told.items()})
+    return "".join([_GPTJ, *_gptj_sizes(), tasks, _gptj_times()])
 
 
-def _times() -> str:
+def _gptj_times() -> str:
     place = find_place("ml.p4d.24xlarge", known_rates(), region=None, term=ON_DEMAND)
     rows = []
-    for settings in _TIMED:
+    for settings in _GPTJ_TIMED:
         given = {"size": "gptj-6b", "model": "gpt-j-6b", **settings}
         own = estimate(recipe_workload("gptj_finetune", given), place, 1, our_measurements())
         assert own.hours is not None, "an epoch of SST-2 has an end"
@@ -154,23 +248,32 @@ def _times() -> str:
         "{times}": "\n".join(rows),
         "{band}": f"Nine of ten such predictions\nshould be within ± {own.band:.0%}.",
         "{region}": place.rate.region,
+        "{date}": place.rate.date,
     }
-    text = _TIMES
-    for mark, words in {**told, "{date}": place.rate.date}.items():
+    return _filled(_GPTJ_TIMES, told)
+
+
+def _gptj_techniques() -> str:
+    head = "| The article (SMP) | Here | Run here, on processors |\n|---|---|---|\n"
+    return head + "".join(map(_line, _GPTJ_TECHNIQUES))
+
+
+def _gptj_sizes() -> Iterator[str]:
+    for size, known in KNOWN_SIZES.items():
+        config = gptj_config({"size": size} if size == DRAWN else {"size": size, "model": "gpt-j-6b"})
+        cells = (
+            *(f"`{size}`", f"{known.layers} × {known.hidden}", config.tensor, config.length),
+            *(config.global_batch, config.micro_batch, f"{config.rate:g}"),
+            "recomputed" if config.checkpoint_activations == "layer" else "kept",
+        )
+        yield _line(cells)
+
+
+def _line(cells: Iterable[object]) -> str:
+    return f"| {' | '.join(map(str, cells))} |\n"
+
+
+def _filled(text: str, told: Mapping[str, str]) -> str:
+    for mark, words in told.items():
         text = text.replace(mark, words)
     return text
-
-
-def _techniques() -> str:
-    head = "| The article (SMP) | Here | Run here, on processors |\n|---|---|---|\n"
-    return head + "\n".join(f"| {' | '.join(row)} |" for row in _TECHNIQUES)
-
-
-def _sizes() -> Iterator[str]:
-    for size, known in KNOWN_SIZES.items():
-        config = decode({"size": size} if size == DRAWN else {"size": size, "model": "gpt-j-6b"})
-        yield (
-            f"| `{size}` | {known.layers} × {known.hidden} | {config.tensor} | {config.length} | "
-            f"{config.global_batch} | {config.micro_batch} | {config.rate:g} | "
-            f"{'recomputed' if config.checkpoint_activations == 'layer' else 'kept'} |"
-        )
