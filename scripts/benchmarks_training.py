@@ -57,7 +57,8 @@ def side_by_side(batch: int) -> Row:
     torch.manual_seed(1)
     model = BertForPreTraining(SHAPE)
     reference = build_reference(model)
-    engine, losses = _engine(config, model, open_device(ALONE, "cpu", "fp32")), []
+    engine = _engine(config, model, open_device(ALONE, "cpu", "fp32"))
+    losses: list[float] = []
 
     def step() -> None:
         rows = batches[len(losses)]
