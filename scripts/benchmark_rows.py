@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import statistics
 import subprocess
@@ -43,23 +42,23 @@ def compare(what: str, ours: float, other: str, theirs: float, *, goal: str) -> 
 
 
 def side_by_side(
-    ours: Sequence[str], other: Sequence[str], environment: Mapping[str, str]
+    ours: Sequence[str], other: Sequence[str], environment: Mapping[str, str], folder: Path = ROOT
 ) -> tuple[float, float]:
     """Median CPU seconds of both, A B A B …, after one run of each that is not counted."""
     times: tuple[list[float], list[float]] = ([], [])
     for run in range(RUNS + 1):
         for command, kept in zip((ours, other), times, strict=True):
-            seconds = cpu_seconds(command, {**os.environ, **environment})
+            seconds = cpu_seconds(command, {**os.environ, **environment}, folder)
             if run:
                 kept.append(seconds)
     return statistics.median(times[0]), statistics.median(times[1])
 
 
-def cpu_seconds(command: Sequence[str], environment: Mapping[str, str]) -> float:
+def cpu_seconds(command: Sequence[str], environment: Mapping[str, str], folder: Path = ROOT) -> float:
     """User and system time of the command and of all that it started and waited for."""
     before = os.times()
     subprocess.run(
-        command, cwd=ROOT, env=environment, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        command, cwd=folder, env=environment, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )
     after = os.times()
     return after.children_user + after.children_system - before.children_user - before.children_system
@@ -89,8 +88,3 @@ def yard_environment(environment: Mapping[str, str]) -> dict[str, str]:
         ["bash", "-c", script], env=environment, capture_output=True, text=True, check=True
     )
     return dict(entry.split("=", 1) for entry in answer.stdout.split("\0") if "=" in entry)
-
-
-def cdk_context() -> str:
-    """The feature flags that the CDK CLI would hand to the app."""
-    return json.dumps(json.loads((ROOT / "cdk.json").read_text())["context"])
