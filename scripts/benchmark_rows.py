@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import statistics
 import subprocess
@@ -63,18 +62,18 @@ def seconds_of(work: Callable[[], object], clock: Callable[[], float] = time.per
 
 
 def side_by_side(
-    ours: Sequence[str], other: Sequence[str], environment: Mapping[str, str]
+    ours: Sequence[str], other: Sequence[str], environment: Mapping[str, str], folder: Path = ROOT
 ) -> tuple[float, ...]:
     """Return the median CPU seconds of both, after one run of each that is not counted."""
     whole = {**os.environ, **environment}
-    runs = (partial(cpu_seconds, command, whole) for command in (ours, other))
+    runs = (partial(cpu_seconds, command, whole, folder) for command in (ours, other))
     return medians(take_turns(*runs, uncounted=1))
 
 
-def cpu_seconds(command: Sequence[str], environment: Mapping[str, str]) -> float:
+def cpu_seconds(command: Sequence[str], environment: Mapping[str, str], folder: Path = ROOT) -> float:
     """User and system time of the command and of all that it started and waited for."""
     before = os.times()
-    _run_quietly(command, environment)
+    _run_quietly(command, environment, folder)
     after = os.times()
     return after.children_user + after.children_system - before.children_user - before.children_system
 
@@ -92,10 +91,10 @@ def wall(command: Sequence[str], environment: Mapping[str, str]) -> float:
     return seconds_of(lambda: _run_quietly(command, environment))
 
 
-def _run_quietly(command: Sequence[str], environment: Mapping[str, str]) -> None:
+def _run_quietly(command: Sequence[str], environment: Mapping[str, str], folder: Path = ROOT) -> None:
     """Run without a pipe, on which what a command leaves running would let us wait."""
     nowhere = subprocess.DEVNULL
-    subprocess.run(command, cwd=ROOT, env=environment, check=True, stdout=nowhere, stderr=nowhere)
+    subprocess.run(command, cwd=folder, env=environment, check=True, stdout=nowhere, stderr=nowhere)
 
 
 def output_of(command: Sequence[str], environment: Mapping[str, str] | None = None) -> str:
@@ -113,8 +112,3 @@ def yard_environment(environment: Mapping[str, str]) -> dict[str, str]:
     """Return the environment after `eval "$(slipway yard env)"`."""
     told = output_of(["bash", "-c", 'eval "$(slipway yard env)"; env -0'], environment)
     return dict(entry.split("=", 1) for entry in told.split("\0") if "=" in entry)
-
-
-def cdk_context() -> str:
-    """The feature flags that the CDK CLI would hand to the app."""
-    return json.dumps(json.loads((ROOT / "cdk.json").read_text())["context"])

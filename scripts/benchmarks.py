@@ -17,7 +17,6 @@ from importlib import import_module
 
 from scripts.benchmark_rows import (
     Row,
-    cdk_context,
     compare,
     cpu_and_memory,
     medians,
@@ -30,11 +29,6 @@ from scripts.benchmark_rows import (
     yard_environment,
 )
 
-# One resource that does nothing: a template without any is refused by the validation.
-EMPTY_APP = (
-    "from aws_cdk import App, CfnResource, Stack; app = App(); "
-    "CfnResource(Stack(app, 'empty'), 'Handle', type='AWS::CloudFormation::WaitConditionHandle'); app.synth()"
-)
 DRY_RUN = ["slipway", "submit", "bert_pretrain", "--on", "dl1", "--nodes", "2", "--dry-run"]
 TRAINING_DRY_RUN = ["slipway", "submit", "gptj_finetune", "--on", "sagemaker", "--nodes", "1", "--dry-run"]
 # What any program needs that asks AWS one question.
@@ -59,17 +53,10 @@ def start_up() -> list[Row]:
 
 
 def synthesis() -> list[Row]:
-    """All stacks beside an app with one empty stack, with the CDK's validation and without."""
-    rows = []
-    for setting in ("true", "false"):
-        with tempfile.TemporaryDirectory() as folder:
-            environment = {"CDK_VALIDATION": setting, "CDK_OUTDIR": folder, "CDK_CONTEXT_JSON": cdk_context()}
-            ours, empty = side_by_side(
-                [sys.executable, "-m", "slipway.infra.app"], [sys.executable, "-c", EMPTY_APP], environment
-            )
-        what = f"synth of all stacks, validation {setting}"
-        rows.append(compare(what, ours, "an empty app", empty, goal="ratio under 1.5"))
-    return rows
+    """Templates of all clusters and of a new project, beside bare resources."""
+    from scripts.benchmarks_synth import synthesis as measure
+
+    return measure()
 
 
 def yard() -> list[Row]:
