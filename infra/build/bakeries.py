@@ -12,10 +12,13 @@ from tempfile import TemporaryDirectory
 
 import aws_cdk as cdk
 
-from slipway.infra.declare.component_files import PAYLOAD_PARAMETERS, asked_parameters
-from slipway.infra.declare.installed import CONTAINERS
-from slipway.infra.declare.machine_images import MachineImage
-from slipway.infra.declare.parents import pinned_parent
+from slipway.infra.declare.machine_images import (
+    CONTAINERS,
+    PAYLOAD_PARAMETERS,
+    MachineImage,
+    asked_parameters,
+    pinned_parent,
+)
 from slipway.infra.patterns.images.payload import PayloadFile, payload_of
 from slipway.infra.stacks.bakery import (
     BakeryNetworkStack,

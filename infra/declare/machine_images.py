@@ -8,11 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
 from types import MappingProxyType
 from typing import Annotated
 
+from slipway.infra.declare.checks.components import REFERENCE
 from slipway.infra.declare.checks.values import between, known_instance_type, known_region, matching
+from slipway.infra.declare.types import SageMakerCluster, SlurmCluster
+from slipway.jobs.words import sagemaker
+from slipway.jobs.words.catalogue.instances import device_of, instance_type
+from slipway.jobs.words.images.ami_locks import lock_problems, locked_parent, machine_image_names, pinned
 from slipway.jobs.words.images.amis import IMAGE_TAG
+from slipway.jobs.words.images.containers import read_lock
+from slipway.jobs.words.installation import containers_folder
 
 _NAME = matching(r"[a-z0-9]+(-[a-z0-9]+)*", "the name of a folder of containers/images", longest=64)
 _ACCOUNT = matching(r"[0-9]{12}", "an account of twelve digits", longest=12)
@@ -45,3 +54,62 @@ class MachineImage:
     def billing_tags(self) -> Mapping[str, str]:
         """Return the declared tags and the machine image's own."""
         return MappingProxyType({**self.tags, IMAGE_TAG: self.name})
+
+
+# The component documents of infra/components, as texts, and what reaches them besides their locks. Nothing
+# here understands YAML: declarations are checked where only the standard library is. What the documents say,
+# infra/verify/rules/bakeries.py looks at in the templates.
+COMPONENTS = Path(__file__).parents[1] / "components"
+# Of the zip that a stack uploads for components that install this project.
+PAYLOAD_PARAMETERS = frozenset({"PayloadSource", "PayloadSha256"})
+
+
+def component_names() -> tuple[str, ...]:
+    return tuple(sorted(path.stem for path in COMPONENTS.glob("*.yaml")))
+
+
+@lru_cache(maxsize=64)
+def read_component(name: str) -> str:
+    return (COMPONENTS / f"{name}.yaml").read_text(encoding="utf-8")
+
+
+def asked_parameters(name: str) -> tuple[str, ...]:
+    """Return each parameter that the component refers to, once."""
+    return tuple(dict.fromkeys(REFERENCE.findall(read_component(name))))
+
+
+# The parent of a machine image as it is built: of the release that the lock pins, where it pins one.
+
+
+def pinned_parent(image: MachineImage) -> str:
+    """Return the parent that bakes begin with. An unsound lock pins nothing, and is told of elsewhere."""
+    if image.name not in machine_image_names(CONTAINERS) or lock_problems(CONTAINERS, image.name):
+        return image.parent
+    found = locked_parent(CONTAINERS, image.name)
+    return pinned(image.parent, found.serial if found else None)
+
+
+# Which release of Slurm a cluster's controller runs: that of its machine image, or no node could join.
+
+
+def slurm_release(cluster: SlurmCluster) -> str:
+    """Return the first two parts of the version that the image's lock names, as AWS PCS writes releases."""
+    lock = read_lock(CONTAINERS, cluster.machine_image)
+    assert lock is not None, "a machine image has a lock"
+    return ".".join(lock.host["slurm"].split(".")[:2])
+
+
+# Which image the training jobs of a SageMaker cluster run in: the one of its region and its devices.
+
+
+def training_image(cluster: SageMakerCluster) -> str:
+    return sagemaker.training_image(
+        CONTAINERS,
+        cluster.machine_image,
+        region=cluster.region,
+        device=device_of(instance_type(cluster.instance_type)),
+    )
+
+
+# The folder of this package that templates name files of; in a checkout it is that of the checkout.
+CONTAINERS = containers_folder()

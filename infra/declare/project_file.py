@@ -18,8 +18,7 @@ from pathlib import Path
 from types import FrameType, ModuleType
 from typing import Any
 
-from slipway.infra.declare.checks.field_types import field_types
-from slipway.infra.declare.checks.values import nearest
+from slipway.infra.declare.checks.values import field_types, nearest
 from slipway.infra.declare.machine_images import MachineImage
 from slipway.infra.declare.types import Cluster
 from slipway.jobs.words.errors import InvalidConfig, Problem

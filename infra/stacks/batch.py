@@ -8,7 +8,7 @@ from datetime import timedelta
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 
-from slipway.infra.declare.installed import CONTAINERS
+from slipway.infra.declare.machine_images import CONTAINERS
 from slipway.infra.declare.types import BatchCluster, Egress
 from slipway.infra.patterns.access.target_record import TargetRecord, TargetRecordProps
 from slipway.infra.patterns.batch.batch_access import NodeAccess, NodeAccessProps

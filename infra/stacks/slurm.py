@@ -9,7 +9,7 @@ from datetime import timedelta
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 
-from slipway.infra.declare.slurm_release import slurm_release
+from slipway.infra.declare.machine_images import slurm_release
 from slipway.infra.declare.types import Egress, Market, NodeCluster, SlurmCluster
 from slipway.infra.patterns.access.target_record import TargetRecord, TargetRecordProps
 from slipway.infra.patterns.declared_stack import DeclaredStack

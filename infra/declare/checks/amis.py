@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from slipway.infra.declare.checks.node_images import (
+from slipway.infra.declare.checks.nodes import (
     baked_settings,
     booted_image,
     changed,
@@ -16,8 +16,7 @@ from slipway.infra.declare.checks.node_images import (
     known_images,
     own_settings,
 )
-from slipway.infra.declare.checks.secret_values import shown
-from slipway.infra.declare.checks.values import nearest
+from slipway.infra.declare.checks.values import nearest, shown
 from slipway.infra.declare.types import Cluster, NodeCluster
 from slipway.jobs.words.catalogue.instances import instance_type
 from slipway.jobs.words.errors import Problem

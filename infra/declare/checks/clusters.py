@@ -6,10 +6,15 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from slipway.infra.declare.checks.field_types import FieldType, field_types, type_objection
 from slipway.infra.declare.checks.rules import RULES, RULES_OF_KIND
-from slipway.infra.declare.checks.secret_values import secret_kind, shown
-from slipway.infra.declare.checks.values import Objection
+from slipway.infra.declare.checks.values import (
+    FieldType,
+    Objection,
+    field_types,
+    secret_kind,
+    shown,
+    type_objection,
+)
 from slipway.infra.declare.types import Cluster
 from slipway.jobs.words.errors import Problem
 

@@ -13,13 +13,15 @@ from dataclasses import replace
 from functools import lru_cache
 
 from slipway.infra.declare.checks.clusters import objection
-from slipway.infra.declare.checks.field_types import field_types
-from slipway.infra.declare.checks.secret_values import shown
-from slipway.infra.declare.checks.values import nearest
-from slipway.infra.declare.component_files import PAYLOAD_PARAMETERS, asked_parameters, component_names
-from slipway.infra.declare.installed import CONTAINERS
-from slipway.infra.declare.machine_images import MachineImage
-from slipway.infra.declare.parents import pinned_parent
+from slipway.infra.declare.checks.values import field_types, nearest, shown
+from slipway.infra.declare.machine_images import (
+    CONTAINERS,
+    PAYLOAD_PARAMETERS,
+    MachineImage,
+    asked_parameters,
+    component_names,
+    pinned_parent,
+)
 from slipway.jobs.words.catalogue.instances import instance_type
 from slipway.jobs.words.errors import Problem
 from slipway.jobs.words.images.ami_locks import lock_parameters, lock_problems, machine_image_names, moves

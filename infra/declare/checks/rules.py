@@ -7,15 +7,28 @@ reads is sound by itself, so that one mistake is reported once.
 from __future__ import annotations
 
 import re
+import unicodedata
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields
 
 from slipway.infra.declare.checks.amis import ami_with_slipways_boot
-from slipway.infra.declare.checks.mpi import (
+from slipway.infra.declare.checks.kinds import (
+    bought_by_sagemaker,
+    controller_with_room,
+    efa_left_to_sagemaker,
+    files_that_training_mounts,
+    home_on_efs,
+    login_node_of_one_architecture,
     no_capacity_block,
+    no_spot_with_slurm,
+    no_warm_pool_of_spot,
     spot_with_files_that_outlive_it,
     ssh_from_named_networks,
     times_of_the_clock,
+    training_image_of_the_region,
+    volume_on_the_disks_of_the_host,
+    wait_for_spot_alone,
 )
 from slipway.infra.declare.checks.networks import room_for_every_node, vpc_apart_from_peers, vpc_cidr
 from slipway.infra.declare.checks.nodes import (
@@ -25,31 +38,115 @@ from slipway.infra.declare.checks.nodes import (
     software_of_the_container,
     type_with_images,
 )
-from slipway.infra.declare.checks.references import (
-    image_of_this_checkout,
-    machine_image_of_this_checkout,
-    prefix_list_of_region,
+from slipway.infra.declare.checks.values import nearest, secret_kind, shown
+from slipway.infra.declare.machine_images import CONTAINERS
+from slipway.infra.declare.s3_prefix_lists import S3_PREFIX_LISTS
+from slipway.infra.declare.types import (
+    BatchCluster,
+    Cluster,
+    ClusterKind,
+    Egress,
+    FileSystem,
+    Market,
+    MpiCluster,
+    SlurmCluster,
 )
-from slipway.infra.declare.checks.sagemaker import (
-    bought_by_sagemaker,
-    efa_left_to_sagemaker,
-    files_that_training_mounts,
-    no_warm_pool_of_spot,
-    training_image_of_the_region,
-    volume_on_the_disks_of_the_host,
-    wait_for_spot_alone,
-)
-from slipway.infra.declare.checks.secret_values import shown
-from slipway.infra.declare.checks.slurm import (
-    controller_with_room,
-    home_on_efs,
-    login_node_of_one_architecture,
-    no_spot_with_slurm,
-)
-from slipway.infra.declare.checks.tags import tags
-from slipway.infra.declare.types import Cluster, ClusterKind, FileSystem, Market, SlurmCluster
 from slipway.jobs.words.catalogue.instances import InstanceType, instance_type, instance_types
 from slipway.jobs.words.errors import Problem
+from slipway.jobs.words.images.ami_locks import machine_image_names
+from slipway.jobs.words.images.containers import image_names
+
+# Tags that every service takes: what Batch or SageMaker refuses is refused before anything is created.
+# https://docs.aws.amazon.com/tag-editor/latest/userguide/best-practices-and-strats.html: 50 tags a resource.
+_MOST = 50
+RESERVED_FOR_SLIPWAY = 5
+_LONGEST_KEY = 128
+_LONGEST_VALUE = 256
+_PUNCTUATION = frozenset("_.:/=+-@")
+
+
+def tags(cluster: Cluster) -> Iterator[Problem]:
+    allowed = _MOST - RESERVED_FOR_SLIPWAY
+    if len(cluster.tags) > allowed:
+        yield Problem(
+            where="tags",
+            message=f"has {len(cluster.tags)} tags; allowed are {allowed}",
+            hint=f"AWS takes {_MOST}, and Slipway sets up to {RESERVED_FOR_SLIPWAY} of its own",
+        )
+    yield from _keys_that_differ_in_case(cluster)
+    for key, value in cluster.tags.items():
+        for message in _objections(key, value):
+            yield Problem(where="tags", message=message)
+
+
+def _keys_that_differ_in_case(cluster: Cluster) -> Iterator[Problem]:
+    folded = Counter(key.casefold() for key in cluster.tags)
+    for key in (key for key, count in folded.items() if count > 1):
+        same = [shown(tag) for tag in cluster.tags if tag.casefold() == key]
+        yield Problem(
+            where="tags",
+            message=f"has {' and '.join(same)}, which IAM treats as one key",
+            hint="keep one of them",
+        )
+
+
+def _objections(key: str, value: str) -> Iterator[str]:
+    for sort, text in (("key", key), ("value", value)):
+        if kind := secret_kind(text):
+            yield f"holds {kind} in a {sort} (hidden): revoke it, and keep secrets in Secrets Manager"
+        elif strange := [letter for letter in text if not _is_allowed(letter)]:
+            yield (
+                f"has the {sort} {shown(text)} with {strange[0]!a}; "
+                "allowed are letters of any language, numbers, spaces and _.:/=+-@"
+            )
+    if key.lower().startswith(("aws:", "slipway:")):
+        yield f"has the key {shown(key)}; keys that begin with aws: or slipway: are reserved"
+    if not 1 <= len(key) <= _LONGEST_KEY:
+        yield f"has a key of {len(key)} characters, {shown(key)}; allowed are 1 to {_LONGEST_KEY}"
+    if len(value) > _LONGEST_VALUE:
+        yield f"has a value of {len(value)} characters under {shown(key)}; allowed are {_LONGEST_VALUE}"
+
+
+def _is_allowed(letter: str) -> bool:
+    """Match the pattern that Batch and SageMaker share: Unicode letters, numbers and spaces."""
+    return (
+        letter in _PUNCTUATION
+        or unicodedata.category(letter)[0] in "LN"
+        or unicodedata.category(letter) == "Zs"
+    )
+
+
+# What a declaration names and this checkout must know: the image's folder, and its region's S3 addresses.
+
+
+def image_of_this_checkout(cluster: Cluster) -> Iterator[Problem]:
+    assert isinstance(cluster, BatchCluster)
+    known = image_names(CONTAINERS)
+    if cluster.image not in known:
+        message = f"is {shown(cluster.image)}, which is not a folder of containers/images with a Dockerfile"
+        yield Problem(where="image", message=message, hint=nearest(cluster.image, known))
+
+
+def machine_image_of_this_checkout(cluster: Cluster) -> Iterator[Problem]:
+    assert isinstance(cluster, MpiCluster | SlurmCluster)
+    known = machine_image_names(CONTAINERS)
+    if cluster.machine_image not in known:
+        message = (
+            f"is {shown(cluster.machine_image)}, which is not a folder of containers/images with a lock.toml "
+            "and no Dockerfile"
+        )
+        yield Problem(where="machine_image", message=message, hint=nearest(cluster.machine_image, known))
+
+
+def prefix_list_of_region(cluster: Cluster) -> Iterator[Problem]:
+    """Check that the region's S3 addresses are known: without NAT, nodes reach only those."""
+    if cluster.egress is Egress.ENDPOINTS and cluster.region not in S3_PREFIX_LISTS:
+        yield Problem(
+            where="egress",
+            message=f"is endpoints in {cluster.region}, whose S3 prefix list is not known",
+            hint="add it to infra/declare/s3_prefix_lists.py, or use Egress.NAT",
+        )
+
 
 Rule = Callable[[Cluster], Iterator[Problem]]
 

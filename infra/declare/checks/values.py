@@ -6,12 +6,13 @@ The value has its declared type already; what two values must be to each other s
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
 from difflib import get_close_matches
-from typing import Any
+from enum import StrEnum
+from types import NoneType
+from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
-from slipway.infra.declare.checks.secret_values import shown
 from slipway.jobs.words.catalogue.instances import (
     SAGEMAKER,
     device_of,
@@ -28,6 +29,37 @@ from slipway.jobs.words.names import (
     REGIONS,
     nearest_region,
 )
+
+# Values that look like secrets: a declaration is committed and printed, so none may stand in it.
+# A new kind of secret is one row of PATTERNS.
+# The shapes are published by those who issue them, for scanners.
+PATTERNS: Mapping[str, re.Pattern[str]] = {
+    "an AWS access key": re.compile(r"\b(AKIA|ASIA)[0-9A-Z]{16}\b"),
+    "an AWS secret key": re.compile(r"(?i)aws_?(secret_?access_?key|session_?token)"),
+    "a Hugging Face token": re.compile(r"\bhf_[0-9A-Za-z]{20,}"),
+    "a GitHub token": re.compile(r"\b(gh[oprsu]_[0-9A-Za-z]{30,}|github_pat_[0-9A-Za-z_]{30,})"),
+    "a private key": re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY"),
+}
+
+_LONGEST_SHOWN = 80
+
+
+def secret_kind(text: str) -> str | None:
+    return next((kind for kind, pattern in PATTERNS.items() if pattern.search(text)), None)
+
+
+def shown(value: object) -> str:
+    """Return a value as a message prints it."""
+    return presentable(repr(str(value)) if isinstance(value, str) else repr(value))
+
+
+def presentable(text: str) -> str:
+    """Return the text without secrets and control characters, cut to a readable length."""
+    kind = secret_kind(text)
+    if kind:
+        return f"(hidden: {kind})"
+    text = text if text.isprintable() else ascii(text)[1:-1]
+    return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}… ({len(text)} characters)"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,3 +173,71 @@ def nearest(word: str, known: tuple[str, ...]) -> str:
     """Return a hint: what the user may have meant, or else all that is allowed."""
     close = get_close_matches(word, known, n=1, cutoff=0.55)
     return f"did you mean {close[0]}?" if close else f"allowed are {', '.join(known)}"
+
+
+# What a field of a declaration may hold, read from its annotation, for checks and overrides alike.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FieldType:
+    base: Any  # str, int, bool, an enum, tuple (of texts) or Mapping (of text to text)
+    optional: bool
+    checks: tuple[Check, ...]
+
+
+IN_WORDS: Mapping[Any, str] = {
+    str: "text in quotes",
+    int: "a whole number",
+    bool: "True or False",
+    tuple: "a tuple of texts",
+    Mapping: "a mapping of text to text",
+}
+
+
+_READ: dict[type[Any], Mapping[str, FieldType]] = {}  # by kinds: a check of each value asks for them
+
+
+def field_types(kind: type[Any]) -> Mapping[str, FieldType]:
+    if kind not in _READ:
+        hints = get_type_hints(kind, include_extras=True)
+        _READ[kind] = {field.name: _read(hints[field.name]) for field in fields(kind)}
+    return _READ[kind]
+
+
+def type_objection(field_type: FieldType, value: object) -> Objection | None:
+    """Check the exact type: True and 4.0 are no whole numbers, and nothing is converted."""
+    if value is None and field_type.optional:
+        return None
+    if _has_type(field_type.base, value):
+        return None
+    hint = "put it in quotes" if field_type.base is str and type(value) in (int, float) else ""
+    return Objection(message=f"is {shown(value)}, not {in_words(field_type.base)}", hint=hint)
+
+
+def in_words(base: Any) -> str:
+    if isinstance(base, type) and issubclass(base, StrEnum):
+        return " or ".join(f"{base.__name__}.{member.name}" for member in base)
+    return IN_WORDS[base]
+
+
+def _has_type(base: Any, value: object) -> bool:
+    if base is tuple:
+        return type(value) is tuple and all(type(item) is str for item in value)
+    if base is Mapping:
+        return isinstance(value, Mapping) and all(
+            type(text) is str for pair in value.items() for text in pair
+        )
+    return type(value) is base
+
+
+def _read(hint: Any) -> FieldType:
+    """Read a type hint: plain, `Annotated[int, check]`, `| None`, `tuple[str, ...]` or a Mapping."""
+    checks: tuple[Check, ...] = ()
+    choices = get_args(hint) if get_origin(hint) is not Annotated else (hint,)
+    optional = NoneType in choices
+    if optional:
+        hint = next(choice for choice in choices if choice is not NoneType)
+    if get_origin(hint) is Annotated:
+        hint, *metadata = get_args(hint)
+        checks = tuple(metadata)
+    return FieldType(base=get_origin(hint) or hint, optional=optional, checks=checks)

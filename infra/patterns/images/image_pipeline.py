@@ -15,8 +15,7 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_imagebuilder as imagebuilder
 from constructs import Construct
 
-from slipway.infra.declare.component_files import asked_parameters, read_component
-from slipway.infra.declare.machine_images import MachineImage
+from slipway.infra.declare.machine_images import MachineImage, asked_parameters, read_component
 from slipway.infra.patterns.access.roles import ServiceRole, ServiceRoleProps
 from slipway.infra.patterns.images.bakery_roles import (
     BakeryProps,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
-from slipway.infra.declare.checks.secret_values import secret_kind
+from slipway.infra.declare.checks.values import secret_kind
 from slipway.infra.verify.rules.template import (
     Finding,
     Properties,

@@ -13,7 +13,7 @@ import yaml
 
 from slipway.infra.clusters import MACHINE_IMAGES
 from slipway.infra.declare.checks.components import commands_of, steps_of
-from slipway.infra.declare.component_files import read_component
+from slipway.infra.declare.machine_images import read_component
 from slipway.infra.patterns.observability.alarms import REPORT_EVERY_MINUTES
 from tests.infra.boot.vendor_units import ECS, Units
 

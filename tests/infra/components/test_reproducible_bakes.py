@@ -12,8 +12,7 @@ import yaml
 
 from slipway.infra.clusters import MACHINE_IMAGES
 from slipway.infra.declare.checks.components import commands_of, steps_of
-from slipway.infra.declare.component_files import read_component
-from slipway.infra.declare.machine_images import MachineImage
+from slipway.infra.declare.machine_images import MachineImage, read_component
 
 # What a bake's step calls on Ubuntu: each writes down how it was called.
 RECORDS = '#!/bin/sh\necho "${{0##*/}} $*" >>"{calls}"\n'

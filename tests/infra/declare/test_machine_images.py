@@ -11,9 +11,8 @@ import pytest
 from slipway.infra.clusters import MACHINE_IMAGES
 from slipway.infra.declare.checks import machine_images as checks
 from slipway.infra.declare.checks.machine_images import machine_image_problems
-from slipway.infra.declare.component_files import component_names
 from slipway.infra.declare.declared import load
-from slipway.infra.declare.installed import CONTAINERS
+from slipway.infra.declare.machine_images import CONTAINERS, component_names
 from slipway.jobs.words.errors import InvalidConfig
 from slipway.jobs.words.images.ami_locks import TO_BE_FILLED, machine_image_names
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from slipway.infra.declare import types
 from slipway.infra.declare.checks.clusters import problems_of
-from slipway.infra.declare.checks.node_images import defaults_of
+from slipway.infra.declare.checks.nodes import defaults_of
 from slipway.infra.declare.types import Cluster, ClusterKind, Egress, FileSystem, Mpi
 from slipway.jobs.words.catalogue.instances import InstanceType, every_instance_type, instance_type, unusable
 from tests.infra.declare.hints import CLUSTERS, OWN, followed

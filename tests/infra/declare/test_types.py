@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from slipway.infra.clusters import CLUSTERS
 from slipway.infra.declare.checks.clusters import all_problems, problems_of
-from slipway.infra.declare.checks.field_types import field_types
-from slipway.infra.declare.checks.secret_values import shown
+from slipway.infra.declare.checks.values import field_types, shown
 from slipway.infra.declare.overrides import apply
 from slipway.infra.declare.types import (
     BatchCluster,

@@ -18,9 +18,7 @@ import pytest
 from slipway.infra.app import build
 from slipway.infra.clusters import CLUSTERS, MACHINE_IMAGES
 from slipway.infra.declare.cdk_json import feature_flags
-from slipway.infra.declare.component_files import read_component
-from slipway.infra.declare.installed import CONTAINERS
-from slipway.infra.declare.machine_images import MachineImage
+from slipway.infra.declare.machine_images import CONTAINERS, MachineImage, read_component
 from slipway.infra.patterns.images import image_pipeline
 from slipway.infra.patterns.images.payload import payload_of
 from slipway.infra.verify.rules import RULES

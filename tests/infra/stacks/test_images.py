@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from slipway.infra.declare.installed import CONTAINERS
+from slipway.infra.declare.machine_images import CONTAINERS
 from slipway.infra.patterns.images.image_project import build_spec
 from slipway.jobs.words.images.containers import image_names, image_tag, read_lock, unsupported
 from tests.infra.synthesis import CLUSTER, as_text, only, synthesize, templates_of

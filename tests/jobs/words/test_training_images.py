@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from slipway.infra.declare.installed import CONTAINERS
+from slipway.infra.declare.machine_images import CONTAINERS
 from slipway.jobs.words.names import REGIONS
 from slipway.jobs.words.sagemaker import NoTrainingImage, training_image
 

@@ -14,7 +14,7 @@ from threading import Thread
 import pytest
 
 from slipway.infra.clusters import MACHINE_IMAGES
-from slipway.infra.declare.installed import CONTAINERS
+from slipway.infra.declare.machine_images import CONTAINERS
 from slipway.jobs.clusters.images.pinning import (
     CannotPin,
     Kernels,

@@ -1,0 +1,215 @@
+"""What the settings of one kind of cluster must be to each other: MPI, Slurm, SageMaker; rules.py lists them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import fields
+from ipaddress import collapse_addresses
+
+from slipway.infra.declare.checks.networks import ipv4_network, no_ipv4_network
+from slipway.infra.declare.checks.values import shown
+from slipway.infra.declare.machine_images import training_image
+from slipway.infra.declare.types import (
+    Cluster,
+    FileSystem,
+    Market,
+    MpiCluster,
+    SageMakerCluster,
+    SlurmCluster,
+)
+from slipway.jobs.words.catalogue.instances import instance_type
+from slipway.jobs.words.errors import Problem
+from slipway.jobs.words.images.ami_locks import ARCHITECTURE
+from slipway.jobs.words.sagemaker import NoTrainingImage
+from slipway.jobs.words.slurm import most_workers, smallest_controller
+
+# The largest private range; whoever asks for more than that has written a way around "everybody".
+_WIDEST_PREFIX = 8
+# Minute, hour, day of the month, month, day of the week.
+_CRON_LIMITS = ((0, 59), (0, 23), (1, 31), (1, 12), (0, 7))
+
+
+def ssh_from_named_networks(cluster: Cluster) -> Iterator[Problem]:
+    """Check the networks together: 0.0.0.0/1 and 128.0.0.0/1 are the internet."""
+    assert isinstance(cluster, MpiCluster)
+    networks = [network for text in cluster.ssh_cidrs if (network := ipv4_network(text)) is not None]
+    for text in cluster.ssh_cidrs:
+        if ipv4_network(text) is None:
+            yield no_ipv4_network("ssh_cidrs", text, otherwise=_SESSION_MANAGER)
+    addresses = sum(network.num_addresses for network in collapse_addresses(networks))
+    if addresses > 2 ** (32 - _WIDEST_PREFIX):
+        yield Problem(
+            where="ssh_cidrs",
+            message=f"opens port 22 to {addresses} addresses; the most allowed is a /{_WIDEST_PREFIX}",
+            hint=_SESSION_MANAGER,
+        )
+
+
+_SESSION_MANAGER = "name the network that you come from, or none: `aws ssm start-session` needs no open port"
+
+
+def spot_with_files_that_outlive_it(cluster: Cluster) -> Iterator[Problem]:
+    """Check that a job on Spot saves elsewhere: AWS takes the machine with two minutes' notice."""
+    if cluster.market is Market.SPOT and cluster.file_system is FileSystem.NONE:
+        yield Problem(
+            where="market",
+            message="is spot, but without a file system checkpoints are lost with their node",
+            hint="use FileSystem.EFS, or Market.ON_DEMAND",
+        )
+
+
+def no_capacity_block(cluster: Cluster) -> Iterator[Problem]:
+    """Refuse what EC2 does not sell (EC2 user guide, "Capacity Blocks for ML": P and Trn types)."""
+    if cluster.market is Market.CAPACITY_BLOCK and not cluster.instance_type.startswith(("p", "trn")):
+        yield Problem(
+            where="market",
+            message="is capacity-block, but AWS sells these only for P and Trn types",
+            hint="use Market.TARGETED_RESERVATION with a reservation_id, or Market.ON_DEMAND",
+        )
+
+
+def times_of_the_clock(cluster: Cluster) -> Iterator[Problem]:
+    assert isinstance(cluster, MpiCluster)
+    for where, text in (("start_at", cluster.start_at), ("stop_at", cluster.stop_at)):
+        for field, (low, high) in zip((text or "").split(), _CRON_LIMITS, strict=False):
+            wrong = [number for number in re.findall(r"\d+", field) if not low <= int(number) <= high]
+            if wrong:
+                message = f"is {shown(text)}, where {wrong[0]} is not from {low} to {high}"
+                yield Problem(
+                    where=where,
+                    message=message,
+                    hint="write minute hour day month weekday, such as 0 8 * * MON-FRI",
+                )
+    if cluster.start_at is None and cluster.stop_at is None and cluster.time_zone != "Etc/UTC":
+        yield Problem(
+            where="time_zone",
+            message="has no effect: neither start_at nor stop_at is set",
+            hint="leave it out",
+        )
+
+
+# What the settings of a Slurm cluster must be to each other; rules.py lists them.
+
+
+def controller_with_room(cluster: Cluster) -> Iterator[Problem]:
+    assert isinstance(cluster, SlurmCluster)
+    size = cluster.controller
+    if size is not None and cluster.max_nodes > most_workers(size):
+        yield Problem(
+            where="max_nodes",
+            message=f"is {cluster.max_nodes}, but a {size} controller has room for {most_workers(size)} "
+            "workers, and AWS PCS changes no controller's size",
+            hint=f"or destroy the cluster and deploy it as {smallest_controller(cluster.max_nodes)}",
+        )
+
+
+def home_on_efs(cluster: Cluster) -> Iterator[Problem]:
+    """Check that homes and job folders are shared: sbatch writes on the node that runs the job."""
+    if cluster.file_system is not FileSystem.EFS:
+        yield Problem(
+            where="file_system",
+            message=f"is {cluster.file_system}, but the home and the folders of jobs are on EFS",
+            hint="use FileSystem.EFS; scratch=True adds an FSx for Lustre",
+        )
+
+
+def no_spot_with_slurm(cluster: Cluster) -> Iterator[Problem]:
+    if cluster.market is Market.SPOT:
+        yield Problem(
+            where="market",
+            message="is spot, which ends a job of many nodes with each single one that AWS takes back",
+            hint="use Market.ON_DEMAND, a reservation, or Market.CAPACITY_BLOCK",
+        )
+
+
+def login_node_of_one_architecture(cluster: Cluster) -> Iterator[Problem]:
+    """Check that the login node runs the workers' machine image."""
+    assert isinstance(cluster, SlurmCluster)
+    login = instance_type(cluster.login_instance_type)
+    if login.architecture != ARCHITECTURE:
+        yield Problem(
+            where="login_instance_type",
+            message=f"is {login.name} ({login.architecture}), but Slipway's AMIs are {ARCHITECTURE}",
+            hint=f"use a type of {ARCHITECTURE}, such as c6i.large",
+        )
+
+
+# What the settings of SageMaker training must be to each other; rules.py lists them.
+_MARKETS = (Market.ON_DEMAND, Market.SPOT)
+_FILE_SYSTEMS = (FileSystem.NONE, FileSystem.FSX_LUSTRE)
+
+
+def bought_by_sagemaker(cluster: Cluster) -> Iterator[Problem]:
+    """Refuse reservations of EC2: SageMaker's instances are not the account's own."""
+    if cluster.market not in _MARKETS:
+        yield Problem(
+            where="market",
+            message=f"is {cluster.market}, but SageMaker uses no reservation of EC2",
+            hint="use Market.ON_DEMAND or Market.SPOT",
+        )
+
+
+def wait_for_spot_alone(cluster: Cluster) -> Iterator[Problem]:
+    assert isinstance(cluster, SageMakerCluster)
+    if cluster.market is not Market.SPOT and cluster.spot_wait_hours != _default("spot_wait_hours"):
+        yield Problem(
+            where="spot_wait_hours",
+            message=f"has no effect: the market is {cluster.market}",
+            hint="leave it out, or set market=Market.SPOT",
+        )
+
+
+def no_warm_pool_of_spot(cluster: Cluster) -> Iterator[Problem]:
+    """Refuse what SageMaker refuses with the job (developer guide, "Managed warm pools")."""
+    assert isinstance(cluster, SageMakerCluster)
+    if cluster.warm_pool_minutes and cluster.market is Market.SPOT:
+        yield Problem(
+            where="warm_pool_minutes",
+            message=f"is {cluster.warm_pool_minutes}, but SageMaker keeps no Spot instances warm",
+            hint="leave it out, or use Market.ON_DEMAND",
+        )
+
+
+def volume_on_the_disks_of_the_host(cluster: Cluster) -> Iterator[Problem]:
+    """Check against local storage, which takes the place of the volume (API reference, ResourceConfig)."""
+    assert isinstance(cluster, SageMakerCluster)
+    local = instance_type(cluster.instance_type).local_storage_gb
+    if local and cluster.volume_gb > local:
+        yield Problem(
+            where="volume_gb",
+            message=f"is {cluster.volume_gb}, but {cluster.instance_type} has {local} GB of local storage "
+            "and gets no other volume",
+            hint=f"use at most {local}, or read data from FSx for Lustre",
+        )
+
+
+def files_that_training_mounts(cluster: Cluster) -> Iterator[Problem]:
+    if cluster.file_system not in _FILE_SYSTEMS:
+        yield Problem(
+            where="file_system",
+            message=f"is {cluster.file_system}, but jobs of SageMaker share FSx for Lustre here, or nothing",
+            hint="use FileSystem.FSX_LUSTRE, or FileSystem.NONE: checkpoints go to S3 all the same",
+        )
+
+
+def training_image_of_the_region(cluster: Cluster) -> Iterator[Problem]:
+    """Check that AWS has an image for the region and the devices of the type."""
+    assert isinstance(cluster, SageMakerCluster)
+    try:
+        training_image(cluster)
+    except NoTrainingImage as error:
+        yield Problem(where="machine_image", message=f"cannot be used: {error.message}", hint=error.hint)
+
+
+def efa_left_to_sagemaker(cluster: Cluster) -> Iterator[Problem]:
+    if cluster.efa_interfaces is not None:
+        yield Problem(
+            where="efa_interfaces",
+            message=f"is {cluster.efa_interfaces}, but SageMaker opens every EFA interface of a type itself",
+            hint="leave it out",
+        )
+
+
+def _default(name: str) -> object:
+    return next(field.default for field in fields(SageMakerCluster) if field.name == name)
