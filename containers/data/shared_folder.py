@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections import deque
 from collections.abc import Callable, Iterable
@@ -37,6 +38,11 @@ def data_folder(contract: LaunchContract) -> Path:
     root = Path(contract.data)
     root.mkdir(parents=True, exist_ok=True)
     return root
+
+
+def workers_of(contract: LaunchContract) -> int:
+    """Return how many processes a rank may keep busy beside the other ranks of its node."""
+    return max(1, (os.cpu_count() or 1) // contract.local_world)
 
 
 def within(root: Path, place: str) -> Path:

@@ -9,20 +9,18 @@ from __future__ import annotations
 import hashlib
 import os
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from heapq import merge, nlargest
 from itertools import groupby
 from pathlib import Path
-from typing import Protocol, TypeVar
 
-from slipway.containers.data import claims
 from slipway.containers.data.corpus.documents import CorpusDocument, documents_of
-from slipway.containers.data.corpus.parts import Part
-from slipway.containers.data.errors import DataError
+from slipway.containers.data.corpus.parts import Part, bytes_of
+from slipway.containers.data.preparation import MADE, Report, read_record, record_path, unfinished
 from slipway.containers.data.sources.sources import Source, input_digest
-from slipway.containers.data.text.documents import decoded, digest_of, read_json, write_json
+from slipway.containers.data.text.documents import digest_of, write_json
 from slipway.containers.data.text.words import LONGEST_WORD_CHARACTERS, chunks_of, words_of
 
 FORMAT = 1
@@ -51,11 +49,15 @@ class CorpusWork:
             "input_sha256": input_digest(self.source),
         }
 
+    def bytes_of(self, number: int) -> int:
+        return bytes_of(self.parts[number])
+
     def is_made(self, number: int) -> bool:
         return finished_part(self, number) is not None
 
-    def make(self, number: int) -> None:
+    def make(self, number: int, report: Report) -> None:
         make_part(self, number)
+        report(self.bytes_of(number))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,28 +81,20 @@ def words_path(folder: Path, number: int) -> Path:
 
 def finished_part(work: CorpusWork, number: int) -> PartRecord | None:
     """Return the record of a part that needs no more work: its text is there, as long as it was written."""
-    record = read_record(PartRecord, work.folder, number, digest_of(work.plan))
+    record = read_record(PartRecord, record_path(work.folder, number), number, digest_of(work.plan))
     return record if record is not None and _is_there(work, record) else None
 
 
 def make_part(work: CorpusWork, number: int) -> PartRecord:
     path = work.folder / part_name(number)
-    for left_over in work.folder.glob(f".{path.name}.*"):
-        left_over.unlink(missing_ok=True)
-    part = work.folder / f".{path.name}.{os.getpid()}"
     counter = WordCounter() if work.counts_words else None
-    try:
+    with unfinished(path, "finished parts are kept") as part:
         with TextWriter(part, counter) as writer:
             for piece in work.parts[number]:
                 writer.write(documents_of(work.source, piece, work.field))
         if counter is not None:
             counter.write(words_path(work.folder, number), cased=work.cased)
         part.replace(path)
-    except OSError as error:
-        why = error.strerror or error
-        raise DataError(f"cannot write {path}: {why}", hint="finished parts are kept") from error
-    finally:
-        part.unlink(missing_ok=True)
     record = writer.record(number, digest_of(work.plan))
     write_json(record_path(work.folder, number), asdict(record))
     return record
@@ -220,41 +214,3 @@ def _write(path: Path, entries: Iterable[tuple[str, int]]) -> None:
     with unfinished.open("w", encoding="utf-8", newline="\n") as file:
         file.writelines(f"{word}\t{count}\n" for word, count in entries)
     unfinished.replace(path)
-
-
-# Gives the folder of a corpus, or of its tokens, to one plan.
-MADE = ".made"  # holds the plan, and a record of each part that is made
-
-
-def plan_path(folder: Path) -> Path:
-    return folder / MADE / "plan.json"
-
-
-def claim(folder: Path, plan: Mapping[str, object], what: str) -> None:
-    claims.claim(folder, plan_path(folder), plan, what)
-
-
-# The records of parts, in .made below the folder of what is made: a part that has one needs no more work.
-
-
-class PlannedRecord(Protocol):
-    @property
-    def plan(self) -> str:
-        """Return the digest of the plan that the part was made by."""
-
-
-R = TypeVar("R", bound=PlannedRecord)
-
-
-def record_path(folder: Path, number: int) -> Path:
-    return folder / MADE / f"{number:05}.json"
-
-
-def read_record(record_type: type[R], folder: Path, number: int, plan: str) -> R | None:
-    """Return the record of a part; None for one that is absent, damaged or of another plan."""
-    path = record_path(folder, number)
-    try:
-        record = decoded(record_type, read_json(path), folder) if path.exists() else None
-    except DataError:
-        return None
-    return record if record is not None and record.plan == plan else None

@@ -18,8 +18,7 @@ from typing import BinaryIO
 import numpy as np
 
 from slipway.containers.data.corpus.documents import lines, text_of
-from slipway.containers.data.corpus.parts import CorpusPiece, Part, unpacked
-from slipway.containers.data.corpus.work import MADE, read_record, record_path
+from slipway.containers.data.corpus.parts import CorpusPiece, Part, bytes_of, unpacked
 from slipway.containers.data.errors import DataError
 from slipway.containers.data.megatron.engines import BpeEngine, open_engine
 from slipway.containers.data.megatron.index import (
@@ -32,6 +31,7 @@ from slipway.containers.data.megatron.index import (
     type_for,
     write_index,
 )
+from slipway.containers.data.preparation import MADE, Report, read_record, record_path, unfinished
 from slipway.containers.data.sources.sources import Source, input_digest
 from slipway.containers.data.text.documents import digest_of, read_json, write_json
 
@@ -66,11 +66,15 @@ class TokenWork:
             "input_sha256": input_digest(self.source),
         }
 
+    def bytes_of(self, number: int) -> int:
+        return bytes_of(self.parts[number])
+
     def is_made(self, number: int) -> bool:
         return finished_tokens(self, number) is not None
 
-    def make(self, number: int) -> None:
+    def make(self, number: int, report: Report) -> None:
         make_tokens(self, number)
+        report(self.bytes_of(number))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,7 +94,7 @@ def part_prefix(work: TokenWork, number: int) -> Path:
 
 def finished_tokens(work: TokenWork, number: int) -> TokenRecord | None:
     """Return the record of a part that needs no more work: its files are as long as they were written."""
-    record = read_record(TokenRecord, work.folder, number, digest_of(work.plan))
+    record = read_record(TokenRecord, record_path(work.folder, number), number, digest_of(work.plan))
     return record if record is not None and _is_there(work, record) else None
 
 
@@ -101,22 +105,15 @@ def records_of(work: TokenWork, numbers: Iterable[int]) -> list[TokenRecord]:
 
 def make_tokens(work: TokenWork, number: int) -> TokenRecord:
     prefix = part_prefix(work, number)
-    unfinished = prefix.with_name(f".{prefix.name}.{os.getpid()}")
-    for left_over in prefix.parent.glob(f".{prefix.name}.*"):
-        left_over.unlink(missing_ok=True)
     kind = type_for(work.entries)
     counts = TextCounts()
-    try:
-        with TokenWriter(unfinished, kind) as writer:
+    with unfinished(prefix, KEPT) as part:
+        with TokenWriter(part, kind) as writer:
             for texts in _batches(work, number, counts):
                 _write(work, writer, texts, counts)
-        unfinished.replace(tokens_path(prefix))
-        write_index(unfinished, kind, [writer.lengths])
-        unfinished.replace(index_path(prefix))
-    except OSError as error:
-        raise DataError(f"cannot write {prefix}: {error.strerror or error}", hint=KEPT) from error
-    finally:
-        unfinished.unlink(missing_ok=True)
+        part.replace(tokens_path(prefix))
+        write_index(part, kind, [writer.lengths])
+        part.replace(index_path(prefix))
     record = TokenRecord(
         number=number,
         plan=digest_of(work.plan),
@@ -245,10 +242,7 @@ def merge_tokens(work: TokenWork) -> dict[str, object] | None:
         manifest = _manifest(work, records)
         if not manifest["documents"]:
             raise DataError("the input holds no documents with a token", hint="look at its files")
-        try:
-            _join(work, [record for record in records if record.documents])
-        except OSError as error:
-            raise DataError(f"cannot merge {work.folder}: {error.strerror or error}", hint=KEPT) from error
+        _join(work, [record for record in records if record.documents])
         write_json(work.folder / MANIFEST, manifest)
         _remove_parts(work)
         return manifest
@@ -287,10 +281,7 @@ def _manifest(work: TokenWork, records: Sequence[TokenRecord]) -> dict[str, obje
 def _join(work: TokenWork, records: Sequence[TokenRecord]) -> None:
     whole = work.folder / TOKENS
     parts = [part_prefix(work, record.number) for record in records]
-    fresh = whole.with_name(f".{whole.name}.{os.getpid()}")
-    for left_over in work.folder.glob(f".{whole.name}.*"):
-        left_over.unlink(missing_ok=True)
-    try:
+    with unfinished(whole, KEPT) as fresh:
         with fresh.open("wb") as file:
             for part in parts:
                 _append(tokens_path(part), file)
@@ -299,8 +290,6 @@ def _join(work: TokenWork, records: Sequence[TokenRecord]) -> None:
         fresh.replace(tokens_path(whole))
         write_index(fresh, type_for(work.entries), [TokenIndex.open(part).lengths for part in parts])
         fresh.replace(index_path(whole))
-    finally:
-        fresh.unlink(missing_ok=True)
 
 
 def _append(path: Path, target: BinaryIO) -> None:

@@ -14,8 +14,8 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from slipway.containers.data.claims import claim
 from slipway.containers.data.errors import DataError
+from slipway.containers.data.preparation import claim, make_parts
 from slipway.containers.data.rows.shards import (
     PLAN,
     DatasetManifest,
@@ -29,7 +29,7 @@ from slipway.containers.data.rows.shards import (
     record_path,
     refuse_newer,
 )
-from slipway.containers.data.rows.work import PreparationProgress, ShardWork, is_whole, make_shards
+from slipway.containers.data.rows.work import ShardWork, is_whole
 from slipway.containers.data.sources.pieces import MOST_SHARDS, plan_shards, shards_for
 from slipway.containers.data.sources.sources import NAME as ORIGIN
 from slipway.containers.data.sources.sources import (
@@ -42,6 +42,7 @@ from slipway.containers.data.sources.sources import (
 )
 from slipway.containers.data.text.documents import decoded, read_json, write_json
 from slipway.containers.data.tokens.engine import TokenSettings, write_vocabulary
+from slipway.containers.data.tokens.engine_native import library
 
 MOST_WORKERS = 1024
 VOCABULARY = "vocab.txt"  # beside the shards, for the model that is trained on them
@@ -89,8 +90,8 @@ def prepare(
             input_version=origin_of(source).version,
         )
         numbers = range(share.array_index, shards, share.array_size)
-        total = sum(piece.stop - piece.start for number in numbers for piece in work.shards[number])
-        make_shards(work, numbers, share.workers, PreparationProgress(total_bytes=total, shards=len(numbers)))
+        library()  # compiled once, and refused in one line where it cannot be
+        make_parts(work, numbers, share.workers, "prepare_bert")
         return merge(folder) if share.array_size == 1 else None
 
 

@@ -5,7 +5,6 @@ Nothing is trained here: `train` is the name of every recipe's entry point.
 
 from __future__ import annotations
 
-import os
 import re
 import sys
 from collections.abc import Sequence
@@ -26,6 +25,7 @@ from slipway.containers.data.shared_folder import (
     wait_for_claim,
     wait_until,
     within,
+    workers_of,
     write_once,
 )
 from slipway.containers.data.sources.locations import is_remote
@@ -49,7 +49,7 @@ TRAINED_ENTRIES = 4096
 CLAIM_SECONDS = 300.0  # for listing what all ranks list
 
 
-def prepare_share(config: PrepareConfig, contract: LaunchContract) -> None:
+def prepare_share(config: PrepareConfig, contract: LaunchContract, _stack: ExitStack) -> None:
     """Make this rank's share of the shards; the first rank then merges them."""
     root = data_folder(contract)
     if config.sample_megabytes:
@@ -66,8 +66,7 @@ def prepare_share(config: PrepareConfig, contract: LaunchContract) -> None:
         cased=config.cased == "yes",
     )
     output = within(root, config.output or f"phase{config.phase}")
-    workers = max(1, (os.cpu_count() or 1) // contract.local_world)
-    share = Share(workers=workers, array_index=contract.rank, array_size=contract.world)
+    share = Share(workers=workers_of(contract), array_index=contract.rank, array_size=contract.world)
     if contract.rank:  # the first claims the folder for all; two at once would take each other for strangers
         _wait_for_claim(output, origin_of(source))
     prepare(source, settings, output, share, config.shards)
@@ -125,11 +124,7 @@ def _is_made(output: Path, number: int, origin: InputOrigin) -> bool:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    return run_rank(MODULE, decode_arguments, _prepare, arguments, __doc__)
-
-
-def _prepare(config: PrepareConfig, contract: LaunchContract, stack: ExitStack) -> None:
-    prepare_share(config, contract)
+    return run_rank(MODULE, decode_arguments, prepare_share, arguments, __doc__)
 
 
 if __name__ == "__main__":

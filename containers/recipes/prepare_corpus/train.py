@@ -5,27 +5,30 @@ Nothing is trained here: `train` is the name of every recipe's entry point.
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
-from slipway.containers.data.corpus.parts import bytes_of, parts_of
+from slipway.containers.data.corpus.parts import parts_of
 from slipway.containers.data.corpus.work import (
     CorpusWork,
     PartRecord,
-    claim,
     finished_part,
     most_frequent,
-    plan_path,
     words_path,
 )
-from slipway.containers.data.corpus.workers import make_parts
 from slipway.containers.data.errors import DataError
+from slipway.containers.data.preparation import claim, make_parts, plan_path
 from slipway.containers.data.rows.train_vocabulary import vocabulary_of
-from slipway.containers.data.rows.work import PreparationProgress
-from slipway.containers.data.shared_folder import data_folder, source_at, wait_for_all, wait_for_claim, within
+from slipway.containers.data.shared_folder import (
+    data_folder,
+    source_at,
+    wait_for_all,
+    wait_for_claim,
+    within,
+    workers_of,
+)
 from slipway.containers.data.tokens.engine import write_vocabulary
 from slipway.containers.recipes.prepare_corpus.config import MODULE, NAME, CorpusConfig, decode_arguments
 from slipway.containers.runtime.contract.contract import LaunchContract
@@ -35,7 +38,7 @@ from slipway.containers.training.rank import run_rank
 # are whole are kept, so that a repeated job, or the next attempt of one, makes only what is missing.
 
 
-def prepare_share(config: CorpusConfig, contract: LaunchContract) -> None:
+def prepare_share(config: CorpusConfig, contract: LaunchContract, _stack: ExitStack) -> None:
     """Make this rank's share of the parts; the first rank then waits for all."""
     root = data_folder(contract)
     source, folder = source_at(config.input, root, contract), within(root, config.output)
@@ -48,13 +51,10 @@ def prepare_share(config: CorpusConfig, contract: LaunchContract) -> None:
         cased=config.cased == "yes",
     )
     if contract.rank == 0:
-        claim(folder, work.plan, "a corpus")
+        claim(folder, plan_path(folder), work.plan, "a corpus")
     wait_for_claim(folder, plan_path(folder))
     numbers = range(contract.rank, len(work.parts), contract.world)
-    workers = max(1, (os.cpu_count() or 1) // contract.local_world)
-    total = sum(bytes_of(work.parts[number]) for number in numbers)
-    progress = PreparationProgress(name=NAME, total_bytes=total, shards=len(numbers))
-    make_parts(work, numbers, workers, progress)
+    make_parts(work, numbers, workers_of(contract), NAME)
     if contract.rank == 0:
         _finish(config, work)
 
@@ -91,11 +91,7 @@ def _summary(folder: Path, records: list[PartRecord]) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    return run_rank(MODULE, decode_arguments, _prepare, arguments, __doc__)
-
-
-def _prepare(config: CorpusConfig, contract: LaunchContract, stack: ExitStack) -> None:
-    prepare_share(config, contract)
+    return run_rank(MODULE, decode_arguments, prepare_share, arguments, __doc__)
 
 
 if __name__ == "__main__":

@@ -12,9 +12,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
-from slipway.containers.data.corpus.parts import bytes_of, parts_of
-from slipway.containers.data.corpus.work import claim, plan_path
-from slipway.containers.data.corpus.workers import make_parts
+from slipway.containers.data.corpus.parts import parts_of
 from slipway.containers.data.megatron.engines import (
     MOST_BYTES,
     BpeVocabulary,
@@ -30,8 +28,15 @@ from slipway.containers.data.megatron.work import (
     merged_tokens,
     records_of,
 )
-from slipway.containers.data.rows.work import PreparationProgress
-from slipway.containers.data.shared_folder import data_folder, source_at, wait_for_claim, wait_until, within
+from slipway.containers.data.preparation import claim, make_parts, plan_path
+from slipway.containers.data.shared_folder import (
+    data_folder,
+    source_at,
+    wait_for_claim,
+    wait_until,
+    within,
+    workers_of,
+)
 from slipway.containers.data.sources.locations import is_remote, open_source, public
 from slipway.containers.data.sources.sources import read_whole
 from slipway.containers.recipes.prepare_tokens.config import (
@@ -49,7 +54,7 @@ from slipway.containers.training.rank import run_rank
 # are whole are kept, so that a repeated job, or the next attempt of one, makes only what is missing.
 
 
-def prepare_share(config: TokensConfig, contract: LaunchContract) -> None:
+def prepare_share(config: TokensConfig, contract: LaunchContract, _stack: ExitStack) -> None:
     """Make this rank's share of the parts; the first rank then waits for its job's, and may merge."""
     root = data_folder(contract)
     vocabulary = _vocabulary(config.vocabulary, root, contract)
@@ -64,10 +69,7 @@ def prepare_share(config: TokensConfig, contract: LaunchContract) -> None:
     index, size = config.array
     job = range(index, len(work.parts), size)
     numbers = job[contract.rank :: contract.world]
-    workers = max(1, (os.cpu_count() or 1) // contract.local_world)
-    total = sum(bytes_of(work.parts[number]) for number in numbers)
-    progress = PreparationProgress(name=NAME, total_bytes=total, shards=len(numbers))
-    make_parts(work, numbers, workers, progress)
+    make_parts(work, numbers, workers_of(contract), NAME)
     if contract.rank == 0:
         _finish(work, job)
 
@@ -91,7 +93,7 @@ def _work(config: TokensConfig, vocabulary: BpeVocabulary, root: Path, contract:
 
 
 def _begin(work: TokenWork, vocabulary: BpeVocabulary) -> None:
-    claim(work.folder, work.plan, "tokens")
+    claim(work.folder, plan_path(work.folder), work.plan, "tokens")
     kept = work.folder / VOCABULARY
     if not kept.exists():
         unfinished = kept.with_name(f".{kept.name}-{socket.gethostname()}-{os.getpid()}")
@@ -142,11 +144,7 @@ def _say(contract: LaunchContract, line: str) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    return run_rank(MODULE, decode_arguments, _prepare, arguments, __doc__)
-
-
-def _prepare(config: TokensConfig, contract: LaunchContract, stack: ExitStack) -> None:
-    prepare_share(config, contract)
+    return run_rank(MODULE, decode_arguments, prepare_share, arguments, __doc__)
 
 
 if __name__ == "__main__":

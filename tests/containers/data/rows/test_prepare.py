@@ -169,10 +169,10 @@ def test_a_killed_run_goes_on_where_it_was(
     script = (
         "import os, signal, sys; from slipway.containers.data.rows import work, prepare_bert\n"
         "make = work.make_shard\n"
-        "def dying(w, engine, number, report):\n"
+        "def dying(w, number, report):\n"
         "    die = lambda count: os.kill(os.getpid(), signal.SIGKILL)\n"
-        "    return make(w, engine, number, die if number == 2 else report)\n"
-        "import slipway.containers.data.rows.work as workers; workers.make_shard = dying\n"
+        "    return make(w, number, die if number == 2 else report)\n"
+        "work.make_shard = dying\n"
         "sys.exit(prepare_bert.main(sys.argv[1:]))"
     )
     arguments = command(corpus, vocabulary_file, out, "--shards", "4")[3:]
@@ -196,8 +196,9 @@ def test_a_killed_run_goes_on_where_it_was(
 def test_workers_end_when_their_parent_is_killed(corpus: Path, vocabulary_file: Path, tmp_path: Path) -> None:
     """They hold its stderr too: reading that to its end waits for the last of them."""
     script = (
-        "import os, signal, sys; from slipway.containers.data.rows import prepare_bert, work\n"
-        "work.PreparationProgress.made = lambda self, count: os.kill(os.getpid(), signal.SIGKILL)\n"
+        "import os, signal, sys; from slipway.containers.data import preparation\n"
+        "from slipway.containers.data.rows import prepare_bert\n"
+        "preparation.PreparationProgress.made = lambda self, count: os.kill(os.getpid(), signal.SIGKILL)\n"
         "if __name__ == '__main__': prepare_bert.main(sys.argv[1:])"
     )
     path = tmp_path / "dying.py"

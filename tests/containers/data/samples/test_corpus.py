@@ -6,8 +6,8 @@ from collections import Counter
 from io import StringIO
 from pathlib import Path
 
+from slipway.containers.data.preparation import PreparationProgress, in_words
 from slipway.containers.data.rows import train_vocabulary
-from slipway.containers.data.rows.work import PreparationProgress, in_words
 from slipway.containers.data.samples.__main__ import main
 from slipway.containers.data.sources.sources import local_source
 from slipway.containers.data.text.words import words_of
@@ -58,9 +58,11 @@ def test_the_most_frequent_neighbours_are_joined_first(tmp_path: Path) -> None:
 def test_progress_tells_rate_and_time_left_in_plain_lines() -> None:
     clock = iter([0.0, 4.0, 12.0, 12.0, 12.0]).__next__
     stream = StringIO()
-    progress = PreparationProgress(total_bytes=200_000_000, shards=4, stream=stream, now=clock)
+    progress = PreparationProgress(
+        name="prepare_bert", total_bytes=200_000_000, shards=4, stream=stream, now=clock
+    )
     progress.made(10_000_000)
-    progress.finished(0, 20_000_000, was_kept=True)
+    progress.finished(20_000_000, was_kept=True)
     assert stream.getvalue() == "prepare_bert: 15% of 200.0 MB, 1/4 shards, 0.8 MB/s, 3 min 24 s left\n"
     assert in_words(59.6) == "1 min 00 s"
     assert in_words(7300) == "2 h 01 min"

@@ -62,10 +62,10 @@ os.cpu_count = lambda: 1  # the shards one after the other, in this process
 from slipway.containers.data.rows import work as rows
 from slipway.containers.recipes.prepare_bert.train import main
 make = rows.make_shard
-def make_or_die(work, engine, number, report):
+def make_or_die(work, number, report):
     if number == 3:
         os.kill(os.getpid(), signal.SIGKILL)
-    return make(work, engine, number, report)
+    return make(work, number, report)
 rows.make_shard = make_or_die
 sys.exit(main(sys.argv[1:]))
 """

@@ -18,10 +18,10 @@ pytest.importorskip("tokenizers", reason="the extra 'training' is not installed"
 import tokenizers
 
 from slipway.containers.data.corpus.parts import parts_of
-from slipway.containers.data.corpus.work import MADE
 from slipway.containers.data.errors import DataError
 from slipway.containers.data.megatron.index import TokenIndex
 from slipway.containers.data.megatron.work import TokenWork, make_tokens, merge_tokens
+from slipway.containers.data.preparation import MADE
 from slipway.containers.data.sources.sources import local_source
 from slipway.containers.data.text.documents import read_json
 from slipway.containers.recipes.prepare_tokens.config import decode_arguments

@@ -1,0 +1,279 @@
+"""One engine of parts: what prepares data declares its parts, and here they are claimed, made and recorded.
+
+Which process makes which part, and when, changes nothing; what is made is kept when a run ends early.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from multiprocessing import connection
+from multiprocessing.sharedctypes import Synchronized
+from pathlib import Path
+from typing import ClassVar, Protocol, TextIO, TypeVar
+
+from slipway.containers.data.errors import DataError
+from slipway.containers.data.text.documents import decoded, read_json, write_json
+
+Report = Callable[[int], None]  # takes bytes of the input that are done
+
+
+class PartWork(Protocol):
+    """Make any part of an input, in any process: it is pickled."""
+
+    def bytes_of(self, number: int) -> int:
+        """Return what the part reads of the input."""
+
+    def is_made(self, number: int) -> bool:
+        """Return True if the part needs no more work."""
+
+    def make(self, number: int, report: Report) -> None:
+        """Make the part, whole or not at all; a report may raise, which ends the work."""
+
+
+def claim(folder: Path, at: Path, plan: Mapping[str, object], what: str) -> None:
+    """Give the folder to one plan: write it to `at`; refuse a folder that holds `what` of another one."""
+    if not at.exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        others = [entry.name for entry in folder.iterdir() if not entry.name.startswith(".")]
+        if others and not at.exists():
+            raise DataError(f"{folder} holds {min(others)!r} and no {at.name}", hint="set another output")
+        try:
+            write_json(at, plan)
+        except DataError:
+            if not at.exists():  # else another job of the same array was quicker
+                raise
+    theirs = read_json(at)
+    differing = [name for name, ours in plan.items() if theirs.get(name) != ours]
+    if differing:
+        name = differing[0]
+        raise DataError(
+            f"{folder} holds {what} with {name} {theirs.get(name)}, and this run has {plan[name]}",
+            hint="set another output, or remove that folder",
+        )
+
+
+# The folder of a corpus, or of its tokens, keeps its plan and the records of its parts out of the way.
+MADE = ".made"
+
+
+def plan_path(folder: Path) -> Path:
+    return folder / MADE / "plan.json"
+
+
+def record_path(folder: Path, number: int) -> Path:
+    return folder / MADE / f"{number:05}.json"
+
+
+class PlannedRecord(Protocol):
+    @property
+    def number(self) -> int: ...
+
+    @property
+    def plan(self) -> str:
+        """Return the digest of the plan that the part was made by."""
+
+
+R = TypeVar("R", bound=PlannedRecord)
+
+
+def read_record(record_type: type[R], path: Path, number: int, plan: str) -> R | None:
+    """Return the record of a part; None for one that is absent, damaged or of another part or plan."""
+    try:
+        record = decoded(record_type, read_json(path), path.parent) if path.exists() else None
+    except DataError:
+        return None
+    return record if record is not None and (record.number, record.plan) == (number, plan) else None
+
+
+@contextmanager
+def unfinished(path: Path, kept: str) -> Iterator[Path]:
+    """Give the name of a neighbour to write to, and remove what is left there by this run or a killed one."""
+    for left_over in path.parent.glob(f".{path.name}.*"):
+        left_over.unlink(missing_ok=True)
+    beside = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        yield beside
+    except OSError as error:
+        raise DataError(f"cannot write {path}: {error.strerror or error}", hint=kept) from error
+    finally:
+        beside.unlink(missing_ok=True)
+
+
+WAIT_SECONDS = 0.5
+STOP = -(1 << 62)  # added to the count of bytes, it tells the workers to leave off
+
+
+class WorkCancelled(Exception):
+    """The run ends: nobody waits for this part."""
+
+
+@dataclass(slots=True)
+class Worker:
+    """Hold what a worker process keeps between parts."""
+
+    work: PartWork
+    made_bytes: Synchronized[int]
+    here: ClassVar[Worker]
+
+    def report(self, count: int) -> None:
+        with self.made_bytes:
+            self.made_bytes.value += count
+            if self.made_bytes.value < 0:
+                raise WorkCancelled
+
+
+def make_parts(work: PartWork, numbers: Sequence[int], workers: int, name: str) -> None:
+    """Make the parts that are missing; a failure leaves those that are made."""
+    total = sum(map(work.bytes_of, numbers))
+    progress = PreparationProgress(name=name, total_bytes=total, shards=len(numbers))
+    if workers == 1 or len(numbers) < 2:
+        for number in numbers:
+            progress.finished(*_one_part(work, number, progress.made))
+    else:
+        _make_together(work, numbers, min(workers, len(numbers)), progress)
+    progress.end()
+
+
+def _one_part(work: PartWork, number: int, report: Report) -> tuple[int, bool]:
+    """Make one part; return how many bytes it reads, and True if it had been made before."""
+    was_made = work.is_made(number)
+    if not was_made:
+        work.make(number, report)
+    return work.bytes_of(number), was_made
+
+
+def _make_together(
+    work: PartWork, numbers: Sequence[int], workers: int, progress: PreparationProgress
+) -> None:
+    # Spawned, not forked: HDF5 and the caller's threads do not survive a fork.
+    context = multiprocessing.get_context("spawn")
+    made = context.Value("q", 0)
+    pool = ProcessPoolExecutor(workers, mp_context=context, initializer=_start, initargs=(work, made))
+    try:
+        waiting, seen = {pool.submit(_in_worker, number) for number in numbers}, 0
+        while waiting:
+            done, waiting = wait(waiting, WAIT_SECONDS, FIRST_COMPLETED)
+            so_far = made.value
+            progress.made(so_far - seen)
+            seen = so_far
+            for future in done:
+                progress.finished(*future.result())
+    except BrokenProcessPool:
+        raise DataError(
+            "a worker was killed, most likely for want of memory",
+            hint="use fewer workers or a machine with more memory and run again; finished parts are kept",
+        ) from None
+    finally:
+        with made:
+            made.value += STOP
+        pool.shutdown(cancel_futures=True)
+
+
+def _start(work: PartWork, made: Synchronized[int]) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the terminal sends it to all; the parent decides
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    Worker.here = Worker(work, made)
+
+
+def _end_with_parent() -> None:
+    """End with the parent: one killed with SIGKILL cannot tell its workers, and they would wait forever."""
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    connection.wait([parent.sentinel])
+    sys.stderr.flush()
+    os._exit(1)
+
+
+def _in_worker(number: int) -> tuple[int, bool]:
+    return _one_part(Worker.here.work, number, Worker.here.report)
+
+
+# How far a preparation is, on stderr: one line rewritten on a terminal, else a plain line now and then.
+TERMINAL_SECONDS = 0.5
+PLAIN_SECONDS = 10.0
+MB = 1e6
+
+
+@dataclass(slots=True, kw_only=True)
+class PreparationProgress:
+    """Print how far a preparation has come."""
+
+    name: str
+    total_bytes: int
+    shards: int
+    stream: TextIO = field(default_factory=lambda: sys.stderr)
+    now: Callable[[], float] = time.monotonic
+    made_bytes: int = 0
+    kept_bytes: int = 0
+    finished_shards: int = 0
+    started: float = field(init=False)
+    told: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.started = self.told = self.now()
+
+    def say(self, line: str) -> None:
+        print(f"{self.name}: {line}", file=self.stream, flush=True)
+
+    def made(self, count: int) -> None:
+        self.made_bytes += count
+        self._tell_if_due()
+
+    def finished(self, text_bytes: int, was_kept: bool) -> None:
+        self.finished_shards += 1
+        if was_kept:
+            self.kept_bytes += text_bytes
+        self._tell_if_due()
+
+    def end(self) -> None:
+        if self.stream.isatty():
+            self.stream.write("\r\x1b[K")
+        kept = f", {self.kept_bytes / MB:.1f} MB of it made before" if self.kept_bytes else ""
+        self.say(f"{self.line()}{kept}")
+
+    def line(self) -> str:
+        done, rate = self.made_bytes + self.kept_bytes, self.rate
+        share = done / self.total_bytes if self.total_bytes else 1.0
+        parts = [
+            f"{share:.0%} of {self.total_bytes / MB:.1f} MB",
+            f"{self.finished_shards}/{self.shards} shards",
+            f"{rate / MB:.1f} MB/s",
+        ]
+        if done < self.total_bytes and rate:
+            parts.append(f"{in_words((self.total_bytes - done) / rate)} left")
+        return ", ".join(parts)
+
+    @property
+    def rate(self) -> float:
+        """Return bytes per second of what is made now: what was kept took no time."""
+        seconds = self.now() - self.started
+        return self.made_bytes / seconds if seconds > 0 else 0.0
+
+    def _tell_if_due(self) -> None:
+        is_terminal = self.stream.isatty()
+        if self.now() - self.told < (TERMINAL_SECONDS if is_terminal else PLAIN_SECONDS):
+            return
+        self.told = self.now()
+        if is_terminal:
+            self.stream.write(f"\r{self.name}: {self.line()}\x1b[K")
+            self.stream.flush()
+        else:
+            self.say(self.line())
+
+
+def in_words(seconds: float) -> str:
+    whole = round(seconds)
+    hours, minutes = divmod(whole // 60, 60)
+    if hours:
+        return f"{hours} h {minutes:02} min"
+    return f"{minutes} min {whole % 60:02} s" if minutes else f"{whole} s"
