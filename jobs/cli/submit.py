@@ -322,7 +322,7 @@ def _settings(name: str) -> Iterator[dict[str, object]]:
     if own := find_own_recipe(name):
         yield from _rows(own.kinds(), defaults_of(own.code.Config))
         return
-    module = find_recipe(name).config_module
+    module = find_recipe(name).config
     defaults = {} if hasattr(module, "BY_SIZE") else defaults_of(module.CONFIG)
     yield from _rows(kinds_of(module.CONFIG), defaults)
 
