@@ -74,7 +74,7 @@ def record_path(folder: Path, number: int) -> Path:
     return folder / MADE / f"{number:05}.json"
 
 
-class PartRecord(Protocol):
+class PlannedRecord(Protocol):
     @property
     def number(self) -> int: ...
 
@@ -83,7 +83,7 @@ class PartRecord(Protocol):
         """Return the digest of the plan that the part was made by."""
 
 
-R = TypeVar("R", bound=PartRecord)
+R = TypeVar("R", bound=PlannedRecord)
 
 
 def read_record(record_type: type[R], path: Path, number: int, plan: str) -> R | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -111,6 +111,20 @@ def write_model(
         disk.sync_folder(beside)
     collective.gather(None)
     return finished
+
+
+def write_whole_model(
+    beside: Path,
+    shape: Shape,
+    sizes: Mapping[str, Sizes],
+    read: Callable[[str], Tensor],
+    files: Mapping[str, bytes],
+) -> Path:
+    """Write the folder `model` from tensors that are read one at a time: nobody need hold all of them."""
+    pieces = (
+        WeightPiece(parameter=name, box=Box.whole(size), data=read(name)) for name, size in sizes.items()
+    )
+    return write_model(beside, ModelPlan(shape=shape, sizes=sizes), pieces, files)
 
 
 def described(config: Mapping[str, object], carried: Mapping[str, bytes]) -> dict[str, bytes]:

@@ -28,6 +28,7 @@ from slipway.containers.models.names import (
 from slipway.containers.models.slices import TensorSlices
 from slipway.containers.runtime.checkpoint.boxes import Box
 from slipway.containers.runtime.errors import Refusal
+from slipway.containers.runtime.named_files import read_bytes
 
 CONFIG, VOCABULARY, TOKENIZER = "config.json", "vocab.txt", "tokenizer_config.json"
 # Of a tokenizer and of generation: none of them is ours to change.
@@ -41,6 +42,7 @@ CARRIED = (
     "merges.txt",
     "generation_config.json",
 )
+_MOST_CONFIG_BYTES = 1 << 20
 _MOST_READ = 1.5  # times what is wanted, to have it in one read
 
 
@@ -74,6 +76,13 @@ def open_model(place: str, *, bucket_owner: str | None = None) -> ModelFolder:
     config = read_object(f"{told}/{CONFIG}", read_whole(source, CONFIG))
     shape = shape_of_config(f"{told}/{CONFIG}", config)
     return ModelFolder(place=told, source=source, config=config, shape=shape)
+
+
+def read_shape(path: Path) -> tuple[Shape, str]:
+    """Read the shape of a config.json, or of the one in a folder; return it and the file's path."""
+    path = path / CONFIG if path.is_dir() else path
+    config = read_object(str(path), read_bytes(path, _MOST_CONFIG_BYTES))
+    return shape_of_config(str(path), config), str(path)
 
 
 def read_object(name: str, content: bytes) -> Config:

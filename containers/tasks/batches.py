@@ -107,7 +107,7 @@ class LoadedBatches:
         first = self.cut.reader * len(shares)
         micro_batches = [
             MicroBatch(
-                inputs=self._there({name: tensor[part] for name, tensor in tensors.items()}),
+                inputs={name: tensor[part].to(self.device.place) for name, tensor in tensors.items()},
                 seed=mixed(self.seed, step * _MOST_SEEDS + first + number),
                 weight=weight,
             )
@@ -116,9 +116,6 @@ class LoadedBatches:
         return StepBatch(
             micro_batches=micro_batches, rows=rows, tokens=_tokens(tensors), cursor={"batches": step + 1}
         )
-
-    def _there(self, tensors: Mapping[str, Tensor]) -> Inputs:
-        return {name: tensor.to(self.device.place) for name, tensor in tensors.items()}
 
 
 def len_of(loader: object) -> int:

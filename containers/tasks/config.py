@@ -5,24 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 
 from slipway.containers.tasks.description import TaskDescription, parse_description, read_description
-from slipway.containers.training.config import (
-    CHECKPOINT_MINUTES,
-    ENGINE_DEFAULTS,
-    ENGINE_SETTINGS,
-    TRAINING_SETTINGS,
-    TrainingConfig,
-    engine_mistakes,
-)
-from slipway.containers.training.settings import (
-    Choice,
-    InvalidSettings,
-    ValueKind,
-    Whole,
-    read_values,
-    split_arguments,
-)
+from slipway.containers.training.config import SpreadConfig, engine_mistakes
+from slipway.containers.training.settings import Choice, Count, InvalidSettings, Whole, made, read_settings
 
 # Names of torch's classes in small letters: what an engine calls it, and torch's own weight decay.
 OPTIMIZERS: Mapping[str, tuple[str, float]] = {
@@ -32,7 +19,6 @@ OPTIMIZERS: Mapping[str, tuple[str, float]] = {
 }
 # Where nobody asked for clipping: larger than any norm.
 _NO_CLIPPING = 1e30
-_OF_TASK = ("precision", "seed", "weight_decay", "clip_norm")
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,36 +31,23 @@ class TaskText:
         return text if text and "\0" not in text else None
 
 
-SETTINGS: Mapping[str, ValueKind] = {
-    "task": TaskText(),
-    "steps": Whole(1, 10**9),
-    "device": Choice(("auto", "cuda", "cpu", "hpu", "neuron")),
-    **{name: kind for name, kind in TRAINING_SETTINGS.items() if name not in _OF_TASK},
-    **ENGINE_SETTINGS,
-}
-DEFAULTS: Mapping[str, str] = {
-    "device": "auto",
-    "on_nan": "stop",
-    "resume": "auto",
-    "checkpoint_every": "1000",
-    "checkpoint_minutes": CHECKPOINT_MINUTES,
-    "keep": "2",
-    "log_every": "10",
-    **ENGINE_DEFAULTS,
-}
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
-class UserTaskConfig(TrainingConfig):
-    task: TaskDescription
-    steps: int | None  # only so many, for a trial
+class UserTaskConfig(SpreadConfig):
+    task: Annotated[TaskDescription, TaskText()]
+    steps: Annotated[int | None, Whole(1, 10**9)] = None  # only so many, for a trial
+    device: Annotated[str, Choice(("auto", "cuda", "cpu", "hpu", "neuron"))] = "auto"
+    checkpoint_every: Count = 1000
+    keep: Annotated[int, Whole(2, 1000)] = 2
+    # The task says these.
+    precision: str
+    seed: int
+    weight_decay: float
+    clip_norm: float
 
 
 def decode_arguments(arguments: Sequence[str]) -> UserTaskConfig:
     """Decode the settings and read the task's file; raise InvalidSettings with every mistake."""
-    given, mistakes = split_arguments(arguments, SETTINGS)
-    values, more = read_values({**DEFAULTS, **given}, SETTINGS)
-    mistakes += more
+    given, values, mistakes = read_settings(UserTaskConfig, arguments)
     if "task" not in given:
         mistakes.append("task is not set; it names the file of the task, or is the task as JSON")
     if mistakes:
@@ -86,13 +59,12 @@ def decode_arguments(arguments: Sequence[str]) -> UserTaskConfig:
             [f"optimizer_cls is {task.optimizer}; ours are {', '.join(OPTIMIZERS)}, or register a technique"]
         )
     optimizer, weight_decay = OPTIMIZERS[task.optimizer]
-    told: dict[str, object] = {
+    values |= {
+        "task": task,
         "optimizer": optimizer,
         "precision": task.precision,
         "seed": task.seed,
         "weight_decay": weight_decay,
         "clip_norm": _NO_CLIPPING,
     }
-    if contradictions := list(engine_mistakes({**values, **told})):
-        raise InvalidSettings(contradictions)
-    return UserTaskConfig(**{**values, **told, "task": task})  # type: ignore[arg-type]  # SETTINGS reads each as its type
+    return made(UserTaskConfig, values, list(engine_mistakes(values)))

@@ -35,7 +35,7 @@ def prepare(config: UserTaskConfig, place: Workplace) -> RecipeParts:
     rows = _first_rows(task, loader)
     pieces = cut.pieces(rows)
     steps = config.steps or steps_of(task, loader)
-    _write_facts(place, model, rows, len_or_none(loader))
+    _write_facts(place, model, rows, len_of(loader) if hasattr(loader, "__len__") else None)
     batches = LoadedBatches(load=lambda: loader, cut=cut, seed=task.seed, device=place.device)
     return RecipeParts(
         title=f"{task.name}: {steps} batches of {rows} rows",
@@ -71,10 +71,6 @@ def steps_of(task: TaskDescription, loader: object) -> int:
     if task.batches is not None:
         return task.batches
     return cast(int, task.epochs) * len_of(loader)
-
-
-def len_or_none(loader: object) -> int | None:
-    return len_of(loader) if hasattr(loader, "__len__") else None
 
 
 def _first_rows(task: TaskDescription, loader: object) -> int:

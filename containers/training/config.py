@@ -1,6 +1,6 @@
 """The settings that all trainings share, whatever the recipe. Standard library only: a laptop reads it too.
 
-A new one is one field of TrainingConfig, one row of TRAINING_SETTINGS, and a default.
+A new one is one field, annotated with its kind, and a default where all recipes have the same.
 """
 
 from __future__ import annotations
@@ -8,14 +8,24 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
+from inspect import get_annotations
+from typing import Annotated
 
 from slipway.containers.runtime.contract.contract import LaunchContract
 from slipway.containers.training.layout import Layout
-from slipway.containers.training.settings import Choice, Number, StepRange, ValueKind, Whole
+from slipway.containers.training.schedules import DECAYS
+from slipway.containers.training.settings import (
+    Choice,
+    Count,
+    LearningRate,
+    MicroBatch,
+    Number,
+    Seed,
+    Share,
+    StepRange,
+    Whole,
+)
 
-# The settings that spread one model over ranks, and which of them contradict each other. No torch here.
-# A recipe that may be spread takes ENGINE_SETTINGS, ENGINE_DEFAULTS and `engine_mistakes` into its config.py.
-_DEGREE = Whole(1, 65_536)
 _GIB = re.compile(r"budget:[0-9]{1,4}(\.[0-9]{1,6})?", re.ASCII)
 
 
@@ -29,30 +39,129 @@ class ActivationKeeping:
         return text if text in ("none", "layer") or _GIB.fullmatch(text) else None
 
 
-ENGINE_SETTINGS: Mapping[str, ValueKind] = {
-    "engine": Choice(("auto", "plain", "deepspeed", "native")),
-    "zero": Whole(0, 3),
-    "sharded": _DEGREE,
-    "sharded_state": Choice(("all", "optimizer")),
-    "tensor": _DEGREE,
-    "pipeline": _DEGREE,
-    "pipeline_schedule": Choice(("gpipe", "1f1b", "interleaved")),
-    "stages_per_rank": Whole(1, 1024),
-    "checkpoint_activations": ActivationKeeping(),
-    "offload_activations": Choice(("no", "yes")),
-}
-ENGINE_DEFAULTS: Mapping[str, str] = {
-    "engine": "auto",
-    "zero": "0",
-    "sharded": "1",
-    "sharded_state": "all",
-    "tensor": "1",
-    "pipeline": "1",
-    "pipeline_schedule": "1f1b",
-    "stages_per_rank": "1",
-    "checkpoint_activations": "none",
-    "offload_activations": "no",
-}
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrainingConfig:
+    """Hold what a person may set of any training; a recipe's config adds its own, and other defaults."""
+
+    optimizer: str
+    weight_decay: Share
+    clip_norm: Annotated[float, Number(1e-6, 1e6)] = 1.0
+    precision: Annotated[str, Choice(("auto", "bf16", "fp16", "fp32"))] = "auto"
+    seed: Seed
+    resume: Annotated[str, Choice(("auto", "required", "never"))] = "auto"
+    checkpoint_every: Count
+    keep: Annotated[int, Whole(2, 1000)]
+    log_every: Count = 10
+    # Save after so long, too, however long a step takes: on 16 nodes ten minutes cost about 35 USD, which is
+    # what is lost with a node.
+    checkpoint_minutes: Annotated[float, Number(0.01, 100_000.0)] = 10.0
+    # Steps between measurements on rows that are not trained on.
+    evaluate_every: Annotated[int | None, Whole(1, 1_000_000)] = None
+    profile: Annotated[str | None, StepRange()] = None  # first:last step to trace
+    device: str = "cpu"
+    backend: str = "auto"  # who carries gradients between processors
+    on_nan: Annotated[str, Choice(("stop", "skip"))] = "stop"
+    engine: str = "plain"  # from here on see SpreadConfig
+    zero: int = 0
+    sharded: int = 1
+    sharded_state: str = "all"
+    tensor: int = 1
+    pipeline: int = 1
+    pipeline_schedule: str = "1f1b"
+    stages_per_rank: int = 1
+    checkpoint_activations: str = "none"
+    offload_activations: str = "no"
+
+    @property
+    def engine_name(self) -> str:
+        return chosen_engine(asdict(self))
+
+    def engine_on(self, accelerator: str | None) -> str:
+        """Return the engine that trains on such nodes; a recipe may have one of an accelerator's own."""
+        return self.engine_name
+
+    def layout(self, contract: LaunchContract) -> Layout:
+        """Return the layout of this training on the contract's ranks."""
+        return self.layout_of(contract.world, contract.local_world)
+
+    def layout_of(self, world: int, ranks_per_node: int) -> Layout:
+        return Layout.of(
+            world,
+            sharded=self.sharded,
+            tensor=self.tensor,
+            pipeline=self.pipeline,
+            ranks_per_node=ranks_per_node,
+        )
+
+    @property
+    def free_to_change(self) -> frozenset[str]:
+        """Return the settings that may differ when a training resumes: they leave its weights alone."""
+        return FREE_TO_CHANGE
+
+    def identity(self) -> dict[str, int | float | str | None]:
+        """Return the settings that a resumed training must share with the saved one."""
+        return {name: value for name, value in asdict(self).items() if name not in self.free_to_change}
+
+
+_Degree = Annotated[int, Whole(1, 65_536)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpreadConfig(TrainingConfig):
+    """Add what spreads one model over ranks; `engine_mistakes` tells which of it contradicts each other."""
+
+    engine: Annotated[str, Choice(("auto", "plain", "deepspeed", "native"))] = "auto"
+    zero: Annotated[int, Whole(0, 3)] = 0
+    sharded: _Degree = 1
+    sharded_state: Annotated[str, Choice(("all", "optimizer"))] = "all"
+    tensor: _Degree = 1
+    pipeline: _Degree = 1
+    pipeline_schedule: Annotated[str, Choice(("gpipe", "1f1b", "interleaved"))] = "1f1b"
+    stages_per_rank: Annotated[int, Whole(1, 1024)] = 1
+    checkpoint_activations: Annotated[str, ActivationKeeping()] = "none"
+    offload_activations: Annotated[str, Choice(("no", "yes"))] = "no"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DecoderConfig(SpreadConfig):
+    """Add how decoders are trained: by AdamW, at a rate that warms up and falls, and never by DeepSpeed."""
+
+    zero: int = 0
+    optimizer: Annotated[str, Choice(("adamw",))] = "adamw"
+    micro_batch: MicroBatch
+    rate: LearningRate
+    least_rate: Share
+    warmup: Share  # of the steps
+    schedule: Annotated[str, Choice(tuple(DECAYS))] = "cosine"
+    beta1: Annotated[float, Number(0.0, 0.9999)] = 0.9
+    beta2: Annotated[float, Number(0.0, 0.99999)]
+    epsilon: Annotated[float, Number(1e-12, 1e-2)] = 1e-8
+
+    @property
+    def engine_name(self) -> str:
+        return "native" if self.engine == "auto" else self.engine
+
+
+def decoder_mistakes(values: Mapping[str, object]) -> Iterator[str]:
+    """Yield a line for each contradiction of what decoders share."""
+    rate, least = values["rate"], values["least_rate"]
+    if isinstance(rate, float) and isinstance(least, float) and least > rate:
+        yield f"least_rate={least:g} is above rate={rate:g}; set least_rate to that at most"
+    # Rates, batches and precision are checked as with any engine; which one is a recipe's own affair.
+    yield from engine_mistakes({**values, "engine": "native"})
+
+
+# Engines make the same weights and the same checkpoints. The precision joins the identity as it turns out.
+_OF_ENGINE = tuple(get_annotations(SpreadConfig))
+FREE_TO_CHANGE = frozenset(
+    {
+        *("device", "precision", "backend", *_OF_ENGINE),
+        *("on_nan", "resume", "checkpoint_every", "checkpoint_minutes", "keep", "log_every"),
+        *("evaluate_every", "profile"),
+    }
+)
+
+
 _DEGREES = ("sharded", "tensor", "pipeline")
 # What only the native engine does, and the value that asks for nothing.
 _NATIVE_ONLY: Mapping[str, object] = {
@@ -81,7 +190,7 @@ def keeps_no_zero(given: Mapping[str, str]) -> bool:
 
 def engine_mistakes(values: Mapping[str, object]) -> Iterator[str]:
     """Yield a line for each contradiction; a value that could not be read (None) contradicts nothing."""
-    if any(values[name] is None for name in (*ENGINE_SETTINGS, "precision", "optimizer", "on_nan")):
+    if any(values[name] is None for name in (*_OF_ENGINE, "precision", "optimizer", "on_nan")):
         return
     engine, zero = chosen_engine(values), values["zero"]
     if zero and engine != "deepspeed":
@@ -128,93 +237,3 @@ def _deepspeed_mistakes(values: Mapping[str, object]) -> Iterator[str]:
         )
     if values["on_nan"] == "skip":
         yield "on_nan=skip: DeepSpeed cannot take back a step; set on_nan=stop, or zero=0 and engine=plain"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TrainingConfig:
-    """Hold what a person may set of any training; a recipe's config adds its own."""
-
-    optimizer: str
-    weight_decay: float
-    clip_norm: float
-    precision: str
-    seed: int
-    resume: str
-    checkpoint_every: int
-    keep: int
-    log_every: int
-    checkpoint_minutes: float  # save after so long, too, however long a step takes
-    evaluate_every: int | None  # steps between measurements on rows that are not trained on
-    profile: str | None  # first:last step to trace
-    device: str = "cpu"
-    backend: str = "auto"  # who carries gradients between processors
-    on_nan: str = "stop"
-    engine: str = "plain"  # from here on see ENGINE_SETTINGS
-    zero: int = 0
-    sharded: int = 1
-    sharded_state: str = "all"
-    tensor: int = 1
-    pipeline: int = 1
-    pipeline_schedule: str = "1f1b"
-    stages_per_rank: int = 1
-    checkpoint_activations: str = "none"
-    offload_activations: str = "no"
-
-    @property
-    def engine_name(self) -> str:
-        return chosen_engine(asdict(self))
-
-    def engine_on(self, accelerator: str | None) -> str:
-        """Return the engine that trains on such nodes; a recipe may have one of an accelerator's own."""
-        return self.engine_name
-
-    def layout(self, contract: LaunchContract) -> Layout:
-        """Return the layout of this training on the contract's ranks."""
-        return self.layout_of(contract.world, contract.local_world)
-
-    def layout_of(self, world: int, ranks_per_node: int) -> Layout:
-        return Layout.of(
-            world,
-            sharded=self.sharded,
-            tensor=self.tensor,
-            pipeline=self.pipeline,
-            ranks_per_node=ranks_per_node,
-        )
-
-    @property
-    def free_to_change(self) -> frozenset[str]:
-        """Return the settings that may differ when a training resumes: they leave its weights alone."""
-        return FREE_TO_CHANGE
-
-    def identity(self) -> dict[str, int | float | str | None]:
-        """Return the settings that a resumed training must share with the saved one."""
-        return {name: value for name, value in asdict(self).items() if name not in self.free_to_change}
-
-
-# Engines make the same weights and the same checkpoints. The precision joins the identity as it turns out.
-FREE_TO_CHANGE = frozenset(
-    {
-        *("device", "precision", "backend", *ENGINE_SETTINGS),
-        *("on_nan", "resume", "checkpoint_every", "checkpoint_minutes", "keep", "log_every"),
-        *("evaluate_every", "profile"),
-    }
-)
-
-
-# On 16 nodes ten minutes cost about 35 USD: what is lost with a node.
-CHECKPOINT_MINUTES = "10"
-
-TRAINING_SETTINGS: Mapping[str, ValueKind] = {
-    "weight_decay": Number(0.0, 1.0),
-    "clip_norm": Number(1e-6, 1e6),
-    "precision": Choice(("auto", "bf16", "fp16", "fp32")),
-    "seed": Whole(0, 2**31 - 1),
-    "on_nan": Choice(("stop", "skip")),
-    "resume": Choice(("auto", "required", "never")),
-    "checkpoint_every": Whole(1, 1_000_000),
-    "keep": Whole(2, 1000),
-    "log_every": Whole(1, 1_000_000),
-    "checkpoint_minutes": Number(0.01, 100_000.0),
-    "evaluate_every": Whole(1, 1_000_000),
-    "profile": StepRange(),
-}

@@ -1,18 +1,24 @@
-"""How `--set key=value` is read, whatever the recipe: strictly, all mistakes told at once. No torch here."""
+"""How `--set key=value` is read, whatever the recipe: strictly, all mistakes told at once. No torch here.
+
+A recipe's config is a frozen dataclass. Its fields that are annotated with a kind are the settings.
+"""
 
 from __future__ import annotations
 
 import difflib
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Protocol
+from dataclasses import MISSING, dataclass, fields
+from functools import lru_cache
+from inspect import get_annotations
+from typing import Annotated, Any, Protocol, TypeVar, get_type_hints
 
 from slipway.containers.runtime.errors import Refusal
 from slipway.containers.runtime.values import shown
 
-Values = dict[str, int | float | str | None]
+Values = dict[str, Any]
 Show = Callable[[str], str]  # a value in a message, without what must not be seen
+C = TypeVar("C")
 
 
 class InvalidSettings(Refusal):
@@ -22,6 +28,42 @@ class InvalidSettings(Refusal):
         self.mistakes = tuple(mistakes)
         several = f"{len(mistakes)} settings are wrong:\n  " + "\n  ".join(mistakes)
         super().__init__(several if len(mistakes) > 1 else mistakes[0])
+
+
+@lru_cache
+def kinds_of(config: type) -> Mapping[str, ValueKind]:
+    """Return the settings of a config, its own before those that it inherits."""
+    hints = get_type_hints(config, include_extras=True)
+    names = dict.fromkeys(name for owner in config.__mro__ for name in get_annotations(owner))
+    return {name: kind for name in names for kind in getattr(hints[name], "__metadata__", ())}
+
+
+def defaults_of(config: type) -> Values:
+    """Return what each field is where nothing is said of it; None where it has no default."""
+    return {each.name: None if each.default is MISSING else each.default for each in fields(config)}
+
+
+def read_settings(
+    config: type,
+    arguments: Sequence[str],
+    defaults: Callable[[Mapping[str, str]], Mapping[str, str]] = lambda given: {},
+    show: Show = shown,
+) -> tuple[dict[str, str], Values, list[str]]:
+    """Return the texts that are given, a value for every field, and every mistake.
+
+    `defaults` are texts for what is given; a value that could not be read is None.
+    """
+    kinds = kinds_of(config)
+    given, mistakes = split_arguments(arguments, kinds, show)
+    values, more = read_values({**defaults(given), **given}, kinds, show)
+    return given, {**defaults_of(config), **values}, [*mistakes, *more]
+
+
+def made(config: Callable[..., C], values: Values, mistakes: Sequence[str]) -> C:
+    """Make the config; raise InvalidSettings with every mistake."""
+    if mistakes:
+        raise InvalidSettings(mistakes)
+    return config(**values)
 
 
 def split_arguments(
@@ -46,8 +88,8 @@ def split_arguments(
 def read_values(
     texts: Mapping[str, str], kinds: Mapping[str, ValueKind], show: Show = shown
 ) -> tuple[Values, list[str]]:
-    """Return a value for every setting (None where no text is given), and what is wrong with the texts."""
-    values: Values = dict.fromkeys(kinds)
+    """Return a value for every text, None for one that is wrong, and what is wrong."""
+    values: Values = {}
     mistakes = []
     for key, text in texts.items():
         values[key] = kinds[key].read(text)
@@ -78,7 +120,7 @@ class ValueKind(Protocol):
     @property
     def wanted(self) -> str: ...
 
-    def read(self, text: str) -> int | float | str | None:
+    def read(self, text: str) -> object | None:
         """Return the value, or None if the text is not of this kind."""
 
 
@@ -108,7 +150,9 @@ class Number:
         return float(text) if _DECIMAL.fullmatch(text) and self.low <= float(text) <= self.high else None
 
 
-LEARNING_RATE = Number(_SLOWEST_RATE, 1.0)
+RATE = Number(_SLOWEST_RATE, 1.0)
+LearningRate = Annotated[float, RATE]
+Share = Annotated[float, Number(0.0, 1.0)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,3 +186,11 @@ class RelativePath:
 
     def read(self, text: str) -> str | None:
         return text if _PATH.fullmatch(text) else None
+
+
+PathBelow = Annotated[str, RelativePath()]
+MaybePath = Annotated[str | None, RelativePath()]
+MicroBatch = Annotated[int, Whole(1, 65_536)]
+Count = Annotated[int, Whole(1, 1_000_000)]
+Device = Annotated[str, Choice(("auto", "hpu", "cuda", "cpu"))]
+Seed = Annotated[int, Whole(0, 2**31 - 1)]

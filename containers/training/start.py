@@ -13,6 +13,7 @@ import torch
 from slipway.containers.runtime import disk
 from slipway.containers.runtime.checkpoint.checkpoints import Checkpoints, Mode, Resumed, Training
 from slipway.containers.runtime.checkpoint.folder import CheckpointFolder
+from slipway.containers.runtime.checkpoint.resume import read_manifest
 from slipway.containers.runtime.checkpoint.storage import Storage
 from slipway.containers.runtime.collective import Collective, Json
 from slipway.containers.runtime.contract.contract import LaunchContract
@@ -88,6 +89,12 @@ def _of_this_model(found: Resumed, shapes: Mapping[str, tuple[int, ...]]) -> Sav
     saved = SavedState(found)
     saved.check(shapes)
     return saved
+
+
+def newest_saved(storage: Storage, model: torch.nn.Module) -> SavedState:
+    """Return the newest checkpoint; raise ForeignTensors if it holds another model than this one."""
+    newest = read_manifest(storage, storage.steps()[0])
+    return _of_this_model(Resumed(storage=storage, manifest=newest, rejected=frozenset()), shapes_of(model))
 
 
 def _newest(trained: Trained, job: str) -> Resumed:

@@ -315,20 +315,16 @@ def _own() -> Iterator[dict[str, object]]:
 
 
 def _settings(name: str) -> Iterator[dict[str, object]]:
+    from slipway.containers.training.settings import defaults_of, kinds_of
     from slipway.jobs.code.own_recipes import find_own_recipe
     from slipway.jobs.words.recipes import find_recipe
 
     if own := find_own_recipe(name):
-        yield from _rows(own.kinds(), _own_defaults(own))
+        yield from _rows(own.kinds(), defaults_of(own.code.Config))
         return
-    module = find_recipe(name).config_module
-    yield from _rows(module.SETTINGS, getattr(module, "DEFAULTS", {}))
-
-
-def _own_defaults(own: OwnRecipe) -> dict[str, object]:
-    from dataclasses import MISSING, fields
-
-    return {field.name: field.default for field in fields(own.code.Config) if field.default is not MISSING}
+    module = find_recipe(name).config
+    defaults = {} if hasattr(module, "BY_SIZE") else defaults_of(module.CONFIG)
+    yield from _rows(kinds_of(module.CONFIG), defaults)
 
 
 def _rows(kinds: Mapping[str, ValueKind], defaults: Mapping[str, object]) -> Iterator[dict[str, object]]:

@@ -48,11 +48,6 @@ class Recipe:
     code_settings: tuple[str, ...]  # those that name code in S3, which SageMaker brings beside the data
     config: Any  # the recipe's own module: decode_arguments reads settings as the training process will
 
-    @property
-    def config_module(self) -> Any:
-        """Return the module that lists every setting with its kind."""
-        return import_module(f"{self.config.__name__.rpartition('.')[0]}.config")
-
 
 def find_recipe(name: str) -> Recipe:
     if name not in RECIPES:

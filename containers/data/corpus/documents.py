@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from typing import Any
 from xml.etree import ElementTree
 
@@ -176,7 +176,7 @@ def read_page(name: str, page: bytes) -> DumpPage:
 
 def passages(text: str) -> list[str]:
     """Return an article's paragraphs, one string each. Import of the parser: on the first call."""
-    lines = (_tidied(line) for line in _plain(_parse(text)).splitlines() if not line.startswith(_LIST))
+    lines = (_tidied(line) for line in _plain(_parser()(text)).splitlines() if not line.startswith(_LIST))
     return [line for line in lines if line and line[0] not in _MARKUP]
 
 
@@ -189,12 +189,8 @@ def _tidied(line: str) -> str:
 def _parser() -> Any:
     import mwparserfromhell
 
-    return mwparserfromhell
-
-
-def _parse(text: str) -> Any:
     # Bold and italics are left to a pattern above: their tags take the parser a third of its time.
-    return _parser().parse(text, skip_style_tags=True)
+    return partial(mwparserfromhell.parse, skip_style_tags=True)
 
 
 def _plain(code: Any) -> str:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import queue
 import threading
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from types import TracebackType
 
@@ -106,15 +107,10 @@ class Loader:
     def close(self) -> None:
         self._is_closed.set()
         while self._thread.is_alive():
-            self._drop_one()
+            # Make room for a thread that waits to hand over its batch, so that it sees the end.
+            with suppress(queue.Empty):
+                self._batches.get(timeout=0.01)
         self._dataset.close()
-
-    def _drop_one(self) -> None:
-        """Make room for a thread that waits to hand over its batch, so that it sees the end."""
-        try:
-            self._batches.get(timeout=0.01)
-        except queue.Empty:
-            return
 
     def _check(self) -> None:
         if self._cursor.dataset != self._dataset.digest:

@@ -1,6 +1,6 @@
 """What a person may set, `--set key=value`: read strictly, all mistakes told at once. Standard library only.
 
-A new setting is one field of BertConfig, one row of SETTINGS, and one default.
+A new setting is one field of BertConfig.
 """
 
 from __future__ import annotations
@@ -8,53 +8,27 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Annotated
 
-from slipway.containers.training.config import (
-    CHECKPOINT_MINUTES,
-    ENGINE_DEFAULTS,
-    ENGINE_SETTINGS,
-    FREE_TO_CHANGE,
-    TRAINING_SETTINGS,
-    TrainingConfig,
-    engine_mistakes,
-    keeps_no_zero,
-)
+from slipway.containers.training.config import FREE_TO_CHANGE, SpreadConfig, engine_mistakes, keeps_no_zero
 from slipway.containers.training.layout import steps_of_sequences
 from slipway.containers.training.schedules import DECAYS
 from slipway.containers.training.settings import (
-    LEARNING_RATE,
+    RATE,
     Choice,
-    InvalidSettings,
+    Count,
+    Device,
+    MaybePath,
+    MicroBatch,
     Number,
-    RelativePath,
-    ValueKind,
+    Seed,
+    Share,
     Whole,
-    read_values,
-    split_arguments,
+    made,
+    read_settings,
 )
 
 # What each size is trained with where nobody says otherwise: the article's numbers, and published ones.
-EVERY_SIZE: Mapping[str, str] = {
-    "phase": "1",
-    "micro_batch": "16",  # the article's
-    "schedule": "habana",
-    "constant_share": "0",
-    "decay_power": "1",
-    "weight_decay": "0.01",
-    "clip_norm": "1",
-    "dropout": "0.1",
-    "device": "auto",
-    "precision": "auto",
-    "seed": "12345",
-    "on_nan": "stop",
-    "resume": "auto",
-    "checkpoint_every": "200",
-    "checkpoint_minutes": CHECKPOINT_MINUTES,
-    "keep": "3",
-    "log_every": "10",
-    "held_out_rows": "4096",
-}
-
 # base: Devlin et al. 2018, A.2: Adam, 256 sequences a step, a million steps, the last tenth of 512 tokens.
 # large: LAMB's published phases (NVIDIA DeepLearningExamples, PyTorch/LanguageModeling/BERT).
 # 1.5b: Habana's own script for this model (Model-References, deepspeed-bert/scripts/run_bert_1.5b_32x.sh:
@@ -132,27 +106,37 @@ PEAKS: Mapping[tuple[str, int], Peak] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BertConfig(TrainingConfig):
-    size: str  # of the model, where nothing below says another; its schedule counts in any case
-    config: str | None  # a config.json below the data folder
-    start_from_model: str | None  # a model folder below the data folder: its weights, and its config.json
-    phase: int
-    dataset: str | None  # below the data folder; None: that folder, or phase1 or phase2 in it
-    held_out: str | None  # a dataset to measure on, likewise
-    held_out_share: float | None  # or a share of this one's shards, which are then not trained on
-    held_out_rows: int  # at most, of a measurement
-    start_from: str | None  # the job whose newest weights phase 2 begins with
-    micro_batch: int
-    accumulation_steps: int | None  # one of these two: the other follows from the number of ranks
-    global_batch: int | None
-    steps: int | None  # one of these two: how long the training is
-    sequences: int | None
-    learning_rate: float | None  # None: PEAKS, scaled to the global batch
-    schedule: str
-    warmup_share: float
-    constant_share: float
-    decay_power: float
-    dropout: float | None  # None: what config.json says
+class BertConfig(SpreadConfig):
+    # Of the model, where nothing below says another; its schedule counts in any case.
+    size: Annotated[str, Choice(tuple(BY_SIZE))] = "tiny"
+    config: MaybePath = None  # a config.json below the data folder
+    start_from_model: MaybePath = None  # a model folder below the data folder: its weights, and config.json
+    phase: Annotated[int, Whole(1, 2)] = 1
+    dataset: MaybePath = None  # below the data folder; None: that folder, or phase1 or phase2 in it
+    held_out: MaybePath = None  # a dataset to measure on, likewise
+    # Or a share of this one's shards, which are then not trained on.
+    held_out_share: Annotated[float | None, Number(1e-6, 0.5)] = None
+    held_out_rows: Annotated[int, Whole(1, 100_000_000)] = 4096  # at most, of a measurement
+    start_from: MaybePath = None  # the job whose newest weights phase 2 begins with
+    micro_batch: MicroBatch = 16  # the article's
+    # One of these two: the other follows from the number of ranks.
+    accumulation_steps: Annotated[int | None, Whole(1, 65_536)] = None
+    global_batch: Annotated[int | None, Whole(1, 10_000_000)] = None
+    # One of these two: how long the training is.
+    steps: Annotated[int | None, Whole(1, 100_000_000)] = None
+    sequences: Annotated[int | None, Whole(1, 1_000_000_000_000)] = None
+    optimizer: Annotated[str, Choice(("lamb", "lans", "adamw"))]
+    learning_rate: Annotated[float | None, RATE] = None  # None: PEAKS, scaled to the global batch
+    schedule: Annotated[str, Choice(tuple(DECAYS))] = "habana"
+    warmup_share: Share
+    constant_share: Share = 0.0
+    decay_power: Annotated[float, Number(0.0, 4.0)] = 1.0
+    weight_decay: Share = 0.01
+    dropout: Annotated[float | None, Number(0.0, 0.9)] = None  # None: what config.json says
+    device: Device = "auto"
+    seed: Seed = 12345
+    checkpoint_every: Count = 200
+    keep: Annotated[int, Whole(2, 1000)] = 3
 
     @property
     def free_to_change(self) -> frozenset[str]:
@@ -183,46 +167,12 @@ _NO_LEVEL_WITH_NVIDIA = (
     "set constant_share=0 or schedule=habana"
 )
 
-_SIZE = Choice(tuple(BY_SIZE))
-_BATCH = Whole(1, 10_000_000)
-
-SETTINGS: Mapping[str, ValueKind] = {
-    "size": _SIZE,
-    "config": RelativePath(),
-    "start_from_model": RelativePath(),
-    "phase": Whole(1, 2),
-    "dataset": RelativePath(),
-    "held_out": RelativePath(),
-    "held_out_share": Number(1e-6, 0.5),
-    "held_out_rows": Whole(1, 100_000_000),
-    "start_from": RelativePath(),
-    "micro_batch": Whole(1, 65_536),
-    "accumulation_steps": Whole(1, 65_536),
-    "global_batch": _BATCH,
-    "steps": Whole(1, 100_000_000),
-    "sequences": Whole(1, 1_000_000_000_000),
-    **TRAINING_SETTINGS,
-    **ENGINE_SETTINGS,
-    "optimizer": Choice(("lamb", "lans", "adamw")),
-    "learning_rate": LEARNING_RATE,
-    "schedule": Choice(tuple(DECAYS)),
-    "warmup_share": Number(0.0, 1.0),
-    "constant_share": Number(0.0, 1.0),
-    "decay_power": Number(0.0, 4.0),
-    "dropout": Number(0.0, 0.9),
-    "device": Choice(("auto", "hpu", "cuda", "cpu")),
-}
-
 
 def decode_arguments(arguments: Sequence[str]) -> BertConfig:
     """Decode `key=value` arguments as `--set` gives them; raise InvalidSettings with every mistake."""
-    given, mistakes = split_arguments(arguments, SETTINGS)
-    values, more = read_values({**_defaults(given), **given}, SETTINGS)
-    mistakes += [*more, *(reason for is_so, reason in _contradictions(values) if is_so)]
-    mistakes += [*engine_mistakes(values), *_no_rate(values)]
-    if mistakes:
-        raise InvalidSettings(mistakes)
-    return BertConfig(**values)  # type: ignore[arg-type]  # SETTINGS reads each field as its type
+    _, values, mistakes = read_settings(BertConfig, arguments, _defaults)
+    mistakes += [reason for is_so, reason in _contradictions(values) if is_so]
+    return made(BertConfig, values, [*mistakes, *engine_mistakes(values), *_no_rate(values)])
 
 
 def decode(given: Mapping[str, str]) -> BertConfig:
@@ -232,13 +182,13 @@ def decode(given: Mapping[str, str]) -> BertConfig:
 def _defaults(given: Mapping[str, str]) -> dict[str, str]:
     """Return the defaults for the size and phase that were asked for, or for tiny if those are mistaken."""
     size = given.get("size", "tiny") if given.get("size", "tiny") in BY_SIZE else "tiny"
-    defaults = {**ENGINE_DEFAULTS, **EVERY_SIZE, "size": size, **BY_SIZE[size]}
+    defaults = {**BY_SIZE[size]}
     if keeps_no_zero(given):
         defaults["zero"] = "0"
     if given.get("phase") == "2":
         defaults |= SECOND_PHASE[size]
-    if "config" in given or "start_from_model" in given:
-        defaults.pop("dropout")
+    if "config" not in given and "start_from_model" not in given:
+        defaults["dropout"] = "0.1"
     if "global_batch" not in defaults:
         defaults.setdefault("accumulation_steps", ARTICLE_ACCUMULATION_STEPS)
     # Where one of two is given, the default of the other gives way; both given is a contradiction.
@@ -293,6 +243,7 @@ def _held_out_contradictions(values: Mapping[str, object]) -> list[tuple[bool, s
 
 # BERT pre-training as the planner and the submitters see it. Standard library only: a laptop reads it.
 NAME = "bert_pretrain"
+CONFIG = BertConfig
 SUMMARY = "Pre-train BERT on prepared rows"
 MODULE = "slipway.containers.recipes.bert_pretrain.train"
 ACCELERATORS = ("gaudi", "cuda", "cpu")

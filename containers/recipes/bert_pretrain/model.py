@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -11,36 +12,31 @@ from torch import Tensor, nn
 from slipway.containers.data.rows.dataset import Dataset
 from slipway.containers.data.rows.prepare import VOCABULARY
 from slipway.containers.data.tokens.engine import read_vocabulary
-from slipway.containers.models.configs import config_of, shape_of_config
+from slipway.containers.models.configs import config_of
 from slipway.containers.models.encoder import BertForPreTraining, Losses
 from slipway.containers.models.folder import (
     MOST_UNUSED_ENTRIES,
-    ModelPlan,
     ModelVocabulary,
-    WeightPiece,
     described,
     read_model_vocabulary,
-    write_model,
+    write_whole_model,
 )
 from slipway.containers.models.names import Shape
-from slipway.containers.models.published import CONFIG, ModelFolder, load_weights, open_model, read_object
+from slipway.containers.models.published import ModelFolder, load_weights, open_model, read_shape
 from slipway.containers.models.shapes import BERT_SIZES, EncoderShape
 from slipway.containers.recipes.bert_pretrain.batch import plan_batch
 from slipway.containers.recipes.bert_pretrain.config import PEAKS, BertConfig
 from slipway.containers.recipes.bert_pretrain.data import BertBatches, open_data
 from slipway.containers.runtime import disk
-from slipway.containers.runtime.checkpoint.boxes import Box
-from slipway.containers.runtime.checkpoint.resume import Resumed, read_manifest
 from slipway.containers.runtime.checkpoint.storage import Storage
 from slipway.containers.runtime.contract.contract import LaunchContract
 from slipway.containers.runtime.errors import Refusal
-from slipway.containers.runtime.named_files import read_bytes
 from slipway.containers.training.layout import BatchPlan
 from slipway.containers.training.report import Say
 from slipway.containers.training.schedules import Schedule
 from slipway.containers.training.session import RecipeParts, Workplace
-from slipway.containers.training.start import Trained, local_folder, shapes_of
-from slipway.containers.training.state import WEIGHTS, SavedState
+from slipway.containers.training.start import Trained, local_folder, newest_saved
+from slipway.containers.training.state import WEIGHTS
 from slipway.containers.training.task import Inputs
 
 
@@ -97,7 +93,6 @@ def build_schedule(config: BertConfig, plan: BatchPlan) -> Schedule:
 
 # The model that pre-training begins with: a published size, any config.json, or published weights.
 VOCABULARY_MULTIPLE = 8  # that matrix units like, as the references pad; the export cuts the padding off
-_MOST_CONFIG_BYTES = 1 << 20
 _HEADS = ("pooler", "next_sentence", "words")  # may be fresh: the bare model is published without
 
 
@@ -121,10 +116,7 @@ def model_shape(config: BertConfig, contract: LaunchContract, dataset: Dataset) 
     if config.config is None:
         entries = dataset.manifest.plan.vocabulary_entries
         return _with_settings(config, replace(BERT_SIZES[config.size], vocabulary=entries))
-    path = _below_data(contract, config.config)
-    path = path / CONFIG if path.is_dir() else path
-    shape = shape_of_config(str(path), read_object(str(path), read_bytes(path, _MOST_CONFIG_BYTES)))
-    return _suited(config, shape, str(path), dataset)
+    return _suited(config, *read_shape(_below_data(contract, config.config)), dataset)
 
 
 def _suited(config: BertConfig, shape: Shape, place: str, dataset: Dataset) -> EncoderShape:
@@ -199,26 +191,14 @@ def export(storage: Storage, shape: EncoderShape, dataset: Dataset) -> str:
     vocabulary = dataset.folder / VOCABULARY
     if not vocabulary.exists():
         return f"no model folder is written: {vocabulary} is missing; prepare the data again to have it"
-    saved = newest_saved(storage, shape)
-    whole = (  # one at a time: no rank need have the memory of the whole model
-        WeightPiece(parameter=name, box=Box.whole(size), data=saved.read(WEIGHTS, name))
-        for name, size in saved.shapes.items()
-    )
-    words = ModelVocabulary(vocabulary=read_vocabulary(vocabulary), is_cased=dataset.manifest.plan.cased)
-    with storage.beside() as beside:
-        plan = ModelPlan(shape=shape, sizes=saved.shapes)
-        folder = write_model(beside, plan, whole, described(config_of(shape, CLASS), words.files()))
-    return f"the model is in {storage}/{folder.name}"
-
-
-def newest_saved(storage: Storage, shape: EncoderShape) -> SavedState:
-    """Return the newest checkpoint; raise ForeignTensors if it holds another model than one of this shape."""
-    newest = read_manifest(storage, storage.steps()[0])
-    saved = SavedState(Resumed(storage=storage, manifest=newest, rejected=frozenset()))
     with torch.device("meta"):  # shapes alone: an engine may have cut the model that was trained
         model = BertForPreTraining(shape)
-    saved.check(shapes_of(model))
-    return saved
+    saved = newest_saved(storage, model)
+    words = ModelVocabulary(vocabulary=read_vocabulary(vocabulary), is_cased=dataset.manifest.plan.cased)
+    with storage.beside() as beside:
+        files = described(config_of(shape, CLASS), words.files())
+        folder = write_whole_model(beside, shape, saved.shapes, partial(saved.read, WEIGHTS), files)
+    return f"the model is in {storage}/{folder.name}"
 
 
 # What a step computes, to say how much of the device it uses (MFU).

@@ -4,30 +4,16 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Annotated
 
 from slipway.containers.runtime.errors import Refusal
-from slipway.containers.training.settings import (
-    Choice,
-    InvalidSettings,
-    ValueKind,
-    read_values,
-    split_arguments,
-)
+from slipway.containers.training.settings import Choice, made, read_settings
 
 _YES, _NO = "yes", "no"
 _ARCHIVE = re.compile(r"(?:s3://|/)[^\x00-\x1f\x7f]*?([0-9a-f]{64})\.tar\.gz", re.ASCII)
 _LONGEST_NAME = 1024
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CommandConfig:
-    source: str  # where the archive of the folder lies
-    digest: str  # of the archive, unpacked
-    command: tuple[str, ...]
-    is_per_node: bool  # one process a node, for a command that starts the others itself
-    requirements: str | None  # a file of the folder that pip installs first
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,13 +28,14 @@ class _Archive:
 class _Words:
     wanted: str = 'the words of a command as a JSON list, such as ["python", "train.py"]'
 
-    def read(self, text: str) -> str | None:
+    def read(self, text: str) -> tuple[str, ...] | None:
         try:
             words = json.loads(text)
         except (ValueError, RecursionError):
             return None
         are_words = isinstance(words, list) and all(isinstance(word, str) for word in words)
-        return text if are_words and words and words[0] and not any("\0" in word for word in words) else None
+        is_command = are_words and words and words[0] and not any("\0" in word for word in words)
+        return tuple(words) if is_command else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,30 +48,32 @@ class _FileOfTheFolder:
         return text if is_inside and len(text) <= _LONGEST_NAME else None
 
 
-SETTINGS: Mapping[str, ValueKind] = {
-    "source": _Archive(),
-    "command": _Words(),
-    "per_node": Choice((_NO, _YES)),
-    "requirements": _FileOfTheFolder(),
-}
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommandConfig:
+    source: Annotated[str, _Archive()]  # where the archive of the folder lies
+    command: Annotated[tuple[str, ...], _Words()]
+    # One process a node, for a command that starts the others itself.
+    per_node: Annotated[str, Choice((_NO, _YES))] = _NO
+    requirements: Annotated[str | None, _FileOfTheFolder()] = None  # that pip installs first
+
+    @property
+    def digest(self) -> str:
+        """Return the digest of the archive, unpacked."""
+        return self.source.removesuffix(".tar.gz")[-64:]
+
+    @property
+    def is_per_node(self) -> bool:
+        return self.per_node == _YES
+
+
 _NEEDED = ("source", "command")
 
 
 def decode_arguments(arguments: Sequence[str]) -> CommandConfig:
     """Decode `key=value` arguments as `--set` gives them; raise InvalidSettings with every mistake."""
-    given, mistakes = split_arguments(arguments, SETTINGS)
-    values, more = read_values({"per_node": _NO, **given}, SETTINGS)
+    given, values, mistakes = read_settings(CommandConfig, arguments)
     missing = [f"{name} is not set; slipway run sets it" for name in _NEEDED if name not in given]
-    if mistakes or more or missing:
-        raise InvalidSettings([*mistakes, *more, *missing])
-    source, requirements = str(values["source"]), values["requirements"]
-    return CommandConfig(
-        source=source,
-        digest=source.removesuffix(".tar.gz")[-64:],
-        command=tuple(json.loads(str(values["command"]))),
-        is_per_node=values["per_node"] == _YES,
-        requirements=None if requirements is None else str(requirements),
-    )
+    return made(CommandConfig, values, [*mistakes, *missing])
 
 
 def refuse_ranks(arguments: Sequence[str], _world: int, ranks_per_node: int) -> None:
@@ -99,6 +88,7 @@ def refuse_ranks(arguments: Sequence[str], _world: int, ranks_per_node: int) -> 
 # A user's own command in a user's own folder, as submitters see it. Standard library only.
 # `slipway run` writes the settings; there is nothing of the training that Slipway knows.
 NAME = "command"
+CONFIG = CommandConfig
 SUMMARY = "Run your own command in your own folder: slipway run"
 MODULE = "slipway.containers.recipes.command.train"
 ACCELERATORS = ("gaudi", "cuda", "neuron", "cpu")

@@ -51,7 +51,7 @@ class NotExecutable(Refusal):
     exit_code = 126
 
 
-def start(config: CommandConfig, contract: LaunchContract) -> NoReturn:
+def start(config: CommandConfig, contract: LaunchContract, _stack: ExitStack) -> NoReturn:
     """Unpack the folder once a node, install what is wanted, and become the command."""
     root = folder_root()
     folder = _own_folder(config, contract, root)
@@ -154,11 +154,7 @@ def _cannot_run(word: str, error: OSError) -> Refusal:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    return run_rank(MODULE, decode_arguments, _run, arguments, __doc__)
-
-
-def _run(config: CommandConfig, contract: LaunchContract, stack: ExitStack) -> None:
-    start(config, contract)
+    return run_rank(MODULE, decode_arguments, start, arguments, __doc__)
 
 
 if __name__ == "__main__":

@@ -1,51 +1,67 @@
 """What a person may set, `--set key=value`: read strictly, all mistakes told at once. Standard library only.
 
-A new setting is one field of GlueConfig, one row of SETTINGS and, if it has one, a default.
+A new setting is one field of GlueConfig.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Annotated
 
 from slipway.containers.data.glue.tasks import TASKS, find_task
-from slipway.containers.training.config import (
-    CHECKPOINT_MINUTES,
-    FREE_TO_CHANGE,
-    TRAINING_SETTINGS,
-    TrainingConfig,
-)
+from slipway.containers.training.config import FREE_TO_CHANGE, TrainingConfig
 from slipway.containers.training.settings import (
-    LEARNING_RATE,
     Choice,
-    InvalidSettings,
+    Count,
+    LearningRate,
+    MaybePath,
     Number,
-    RelativePath,
-    ValueKind,
+    Seed,
+    Share,
     Whole,
-    read_values,
-    split_arguments,
+    made,
+    read_settings,
 )
 from slipway.containers.training.text_location import S3OrFolder
 
 
+@dataclass(frozen=True, slots=True)
+class TaskName:
+    wanted: str = f"one of {', '.join(TASKS)}"
+
+    def read(self, text: str) -> str | None:
+        task = find_task(text)
+        return task.name if task else None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GlueConfig(TrainingConfig):
-    task: str
-    data: str | None  # below the data folder, or in S3; None: the folder of the task's name
-    model: str  # a directory, likewise
-    start_from: str | None  # instead: the job whose model it is
-    epochs: int
-    steps: int | None  # fewer than the epochs have
-    batch_per_node: int
-    global_batch: int | None  # None: batch_per_node on every node
-    micro_batch: int | None  # None: the most, up to 16, that the ranks can share
-    pool_batches: int  # whose rows are sorted by length together; above 1 batches are no longer random
-    max_length: int
-    learning_rate: float
-    warmup_share: float
-    dropout: float | None  # None: the model's own
-    evaluate: str
+    # The article's: batch, rate, epochs, length. The rest is what the transformers Trainer does by itself.
+    task: Annotated[str, TaskName()] = "mrpc"
+    # Below the data folder, or in S3; None: the folder of the task's name.
+    data: Annotated[str | None, S3OrFolder()] = None
+    model: Annotated[str, S3OrFolder()] = "distilbert-base-uncased"  # a directory, likewise
+    start_from: MaybePath = None  # instead: the job whose model it is
+    epochs: Annotated[int, Whole(1, 1000)] = 3
+    steps: Annotated[int | None, Whole(1, 100_000_000)] = None  # fewer than the epochs have
+    batch_per_node: Count = 32
+    global_batch: Annotated[int | None, Whole(1, 1_000_000)] = None  # None: batch_per_node on every node
+    # None: the most, up to 16, that the ranks can share.
+    micro_batch: Annotated[int | None, Whole(1, 65_536)] = None
+    # Batches whose rows are sorted by length together; above 1 they are no longer random.
+    pool_batches: Annotated[int, Whole(1, 100_000)] = 1
+    max_length: Annotated[int, Whole(8, 512)] = 128
+    optimizer: Annotated[str, Choice(("adamw", "lamb"))] = "adamw"
+    learning_rate: LearningRate = 2e-5
+    warmup_share: Share = 0.0
+    weight_decay: Share = 0.0
+    dropout: Annotated[float | None, Number(0.0, 0.9)] = None  # None: the model's own
+    backend: Annotated[str, Choice(("auto", "gloo", "mpi", "ccl"))] = "auto"
+    seed: Seed = 42
+    evaluate: Annotated[str, Choice(("epoch", "end"))] = "epoch"
+    checkpoint_every: Count = 500
+    keep: Annotated[int, Whole(2, 1000)] = 2
 
     @property
     def free_to_change(self) -> frozenset[str]:
@@ -58,78 +74,20 @@ _OWN_FREE_TO_CHANGE = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class TaskName:
-    wanted: str = f"one of {', '.join(TASKS)}"
-
-    def read(self, text: str) -> str | None:
-        task = find_task(text)
-        return task.name if task else None
-
-
-# The article's: batch, rate, epochs, length. The rest is what the transformers Trainer does by itself.
-DEFAULTS: Mapping[str, str] = {
-    "task": "mrpc",
-    "model": "distilbert-base-uncased",
-    "epochs": "3",
-    "batch_per_node": "32",
-    "pool_batches": "1",
-    "max_length": "128",
-    "optimizer": "adamw",
-    "learning_rate": "2e-5",
-    "warmup_share": "0",
-    "weight_decay": "0",
-    "clip_norm": "1",
-    "precision": "auto",
-    "backend": "auto",
-    "on_nan": "stop",
-    "seed": "42",
-    "evaluate": "epoch",
-    "resume": "auto",
-    "checkpoint_every": "500",
-    "checkpoint_minutes": CHECKPOINT_MINUTES,
-    "keep": "2",
-    "log_every": "10",
-}
-
 KEEPS_REST = True  # of an epoch, as a smaller step
-_BATCH = Whole(1, 1_000_000)
-
-SETTINGS: Mapping[str, ValueKind] = {
-    "task": TaskName(),
-    "data": S3OrFolder(),
-    "model": S3OrFolder(),
-    "start_from": RelativePath(),
-    "epochs": Whole(1, 1000),
-    "steps": Whole(1, 100_000_000),
-    "batch_per_node": _BATCH,
-    "global_batch": _BATCH,
-    "micro_batch": Whole(1, 65_536),
-    "pool_batches": Whole(1, 100_000),
-    "max_length": Whole(8, 512),
-    **TRAINING_SETTINGS,
-    "optimizer": Choice(("adamw", "lamb")),
-    "learning_rate": LEARNING_RATE,
-    "warmup_share": Number(0.0, 1.0),
-    "dropout": Number(0.0, 0.9),
-    "backend": Choice(("auto", "gloo", "mpi", "ccl")),
-    "evaluate": Choice(("epoch", "end")),
-}
 
 
 def decode_arguments(arguments: Sequence[str]) -> GlueConfig:
     """Decode `key=value` arguments as `--set` gives them; raise InvalidSettings with every mistake."""
-    given, mistakes = split_arguments(arguments, SETTINGS)
-    values, more = read_values({**DEFAULTS, **given}, SETTINGS)
+    given, values, mistakes = read_settings(GlueConfig, arguments)
     if {"model", "start_from"} <= given.keys():
-        more.append("model and start_from are both set, and each says which model; set one")
-    if mistakes or more:
-        raise InvalidSettings([*mistakes, *more])
-    return GlueConfig(**values)  # type: ignore[arg-type]  # SETTINGS reads each field as its type
+        mistakes.append("model and start_from are both set, and each says which model; set one")
+    return made(GlueConfig, values, mistakes)
 
 
 # Fine-tuning on GLUE as the planner and the submitters see it. Standard library only: a laptop reads it.
 NAME = "glue_finetune"
+CONFIG = GlueConfig
 SUMMARY = "Fine-tune BERT or DistilBERT on a task of GLUE"
 MODULE = "slipway.containers.recipes.glue_finetune.train"
 ACCELERATORS = ("cpu",)

@@ -14,16 +14,13 @@ from slipway.containers.data.tokens.engine import Vocabulary
 from slipway.containers.models.configs import Config
 from slipway.containers.models.encoder import Classifier
 from slipway.containers.models.folder import (
-    ModelPlan,
     ModelVocabulary,
-    WeightPiece,
     described,
     read_model_vocabulary,
-    write_model,
+    write_whole_model,
 )
 from slipway.containers.models.published import PublishedWeights, open_model
 from slipway.containers.models.shapes import EncoderShape
-from slipway.containers.runtime.checkpoint.boxes import Box
 from slipway.containers.runtime.errors import Refusal
 
 
@@ -84,13 +81,10 @@ def write_classifier(
     beside: Path, model: Classifier, weights: Mapping[str, Tensor], pretrained: Pretrained, task: Task
 ) -> Path:
     """Write the model atomically; replace one that was there."""
-    plan = ModelPlan(shape=model.shape, sizes={name: tuple(tensor.shape) for name, tensor in weights.items()})
-    pieces = (
-        WeightPiece(parameter=name, box=Box.whole(tensor.shape), data=tensor)
-        for name, tensor in weights.items()
-    )
+    sizes = {name: tuple(tensor.shape) for name, tensor in weights.items()}
     config = {**pretrained.config, **_head(task, pretrained.shape.family)}
-    return write_model(beside, plan, pieces, described(config, pretrained.pieces.files()))
+    files = described(config, pretrained.pieces.files())
+    return write_whole_model(beside, model.shape, sizes, weights.__getitem__, files)
 
 
 def _head(task: Task, family: str) -> dict[str, object]:

@@ -7,38 +7,35 @@ import json
 import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812 - the name that everybody gives it
 
-from slipway.containers.models.configs import config_of, shape_of_config
+from slipway.containers.models.configs import config_of
 from slipway.containers.models.decoder import Decoder, DecoderShape, training_flops_per_token
-from slipway.containers.models.folder import ModelPlan, WeightPiece, described, write_model
+from slipway.containers.models.folder import described, write_whole_model
 from slipway.containers.models.names import Shape
 from slipway.containers.models.published import (
-    CONFIG,
     PublishedDecoder,
     open_model,
-    read_object,
+    read_shape,
     refuse_missing,
 )
 from slipway.containers.recipes.gpt_neox.config import GptNeoxConfig
 from slipway.containers.recipes.gpt_neox.data import Corpus, TokenBatches, below_data, open_corpus
 from slipway.containers.runtime import disk
-from slipway.containers.runtime.checkpoint.boxes import Box
-from slipway.containers.runtime.checkpoint.resume import Resumed, read_manifest
 from slipway.containers.runtime.checkpoint.storage import Storage
 from slipway.containers.runtime.collective import Json
 from slipway.containers.runtime.contract.contract import LaunchContract
 from slipway.containers.runtime.errors import Refusal
-from slipway.containers.runtime.named_files import read_bytes
 from slipway.containers.training.layout import share_batch
 from slipway.containers.training.schedules import Schedule
 from slipway.containers.training.session import RecipeParts, Workplace
-from slipway.containers.training.start import Trained, shapes_of
-from slipway.containers.training.state import WEIGHTS, SavedState
+from slipway.containers.training.start import Trained, newest_saved, shapes_of
+from slipway.containers.training.state import WEIGHTS
 from slipway.containers.training.task import Inputs
 
 
@@ -123,7 +120,6 @@ def _title(config: GptNeoxConfig, corpus: str) -> str:
 
 # The model that training begins with: a published size, any config.json, or published weights.
 # It is built without memory: each rank fills its own shares of it, one parameter at a time.
-_MOST_CONFIG_BYTES = 1 << 20
 
 
 def _neox(layers: int, hidden: int, heads: int, **more: object) -> DecoderShape:
@@ -166,10 +162,7 @@ def model_shape(config: GptNeoxConfig, contract: LaunchContract) -> DecoderShape
     """Return the shape of a size, or of a config.json as it is."""
     if config.config is None:
         return _suited(config, SIZES[config.size], f"size={config.size}")
-    path = below_data(contract, config.config)
-    path = path / CONFIG if path.is_dir() else path
-    shape = shape_of_config(str(path), read_object(str(path), read_bytes(path, _MOST_CONFIG_BYTES)))
-    return _suited(config, shape, str(path))
+    return _suited(config, *read_shape(below_data(contract, config.config)))
 
 
 def _suited(config: GptNeoxConfig, shape: Shape, place: str) -> DecoderShape:
@@ -223,19 +216,12 @@ CLASS = "GPTNeoXForCausalLM"
 
 def export(storage: Storage, shape: DecoderShape) -> str:
     """Write the model of the newest checkpoint beside it, a tensor at a time; return a line that says so."""
-    newest = read_manifest(storage, storage.steps()[0])
-    saved = SavedState(Resumed(storage=storage, manifest=newest, rejected=frozenset()))
     with torch.device("meta"):  # shapes alone: an engine has cut the model that was trained
-        sizes = shapes_of(Decoder(shape))
-    saved.check(sizes)
-
-    def pieces() -> Iterator[WeightPiece]:
-        for name, size in sizes.items():
-            yield WeightPiece(parameter=name, box=Box.whole(size), data=saved.read(WEIGHTS, name))
-
+        model = Decoder(shape)
+    saved = newest_saved(storage, model)
     with storage.beside() as beside:
-        plan = ModelPlan(shape=shape, sizes=sizes)
-        folder = write_model(beside, plan, pieces(), described(config_of(shape, CLASS), {}))
+        files = described(config_of(shape, CLASS), {})
+        folder = write_whole_model(beside, shape, shapes_of(model), partial(saved.read, WEIGHTS), files)
     return f"the model is in {storage}/{folder.name}"
 
 

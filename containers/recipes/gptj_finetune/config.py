@@ -1,34 +1,26 @@
 """What a person may set, `--set key=value`: read strictly, all mistakes told at once. Standard library only.
 
-A new setting is one field of GptjConfig, one row of SETTINGS, and one default.
+A new setting is one field of GptjConfig.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Annotated
 
-from slipway.containers.training.config import (
-    CHECKPOINT_MINUTES,
-    ENGINE_DEFAULTS,
-    ENGINE_SETTINGS,
-    FREE_TO_CHANGE,
-    TRAINING_SETTINGS,
-    TrainingConfig,
-    engine_mistakes,
-)
+from slipway.containers.training.config import FREE_TO_CHANGE, DecoderConfig, decoder_mistakes
 from slipway.containers.training.layout import ImpossibleLayout, Layout, share_batch
-from slipway.containers.training.schedules import DECAYS
 from slipway.containers.training.settings import (
-    LEARNING_RATE,
     Choice,
-    InvalidSettings,
+    Count,
     Number,
-    RelativePath,
-    ValueKind,
+    PathBelow,
+    Seed,
+    Share,
     Whole,
-    read_values,
-    split_arguments,
+    made,
+    read_settings,
 )
 from slipway.containers.training.text_location import S3OrFolder
 
@@ -65,35 +57,6 @@ KNOWN_SIZES: Mapping[str, KnownSize] = {
 }
 DRAWN = "tiny"  # the size that needs no published weights, and brings its own vocabulary
 
-EVERY_SIZE: Mapping[str, str] = {
-    "task": "sst2",
-    "field": "text",
-    "loss_on": "label",
-    "rows": "packed",
-    "epochs": "1",
-    "partition": "profiled",
-    "lora_rank": "0",
-    "lora_alpha": "16",
-    "optimizer": "adamw",
-    "beta1": "0.9",
-    "beta2": "0.999",
-    "epsilon": "1e-8",
-    "weight_decay": "0",
-    "clip_norm": "1",
-    "schedule": "cosine",
-    "warmup": "0.03",
-    "evaluate": "end",
-    "device": "auto",
-    "precision": "auto",
-    "seed": "42",
-    "on_nan": "stop",
-    "resume": "auto",
-    "checkpoint_every": "500",
-    "checkpoint_minutes": CHECKPOINT_MINUTES,
-    "keep": "2",
-    "log_every": "10",
-}
-
 KEEPS_REST = False  # what an epoch leaves of a batch waits for the next one
 
 # The article tunes on ml.p4d.24xlarge: tensor parallel over its eight GPUs, layers recomputed. Its page gives
@@ -120,35 +83,34 @@ BY_SIZE: Mapping[str, Mapping[str, str]] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GptjConfig(TrainingConfig):
-    size: str  # what it is tuned with; of tiny, the model too where `model` says no other
-    model: str | None  # a published folder, below the data folder or in S3
-    task: str  # sst2, or text: any text, to go on writing
-    data: str | None  # below the data folder or in S3; None: the folder of the task's name
-    held_out: str | None  # of text: likewise, to measure on
-    field: str  # of JSON lines: what holds the text
-    length: int  # tokens of a row at most
-    loss_on: str  # of sst2: the label's words alone, or the whole row
-    rows: str  # laid end to end without padding, or padded to the longest beside them
-    epochs: int
-    steps: int | None  # fewer than the epochs have
-    global_batch: int
-    micro_batch: int
-    rate: float
-    least_rate: float
-    warmup: float  # share of the steps
-    schedule: str
-    beta1: float
-    beta2: float
-    epsilon: float
-    partition: str  # of the layers over a pipeline's stages
-    lora_rank: int  # 0: all weights are trained
-    lora_alpha: float
-    evaluate: str
-
-    @property
-    def engine_name(self) -> str:
-        return "native" if self.engine == "auto" else self.engine
+class GptjConfig(DecoderConfig):
+    # What it is tuned with; of tiny, the model too where `model` says no other.
+    size: Annotated[str, Choice(tuple(KNOWN_SIZES))] = DRAWN
+    model: Annotated[str | None, S3OrFolder()] = None  # a published folder, below the data folder or in S3
+    task: Annotated[str, Choice(("sst2", "text"))] = "sst2"  # text: any, to go on writing
+    # Below the data folder or in S3; None: the folder of the task's name.
+    data: Annotated[str | None, S3OrFolder()] = None
+    held_out: Annotated[str | None, S3OrFolder()] = None  # of text: likewise, to measure on
+    field: PathBelow = "text"  # of JSON lines: what holds the text
+    length: Annotated[int, Whole(8, 1 << 16)]  # tokens of a row at most
+    loss_on: Annotated[str, Choice(("label", "row"))] = "label"  # of sst2: its words alone, or the whole row
+    # Laid end to end without padding, or padded to the longest beside them.
+    rows: Annotated[str, Choice(("packed", "padded"))] = "packed"
+    epochs: Annotated[int, Whole(1, 1000)] = 1
+    steps: Annotated[int | None, Whole(1, 100_000_000)] = None  # fewer than the epochs have
+    global_batch: Count
+    engine: Annotated[str, Choice(("auto", "native", "smp"))] = "auto"
+    warmup: Share = 0.03
+    beta2: Annotated[float, Number(0.0, 0.99999)] = 0.999
+    weight_decay: Share = 0.0
+    partition: Annotated[str, Choice(("profiled", "even"))] = "profiled"  # of the layers over the stages
+    lora_rank: Annotated[int, Whole(0, 4096)] = 0  # 0: all weights are trained
+    lora_alpha: Annotated[float, Number(1e-3, 1e5)] = 16.0
+    evaluate: Annotated[str, Choice(("epoch", "end"))] = "end"
+    device: Annotated[str, Choice(("auto", "cuda", "cpu"))] = "auto"
+    seed: Seed = 42
+    checkpoint_every: Count = 500
+    keep: Annotated[int, Whole(2, 1000)] = 2
 
     @property
     def free_to_change(self) -> frozenset[str]:
@@ -168,65 +130,22 @@ _OWN_FREE_TO_CHANGE = frozenset(
 )
 
 
-SETTINGS: Mapping[str, ValueKind] = {
-    "size": Choice(tuple(KNOWN_SIZES)),
-    "model": S3OrFolder(),
-    "task": Choice(("sst2", "text")),
-    "data": S3OrFolder(),
-    "held_out": S3OrFolder(),
-    "field": RelativePath(),
-    "length": Whole(8, 1 << 16),
-    "loss_on": Choice(("label", "row")),
-    "rows": Choice(("packed", "padded")),
-    "epochs": Whole(1, 1000),
-    "steps": Whole(1, 100_000_000),
-    "global_batch": Whole(1, 1_000_000),
-    "micro_batch": Whole(1, 65_536),
-    **TRAINING_SETTINGS,
-    **ENGINE_SETTINGS,
-    "engine": Choice(("auto", "native", "smp")),
-    "zero": Whole(0, 0),
-    "optimizer": Choice(("adamw",)),
-    "rate": LEARNING_RATE,
-    "least_rate": Number(0.0, 1.0),
-    "warmup": Number(0.0, 1.0),
-    "schedule": Choice(tuple(DECAYS)),
-    "beta1": Number(0.0, 0.9999),
-    "beta2": Number(0.0, 0.99999),
-    "epsilon": Number(1e-12, 1e-2),
-    "partition": Choice(("profiled", "even")),
-    "lora_rank": Whole(0, 4096),
-    "lora_alpha": Number(1e-3, 1e5),
-    "evaluate": Choice(("epoch", "end")),
-    "device": Choice(("auto", "cuda", "cpu")),
-}
-_KNOWN = {name: kind for name, kind in SETTINGS.items() if name != "zero"}  # which is DeepSpeed's
-
-
 def decode_arguments(arguments: Sequence[str]) -> GptjConfig:
     """Decode `key=value` arguments as `--set` gives them; raise InvalidSettings with every mistake."""
-    given, mistakes = split_arguments(arguments, _KNOWN)
-    values, more = read_values({**_defaults(given), **given}, SETTINGS)
-    mistakes += [*more, *_contradictions(values), *engine_mistakes({**values, "engine": "native"})]
-    if mistakes:
-        raise InvalidSettings(mistakes)
-    return GptjConfig(**values)  # type: ignore[arg-type]  # SETTINGS reads each field as its type
+    _, values, mistakes = read_settings(GptjConfig, arguments, _defaults)
+    return made(GptjConfig, values, [*mistakes, *_contradictions(values), *decoder_mistakes(values)])
 
 
 def decode(given: Mapping[str, str]) -> GptjConfig:
     return decode_arguments([f"{key}={text}" for key, text in given.items()])
 
 
-def _defaults(given: Mapping[str, str]) -> dict[str, str]:
+def _defaults(given: Mapping[str, str]) -> Mapping[str, str]:
     """Return the defaults for the size that was asked for, or for tiny if that is mistaken."""
-    size = given.get("size", DRAWN) if given.get("size", DRAWN) in KNOWN_SIZES else DRAWN
-    return {**ENGINE_DEFAULTS, **EVERY_SIZE, "size": size, **BY_SIZE[size]}
+    return BY_SIZE.get(given.get("size", DRAWN), BY_SIZE[DRAWN])
 
 
 def _contradictions(values: Mapping[str, object]) -> Iterator[str]:
-    rate, least = values["rate"], values["least_rate"]
-    if isinstance(rate, float) and isinstance(least, float) and least > rate:
-        yield f"least_rate={least:g} is above rate={rate:g}; set least_rate to that at most"
     if values["size"] != DRAWN and values["model"] is None:
         yield f"size={values['size']} begins with published weights; set model to their folder, here or in S3"
     if values["offload_activations"] == "yes" and values["checkpoint_activations"] == "none":
@@ -270,6 +189,7 @@ def _cut_mistakes(values: Mapping[str, object], size: str) -> Iterator[str]:
 
 # Fine-tuning of GPT-J as the planner and the submitters see it. Standard library only: a laptop reads it.
 NAME = "gptj_finetune"
+CONFIG = GptjConfig
 SUMMARY = "Fine-tune GPT-J on SST-2"
 MODULE = "slipway.containers.recipes.gptj_finetune.train"
 ACCELERATORS = ("cuda", "cpu")

@@ -30,7 +30,7 @@ from slipway.containers.models.adapters import (
 )
 from slipway.containers.models.configs import config_of
 from slipway.containers.models.decoder import Decoder, DecoderShape, training_flops_per_token
-from slipway.containers.models.folder import ModelPlan, WeightPiece, described, json_bytes, write_model
+from slipway.containers.models.folder import described, json_bytes, write_whole_model
 from slipway.containers.models.published import ModelFolder, PublishedDecoder, open_model, refuse_missing
 from slipway.containers.models.shapes import PackedRows
 from slipway.containers.recipes.gptj_finetune.batch import BatchOrder
@@ -47,7 +47,6 @@ from slipway.containers.recipes.gptj_finetune.data import (
 from slipway.containers.recipes.gptj_finetune.evaluate import HeldOutScores, profile, seconds, write_scores
 from slipway.containers.runtime import disk
 from slipway.containers.runtime.checkpoint.boxes import Box
-from slipway.containers.runtime.checkpoint.resume import Resumed, read_manifest
 from slipway.containers.runtime.checkpoint.storage import Storage
 from slipway.containers.runtime.checkpoint.tensor_file import encode_tensor, write_tensors
 from slipway.containers.runtime.collective import Collective, Json
@@ -58,7 +57,7 @@ from slipway.containers.training.engines.native.engine import initial_weights
 from slipway.containers.training.layout import BatchPlan, Costs, at_most, balanced, share_batch
 from slipway.containers.training.schedules import Schedule
 from slipway.containers.training.session import RecipeParts, Workplace
-from slipway.containers.training.start import Trained, shapes_of
+from slipway.containers.training.start import Trained, newest_saved
 from slipway.containers.training.state import WEIGHTS, SavedState
 from slipway.containers.training.task import Inputs
 
@@ -355,20 +354,14 @@ ADAPTER = "adapter"
 def export(storage: Storage, config: GptjConfig, origin: StartingModel, archive: str | None) -> Iterator[str]:
     """Write the model of the newest checkpoint beside it, by tensors, and to the folder that the platform
     keeps; yield a line for each folder."""
-    newest = read_manifest(storage, storage.steps()[0])
-    saved = SavedState(Resumed(storage=storage, manifest=newest, rejected=frozenset()))
     model = build_model(config, origin)
-    saved.check(shapes_of(model))
+    saved = newest_saved(storage, model)
     with torch.device("meta"):
         sizes = {name: tuple(each.shape) for name, each in Decoder(origin.shape).named_parameters()}
     tuned = TunedWeights(saved, model, config)
     with storage.beside() as beside:
-        pieces = (
-            WeightPiece(parameter=name, box=Box.whole(size), data=tuned.read(name))
-            for name, size in sizes.items()
-        )
-        plan = ModelPlan(shape=origin.shape, sizes=sizes)
-        folder = write_model(beside, plan, pieces, described(origin.config, origin.carried))
+        files = described(origin.config, origin.carried)
+        folder = write_whole_model(beside, origin.shape, sizes, tuned.read, files)
         yield f"the model is in {storage}/{folder.name}"
         if archive is not None:
             shutil.copytree(folder, archive, dirs_exist_ok=True)

@@ -3,17 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Annotated
 
-from slipway.containers.training.settings import (
-    InvalidSettings,
-    RelativePath,
-    ValueKind,
-    Whole,
-    read_values,
-    split_arguments,
-)
+from slipway.containers.training.settings import PathBelow, RelativePath, Whole, made, read_settings
 from slipway.containers.training.text_location import TextLocation, shown_without_secrets
 
 NO_END = "none"
@@ -43,13 +37,18 @@ class ArrayShare:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokensConfig:
-    input: str  # documents by line (.jsonl), text or dumps (.xml.bz2): a file, a folder, s3:// or https://
-    vocabulary: str  # a tokenizer.json, or a folder with one or with GPT-2's vocab.json and merges.txt
-    output: str  # a folder below the data folder; tokens.bin and tokens.idx are made in it
-    field: str  # holds the text of a document that is a line of JSON
-    end_of_document: str  # a token of the vocabulary that is put after each document; none: nothing is
-    parts: int | None  # None: one per 64 MB of text
-    share: str  # of an array of jobs: each makes its share of the parts, and the last one merges
+    # Documents by line (.jsonl), text or dumps (.xml.bz2): a file, a folder, s3:// or https://
+    input: Annotated[str, TextLocation()] = "text"
+    # A tokenizer.json, or a folder with one or with GPT-2's vocab.json and merges.txt.
+    vocabulary: Annotated[str, TextLocation()] = "tokenizer.json"
+    output: PathBelow = "tokens"  # a folder below the data folder; tokens.bin and tokens.idx are made in it
+    # Holds the text of a document that is a line of JSON.
+    field: Annotated[str, RelativePath(wanted="the name of a field, of letters, digits and . _ -")] = "text"
+    # A token of the vocabulary that is put after each document; none: nothing is.
+    end_of_document: Annotated[str, TokenName()] = "<|endoftext|>"
+    parts: Annotated[int | None, Whole(1, 100_000)] = None  # None: one per 64 MB of text
+    # Of an array of jobs: each makes its share of the parts, and the last one merges.
+    share: Annotated[str, ArrayShare()] = "0/1"
 
     @property
     def array(self) -> tuple[int, int]:
@@ -58,39 +57,17 @@ class TokensConfig:
         return int(index), int(size)
 
 
-DEFAULTS: Mapping[str, str] = {
-    "input": "text",
-    "vocabulary": "tokenizer.json",
-    "output": "tokens",
-    "field": "text",
-    "end_of_document": "<|endoftext|>",
-    "share": "0/1",
-}
-
-SETTINGS: Mapping[str, ValueKind] = {
-    "input": TextLocation(),
-    "vocabulary": TextLocation(),
-    "output": RelativePath(),
-    "field": RelativePath(wanted="the name of a field, of letters, digits and . _ -"),
-    "end_of_document": TokenName(),
-    "parts": Whole(1, 100_000),
-    "share": ArrayShare(),
-}
-
-
 def decode_arguments(arguments: Sequence[str]) -> TokensConfig:
     """Decode `key=value` arguments as `--set` gives them; raise InvalidSettings with every mistake."""
-    given, mistakes = split_arguments(arguments, SETTINGS, shown_without_secrets)
-    values, more = read_values({**DEFAULTS, **given}, SETTINGS, shown_without_secrets)
+    _, values, mistakes = read_settings(TokensConfig, arguments, show=shown_without_secrets)
     if values["output"] in (values["input"], values["vocabulary"]):
-        more.append(f"output is {values['output']}, which is read too; name another folder")
-    if mistakes or more:
-        raise InvalidSettings([*mistakes, *more])
-    return TokensConfig(**values)  # type: ignore[arg-type]  # SETTINGS reads each field as its type
+        mistakes.append(f"output is {values['output']}, which is read too; name another folder")
+    return made(TokensConfig, values, mistakes)
 
 
 # Tokens for decoders from documents, as submitters see it. Standard library only.
 NAME = "prepare_tokens"
+CONFIG = TokensConfig
 SUMMARY = "Prepare tokens for decoders from documents"
 MODULE = "slipway.containers.recipes.prepare_tokens.train"
 ACCELERATORS = ("gaudi", "cuda", "neuron", "cpu")  # any machine: it uses the processors

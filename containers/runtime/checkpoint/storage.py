@@ -141,14 +141,10 @@ def write_pieces(pieces: Sequence[FilePiece], write: Callable[[Parts], None]) ->
     write(_hashed(header, [tensor for _, tensor in ordered], digests))
     told, begin, taken = [], len(header), 1
     for key, tensor in ordered:
-        piece, count = by_key[key], chunk_count(tensor.data.nbytes)
+        piece, count = by_key[key], -(-tensor.data.nbytes // CHUNK_BYTES)
         told.append(_told(piece, begin, digests[taken : taken + count]))
         begin, taken = begin + tensor.data.nbytes, taken + count
     return {"bytes": begin, "header_bytes": len(header), "header_sha256": digests[0], "pieces": told}
-
-
-def chunk_count(size: int) -> int:
-    return -(-size // CHUNK_BYTES)
 
 
 def _told(piece: FilePiece, begin: int, digests: list[str]) -> Json:

@@ -1,4 +1,4 @@
-"""What the settings of one kind of cluster must be to each other: MPI, Slurm, SageMaker; rules.py lists them."""
+"""What the settings of one kind of cluster must be to each other; rules.py lists them."""
 
 from __future__ import annotations
 

@@ -11,13 +11,12 @@ from slipway.containers.recipes.bert_pretrain.batch import plan_batch
 from slipway.containers.recipes.bert_pretrain.config import (
     BY_SIZE,
     PEAKS,
-    SETTINGS,
     BertConfig,
     decode,
     decode_arguments,
 )
 from slipway.containers.training.layout import IndivisibleBatch
-from slipway.containers.training.settings import InvalidSettings
+from slipway.containers.training.settings import InvalidSettings, kinds_of
 
 
 def test_the_article_s_numbers_are_the_defaults_of_its_model() -> None:
@@ -149,7 +148,10 @@ def test_ranks_share_the_micro_batches_of_a_step_exactly(micro_batch: int, each:
 
 
 @given(
-    st.lists(st.text(max_size=30) | st.sampled_from(list(SETTINGS)).map(lambda key: f"{key}=1"), max_size=6)
+    st.lists(
+        st.text(max_size=30) | st.sampled_from(list(kinds_of(BertConfig))).map(lambda key: f"{key}=1"),
+        max_size=6,
+    )
 )
 def test_whatever_is_set_there_is_a_config_or_one_refusal(arguments: list[str]) -> None:
     try:

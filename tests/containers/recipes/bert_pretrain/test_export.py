@@ -36,14 +36,14 @@ def exported(alone: Run) -> Path:
 
 def test_transformers_loads_it_and_has_the_same_losses(exported: Path, data: Path) -> None:
     from slipway.containers.data.rows.dataset import Dataset
-    from slipway.containers.recipes.bert_pretrain.model import newest_saved
     from slipway.containers.runtime.checkpoint.folder import CheckpointFolder
+    from slipway.containers.training.start import newest_saved
 
     theirs, told = transformers.BertForPreTraining.from_pretrained(exported, output_loading_info=True)
     assert not told["missing_keys"]
     assert not told["unexpected_keys"]
     ours = BertForPreTraining(model_shape(decode({}), read_contract({}), Dataset.open(data / "phase1")))
-    saved = newest_saved(CheckpointFolder(exported.parent), ours.shape)
+    saved = newest_saved(CheckpointFolder(exported.parent), ours)
     ours.load_state_dict({name: saved.read(WEIGHTS, name) for name in saved.shapes})
     generator = torch.Generator().manual_seed(3)
     words = torch.randint(5, 200, (ROWS, TOKENS), generator=generator)

@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from slipway.containers.training.config import ENGINE_DEFAULTS, ENGINE_SETTINGS, engine_mistakes
+from slipway.containers.training.config import SpreadConfig, engine_mistakes
+from slipway.containers.training.settings import defaults_of, kinds_of
 from slipway.jobs.estimate.errors import CannotEstimate
 from slipway.jobs.estimate.evidence.measurements import our_measurements
 from slipway.jobs.estimate.work.workloads import find_workload
@@ -29,10 +30,9 @@ def test_every_variant_sets_what_a_recipe_takes_and_has_a_name_of_its_own(ranks:
     listed = [variant for _, variant in variants(ranks, on_a_node)]
     assert len({variant.name for variant in listed}) == len(listed)
     for variant in listed:
-        values: dict[str, object] = {"precision": "bf16", "optimizer": "adamw", "on_nan": "stop"}
-        for name, text in {**ENGINE_DEFAULTS, **variant.settings}.items():
-            values[name] = ENGINE_SETTINGS[name].read(text)
-        assert None not in values.values()
+        asked = {name: kinds_of(SpreadConfig)[name].read(text) for name, text in variant.settings.items()}
+        assert None not in asked.values()
+        values = {**defaults_of(SpreadConfig), "precision": "bf16", "optimizer": "adamw", **asked}
         assert list(engine_mistakes(values)) == []
 
 
