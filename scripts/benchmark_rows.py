@@ -1,4 +1,4 @@
-"""Measures commands: run alternately, median CPU seconds, and the ratio of the medians."""
+"""The harness of all benchmarks: what is compared takes turns, and each comparison is printed as a row."""
 
 from __future__ import annotations
 
@@ -7,14 +7,15 @@ import os
 import statistics
 import subprocess
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-
-
 RUNS = 5
+# The environment in which the libraries that we compare with use one core.
+ONE_CORE = {"TOKENIZERS_PARALLELISM": "false", "RAYON_NUM_THREADS": "1"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,25 +43,38 @@ def compare(what: str, ours: float, other: str, theirs: float, *, goal: str) -> 
     )
 
 
+def take_turns(*runs: Callable[[], float], turns: int = RUNS, uncounted: int = 0) -> list[list[float]]:
+    """Return the seconds that each run told, A B A B …, after turns that are not counted."""
+    taken: list[list[float]] = [[] for _ in runs]
+    for _ in range(uncounted + turns):
+        for run, kept in zip(runs, taken, strict=True):
+            kept.append(run())
+    return [kept[uncounted:] for kept in taken]
+
+
+def medians(taken: Sequence[Sequence[float]]) -> tuple[float, ...]:
+    return tuple(statistics.median(kept) for kept in taken)
+
+
+def seconds_of(work: Callable[[], object], clock: Callable[[], float] = time.perf_counter) -> float:
+    began = clock()
+    work()
+    return clock() - began
+
+
 def side_by_side(
     ours: Sequence[str], other: Sequence[str], environment: Mapping[str, str]
-) -> tuple[float, float]:
-    """Median CPU seconds of both, A B A B …, after one run of each that is not counted."""
-    times: tuple[list[float], list[float]] = ([], [])
-    for run in range(RUNS + 1):
-        for command, kept in zip((ours, other), times, strict=True):
-            seconds = cpu_seconds(command, {**os.environ, **environment})
-            if run:
-                kept.append(seconds)
-    return statistics.median(times[0]), statistics.median(times[1])
+) -> tuple[float, ...]:
+    """Return the median CPU seconds of both, after one run of each that is not counted."""
+    whole = {**os.environ, **environment}
+    runs = (partial(cpu_seconds, command, whole) for command in (ours, other))
+    return medians(take_turns(*runs, uncounted=1))
 
 
 def cpu_seconds(command: Sequence[str], environment: Mapping[str, str]) -> float:
     """User and system time of the command and of all that it started and waited for."""
     before = os.times()
-    subprocess.run(
-        command, cwd=ROOT, env=environment, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-    )
+    _run_quietly(command, environment)
     after = os.times()
     return after.children_user + after.children_system - before.children_user - before.children_system
 
@@ -75,20 +89,30 @@ def cpu_and_memory(command: Sequence[str], environment: Mapping[str, str]) -> tu
 
 
 def wall(command: Sequence[str], environment: Mapping[str, str]) -> float:
-    start = time.perf_counter()
-    subprocess.run(
-        command, cwd=ROOT, env=environment, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-    )
-    return time.perf_counter() - start
+    return seconds_of(lambda: _run_quietly(command, environment))
+
+
+def _run_quietly(command: Sequence[str], environment: Mapping[str, str]) -> None:
+    """Run without a pipe, on which what a command leaves running would let us wait."""
+    nowhere = subprocess.DEVNULL
+    subprocess.run(command, cwd=ROOT, env=environment, check=True, stdout=nowhere, stderr=nowhere)
+
+
+def output_of(command: Sequence[str], environment: Mapping[str, str] | None = None) -> str:
+    done = subprocess.run(command, cwd=ROOT, env=environment, check=True, capture_output=True, text=True)
+    return done.stdout
+
+
+def repeat(text: bytes, times: int, path: Path) -> None:
+    with path.open("wb") as file:
+        for _ in range(times):
+            file.write(text)
 
 
 def yard_environment(environment: Mapping[str, str]) -> dict[str, str]:
     """Return the environment after `eval "$(slipway yard env)"`."""
-    script = 'eval "$(slipway yard env)"; env -0'
-    answer = subprocess.run(
-        ["bash", "-c", script], env=environment, capture_output=True, text=True, check=True
-    )
-    return dict(entry.split("=", 1) for entry in answer.stdout.split("\0") if "=" in entry)
+    told = output_of(["bash", "-c", 'eval "$(slipway yard env)"; env -0'], environment)
+    return dict(entry.split("=", 1) for entry in told.split("\0") if "=" in entry)
 
 
 def cdk_context() -> str:

@@ -1,23 +1,31 @@
 """Measure whole commands side by side: run alternately, median CPU seconds, and the ratio of the medians.
 
-To add one: write a function that returns rows and put it into BENCHMARKS. Ratios travel between machines;
-seconds do not.
+To add one: write a function that returns rows, here or in a module of its name, and put it into BENCHMARKS.
+Ratios travel between machines; seconds do not.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from importlib import import_module
 
 from scripts.benchmark_rows import (
     Row,
     cdk_context,
     compare,
     cpu_and_memory,
+    medians,
+    output_of,
+    seconds_of,
     show,
     side_by_side,
+    take_turns,
     wall,
     yard_environment,
 )
@@ -31,6 +39,12 @@ DRY_RUN = ["slipway", "submit", "bert_pretrain", "--on", "dl1", "--nodes", "2", 
 TRAINING_DRY_RUN = ["slipway", "submit", "gptj_finetune", "--on", "sagemaker", "--nodes", "1", "--dry-run"]
 # What any program needs that asks AWS one question.
 ONE_CLIENT = [sys.executable, "-c", "import boto3; boto3.client('ssm', region_name='us-east-1')"]
+
+ESTIMATE = ["slipway", "estimate", "bert_pretrain", "--on", "dl1", "--nodes", "1,2,4,8"]
+# Five hundred configurations: every type that can train it, at as many sizes.
+SIZES = ",".join(str(nodes) for nodes in range(1, 22))
+COMPARE = ["slipway", "compare", "mrpc", "--nodes", SIZES, "--json"]
+CALLS = 200
 
 
 def start_up() -> list[Row]:
@@ -81,83 +95,97 @@ def yard() -> list[Row]:
     ]
 
 
-def data() -> list[Row]:
-    """Preparing BERT's rows, beside the tokenizers library."""
-    from scripts.benchmarks_data import data as measure
-
-    return measure()
-
-
-def tokens() -> list[Row]:
-    """Tokenising text for decoders, beside the libraries that encode."""
-    from scripts.benchmarks_tokens import tokens as measure
-
-    return measure()
-
-
-def training() -> list[Row]:
-    """A training step, beside the transformers Trainer's."""
-    from scripts.benchmarks_training import training as measure
-
-    return measure()
-
-
-def decoder() -> list[Row]:
-    """A decoder's training step, of one process and of two, beside its matrix products alone."""
-    from scripts.benchmarks_decoder import decoder as measure
-    from scripts.benchmarks_layouts import measure_layouts
-
-    return [*measure(), *measure_layouts()]
-
-
-def glue() -> list[Row]:
-    """Fine-tuning on MRPC, beside the transformers Trainer's."""
-    from scripts.benchmarks_glue import glue as measure
-
-    return measure()
-
-
-def gptj() -> list[Row]:
-    """Tuning a GPT-J, beside the transformers Trainer's."""
-    from scripts.benchmarks_gptj import gptj as measure
-
-    return measure()
-
-
-def checkpoints() -> list[Row]:
-    """Measure how long a save holds up the training, and what memory saving and loading take."""
-    from scripts.benchmarks_checkpoints import checkpoints as measure
-
-    return measure()
-
-
 def estimate() -> list[Row]:
     """Measure what is known before paying, beside importing boto3."""
-    from scripts.benchmarks_estimate import estimate as measure
+    boto3 = [sys.executable, "-c", "import boto3"]
+    ours, base = side_by_side(ESTIMATE, boto3, {})
+    many, base_too = side_by_side(COMPARE, boto3, {})
+    rows = len(json.loads(output_of(COMPARE)))
+    return [
+        one_configuration(),
+        one_throughput(),
+        compare("slipway estimate, four sizes", ours, "import boto3", base, goal=judged(0.3, ours, "s")),
+        compare(f"slipway compare, {rows} rows", many, "import boto3", base_too, goal=judged(0.6, many, "s")),
+    ]
 
-    return measure()
+
+def judged(most: float, measured: float, unit: str) -> str:
+    return f"under {most:g} {unit}, {'met' if measured < most else 'not met'}"
 
 
-def plans() -> list[Row]:
-    """Plan many jobs for a minute each, beside plans that need no search."""
-    from scripts.benchmarks_plans import plans as measure
+def one_throughput() -> Row:
+    """Measure the model alone, with a calibration, beside as many copies of its layout as take as long."""
+    from slipway.jobs.estimate import Calibration, throughput
+    from slipway.jobs.estimate.evidence.tables import TABLES
 
-    return list(measure())
+    table = TABLES["trn1/gpt-neox-20b"]
+    model, cluster, layout = table.shape, table.cluster(4), table.layout
+    known = Calibration(utilisation=0.3, network_efficiency=0.3)
+    # Fifty at a time: one is shorter than a tick of the clock.
+    ours = 1e6 * typical_seconds(lambda: throughput(model, cluster, layout, known), at_a_time=50)
+    copy = 1e6 * typical_seconds(lambda: replace(layout, micro_batch=1), at_a_time=50)
+    return Row(
+        what="one throughput()",
+        measured=f"{ours:.0f} us CPU",
+        beside=f"a copy of its layout {copy:.0f} us",
+        ratio=f"ratio {ours / copy:.1f}",
+        goal=judged(50, ours, "us"),
+    )
 
 
-BENCHMARKS: Mapping[str, Callable[[], list[Row]]] = {
+def one_configuration() -> Row:
+    """Measure look-up, step, memory, hours and dollars."""
+    from slipway.jobs.estimate.estimates import estimate as estimate_one
+    from slipway.jobs.estimate.evidence.measurements import our_measurements
+    from slipway.jobs.estimate.inputs.places import alone
+    from slipway.jobs.estimate.prices import ON_DEMAND, known_rates
+    from slipway.jobs.estimate.work.workloads import find_workload
+    from slipway.jobs.words.catalogue.instances import instance_type
+
+    workload, rows = find_workload("gpt-neox-20b"), our_measurements()
+    place = alone(instance_type("trn1.32xlarge"), known_rates(), region=None, term=ON_DEMAND)
+    milliseconds = 1e3 * typical_seconds(lambda: estimate_one(workload, place, 4, rows))
+    return Row(
+        what="one configuration",
+        measured=f"{milliseconds:.2f} ms CPU",
+        beside="",
+        goal=judged(1, milliseconds, "ms"),
+    )
+
+
+def typical_seconds(call: Callable[[], object], at_a_time: int = 1) -> float:
+    """Return the median of many calls, timed so many at a time."""
+
+    def some() -> None:
+        for _ in range(at_a_time):
+            call()
+
+    return medians(take_turns(lambda: seconds_of(some, time.process_time), turns=CALLS))[0] / at_a_time
+
+
+def part(name: str) -> Callable[[], Iterable[Row]]:
+    """Return the part that a module of its own measures, which asks for heavy packages."""
+
+    def measure() -> Iterable[Row]:
+        rows: Iterable[Row] = getattr(import_module(f"scripts.benchmarks_{name}"), name)()
+        return rows
+
+    return measure
+
+
+BENCHMARKS: Mapping[str, Callable[[], Iterable[Row]]] = {
     "start-up": start_up,
     "synth": synthesis,
     "yard": yard,
-    "data": data,
-    "tokens": tokens,
-    "training": training,
-    "decoder": decoder,
+    "data": part("data"),
+    "tokens": part("tokens"),
+    "training": part("training"),
+    "decoder": part("decoder"),
     "estimate": estimate,
-    "glue": glue,
-    "gptj": gptj,
-    "checkpoints": checkpoints,
-    "plans": plans,
+    "glue": part("glue"),
+    "gptj": part("gptj"),
+    "checkpoints": part("checkpoints"),
+    "plans": part("plans"),
 }
 
 

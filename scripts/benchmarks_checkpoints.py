@@ -8,17 +8,15 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-import statistics
-import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Sequence
+from itertools import count
 from pathlib import Path
 
 import torch
 
-from scripts.benchmark_rows import Row
+from scripts.benchmark_rows import Row, medians, output_of, seconds_of, take_turns
 from slipway.containers.runtime.checkpoint.checkpoints import Checkpoints, Training
 from slipway.containers.runtime.checkpoint.folder import CheckpointFolder
 from slipway.containers.training.state import (
@@ -61,17 +59,18 @@ def _opened(folder: Path) -> Checkpoints:
 def _stall(folder: Path) -> Row:
     """Save alternately in the background and while training waits; the first of each warms up."""
     state, snapshot = _state(), HostCopy()
-    waiting, background = [], []
+    steps = count()
     with _opened(folder) as opened:
-        for step in range(0, 2 * SAVES, 2):
-            began = time.perf_counter()
-            opened.save(step, encode(state))
-            waiting.append(time.perf_counter() - began)
-            began = time.perf_counter()
-            opened.begin(step + 1, encode(snapshot.take(state)))
-            background.append(time.perf_counter() - began)
+
+        def beside() -> float:
+            taken = seconds_of(lambda: opened.begin(next(steps), encode(snapshot.take(state))))
             opened.finish()
-    one, other = statistics.median(background[1:]), statistics.median(waiting[1:])
+            return taken
+
+        waiting, background = take_turns(
+            lambda: seconds_of(lambda: opened.save(next(steps), encode(state))), beside, turns=SAVES
+        )
+    other, one = medians([waiting[1:], background[1:]])
     return Row(
         what="a save beside the training, 300 MB",
         measured=f"training waits {one * 1000:.0f} ms",
@@ -87,19 +86,22 @@ def _library(folder: Path) -> Row:
 
     state = _state()
     named = {f"{piece.kind}/{piece.parameter}": piece.data for piece in state}
-    ours, theirs = [], []
+    steps = count()
+
+    def write() -> None:
+        save_file(named, folder / "theirs")
+        with (folder / "theirs").open("rb") as file:
+            hashlib.file_digest(file, "sha256")
+            os.fsync(file.fileno())
+
     with _opened(folder / "ours") as opened:
-        for step in range(SAVES):
-            began = time.perf_counter()
-            opened.save(step, encode(state))
-            ours.append(time.perf_counter() - began)
-            began = time.perf_counter()
-            save_file(named, folder / "theirs")
-            with (folder / "theirs").open("rb") as file:
-                hashlib.file_digest(file, "sha256")
-                os.fsync(file.fileno())
-            theirs.append(time.perf_counter() - began)
-    one, other = statistics.median(ours[1:]), statistics.median(theirs[1:])
+        taken = take_turns(
+            lambda: seconds_of(lambda: opened.save(next(steps), encode(state))),
+            lambda: seconds_of(write),
+            turns=SAVES - 1,
+            uncounted=1,
+        )
+    one, other = medians(taken)
     return Row(
         what="write, hash and sync 300 MB",
         measured=f"{one:.2f} s",
@@ -119,8 +121,7 @@ def _peak(kind: str, goal: str) -> Row:
 
 
 def _grown(kind: str, folder: str) -> str:
-    command = [sys.executable, "-m", "scripts.benchmarks_checkpoints", kind, folder]
-    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+    return output_of([sys.executable, "-m", "scripts.benchmarks_checkpoints", kind, folder]).strip()
 
 
 def measure_growth(kind: str, folder: Path) -> int:

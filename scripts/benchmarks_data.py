@@ -8,20 +8,30 @@ from __future__ import annotations
 
 import os
 import re
-import statistics
 import subprocess
 import sys
 import tempfile
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 
-from scripts.benchmark_rows import ROOT, Row, cpu_seconds, wall
+from scripts.benchmark_rows import (
+    ONE_CORE,
+    ROOT,
+    Row,
+    cpu_seconds,
+    medians,
+    output_of,
+    repeat,
+    take_turns,
+    wall,
+)
 
 MEGABYTES = 24
 WORDS = 100_000  # as many different ones as real text of this size has: what is rare costs most
 VOCABULARY_MEGABYTES = 4
 ENTRIES = 30_000
-TURNS = 5
 PAIR_MEGABYTES = 192  # for two workers: long enough that their start does not count
 GOALS = {1: 3.0, 5: 2.0}
 ENCODE = """
@@ -42,9 +52,7 @@ print(time.process_time() - start)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bench:
     folder: Path
-    environment: dict[str, str] = field(
-        default_factory=lambda: {**os.environ, "TOKENIZERS_PARALLELISM": "false", "RAYON_NUM_THREADS": "1"}
-    )
+    environment: dict[str, str] = field(default_factory=lambda: {**os.environ, **ONE_CORE})
 
     @property
     def text(self) -> Path:
@@ -56,21 +64,16 @@ class Bench:
 
     def prepare(self, text: Path | str, *more: str) -> list[str]:
         output = tempfile.mkdtemp(dir=self.folder)
-        start = [
-            sys.executable,
-            "-m",
-            "slipway.containers.data.rows.prepare_bert",
-            "--phase",
-            "1",
-            "--output",
-            output,
-        ]
-        return [*start, "--input", str(text), "--vocabulary", str(self.vocabulary), *more]
+        start = [sys.executable, "-m", "slipway.containers.data.rows.prepare_bert", "--phase", "1"]
+        files = ["--output", output, "--input", str(text), "--vocabulary", str(self.vocabulary)]
+        return [*start, *files, *more]
 
     def encode(self) -> float:
         command = [sys.executable, "-c", ENCODE, str(self.text), str(self.vocabulary)]
-        answer = subprocess.run(command, env=self.environment, capture_output=True, text=True, check=True)
-        return float(answer.stdout)
+        return float(output_of(command, self.environment))
+
+    def wall(self, text: Path | str, *more: str) -> Callable[[], float]:
+        return lambda: wall(self.prepare(text, *more), self.environment)
 
 
 def data() -> list[Row]:
@@ -96,16 +99,11 @@ def write_inputs(bench: Bench) -> None:
 
 
 def beside_tokenizers(bench: Bench) -> list[Row]:
-    seconds: dict[int, list[float]] = {duplicates: [] for duplicates in GOALS}
-    theirs = []
-    for _ in range(TURNS):
-        theirs.append(bench.encode())
-        for duplicates, kept in seconds.items():
-            kept.append(
-                cpu_seconds(bench.prepare(bench.text, "--duplicates", str(duplicates)), bench.environment)
-            )
-    base = statistics.median(theirs)
-    return [rate_row(duplicates, statistics.median(kept), base) for duplicates, kept in seconds.items()]
+    def prepare(duplicates: int) -> float:
+        return cpu_seconds(bench.prepare(bench.text, "--duplicates", str(duplicates)), bench.environment)
+
+    base, *ours = medians(take_turns(bench.encode, *(partial(prepare, duplicates) for duplicates in GOALS)))
+    return [rate_row(duplicates, seconds, base) for duplicates, seconds in zip(GOALS, ours, strict=True)]
 
 
 def rate_row(duplicates: int, ours: float, theirs: float) -> Row:
@@ -121,16 +119,9 @@ def rate_row(duplicates: int, ours: float, theirs: float) -> Row:
 def second_core(bench: Bench) -> Row:
     """Wall time: the only measure in which a second worker can help. It wants an idle machine."""
     long = bench.folder / "long.txt"
-    with long.open("wb") as file:
-        for _ in range(PAIR_MEGABYTES // MEGABYTES):
-            file.write(bench.text.read_bytes())
-    seconds: dict[int, list[float]] = {1: [], 2: []}
-    for _ in range(TURNS):
-        for workers, kept in seconds.items():
-            kept.append(
-                wall(bench.prepare(long, "--workers", str(workers), "--shards", "16"), bench.environment)
-            )
-    one, two = (min(kept) for kept in seconds.values())  # the least disturbed
+    repeat(bench.text.read_bytes(), PAIR_MEGABYTES // MEGABYTES, long)
+    runs = (bench.wall(long, "--workers", workers, "--shards", "16") for workers in ("1", "2"))
+    one, two = (min(kept) for kept in take_turns(*runs))  # the least disturbed
     return Row(
         what="the same with two workers, 5 duplicates",
         measured=f"{PAIR_MEGABYTES / two:.1f} MB/s wall",
@@ -154,14 +145,11 @@ def from_s3(bench: Bench) -> Row:
         s3.put_object(Bucket="bench", Key="text/text.txt", Body=bench.text.read_bytes())
         keys = {"AWS_ACCESS_KEY_ID": ACCESS_KEY_ID, "AWS_SECRET_ACCESS_KEY": yard.secret}
         address = {"AWS_ENDPOINT_URL": yard.endpoint, "AWS_REGION": "us-east-1"}
-        environment = {**bench.environment, **keys, **address}
-        seconds: dict[str, list[float]] = {str(bench.text): [], "s3://bench/text": []}
-        for _ in range(TURNS):
-            for place, kept in seconds.items():
-                kept.append(wall(bench.prepare(place, "--shards", "4"), environment))
+        with_keys = replace(bench, environment={**bench.environment, **keys, **address})
+        runs = (with_keys.wall(place, "--shards", "4") for place in (bench.text, "s3://bench/text"))
+        here, away = (min(kept) for kept in take_turns(*runs))  # the least disturbed
     finally:
         process.down(folder=home)
-    here, away = (min(kept) for kept in seconds.values())  # the least disturbed
     return Row(
         what="the same text from the yard's S3, 5 duplicates, one worker",
         measured=f"{MEGABYTES / away:.1f} MB/s wall",
@@ -175,16 +163,12 @@ def peak_memory(bench: Bench) -> Row:
     """Measure one process on one line without an end."""
     line = bench.folder / "line.txt"
     words = re.sub(rb"[\n.!?]", b" ", bench.text.read_bytes())
-    with line.open("wb") as file:
-        for _ in range(1000 // MEGABYTES):
-            file.write(words)
+    repeat(words, 1000 // MEGABYTES, line)
     command = ["/usr/bin/env", "python3", "-c", PEAK, *bench.prepare(line, "--duplicates", "1")]
-    answer = subprocess.run(
-        command, cwd=ROOT, env=bench.environment, capture_output=True, text=True, check=True
-    )
+    kilobytes = int(output_of(command, bench.environment).split()[-1])
     return Row(
         what=f"one line of {line.stat().st_size / 1e9:.1f} GB",
-        measured=f"{int(answer.stdout.split()[-1]) / 1000:.0f} MB peak",
+        measured=f"{kilobytes / 1000:.0f} MB peak",
         beside="",
         goal="under 500 MB",
     )

@@ -2,21 +2,28 @@
 
 Both are measured in turns in one process, one thread, in processor seconds: a step's share travels between
 machines, seconds do not. So is what rotating whole heads takes beside rotating a quarter of each, alone and
-in a step. Two ranks are processes of their own (scripts/benchmarks_layouts.py).
+in a step. Two ranks are processes of their own: `python -m scripts.benchmarks_decoder RANK PORT` is one.
+What counts there is the processor time of the thread that computes, which neither waits nor sends: gloo has
+threads of its own. So the transport is left out, and what a layout costs beside it is in.
 """
 
 from __future__ import annotations
 
-import statistics
+import json
+import os
+import socket
+import subprocess
+import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor, distributed, nn
 from torch.nn import functional as F  # noqa: N812 - the name that everybody gives it
 
-from scripts.benchmark_rows import Row
+from scripts.benchmark_rows import ROOT, Row, medians, seconds_of, take_turns
 from slipway.containers.models.decoder import Decoder, DecoderShape
 from slipway.containers.models.rotary import rotated, rotation
 from slipway.containers.recipes.bert_pretrain.config import decode
@@ -44,6 +51,15 @@ ROWS, LENGTH, STEPS, WARM_UP_STEPS = 2, 256, 8, 2
 RATE = 1e-4
 ROTATIONS = 8  # of one measurement: one alone is too short for the clock
 
+LAYOUTS: Mapping[str, Layout] = {  # of two ranks; another one is another entry
+    "dp2": Layout(data=2),
+    "fsdp2": Layout(sharded=2),
+    "tp2": Layout(tensor=2),
+    "pp2": Layout(pipeline=2),
+}
+MICRO_BATCHES = 2  # of a step of two ranks, of all readers
+LAYOUT_STEPS = 5
+
 
 class NextWords:
     metrics = ("loss",)
@@ -68,18 +84,22 @@ def _words(inputs: Inputs) -> Tensor:
 
 def decoder() -> list[Row]:
     torch.set_num_threads(1)
-    return [*(_one_process(shape) for shape in (NEOX, GPTJ)), *_rotations()]
+    return [*(_one_process(shape) for shape in (NEOX, GPTJ)), *_rotations(), *_two_processes()]
 
 
 def _one_process(shape: DecoderShape) -> Row:
     ours, theirs = in_turns(_step_alone(shape), products(shape))
     done, reached = step_flops(shape) / ours / 1e9, product_flops(shape) / theirs / 1e9
+    return _row(shape, f"{ROWS} rows of {LENGTH}", done, reached, goal="at least 0.80")
+
+
+def _row(shape: DecoderShape, what: str, done: float, reached: float, *, goal: str) -> Row:
     return Row(
-        what=f"{shape.family} {shape.layers}×{shape.hidden} step, {ROWS} rows of {LENGTH}",
+        what=f"{shape.family} {shape.layers}×{shape.hidden} step, {what}",
         measured=f"{done:.1f} GFLOP/s",
         beside=f"products alone {reached:.1f}",
         ratio=f"ratio {done / reached:.2f}",
-        goal="at least 0.80",
+        goal=goal,
     )
 
 
@@ -185,10 +205,47 @@ def in_turns(
     *works: Callable[[], None], clock: Callable[[], float] = time.process_time, steps: int = STEPS
 ) -> tuple[float, ...]:
     """Return the median processor seconds of each, one after the other in every turn."""
-    seconds: list[list[float]] = [[] for _ in works]
-    for _ in range(steps + WARM_UP_STEPS):
-        for work, kept in zip(works, seconds, strict=True):
-            began = clock()
-            work()
-            kept.append(clock() - began)
-    return tuple(statistics.median(kept[WARM_UP_STEPS:]) for kept in seconds)
+    runs = (partial(seconds_of, work, clock) for work in works)
+    return medians(take_turns(*runs, turns=steps, uncounted=WARM_UP_STEPS))
+
+
+def _two_processes() -> list[Row]:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = str(probe.getsockname()[1])
+    command = [sys.executable, "-m", "scripts.benchmarks_decoder"]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    other = subprocess.Popen([*command, "1", port], cwd=ROOT, env=environment)
+    try:
+        told = subprocess.run(
+            [*command, "0", port], cwd=ROOT, env=environment, check=True, stdout=subprocess.PIPE, text=True
+        ).stdout
+    finally:
+        other.kill()
+        other.wait()
+    sizes, goal = f"{MICRO_BATCHES}×{ROWS} rows of {LENGTH}", "at least 0.70 a rank, transport left out"
+    return [_row(NEOX, f"{name}, {sizes}", *rates, goal=goal) for name, rates in json.loads(told).items()]
+
+
+def _rates(layout: Layout, rank: int) -> tuple[float, float]:
+    """Return GFLOP in a rank's second of a step, and of products alone: the mean over both ranks."""
+    step = training_step(NEOX, layout, rank, micro_batches=MICRO_BATCHES // layout.readers)
+    medians = in_turns(step, products(NEOX), clock=time.thread_time, steps=LAYOUT_STEPS)
+    seconds = torch.tensor(medians, dtype=torch.float64)
+    distributed.all_reduce(seconds)
+    done = MICRO_BATCHES * step_flops(NEOX) / float(seconds[0])
+    reached = distributed.get_world_size() * product_flops(NEOX) / float(seconds[1])
+    return done / 1e9, reached / 1e9
+
+
+def main(rank: int, port: int) -> None:
+    torch.set_num_threads(1)
+    distributed.init_process_group("gloo", init_method=f"tcp://127.0.0.1:{port}", rank=rank, world_size=2)
+    told = {name: _rates(layout, rank) for name, layout in LAYOUTS.items()}
+    if rank == 0:
+        print(json.dumps(told))
+    distributed.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), int(sys.argv[2]))

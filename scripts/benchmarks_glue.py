@@ -8,16 +8,17 @@ pairs as long as the real MRPC's, a BERT of 4 layers of 256 that has seen no tex
 from __future__ import annotations
 
 import tempfile
-import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
+import transformers
 
 from scripts.benchmark_rows import Row
-from scripts.benchmarks_training import ALONE
+from scripts.benchmark_trainer import ALONE, train_in_turns
 from slipway.containers.data.glue.tokens import Examples
 from slipway.containers.data.samples.model_sample import Size, write_model
 from slipway.containers.data.samples.texts import write_task
@@ -48,13 +49,11 @@ class Ours:
     evaluations: Evaluations
     data: Data
     directory: Path  # the same weights, as transformers loads them
-    seconds: list[float] = field(default_factory=list)
+    steps: int = 0
 
     def take_turn(self) -> None:
-        began = time.process_time()
-        step = len(self.seconds)
-        self.loop.step(step, self.batches.step_batch(step))
-        self.seconds.append(time.process_time() - began)
+        self.loop.step(self.steps, self.batches.step_batch(self.steps))
+        self.steps += 1
 
 
 def glue() -> list[Row]:
@@ -65,17 +64,23 @@ def glue() -> list[Row]:
 def _side_by_side(what: str, pad: Callable[[Examples, int], dict[str, torch.Tensor]]) -> Row:
     with tempfile.TemporaryDirectory() as folder:
         ours = _ours(Path(folder))
-        theirs = _Theirs(ours, pad)
-        theirs.train(folder)
+        model = transformers.AutoModelForSequenceClassification.from_pretrained(ours.directory)
+        examples = ours.data.train
+        turns = train_in_turns(  # with what run_glue.py of the article gives it; all else is its defaults
+            model,
+            [pad(examples, row) for row in range(len(examples))],
+            ours.take_turn,
+            _collate,
+            per_device_train_batch_size=BATCH,
+            learning_rate=RATE,
+            num_train_epochs=EPOCHS,
+        )
         our_accuracy = ours.evaluations.run("the end")["dev"]["accuracy"]
-        their_accuracy = theirs.accuracy()
-    our_seconds, their_seconds = (sum(each[WARM_UP_STEPS:]) for each in (ours.seconds, theirs.seconds))
-    rows = TRAIN_ROWS * EPOCHS - WARM_UP_STEPS * BATCH
-    return Row(
-        what=f"MRPC, BERT 4×256, batch {BATCH}, {what}",
-        measured=f"{rows / our_seconds:.0f} rows/s",
-        beside=f"Trainer {rows / their_seconds:.0f} rows/s",
-        ratio=f"ratio {their_seconds / our_seconds:.2f}",
+        their_accuracy = _accuracy(model, ours.data)
+    return turns.row(
+        f"MRPC, BERT 4×256, batch {BATCH}, {what}",
+        batch=BATCH,
+        uncounted=WARM_UP_STEPS,
         goal=f"{GOALS[what]}; accuracy {our_accuracy:.3f} and {their_accuracy:.3f}",
     )
 
@@ -141,52 +146,17 @@ def _loop(config: GlueConfig, model: Classifier, plan: BatchPlan, schedule: Sche
     )
 
 
-class _Theirs:
-    """The Trainer with what run_glue.py of the article gives it; all else is its defaults."""
-
-    def __init__(self, ours: Ours, pad: Callable[[Examples, int], dict[str, torch.Tensor]]) -> None:
-        import transformers
-
-        self.model: Any = transformers.AutoModelForSequenceClassification.from_pretrained(ours.directory)
-        self.seconds: list[float] = []
-        self._ours, self._pad = ours, pad
-
-    def train(self, folder: str) -> None:
-        import transformers
-
-        theirs, ours, resumed = self, self._ours, [0.0]
-
-        class Turns(transformers.TrainerCallback):
-            def on_train_begin(self, args: Any, state: Any, control: Any, **rest: Any) -> None:
-                resumed[0] = time.process_time()
-
-            def on_step_end(self, args: Any, state: Any, control: Any, **rest: Any) -> None:
-                theirs.seconds.append(time.process_time() - resumed[0])
-                ours.take_turn()
-                resumed[0] = time.process_time()
-
-        examples = ours.data.train
-        rows = [self._pad(examples, row) for row in range(len(examples))]
-        trainer = transformers.Trainer(
-            model=self.model,
-            args=_arguments(folder),
-            train_dataset=_Items(rows),
-            data_collator=_collate,
-            callbacks=[Turns()],
-        )
-        trainer.train()
-
-    def accuracy(self) -> float:
-        dev = self._ours.data.dev["dev"]
-        self.model.eval()
-        with torch.inference_mode():
-            found = [self.model(**_collate([_padded(dev, row)])).logits[0] for row in range(len(dev))]
-        outputs = torch.stack(found).double().numpy()
-        return score(self._ours.data.task, outputs, dev.labels.astype("float64"))["accuracy"]
+def _accuracy(model: Any, data: Data) -> float:
+    dev = data.dev["dev"]
+    model.eval()
+    with torch.inference_mode():
+        found = [model(**_collate([_padded(dev, row)])).logits[0] for row in range(len(dev))]
+    outputs = torch.stack(found).double().numpy()
+    return score(data.task, outputs, dev.labels.astype("float64"))["accuracy"]
 
 
 def _padded(examples: Examples, row: int, length: int = 0) -> dict[str, torch.Tensor]:
-    inputs, labels = inputs_of(examples, _one(row))
+    inputs, labels = inputs_of(examples, np.array([row]))
     words, segments = inputs["words"], inputs["segments"]
     assert words is not None
     assert segments is not None
@@ -200,12 +170,6 @@ def _padded(examples: Examples, row: int, length: int = 0) -> dict[str, torch.Te
     return {**padded, "labels": labels[0].long()}
 
 
-def _one(row: int) -> Any:
-    import numpy as np
-
-    return np.array([row])
-
-
 def _collate(rows: list[dict[str, torch.Tensor]]) -> dict[str, torch.Tensor]:
     """To the longest of the batch, as DataCollatorWithPadding; rows that were padded stay as they are."""
     longest = max(len(row["input_ids"]) for row in rows)
@@ -215,33 +179,6 @@ def _collate(rows: list[dict[str, torch.Tensor]]) -> dict[str, torch.Tensor]:
         if name != "labels"
     }
     return {**columns, "labels": torch.stack([row["labels"] for row in rows])}
-
-
-def _arguments(folder: str) -> Any:
-    import transformers
-
-    return transformers.TrainingArguments(
-        output_dir=folder,
-        use_cpu=True,
-        per_device_train_batch_size=BATCH,
-        learning_rate=RATE,
-        num_train_epochs=EPOCHS,
-        save_strategy="no",
-        report_to="none",
-        disable_tqdm=True,
-        logging_strategy="no",
-    )
-
-
-class _Items(torch.utils.data.Dataset[dict[str, torch.Tensor]]):
-    def __init__(self, rows: list[dict[str, torch.Tensor]]) -> None:
-        self._rows = rows
-
-    def __len__(self) -> int:
-        return len(self._rows)
-
-    def __getitem__(self, at: int) -> dict[str, torch.Tensor]:
-        return self._rows[at]
 
 
 def _silent(line: str) -> None:

@@ -8,7 +8,6 @@ Rows are of SST-2's mean length and spread, made up; a GPT-J of 4 layers of 256 
 from __future__ import annotations
 
 import tempfile
-import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -16,10 +15,11 @@ from typing import Any
 
 import numpy as np
 import torch
+import transformers
 from torch import Tensor
 
 from scripts.benchmark_rows import Row
-from scripts.benchmarks_training import ALONE
+from scripts.benchmark_trainer import ALONE, Turns, train_in_turns
 from slipway.containers.models.configs import config_of
 from slipway.containers.models.decoder import DecoderShape, build_decoder
 from slipway.containers.models.folder import ModelPlan, WeightPiece, described, write_model
@@ -74,18 +74,15 @@ def gptj() -> list[Row]:
 
 def _side_by_side(padding: Padding) -> Row:
     rows = _rows(padding)
+    ours = _Ours(rows)
     with tempfile.TemporaryDirectory() as folder:
-        ours = _Ours(rows)
-        theirs = _Theirs(ours, padding, _write(Path(folder)), folder)
-        theirs.train()
-    our_seconds, their_seconds = (sum(each.seconds[WARM_UP_STEPS:]) for each in (ours, theirs))
-    apart = max(abs(a - b) for a, b in zip(ours.losses, theirs.losses, strict=True))
-    count = (STEPS - WARM_UP_STEPS) * BATCH
-    return Row(
-        what=f"GPT-J 4×256, batch {BATCH}, {padding.what}",
-        measured=f"{count / our_seconds:.0f} rows/s",
-        beside=f"Trainer {count / their_seconds:.0f} rows/s",
-        ratio=f"ratio {their_seconds / our_seconds:.2f}",
+        theirs = transformers.AutoModelForCausalLM.from_pretrained(_write(Path(folder)))
+        turns = _train_theirs(theirs, ours, padding)
+    apart = max(abs(a - b) for a, b in zip(ours.losses, turns.losses, strict=True))
+    return turns.row(
+        f"GPT-J 4×256, batch {BATCH}, {padding.what}",
+        batch=BATCH,
+        uncounted=WARM_UP_STEPS,
         goal=f"{padding.goal}; losses at most {apart:.1e} apart",
     )
 
@@ -142,109 +139,48 @@ class _Ours:
         )
         self._engine = build_engine(parts)
         self.rows = rows
-        self.seconds: list[float] = []
         self.losses: list[float] = []
 
     def take_turn(self) -> None:
-        began = time.process_time()
-        batch = self._batches.step_batch(len(self.seconds))
+        batch = self._batches.step_batch(len(self.losses))
         self.losses.append(float(self._engine.accumulate(batch.micro_batches)[0]))
         self._engine.step(RATE)
-        self.seconds.append(time.process_time() - began)
 
 
 def _clipped_as_the_trainer(config: GptjConfig) -> GptjConfig:
     return replace(config, clip_norm=1.0, weight_decay=0.0)
 
 
-class _Theirs:
-    """The Trainer with its defaults, but for the rate and the order of rows, which are ours."""
-
-    def __init__(self, ours: _Ours, padding: Padding, model: Path, folder: str) -> None:
-        import transformers
-
-        self._model: Any = transformers.AutoModelForCausalLM.from_pretrained(model)
-        self._ours, self._padding, self._folder = ours, padding, folder
-        self.seconds: list[float] = []
-        self.losses: list[float] = []
-
-    def train(self) -> None:
-        import transformers
-
-        theirs, ours, resumed = self, self._ours, [0.0]
-
-        class Turns(transformers.TrainerCallback):
-            def on_train_begin(self, args: Any, state: Any, control: Any, **rest: Any) -> None:
-                resumed[0] = time.process_time()
-
-            def on_step_end(self, args: Any, state: Any, control: Any, **rest: Any) -> None:
-                theirs.seconds.append(time.process_time() - resumed[0])
-                ours.take_turn()
-                resumed[0] = time.process_time()
-
-            def on_log(self, args: Any, state: Any, control: Any, logs: Any, **rest: Any) -> None:
-                if "loss" in logs:
-                    theirs.losses.append(float(logs["loss"]))
-
-        class InOurOrder(transformers.Trainer):
-            def _get_train_sampler(self, *_: Any) -> Any:
-                return torch.utils.data.SequentialSampler(self.train_dataset)
-
-        InOurOrder(
-            model=self._model,
-            args=self._arguments(),
-            train_dataset=_Items(list(self._items())),
-            data_collator=self._collate,
-            callbacks=[Turns()],
-        ).train()
-
-    def _items(self) -> Iterator[dict[str, Tensor]]:
-        rows = self._ours.rows
-        for step in range(STEPS):
-            for row in np.concatenate(self._ours.order.micro_batches(step)).tolist():
-                words = torch.from_numpy(rows.ids[rows.begins[row] : rows.ends[row]].astype(np.int64))
-                labels = words.clone()
-                labels[: int(rows.firsts[row])] = -100
-                yield {"input_ids": words, "labels": labels}
-
-    def _collate(self, rows: list[dict[str, Tensor]]) -> dict[str, Tensor]:
-        longest = max(self._padding.pads_to, *(len(row["input_ids"]) for row in rows))
-        fills: Mapping[str, int] = {"input_ids": 0, "labels": -100, "attention_mask": 0}
-        for row in rows:
-            row["attention_mask"] = torch.ones_like(row["input_ids"])
-        return {
-            name: torch.stack(
-                [
-                    torch.nn.functional.pad(row[name], (0, longest - len(row[name])), value=fill)
-                    for row in rows
-                ]
-            )
-            for name, fill in fills.items()
-        }
-
-    def _arguments(self) -> Any:
-        import transformers
-
-        return transformers.TrainingArguments(
-            output_dir=self._folder,
-            use_cpu=True,
-            per_device_train_batch_size=BATCH,
-            learning_rate=RATE,
-            lr_scheduler_type="constant",
-            max_steps=STEPS,
-            save_strategy="no",
-            report_to="none",
-            disable_tqdm=True,
-            logging_steps=1,
-        )
+def _train_theirs(model: Any, ours: _Ours, padding: Padding) -> Turns:
+    """Train with the Trainer's defaults, but for the rate and the order of rows, which are ours."""
+    return train_in_turns(
+        model,
+        list(_items(ours)),
+        ours.take_turn,
+        lambda rows: _collate(rows, padding.pads_to),
+        per_device_train_batch_size=BATCH,
+        learning_rate=RATE,
+        lr_scheduler_type="constant",
+        max_steps=STEPS,
+        train_sampling_strategy="sequential",
+    )
 
 
-class _Items(torch.utils.data.Dataset[dict[str, Tensor]]):
-    def __init__(self, rows: list[dict[str, Tensor]]) -> None:
-        self._rows = rows
+def _items(ours: _Ours) -> Iterator[dict[str, Tensor]]:
+    rows = ours.rows
+    for step in range(STEPS):
+        for row in np.concatenate(ours.order.micro_batches(step)).tolist():
+            words = torch.from_numpy(rows.ids[rows.begins[row] : rows.ends[row]].astype(np.int64))
+            labels = words.clone()
+            labels[: int(rows.firsts[row])] = -100
+            yield {"input_ids": words, "labels": labels, "attention_mask": torch.ones_like(words)}
 
-    def __len__(self) -> int:
-        return len(self._rows)
 
-    def __getitem__(self, at: int) -> dict[str, Tensor]:
-        return dict(self._rows[at])
+def _collate(rows: list[dict[str, Tensor]], pads_to: int) -> dict[str, Tensor]:
+    longest = max(pads_to, *(len(row["input_ids"]) for row in rows))
+    fills: Mapping[str, int] = {"input_ids": 0, "labels": -100, "attention_mask": 0}
+
+    def pad(words: Tensor, fill: int) -> Tensor:
+        return torch.nn.functional.pad(words, (0, longest - len(words)), value=fill)
+
+    return {name: torch.stack([pad(row[name], fill) for row in rows]) for name, fill in fills.items()}

@@ -9,14 +9,23 @@ from __future__ import annotations
 
 import json
 import os
-import statistics
 import subprocess
 import sys
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from scripts.benchmark_rows import ROOT, Row, cpu_and_memory, cpu_seconds
+from scripts.benchmark_rows import (
+    ONE_CORE,
+    ROOT,
+    Row,
+    cpu_and_memory,
+    cpu_seconds,
+    medians,
+    output_of,
+    repeat,
+    take_turns,
+)
 from slipway.containers.runtime.contract import variables
 
 MEGABYTES = 24
@@ -24,7 +33,11 @@ LONG_MEGABYTES = 480
 WORDS = 100_000
 LEARNED_DOCUMENTS = 4000
 ENTRIES = 50_257
-TURNS = 5
+LIBRARIES = {  # in the order of their turns: what is asked of the ratio
+    "gigatoken's encode_files, a process": "ratio at least 1",
+    "gigatoken's calls alone": "",
+    "tokenizers' call alone": "ratio at least 5",
+}
 RECIPE = "slipway.containers.recipes.prepare_tokens.train"
 TRAIN = """
 import json, sys
@@ -74,9 +87,7 @@ class TokenBench:
 
     @property
     def environment(self) -> dict[str, str]:
-        one_core = {"TOKENIZERS_PARALLELISM": "false", "RAYON_NUM_THREADS": "1"}
-        place = {variables.DATA: str(self.folder), "PYTHONPATH": str(ROOT)}
-        return {**os.environ, **one_core, **place}
+        return {**os.environ, **ONE_CORE, variables.DATA: str(self.folder), "PYTHONPATH": str(ROOT)}
 
     def path(self, name: str) -> str:
         return str(self.folder / name)
@@ -90,9 +101,7 @@ class TokenBench:
         return self._script(LIBRARY, self.path("ids"))
 
     def call(self, script: str) -> float:
-        command = self._script(script)
-        answer = subprocess.run(command, env=self.environment, capture_output=True, text=True, check=True)
-        return float(answer.stdout)
+        return float(output_of(self._script(script), self.environment))
 
     def _script(self, script: str, *more: str) -> list[str]:
         return [sys.executable, "-c", script, self.path("text.jsonl"), self.path("tokenizer.json"), *more]
@@ -117,36 +126,30 @@ def write_inputs(bench: TokenBench) -> None:
 
 
 def beside_libraries(bench: TokenBench) -> list[Row]:
-    ours, library, gigatoken, tokenizers = [], [], [], []
-    for _ in range(TURNS):
-        ours.append(cpu_seconds(bench.prepare("text.jsonl"), bench.environment))
-        library.append(cpu_seconds(bench.library(), bench.environment))
-        gigatoken.append(bench.call(GIGATOKEN))
-        tokenizers.append(bench.call(TOKENIZERS))
-    what, whole = "JSON lines to .bin and .idx, one core", statistics.median(ours)
-    theirs = {
-        "gigatoken's encode_files, a process": (statistics.median(library), "ratio at least 1"),
-        "gigatoken's calls alone": (statistics.median(gigatoken), ""),
-        "tokenizers' call alone": (statistics.median(tokenizers), "ratio at least 5"),
-    }
+    whole, *theirs = medians(
+        take_turns(
+            lambda: cpu_seconds(bench.prepare("text.jsonl"), bench.environment),
+            lambda: cpu_seconds(bench.library(), bench.environment),
+            lambda: bench.call(GIGATOKEN),
+            lambda: bench.call(TOKENIZERS),
+        )
+    )
     return [
         Row(
-            what=what,
+            what="JSON lines to .bin and .idx, one core",
             measured=f"{MEGABYTES / whole:.1f} MB/s CPU",
             beside=f"{name} {MEGABYTES / seconds:.1f} MB/s",
             ratio=f"ratio {seconds / whole:.2f}",
             goal=goal,
         )
-        for name, (seconds, goal) in theirs.items()
+        for (name, goal), seconds in zip(LIBRARIES.items(), theirs, strict=True)
     ]
 
 
 def long_text(bench: TokenBench) -> Row:
     """Measure the rate and the memory where a process is started once for much text."""
     text = Path(bench.path("text.jsonl")).read_bytes()
-    with Path(bench.path("long.jsonl")).open("wb") as file:
-        for _ in range(LONG_MEGABYTES // MEGABYTES):
-            file.write(text)
+    repeat(text, LONG_MEGABYTES // MEGABYTES, Path(bench.path("long.jsonl")))
     seconds, megabytes = cpu_and_memory(bench.prepare("long.jsonl", "parts=1"), bench.environment)
     return Row(
         what=f"{LONG_MEGABYTES} MB of it in one part",

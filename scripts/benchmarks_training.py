@@ -7,23 +7,21 @@ the Trainer's, in one process; the ratio is of the medians. On a GPU, BERT-Large
 from __future__ import annotations
 
 import statistics
-import tempfile
-import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from scripts.benchmark_rows import Row
+from scripts.benchmark_rows import Row, medians, seconds_of
+from scripts.benchmark_trainer import ALONE, Turns, train_in_turns
 from scripts.transformers_bert import build_reference, reference_rows
 from slipway.containers.models.encoder import BertForPreTraining
 from slipway.containers.models.shapes import BERT_SIZES, bert
 from slipway.containers.recipes.bert_pretrain.batch import plan_batch
 from slipway.containers.recipes.bert_pretrain.config import BertConfig, decode
 from slipway.containers.recipes.bert_pretrain.model import PUBLISHED_MFU, BertTask, training_flops_per_token
-from slipway.containers.runtime.contract.launchers import read_contract
 from slipway.containers.training.devices import Device, open_device
 from slipway.containers.training.engine import Engine, EngineParts, StepWatch, build_engine
 from slipway.containers.training.layout import Layout
@@ -55,20 +53,27 @@ def training() -> list[Row]:
 def side_by_side(batch: int) -> Row:
     """Both in fp32 on the processor, one thread."""
     config = _config(micro_batch=batch, accumulation_steps=1, size="tiny", precision="fp32", device="cpu")
-    device = open_device(ALONE, "cpu", "fp32")
     batches = [draw_rows(batch, SHAPE.vocabulary, number) for number in range(STEPS + WARM_UP_STEPS)]
     torch.manual_seed(1)
     model = BertForPreTraining(SHAPE)
-    pair = Pair(engine=_engine(config, model, device), batches=batches)
-    _train_reference(build_reference(model), pair, batch)
-    apart = max(abs(ours - theirs) for ours, theirs in zip(pair.our_losses, pair.their_losses, strict=True))
+    reference = build_reference(model)
+    engine = _engine(config, model, open_device(ALONE, "cpu", "fp32"))
+    losses: list[float] = []
+
+    def step() -> None:
+        rows = batches[len(losses)]
+        inputs: dict[str, Tensor | None] = {**rows, "mask": None if rows["mask"].all() else rows["mask"]}
+        means = engine.accumulate([MicroBatch(inputs=inputs, seed=1, weight=1.0)])
+        engine.step(RATE)
+        losses.append(float(means[0]))
+
+    turns = _train_reference(reference, batches, batch, step)
+    apart = max(abs(ours - theirs) for ours, theirs in zip(losses, turns.losses, strict=True))
     if apart > MOST_APART:
         raise SystemExit(
             f"error: the losses are {apart:.2g} apart; what is measured is not the same training"
         )
-    ours, theirs = (
-        statistics.median(seconds[WARM_UP_STEPS:]) for seconds in (pair.our_seconds, pair.their_seconds)
-    )
+    ours, theirs = medians([turns.ours[WARM_UP_STEPS:], turns.theirs[WARM_UP_STEPS:]])
     return Row(
         what=f"BERT 4×256 step, {batch} rows of {ROW_TOKENS}",
         measured=f"{1 / ours:.2f} steps/s",
@@ -78,70 +83,15 @@ def side_by_side(batch: int) -> Row:
     )
 
 
-@dataclass(slots=True, kw_only=True)
-class Pair:
-    """Our training, stepped once after each step of theirs; both timed apart."""
-
-    engine: Engine
-    batches: Sequence[Rows]
-    our_seconds: list[float] = field(default_factory=list)
-    their_seconds: list[float] = field(default_factory=list)
-    our_losses: list[float] = field(default_factory=list)
-    their_losses: list[float] = field(default_factory=list)
-    _resumed: float = 0.0
-
-    def begin(self) -> None:
-        self._resumed = time.process_time()
-
-    def take_turn(self) -> None:
-        began = time.process_time()
-        self.their_seconds.append(began - self._resumed)
-        rows = self.batches[len(self.our_seconds)]
-        inputs: dict[str, Tensor | None] = {**rows, "mask": None if rows["mask"].all() else rows["mask"]}
-        means = self.engine.accumulate([MicroBatch(inputs=inputs, seed=1, weight=1.0)])
-        self.engine.step(RATE)
-        self.our_losses.append(float(means[0]))
-        self._resumed = time.process_time()
-        self.our_seconds.append(self._resumed - began)
-
-
-def _train_reference(model: Any, pair: Pair, batch: int) -> None:
-    import transformers
-
-    class Turns(transformers.TrainerCallback):
-        def on_step_begin(self, args: Any, state: Any, control: Any, **rest: Any) -> None:
-            if not pair.our_seconds:
-                pair.begin()
-
-        def on_step_end(self, args: Any, state: Any, control: Any, **rest: Any) -> None:
-            pair.take_turn()
-
-    class Heard(transformers.Trainer):
-        def compute_loss(self, *given: Any, **named: Any) -> Any:
-            loss = super().compute_loss(*given, **named)
-            pair.their_losses.append(float(loss.detach()))
-            return loss
-
-    items = [
-        {name: column[row] for name, column in reference_rows(rows).items()}
-        for rows in pair.batches
-        for row in range(batch)
-    ]
-    with tempfile.TemporaryDirectory() as folder:
-        trainer = Heard(
-            model=model, args=_arguments(folder, batch), train_dataset=_Items(items), callbacks=[Turns()]
-        )
-        trainer.train()
-
-
-def _arguments(folder: str, batch: int) -> Any:
-    import transformers
-
-    return transformers.TrainingArguments(
-        output_dir=folder,
-        use_cpu=True,
+def _train_reference(model: Any, batches: Sequence[Rows], batch: int, step: Callable[[], None]) -> Turns:
+    columns = [reference_rows(rows) for rows in batches]
+    items = [{name: each[name][row] for name in each} for each in columns for row in range(batch)]
+    return train_in_turns(
+        model,
+        items,
+        step,
         per_device_train_batch_size=batch,
-        max_steps=STEPS + WARM_UP_STEPS,
+        max_steps=len(batches),
         learning_rate=RATE,
         lr_scheduler_type="constant",
         weight_decay=DECAY,
@@ -150,22 +100,7 @@ def _arguments(folder: str, batch: int) -> Any:
         adam_epsilon=EPSILON,
         max_grad_norm=CLIP,
         train_sampling_strategy="sequential",
-        save_strategy="no",
-        logging_strategy="no",
-        report_to="none",
-        disable_tqdm=True,
     )
-
-
-class _Items(torch.utils.data.Dataset[dict[str, Tensor]]):
-    def __init__(self, items: Sequence[dict[str, Tensor]]) -> None:
-        self._items = items
-
-    def __len__(self) -> int:
-        return len(self._items)
-
-    def __getitem__(self, at: int) -> dict[str, Tensor]:
-        return self._items[at]
 
 
 def utilisation(micro_batch: int) -> Row:
@@ -196,13 +131,16 @@ def utilisation(micro_batch: int) -> Row:
 
 
 def _timed_step(engine: Engine, rows: Rows) -> float:
-    torch.cuda.synchronize()
-    began = time.perf_counter()
     share = 1 / GPU_ACCUMULATION_STEPS
-    engine.accumulate([MicroBatch(inputs=rows, seed=1, weight=share) for _ in range(GPU_ACCUMULATION_STEPS)])
-    engine.step(RATE)
+    batch = [MicroBatch(inputs=rows, seed=1, weight=share)] * GPU_ACCUMULATION_STEPS
+
+    def step() -> None:
+        engine.accumulate(batch)
+        engine.step(RATE)
+        torch.cuda.synchronize()
+
     torch.cuda.synchronize()
-    return time.perf_counter() - began
+    return seconds_of(step)
 
 
 def draw_rows(batch: int, vocabulary: int, seed: int) -> Rows:
@@ -253,6 +191,3 @@ def _engine(config: BertConfig, model: BertForPreTraining, device: Device) -> En
             watch=StepWatch(),
         )
     )
-
-
-ALONE = read_contract({})

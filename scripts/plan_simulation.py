@@ -61,7 +61,6 @@ class ReplannedRun:
     switch_seconds: int
     solve: Solve
     now: float = 0.0
-    switches: int = 0
     _left: dict[str, float] = field(default_factory=dict)
     _known: dict[str, float] = field(default_factory=dict)
     _runs: dict[str, _Run] = field(default_factory=dict)
@@ -104,7 +103,6 @@ class ReplannedRun:
         found = replan(situation, self.solve)
         for name in found.moved:
             self._left[name] = self._runs.pop(name).left_at(self.now)
-            self.switches += 1
         for name, slot in found.slots.items():
             if name not in self._runs:
                 self._planned[name] = self._assignment(name, slot)
