@@ -130,10 +130,6 @@ class DevicePrior:
     has_shape: bool = True  # layers' shape tells; not where norms and scores run on engines of their own
     source: str = ""  # of its utilisation; "": nobody measured one
 
-    @property
-    def is_measured(self) -> bool:
-        return bool(self.source)
-
 
 _FOUNDRY = "llm-foundry's tables of MPT"
 _NVIDIA_PRIORS = "NVIDIA's tables of BERT-Large"

@@ -44,7 +44,6 @@ CLUSTER_TAG = "aws:pcs:cluster-id"
 
 QUEUE = "train"  # PCS's queue, and with its name Slurm's partition
 ACTIONS = ("submit", "status", "cancel", "logs")  # what the run document does on the login node
-GRES = "neuron"  # Slurm's name of a Trainium device
 
 # AWS PCS user guide, "Software installers": Slurm's release without its last part names the folder. The other
 # two are AWS ParallelCluster's and Debian's.

@@ -197,7 +197,7 @@ class Stretch:
 
 class EpochOrder:
     def __init__(self, shard_rows: Sequence[int], chunk_rows: int, seed: int, epoch: int) -> None:
-        self._seed, self._epoch, self._chunk_rows = seed, epoch, chunk_rows
+        self._seed, self._epoch = seed, epoch
         counts = [-(-rows // chunk_rows) for rows in shard_rows]
         shards = np.repeat(np.arange(len(counts)), counts)
         begins = np.concatenate([np.arange(count) * chunk_rows for count in counts])

@@ -322,11 +322,3 @@ def _reason(output: Path, code: int) -> str:
 def scratch_folder() -> tempfile.TemporaryDirectory[str]:
     """Return a folder for trials, which goes when they are over."""
     return tempfile.TemporaryDirectory(prefix="slipway-trials-")
-
-
-def refuse_more(wanted: int, devices: LocalDevices) -> None:
-    if wanted > len(devices.names):
-        raise SlipwayError(
-            f"{wanted} devices are asked for, and this machine has {len(devices.names)} ({devices.kind})",
-            hint=f"ask for at most {len(devices.names)}",
-        )

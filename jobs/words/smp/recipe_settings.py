@@ -1,4 +1,4 @@
-"""SMP's parameters as settings of our own recipes, which lay a model out over ranks themselves, and back.
+"""SMP's parameters as settings of our own recipes, which lay a model out over ranks themselves.
 
 containers/training/layout.py has the layout, and containers/training/config.py the settings. SMP v1
 calls "interleaved" what the trade calls 1F1B: a backward goes before a forward wherever one can.
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from slipway.containers.training.layout import ImpossibleLayout, Layout
 from slipway.jobs.words.errors import Problem, SlipwayError
-from slipway.jobs.words.smp.parameters import NoEqual, SmpV2, refuse_without_equal
+from slipway.jobs.words.smp.parameters import SmpV2, refuse_without_equal
 from slipway.jobs.words.smp.smp_v1 import PLACEMENTS, SmpV1
 
 _HERE = "a recipe"
@@ -83,47 +83,6 @@ def settings_of_v2(smp: SmpV2, size: StepSize) -> dict[str, str]:
     return settings
 
 
-def v1_of_settings(settings: Mapping[str, str], size: StepSize) -> SmpV1:
-    """Return SMP v1's parameters for the settings of a recipe; raise NoEqual where it has none."""
-    if settings.get("pipeline_schedule") == "interleaved":
-        message = "is 'interleaved', several stages on a rank, which has no equal in SMP v1"
-        hint = "set pipeline_schedule=1f1b: that is what SMP v1 calls interleaved"
-        raise NoEqual([Problem(where="pipeline_schedule", message=message, hint=hint)])
-    degrees = {name: _degree(settings, name) for name in ("sharded", "tensor", "pipeline")}
-    layout = _layout(size.world, **degrees)
-    rows = int(settings.get("micro_batch", size.global_batch // layout.readers))
-    count = size.global_batch // (layout.readers * rows)
-    simple = settings.get("pipeline_schedule") == "gpipe"
-    return SmpV1(
-        ddp=True,
-        pipeline_parallel_degree=layout.pipeline,
-        tensor_parallel_degree=layout.tensor,
-        sharded_data_parallel_degree=layout.sharded,
-        microbatches=count,
-        active_microbatches=count if simple else None,
-        pipeline="simple" if simple else "interleaved",
-        prescaled_batch=layout.tensor > 1,
-        fp16=settings.get("precision") == "fp16",
-        bf16=settings.get("precision") == "bf16",
-        offload_activations=settings.get("offload_activations") == "yes",
-        sdp_gradient_clipping=float(settings.get("clip_norm", "1")) if layout.sharded > 1 else 1.0,
-    )
-
-
-def v2_of_settings(settings: Mapping[str, str]) -> SmpV2:
-    """Return SMP v2's parameters for the settings of a recipe; raise NoEqual where it has none."""
-    if _degree(settings, "pipeline") > 1:
-        message = f"is {settings['pipeline']}, and SMP v2 has no pipeline"
-        hint = "set pipeline=1 and raise tensor or sharded, or train without SMP: our own engine has one"
-        raise NoEqual([Problem(where="pipeline", message=message, hint=hint)])
-    return SmpV2(
-        hybrid_shard_degree=_degree(settings, "sharded"),
-        tensor_parallel_degree=_degree(settings, "tensor"),
-        sm_activation_offloading=settings.get("offload_activations") == "yes",
-        random_seed=int(settings["seed"]) if "seed" in settings else None,
-    )
-
-
 def _unequal_in(layout: Layout, smp: SmpV1) -> Iterator[Problem]:
     """Yield what has no equal in some layouts only: in others it changes nothing."""
     degrees = {"P": layout.pipeline, "D": layout.readers, "T": layout.tensor}
@@ -163,7 +122,3 @@ def _rows_of_micro_batch(size: StepSize, layout: Layout, count: int) -> int:
             hint=f"set a multiple of {layout.readers * count}",
         )
     return rows
-
-
-def _degree(settings: Mapping[str, str], name: str) -> int:
-    return int(settings.get(name, "1"))

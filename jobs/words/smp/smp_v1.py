@@ -7,7 +7,6 @@ activations, the device that traces the model) is no parameter.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import permutations
@@ -243,21 +242,8 @@ def _in_script(smp: SmpV1) -> Iterator[str]:
         yield f"clip gradients before each step: model.clip_grad_norm_({smp.sdp_gradient_clipping:g})"
 
 
-# How SMP's parameters travel in CreateTrainingJob: the hyper-parameters that SageMaker's toolkit reads.
-# SageMaker's SDK v2 builds the same from `distribution`; tests compare ours with it.
 Smp = SmpV1 | SmpV2
-PARAMETERS = "mp_parameters"
-
-
-def hyper_parameters(smp: Smp, instance_type: str, processes_per_host: int) -> dict[str, str]:
-    """Return each as JSON, as the toolkit reads it; SMP v1 starts ranks by MPI, and SMP v2 by torchrun."""
-    found: dict[str, object] = {
-        PARAMETERS: smp.parameters(),
-        "sagemaker_distributed_dataparallel_enabled": False,
-        "sagemaker_instance_type": instance_type,
-        **_LAUNCHERS[type(smp)](processes_per_host),
-    }
-    return {name: json.dumps(value) for name, value in found.items()}
+PARAMETERS = "mp_parameters"  # the hyper-parameter in which SageMaker's toolkit reads them, as JSON
 
 
 def distribution(smp: Smp, processes_per_host: int) -> dict[str, Mapping[str, object]]:
@@ -266,18 +252,3 @@ def distribution(smp: Smp, processes_per_host: int) -> dict[str, Mapping[str, ob
     if isinstance(smp, SmpV2):
         return {"torch_distributed": {"enabled": True}, "smdistributed": library}
     return {"smdistributed": library, "mpi": {"enabled": True, "processes_per_host": processes_per_host}}
-
-
-def _by_mpi(processes_per_host: int) -> dict[str, Value]:
-    return {
-        "sagemaker_mpi_enabled": True,
-        "sagemaker_mpi_num_of_processes_per_host": processes_per_host,
-        "sagemaker_mpi_custom_mpi_options": "",
-    }
-
-
-def _by_torchrun(_: int) -> dict[str, Value]:
-    return {"sagemaker_torch_distributed_enabled": True}
-
-
-_LAUNCHERS = {SmpV1: _by_mpi, SmpV2: _by_torchrun}

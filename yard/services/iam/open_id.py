@@ -8,7 +8,6 @@ from typing import Any
 from slipway.yard.endpoint import ACCOUNT
 
 ADD = "AddClientIDToOpenIDConnectProvider"
-REMOVE = "RemoveClientIDFromOpenIDConnectProvider"
 
 
 def call(operation: str, parameters: Mapping[str, Any], region: str) -> Mapping[str, Any]:

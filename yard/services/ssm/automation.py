@@ -175,7 +175,7 @@ class Execution:
 
 
 _executions: dict[str, Execution] = {}
-_changed = threading.Condition(threading.RLock())
+_lock = threading.RLock()
 
 
 def call(operation: str, parameters: Parameters, region: str) -> dict[str, Any]:
@@ -183,7 +183,7 @@ def call(operation: str, parameters: Parameters, region: str) -> dict[str, Any]:
 
 
 def reset() -> None:
-    with _changed:
+    with _lock:
         for execution in _executions.values():
             execution.stopped.set()
         _executions.clear()
@@ -194,7 +194,7 @@ def _start(parameters: Parameters, region: str) -> dict[str, Any]:
     given = {key: list(value) for key, value in (parameters.get("Parameters") or {}).items()}
     execution = Execution(region=region, document=name, version=version, content=content, given=given)
     execution.values = _checked_values(content, given)
-    with _changed:
+    with _lock:
         _executions[execution.id] = execution
     threading.Thread(target=_run, args=(execution,), name=f"automation {name}", daemon=True).start()
     return {"AutomationExecutionId": execution.id}
@@ -257,9 +257,8 @@ def _run(execution: Execution) -> None:
 
 
 def _end(execution: Execution, status: str, failure: str = "") -> None:
-    with _changed:
+    with _lock:
         execution.status, execution.failure = status, failure
-        _changed.notify_all()
 
 
 def _run_steps(execution: Execution, client: Clients) -> None:
@@ -298,7 +297,7 @@ def _get(parameters: Parameters, region: str) -> dict[str, Any]:
 
 def _list(_parameters: Parameters, region: str) -> dict[str, Any]:
     """List the newest first."""
-    with _changed:
+    with _lock:
         found = [
             execution for execution in reversed(list(_executions.values())) if execution.region == region
         ]
@@ -327,14 +326,6 @@ def _find(parameters: Parameters, region: str) -> Execution:
     if execution is None or execution.region != region:
         raise ApiError("AutomationExecutionNotFoundException", "Automation execution was not found.")
     return execution
-
-
-def wait_until_ended(execution_id: str, timeout_s: float) -> str:
-    """Return the status when it has ended or the time is over."""
-    with _changed:
-        execution = _executions[execution_id]
-        _changed.wait_for(lambda: execution.status != IN_PROGRESS, timeout_s)
-        return execution.status
 
 
 _OPERATIONS: Mapping[str, Callable[[Parameters, str], dict[str, Any]]] = {

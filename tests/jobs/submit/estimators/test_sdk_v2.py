@@ -13,7 +13,7 @@ import pytest
 from slipway.jobs.submit.estimators.sdk import load_sdk
 from slipway.jobs.submit.estimators.training import Script, SdkTraining, of_request, of_script
 from slipway.jobs.words.smp.parameters import SmpV2
-from slipway.jobs.words.smp.smp_v1 import SmpV1, distribution, hyper_parameters
+from slipway.jobs.words.smp.smp_v1 import SmpV1, distribution
 from tests.jobs.submit.estimators.requests import requests
 from tests.jobs.submit.estimators.sending import caught, differences, said_at_ctrl_c, sent_by_installed_sdk
 from tests.jobs.words.test_targets import SAGEMAKER_TARGET
@@ -97,22 +97,20 @@ def test_ctrl_c_names_the_command_for_a_job_that_the_sdk_named(sdk: SimpleNamesp
 
 
 @pytest.mark.parametrize("smp", [ARTICLE, PIPELINE, MANUAL, SHARDED, SmpV1()])
-def test_hyper_parameters_of_smp_v1_are_those_that_the_sdk_builds(sdk: SimpleNamespace, smp: SmpV1) -> None:
+def test_the_sdk_takes_smp_v1_and_sends_its_parameters(sdk: SimpleNamespace, smp: SmpV1) -> None:
     sdk.validate(smp.parameters())
     for kind in (sdk.HuggingFace, sdk.PyTorch):
         built = estimator(kind, distribution(smp, 8)).hyperparameters()
-        assert hyper_parameters(smp, "ml.p4d.24xlarge", 8).items() <= built.items()
+        assert json.loads(built["mp_parameters"]) == smp.parameters()
 
 
 @pytest.mark.parametrize(
     "smp", [SmpV2(), SmpV2(hybrid_shard_degree=4, tensor_parallel_degree=2, random_seed=7)]
 )
-def test_hyper_parameters_of_smp_v2_are_those_that_the_sdk_builds(sdk: SimpleNamespace, smp: SmpV2) -> None:
+def test_the_sdk_takes_smp_v2_and_sends_its_parameters(sdk: SimpleNamespace, smp: SmpV2) -> None:
     built = estimator(sdk.PyTorch, distribution(smp, 8)).hyperparameters()
-    ours = hyper_parameters(smp, "ml.p4d.24xlarge", 8)
-    if not smp.parameters():
-        del ours["mp_parameters"]  # of an empty one the SDK sends none, which is the same
-    assert ours.items() <= built.items()
+    # Of an empty one the SDK sends none, which is the same.
+    assert json.loads(built.get("mp_parameters", "{}")) == smp.parameters()
 
 
 def test_smp_v2_has_the_parameters_that_the_sdk_knows(sdk: SimpleNamespace) -> None:
@@ -121,7 +119,8 @@ def test_smp_v2_has_the_parameters_that_the_sdk_knows(sdk: SimpleNamespace) -> N
 
 def test_a_script_sends_smp_v1_by_mpi(sdk: SimpleNamespace) -> None:
     sent = sent_for_script(ARTICLE)["HyperParameters"]
-    assert hyper_parameters(ARTICLE, "ml.p4d.24xlarge", 8).items() <= sent.items()
+    assert json.loads(sent["mp_parameters"]) == ARTICLE.parameters()
+    assert (sent["sagemaker_mpi_enabled"], sent["sagemaker_mpi_num_of_processes_per_host"]) == ("true", "8")
 
 
 def test_a_script_sends_smp_v2_which_the_sdks_own_hugging_face_forgets(sdk: SimpleNamespace) -> None:

@@ -8,13 +8,7 @@ from slipway.containers.recipes.gpt_neox.config import decode
 from slipway.containers.training.layout import Layout
 from slipway.jobs.words.errors import SlipwayError
 from slipway.jobs.words.smp.parameters import NoEqual, SmpV2
-from slipway.jobs.words.smp.recipe_settings import (
-    StepSize,
-    settings_of_v1,
-    settings_of_v2,
-    v1_of_settings,
-    v2_of_settings,
-)
+from slipway.jobs.words.smp.recipe_settings import StepSize, settings_of_v1, settings_of_v2
 from slipway.jobs.words.smp.smp_v1 import SmpV1
 
 ONE_P4D = StepSize(world=8, global_batch=64)
@@ -108,29 +102,3 @@ def test_what_a_recipe_lacks_is_refused_with_the_alternative(smp: SmpV1, told: s
 def test_a_placement_that_is_ours_is_taken(placement: str) -> None:
     smp = SmpV1(ddp=True, pipeline_parallel_degree=2, microbatches=8, placement_strategy=placement)
     assert settings_of_v1(smp, ONE_P4D)["pipeline"] == "2"
-
-
-def test_a_recipes_pipeline_goes_to_smp_v1_and_not_to_v2() -> None:
-    settings = {"pipeline": "2", "tensor": "2", "pipeline_schedule": "gpipe", "micro_batch": "8"}
-    smp = v1_of_settings(settings, ONE_P4D)
-    assert (smp.pipeline, smp.microbatches, smp.active_microbatches) == ("simple", 4, 4)
-    assert settings_of_v1(smp, ONE_P4D).items() >= settings.items()
-    with pytest.raises(NoEqual, match="pipeline: is 2, and SMP v2 has no pipeline; set pipeline=1"):
-        v2_of_settings(settings)
-
-
-def test_several_stages_on_a_rank_have_no_equal_in_smp() -> None:
-    with pytest.raises(NoEqual, match="that is what SMP v1 calls interleaved"):
-        v1_of_settings({"pipeline": "2", "pipeline_schedule": "interleaved"}, ONE_P4D)
-
-
-def test_a_recipes_shards_and_tensors_go_to_smp_v2_and_back() -> None:
-    settings = {"tensor": "2", "sharded": "4", "pipeline": "1", "seed": "7"}
-    smp = v2_of_settings(settings)
-    assert smp.parameters() == {
-        "hybrid_shard_degree": 4,
-        "tensor_parallel_degree": 2,
-        "sm_activation_offloading": False,
-        "random_seed": 7,
-    }
-    assert settings_of_v2(smp, ONE_P4D) == settings

@@ -44,7 +44,6 @@ class TrainingJob:
     billable_seconds: float = 0.0
     metrics: dict[str, tuple[float, datetime]] = field(default_factory=dict)
     model_uri: str | None = None
-    output_prefix: str = ""
     launches: int = 0
     retries: int = 0  # of its RetryStrategy
     is_stopping: bool = False
