@@ -1,4 +1,4 @@
-"""One object of a bucket: what S3 says of it, or None where it is not there. Silence is neither."""
+"""What S3 says of one object of a bucket, or None where it is not there, and the end of a stream of a log."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ class NoAnswer(SlipwayError):
 
 
 def find_object(s3: Any, operation: str, **where: str) -> Any | None:
-    """Call HeadObject or GetObject (`operation`); return None if the object does not exist."""
+    """Call HeadObject or GetObject (`operation`); return None if the object does not exist.
+
+    Silence is neither.
+    """
     answer = ask(s3, operation, **where)
     if not isinstance(answer, Unanswered):
         return answer
@@ -28,3 +31,17 @@ def find_object(s3: Any, operation: str, **where: str) -> Any | None:
         f"{answer.message[:200]}",
         hint=f"allow {_PERMISSION} to your role" if answer.is_denied else "run the same command again",
     )
+
+
+def last_lines(logs: Any, log_group: str, stream: str, *, events: int) -> list[str]:
+    """Return the lines of the last events of a stream; none where nobody says."""
+    answer = ask(
+        logs,
+        "GetLogEvents",
+        logGroupName=log_group,
+        logStreamName=stream,
+        limit=events,
+        startFromHead=False,
+    )
+    found = [] if isinstance(answer, Unanswered) else answer["events"]
+    return [line for event in found for line in str(event["message"]).splitlines()]

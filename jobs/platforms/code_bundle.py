@@ -13,13 +13,20 @@ from dataclasses import dataclass
 from hashlib import sha256
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
 
+from slipway.jobs.cloud import aws
 from slipway.jobs.cloud.objects import find_object
+from slipway.jobs.words.errors import SlipwayError
 from slipway.jobs.words.images.containers import code_files
 from slipway.jobs.words.job import code_key
+from slipway.jobs.words.targets import MpiTarget, SageMakerTarget, SlurmTarget
+from slipway.jobs.words.text import Say
 
 _MODE, _PROGRAM_MODE = 0o644, 0o755
+
+
+class CodeChanged(SlipwayError):
+    """The code changed while the job was prepared, so nothing was submitted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,12 +60,18 @@ def pack(containers: Path, *, beside: Mapping[str, bytes] | None = None) -> Bund
     return Bundle(digest=sha256(plain).hexdigest(), plain=plain)
 
 
-def upload_if_absent(bundle: Bundle, s3: Any, owner: Mapping[str, str]) -> bool:
-    """Upload the bundle if needed; `owner` names the bucket and the account that must own it."""
-    if find_object(s3, "HeadObject", **owner, Key=code_key(bundle.digest)) is not None:
-        return False
-    s3.put_object(**owner, Key=code_key(bundle.digest), Body=bundle.packed, ContentType="application/gzip")
-    return True
+def upload(bundle: Bundle, digest: str, target: MpiTarget | SageMakerTarget | SlurmTarget, say: Say) -> None:
+    """Upload the bundle if its bucket lacks it; refuse one that is not what the job was prepared with."""
+    if bundle.digest != digest:
+        raise CodeChanged(
+            "containers/ has changed while the job was prepared", hint="run the same command again"
+        )
+    s3 = aws.client("s3", target.region)
+    where = {"Bucket": target.bucket, "ExpectedBucketOwner": target.account, "Key": code_key(digest)}
+    if find_object(s3, "HeadObject", **where) is None:
+        packed = bundle.packed
+        s3.put_object(**where, Body=packed, ContentType="application/gzip")
+        say(f"uploaded the code, {len(packed) // 1024} KiB")
 
 
 def _add_file(tar: tarfile.TarFile, path: Path, name: str) -> None:

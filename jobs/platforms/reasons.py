@@ -7,6 +7,7 @@ developer guide, "Stopped tasks error messages" and "CannotPullContainer task er
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 from slipway.jobs.words.run import Reason
 
@@ -114,10 +115,10 @@ REASONS: tuple[Reason, ...] = (
 )
 
 
-def known_reason(said: str) -> Reason | None:
-    return next((reason for reason in REASONS if re.search(reason.pattern, said)), None)
+def known_reason(said: str, reasons: Iterable[Reason] = REASONS) -> Reason | None:
+    return next((reason for reason in reasons if re.search(reason.pattern, said)), None)
 
 
 def machine_reason(said: str) -> Reason | None:
     """Return why AWS starts no machine; None where it says something else."""
-    return next((reason for reason in MACHINE_REASONS if re.search(reason.pattern, said)), None)
+    return known_reason(said, MACHINE_REASONS)

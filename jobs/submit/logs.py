@@ -10,6 +10,7 @@ from typing import Any
 
 from slipway.containers.runtime.launch.node_roles import TO_WORK_TOGETHER, WORKED_ALONE
 from slipway.jobs.cloud.aws import Unanswered, ask, reader
+from slipway.jobs.cloud.objects import last_lines
 from slipway.jobs.platforms.platform import platform_of
 from slipway.jobs.submit.find import refresh
 from slipway.jobs.words.errors import SlipwayError
@@ -143,7 +144,7 @@ def follow_lines(
 
 # What a job's log says of ranks that seem to have worked alone: it succeeded, and no platform knows more.
 _MAIN_NODE = 0  # whose launcher says it, as one of its last lines
-_LAST_LINES = 100
+_LAST_EVENTS = 100
 _LAST_STREAMS = 4
 _MARK = "warning: "
 
@@ -153,7 +154,8 @@ def find_warning(found: AnyFound) -> str | None:
     if found.run.state is not JobState.SUCCEEDED:
         return None
     streams = platform_of(found.target).log_streams(found, _MAIN_NODE)[-_LAST_STREAMS:]
-    lines = [line for _, stream in streams for line in _last_lines(found, stream)]
+    logs, group = reader("logs", found.target.region), found.target.log_group
+    lines = [line for _, each in streams for line in last_lines(logs, group, each, events=_LAST_EVENTS)]
     said = [line.partition(_MARK)[2] for line in lines if WORKED_ALONE in line and _MARK in line]
     return said[-1] if said else None
 
@@ -169,16 +171,3 @@ def with_warning(explanation: Explanation, found: AnyFound) -> Explanation:
         fix=TO_WORK_TOGETHER,
         evidence=(*explanation.evidence, f"the log: {warning}"),
     )
-
-
-def _last_lines(found: AnyFound, stream: str) -> list[str]:
-    answer = ask(
-        reader("logs", found.target.region),
-        "GetLogEvents",
-        logGroupName=found.target.log_group,
-        logStreamName=stream,
-        limit=_LAST_LINES,
-        startFromHead=False,
-    )
-    events = [] if isinstance(answer, Unanswered) else answer["events"]
-    return [line for event in events for line in str(event["message"]).splitlines()]

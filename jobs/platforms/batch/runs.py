@@ -12,6 +12,7 @@ from typing import Any
 
 from slipway.jobs.cloud import aws
 from slipway.jobs.cloud.aws import Unanswered, ask, ask_all, reader
+from slipway.jobs.cloud.objects import last_lines
 from slipway.jobs.platforms.batch.request import DIGEST_TAG, IMAGE_TAG, NODES_TAG, RECIPE_TAG, STATES
 from slipway.jobs.platforms.sending import LOOK_PAUSE_SECONDS, LOOKS, Waiting
 from slipway.jobs.platforms.unjoined_nodes import why_nodes_did_not_join
@@ -165,7 +166,7 @@ def _seconds(attempts: Sequence[Attempt], started: datetime | None, until: datet
 # What can be found out about one job: the job, its nodes, its queue, what is before it, and the machines.
 # Only questions; what is not answered is named, and the rest is explained all the same.
 _FAILED = "Failed"
-_LAST_LINES = 100
+_LAST_EVENTS = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -256,16 +257,8 @@ def _last_error(found: Found[BatchTarget], nodes: Sequence[Mapping[str, Any]]) -
     stream = (nodes[0].get("container") or {}).get("logStreamName") if nodes else None
     if found.run.state is not JobState.FAILED or not stream:
         return None
-    answer = ask(
-        reader("logs", found.target.region),
-        "GetLogEvents",
-        logGroupName=found.target.log_group,
-        logStreamName=stream,
-        limit=_LAST_LINES,
-        startFromHead=False,
-    )
-    lines = [] if isinstance(answer, Unanswered) else [str(event["message"]) for event in answer["events"]]
-    return last_error([line.rstrip("\n") for line in lines])
+    logs = reader("logs", found.target.region)
+    return last_error(last_lines(logs, found.target.log_group, stream, events=_LAST_EVENTS))
 
 
 def _unjoined(found: Found[BatchTarget], unanswered: list[str]) -> tuple[str, ...]:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 
 from slipway.jobs.cloud.aws import Unanswered, ask, reader
+from slipway.jobs.cloud.objects import last_lines
 from slipway.jobs.platforms.mpi.main_node import MAIN_NODE_LOST
 from slipway.jobs.platforms.mpi.nodes import find_answers
 from slipway.jobs.platforms.mpi.runs import find_dependencies_of
@@ -26,7 +27,7 @@ from slipway.jobs.words.run import (
 )
 from slipway.jobs.words.targets import MpiTarget
 
-_LAST_LINES = 100
+_LAST_EVENTS = 100
 _RUN = "[run] "
 _LOST = re.compile(r"host (?P<host>\S+(?:, \S+)*) (?:was lost|does not answer|no longer answers)")
 _NOTHING_TO_DO = ""
@@ -115,19 +116,13 @@ def log_streams(found: Found[MpiTarget], target: MpiTarget) -> list[str]:
 
 def last_errors(found: Found[MpiTarget], target: MpiTarget) -> list[str]:
     """Return the last errors, those of ranks at the end: they are the cause."""
-    lines: list[str] = []
-    for stream in log_streams(found, target):
-        answer = ask(
-            reader("logs", target.region),
-            "GetLogEvents",
-            logGroupName=target.log_group,
-            logStreamName=stream,
-            limit=_LAST_LINES,
-            startFromHead=False,
-        )
-        events = [] if isinstance(answer, Unanswered) else answer["events"]
-        lines += [line for event in events for line in str(event["message"]).splitlines()]
-    errors = [line for line in lines if ERROR in line]
+    logs = reader("logs", target.region)
+    errors = [
+        line
+        for stream in log_streams(found, target)
+        for line in last_lines(logs, target.log_group, stream, events=_LAST_EVENTS)
+        if ERROR in line
+    ]
     return sorted(errors, key=lambda line: rank_of(line) is not None)
 
 

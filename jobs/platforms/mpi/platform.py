@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
 
 from slipway.jobs.cloud import aws
-from slipway.jobs.platforms.code_bundle import own_containers, pack, upload_if_absent
+from slipway.jobs.platforms.code_bundle import own_containers, pack, upload
 from slipway.jobs.platforms.mpi import explain as mpi_explain
 from slipway.jobs.platforms.mpi.nodes import await_nodes, find_answers, launch_failure, shortage
 from slipway.jobs.platforms.mpi.request import KnownSubmission, MpiRequest, attempts, build_request
@@ -39,10 +39,6 @@ MpiPrepared = Prepared[MpiTarget, MpiRequest]
 SERVICE = "Systems Manager"
 _LONGEST_COMMENT = 100  # of a command (API reference, SendCommand)
 _DIGEST_SHOWN = 16
-
-
-class CodeChanged(SlipwayError):
-    """The code changed while the job was prepared, so nothing was submitted."""
 
 
 def prepare(job: Job, recipe: Recipe, target: MpiTarget, waits_for: tuple[str, ...]) -> MpiPrepared:
@@ -85,7 +81,8 @@ def make_ready(prepared: MpiPrepared, say: Say) -> MpiPrepared:
     """Refuse a busy cluster, wait for enough nodes, and upload the code."""
     target, request = prepared.target, prepared.request
     refuse_out_of_turn(prepared.name, prepared.waits_for, target)
-    _upload(target, request.digest, say)  # before any waiting: who waits goes on writing code
+    # Before any waiting: who waits goes on writing code.
+    upload(pack(own_containers()), request.digest, target, say)
     main = await_nodes(target, prepared.job.nodes, say)
     return replace(prepared, request=_request(prepared.job, target, _known(prepared, main)))
 
@@ -168,18 +165,6 @@ def _request(job: Job, target: MpiTarget, known: KnownSubmission) -> MpiRequest:
     request = build_request(job, target, known)
     refuse_malformed("ssm", "SendCommand", request.send_command)
     return request
-
-
-def _upload(target: MpiTarget, digest: str, say: Say) -> None:
-    bundle = pack(own_containers())
-    if bundle.digest != digest:
-        raise CodeChanged(
-            "containers/ has changed while the job was prepared",
-            hint="run the same command again",
-        )
-    owner = {"Bucket": target.bucket, "ExpectedBucketOwner": target.account}
-    if upload_if_absent(bundle, aws.client("s3", target.region), owner):
-        say(f"uploaded the code, {len(bundle.packed) // 1024} KiB")
 
 
 # Whose turn it is on a cluster that runs one job at a time: a new job runs now, or after all others.

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Mapping
 
-from slipway.jobs.cloud.aws import Unanswered, ask, ask_all, reader
+from slipway.jobs.cloud.aws import Unanswered, ask_all, reader
+from slipway.jobs.cloud.objects import last_lines
+from slipway.jobs.platforms.reasons import known_reason
 from slipway.jobs.platforms.sagemaker.runs import transitions
 from slipway.jobs.words.run import (
     EXIT_CODES,
@@ -90,11 +91,7 @@ REASONS: tuple[Reason, ...] = (
 )
 
 
-def known_reason(said: str) -> Reason | None:
-    return next((reason for reason in REASONS if re.search(reason.pattern, said)), None)
-
-
-_LAST_LINES = 200
+_LAST_EVENTS = 200
 _LOG = "look at its log: slipway logs {job}"
 _STOPPED = "Stopped"
 _NOT_REPEATED = ", and SageMaker tries a job again only for faults of its own"
@@ -137,7 +134,7 @@ def _waiting(found: TrainingFound) -> Told:
     said = found.run.reason
     if said is None:
         return f"waits for {_instances(found)} to start, which takes minutes", ""
-    reason = known_reason(said)
+    reason = known_reason(said, REASONS)
     if reason is None:
         return f"waits for {_instances(found)}; SageMaker says: {said}", ""
     return f"waits: {reason.means}", reason.fix
@@ -164,7 +161,7 @@ def _failed(found: TrainingFound) -> Told:
         kept = job_url(found.target.bucket, found.run.name, "checkpoints")
         return "was cancelled", f"`slipway submit … --again --checkpoints {kept}` resumes it"
     said = found.detail.get("FailureReason") or ""
-    if reason := known_reason(f"{found.run.status} {said}"):
+    if reason := known_reason(f"{found.run.status} {said}", REASONS):
         return f"failed: {reason.means}", reason.fix
     code = found.run.exit_code
     if code is not None and (known := EXIT_CODES.get(code)):
@@ -213,13 +210,5 @@ def _last_error(found: TrainingFound) -> str | None:
     streams = [name for node, name in log_streams(found) if node == 0]
     if not streams:
         return None
-    answer = ask(
-        reader("logs", found.target.region),
-        "GetLogEvents",
-        logGroupName=found.target.log_group,
-        logStreamName=streams[-1],
-        limit=_LAST_LINES,
-        startFromHead=False,
-    )
-    lines = [] if isinstance(answer, Unanswered) else [str(event["message"]) for event in answer["events"]]
-    return last_error([line.rstrip("\n") for line in lines])
+    logs = reader("logs", found.target.region)
+    return last_error(last_lines(logs, found.target.log_group, streams[-1], events=_LAST_EVENTS))

@@ -10,8 +10,9 @@ from dataclasses import replace
 
 from slipway.containers.runtime.contract import variables
 from slipway.jobs.cloud import aws
-from slipway.jobs.platforms.code_bundle import Bundle, own_containers, pack, upload_if_absent
+from slipway.jobs.platforms.code_bundle import Bundle, own_containers, pack, upload
 from slipway.jobs.platforms.platform import Prepared
+from slipway.jobs.platforms.reasons import known_reason
 from slipway.jobs.platforms.sagemaker.files import OWN_COMMAND
 from slipway.jobs.platforms.sagemaker.request import (
     SageMakerRequest,
@@ -105,7 +106,7 @@ def make_ready(prepared: SageMakerPrepared, say: Say) -> SageMakerPrepared:
     refuse_malformed("sagemaker", "CreateTrainingJob", prepared.request.create)
     for bucket in dict.fromkeys([target.bucket, *_buckets_read(prepared.request)]):
         readiness.refuse_foreign_bucket(bucket, target)
-    upload(target, prepared.request.digest, say)
+    upload(pack_for(target), prepared.request.digest, target, say)
     return prepared
 
 
@@ -201,10 +202,10 @@ def _is_ours(request: SageMakerRequest, target: SageMakerTarget) -> bool:
 
 def _refuse_in_words(said: dict[str, str], prepared: SageMakerPrepared) -> None:
     """Raise what SageMaker refused with what to do, if that is known."""
-    from slipway.jobs.platforms.sagemaker.explain import known_reason
+    from slipway.jobs.platforms.sagemaker.explain import REASONS
 
     message = said.get("Message", "")
-    reason = known_reason(f"{said.get('Code')} {message}")
+    reason = known_reason(f"{said.get('Code')} {message}", REASONS)
     if reason:
         words = {
             "job": prepared.name,
@@ -221,24 +222,9 @@ _ENTRY = "runtime/launch/sagemaker_entry.py"
 _REQUIREMENTS = "requirements.txt"  # the toolkit installs it before it starts the entry point
 
 
-class ChangedTrainingCode(SlipwayError):
-    """The code changed while the job was prepared, so nothing was submitted."""
-
-
 def pack_for(target: SageMakerTarget) -> Bundle:
     containers = own_containers()
     beside = {ENTRY_POINT: (containers / _ENTRY).read_bytes()}
     if target.has_internet:
         beside[_REQUIREMENTS] = f"{BUCKET_PACKAGE}\n".encode()
     return pack(containers, beside=beside)
-
-
-def upload(target: SageMakerTarget, digest: str, say: Say) -> None:
-    bundle = pack_for(target)
-    if bundle.digest != digest:
-        raise ChangedTrainingCode(
-            "containers/ has changed while the job was prepared", hint="run the same command again"
-        )
-    owner = {"Bucket": target.bucket, "ExpectedBucketOwner": target.account}
-    if upload_if_absent(bundle, aws.client("s3", target.region), owner):
-        say(f"uploaded the code, {len(bundle.packed) // 1024} KiB")

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from slipway.jobs.cloud.aws import Unanswered, ask, reader
+from slipway.jobs.cloud.objects import last_lines
 from slipway.jobs.platforms.reasons import machine_reason
 from slipway.jobs.platforms.slurm.login_node import advice
 from slipway.jobs.platforms.slurm.request import STATES
@@ -14,7 +15,7 @@ from slipway.jobs.words.run import ERROR, EXIT_CODES, Explanation, Found, JobSta
 from slipway.jobs.words.slurm import SlurmNode, SlurmRecord
 from slipway.jobs.words.targets import SlurmTarget
 
-_LAST_LINES = 200
+_LAST_EVENTS = 200
 _LOG = "look at its log: slipway logs {job}"
 _BAD_STATES = ("DRAIN", "FAIL", "NOT_RESPONDING", "INVALID_REG")
 
@@ -137,18 +138,10 @@ def _telling_streams(found: Found[SlurmTarget]) -> list[str]:
 
 def _last_error(found: Found[SlurmTarget]) -> str | None:
     """Return the last error of the newest stream, that of a rank if there is one."""
-    lines: list[str] = []
-    for stream in _telling_streams(found)[-1:]:
-        answer = ask(
-            reader("logs", found.target.region),
-            "GetLogEvents",
-            logGroupName=found.target.log_group,
-            logStreamName=stream,
-            limit=_LAST_LINES,
-            startFromHead=False,
-        )
-        events = [] if isinstance(answer, Unanswered) else answer["events"]
-        lines += [line for event in events for line in str(event["message"]).splitlines()]
+    streams, target = _telling_streams(found), found.target
+    if not streams:
+        return None
+    lines = last_lines(reader("logs", target.region), target.log_group, streams[-1], events=_LAST_EVENTS)
     return last_error([line for line in lines if ERROR in line])
 
 

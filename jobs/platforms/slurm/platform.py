@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from slipway.jobs.cloud import aws
-from slipway.jobs.platforms.code_bundle import own_containers, pack, upload_if_absent
+from slipway.jobs.platforms.code_bundle import own_containers, pack, upload
 from slipway.jobs.platforms.platform import Prepared
 from slipway.jobs.platforms.reasons import machine_reason
 from slipway.jobs.platforms.sending import refuse_malformed
@@ -31,7 +31,6 @@ from slipway.jobs.platforms.slurm.runs import (
     unfinished_runs,
 )
 from slipway.jobs.words.catalogue.instances import instance_type
-from slipway.jobs.words.errors import SlipwayError
 from slipway.jobs.words.job import Job, request_key, unreadable_inputs
 from slipway.jobs.words.recipes import Recipe, idle_accelerators
 from slipway.jobs.words.run import Explanation, Found, Run, locator
@@ -46,10 +45,6 @@ SlurmPrepared = Prepared[SlurmTarget, SlurmRequest]
 SERVICE = "Slurm"
 TAKES_ARRAYS = True
 _DIGEST_SHOWN = 16
-
-
-class ChangedCode(SlipwayError):
-    """The code changed while the job was prepared, so nothing was submitted."""
 
 
 def prepare(job: Job, recipe: Recipe, target: SlurmTarget, waits_for: tuple[str, ...]) -> SlurmPrepared:
@@ -88,15 +83,7 @@ def make_ready(prepared: SlurmPrepared, say: Say) -> SlurmPrepared:
     """See that the login node is there, and upload the code."""
     target, request = prepared.target, prepared.request
     login = needed_login_node(target)
-    bundle = pack(own_containers())
-    if bundle.digest != request.digest:
-        raise ChangedCode(
-            "containers/ has changed while the job was prepared",
-            hint="run the same command again",
-        )
-    owner = {"Bucket": target.bucket, "ExpectedBucketOwner": target.account}
-    if upload_if_absent(bundle, aws.client("s3", target.region), owner):
-        say(f"uploaded the code, {len(bundle.packed) // 1024} KiB")
+    upload(pack(own_containers()), request.digest, target, say)
     return _again(prepared, prepared.job, login)
 
 

@@ -13,10 +13,11 @@ from typing import Any
 import pytest
 
 from slipway.jobs.cloud import aws
+from slipway.jobs.platforms.code_bundle import CodeChanged
 from slipway.jobs.platforms.mpi import platform
 from slipway.jobs.platforms.mpi.halting import halt
 from slipway.jobs.platforms.mpi.nodes import find_members
-from slipway.jobs.platforms.mpi.platform import Busy, CodeChanged
+from slipway.jobs.platforms.mpi.platform import Busy
 from slipway.jobs.platforms.mpi.runs import find_unfinished
 from slipway.jobs.platforms.platform import platform_of
 from slipway.jobs.platforms.running import StillRuns
