@@ -31,25 +31,8 @@ class LogBucket(Construct):
 
     def __init__(self, scope: Construct, id: str, *, props: LogBucketProps) -> None:
         super().__init__(scope, id)
-        self.bucket = s3.Bucket(
-            self,
-            "Resource",
-            block_public_access=s3.BlockPublicAccess.BLOCK_ALL,
-            object_ownership=s3.ObjectOwnership.BUCKET_OWNER_ENFORCED,
-            encryption=s3.BucketEncryption.S3_MANAGED,
-            versioned=True,
-            enforce_ssl=True,
-            minimum_tls_version=_TLS,
-            server_access_logs_prefix="access/",
-            lifecycle_rules=[
-                s3.LifecycleRule(
-                    id="Expire",
-                    expiration=Duration.days(props.retention_days),
-                    noncurrent_version_expiration=Duration.days(1),
-                    abort_incomplete_multipart_upload_after=Duration.days(1),
-                )
-            ],
-            removal_policy=RemovalPolicy.RETAIN,
+        self.bucket = _bucket_for_logs(
+            self, "Resource", props.retention_days, RemovalPolicy.RETAIN, own_accesses="access/"
         )
 
 
@@ -71,7 +54,10 @@ class DataBucket(Construct):
 
     def __init__(self, scope: Construct, id: str, *, props: DataBucketProps) -> None:
         super().__init__(scope, id)
-        logs = _access_logs(self, props) if props.keep else None
+        logs = None
+        if props.keep:
+            removal = removal_policy(props.keep)
+            logs = _bucket_for_logs(self, "AccessLogs", props.log_retention_days, removal)
         self.bucket = s3.Bucket(
             self,
             "Resource",
@@ -116,26 +102,29 @@ def bucket_statements(props: UseBucketProps) -> tuple[iam.PolicyStatement, ...]:
     return (listing, reading, writing) if props.write else (listing, reading)
 
 
-def _access_logs(scope: Construct, props: DataBucketProps) -> s3.Bucket:
+def _bucket_for_logs(
+    scope: Construct, id: str, days: int, removal: RemovalPolicy, *, own_accesses: str | None = None
+) -> s3.Bucket:
     """Use S3's own keys: S3 delivers access logs to no bucket that is encrypted with ours."""
     return s3.Bucket(
         scope,
-        "AccessLogs",
+        id,
         block_public_access=s3.BlockPublicAccess.BLOCK_ALL,
         object_ownership=s3.ObjectOwnership.BUCKET_OWNER_ENFORCED,
         encryption=s3.BucketEncryption.S3_MANAGED,
         versioned=True,
         enforce_ssl=True,
         minimum_tls_version=_TLS,
+        server_access_logs_prefix=own_accesses,
         lifecycle_rules=[
             s3.LifecycleRule(
                 id="Expire",
-                expiration=Duration.days(props.log_retention_days),
+                expiration=Duration.days(days),
                 noncurrent_version_expiration=Duration.days(1),
                 abort_incomplete_multipart_upload_after=Duration.days(1),
             )
         ],
-        removal_policy=removal_policy(props.keep),
+        removal_policy=removal,
     )
 
 
