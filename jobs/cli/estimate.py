@@ -101,6 +101,15 @@ place_options = (
 )
 
 
+on_option = click.option(
+    "--on",
+    "place",
+    metavar="CLUSTER|TYPE",
+    shell_complete=complete_place,
+    help="Cluster or instance type to estimate for.",
+)
+
+
 def with_place_options(function: Any) -> Any:
     for option in reversed(place_options):
         function = option(function)
@@ -109,13 +118,7 @@ def with_place_options(function: Any) -> Any:
 
 @click.command()
 @click.argument("job", required=False, metavar="[RECIPE|MODEL]")
-@click.option(
-    "--on",
-    "place",
-    metavar="CLUSTER|TYPE",
-    shell_complete=complete_place,
-    help="Cluster or instance type to estimate for.",
-)
+@on_option
 @with_place_options
 @click.option(
     "--network", type=float, metavar="GBIT", help="Nodes like these with another network, in Gbit/s each."

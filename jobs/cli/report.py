@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from slipway.jobs.cli.estimate import complete_place, with_place_options
+from slipway.jobs.cli.estimate import on_option, with_place_options
 from slipway.jobs.output import warn, write_file
 from slipway.jobs.words.errors import SlipwayError
 
@@ -33,13 +33,7 @@ SIZES = (1, 2, 4, 8, 16, 32, 64)
     type=click.Path(dir_okay=False, path_type=Path),
     help="File to write.",
 )
-@click.option(
-    "--on",
-    "place",
-    metavar="CLUSTER|TYPE",
-    shell_complete=complete_place,
-    help="Cluster or instance type to estimate for.",
-)
+@on_option
 @with_place_options
 def report_command(subject: str | None, path: Path, place: str | None, **asked: Any) -> None:
     """Write one self-contained HTML page: scaling, cost against time, and measured against predicted.
