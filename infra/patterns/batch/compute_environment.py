@@ -181,7 +181,8 @@ class MultiNodeJob(Construct):
                 ],
             ),
             retry_strategy=_Definition.RetryStrategyProperty(
-                attempts=props.cluster.job_attempts, evaluate_on_exit=_evaluate_on_exit()
+                attempts=props.cluster.job_attempts,
+                evaluate_on_exit=[_Definition.EvaluateOnExitProperty(**asdict(rule)) for rule in RETRY_RULES],
             ),
             timeout=_Definition.TimeoutProperty(
                 attempt_duration_seconds=props.cluster.job_timeout // timedelta(seconds=1)
@@ -243,10 +244,6 @@ def _folders(files: SharedFiles) -> Mapping[str, str]:
     """Return the folders of a node that its containers see under the same path, by name."""
     paths = [path for path in (SCRATCH, files.mount_point) if path is not None]
     return {path.rpartition("/")[2]: path for path in paths}
-
-
-def _evaluate_on_exit() -> list[batch.CfnJobDefinition.EvaluateOnExitProperty]:
-    return [_Definition.EvaluateOnExitProperty(**asdict(rule)) for rule in RETRY_RULES]
 
 
 def _linux(type_: InstanceType, needs: ContainerNeeds) -> batch.CfnJobDefinition.LinuxParametersProperty:

@@ -97,7 +97,7 @@ def _nearest_published(
 ) -> NearestRow | None:
     """Return the nearest published row if it is nearer than `origin`. One that a user has brought goes first
     among equals, but not before a run of the user's own."""
-    most = math.inf if origin is None else _spread(asked, origin)
+    most = math.inf if origin is None else distance(asked.model, asked.cluster, asked.layout, origin)
     brought, shipped = nearest_own(rows, asked), nearest_row(asked, others)
     if brought is not None and (shipped is None or brought.spread <= shipped.spread):
         is_run_equal = origin is not None and origin.is_own and brought.spread == most
@@ -129,10 +129,6 @@ def _measured(
     if ours is not None and (brought is None or _is_own(ours)):
         return ours, _is_own(ours)
     return (None, False) if brought is None else (as_measurement(brought), brought.is_own)
-
-
-def _spread(asked: Asked, origin: MeasuredAt) -> float:
-    return distance(asked.model, asked.cluster, asked.layout, origin)
 
 
 def _origin(row: Measurement, asked: Asked) -> MeasuredAt:

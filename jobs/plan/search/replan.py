@@ -63,7 +63,9 @@ def replan(situation: Situation, solve: Solve) -> Replanned:
     situation, homeless = _without_homeless(situation)
     problem = _what_is_left(situation)
     wishes = _Wishes.of(problem, solve(problem))
-    everybody = frozenset(place for place, job in enumerate(problem.jobs) if _running(situation, job))
+    everybody = frozenset(
+        place for place, job in enumerate(problem.jobs) if situation.standings[job.name].running
+    )
     planned = _Wishes.planned(problem, situation)
     staying = min(
         (_settled(situation, problem, each, everybody) for each in (planned, wishes)),
@@ -223,7 +225,3 @@ def _is_current(situation: Situation, problem: PlanProblem, wishes: _Wishes, pla
     running = situation.standings[problem.jobs[place].name].running
     option = wishes.choice[place]
     return running is not None and (option.pool, option.mode.way) == (running.pool, running.mode.way)
-
-
-def _running(situation: Situation, job: PlanJob) -> Assignment | None:
-    return situation.standings[job.name].running

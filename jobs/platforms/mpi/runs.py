@@ -142,7 +142,8 @@ def _standing(
     if loss:
         return JobState.FAILED, MAIN_NODE_LOST, loss.at
     status = str(invocation.get("Status") or command.get("Status", "unknown"))
-    details = _spaceless(invocation.get("StatusDetails") or command.get("StatusDetails") or status)
+    # Without spaces: the API reference writes "Delivery Timed Out", the service DeliveryTimedOut.
+    details = str(invocation.get("StatusDetails") or command.get("StatusDetails") or status).replace(" ", "")
     state = translate(STATES, status)
     return state, details, _moment(invocation.get("ExecutionEndDateTime")) if state.is_final else None
 
@@ -236,11 +237,6 @@ def read_request(name: str, target: MpiTarget) -> MpiJob | None:
         return mpi.decode(answer["Body"].read().decode(errors="replace"), where=key)
     except (DamagedRequest, NewerRecord):
         return None
-
-
-def _spaceless(details: object) -> str:
-    """Remove spaces: the API reference writes "Delivery Timed Out", the service DeliveryTimedOut."""
-    return str(details).replace(" ", "")
 
 
 def _attempts(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -95,7 +95,7 @@ def _build(training: SdkTraining, create: Mapping[str, Any]) -> TargetModelTrain
         networking=_networking(create),
         stopping_condition=shapes.StoppingCondition(**_snake(create["StoppingCondition"])),
         output_data_config=shapes.OutputDataConfig(**_snake(create["OutputDataConfig"])),
-        input_data_config=_channels(create.get("InputDataConfig", ())),
+        input_data_config=[shapes.Channel(**_snake(config)) for config in create.get("InputDataConfig", ())],
         tags=[shapes.Tag(key=tag["Key"], value=tag["Value"]) for tag in create["Tags"]],
         **_kept(create),
         **_program(training),
@@ -174,10 +174,6 @@ def _watched(trainer: TargetModelTrainer, create: Mapping[str, Any]) -> TargetMo
     if charts := create.get("TensorBoardOutputConfig"):
         trainer.with_tensorboard_output_config(shapes.TensorBoardOutputConfig(**_snake(charts)))
     return trainer
-
-
-def _channels(configs: Iterable[Mapping[str, Any]]) -> list[shapes.Channel]:
-    return [shapes.Channel(**_snake(config)) for config in configs]
 
 
 def _snake(shape: Mapping[str, Any]) -> dict[str, Any]:

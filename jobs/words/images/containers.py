@@ -40,7 +40,8 @@ def source_files(containers: Path, image: str) -> tuple[Path, ...]:
     known = image_names(containers)
     if image not in known:
         raise SlipwayError(
-            f"there is no image '{image}' in {containers / 'images'}", hint=_suggest(image, known)
+            f"there is no image '{image}' in {containers / 'images'}",
+            hint=did_you_mean(image, known, otherwise=f"there are {', '.join(known) or 'none'}"),
         )
     files = [path for path in _walk(containers) if _belongs(path.relative_to(containers), image)]
     return tuple(sorted(files, key=lambda path: path.relative_to(containers).as_posix()))
@@ -77,10 +78,6 @@ def _is_junk(path: Path) -> bool:
 
 def _belongs(path: Path, image: str) -> bool:
     return path.parts[0] != "images" or len(path.parts) < 3 or path.parts[1] == image
-
-
-def _suggest(image: str, known: tuple[str, ...]) -> str:
-    return did_you_mean(image, known, otherwise=f"there are {', '.join(known) or 'none'}")
 
 
 # What an image and the AMI under it are locked to: containers/images/<image>/lock.toml.

@@ -87,17 +87,13 @@ def task_settings(
     module: str, task: TaskDescription, settings: Mapping[str, str], source: str
 ) -> dict[str, str]:
     """Return the settings of the recipe `command` that start a rank of the task."""
-    told = {**settings, "task": _one_line(task)}
+    told = {**settings, "task": json.dumps(task.as_json())}
     words = [word for name, value in told.items() for word in ("--set", f"{name}={value}")]
     return command_settings(OwnCommand(words=("python", "-m", module, *words)), source)
 
 
 def code_url(packed: PackedProject, target: Target) -> str:
     return project_url(packed.digest, target)
-
-
-def _one_line(task: TaskDescription) -> str:
-    return json.dumps(task.as_json())
 
 
 def _modules(task: Task) -> Iterator[UserModule]:

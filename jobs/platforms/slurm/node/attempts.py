@@ -158,7 +158,7 @@ def read_standing(folder: Path, name: str | None = None, slurm_version: str | No
     wanted = [job for job in jobs if name in (None, job.name)]
     return SlurmAnswer(
         jobs=tuple(sorted(wanted, key=_order)),
-        attempts=tuple(_attempts(folders)),
+        attempts=tuple(attempt for folder in folders for attempt in ended_attempts(folder)),
         nodes=tuple(_asked(lambda: _nodes(slurm_version), notes)),
         notes=tuple(dict.fromkeys(notes)),
     )
@@ -226,10 +226,6 @@ def _folders(folder: Path, name: str | None) -> list[Path]:
     except OSError:
         return []
     return [path for path in found if path.is_dir()][:_MOST_FOLDERS]
-
-
-def _attempts(folders: list[Path]) -> list[SlurmAttempt]:
-    return [attempt for folder in folders for attempt in ended_attempts(folder)]
 
 
 def _order(job: SlurmRecord) -> tuple[int, str]:
