@@ -83,7 +83,7 @@ def yard() -> list[Row]:
 
 
 def estimate() -> list[Row]:
-    """What is known before paying, beside importing boto3."""
+    """Measure what is known before paying, beside importing boto3."""
     boto3 = [sys.executable, "-c", "import boto3"]
     ours, base = side_by_side(ESTIMATE, boto3, {})
     many, base_too = side_by_side(COMPARE, boto3, {})
