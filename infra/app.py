@@ -44,7 +44,10 @@ def main() -> int:
     app = cdk.App(context=dict(feature_flags()))  # what the command line hands over goes before these
     try:
         refuse_repeated_keys(Path.cwd())
-        build(app, load(app.node.get_all_context()), load_machine_images(), gated=_is_gated())
+        gated = _is_gated()
+        if not gated:
+            print("warning: CDK_VALIDATION=false: no gate looks at these templates", file=sys.stderr)
+        build(app, load(app.node.get_all_context()), load_machine_images(), gated=gated)
     except SlipwayError as error:
         print(in_lines(error), file=sys.stderr)
         return error.exit_code

@@ -94,14 +94,15 @@ def build_with_an_open_bucket(
 
 
 @pytest.mark.parametrize("validation", ["true", "false"])
-def test_cdk_nag_stops_a_deployment_unless_somebody_turns_validation_off(
-    monkeypatch: pytest.MonkeyPatch, validation: str
+def test_cdk_nag_stops_a_deployment_unless_somebody_turns_validation_off_and_is_told_so(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], validation: str
 ) -> None:
     monkeypatch.setenv("CDK_VALIDATION", validation)
     monkeypatch.setattr(slipway.infra.app, "build", build_with_an_open_bucket)
     stopped = pytest.raises(RuntimeError, match="ValidationFailed")
     with nullcontext() if validation == "false" else stopped:
         assert slipway.infra.app.main() == 0
+    assert ("no gate looks at these templates" in capsys.readouterr().err) is (validation == "false")
 
 
 def test_every_mistake_is_one_line_and_no_traceback(tmp_path: Path) -> None:
