@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -9,6 +11,7 @@ import pytest
 from scripts.room_tests import files_of, main
 from tests.scripts.checkouts import make_checkout
 
+SCRIPT = Path(__file__).resolve().parents[2] / "scripts" / "test"
 CHOSEN = (
     "-n 2 --dist loadfile -m not alone and not long and not apart -k bounds "
     "tests/jobs/test_one.py tests/jobs/test_two.py"
@@ -61,3 +64,11 @@ def test_no_test_runs_where_there_is_no_such_room(tmp_path: Path) -> None:
     code, said = checkout.run("jobs/planer", script="test", FAILING="room_tests")
     assert code == 1, said
     assert [line for line in checkout.said() if line.startswith("pytest")] == []
+
+
+def test_every_folder_of_the_quick_tests_is_there() -> None:
+    (listed,) = re.findall(r"^QUICK=\((.*?)\)$", SCRIPT.read_text(), re.MULTILINE | re.DOTALL)
+    braces = ["bash", "-c", f"echo {' '.join(listed.split())}"]
+    expanded = subprocess.run(braces, capture_output=True, text=True, check=True).stdout.split()
+    assert len(expanded) > 10
+    assert [name for name in expanded if not (SCRIPT.parents[1] / name).exists()] == []
