@@ -20,9 +20,8 @@ from obstore.store import S3Store
 
 from slipway.containers.data.sources.locations import bucket_and_key
 from slipway.containers.data.sources.source_s3 import Bucket, endpoint_of, explained, store
-from slipway.containers.runtime.checkpoint import folder as lease
 from slipway.containers.runtime.checkpoint import manifest
-from slipway.containers.runtime.checkpoint.folder import FolderInUse
+from slipway.containers.runtime.checkpoint.folder import LEASE_NAME, MOST_LEASE_BYTES, FolderInUse
 from slipway.containers.runtime.checkpoint.manifest import DamagedCheckpoint, OtherFormat
 from slipway.containers.runtime.checkpoint.resume import read_manifest
 from slipway.containers.runtime.checkpoint.storage import Parts, UnpublishedStep, Unreachable, step_name
@@ -54,7 +53,7 @@ class CheckpointBucket:
         return f"s3://{self._bucket.name}/{self._prefix}".rstrip("/")
 
     def open(self) -> BucketLease:
-        return BucketLease(self, lease.NAME)
+        return BucketLease(self, LEASE_NAME)
 
     def sweep(self) -> None:
         """Remove the files that no manifest names; leave those of a manifest that another Slipway wrote."""
@@ -266,7 +265,7 @@ class BucketLease:
 
     def _find(self) -> tuple[bytes, str] | None:
         try:
-            self._seen = self._bucket.get(self._key, lease.MOST_BYTES)
+            self._seen = self._bucket.get(self._key, MOST_LEASE_BYTES)
         except FileNotFoundError:
             self._seen = (b"", "")
             return None

@@ -190,7 +190,7 @@ def submit_own(own: OwnCommand, sent: ProjectFolder, target: Target, asked: dict
         refuse_requirements(own.requirements, sent, target)
     with tempfile.TemporaryDirectory(prefix="slipway-run-") as scratch:
         packed = pack_project(sent, Path(scratch) / "folder.tar.gz")
-        _submit(_job_of_own_code(own, sent, packed, target, asked), packed, target, answers)
+        _submit(_job_of_folder(own, sent, packed, target, asked), packed, target, answers)
 
 
 def find_image(asked: str | None, target: Target) -> str | None:
@@ -212,7 +212,7 @@ def _warn_of_what_stays(sent: ProjectFolder, own: OwnCommand) -> None:
         warn(f"{word} is not sent: git ignores it")
 
 
-def _job_of_own_code(
+def _job_of_folder(
     own: OwnCommand, sent: ProjectFolder, packed: PackedProject, target: Target, asked: dict[str, Any]
 ) -> Job:
     """Build the job; what is left in `asked` are fields of a job under the same names."""

@@ -132,7 +132,7 @@ class DevicePrior:
 
 
 _FOUNDRY = "llm-foundry's tables of MPT"
-_NVIDIA_PRIORS = "NVIDIA's tables of BERT-Large"
+_NVIDIAS_TABLES = "NVIDIA's tables of BERT-Large"
 _TITAN = "torchtitan's tables of Llama 3"
 _OPTIMUM = "optimum-habana's baselines"
 _ARTICLES = "the articles' tables"
@@ -140,19 +140,19 @@ _SAPPHIRE = "Hugging Face on Sapphire Rapids"
 
 ACCELERATORS: Mapping[str, DevicePrior] = {
     "v100": DevicePrior(
-        peak_flops=125e12, utilisation=0.7, memory_bytes_per_second=0.9e12, source=_NVIDIA_PRIORS
+        peak_flops=125e12, utilisation=0.7, memory_bytes_per_second=0.9e12, source=_NVIDIAS_TABLES
     ),
     "v100-fp32": DevicePrior(
-        peak_flops=15.7e12, utilisation=0.8, memory_bytes_per_second=0.9e12, source=_NVIDIA_PRIORS
+        peak_flops=15.7e12, utilisation=0.8, memory_bytes_per_second=0.9e12, source=_NVIDIAS_TABLES
     ),
     "a100": DevicePrior(
         peak_flops=312e12,
         utilisation=0.7,
         memory_bytes_per_second=1.9e12,
-        source=f"{_FOUNDRY}, {_NVIDIA_PRIORS}",
+        source=f"{_FOUNDRY}, {_NVIDIAS_TABLES}",
     ),
     "a100-tf32": DevicePrior(
-        peak_flops=156e12, utilisation=0.7, memory_bytes_per_second=1.9e12, source=_NVIDIA_PRIORS
+        peak_flops=156e12, utilisation=0.7, memory_bytes_per_second=1.9e12, source=_NVIDIAS_TABLES
     ),
     "h100": DevicePrior(
         peak_flops=989e12,

@@ -35,7 +35,7 @@ class CheckpointFolder:
 
     def open(self) -> FolderLease:
         self.folder.mkdir(parents=True, exist_ok=True)
-        return FolderLease(self.folder / NAME)
+        return FolderLease(self.folder / LEASE_NAME)
 
     def sweep(self) -> None:
         for path in list(self.folder.iterdir()):
@@ -123,7 +123,7 @@ class FolderLease:
 
     def read(self) -> bytes | None:
         try:
-            return disk.read_bounded(self.path, MOST_BYTES)
+            return disk.read_bounded(self.path, MOST_LEASE_BYTES)
         except FileNotFoundError:
             return None
 
@@ -153,10 +153,10 @@ class FolderLease:
 
 # Who may publish in a checkpoint folder: one attempt of one run at a time, and never an older one again.
 # No clock of another machine is believed: a lease lives while its file keeps changing before our eyes.
-NAME = "LEASE.json"
+LEASE_NAME = "LEASE.json"
 DEFAULT_SECONDS = 30.0
 _MOST_SECONDS = 600.0
-MOST_BYTES = 4096
+MOST_LEASE_BYTES = 4096
 _RENEWALS = 5  # within one lifetime, so that a busy disk or interpreter does not look dead
 _LOOKS = 20
 

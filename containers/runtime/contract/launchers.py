@@ -161,7 +161,7 @@ def slurm(environment: Environment, machine: Machine) -> RankPosition:
         local_rank=values.whole(own, "SLURM_LOCALID", high=world - 1),
         local_world=tasks_of_slurm_node(own, node) if nodes > 1 else world,
         main_address=_main_of_slurm(own) if nodes > 1 else LOOPBACK,
-        main_port=settings.port(environment),
+        main_port=settings.port_of(environment),
     )
 
 
@@ -267,9 +267,9 @@ def read_contract(environment: Environment, machine: Machine | None = None) -> L
 def contract_of(place: RankPosition, environment: Environment) -> LaunchContract:
     """Combine the static half from SLIPWAY_* variables with the dynamic half from the position."""
     static = LaunchContract(
-        job=settings.job(environment),
-        run=settings.run(environment),
-        attempt=settings.attempt(environment),
+        job=settings.job_of(environment),
+        run=settings.run_of(environment),
+        attempt=settings.attempt_of(environment),
         node=place.node,
         nodes=place.nodes,
         rank=place.rank,
@@ -319,7 +319,7 @@ def _mpi(environment: Environment, names: Mapping[str, str]) -> RankPosition:
         local_world=local_world,
         # Nor does any say where rank 0 is: the backend passes MASTER_ADDR along (-genv, -x).
         main_address=values.address(environment, "MASTER_ADDR") if nodes > 1 else LOOPBACK,
-        main_port=settings.port(environment),
+        main_port=settings.port_of(environment),
     )
 
 
@@ -332,7 +332,7 @@ def _one_a_node(environment: Environment, node: int, nodes: int, main_address: s
         local_rank=0,
         local_world=1,
         main_address=main_address if nodes > 1 else LOOPBACK,
-        main_port=settings.port(environment),
+        main_port=settings.port_of(environment),
     )
 
 

@@ -133,7 +133,7 @@ def _processes(environment: Mapping[str, str], place: RankPosition) -> int:
 _MOST_FILES = 2000
 
 
-def digest(settings: Settings) -> str:
+def digest_of(settings: Settings) -> str:
     """Return a digest of the code, the arguments and what the backend adds, without the machine's own
     paths."""
     running = hashlib.sha256()
@@ -188,28 +188,30 @@ _ATTEMPTS = (
 _FIRST_PORT, _PORTS = 20_000, 12_000
 
 
-def run(environment: Environment) -> str:
+def run_of(environment: Environment) -> str:
     name = next((name for name in _RUN_IDS if name in environment), None)
     if name is None:
         return DEFAULT_RUN
     return values.identifier(environment, name).split("#", 1)[0] or DEFAULT_RUN
 
 
-def job(environment: Environment) -> str:
-    return values.identifier(environment, variables.JOB) if variables.JOB in environment else run(environment)
+def job_of(environment: Environment) -> str:
+    if variables.JOB not in environment:
+        return run_of(environment)
+    return values.identifier(environment, variables.JOB)
 
 
-def attempt(environment: Environment) -> int:
+def attempt_of(environment: Environment) -> int:
     for name, first in _ATTEMPTS:
         if name in environment:
             return values.whole(environment, name, low=first, high=values.LARGEST_ATTEMPT) - first + 1
     return 1
 
 
-def port(environment: Environment) -> int:
+def port_of(environment: Environment) -> int:
     """Compute the main port from the run, so that all nodes get the same one and two runs on one machine
     differ."""
-    digest = hashlib.sha256(f"{run(environment)}\0{attempt(environment)}".encode()).digest()
+    digest = hashlib.sha256(f"{run_of(environment)}\0{attempt_of(environment)}".encode()).digest()
     derived = _FIRST_PORT + int.from_bytes(digest[:4], "big") % _PORTS
     return values.whole(environment, variables.PORT, low=1, high=values.LARGEST_PORT, default=derived)
 

@@ -11,10 +11,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from slipway.containers.runtime.contract import launchers, variables
-from slipway.containers.runtime.contract import settings as identity
-from slipway.containers.runtime.contract import settings as versions
 from slipway.containers.runtime.contract.contract import LaunchContract
-from slipway.containers.runtime.contract.settings import ACCELERATOR_FILES, RankPosition, Settings
+from slipway.containers.runtime.contract.settings import (
+    ACCELERATOR_FILES,
+    RankPosition,
+    Settings,
+    attempt_of,
+    digest_of,
+    run_of,
+)
 from slipway.containers.runtime.linux import Machine
 from slipway.containers.runtime.rendezvous import wire
 from slipway.containers.runtime.rendezvous.peers import PeerMember
@@ -48,7 +53,7 @@ class Node:
             node=self.place.rank,
             nodes=self.place.world,
             host=self.machine.host(),
-            digest=versions.digest(self.settings),
+            digest=digest_of(self.settings),
             findings=tuple(findings(self.settings, self.machine.root)),
         )
 
@@ -61,8 +66,8 @@ def read_node(environment: Mapping[str, str], module: str, arguments: list[str])
         settings=Settings.of(environment, place, module, arguments),
         machine=machine,
         environment=dict(environment),
-        run=identity.run(environment),
-        attempt=identity.attempt(environment),
+        run=run_of(environment),
+        attempt=attempt_of(environment),
     )
 
 

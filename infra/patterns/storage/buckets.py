@@ -183,7 +183,7 @@ def make_bucket(scope: Construct, cluster: Cluster, key: kms.IKey) -> s3.IBucket
 
 
 # Looks at a bucket that is its owner's; of one that is imported, nothing can be seen here.
-_TLS_GIVEN_BUCKET = "aws:SecureTransport"
+_ONLY_BY_TLS = "aws:SecureTransport"
 _BLOCKS = ("blockPublicAcls", "blockPublicPolicy", "ignorePublicAcls", "restrictPublicBuckets")
 
 
@@ -198,7 +198,7 @@ def given_bucket(_scope: Construct, cluster: Cluster, _key: kms.IKey, *, bucket:
 def _refuse_open(cluster: str, bucket: s3.IBucket, resource: s3.CfnBucket) -> None:
     stack = Stack.of(bucket)
     policy = json.dumps(stack.resolve(bucket.policy.document)) if bucket.policy else ""
-    if _TLS_GIVEN_BUCKET not in policy:
+    if _ONLY_BY_TLS not in policy:
         raise SlipwayError(
             f"the bucket of cluster '{cluster}', {bucket.node.path}, takes requests without TLS",
             hint="set enforce_ssl=True on the s3.Bucket",

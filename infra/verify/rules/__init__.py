@@ -20,9 +20,6 @@ from slipway.infra.verify.rules import (
     sagemaker,
     traffic,
 )
-from slipway.infra.verify.rules import delivery as lambdas_and_budgets
-from slipway.infra.verify.rules import nodes as node_groups
-from slipway.infra.verify.rules import traffic as ssh_and_secrets
 from slipway.infra.verify.rules.template import Rule
 
 RULES: Mapping[str, Rule] = {
@@ -46,8 +43,8 @@ RULES: Mapping[str, Rule] = {
     "batch-room-for-nodes": batch.room_for_every_node,
     "batch-template-version": batch.template_version_is_explicit,
     "bucket-not-public": data.buckets_refuse_the_public,
-    "budget-counts": lambdas_and_budgets.budget_counts_by_our_tag,
-    "budget-tells": lambdas_and_budgets.budget_tells_somebody,
+    "budget-counts": delivery.budget_counts_by_our_tag,
+    "budget-tells": delivery.budget_tells_somebody,
     "delivery-key": delivery.keys_admit_publishers,
     "delivery-key-source": delivery.keys_ask_events_for_no_source,
     "delivery-topic": delivery.topics_admit_publishers,
@@ -55,11 +52,11 @@ RULES: Mapping[str, Rule] = {
     "efa-interfaces": efa.interfaces_fit_the_type,
     "efa-together": efa.nodes_are_close,
     "files-encrypted": data.files_are_encrypted,
-    "group-close": node_groups.nodes_are_close,
-    "group-cpu-options": node_groups.no_options_where_none_are_taken,
-    "group-ends-no-job": node_groups.no_deployment_ends_a_job,
-    "group-one-thread": node_groups.one_thread_a_core,
-    "group-template-version": node_groups.template_version_is_explicit,
+    "group-close": nodes.nodes_are_close,
+    "group-cpu-options": nodes.no_options_where_none_are_taken,
+    "group-ends-no-job": nodes.no_deployment_ends_a_job,
+    "group-one-thread": nodes.one_thread_a_core,
+    "group-template-version": nodes.template_version_is_explicit,
     "image-tags-immutable": data.tags_never_move,
     "logs-end-encrypted": data.logs_end_and_are_encrypted,
     "lustre-steps": data.lustre_comes_in_steps,
@@ -67,7 +64,7 @@ RULES: Mapping[str, Rule] = {
     "node-metadata-tokens": nodes.metadata_needs_tokens,
     "node-no-key-pair": nodes.no_key_pair,
     "node-no-public-address": nodes.no_public_address,
-    "nothing-hidden": lambdas_and_budgets.nothing_runs_hidden,
+    "nothing-hidden": delivery.nothing_runs_hidden,
     "pcs-accounts": pcs.accounts_are_kept,
     "pcs-close": pcs.workers_are_close,
     "pcs-devices": pcs.devices_agree,
@@ -84,6 +81,6 @@ RULES: Mapping[str, Rule] = {
     "traffic-https-out": traffic.only_https_out_to_anywhere,
     "traffic-no-internet-in": traffic.nothing_in_from_anywhere,
     "traffic-no-ssh": traffic.no_ssh,
-    "trust-host-keys": ssh_and_secrets.host_keys_are_checked,
-    "trust-secrets-closed": ssh_and_secrets.secrets_are_closed,
+    "trust-host-keys": traffic.host_keys_are_checked,
+    "trust-secrets-closed": traffic.secrets_are_closed,
 }

@@ -56,7 +56,7 @@ def _loss(machine: Mapping[str, Any]) -> Loss:
 
 
 # How far the jobs are that another one waits for, by the word of Systems Manager.
-_FORGOTTEN_AWAITED = "InvalidCommandId"  # of a command, after 30 days
+_FORGOTTEN_COMMAND = "InvalidCommandId"  # of a command, after 30 days
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,5 +87,5 @@ def _find_command(job_id: str, region: str) -> Mapping[str, Any] | Unanswered | 
     """Return a command; None where Systems Manager has forgotten it."""
     answer = ask(reader("ssm", region), "ListCommands", CommandId=job_id)
     if isinstance(answer, Unanswered):
-        return None if answer.code == _FORGOTTEN_AWAITED else answer
+        return None if answer.code == _FORGOTTEN_COMMAND else answer
     return next(iter(answer["Commands"]), None)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from slipway.yard.cloudformation.engine import changes
-from slipway.yard.cloudformation.engine import deployment as stack_policy
+from slipway.yard.cloudformation.engine.deployment import check_stack_policy
 from slipway.yard.cloudformation.engine.engine import StackRequest, refuse_unless_updatable
 from slipway.yard.cloudformation.engine.records import Operation, StackSettings
 from slipway.yard.cloudformation.engine.rollback import Rollback, Teardown
@@ -60,7 +60,7 @@ def update_stack(call: StackRequest) -> Answer:
 
 def _policy(call: StackRequest) -> str | None:
     body = call.get("StackPolicyBody")
-    return None if body is None else stack_policy.check(str(body))
+    return None if body is None else check_stack_policy(str(body))
 
 
 def has_changes(stack: Stack, intent: Intent) -> bool:
@@ -200,7 +200,7 @@ def update_termination_protection(call: StackRequest) -> Answer:
 
 def set_stack_policy(call: StackRequest) -> Answer:
     stack = call.stack()
-    policy = stack_policy.check(str(call.get("StackPolicyBody", "")))
+    policy = check_stack_policy(str(call.get("StackPolicyBody", "")))
     with stack.lock:
         stack.policy = policy
     return {}
@@ -311,7 +311,7 @@ def _settings(given: Mapping[str, Any], previous: StackSettings) -> StackSetting
         disable_rollback=disable_rollback,
         on_failure=on_failure or "ROLLBACK",
         retain_except_on_create=bool(given.get("RetainExceptOnCreate")),
-        policy_during_update=stack_policy.check(override) if override else None,
+        policy_during_update=check_stack_policy(override) if override else None,
     )
 
 

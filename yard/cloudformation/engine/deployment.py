@@ -171,7 +171,7 @@ def _denied(action: str, name: str) -> str:
 # https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/protect-stack-resources.html
 
 
-def check(body: str) -> str:
+def check_stack_policy(body: str) -> str:
     """The policy as it came; ValidationError for what is none."""
     try:
         statements = json.loads(body)["Statement"]

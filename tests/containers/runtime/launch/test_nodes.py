@@ -127,7 +127,7 @@ def test_a_rank_that_has_not_begun_is_given_more_time(cluster: Cluster) -> None:
 
 def test_strangers_on_the_port_disturb_nothing(cluster: Cluster) -> None:
     main = cluster.start({"*": ["show"]}, node=0, nodes=2)
-    port = settings.port(cluster.environment(0, 2))
+    port = settings.port_of(cluster.environment(0, 2))
     stranger = reach(port)
     stranger.sendall(b"GET / HTTP/1.1\r\n\r\n" + bytes(100_000))
     liar = reach(port)
@@ -149,7 +149,7 @@ def reach(port: int) -> socket.socket:
 
 
 def test_a_node_of_a_stale_attempt_is_refused(cluster: Cluster) -> None:
-    port = {"SLIPWAY_PORT": settings.port(cluster.environment(0, 2)), "SLIPWAY_RENDEZVOUS_SECONDS": 2}
+    port = {"SLIPWAY_PORT": settings.port_of(cluster.environment(0, 2)), "SLIPWAY_RENDEZVOUS_SECONDS": 2}
     main = cluster.start(WAITING, node=0, nodes=2, **port, AWS_BATCH_JOB_ATTEMPT=2)
     stale = cluster.start(WAITING, node=1, nodes=2, **port, AWS_BATCH_JOB_ATTEMPT=1)
     assert [main.end(), stale.end()] == [85, 85]
@@ -179,7 +179,7 @@ def test_two_nodes_with_one_index_are_refused(cluster: Cluster) -> None:
 
 def test_a_port_in_use_is_passed_over_on_both_sides(cluster: Cluster) -> None:
     """F52"""
-    port = settings.port(cluster.environment(0, 2))
+    port = settings.port_of(cluster.environment(0, 2))
     with taken([port, port + 1]):
         nodes = cluster.all(2, {"*": ["show"]})
         assert [node.end() for node in nodes] == [0, 0]
@@ -187,7 +187,7 @@ def test_a_port_in_use_is_passed_over_on_both_sides(cluster: Cluster) -> None:
 
 
 def test_no_free_port_at_all_is_said(cluster: Cluster) -> None:
-    port = settings.port(cluster.environment(0, 2))
+    port = settings.port_of(cluster.environment(0, 2))
     with taken(list(peers.candidates(port))):
         node = cluster.start(WAITING, node=0, nodes=2)
         assert node.end() == 85

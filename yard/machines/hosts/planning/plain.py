@@ -137,7 +137,7 @@ RELEASE = "release"  # in the shared folder: of Slurm, as the cluster was create
 NODES = "nodes"  # in the shared folder: which node an instance is, and what a node's jobs get
 _SCRIPTS = "jobs/platforms/slurm/scripts"  # of a Slurm cluster's image
 _PROGRAMS = PLACES.rpartition("/")[0]  # in a host's folder, before Slurm's own on its PATH
-_OWN_PLAIN_SLURM = ("/etc/slipway", "/opt/slipway")  # of a machine's folders, those that a job's script names
+_FOLDERS_OF_JOBS = ("/etc/slipway", "/opt/slipway")  # of a machine's folders, those that a job's script names
 # slurmd gives nothing of its own environment to jobs; the controller's TaskProlog does, from this file.
 _SLURMD = """\
 cd {nodes}
@@ -189,4 +189,4 @@ def node(plan: Mapping[str, Any], root: Path, instance: HostInstance, mounts: Ma
 
 
 def _places(root: Path, mounts: Mapping[str, str]) -> Mapping[str, str]:
-    return {**{path: f"{root}{path}" for path in _OWN_PLAIN_SLURM}, **mounts}
+    return {**{path: f"{root}{path}" for path in _FOLDERS_OF_JOBS}, **mounts}
