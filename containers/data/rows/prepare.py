@@ -41,8 +41,8 @@ from slipway.containers.data.sources.sources import (
     write_origin,
 )
 from slipway.containers.data.text.documents import decoded, read_json, write_json
+from slipway.containers.data.tokens.compiled import library
 from slipway.containers.data.tokens.engine import TokenSettings, write_vocabulary
-from slipway.containers.data.tokens.engine_native import library
 
 MOST_WORKERS = 1024
 VOCABULARY = "vocab.txt"  # beside the shards, for the model that is trained on them

@@ -65,7 +65,7 @@ def test_the_image_holds_what_its_lock_names(image: Image) -> None:
 def test_the_data_core_is_compiled_already_and_no_compiler_is_there(image: Image) -> None:
     assert image.run("command -v cc gcc clang c++").stdout == ""
     loaded = image.run(
-        "python -c 'from slipway.containers.data.tokens.engine_native import library; print(library()._name)'"
+        "python -c 'from slipway.containers.data.tokens.compiled import library; print(library()._name)'"
     )
     assert loaded.stdout.startswith("/opt/slipway/cache/slipway/data/core-")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import shutil
 import subprocess
@@ -10,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from slipway.containers.data.tokens import engine_native
+from slipway.containers.data.tokens import compiled
 from tests.containers.data.rows.test_prepare import ROOT, command
 
 SANITIZERS = "-fsanitize=address,undefined -fno-sanitize-recover=all -g -O1"
@@ -34,26 +35,26 @@ def test_a_source_that_does_not_compile_is_told_in_one_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    with pytest.raises(engine_native.CannotCompile, match="cannot compile") as caught:
-        engine_native.library(("-fno-such-flag",))
+    with pytest.raises(compiled.CannotCompile, match="cannot compile") as caught:
+        compiled.library(("-fno-such-flag",))
     assert "\n" not in str(caught.value)
     assert not list(tmp_path.rglob("*.so"))
 
 
 def test_a_damaged_library_is_compiled_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    kept = engine_native.cache_folder() / f"core-{engine_native.source_digest(engine_native.FLAGS)}.so"
+    kept = compiled.cache_folder() / f"core-{compiled.source_digest(compiled.FLAGS)}.so"
     kept.parent.mkdir(parents=True)
     kept.write_bytes(b"cut short")
-    assert engine_native.library().core_open is not None
+    assert compiled.library().core_open is not None
     assert kept.stat().st_size > 1000
 
 
 def test_what_a_killed_build_left_disturbs_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    engine_native.cache_folder().mkdir(parents=True)
-    (engine_native.cache_folder() / ".core-left").write_bytes(b"half")
-    assert engine_native.library().core_open is not None
+    compiled.cache_folder().mkdir(parents=True)
+    (compiled.cache_folder() / ".core-left").write_bytes(b"half")
+    assert compiled.library().core_open is not None
 
 
 def test_a_home_that_cannot_be_written_to_is_no_obstacle(
@@ -61,11 +62,11 @@ def test_a_home_that_cannot_be_written_to_is_no_obstacle(
 ) -> None:
     (tmp_path / "file").write_text("no folder")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
-    assert engine_native.library().core_open is not None
+    assert compiled.library().core_open is not None
 
 
 def test_many_processes_may_compile_at_once(tmp_path: Path) -> None:
-    script = "from slipway.containers.data.tokens.engine_native import library; library().core_open"
+    script = "from slipway.containers.data.tokens.compiled import library; library().core_open"
     environment = {**os.environ, "XDG_CACHE_HOME": str(tmp_path)}
     started = [subprocess.Popen([sys.executable, "-c", script], cwd=ROOT, env=environment) for _ in range(4)]
     assert [process.wait() for process in started] == [0] * 4
@@ -96,3 +97,13 @@ def test_random_bytes_lead_the_core_nowhere_it_may_not_go(tmp_path: Path, vocabu
     done = subprocess.run(fuzz, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-3000:]
     assert "rows" in done.stdout
+
+
+def test_an_image_compiles_it_with_python_alone_and_the_folders_that_it_has_copied() -> None:
+    script = (
+        "import sys; from slipway.containers.data.tokens.compiled import library; library();"
+        " print([name for name in sys.modules if name.startswith(('numpy', 'torch', 'slipway.containers.'))])"
+    )
+    ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    loaded = ast.literal_eval(ran.stdout)
+    assert not [name for name in loaded if not name.startswith("slipway.containers.data")]
