@@ -16,7 +16,7 @@ import pytest
 
 from slipway.yard.machines.isolation.tiers import best_tier
 from tests.end_to_end.conftest import ROOT, Shell
-from tests.end_to_end.in_process import deploy
+from tests.end_to_end.in_process import delete, deploy
 from tests.packages import require
 
 require("deepspeed", reason="the extra 'deepspeed' is not installed")
@@ -54,18 +54,20 @@ POOLS = [
 
 
 @pytest.fixture(scope="module")
-def clusters(shell: Shell, tmp_path_factory: pytest.TempPathFactory) -> Shell:
-    """Left to the yard's end."""
+def clusters(shell: Shell, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shell]:
     if not best_tier().isolated:
         pytest.skip("this machine can make no namespaces, so there are no hosts for c6i")
-    deploy(shell, tmp_path_factory.mktemp("dl1"), "dl1")
-    deploy(shell, tmp_path_factory.mktemp("c6i"), "c6i", max_nodes="1")
+    stacks = deploy(shell, tmp_path_factory.mktemp("dl1"), "dl1")
+    stacks += deploy(shell, tmp_path_factory.mktemp("c6i"), "c6i", max_nodes="1")
     shell.must("slipway", "build", "gaudi")
     for cluster in ("dl1", "c6i"):
         shell.must("slipway", "submit", "prepare_bert", "--on", cluster, "--nodes", "1", *SAMPLE)
     for cluster in ("dl1", "c6i"):
         shell.must("slipway", "submit", "prepare_bert", "--on", cluster, "--nodes", "1", *SAMPLE, "--follow")
-    return shell
+    yield shell
+    for cluster in ("dl1", "c6i"):  # tests in this yard that follow deploy clusters of these names
+        shell.must("slipway", "empty", cluster, "--yes")
+    delete(shell, stacks)
 
 
 @pytest.fixture
