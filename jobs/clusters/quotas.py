@@ -23,8 +23,8 @@ from slipway.jobs.clusters.preflight.training_limits import (
 )
 from slipway.jobs.clusters.preflight.vcpu_limits import ask_vcpus
 from slipway.jobs.words.errors import SlipwayError
+from slipway.jobs.words.run import SECONDS_PER_HOUR
 
-_SECONDS_PER_HOUR = 3600
 _OPEN = ("PENDING", "CASE_OPENED")
 _POLL_SECONDS = 30.0
 
@@ -94,7 +94,7 @@ def _training_quotas(cluster: SageMakerCluster, hood: Neighbourhood) -> Iterator
     assert limits is not None, "the cluster trains in SageMaker"
     if isinstance(limits, Unanswered):
         raise _no_answer(limits)
-    nodes, seconds = cluster.max_nodes, cluster.job_timeout_hours * _SECONDS_PER_HOUR
+    nodes, seconds = cluster.max_nodes, cluster.job_timeout_hours * SECONDS_PER_HOUR
     jobs, kept = f"a job of {cluster.name}", "instances kept warm"
     wanted: list[tuple[str, TrainingQuota | None, int, str, tuple[QuotaShare, ...]]] = [
         (jobs, limits.instances, nodes, "instances", limits.instances_of_others),

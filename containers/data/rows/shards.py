@@ -55,7 +55,7 @@ class RowPlan:
     vocabulary_entries: int
     mask_token: int
     input_sha256: str
-    """Of the names and sizes of the input's files."""
+    """The digest of the names and sizes of the input's files."""
 
     @property
     def digest(self) -> str:
@@ -73,7 +73,7 @@ class ShardRecord:
     text_bytes: int
     text_sha256: str
     input_version: str
-    """Of the objects that the text was read from; empty for local files, which have none."""
+    """The digest of the objects that the text was read from; empty for local files, which have none."""
     documents: int
     sentences: int
     tokens: int

@@ -17,9 +17,9 @@ from slipway.jobs.clusters.preflight.training_limits import (
     instance_quota,
 )
 from slipway.jobs.clusters.preflight.verdicts import Verdict, failed, ok, unanswered, unknown, warning
+from slipway.jobs.words.run import SECONDS_PER_HOUR
 from slipway.jobs.words.targets import SageMakerTarget
 
-_SECONDS_PER_HOUR = 3600
 _NO_TRAINING = "no training job of SageMaker"
 
 
@@ -63,7 +63,7 @@ def warm_pool(cluster: SageMakerCluster, limits: TrainingLimits) -> Verdict:
 def longest_job(cluster: SageMakerCluster, limits: TrainingLimits) -> Verdict:
     hours = cluster.job_timeout_hours
     said = f"job_timeout_hours is {hours}"
-    return _held(cluster, limits.longest_job, "longest run time", hours * _SECONDS_PER_HOUR, said)
+    return _held(cluster, limits.longest_job, "longest run time", hours * SECONDS_PER_HOUR, said)
 
 
 @_of_training

@@ -11,7 +11,6 @@ import pytest
 from botocore.exceptions import ClientError
 
 from slipway.jobs.cloud import aws
-from slipway.jobs.cloud import aws as throttling
 from slipway.jobs.platforms.batch.request import BatchRequest
 from slipway.jobs.platforms.sending import DEADLINE_SECONDS, NotSubmitted, Unsettled, Waiting
 from slipway.jobs.submit import submission
@@ -161,7 +160,7 @@ def test_what_cannot_be_settled_is_told_and_settled_by_the_next_command(
 
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(submission, "find_job_id", find)
-        patched.setattr(throttling, "DEADLINE_SECONDS", 0.0)
+        patched.setattr(aws, "DEADLINE_SECONDS", 0.0)
         with pytest.raises(Unsettled, match="it is not known whether AWS Batch took job"):
             submit_prepared(prepared)
     unscript(yard_shell)
@@ -261,7 +260,7 @@ def test_every_job_is_submitted_once_while_aws_throttles_fails_and_loses_answers
     yard_shell: RunningYard, target: BatchTarget, clock: Clock, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """F41, F45."""
-    monkeypatch.setattr(throttling, "share", lambda: 0.0)
+    monkeypatch.setattr(aws, "share", lambda: 0.0)
     faults = {"throttling": 4, "server-errors": 15, "lost-answers": 40}
     control(yard_shell, "POST", "/switches", {"values": faults, "seed": seed})
     names = [submit_at_last(replace(JOB, name=f"bert{number}"), clock) for number in range(8)]

@@ -14,7 +14,6 @@ from unittest.mock import patch
 import pytest
 
 from slipway.jobs.cloud import aws
-from slipway.jobs.cloud import aws as throttling
 from slipway.jobs.platforms.batch import runs
 from slipway.jobs.platforms.batch.request import BatchRequest, send
 from slipway.jobs.platforms.batch.runs import SubmittedTwice
@@ -179,7 +178,7 @@ def test_a_job_that_was_taken_is_told_though_nobody_can_look(
 def test_a_second_job_that_cannot_be_ended_is_an_error_that_names_it(
     yard_shell: RunningYard, target: BatchTarget, meanwhile: Meanwhile, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(throttling, "DEADLINE_SECONDS", 2.0)
+    monkeypatch.setattr(aws, "DEADLINE_SECONDS", 2.0)
     other: list[str] = []
     meanwhile(lambda: other.append(elsewhere(target)))
     script(
