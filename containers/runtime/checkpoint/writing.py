@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from slipway.containers.runtime.checkpoint import manifest
+from slipway.containers.runtime.checkpoint import storage as pieces
 from slipway.containers.runtime.checkpoint.folder import Fenced, FolderInUse, Lease
 from slipway.containers.runtime.checkpoint.manifest import (
     DamagedCheckpoint,
@@ -28,7 +29,6 @@ from slipway.containers.runtime.checkpoint.resume import (
     read_manifest,
 )
 from slipway.containers.runtime.checkpoint.storage import (
-    CHUNK_BYTES,
     FilePiece,
     Parts,
     Storage,
@@ -153,7 +153,7 @@ class Writer:
             topology=dict(self.training.topology),
             config=dict(self.training.config),
             cursor=cursor,
-            chunk_bytes=CHUNK_BYTES,
+            chunk_bytes=pieces.CHUNK_BYTES,
             ranks=tuple(RankFile(**entry) for entry in entries),  # type: ignore[arg-type]  # as _write reports
             tensors=assemble(held),  # type: ignore[arg-type]  # likewise
         )
