@@ -17,7 +17,8 @@ from slipway.infra.build.bakeries import build_bakeries
 from slipway.infra.build.parts import NOTHING_GIVEN
 from slipway.infra.declare.cdk_json import read_context
 from slipway.infra.declare.declared import load, load_machine_images
-from slipway.infra.declare.types import Cluster
+from slipway.infra.declare.node_images import ami_parameter_of
+from slipway.infra.declare.types import Cluster, NodeCluster
 from slipway.jobs.words.errors import SlipwayError, in_lines
 from slipway.jobs.words.images.amis import ami_parameter
 from slipway.jobs.words.installation import find_project
@@ -42,7 +43,7 @@ def _declared(name: str) -> Cluster:
 
 def templates(cluster: Cluster) -> dict[str, object]:
     """Synthesize the cluster's stacks, and those that bake its AMI where one here does."""
-    wanted = getattr(cluster, "ami_parameter", None)
+    wanted = ami_parameter_of(cluster) if isinstance(cluster, NodeCluster) else None
     images = [image for image in load_machine_images() if ami_parameter(image.name) == wanted]
     with TemporaryDirectory() as folder:
         app = cdk.App(outdir=folder, context=dict(read_context(find_project().folder)))

@@ -10,11 +10,12 @@ from typing import TypeVar
 
 from slipway.infra.declare.checks.machine_images import machine_image_problems
 from slipway.infra.declare.machine_images import MachineImage
+from slipway.infra.declare.node_images import ami_parameter_of, booted_image
 from slipway.infra.declare.overrides import apply
 from slipway.infra.declare.project_file import run_declarations
 from slipway.infra.declare.types import Cluster, NodeCluster
 from slipway.jobs.words.errors import InvalidConfig, Problem, SlipwayError, did_you_mean
-from slipway.jobs.words.images.amis import ami_parameter, image_of
+from slipway.jobs.words.images.amis import ami_parameter
 from slipway.jobs.words.installation import DECLARATIONS, Project, find_project, refuse_incomplete
 
 Entry = TypeVar("Entry", Cluster, MachineImage)
@@ -63,7 +64,7 @@ def build_type(cluster: Cluster) -> str | None:
     if not isinstance(cluster, NodeCluster):
         return None
     built_on = {ami_parameter(image.name): image.instance_type for image in load_machine_images()}
-    return built_on.get(cluster.ami_parameter)
+    return built_on.get(ami_parameter_of(cluster))
 
 
 def _named(name: str, entries: Sequence[Entry], noun: str) -> Entry:
@@ -109,7 +110,7 @@ def _images_of(clusters: Sequence[Cluster]) -> tuple[MachineImage, ...]:
     from slipway.infra.clusters import MACHINE_IMAGES
 
     nodes = [cluster for cluster in reversed(clusters) if isinstance(cluster, NodeCluster)]
-    users = {cluster.ami_made_from or image_of(cluster.ami_parameter): cluster for cluster in nodes}
+    users = {booted_image(cluster): cluster for cluster in nodes}
     wanted = ((image, users.get(image.name)) for image in MACHINE_IMAGES)
     return tuple(
         replace(image, region=user.region, zone=user.zone, account=user.account)

@@ -15,12 +15,12 @@ from typing import Annotated
 
 from slipway.infra.declare.checks.components import REFERENCE
 from slipway.infra.declare.checks.values import between, known_instance_type, known_region, matching
-from slipway.infra.declare.types import SageMakerCluster, SlurmCluster
+from slipway.infra.declare.types import SageMakerCluster
 from slipway.jobs.words import sagemaker
-from slipway.jobs.words.catalogue.instances import device_of, instance_type
+from slipway.jobs.words.catalogue.hardware import device_of
+from slipway.jobs.words.catalogue.instances import instance_type
 from slipway.jobs.words.images.ami_locks import lock_problems, locked_parent, machine_image_names, pinned
 from slipway.jobs.words.images.amis import IMAGE_TAG
-from slipway.jobs.words.images.containers import read_lock
 from slipway.jobs.words.installation import containers_folder
 
 _NAME = matching(r"[a-z0-9]+(-[a-z0-9]+)*", "the name of a folder of containers/images", longest=64)
@@ -87,16 +87,6 @@ def pinned_parent(image: MachineImage) -> str:
         return image.parent
     found = locked_parent(CONTAINERS, image.name)
     return pinned(image.parent, found.serial if found else None)
-
-
-# Which release of Slurm a cluster's controller runs: that of its machine image, or no node could join.
-
-
-def slurm_release(cluster: SlurmCluster) -> str:
-    """Return the first two parts of the version that the image's lock names, as AWS PCS writes releases."""
-    lock = read_lock(CONTAINERS, cluster.machine_image)
-    assert lock is not None, "a machine image has a lock"
-    return ".".join(lock.host["slurm"].split(".")[:2])
 
 
 # Which image the training jobs of a SageMaker cluster run in: the one of its region and its devices.

@@ -142,7 +142,9 @@ class Cluster:
 class NodeCluster(Cluster):
     """Declares what kinds have whose nodes are EC2 instances of the account: an AMI, and its disk."""
 
-    ami_parameter: Annotated[str, _PARAMETER]  # names the nodes' machine image
+    # What the nodes boot; None: what the accelerators of the type need (jobs/words/catalogue/hardware.py).
+    machine_image: Annotated[str, _IMAGE] | None = None  # a folder of containers/images, or an AMI of AWS's
+    ami_parameter: Annotated[str, _PARAMETER] | None = None  # None: where that image is published
     # For an AMI of your own: which machine image of Slipway's it was made from, and what you added.
     ami_made_from: Annotated[str, _IMAGE] | None = None
     ami_adds: Annotated[tuple[str, ...], all_among(*ADDABLE)] = ()
@@ -157,8 +159,8 @@ class BatchCluster(NodeCluster):
     kind: ClassVar[ClusterKind] = ClusterKind.BATCH
 
     max_nodes: Annotated[int, between(1, 1000, why="AWS Batch runs a job on at most 1000 nodes")]
-    image: Annotated[str, _IMAGE] = "gaudi"  # a folder of containers/images
-    ami_parameter: Annotated[str, _PARAMETER] = "/slipway/amis/gaudi-ecs/id"
+    # A folder of containers/images; None: the one for the accelerators of the type.
+    image: Annotated[str, _IMAGE] | None = None
     job_timeout_hours: Annotated[int, between(1, 8760, "hours")] = 48
     job_attempts: Annotated[int, between(1, 10, why="1 is no retry")] = 3
     runnable_timeout_minutes: Annotated[int, between(10, 1440, "minutes")] = 60
@@ -182,8 +184,6 @@ class MpiCluster(NodeCluster):
         int, between(1, 50, why="EC2 Auto Scaling protects 50 nodes of a group from scaling in, not more")
     ]
     vpc_cidr: str = "10.30.0.0/16"
-    machine_image: Annotated[str, _IMAGE] = "cpu-mpi"  # a folder of containers/images with its lock
-    ami_parameter: Annotated[str, _PARAMETER] = "/slipway/amis/cpu-mpi/id"  # where its bake is published
     mpi: Mpi = Mpi.OPEN_MPI
     ssh_cidrs: tuple[str, ...] = ()  # who may reach port 22 besides the nodes themselves
     idle_minutes: Annotated[int, between(10, 1440, "minutes")] | None = 60  # then to none; None: never
@@ -209,8 +209,6 @@ class SlurmCluster(NodeCluster):
         between(1, 2047, why="AWS PCS has at most 2048 nodes in a cluster, one of them to log in"),
     ]
     vpc_cidr: str = "10.50.0.0/16"
-    machine_image: Annotated[str, _IMAGE] = "neuron-slurm"  # its lock says which Slurm the controller runs
-    ami_parameter: Annotated[str, _PARAMETER] = "/slipway/amis/neuron-slurm/id"
     login_instance_type: Annotated[str, known_instance_type] = "c6i.large"
     controller: ControllerSize | None = None  # None: the smallest that has room for max_nodes
     scratch: bool = False  # an FSx for Lustre besides the shared home: datasets and compiled graphs
@@ -254,11 +252,3 @@ class SageMakerCluster(Cluster):
     @property
     def warm_pool(self) -> timedelta:
         return timedelta(minutes=self.warm_pool_minutes)
-
-
-def locked_by(cluster: Cluster) -> str:
-    """Name the folder of containers/images whose lock says what the cluster's machines must hold."""
-    if isinstance(cluster, BatchCluster):
-        return cluster.image
-    assert isinstance(cluster, MpiCluster | SlurmCluster | SageMakerCluster), "image or AMI"
-    return cluster.machine_image

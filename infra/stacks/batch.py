@@ -9,6 +9,7 @@ from aws_cdk import aws_iam as iam
 from constructs import Construct
 
 from slipway.infra.declare.machine_images import CONTAINERS
+from slipway.infra.declare.node_images import ami_parameter_of, container_of
 from slipway.infra.declare.types import BatchCluster, Egress
 from slipway.infra.patterns.access.target_record import TargetRecord, TargetRecordProps
 from slipway.infra.patterns.batch.batch_access import NodeAccess, NodeAccessProps
@@ -62,7 +63,7 @@ class BatchStack(DeclaredStack):
             "Stuck",
             props=StuckJobCancellerProps(cluster=cluster, queue_arn=queue.resource.attr_job_queue_arn),
         )
-        tag = image_tag(CONTAINERS, cluster.image)
+        tag = image_tag(CONTAINERS, container_of(cluster))
         job = _job(self, props, access, tag)
         target = _target(self, props, queue=queue, job=job, tag=tag)
         TargetRecord(self, "Target", props=TargetRecordProps(target=target))
@@ -70,7 +71,7 @@ class BatchStack(DeclaredStack):
 
 def _node_pool(stack: BatchStack, props: BatchStackProps, access: NodeAccess) -> NodePool:
     cluster = props.cluster
-    image_id = node_image_id(stack, cluster.ami_parameter)
+    image_id = node_image_id(stack, ami_parameter_of(cluster))
     template = NodeTemplate(
         stack,
         "NodeTemplate",
@@ -122,7 +123,7 @@ def _target(
         job_definition_arn=job.resource.ref,
         log_group=props.job_logs.name,
         bucket=storage.bucket.bucket_name,
-        image=cluster.image,
+        image=container_of(cluster),
         image_tag=tag,
         repository_uri=props.repository.uri,
         build_project=build_project_name(cluster.name),

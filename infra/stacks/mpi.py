@@ -10,6 +10,7 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_sns as sns
 from constructs import Construct
 
+from slipway.infra.declare.node_images import ami_parameter_of, node_image_of
 from slipway.infra.declare.types import Egress, MpiCluster
 from slipway.infra.patterns.access.cluster_secret import ClusterSecret, ClusterSecretProps
 from slipway.infra.patterns.access.roles import ServiceRole
@@ -79,7 +80,7 @@ def _template(
     stack: MpiStack, props: MpiStackProps, access: MpiAccess, secret: ClusterSecret
 ) -> NodeTemplate:
     cluster = props.cluster
-    image_id = node_image_id(stack, cluster.ami_parameter)
+    image_id = node_image_id(stack, ami_parameter_of(cluster))
     profile = iam.CfnInstanceProfile(stack, "InstanceProfile", roles=[access.node_role.role.role_name])
     return NodeTemplate(
         stack,
@@ -140,8 +141,8 @@ def _target(stack: MpiStack, props: MpiStackProps) -> MpiTarget:
         stop_document=document_name(cluster.name, "stop"),
         log_group=props.job_logs.name,
         bucket=storage.bucket.bucket_name,
-        machine_image=cluster.machine_image,
-        ami_parameter=cluster.ami_parameter,
+        machine_image=node_image_of(cluster).name,
+        ami_parameter=ami_parameter_of(cluster),
         mpi=cluster.mpi.value,
         job_timeout_seconds=cluster.job_timeout // timedelta(seconds=1),
         efa_interfaces=efa_interface_count(cluster),

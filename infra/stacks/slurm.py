@@ -9,7 +9,7 @@ from datetime import timedelta
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 
-from slipway.infra.declare.machine_images import slurm_release
+from slipway.infra.declare.node_images import ami_parameter_of, node_image_of, slurm_release
 from slipway.infra.declare.types import Egress, Market, NodeCluster, SlurmCluster
 from slipway.infra.patterns.access.target_record import TargetRecord, TargetRecordProps
 from slipway.infra.patterns.declared_stack import DeclaredStack
@@ -88,7 +88,7 @@ class SlurmStack(DeclaredStack):
         cluster = props.cluster
         super().__init__(scope, id, declared=cluster, tags=cluster.billing_tags)
         self._props = props
-        self._image_id = node_image_id(self, cluster.ami_parameter)
+        self._image_id = node_image_id(self, ami_parameter_of(cluster))
         self.security_group_id = slurm_security_group(
             self, cluster, network=props.network, home=props.storage.files, scratch=props.scratch
         )
@@ -161,6 +161,8 @@ def _login_node(cluster: SlurmCluster, role: MachineRole) -> _Machines:
     machine = replace(
         cluster,
         instance_type=cluster.login_instance_type,
+        machine_image=node_image_of(cluster).name,  # the workers' own
+        ami_parameter=ami_parameter_of(cluster),
         efa_interfaces=0,
         market=Market.ON_DEMAND,
         reservation_id=None,
@@ -228,8 +230,8 @@ def _target(
         run_document=run_document_name(cluster.name),
         log_group=props.job_logs.name,
         bucket=storage.bucket.bucket_name,
-        machine_image=cluster.machine_image,
-        ami_parameter=cluster.ami_parameter,
+        machine_image=node_image_of(cluster).name,
+        ami_parameter=ami_parameter_of(cluster),
         slurm_version=slurm_release(cluster),
         job_timeout_seconds=cluster.job_timeout // timedelta(seconds=1),
         efa_interfaces=efa_interface_count(cluster),

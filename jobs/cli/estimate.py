@@ -281,7 +281,7 @@ def tell(
 ) -> None:
     """Say on stderr what the numbers in the table are based on."""
     from slipway.jobs.estimate.evidence.bands import find_band
-    from slipway.jobs.words.catalogue.instances import device_of
+    from slipway.jobs.words.catalogue.hardware import device_of
 
     say(f"the run: {run_words(workload, found)}")
     for difference in differs_from_article(workload):

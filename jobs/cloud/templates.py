@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from slipway.infra.declare.node_images import ami_parameter_of
 from slipway.infra.declare.types import Cluster, NodeCluster
 from slipway.jobs.cloud.aws import Unanswered, ask, ask_all, reader
 from slipway.jobs.words.errors import SlipwayError
@@ -27,7 +28,7 @@ Templates = Mapping[str, Mapping[str, Any]]  # by the names of their stacks
 def stack_names(cluster: Cluster) -> tuple[str, ...]:
     """Name the stacks of a cluster and those that bake its AMI."""
     own = (stack_name(cluster.name), *(stack_name(cluster.name, part) for part in sorted(PARTS)))
-    image = image_of(cluster.ami_parameter) if isinstance(cluster, NodeCluster) else None
+    image = image_of(ami_parameter_of(cluster)) if isinstance(cluster, NodeCluster) else None
     bakery = (bakery_stack_name(image), bakery_stack_name(f"network-{cluster.region}")) if image else ()
     return (*own, *bakery)
 

@@ -19,7 +19,8 @@ from slipway.jobs.estimate.prices import Item, Overheads, Rate, what_is_paid
 from slipway.jobs.estimate.work.rate import Throughput, throughput
 from slipway.jobs.estimate.work.shapes import Hardware, Layout
 from slipway.jobs.estimate.work.workloads import Workload
-from slipway.jobs.words.catalogue.instances import InstanceType, device_of
+from slipway.jobs.words.catalogue.hardware import device_of
+from slipway.jobs.words.catalogue.instances import InstanceType
 from slipway.jobs.words.images.containers import LockedTorch
 
 _GIB = 2.0**30

@@ -11,7 +11,8 @@ from functools import lru_cache
 
 from slipway.jobs.estimate.errors import CannotEstimate
 from slipway.jobs.estimate.work.shapes import Hardware
-from slipway.jobs.words.catalogue.instances import SAGEMAKER, Accelerator, InstanceType, unusable
+from slipway.jobs.words.catalogue.hardware import unusable
+from slipway.jobs.words.catalogue.instances import SAGEMAKER, Accelerator, InstanceType
 
 _GIB = 2.0**30
 _BYTES_PER_GBIT = 1e9 / 8

@@ -8,7 +8,8 @@ name in variables.py beside it.
 from __future__ import annotations
 
 from slipway.containers.runtime.contract import variables
-from slipway.jobs.words.catalogue.instances import family_of, instance_type
+from slipway.jobs.words.catalogue.hardware import family_of
+from slipway.jobs.words.catalogue.instances import instance_type
 from slipway.jobs.words.errors import Problem
 from slipway.jobs.words.job import DoesNotFit, InvalidJob, Job
 from slipway.jobs.words.targets import Target

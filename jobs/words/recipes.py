@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, TypeVar
 
-from slipway.jobs.words.catalogue.instances import InstanceType, device_of
+from slipway.jobs.words.catalogue.hardware import device_of
+from slipway.jobs.words.catalogue.instances import InstanceType
 from slipway.jobs.words.errors import Problem, SlipwayError, did_you_mean
 from slipway.jobs.words.images.containers import LockedTorch
 from slipway.jobs.words.job import DoesNotFit, InvalidJob

@@ -16,7 +16,8 @@ from slipway.infra.declare.types import BatchCluster, Cluster, MpiCluster, SageM
 from slipway.jobs.cli.cli import PROGRAM, cli
 from slipway.jobs.submit import find
 from slipway.jobs.submit.find import UnknownJob
-from slipway.jobs.words.catalogue.instances import device_of, find_instance_type, instance_type
+from slipway.jobs.words.catalogue.hardware import device_of
+from slipway.jobs.words.catalogue.instances import find_instance_type, instance_type
 from slipway.jobs.words.images.amis import bakery_stack_name
 from slipway.jobs.words.installation import containers_folder
 from slipway.jobs.words.run import Cost, Found, JobState, Run

@@ -20,7 +20,6 @@ from slipway.infra.declare.types import (
 )
 from slipway.jobs.words.catalogue.instances import instance_type
 from slipway.jobs.words.errors import Problem
-from slipway.jobs.words.images.ami_locks import ARCHITECTURE
 from slipway.jobs.words.sagemaker import NoTrainingImage
 from slipway.jobs.words.slurm import most_workers, smallest_controller
 
@@ -126,13 +125,17 @@ def no_spot_with_slurm(cluster: Cluster) -> Iterator[Problem]:
 def login_node_of_one_architecture(cluster: Cluster) -> Iterator[Problem]:
     """Check that the login node runs the workers' machine image."""
     assert isinstance(cluster, SlurmCluster)
-    login = instance_type(cluster.login_instance_type)
-    if login.architecture != ARCHITECTURE:
+    login, worker = instance_type(cluster.login_instance_type), instance_type(cluster.instance_type)
+    if login.architecture != worker.architecture:
         yield Problem(
             where="login_instance_type",
-            message=f"is {login.name} ({login.architecture}), but Slipway's AMIs are {ARCHITECTURE}",
-            hint=f"use a type of {ARCHITECTURE}, such as c6i.large",
+            message=f"is {login.name} ({login.architecture}), and the AMI of its workers is for "
+            f"{worker.architecture}",
+            hint=f'use login_instance_type="{_LOGIN_TYPES[worker.architecture]}"',
         )
+
+
+_LOGIN_TYPES = {"x86_64": "c6i.large", "arm64": "c7g.large"}
 
 
 # What the settings of SageMaker training must be to each other; rules.py lists them.

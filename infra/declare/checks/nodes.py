@@ -1,7 +1,7 @@
-"""What nodes must be able to do: their type, the software of their AMI, and of the container over it.
+"""What nodes must be able to do: one rule for the type, the AMI and the container of every kind of cluster.
 
-SOFTWARE of jobs/words/images/ami_locks.py is the table of what an AMI must hold. Each hint names settings
-with which the cluster is sound, as a test sees that follows them.
+What fits is infra/declare/node_images.py's to say. Each hint names settings with which the cluster is sound, as
+a test sees that follows them.
 """
 
 from __future__ import annotations
@@ -10,9 +10,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
 from enum import StrEnum
 from functools import lru_cache
-from pathlib import Path
 
+from slipway.infra.declare.checks.values import nearest, shown
 from slipway.infra.declare.machine_images import CONTAINERS
+from slipway.infra.declare.node_images import (
+    booted_image,
+    container_of,
+    fitting_images,
+    image_named_by,
+    node_images,
+)
 from slipway.infra.declare.types import (
     BatchCluster,
     Cluster,
@@ -23,53 +30,133 @@ from slipway.infra.declare.types import (
     SageMakerCluster,
     SlurmCluster,
 )
+from slipway.jobs.words.catalogue.hardware import device_of, family_of
 from slipway.jobs.words.catalogue.instances import (
     SAGEMAKER,
     InstanceType,
-    device_of,
-    family_of,
     instance_type,
     instance_types,
     names_like,
 )
 from slipway.jobs.words.errors import Problem
-from slipway.jobs.words.images.ami_locks import ARCHITECTURE, machine_image_names, missing_software
-from slipway.jobs.words.images.amis import ami_parameter, image_of
-from slipway.jobs.words.images.containers import image_names, read_lock
+from slipway.jobs.words.images.ami_locks import missing_software
+from slipway.jobs.words.images.containers import container_names, container_platforms
 
 _LUSTRE = "lustre-client"  # as a lock would call it
+_OF_AWS = "/aws/"  # how the names of AWS's own parameters begin
+
+Settings = Mapping[str, object]
 
 
 def type_with_images(cluster: Cluster) -> Iterator[Problem]:
-    """Check that a machine image drives the type in a cluster of this kind."""
+    """Check that an AMI drives the type in a cluster of this kind."""
     kind, type_ = type(cluster), instance_type(cluster.instance_type)
+    if fitting_images(kind, type_):
+        return
     where = "instance_type"
-    if not fitting_images(kind, type_):
-        assert type_.accelerator is not None, f"a {kind.__name__} has an image for processors"
+    if type_.accelerator is not None:
         message = f"is {type_.name}, whose {type_.accelerator.name} nothing in a {kind.__name__} drives"
         yield Problem(where=where, message=message, hint=another_kind(kind, type_, cluster.region))
-    elif type_.architecture != ARCHITECTURE:
-        message = f"is {type_.name}, which is {type_.architecture}, but Slipway's AMIs are {ARCHITECTURE}"
-        hint = another_type(type_, cluster.region, cluster.efa_interfaces or 0)
+    else:
+        message = f"is {type_.name}, which is {type_.architecture}, and no AMI of a {kind.__name__} is"
+        hint = another_type(kind, type_, cluster.region, cluster.efa_interfaces or 0)
         yield Problem(where=where, message=message, hint=hint)
 
 
+def ami_of_the_table(cluster: Cluster) -> Iterator[Problem]:
+    """Check that the settings of the AMI name one that is known, and all the same one.
+
+    What joins a cluster, ends a lost node and runs around jobs is in our bakes, or comes with user data to those
+    AMIs of AWS's that the table knows. Nodes of any other AMI are billed until somebody sees them.
+    """
+    assert isinstance(cluster, NodeCluster)
+    fitting = fitting_images(type(cluster), instance_type(cluster.instance_type))
+    if not fitting or cluster.machine_image not in (None, *node_images()):
+        return  # another rule refuses the type, or the name
+    image = cluster.machine_image if cluster.machine_image in fitting else fitting[0]
+    for wrong in (_claim_without_effect, _unknown_ami, _unknown_claim, _another_image):
+        if problem := wrong(cluster, image):
+            yield problem
+            return
+
+
+def _claim_without_effect(cluster: NodeCluster, image: str) -> Problem | None:
+    parameter = cluster.ami_parameter
+    named = image_named_by(parameter) if parameter else booted_image(cluster)
+    if named is None or not (cluster.ami_made_from or cluster.ami_adds):
+        return None
+    own = changed(cluster, own_settings(cluster, image))
+    what = f"{parameter} names {named}" if parameter else f"nodes boot {named}"
+    unset = changed(cluster, {"ami_made_from": None, "ami_adds": ()})
+    return Problem(
+        where="ami_made_from" if cluster.ami_made_from else "ami_adds",
+        message=f"has no effect: {what} as it is published",
+        hint=f"use {unset}, or {own and f'{own} and '}the ami_parameter of your own AMI",
+    )
+
+
+def _unknown_ami(cluster: NodeCluster, image: str) -> Problem | None:
+    parameter = cluster.ami_parameter
+    if parameter is None or image_named_by(parameter):
+        return None
+    is_of_aws = parameter.startswith(_OF_AWS)
+    if cluster.ami_made_from and not is_of_aws:
+        return None
+    claim = f", or {changed(cluster, own_settings(cluster, image))} if you made this AMI from {image}"
+    return Problem(
+        where="ami_parameter",
+        message=f"is {parameter}, an AMI without Slipway's boot: its nodes join nothing, and no watchdog ends "
+        "them",
+        hint=f"use {changed(cluster, known_settings(cluster, image))}{'' if is_of_aws else claim}",
+    )
+
+
+def _unknown_claim(cluster: NodeCluster, _image: str) -> Problem | None:
+    known, made_from = tuple(node_images()), cluster.ami_made_from
+    if made_from is None or made_from in known:
+        return None
+    message = f"is {shown(made_from)}, which is no machine image of Slipway's or AWS's"
+    return Problem(where="ami_made_from", message=message, hint=nearest(made_from, known))
+
+
+def _another_image(cluster: NodeCluster, image: str) -> Problem | None:
+    declared, where = cluster.machine_image, "ami_parameter"
+    if declared in (None, booted_image(cluster)):
+        return None
+    settings = known_settings(cluster, image)
+    if cluster.ami_made_from:
+        where, settings = "ami_made_from", own_settings(cluster, image)
+    return Problem(
+        where=where,
+        message=f"is {getattr(cluster, where)}, but machine_image is {declared}",
+        hint=f"use {changed(cluster, settings)}",
+    )
+
+
 def software_of_the_ami(cluster: Cluster) -> Iterator[Problem]:
-    """Check that the machine image has what the kind needs, and what the type's accelerators need."""
+    """Check that the AMI has what the kind needs, and what the type's accelerators and processors need."""
     assert isinstance(cluster, NodeCluster)
     image, type_ = image_of_nodes(cluster), instance_type(cluster.instance_type)
     fitting = fitting_images(type(cluster), type_)
     if image is None or not fitting or image in fitting:
         return
-    where = "machine_image" if hasattr(cluster, "machine_image") else "ami_parameter"
     is_own = cluster.ami_made_from is not None
-    settings = own_settings if is_own else baked_settings
-    missing = missing_software(cluster.kind, type_, locked_software(image))
+    settings = own_settings if is_own else known_settings
+    where = "machine_image" if cluster.machine_image else "ami_parameter"
     yield Problem(
         where="ami_made_from" if is_own else where,
-        message=f"is {image}, {_which_lacks(missing, type_)}",
-        hint=f"use {changed(cluster, settings(type(cluster), fitting[0]))}",
+        message=f"is {image}, {_why_unfit(cluster, image, type_)}",
+        hint=f"use {changed(cluster, settings(cluster, fitting[0]))}",
     )
+
+
+def _why_unfit(cluster: NodeCluster, image: str, type_: InstanceType) -> str:
+    found = node_images()[image]
+    if missing := missing_software(cluster.kind, type_, found.holds):
+        return _which_lacks(missing, type_)
+    if type_.architecture not in found.parameters:
+        return f"an AMI for {' and '.join(found.parameters)}, and {type_.name} is {type_.architecture}"
+    return f"which AWS Batch takes for GPU types alone ({found.batch_image_type})"
 
 
 def mpi_of_the_ami(cluster: Cluster) -> Iterator[Problem]:
@@ -79,7 +166,7 @@ def mpi_of_the_ami(cluster: Cluster) -> Iterator[Problem]:
     if held and cluster.mpi not in held:
         yield Problem(
             where="mpi",
-            message=f"is {cluster.mpi}, but {cluster.machine_image} has {' and '.join(held)}",
+            message=f"is {cluster.mpi}, but {image_of_nodes(cluster)} has {' and '.join(held)}",
             hint=f"use {written({'mpi': held[0]})}, or {_own_ami_with(cluster, cluster.mpi)}",
         )
 
@@ -99,21 +186,29 @@ def lustre_of_the_ami(cluster: Cluster) -> Iterator[Problem]:
         )
 
 
-def software_of_the_container(cluster: Cluster) -> Iterator[Problem]:
-    """Check that the container image can use the accelerators that its node has."""
+def container_of_the_type(cluster: Cluster) -> Iterator[Problem]:
+    """Check that the container image is for the processors of its node, and for the accelerators."""
     assert isinstance(cluster, BatchCluster)
-    type_, known = instance_type(cluster.instance_type), image_names(CONTAINERS)
-    family = family_of(type_)
-    if family is None or cluster.image not in known or not fitting_images(BatchCluster, type_):
+    type_, image = instance_type(cluster.instance_type), container_of(cluster)
+    if image not in container_names(CONTAINERS) or not fitting_images(BatchCluster, type_):
         return
-    locks = {name: read_lock(CONTAINERS, name) for name in known}
-    fitting = [name for name, lock in locks.items() if lock and family.driver in lock.host]
-    if cluster.image not in fitting:
-        yield Problem(
-            where="image",
-            message=f"is {cluster.image}, {_which_lacks([family.driver], type_)}",
-            hint=f"use {' or '.join(written({'image': name}) for name in fitting)}",
+    fitting = [
+        name
+        for name in container_names(CONTAINERS)
+        if any(
+            architecture == type_.architecture and (family_of(type_) is None or device == device_of(type_))
+            for device, architecture in container_platforms(CONTAINERS, name)
         )
+    ]
+    if image in fitting:
+        return
+    what = type_.accelerator.name if type_.accelerator else type_.architecture
+    ways = " or ".join(written({"image": name}) for name in fitting)
+    yield Problem(
+        where="image",
+        message=f"is {image}, which is not for the {what} of {type_.name}",
+        hint=f"use {ways}" if ways else "no container here is: declare another instance_type",
+    )
 
 
 def _which_lacks(missing: Sequence[str], type_: InstanceType) -> str:
@@ -129,7 +224,7 @@ def _held(cluster: NodeCluster) -> frozenset[str]:
     image = image_of_nodes(cluster)
     if image is None or image not in fitting_images(type(cluster), instance_type(cluster.instance_type)):
         return frozenset()
-    return frozenset({*locked_software(image), *cluster.ami_adds})
+    return frozenset({*node_images()[image].holds, *cluster.ami_adds})
 
 
 def _own_ami_with(cluster: NodeCluster, software: str) -> str:
@@ -139,36 +234,42 @@ def _own_ami_with(cluster: NodeCluster, software: str) -> str:
     return f"{changed(cluster, settings)} and the ami_parameter of your own AMI that has it"
 
 
+def image_of_nodes(cluster: NodeCluster) -> str | None:
+    """Name the known image that nodes boot, or their AMI was made from; None where settings disagree."""
+    found = booted_image(cluster)
+    return found if found in node_images() and cluster.machine_image in (None, found) else None
+
+
 # What a hint about an instance type names: another kind of cluster, or another type, that works.
 _KINDS: tuple[type[Cluster], ...] = (BatchCluster, MpiCluster, SlurmCluster)
 
 
 def another_kind(kind: type[Cluster], type_: InstanceType, region: str) -> str:
     """Name the kinds of cluster that drive the type's accelerators, with the settings that differ."""
-    found = [_declaration(each, type_) for each in _KINDS if each is not kind and fitting_images(each, type_)]
+    found = [
+        f"{each.__name__}({written({'instance_type': type_.name})})"
+        for each in _KINDS
+        if each is not kind and fitting_images(each, type_)
+    ]
     if found:
         return f"use {' or '.join(found)}"
-    return f"GPUs run on SageMaker today: use SageMakerCluster({written(_on_sagemaker(type_, region))})"
+    return (
+        f"such a GPU runs on SageMaker alone: use SageMakerCluster({written(_on_sagemaker(type_, region))})"
+    )
 
 
-def another_type(type_: InstanceType, region: str, efa_interfaces: int) -> str:
-    """Name the type nearest in size that the images are for, and that has as much EFA."""
+def another_type(kind: type[Cluster], type_: InstanceType, region: str, efa_interfaces: int) -> str:
+    """Name the type nearest in size that the kind has an AMI for, and that has as much EFA."""
     known = [
         each
         for each in instance_types()
-        if each.architecture == ARCHITECTURE and each.accelerator is None and region in each.regions
+        if each.accelerator is None and region in each.regions and fitting_images(kind, each)
     ]
     fitting = [each for each in known if each.efa_interfaces >= efa_interfaces]
     if not fitting:
-        return f"use a type of {ARCHITECTURE}: `slipway instances` lists them"
-    nearest = min(fitting, key=lambda each: abs(each.vcpus - type_.vcpus))
-    return f"use {written({'instance_type': nearest.name})}"
-
-
-def _declaration(kind: type[Cluster], type_: InstanceType) -> str:
-    defaults, settings = defaults_of(kind), baked_settings(kind, fitting_images(kind, type_)[0])
-    differing = {name: value for name, value in settings.items() if value != defaults[name]}
-    return f"{kind.__name__}({written({'instance_type': type_.name, **differing})})"
+        return "use a type of x86_64: `slipway instances` lists them"
+    nearest_type = min(fitting, key=lambda each: abs(each.vcpus - type_.vcpus))
+    return f"use {written({'instance_type': nearest_type.name})}"
 
 
 def _on_sagemaker(type_: InstanceType, region: str) -> Settings:
@@ -197,55 +298,19 @@ def _training_types(device: str) -> tuple[InstanceType, ...]:
     return tuple(each for each in map(instance_type, names_like(SAGEMAKER)) if device_of(each) == device)
 
 
-# Which machine image the nodes of a cluster boot, which ones would fit, and the settings that say so.
-Settings = Mapping[str, object]
+def known_settings(cluster: NodeCluster, image: str) -> Settings:
+    """Return the settings with which the nodes of a cluster boot this image as it is published."""
+    own: Settings = {"ami_made_from": None, "ami_adds": ()}
+    machine_image = {"machine_image": image} if cluster.machine_image or cluster.ami_parameter is None else {}
+    if cluster.ami_parameter is None:
+        return {**machine_image, **own}
+    architecture = instance_type(cluster.instance_type).architecture
+    return {**machine_image, "ami_parameter": node_images()[image].parameters[architecture], **own}
 
 
-def image_of_nodes(cluster: NodeCluster) -> str | None:
-    """Name the image of ours that nodes boot, or their AMI was made from; None where settings disagree."""
-    declared, found = getattr(cluster, "machine_image", None), booted_image(cluster)
-    return found if found in known_images() and declared in (None, found) else None
-
-
-def booted_image(cluster: NodeCluster) -> str | None:
-    """Name what the settings of the AMI name, known or not."""
-    named = image_of(cluster.ami_parameter)
-    return named if named in known_images() else cluster.ami_made_from
-
-
-def known_images() -> tuple[str, ...]:
-    return tuple(_locked(CONTAINERS))
-
-
-def locked_software(image: str) -> Mapping[str, str]:
-    """Return what the lock says that the AMI holds."""
-    return _locked(CONTAINERS)[image]
-
-
-def fitting_images(kind: type[Cluster], type_: InstanceType) -> tuple[str, ...]:
-    """Name the machine images that drive the type in a cluster of this kind, the kind's own choice first."""
-    locked = _locked(CONTAINERS)
-    fitting = [name for name, held in locked.items() if not missing_software(kind.kind, type_, held)]
-    defaults = defaults_of(kind)
-    usual = defaults.get("machine_image") or image_of(str(defaults.get("ami_parameter")))
-    return tuple(sorted(fitting, key=lambda name: name != usual))
-
-
-def baked_settings(kind: type[Cluster], image: str) -> Settings:
-    """Return the settings with which nodes boot this machine image as Slipway bakes it."""
-    settings: Settings = {
-        "machine_image": image,
-        "ami_parameter": ami_parameter(image),
-        "ami_made_from": None,
-        "ami_adds": (),
-    }
-    return {name: value for name, value in settings.items() if name in defaults_of(kind)}
-
-
-def own_settings(kind: type[Cluster], image: str) -> Settings:
+def own_settings(cluster: NodeCluster, image: str) -> Settings:
     """Return the settings with which nodes boot an AMI of the user's own that was made from this image."""
-    settings: Settings = {"machine_image": image, "ami_made_from": image}
-    return {name: value for name, value in settings.items() if name in defaults_of(kind)}
+    return {**({"machine_image": image} if cluster.machine_image else {}), "ami_made_from": image}
 
 
 def changed(cluster: Cluster, settings: Settings) -> str:
@@ -260,12 +325,6 @@ def written(settings: Settings) -> str:
 
 def defaults_of(kind: type[Cluster]) -> Settings:
     return {field.name: field.default for field in fields(kind)}
-
-
-@lru_cache(maxsize=4)
-def _locked(containers: Path) -> Mapping[str, Mapping[str, str]]:
-    locks = {name: read_lock(containers, name) for name in machine_image_names(containers)}
-    return {name: lock.host for name, lock in locks.items() if lock is not None}
 
 
 def _in_python(value: object) -> str:

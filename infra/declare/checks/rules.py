@@ -12,7 +12,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields
 
-from slipway.infra.declare.checks.amis import ami_with_slipways_boot
 from slipway.infra.declare.checks.kinds import (
     bought_by_sagemaker,
     controller_with_room,
@@ -32,14 +31,16 @@ from slipway.infra.declare.checks.kinds import (
 )
 from slipway.infra.declare.checks.networks import room_for_every_node, vpc_apart_from_peers, vpc_cidr
 from slipway.infra.declare.checks.nodes import (
+    ami_of_the_table,
+    container_of_the_type,
     lustre_of_the_ami,
     mpi_of_the_ami,
     software_of_the_ami,
-    software_of_the_container,
     type_with_images,
 )
 from slipway.infra.declare.checks.values import nearest, secret_kind, shown
 from slipway.infra.declare.machine_images import CONTAINERS
+from slipway.infra.declare.node_images import node_images
 from slipway.infra.declare.s3_prefix_lists import S3_PREFIX_LISTS
 from slipway.infra.declare.types import (
     BatchCluster,
@@ -48,13 +49,12 @@ from slipway.infra.declare.types import (
     Egress,
     FileSystem,
     Market,
-    MpiCluster,
+    NodeCluster,
     SlurmCluster,
 )
 from slipway.jobs.words.catalogue.instances import InstanceType, instance_type, instance_types
 from slipway.jobs.words.errors import Problem
-from slipway.jobs.words.images.ami_locks import machine_image_names
-from slipway.jobs.words.images.containers import image_names
+from slipway.jobs.words.images.containers import container_names
 
 # Tags that every service takes: what Batch or SageMaker refuses is refused before anything is created.
 # https://docs.aws.amazon.com/tag-editor/latest/userguide/best-practices-and-strats.html: 50 tags a resource.
@@ -121,20 +121,17 @@ def _is_allowed(letter: str) -> bool:
 
 def image_of_this_checkout(cluster: Cluster) -> Iterator[Problem]:
     assert isinstance(cluster, BatchCluster)
-    known = image_names(CONTAINERS)
-    if cluster.image not in known:
-        message = f"is {shown(cluster.image)}, which is not a folder of containers/images with a Dockerfile"
+    known = container_names(CONTAINERS)
+    if cluster.image is not None and cluster.image not in known:
+        message = f"is {shown(cluster.image)}, which is no container image of containers/images"
         yield Problem(where="image", message=message, hint=nearest(cluster.image, known))
 
 
-def machine_image_of_this_checkout(cluster: Cluster) -> Iterator[Problem]:
-    assert isinstance(cluster, MpiCluster | SlurmCluster)
-    known = machine_image_names(CONTAINERS)
-    if cluster.machine_image not in known:
-        message = (
-            f"is {shown(cluster.machine_image)}, which is not a folder of containers/images with a lock.toml "
-            "and no Dockerfile"
-        )
+def machine_image_that_is_known(cluster: Cluster) -> Iterator[Problem]:
+    assert isinstance(cluster, NodeCluster)
+    known = tuple(node_images())
+    if cluster.machine_image is not None and cluster.machine_image not in known:
+        message = f"is {shown(cluster.machine_image)}, which is no machine image of Slipway's or AWS's"
         yield Problem(where="machine_image", message=message, hint=nearest(cluster.machine_image, known))
 
 
@@ -278,7 +275,8 @@ RULES: Mapping[Rule, tuple[str, ...]] = {
 _AMI = ("instance_type", "machine_image", "ami_parameter", "ami_made_from", "ami_adds")
 _RULES_OF_NODES: Mapping[Rule, tuple[str, ...]] = {
     type_with_images: ("instance_type", "region", "efa_interfaces"),
-    ami_with_slipways_boot: _AMI,
+    machine_image_that_is_known: ("machine_image",),
+    ami_of_the_table: _AMI,
     software_of_the_ami: _AMI,
     lustre_of_the_ami: (*_AMI, "file_system", "scratch"),
 }
@@ -287,12 +285,11 @@ RULES_OF_KIND: Mapping[ClusterKind, Mapping[Rule, tuple[str, ...]]] = {
         **_RULES_OF_NODES,
         no_spot_with_batch: ("market",),
         image_of_this_checkout: ("image",),
-        software_of_the_container: ("instance_type", "image"),
+        container_of_the_type: ("instance_type", "image"),
     },
     ClusterKind.MPI: {
         **_RULES_OF_NODES,
         ssh_from_named_networks: ("ssh_cidrs",),
-        machine_image_of_this_checkout: ("machine_image",),
         mpi_of_the_ami: (*_AMI, "mpi"),
         no_capacity_block: ("market", "instance_type"),
         spot_with_files_that_outlive_it: ("market", "file_system"),
@@ -300,10 +297,9 @@ RULES_OF_KIND: Mapping[ClusterKind, Mapping[Rule, tuple[str, ...]]] = {
     },
     ClusterKind.SLURM: {
         **_RULES_OF_NODES,
-        machine_image_of_this_checkout: ("machine_image",),
         controller_with_room: ("controller", "max_nodes"),
         home_on_efs: ("file_system",),
-        login_node_of_one_architecture: ("login_instance_type",),
+        login_node_of_one_architecture: ("login_instance_type", "instance_type"),
         no_spot_with_slurm: ("market",),
         no_capacity_block: ("market", "instance_type"),
     },

@@ -13,13 +13,8 @@ from enum import StrEnum
 from types import NoneType
 from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
-from slipway.jobs.words.catalogue.instances import (
-    SAGEMAKER,
-    device_of,
-    find_instance_type,
-    instance_type,
-    unusable,
-)
+from slipway.jobs.words.catalogue.hardware import device_of, unusable
+from slipway.jobs.words.catalogue.instances import SAGEMAKER, find_instance_type, instance_type
 from slipway.jobs.words.errors import SlipwayError
 from slipway.jobs.words.names import (
     CLUSTER_NAME,
@@ -134,7 +129,7 @@ def known_instance_type(value: str) -> Objection | None:
     if value.startswith(SAGEMAKER):
         known, own = find_instance_type(value), f"write {shown(value.removeprefix(SAGEMAKER))}"
         runs_there = known is not None and device_of(known) == "cuda"
-        hint = "declare a SageMakerCluster, where GPUs run today" if runs_there else own
+        hint = f"{own}, or declare a SageMakerCluster" if runs_there else own
         return Objection(message=f"is {shown(value)}, SageMaker's name of a type", hint=hint)
     return _in_catalogue(value)
 

@@ -14,6 +14,7 @@ from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 
+from slipway.infra.declare.node_images import node_image_of
 from slipway.infra.declare.types import BatchCluster
 from slipway.infra.patterns.access.roles import ServiceRole
 from slipway.infra.patterns.batch.batch_access import NodeAccess
@@ -129,7 +130,7 @@ def _compute_resources(
         ),
         ec2_configuration=[
             batch.CfnComputeEnvironment.Ec2ConfigurationObjectProperty(
-                image_type="ECS_AL2023",  # how Batch writes its part of the user data
+                image_type=node_image_of(cluster).batch_image_type,
                 image_id_override=props.image_id,
             )
         ],

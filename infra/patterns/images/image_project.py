@@ -19,6 +19,7 @@ from aws_cdk import aws_ecr as ecr
 from aws_cdk import aws_kms as kms
 from constructs import Construct
 
+from slipway.infra.declare.node_images import container_of
 from slipway.infra.declare.types import BatchCluster
 from slipway.infra.patterns.access.roles import ServiceRole, ServiceRoleProps
 from slipway.infra.patterns.encryption import EncryptedLogGroup, removal_policy, write_logs
@@ -74,7 +75,7 @@ class ImageProject(Construct):
             artifacts=codebuild.CfnProject.ArtifactsProperty(type="NO_ARTIFACTS"),
             source=codebuild.CfnProject.SourceProperty(
                 type="S3",
-                location=f"{props.storage.bucket.bucket_name}/{SOURCE_PREFIX}{cluster.image}.zip",
+                location=f"{props.storage.bucket.bucket_name}/{SOURCE_PREFIX}{container_of(cluster)}.zip",
                 build_spec=build_spec(),
             ),
             environment=codebuild.CfnProject.EnvironmentProperty(

@@ -10,6 +10,7 @@ from aws_cdk import CfnOutput, CfnParameter, CfnTag, Fn
 from aws_cdk import aws_ec2 as ec2
 from constructs import Construct
 
+from slipway.infra.declare.node_images import ami_parameter_of, node_image_of
 from slipway.infra.declare.types import Cluster, NodeCluster
 from slipway.infra.patterns.nodes.network_interfaces import efa_interface_count, network_interfaces, purchase
 from slipway.jobs.words.catalogue.instances import InstanceType, instance_type
@@ -64,7 +65,7 @@ def _data(props: NodeTemplateProps) -> ec2.CfnLaunchTemplate.LaunchTemplateDataP
         network_interfaces=network_interfaces(
             efa_interfaces=efa_interface_count(cluster), security_group_id=props.security_group_id
         ),
-        block_device_mappings=[_root_volume(cluster.root_volume_gib)],
+        block_device_mappings=[_root_volume(cluster)],
         metadata_options=_METADATA,
         monitoring=ec2.CfnLaunchTemplate.MonitoringProperty(enabled=False),  # jobs measure themselves
         # A node that does not join shuts itself down (infra/boot/watch_join.sh); a stopped one would stay.
@@ -97,7 +98,7 @@ _ROOT_MIB_PER_SECOND = 500
 _ROOT_IOPS = 3000
 
 
-def _root_volume(gib: int) -> ec2.CfnLaunchTemplate.BlockDeviceMappingProperty:
+def _root_volume(cluster: NodeCluster) -> ec2.CfnLaunchTemplate.BlockDeviceMappingProperty:
     """Encrypt with the account's EBS key of AWS's, named: without a name the account's default would be used.
 
     With a customer-managed one the service-linked role of Auto Scaling would need a grant, and a key policy
@@ -105,9 +106,9 @@ def _root_volume(gib: int) -> ec2.CfnLaunchTemplate.BlockDeviceMappingProperty:
     without a reason.
     """
     return ec2.CfnLaunchTemplate.BlockDeviceMappingProperty(
-        device_name="/dev/sda1",  # of our machine image, which is made from Ubuntu's
+        device_name=node_image_of(cluster).root_device,
         ebs=ec2.CfnLaunchTemplate.EbsProperty(
-            volume_size=gib,
+            volume_size=cluster.root_volume_gib,
             volume_type="gp3",
             iops=_ROOT_IOPS,
             throughput=_ROOT_MIB_PER_SECOND,
@@ -218,7 +219,7 @@ def require_node_image(stack: Construct, cluster: Cluster) -> None:
     if not isinstance(cluster, NodeCluster):
         return
     image = _parameter(
-        stack, cluster.ami_parameter, "Has to be there before anything of the cluster costs money"
+        stack, ami_parameter_of(cluster), "Has to be there before anything of the cluster costs money"
     )
     CfnOutput(stack, "NodeImageFound", value=image.value_as_string, description="The nodes' machine image")
 

@@ -18,7 +18,8 @@ from slipway.infra.declare.types import Cluster, Market, SlurmCluster
 from slipway.infra.patterns.nodes.launch_template import NodeTemplate
 from slipway.infra.patterns.nodes.network_interfaces import purchase
 from slipway.infra.patterns.slurm.slurm_access import MachineRole
-from slipway.jobs.words.catalogue.instances import CPU, InstanceType, device_of, instance_type
+from slipway.jobs.words.catalogue.hardware import hardware_of
+from slipway.jobs.words.catalogue.instances import InstanceType, instance_type
 from slipway.jobs.words.names import controller_name
 from slipway.jobs.words.slurm import EPILOG, PROLOG, QUEUE, smallest_controller
 
@@ -83,8 +84,7 @@ def _devices(type_: InstanceType) -> _Group.SlurmConfigurationProperty | None:
     """
     if type_.accelerator is None:
         return None
-    name, count = device_of(type_), str(type_.accelerator.count)
-    assert name != CPU
+    name, count = hardware_of(type_).gres, str(type_.accelerator.count)
     return _Group.SlurmConfigurationProperty(
         gres_custom_settings=[{"Name": name, "Count": count}],
         slurm_custom_settings=[

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from slipway.infra.declare.declared import declared_clusters
-from slipway.infra.declare.types import BatchCluster, Cluster, NodeCluster, SlurmCluster, locked_by
+from slipway.infra.declare.node_images import ami_parameter_of, booted_image, container_of, locked_by
+from slipway.infra.declare.types import BatchCluster, Cluster, NodeCluster, SlurmCluster
 from slipway.jobs.cloud.aws import Unanswered, ask, ask_all, reader
 from slipway.jobs.cloud.deployed import ask_owner, find_digest, find_target
 from slipway.jobs.clusters.neighbours import Neighbourhood, find_neighbourhood
@@ -93,7 +94,7 @@ def gather(cluster: Cluster, containers: Path) -> Facts:
     # Without credentials no question is worth asking: one refusal stands for every answer.
     refusal = region_status if isinstance(region_status, Unanswered) else None
     own = _own_image(containers, cluster)
-    ami = cluster.ami_parameter if isinstance(cluster, NodeCluster) else None
+    ami = ami_parameter_of(cluster) if isinstance(cluster, NodeCluster) else None
     parameter = refusal or (ask_parameter(ami, cluster.region) if ami else None)
     target = refusal or ask_target(cluster)
     declared = declared_clusters()
@@ -145,7 +146,7 @@ def _controller(cluster: Cluster) -> str | Unanswered | None:
 
 
 def ask_bakery(cluster: Cluster) -> str | Unanswered | None:
-    image = image_of(cluster.ami_parameter) if isinstance(cluster, NodeCluster) else None
+    image = image_of(ami_parameter_of(cluster)) if isinstance(cluster, NodeCluster) else None
     return ask_stack(bakery_stack_name(image), cluster.region) if image else None
 
 
@@ -231,16 +232,16 @@ def ask_pushed(
 
 
 def _image_tag(containers: Path, cluster: Cluster) -> str | None:
-    if not isinstance(cluster, BatchCluster) or cluster.image not in image_names(containers):
+    if not isinstance(cluster, BatchCluster) or container_of(cluster) not in image_names(containers):
         return None
-    return image_tag(containers, cluster.image)
+    return image_tag(containers, container_of(cluster))
 
 
 def _own_image(containers: Path, cluster: Cluster) -> str | None:
     """Name the folder of containers/images whose lock made the AMI, or the one that it was made from."""
     if not isinstance(cluster, NodeCluster):
         return None
-    image = cluster.ami_made_from or image_of(cluster.ami_parameter)
+    image = booted_image(cluster)
     return image if image in machine_image_names(containers) else None
 
 

@@ -4,14 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from slipway.infra.declare.types import BatchCluster, Cluster, NodeCluster, SageMakerCluster, locked_by
+from slipway.infra.declare.node_images import (
+    ami_parameter_of,
+    booted_image,
+    container_of,
+    locked_by,
+    node_image_of,
+)
+from slipway.infra.declare.types import BatchCluster, Cluster, NodeCluster, SageMakerCluster
 from slipway.jobs.cloud.aws import Unanswered
 from slipway.jobs.clusters.preflight.facts import Facts
 from slipway.jobs.clusters.preflight.verdicts import Verdict, failed, ok, unanswered, unknown
-from slipway.jobs.words.catalogue.instances import family_of, instance_type
+from slipway.jobs.words.catalogue.hardware import family_of
+from slipway.jobs.words.catalogue.instances import instance_type
 from slipway.jobs.words.images.ami_locks import missing_software
 from slipway.jobs.words.images.amis import ami_parameter, bakery_stack_name, image_of
-from slipway.jobs.words.images.containers import Lock, manifest_parameter, mismatches, unsupported
+from slipway.jobs.words.images.containers import (
+    Lock,
+    image_names,
+    manifest_parameter,
+    mismatches,
+    unsupported,
+)
+from slipway.jobs.words.installation import find_containers
 from slipway.jobs.words.targets import BatchTarget, DamagedTarget
 from slipway.jobs.words.text import NewerRecord
 
@@ -26,7 +41,7 @@ def machine_image(cluster: Cluster, facts: Facts) -> Verdict:
         return unanswered(facts.parameter)
     if facts.parameter is None:
         return failed(
-            f"there is no SSM parameter {cluster.ami_parameter}",
+            f"there is no SSM parameter {ami_parameter_of(cluster)}",
             _bake(cluster, facts),
         )
     image = facts.machine_image
@@ -35,7 +50,7 @@ def machine_image(cluster: Cluster, facts: Facts) -> Verdict:
     if image is None or image.state != "available":
         state = f"is {image.state}" if image else "is not there"
         return failed(
-            f"{facts.parameter}, which {cluster.ami_parameter} names, {state}", _bake(cluster, facts)
+            f"{facts.parameter}, which {ami_parameter_of(cluster)} names, {state}", _bake(cluster, facts)
         )
     expected = instance_type(cluster.instance_type).architecture
     if image.architecture is None:
@@ -45,7 +60,7 @@ def machine_image(cluster: Cluster, facts: Facts) -> Verdict:
     if image.architecture != expected:
         return failed(
             f"{image.id} is for {image.architecture}, and {cluster.instance_type} is {expected}",
-            f"point {cluster.ami_parameter} at an AMI for {expected}",
+            f"point {ami_parameter_of(cluster)} at an AMI for {expected}",
         )
     return ok(f"{image.id}, {image.architecture}")
 
@@ -55,6 +70,8 @@ def versions(cluster: Cluster, facts: Facts) -> Verdict:
     folder = locked_by(cluster)
     if not isinstance(cluster, NodeCluster):
         return ok(f"SageMaker's driver is AWS's own; the image is locked by {folder}")
+    if not node_image_of(cluster).is_baked:
+        return ok(f"AWS's own AMI ({node_image_of(cluster).name}), as new as AWS keeps it")
     if facts.lock is None:
         found = f"containers/images/{folder} has no lock.toml to hold the AMI against"
         return unknown(found)
@@ -76,7 +93,9 @@ def image(cluster: Cluster, facts: Facts) -> Verdict:
         return ok(f"AWS's own, as the lock of {locked_by(cluster)} names it")
     if not isinstance(cluster, BatchCluster):
         return ok("needs none: jobs run on the machines themselves")
-    build = f"slipway build {cluster.image} --on {cluster.name}"
+    if container_of(cluster) not in image_names(find_containers()):
+        return ok(f"AWS's own, as the lock of {container_of(cluster)} names it")
+    build = f"slipway build {container_of(cluster)} --on {cluster.name}"
     if isinstance(facts.target, DamagedTarget | NewerRecord):
         return failed(facts.target.message, facts.target.hint)
     if isinstance(facts.pushed, Unanswered):
@@ -89,27 +108,27 @@ def image(cluster: Cluster, facts: Facts) -> Verdict:
     tag = facts.target.image_tag
     if facts.image_tag is not None and facts.image_tag != tag:
         return failed(
-            f"the job definition names {cluster.image}:{tag}, but containers/ here has the tag "
+            f"the job definition names {container_of(cluster)}:{tag}, but containers/ here has the tag "
             f"{facts.image_tag}",
             f"cdk deploy {cluster.name} && {build}",
         )
     return (
-        ok(f"{cluster.image}:{tag} is pushed")
+        ok(f"{container_of(cluster)}:{tag} is pushed")
         if facts.pushed
-        else failed(f"{cluster.image}:{tag}, which the job definition names, is not pushed", build)
+        else failed(f"{container_of(cluster)}:{tag}, which the job definition names, is not pushed", build)
     )
 
 
 def _bake(cluster: NodeCluster, facts: Facts | None = None) -> str:
     """Say how to make the parameter name an AMI that fits; `facts` may know that its bakery is deployed."""
-    image = image_of(cluster.ami_parameter)
+    image = image_of(ami_parameter_of(cluster))
     if image:
         bake = f"slipway bake {image} --wait --region {cluster.region}"
         stands = facts is not None and facts.bakery in _SETTLED
         return bake if stands else f"cdk deploy {bakery_stack_name(image)} && {bake}"
     return (
         f"bake an AMI, then: aws ssm put-parameter --type String --overwrite "
-        f"--name {cluster.ami_parameter} --value ami-… --region {cluster.region}"
+        f"--name {ami_parameter_of(cluster)} --value ami-… --region {cluster.region}"
     )
 
 
@@ -117,7 +136,7 @@ def _manifest(cluster: NodeCluster, facts: Facts, lock: Lock) -> Verdict:
     manifest = facts.manifest
     if isinstance(manifest, Unanswered):
         return unanswered(manifest)
-    name = manifest_parameter(cluster.ami_parameter)
+    name = manifest_parameter(ami_parameter_of(cluster))
     if manifest is None:
         return failed(f"{name} does not say what was baked into the AMI", _describe(cluster))
     differing = (
@@ -140,7 +159,7 @@ def _manifest(cluster: NodeCluster, facts: Facts, lock: Lock) -> Verdict:
 
 def _describe(cluster: NodeCluster) -> str:
     """Say how to write a manifest: with a bake, or for an AMI of one's own as a copy of its parent's."""
-    made_from, ami = cluster.ami_made_from, cluster.ami_parameter
+    made_from, ami = cluster.ami_made_from, ami_parameter_of(cluster)
     if made_from is None:
         return _bake(cluster)
     parents = manifest_parameter(ami_parameter(made_from))
@@ -156,7 +175,7 @@ def _another_ami(cluster: NodeCluster, facts: Facts, manifest: Mapping[str, obje
     described, booted = manifest.get("ami_id"), facts.parameter
     if cluster.ami_made_from or described is None or described == booted:
         return ()
-    return (f"it describes {described}, and {cluster.ami_parameter} names {booted}",)
+    return (f"it describes {described}, and {ami_parameter_of(cluster)} names {booted}",)
 
 
 def _another_lock(cluster: NodeCluster, facts: Facts, manifest: Mapping[str, object]) -> tuple[str, ...]:
@@ -164,5 +183,5 @@ def _another_lock(cluster: NodeCluster, facts: Facts, manifest: Mapping[str, obj
     baked, here = manifest.get("lock_digest"), facts.machine_lock_digest
     if baked is None or here is None or baked == here:
         return ()
-    image = cluster.ami_made_from or image_of(cluster.ami_parameter)
+    image = booted_image(cluster)
     return (f"it was baked from lock {baked}, and containers/images/{image} here is {here}",)

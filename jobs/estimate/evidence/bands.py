@@ -20,7 +20,7 @@ from slipway.jobs.estimate.evidence.calibrations import WORDS
 from slipway.jobs.estimate.evidence.trials import Trial
 from slipway.jobs.estimate.prices import read_rows
 from slipway.jobs.estimate.work.spread import NINE_OF_TEN
-from slipway.jobs.words.catalogue.instances import CPU, FAMILIES
+from slipway.jobs.words.catalogue.hardware import CPU, FAMILIES
 
 if TYPE_CHECKING:
     from slipway.jobs.estimate.evidence.trials import Trial

@@ -11,7 +11,8 @@ from dataclasses import replace
 from slipway.jobs.estimate.errors import CannotEstimate
 from slipway.jobs.estimate.hardware import ACCELERATORS, cluster_of, prior
 from slipway.jobs.estimate.work.shapes import Hardware
-from slipway.jobs.words.catalogue.instances import CPU, device_of, find_instance_type, instance_type
+from slipway.jobs.words.catalogue.hardware import CPU, device_of
+from slipway.jobs.words.catalogue.instances import find_instance_type, instance_type
 
 _GIB = 2.0**30
 

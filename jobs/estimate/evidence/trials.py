@@ -20,7 +20,8 @@ from slipway.jobs.estimate.evidence.published import rate_of
 from slipway.jobs.estimate.evidence.published_rows import Published, as_measurement
 from slipway.jobs.estimate.evidence.tables import TABLES, Table
 from slipway.jobs.estimate.work.rate import throughput
-from slipway.jobs.words.catalogue.instances import device_of, instance_type
+from slipway.jobs.words.catalogue.hardware import device_of
+from slipway.jobs.words.catalogue.instances import instance_type
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

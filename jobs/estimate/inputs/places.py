@@ -10,7 +10,8 @@ from contextlib import suppress
 from dataclasses import replace
 
 from slipway.infra.declare.declared import declared_clusters
-from slipway.infra.declare.types import Cluster, NodeCluster, locked_by
+from slipway.infra.declare.node_images import locked_by
+from slipway.infra.declare.types import Cluster, NodeCluster
 from slipway.jobs.estimate.errors import CannotEstimate
 from slipway.jobs.estimate.estimates import PricedHardware
 from slipway.jobs.estimate.prices import ON_DEMAND, Overheads, Rate, find_rate, require_rate

@@ -12,7 +12,8 @@ from typing import Any
 
 from slipway.containers.runtime.contract import variables
 from slipway.jobs.words import mpi
-from slipway.jobs.words.catalogue.instances import family_of, instance_type
+from slipway.jobs.words.catalogue.hardware import family_of
+from slipway.jobs.words.catalogue.instances import instance_type
 from slipway.jobs.words.job import DoesNotFit, Job, request_key, submission_name
 from slipway.jobs.words.launch_environment import (
     launch_environment,

@@ -15,7 +15,8 @@ from typing import Any
 
 from slipway.containers.runtime.contract import variables
 from slipway.jobs.words import slurm
-from slipway.jobs.words.catalogue.instances import device_of, instance_type
+from slipway.jobs.words.catalogue.hardware import device_of
+from slipway.jobs.words.catalogue.instances import instance_type
 from slipway.jobs.words.errors import Problem
 from slipway.jobs.words.job import DoesNotFit, InvalidJob, Job, request_key, submission_name
 from slipway.jobs.words.launch_environment import launch_environment, refuse_misfit, timeout_seconds

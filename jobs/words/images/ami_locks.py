@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 
-from slipway.jobs.words.catalogue.instances import InstanceType, family_of
+from slipway.jobs.words.catalogue.hardware import family_of
+from slipway.jobs.words.catalogue.instances import InstanceType
 from slipway.jobs.words.errors import Problem
 from slipway.jobs.words.images.amis import MANIFEST_FACTS
 from slipway.jobs.words.images.containers import JUNK_FOLDERS
@@ -267,7 +268,7 @@ SOFTWARE: Mapping[str, tuple[str, ...]] = {
     "slurm": ("slurm", "pcs-agent"),
 }
 _VENDORS_PYTHON = "training-python"  # in which ranks use an accelerator where no container brings one
-_RANKS_IN_CONTAINERS = frozenset({"batch"})
+_STARTS_CONTAINERS = frozenset({"ecs-agent", "pyxis"})
 
 
 def missing_software(kind: str, type_: InstanceType, held: Collection[str]) -> tuple[str, ...]:
@@ -275,6 +276,6 @@ def missing_software(kind: str, type_: InstanceType, held: Collection[str]) -> t
     needed = SOFTWARE[kind]
     if family := family_of(type_):
         needed = (*needed, family.driver)
-        if kind not in _RANKS_IN_CONTAINERS:
+        if not _STARTS_CONTAINERS & set(held):
             needed = (*needed, _VENDORS_PYTHON)
     return tuple(name for name in needed if name not in held)

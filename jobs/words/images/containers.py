@@ -24,6 +24,27 @@ def image_names(containers: Path) -> tuple[str, ...]:
     return tuple(sorted(path.parent.name for path in containers.glob("images/*/Dockerfile")))
 
 
+def container_names(containers: Path) -> tuple[str, ...]:
+    """List the folders that describe containers: built from a Dockerfile here, or published by AWS."""
+    published = (path.parent.name for path in containers.glob("images/*/lock.toml") if _registry(path))
+    return tuple(sorted({*image_names(containers), *published}))
+
+
+def container_platforms(containers: Path, image: str) -> frozenset[tuple[str, str]]:
+    """Return the devices, each with a processor architecture, that the image is for: its [runs_on]."""
+    path = containers / "images" / image / "lock.toml"
+    tables = tomllib.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+    return frozenset(
+        (device, architecture)
+        for device, architectures in tables.get("runs_on", {}).items()
+        for architecture in architectures
+    )
+
+
+def _registry(lock: Path) -> bool:
+    return "registry" in tomllib.loads(lock.read_text(encoding="utf-8"))
+
+
 def image_tag(containers: Path, image: str) -> str:
     """Return a digest of the names, modes and bytes of the image's files."""
     digest = sha256()

@@ -15,7 +15,7 @@ import yaml
 from slipway.infra.clusters import MACHINE_IMAGES
 from slipway.infra.declare.checks.components import commands_of, mistakes, steps_of
 from slipway.infra.declare.machine_images import MachineImage
-from slipway.jobs.words.catalogue.instances import FAMILIES
+from slipway.jobs.words.catalogue.hardware import FAMILIES
 from slipway.jobs.words.images.ami_locks import TO_BE_FILLED
 from slipway.jobs.words.images.amis import FROM_VENDOR, ON_HARDWARE
 

@@ -16,7 +16,8 @@ from slipway.infra.declare.declared import (
     load,
     load_machine_images,
 )
-from slipway.infra.declare.types import BatchCluster, MpiCluster, SageMakerCluster, SlurmCluster, locked_by
+from slipway.infra.declare.node_images import locked_by
+from slipway.infra.declare.types import BatchCluster, MpiCluster, SageMakerCluster, SlurmCluster
 from slipway.jobs.words.errors import InvalidConfig, SlipwayError
 
 ROOT = Path(__file__).parents[3]

@@ -14,7 +14,8 @@ from slipway.infra.declare import types
 from slipway.infra.declare.checks.clusters import problems_of
 from slipway.infra.declare.checks.nodes import defaults_of
 from slipway.infra.declare.types import Cluster, ClusterKind, Egress, FileSystem, Mpi
-from slipway.jobs.words.catalogue.instances import InstanceType, every_instance_type, instance_type, unusable
+from slipway.jobs.words.catalogue.hardware import unusable
+from slipway.jobs.words.catalogue.instances import InstanceType, every_instance_type, instance_type
 from tests.infra.declare.hints import CLUSTERS, OWN, followed
 
 # What the AMI and the image that a kind has by default can use: no accelerator, or one of these makers.

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from slipway.containers.runtime.contract.settings import ACCELERATOR_FILES
-from slipway.jobs.words.catalogue.instances import FAMILIES, device_of, instance_type, instance_types
+from slipway.jobs.words.catalogue.hardware import FAMILIES, device_of
+from slipway.jobs.words.catalogue.instances import instance_type, instance_types
 from slipway.jobs.words.images.containers import LockedTorch
 from slipway.jobs.words.job import DoesNotFit, InvalidJob
 from slipway.jobs.words.recipes import (

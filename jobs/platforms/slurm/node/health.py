@@ -18,7 +18,7 @@ from slipway.containers.runtime.launch.assignment import count_devices
 from slipway.jobs.platforms.slurm.node import programs
 from slipway.jobs.platforms.slurm.node.launch import own_instance_type
 from slipway.jobs.platforms.slurm.node.setting import SlurmNodeFacts, SlurmNodePaths, is_stand_in
-from slipway.jobs.words.catalogue.instances import family_of
+from slipway.jobs.words.catalogue.hardware import family_of
 from slipway.jobs.words.errors import SlipwayError
 
 _EFA_FILES = r"infiniband/uverbs[0-9]+"

@@ -17,7 +17,8 @@ from slipway.jobs.platforms.slurm.node.allocation import Allocation
 from slipway.jobs.platforms.slurm.node.setting import SlurmNodeFacts, SlurmNodePaths, is_stand_in
 from slipway.jobs.platforms.slurm.node.train import TrainWords
 from slipway.jobs.platforms.slurm.request import grace_seconds
-from slipway.jobs.words.catalogue.instances import InstanceType, family_of, find_instance_type
+from slipway.jobs.words.catalogue.hardware import family_of
+from slipway.jobs.words.catalogue.instances import InstanceType, find_instance_type
 from slipway.jobs.words.errors import SlipwayError
 from slipway.jobs.words.launch_environment import SETTING_OPTION
 from slipway.jobs.words.recipes import RECIPES, find_recipe

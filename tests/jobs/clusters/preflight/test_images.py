@@ -11,7 +11,8 @@ import pytest
 from slipway.infra.declare.types import MpiCluster, NodeCluster, SlurmCluster
 from slipway.jobs.clusters.preflight.facts import FoundAmi
 from slipway.jobs.clusters.preflight.verdicts import CheckOutcome
-from slipway.jobs.words.catalogue.instances import family_of, instance_type
+from slipway.jobs.words.catalogue.hardware import family_of
+from slipway.jobs.words.catalogue.instances import instance_type
 from slipway.jobs.words.images.containers import Lock
 from tests.jobs.clusters.preflight.test_checks import BAKE, CLUSTER, MANIFEST, verdict
 from tests.jobs.declared import declared

@@ -35,7 +35,7 @@ from slipway.jobs.estimate.work.spread import (
     origin_of,
     spread,
 )
-from slipway.jobs.words.catalogue.instances import CPU, FAMILIES
+from slipway.jobs.words.catalogue.hardware import CPU, FAMILIES
 from tests.architecture.tracked import ROOT
 
 FOUND = tuple(trials())

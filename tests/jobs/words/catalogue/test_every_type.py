@@ -7,9 +7,9 @@ import pytest
 from slipway.jobs.estimate.errors import CannotEstimate
 from slipway.jobs.estimate.hardware import cluster_of
 from slipway.jobs.words.catalogue import every_type
+from slipway.jobs.words.catalogue.hardware import device_of
 from slipway.jobs.words.catalogue.instances import (
     InstanceType,
-    device_of,
     every_instance_type,
     find_instance_type,
     instance_type,

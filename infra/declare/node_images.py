@@ -1,0 +1,137 @@
+"""Which AMI the nodes of a cluster boot and which container runs their ranks: as declared, or as the table has it.
+
+The table is jobs/words/catalogue/hardware.py. A declaration that names nothing gets what the accelerators of
+its instance type need; one that names something is held to the same rule (checks/nodes.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+from slipway.infra.declare.machine_images import CONTAINERS
+from slipway.infra.declare.types import BatchCluster, Cluster, NodeCluster, SageMakerCluster, SlurmCluster
+from slipway.jobs.words.catalogue.hardware import hardware_of
+from slipway.jobs.words.catalogue.instances import InstanceType, instance_type
+from slipway.jobs.words.images.ami_locks import ARCHITECTURE, machine_image_names, missing_software
+from slipway.jobs.words.images.amis import ami_parameter, image_of
+from slipway.jobs.words.images.aws_amis import AWS_AMIS, aws_ami_of
+from slipway.jobs.words.images.containers import read_lock
+
+_UBUNTU_ROOT = "/dev/sda1"  # our machine images are made from Ubuntu's
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeImage:
+    """Describes what nodes may boot: a bake of ours, or one of AWS's own."""
+
+    name: str
+    parameters: Mapping[str, str]  # the SSM parameter that holds the id of the AMI, by architecture
+    holds: Mapping[str, str]  # components and their versions
+    is_baked: bool  # False: AWS keeps it, and user data brings what our bakes hold
+    root_device: str = _UBUNTU_ROOT
+    batch_image_type: str = "ECS_AL2023"  # how AWS Batch writes its part of the user data
+
+    @property
+    def for_gpus(self) -> bool | None:
+        """Say whether AWS Batch takes the image type for GPU families alone, or for all others; None: it asks not."""
+        if "ecs-agent" not in self.holds:
+            return None
+        return self.batch_image_type.endswith("_NVIDIA")
+
+
+def node_images() -> Mapping[str, NodeImage]:
+    """Return every image that nodes may boot, ours first."""
+    return _node_images(CONTAINERS)
+
+
+@lru_cache(maxsize=4)
+def _node_images(containers: Path) -> Mapping[str, NodeImage]:
+    locks = {name: read_lock(containers, name) for name in machine_image_names(containers)}
+    ours = {
+        name: NodeImage(
+            name=name, parameters={ARCHITECTURE: ami_parameter(name)}, holds=lock.host, is_baked=True
+        )
+        for name, lock in locks.items()
+        if lock is not None
+    }
+    aws = {
+        name: NodeImage(
+            name=name,
+            parameters=ami.parameters,
+            holds=ami.holds,
+            is_baked=False,
+            root_device=ami.root_device,
+            batch_image_type=ami.batch_image_type or "ECS_AL2023",
+        )
+        for name, ami in AWS_AMIS.items()
+    }
+    return {**ours, **aws}
+
+
+def fitting_images(kind: type[Cluster], type_: InstanceType) -> tuple[str, ...]:
+    """Name the images that drive the type in a cluster of this kind, the table's own choice first."""
+    usual = hardware_of(type_).nodes.get(kind.kind)
+    if usual is None:
+        return ()
+    fitting = [
+        name
+        for name, image in node_images().items()
+        if type_.architecture in image.parameters
+        and not missing_software(kind.kind, type_, image.holds)
+        and (image.for_gpus is None or image.for_gpus == hardware_of(type_).counted_as_gpus)
+    ]
+    return tuple(sorted(fitting, key=lambda name: name != usual))
+
+
+def booted_image(cluster: NodeCluster) -> str | None:
+    """Name the image that nodes boot, or their AMI was made from, known or not; None where nothing says it."""
+    if cluster.ami_parameter is not None:
+        return image_named_by(cluster.ami_parameter) or cluster.ami_made_from
+    return cluster.machine_image or usual_image(cluster)
+
+
+def usual_image(cluster: NodeCluster) -> str | None:
+    """Name what the table has for the cluster's kind and accelerators."""
+    return hardware_of(instance_type(cluster.instance_type)).nodes.get(cluster.kind)
+
+
+def image_named_by(parameter: str) -> str | None:
+    """Name the known image whose id an SSM parameter holds."""
+    named = image_of(parameter)
+    return named if named in node_images() else aws_ami_of(parameter)
+
+
+def node_image_of(cluster: NodeCluster) -> NodeImage:
+    """Return what the nodes of a sound cluster boot."""
+    name = booted_image(cluster)
+    assert name is not None and name in node_images(), f"the gate has looked at the AMI of {cluster.name}"
+    return node_images()[name]
+
+
+def ami_parameter_of(cluster: NodeCluster) -> str:
+    """Return the SSM parameter that holds the id of a sound cluster's AMI."""
+    architecture = instance_type(cluster.instance_type).architecture
+    return cluster.ami_parameter or node_image_of(cluster).parameters[architecture]
+
+
+def slurm_release(cluster: SlurmCluster) -> str:
+    """Return the Slurm that nodes hold, as AWS PCS writes releases: no node joins a controller of another."""
+    return ".".join(node_image_of(cluster).holds["slurm"].split(".")[:2])
+
+
+def container_of(cluster: BatchCluster) -> str:
+    """Name the folder of containers/images whose container runs the ranks."""
+    return cluster.image or hardware_of(instance_type(cluster.instance_type)).container
+
+
+def locked_by(cluster: Cluster) -> str:
+    """Name the folder of containers/images whose lock says what ranks run in, or AWS's AMI without one."""
+    if isinstance(cluster, BatchCluster):
+        return container_of(cluster)
+    if isinstance(cluster, SageMakerCluster):
+        return cluster.machine_image
+    assert isinstance(cluster, NodeCluster), "image or AMI"
+    return node_image_of(cluster).name
