@@ -15,10 +15,6 @@ from typing import Annotated
 
 from slipway.infra.declare.checks.components import REFERENCE
 from slipway.infra.declare.checks.values import between, known_instance_type, known_region, matching
-from slipway.infra.declare.types import SageMakerCluster
-from slipway.jobs.words import sagemaker
-from slipway.jobs.words.catalogue.hardware import device_of
-from slipway.jobs.words.catalogue.instances import instance_type
 from slipway.jobs.words.images.ami_locks import lock_problems, locked_parent, machine_image_names, pinned
 from slipway.jobs.words.images.amis import IMAGE_TAG
 from slipway.jobs.words.installation import containers_folder
@@ -87,18 +83,6 @@ def pinned_parent(image: MachineImage) -> str:
         return image.parent
     found = locked_parent(CONTAINERS, image.name)
     return pinned(image.parent, found.serial if found else None)
-
-
-# Which image the training jobs of a SageMaker cluster run in: the one of its region and its devices.
-
-
-def training_image(cluster: SageMakerCluster) -> str:
-    return sagemaker.training_image(
-        CONTAINERS,
-        cluster.machine_image,
-        region=cluster.region,
-        device=device_of(instance_type(cluster.instance_type)),
-    )
 
 
 # The folder of this package that templates name files of; in a checkout it is that of the checkout.

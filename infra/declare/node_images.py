@@ -1,4 +1,4 @@
-"""Which AMI the nodes of a cluster boot and which container runs their ranks: as declared, or as the table has it.
+"""Which AMI nodes boot and which container runs their ranks: as declared, or as the table has it.
 
 The table is jobs/words/catalogue/hardware.py. A declaration that names nothing gets what the accelerators of
 its instance type need; one that names something is held to the same rule (checks/nodes.py).
@@ -13,12 +13,12 @@ from pathlib import Path
 
 from slipway.infra.declare.machine_images import CONTAINERS
 from slipway.infra.declare.types import BatchCluster, Cluster, NodeCluster, SageMakerCluster, SlurmCluster
-from slipway.jobs.words.catalogue.hardware import hardware_of
+from slipway.jobs.words.catalogue.hardware import device_of, hardware_of
 from slipway.jobs.words.catalogue.instances import InstanceType, instance_type
 from slipway.jobs.words.images.ami_locks import ARCHITECTURE, machine_image_names, missing_software
 from slipway.jobs.words.images.amis import ami_parameter, image_of
-from slipway.jobs.words.images.aws_amis import AWS_AMIS, aws_ami_of
-from slipway.jobs.words.images.containers import read_lock
+from slipway.jobs.words.images.aws_images import AWS_AMIS, aws_ami_of, published_image
+from slipway.jobs.words.images.containers import image_names, read_lock
 
 _UBUNTU_ROOT = "/dev/sda1"  # our machine images are made from Ubuntu's
 
@@ -36,7 +36,7 @@ class NodeImage:
 
     @property
     def for_gpus(self) -> bool | None:
-        """Say whether AWS Batch takes the image type for GPU families alone, or for all others; None: it asks not."""
+        """Say whether AWS Batch takes the image type for GPU families alone; None: it does not ask."""
         if "ecs-agent" not in self.holds:
             return None
         return self.batch_image_type.endswith("_NVIDIA")
@@ -87,7 +87,7 @@ def fitting_images(kind: type[Cluster], type_: InstanceType) -> tuple[str, ...]:
 
 
 def booted_image(cluster: NodeCluster) -> str | None:
-    """Name the image that nodes boot, or their AMI was made from, known or not; None where nothing says it."""
+    """Name the image that nodes boot, or that their AMI was made from; None where nothing says it."""
     if cluster.ami_parameter is not None:
         return image_named_by(cluster.ami_parameter) or cluster.ami_made_from
     return cluster.machine_image or usual_image(cluster)
@@ -117,6 +117,15 @@ def ami_parameter_of(cluster: NodeCluster) -> str:
     return cluster.ami_parameter or node_image_of(cluster).parameters[architecture]
 
 
+# Of a login node, by architecture.
+LOGIN_TYPES: Mapping[str, str] = {"x86_64": "c6i.large", "arm64": "c7g.large"}
+
+
+def login_type_of(cluster: SlurmCluster) -> str:
+    """Name the instance type of the node that people and `slipway` log in to."""
+    return cluster.login_instance_type or LOGIN_TYPES[instance_type(cluster.instance_type).architecture]
+
+
 def slurm_release(cluster: SlurmCluster) -> str:
     """Return the Slurm that nodes hold, as AWS PCS writes releases: no node joins a controller of another."""
     return ".".join(node_image_of(cluster).holds["slurm"].split(".")[:2])
@@ -125,6 +134,22 @@ def slurm_release(cluster: SlurmCluster) -> str:
 def container_of(cluster: BatchCluster) -> str:
     """Name the folder of containers/images whose container runs the ranks."""
     return cluster.image or hardware_of(instance_type(cluster.instance_type)).container
+
+
+def training_image(cluster: SageMakerCluster) -> str:
+    """Return the URI of the image that training jobs run in: the one of the region and the devices."""
+    return _published(cluster.machine_image, cluster)
+
+
+def container_uri(cluster: BatchCluster) -> str | None:
+    """Return the URI of the container where AWS publishes it; None where it is built from a Dockerfile."""
+    name = container_of(cluster)
+    return None if name in image_names(CONTAINERS) else _published(name, cluster)
+
+
+def _published(name: str, cluster: Cluster) -> str:
+    device = device_of(instance_type(cluster.instance_type))
+    return published_image(CONTAINERS, name, region=cluster.region, device=device)
 
 
 def locked_by(cluster: Cluster) -> str:

@@ -209,7 +209,8 @@ class SlurmCluster(NodeCluster):
         between(1, 2047, why="AWS PCS has at most 2048 nodes in a cluster, one of them to log in"),
     ]
     vpc_cidr: str = "10.50.0.0/16"
-    login_instance_type: Annotated[str, known_instance_type] = "c6i.large"
+    # None: a small one with the workers' processors, whose AMI it boots.
+    login_instance_type: Annotated[str, known_instance_type] | None = None
     controller: ControllerSize | None = None  # None: the smallest that has room for max_nodes
     scratch: bool = False  # an FSx for Lustre besides the shared home: datasets and compiled graphs
     rest_api: bool = False  # slurmrestd, reachable from the nodes alone

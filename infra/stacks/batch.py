@@ -9,7 +9,7 @@ from aws_cdk import aws_iam as iam
 from constructs import Construct
 
 from slipway.infra.declare.machine_images import CONTAINERS
-from slipway.infra.declare.node_images import ami_parameter_of, container_of
+from slipway.infra.declare.node_images import ami_parameter_of, container_of, container_uri
 from slipway.infra.declare.types import BatchCluster, Egress
 from slipway.infra.patterns.access.target_record import TargetRecord, TargetRecordProps
 from slipway.infra.patterns.batch.batch_access import NodeAccess, NodeAccessProps
@@ -63,10 +63,18 @@ class BatchStack(DeclaredStack):
             "Stuck",
             props=StuckJobCancellerProps(cluster=cluster, queue_arn=queue.resource.attr_job_queue_arn),
         )
-        tag = image_tag(CONTAINERS, container_of(cluster))
-        job = _job(self, props, access, tag)
-        target = _target(self, props, queue=queue, job=job, tag=tag)
+        image = _image(props)
+        job = _job(self, props, access, image)
+        target = _target(self, props, queue=queue, job=job, image=image)
         TargetRecord(self, "Target", props=TargetRecordProps(target=target))
+
+
+def _image(props: BatchStackProps) -> str:
+    """Name the container of the ranks: AWS's own, or the one that is built into the cluster's repository."""
+    cluster = props.cluster
+    if published := container_uri(cluster):
+        return published
+    return f"{props.repository.uri}:{image_tag(CONTAINERS, container_of(cluster))}"
 
 
 def _node_pool(stack: BatchStack, props: BatchStackProps, access: NodeAccess) -> NodePool:
@@ -94,13 +102,13 @@ def _node_pool(stack: BatchStack, props: BatchStackProps, access: NodeAccess) ->
     )
 
 
-def _job(stack: BatchStack, props: BatchStackProps, access: NodeAccess, tag: str) -> MultiNodeJob:
+def _job(stack: BatchStack, props: BatchStackProps, access: NodeAccess, image: str) -> MultiNodeJob:
     return MultiNodeJob(
         stack,
         "Job",
         props=MultiNodeJobProps(
             cluster=props.cluster,
-            image=f"{props.repository.uri}:{tag}",
+            image=image,
             access=access,
             log_group_name=props.job_logs.name,
             files=props.storage.files,
@@ -109,9 +117,10 @@ def _job(stack: BatchStack, props: BatchStackProps, access: NodeAccess, tag: str
 
 
 def _target(
-    stack: BatchStack, props: BatchStackProps, *, queue: JobQueue, job: MultiNodeJob, tag: str
+    stack: BatchStack, props: BatchStackProps, *, queue: JobQueue, job: MultiNodeJob, image: str
 ) -> BatchTarget:
     cluster, storage = props.cluster, props.storage
+    repository_uri, _, tag = image.rpartition(":")
     return BatchTarget(
         name=cluster.name,
         account=stack.account,
@@ -125,7 +134,7 @@ def _target(
         bucket=storage.bucket.bucket_name,
         image=container_of(cluster),
         image_tag=tag,
-        repository_uri=props.repository.uri,
+        repository_uri=repository_uri,
         build_project=build_project_name(cluster.name),
         job_timeout_seconds=cluster.job_timeout // timedelta(seconds=1),
         job_attempts=cluster.job_attempts,

@@ -9,7 +9,7 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_sns as sns
 from constructs import Construct
 
-from slipway.infra.declare.machine_images import training_image
+from slipway.infra.declare.node_images import training_image
 from slipway.infra.declare.types import Egress, Market, SageMakerCluster
 from slipway.infra.patterns.access.target_record import TargetRecord, TargetRecordProps
 from slipway.infra.patterns.declared_stack import DeclaredStack

@@ -9,7 +9,7 @@ from datetime import timedelta
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 
-from slipway.infra.declare.node_images import ami_parameter_of, node_image_of, slurm_release
+from slipway.infra.declare.node_images import ami_parameter_of, login_type_of, node_image_of, slurm_release
 from slipway.infra.declare.types import Egress, Market, NodeCluster, SlurmCluster
 from slipway.infra.patterns.access.target_record import TargetRecord, TargetRecordProps
 from slipway.infra.patterns.declared_stack import DeclaredStack
@@ -160,7 +160,7 @@ def _login_node(cluster: SlurmCluster, role: MachineRole) -> _Machines:
     """Describe the one machine that stays: small, bought as needed, without EFA."""
     machine = replace(
         cluster,
-        instance_type=cluster.login_instance_type,
+        instance_type=login_type_of(cluster),
         machine_image=node_image_of(cluster).name,  # the workers' own
         ami_parameter=ami_parameter_of(cluster),
         efa_interfaces=0,

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from slipway.infra.declare.declared import declared_clusters
+from slipway.infra.declare.node_images import login_type_of
 from slipway.infra.declare.types import Cluster, SageMakerCluster, SlurmCluster
 from slipway.jobs.cloud.aws import Unanswered, ask_all, reader
 from slipway.jobs.cloud.vcpu_quotas import ON_DEMAND, SPOT
@@ -93,7 +94,7 @@ def _of_declared(cluster: Cluster) -> Neighbour:
         instance_type=cluster.instance_type,
         max_nodes=cluster.max_nodes,
         market=cluster.market,
-        login_instance_type=cluster.login_instance_type if isinstance(cluster, SlurmCluster) else None,
+        login_instance_type=login_type_of(cluster) if isinstance(cluster, SlurmCluster) else None,
         is_warm=isinstance(cluster, SageMakerCluster) and cluster.warm_pool_minutes > 0,
     )
 

@@ -12,6 +12,7 @@ import click
 import pytest
 
 from slipway.infra.clusters import CLUSTERS, MACHINE_IMAGES
+from slipway.infra.declare.node_images import locked_by
 from slipway.infra.declare.types import BatchCluster, Cluster, MpiCluster, SageMakerCluster, SlurmCluster
 from slipway.jobs.cli.cli import PROGRAM, cli
 from slipway.jobs.submit import find
@@ -19,9 +20,9 @@ from slipway.jobs.submit.find import UnknownJob
 from slipway.jobs.words.catalogue.hardware import device_of
 from slipway.jobs.words.catalogue.instances import find_instance_type, instance_type
 from slipway.jobs.words.images.amis import bakery_stack_name
+from slipway.jobs.words.images.aws_images import published_image
 from slipway.jobs.words.installation import containers_folder
 from slipway.jobs.words.run import Cost, Found, JobState, Run
-from slipway.jobs.words.sagemaker import training_image
 from slipway.jobs.words.targets import (
     MpiTarget,
     SageMakerTarget,
@@ -192,13 +193,13 @@ def target_of(cluster: Cluster) -> Target:
         instance_type=cluster.instance_type,
         max_nodes=cluster.max_nodes,
         bucket=bucket_of(cluster.name),
-        machine_image=cluster.machine_image,
+        machine_image=locked_by(cluster),
     )
 
 
 def _sagemaker(cluster: SageMakerCluster) -> SageMakerTarget:
     """Return one without shared files, as the declared cluster has none."""
     device = device_of(instance_type(cluster.instance_type))
-    image = training_image(containers_folder(), cluster.machine_image, region=cluster.region, device=device)
+    image = published_image(containers_folder(), cluster.machine_image, region=cluster.region, device=device)
     unshared = replace(SAGEMAKER_TARGET, file_system_id=None, file_system_mount=None, file_system_path=None)
     return replace(unshared, image=image)

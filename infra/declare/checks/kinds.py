@@ -9,7 +9,7 @@ from ipaddress import collapse_addresses
 
 from slipway.infra.declare.checks.networks import ipv4_network, no_ipv4_network
 from slipway.infra.declare.checks.values import shown
-from slipway.infra.declare.machine_images import training_image
+from slipway.infra.declare.node_images import LOGIN_TYPES, login_type_of, training_image
 from slipway.infra.declare.types import (
     Cluster,
     FileSystem,
@@ -20,7 +20,7 @@ from slipway.infra.declare.types import (
 )
 from slipway.jobs.words.catalogue.instances import instance_type
 from slipway.jobs.words.errors import Problem
-from slipway.jobs.words.sagemaker import NoTrainingImage
+from slipway.jobs.words.images.aws_images import NoPublishedImage
 from slipway.jobs.words.slurm import most_workers, smallest_controller
 
 # The largest private range; whoever asks for more than that has written a way around "everybody".
@@ -125,17 +125,14 @@ def no_spot_with_slurm(cluster: Cluster) -> Iterator[Problem]:
 def login_node_of_one_architecture(cluster: Cluster) -> Iterator[Problem]:
     """Check that the login node runs the workers' machine image."""
     assert isinstance(cluster, SlurmCluster)
-    login, worker = instance_type(cluster.login_instance_type), instance_type(cluster.instance_type)
+    login, worker = instance_type(login_type_of(cluster)), instance_type(cluster.instance_type)
     if login.architecture != worker.architecture:
         yield Problem(
             where="login_instance_type",
             message=f"is {login.name} ({login.architecture}), and the AMI of its workers is for "
             f"{worker.architecture}",
-            hint=f'use login_instance_type="{_LOGIN_TYPES[worker.architecture]}"',
+            hint=f'use login_instance_type="{LOGIN_TYPES[worker.architecture]}"',
         )
-
-
-_LOGIN_TYPES = {"x86_64": "c6i.large", "arm64": "c7g.large"}
 
 
 # What the settings of SageMaker training must be to each other; rules.py lists them.
@@ -201,7 +198,7 @@ def training_image_of_the_region(cluster: Cluster) -> Iterator[Problem]:
     assert isinstance(cluster, SageMakerCluster)
     try:
         training_image(cluster)
-    except NoTrainingImage as error:
+    except NoPublishedImage as error:
         yield Problem(where="machine_image", message=f"cannot be used: {error.message}", hint=error.hint)
 
 

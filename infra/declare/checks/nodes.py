@@ -1,7 +1,7 @@
 """What nodes must be able to do: one rule for the type, the AMI and the container of every kind of cluster.
 
-What fits is infra/declare/node_images.py's to say. Each hint names settings with which the cluster is sound, as
-a test sees that follows them.
+What fits is infra/declare/node_images.py's to say. Each hint names settings with which the cluster is sound,
+as a test sees that follows them.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from slipway.infra.declare.machine_images import CONTAINERS
 from slipway.infra.declare.node_images import (
     booted_image,
     container_of,
+    container_uri,
     fitting_images,
     image_named_by,
     node_images,
@@ -40,6 +41,7 @@ from slipway.jobs.words.catalogue.instances import (
 )
 from slipway.jobs.words.errors import Problem
 from slipway.jobs.words.images.ami_locks import missing_software
+from slipway.jobs.words.images.aws_images import NoPublishedImage
 from slipway.jobs.words.images.containers import container_names, container_platforms
 
 _LUSTRE = "lustre-client"  # as a lock would call it
@@ -66,8 +68,8 @@ def type_with_images(cluster: Cluster) -> Iterator[Problem]:
 def ami_of_the_table(cluster: Cluster) -> Iterator[Problem]:
     """Check that the settings of the AMI name one that is known, and all the same one.
 
-    What joins a cluster, ends a lost node and runs around jobs is in our bakes, or comes with user data to those
-    AMIs of AWS's that the table knows. Nodes of any other AMI are billed until somebody sees them.
+    What joins a cluster, ends a lost node and runs around jobs is in our bakes, or comes with user data to
+    those AMIs of AWS's that the table knows. Nodes of any other AMI are billed until somebody sees them.
     """
     assert isinstance(cluster, NodeCluster)
     fitting = fitting_images(type(cluster), instance_type(cluster.instance_type))
@@ -105,8 +107,8 @@ def _unknown_ami(cluster: NodeCluster, image: str) -> Problem | None:
     claim = f", or {changed(cluster, own_settings(cluster, image))} if you made this AMI from {image}"
     return Problem(
         where="ami_parameter",
-        message=f"is {parameter}, an AMI without Slipway's boot: its nodes join nothing, and no watchdog ends "
-        "them",
+        message=f"is {parameter}, an AMI without Slipway's boot: its nodes join nothing, and no watchdog "
+        "ends them",
         hint=f"use {changed(cluster, known_settings(cluster, image))}{'' if is_of_aws else claim}",
     )
 
@@ -201,6 +203,7 @@ def container_of_the_type(cluster: Cluster) -> Iterator[Problem]:
         )
     ]
     if image in fitting:
+        yield from _unpublished(cluster)
         return
     what = type_.accelerator.name if type_.accelerator else type_.architecture
     ways = " or ".join(written({"image": name}) for name in fitting)
@@ -209,6 +212,13 @@ def container_of_the_type(cluster: Cluster) -> Iterator[Problem]:
         message=f"is {image}, which is not for the {what} of {type_.name}",
         hint=f"use {ways}" if ways else "no container here is: declare another instance_type",
     )
+
+
+def _unpublished(cluster: BatchCluster) -> Iterator[Problem]:
+    try:
+        container_uri(cluster)
+    except NoPublishedImage as error:
+        yield Problem(where="image", message=f"cannot be used: {error.message}", hint=error.hint)
 
 
 def _which_lacks(missing: Sequence[str], type_: InstanceType) -> str:

@@ -285,7 +285,7 @@ RULES_OF_KIND: Mapping[ClusterKind, Mapping[Rule, tuple[str, ...]]] = {
         **_RULES_OF_NODES,
         no_spot_with_batch: ("market",),
         image_of_this_checkout: ("image",),
-        container_of_the_type: ("instance_type", "image"),
+        container_of_the_type: ("instance_type", "image", "region"),
     },
     ClusterKind.MPI: {
         **_RULES_OF_NODES,

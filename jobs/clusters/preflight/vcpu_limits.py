@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from slipway.infra.declare.declared import build_type
+from slipway.infra.declare.node_images import login_type_of
 from slipway.infra.declare.types import Cluster, SlurmCluster
 from slipway.jobs.cloud.aws import Unanswered
 from slipway.jobs.cloud.vcpu_quotas import CAPACITY_BLOCK, ON_DEMAND, Quota, ask_quotas, find_quota
@@ -109,7 +110,7 @@ def _own(cluster: Cluster) -> Iterator[OwnMachines]:
         yield OwnMachines(
             purpose=f"the login node of {cluster.name}",
             noun="login node",
-            instance_type=cluster.login_instance_type,
+            instance_type=login_type_of(cluster),
             market=ON_DEMAND,
             count=1,
         )

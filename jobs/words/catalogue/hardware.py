@@ -21,8 +21,8 @@ class Family:
 
     device: str  # in a recipe's ACCELERATORS
     # The machine image that nodes boot, by the kind of cluster: a bake of ours (a folder of
-    # containers/images) or one of AWS's (jobs/words/images/aws_amis.py). A kind that is missing has no way to
-    # drive the family.
+    # containers/images) or one of AWS's (jobs/words/images/aws_images.py). A kind that is missing has no way
+    # to drive the family.
     nodes: Mapping[str, str]
     container: (
         str  # of ranks, by its folder of containers/images; of no use where ranks run on the node itself
@@ -52,7 +52,13 @@ UNUSABLE: Mapping[str, str] = {
 
 _NEURON_OVER_EFA = {"FI_PROVIDER": "efa", "FI_EFA_USE_DEVICE_RDMA": "1"}
 
-# By the first word of the accelerator's name in the catalogue.
+# NVIDIA's open kernel modules, which AWS's AMIs hold, begin with Turing (NVIDIA/open-gpu-kernel-modules, README):
+# earlier devices run where AWS brings the machine.
+_BEFORE_TURING = Family(
+    device="cuda", nodes={}, container="pytorch", files="nvidia", driver="nvidia-driver", gres="gpu"
+)
+
+# By the first words of the accelerator's name in the catalogue; the longest that fit count.
 FAMILIES: Mapping[str, Family] = {
     "Habana": Family(
         device="gaudi",
@@ -84,6 +90,7 @@ FAMILIES: Mapping[str, Family] = {
         gres="gpu",  # AWS PCS makes this record itself, with the files of the devices
         counted_as_gpus=True,
     ),
+    "NVIDIA V100": _BEFORE_TURING,
     # Its software is frozen at SDK 2.28.1, and a newer driver ends its training
     # (containers/images/neuron-slurm): AWS's own AMIs have the newest driver only.
     "Trainium1": Family(
@@ -124,9 +131,10 @@ def family_of(instance_type: InstanceType) -> Family | None:
     """Return the family of the type's accelerator; None if it has none, or one that nothing trains on."""
     if instance_type.accelerator is None or unusable(instance_type):
         return None
-    maker = instance_type.accelerator.name.split()[0]
-    assert maker in FAMILIES, f"{__name__} has no row for {instance_type.accelerator.name}"
-    return FAMILIES[maker]
+    name = instance_type.accelerator.name
+    found = [words for words in FAMILIES if f"{name} ".startswith(f"{words} ")]
+    assert found, f"{__name__} has no row for {name}"
+    return FAMILIES[max(found, key=len)]
 
 
 def unusable(instance_type: InstanceType) -> str:

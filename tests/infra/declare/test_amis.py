@@ -26,7 +26,7 @@ def test_an_ami_of_somebody_else_is_refused_unless_it_is_said_to_be_made_from_ou
     image = {"batch": "gaudi-ecs", "mpi": "cpu-mpi", "slurm": "neuron-slurm"}[kind]
     assert f"ami_parameter: is {parameter}, an AMI without Slipway's boot" in str(problem)
     assert f'use ami_parameter="/slipway/amis/{image}/id"' in problem.hint
-    made_of_ours = f'ami_made_from="{image}" if you made this AMI from Slipway\'s' in problem.hint
+    made_of_ours = f'ami_made_from="{image}" if you made this AMI from {image}' in problem.hint
     assert made_of_ours != parameter.startswith("/aws/")
     assert {problems_of(way) for way in followed(cluster, problem)} == {()}
 
@@ -44,16 +44,21 @@ def test_aws_own_ami_stays_refused_whatever_is_claimed_of_it(kind: str) -> None:
 @pytest.mark.parametrize(
     ("kind", "changes", "said"),
     [
-        ("batch", {"ami_made_from": "gaudi-ecs"}, "ami_made_from: has no effect: /slipway/amis/gaudi-ecs/id"),
-        ("mpi", {"ami_adds": ("mpich",)}, "ami_adds: has no effect: /slipway/amis/cpu-mpi/id names cpu-mpi"),
+        ("batch", {"ami_made_from": "gaudi-ecs"}, "ami_made_from: has no effect: nodes boot gaudi-ecs as"),
+        ("mpi", {"ami_adds": ("mpich",)}, "ami_adds: has no effect: nodes boot cpu-mpi as it is published"),
+        (
+            "mpi",
+            {"ami_parameter": "/slipway/amis/cpu-mpi/id", "ami_adds": ("mpich",)},
+            "ami_adds: has no effect: /slipway/amis/cpu-mpi/id names cpu-mpi as it is published",
+        ),
         (
             "batch",
             {"ami_parameter": OWN, "ami_made_from": "gaudi-esc"},
-            "ami_made_from: is 'gaudi-esc', which is no machine image of Slipway's; did you mean gaudi-ecs?",
+            "ami_made_from: is 'gaudi-esc', which is no machine image of Slipway's or AWS's; did you mean",
         ),
         (
             "mpi",
-            {"ami_parameter": OWN, "ami_made_from": "gaudi-mpi"},
+            {"ami_parameter": OWN, "ami_made_from": "gaudi-mpi", "machine_image": "cpu-mpi"},
             'ami_made_from: is gaudi-mpi, but machine_image is cpu-mpi; use ami_made_from="cpu-mpi"',
         ),
         (

@@ -67,11 +67,11 @@ DECLARED: tuple[tuple[str, dict[str, Any], str], ...] = (
     (
         "BI-019",
         {"instance_type": "c7g.16xlarge"},
-        "is arm64, but Slipway's AMIs are x86_64; use instance_type",
+        "which is not for the arm64 of c7g.16xlarge",
     ),
-    ("BI-020", {"instance_type": "p5.48xlarge"}, "whose NVIDIA H100 80GB nothing in a BatchCluster drives"),
+    ("BI-020", {"instance_type": "p3.16xlarge"}, "whose NVIDIA V100 16GB nothing in a BatchCluster drives"),
     ("BI-020", {"ami_parameter": "/mine/ami"}, "an AMI without Slipway's boot"),
-    ("BI-020", {"image": "cpu"}, "image: is cpu, which has no synapseai"),
+    ("BI-020", {"image": "cpu"}, "image: is cpu, which is not for the Habana Gaudi HL-205"),
     (
         "BI-022",
         {"market": Market.SPOT},

@@ -56,7 +56,7 @@ def test_training_that_could_not_work_is_refused_in_one_line(changes: dict[str, 
     ("name", "hint"),
     [
         ("ml.c6i.16xlarge", "write 'c6i.16xlarge'"),
-        ("ml.p4d.24xlarge", "declare a SageMakerCluster, where GPUs run today"),
+        ("ml.p4d.24xlarge", "write 'p4d.24xlarge', or declare a SageMakerCluster"),
     ],
 )
 def test_nodes_of_our_own_are_no_types_of_sagemaker(name: str, hint: str) -> None:

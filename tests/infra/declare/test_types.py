@@ -131,7 +131,7 @@ def test_two_clusters_of_one_name_are_refused() -> None:
         ({"log_retention_days": 364}, "the nearest is 365"),
         ({"ami_parameter": "gaudi"}, "not a full SSM parameter name"),
         ({"image": "../gaudi"}, "not the name of a folder of containers/images"),
-        ({"image": "gaudy"}, "not a folder of containers/images with a Dockerfile; did you mean gaudi?"),
+        ({"image": "gaudy"}, "no container image of containers/images; did you mean gaudi?"),
         (
             {"instance_type": "c6i.32xlarge", "region": "il-central-1", "zone": "il-central-1a"},
             "egress: is endpoints in il-central-1, whose S3 prefix list is not known",
@@ -180,10 +180,10 @@ def test_what_aws_takes_is_accepted(changes: dict[str, Any]) -> None:
         ({"max_nodes": 51}, "from 1 to 50; EC2 Auto Scaling protects 50 nodes of a group from scaling in"),
         ({"job_timeout_hours": 49}, "from 1 to 48 hours; Systems Manager ends a command then"),
         ({"idle_minutes": 5}, "from 10 to 1440 minutes"),
-        ({"machine_image": "cpu-mpy"}, "and no Dockerfile; did you mean cpu-mpi?"),
+        ({"machine_image": "cpu-mpy"}, "no machine image of Slipway's or AWS's; did you mean cpu-mpi?"),
         (
             {"machine_image": "gaudi"},
-            "which is not a folder of containers/images with a lock.toml and no Docker",
+            "no machine image of Slipway's or AWS's; did you mean gaudi-mpi?",
         ),
         ({"mpi": "open-mpi"}, "not Mpi.OPEN_MPI or Mpi.INTEL_MPI or Mpi.MPICH"),
         ({"start_at": "0 8 * *"}, "not five fields such as 0 8 * * MON-FRI"),

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from slipway.infra.declare.machine_images import CONTAINERS
+from slipway.jobs.words.images.aws_images import NoPublishedImage, published_image
 from slipway.jobs.words.names import REGIONS
-from slipway.jobs.words.sagemaker import NoTrainingImage, training_image
 
 OUR_IMAGE = "sagemaker-pytorch"
 
@@ -25,14 +25,14 @@ def test_every_region_has_the_registry_that_the_sdk_names() -> None:
     for region in set(REGIONS) & set(registries):
         if region.startswith(("cn-", "us-gov-", "us-iso", "eu-isoe", "eusc-")):
             continue
-        uri = training_image(CONTAINERS, OUR_IMAGE, region=region, device="cuda")
+        uri = published_image(CONTAINERS, OUR_IMAGE, region=region, device="cuda")
         assert uri.startswith(
             f"{registries[region]}.dkr.ecr.{region}.amazonaws.com/pytorch-training:2.8.0-gpu"
         )
 
 
 def test_a_type_without_accelerators_gets_the_small_image() -> None:
-    assert ":2.8.0-cpu-" in training_image(CONTAINERS, OUR_IMAGE, region="us-east-1", device="cpu")
+    assert ":2.8.0-cpu-" in published_image(CONTAINERS, OUR_IMAGE, region="us-east-1", device="cpu")
 
 
 @pytest.mark.parametrize(
@@ -47,5 +47,5 @@ def test_a_type_without_accelerators_gets_the_small_image() -> None:
 def test_an_image_that_aws_does_not_publish_is_refused(
     image: str, region: str, device: str, said: str
 ) -> None:
-    with pytest.raises(NoTrainingImage, match=said):
-        training_image(CONTAINERS, image, region=region, device=device)
+    with pytest.raises(NoPublishedImage, match=said):
+        published_image(CONTAINERS, image, region=region, device=device)
