@@ -154,4 +154,12 @@ def _s3_policy(region: str) -> iam.PolicyDocument:
         actions=["s3:GetObject"],
         resources=[f"arn:{PARTITION}:s3:::prod-{region}-starport-layer-bucket/*"],
     )
-    return iam.PolicyDocument(statements=[own, layers])
+    # Amazon Linux keeps its packages in one of its own (AL2023 user guide, "Security considerations for AL2023
+    # repositories"), and nodes of AWS's AMIs install the few that they lack.
+    packages = iam.PolicyStatement(
+        sid="AmazonLinuxPackages",
+        principals=[iam.AnyPrincipal()],
+        actions=["s3:GetObject"],
+        resources=[f"arn:{PARTITION}:s3:::al2023-repos-{region}-de612dc2/*"],
+    )
+    return iam.PolicyDocument(statements=[own, layers, packages])

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from slipway.infra.declare.types import FileSystem, Market, Mpi
-from slipway.infra.patterns.nodes.launch_template import MOST_BYTES
+from slipway.infra.patterns.nodes.first_boot import MOST_BYTES
 from slipway.jobs.words.targets import MpiTarget, decode_target
 from tests.infra.mpi_cluster import document, group, launch, node_role, policies, statements, told
 from tests.infra.synthesis import as_text, mpi_templates_of, of_type, only

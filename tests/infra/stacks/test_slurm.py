@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from slipway.infra.declare.types import Market
-from slipway.infra.patterns.nodes.launch_template import MOST_BYTES
+from slipway.infra.patterns.nodes.first_boot import MOST_BYTES
 from slipway.jobs.words.slurm import ACTIONS, EPILOG, NODE_MODULE, PROLOG, PYTHON
 from slipway.jobs.words.targets import SlurmTarget, decode_target
 from tests.infra.patterns.nodes.test_user_data import written_files

@@ -12,9 +12,10 @@ import pytest
 import yaml
 
 from slipway.infra.clusters import CLUSTERS
+from slipway.infra.declare.node_images import node_images
 from slipway.infra.declare.types import FileSystem
 from slipway.infra.patterns.nodes.boot import ECS_MEMBERSHIP, boot_parameters
-from slipway.infra.patterns.nodes.launch_template import MOST_BYTES, boot_files, mime_document, node_user_data
+from slipway.infra.patterns.nodes.first_boot import MOST_BYTES, boot_files, mime_document, node_user_data
 from slipway.infra.patterns.storage.file_systems import SharedFiles
 from tests.infra.synthesis import as_text, only, templates_of
 
@@ -86,11 +87,11 @@ def test_it_is_ascii_because_cloud_init_spoils_the_rest() -> None:
 @pytest.mark.parametrize("value", HOSTILE)
 def test_a_value_never_leaves_the_parameters_file(value: str) -> None:
     stack = cdk.Stack(cdk.App(), "Stack")
-    encoded = stack.resolve(node_user_data({"cluster": value}))
+    encoded = stack.resolve(node_user_data({"cluster": value}, node_images()["gaudi-ecs"]))
     document = as_text(encoded)
     files = written_files(document)
     assert json.loads(files["/etc/slipway/node.json"]["content"]) == {"cluster": value}
-    harmless = mime_document(boot_files('{"cluster":"x"}'))
+    harmless = mime_document(boot_files('{"cluster":"x"}', node_images()["gaudi-ecs"]))
     assert len(parts(document)) == len(parts(harmless)) == 1
 
 
