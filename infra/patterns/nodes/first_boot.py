@@ -1,9 +1,9 @@
 """A node's user data: what it is told of its cluster and, on an AMI of AWS's, what our bakes hold.
 
 What a node does at each boot is in infra/boot, and comes to it in one of two ways: a bake installs it, or
-unpack.py does, which cloud-init runs early at each boot. Batch merges its own part into this message, and takes
-user data of a launch template only as MIME multipart (AWS Batch user guide, "Use Amazon EC2 launch templates").
-Values travel as JSON and never as shell, whatever is in them.
+unpack.py does, which cloud-init runs early at each boot. Batch merges its own part into this message, and
+takes user data of a launch template only as MIME multipart (AWS Batch user guide, "Use Amazon EC2 launch
+templates"). Values travel as JSON and never as shell, whatever is in them.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ def _part(content_type: str, content: str) -> str:
 
 
 def _installed(image: NodeImage) -> Iterator[tuple[str, tuple[Path, int]]]:
-    """Yield where each file goes, and where it is here with the mode that it gets, as node-boot.yaml has it."""
+    """Yield where each file goes, as node-boot.yaml has it, and where it is here with its mode there."""
     for script in sorted(_BOOT.glob("*.sh")):
         yield f"usr/lib/slipway/{script.name}", (script, 0o755)
     for unit in sorted((_BOOT / "units").iterdir()):
