@@ -72,9 +72,7 @@ class BatchStack(DeclaredStack):
 def _image(props: BatchStackProps) -> str:
     """Name the container of the ranks: AWS's own, or the one that is built into the cluster's repository."""
     cluster = props.cluster
-    if published := container_uri(cluster):
-        return published
-    return f"{props.repository.uri}:{image_tag(CONTAINERS, container_of(cluster))}"
+    return container_uri(cluster) or f"{props.repository.uri}:{image_tag(CONTAINERS, container_of(cluster))}"
 
 
 def _node_pool(stack: BatchStack, props: BatchStackProps, access: NodeAccess) -> NodePool:

@@ -48,12 +48,12 @@ def test_a_job_gets_the_whole_node_and_no_more_memory_than_registers() -> None:
     assert amounts["MEMORY"] <= 0.96 * 768 * 1024
 
 
-def test_memory_stays_under_what_was_measured_to_register() -> None:
+def test_memory_stays_under_what_registers_on_the_largest_nodes() -> None:
     amounts = {
         requirement["Type"]: int(requirement["Value"])
-        for requirement in container(instance_type="trn1.32xlarge")["ResourceRequirements"]
+        for requirement in container(instance_type="trn2.48xlarge")["ResourceRequirements"]
     }
-    assert amounts["MEMORY"] <= 507_821
+    assert amounts["MEMORY"] <= 0.96 * 2048 * 1024
 
 
 def test_a_gpu_job_asks_for_every_gpu() -> None:
@@ -66,7 +66,7 @@ def test_a_gpu_job_asks_for_every_gpu() -> None:
 
 def test_a_trainium_job_is_given_every_device() -> None:
     devices = [
-        each["HostPath"] for each in container(instance_type="trn1.32xlarge")["LinuxParameters"]["Devices"]
+        each["HostPath"] for each in container(instance_type="trn2.48xlarge")["LinuxParameters"]["Devices"]
     ]
     assert [device for device in devices if "neuron" in device] == [
         f"/dev/neuron{index}" for index in range(16)
@@ -147,10 +147,12 @@ def test_a_changed_launch_template_reaches_new_nodes() -> None:
 
 def test_the_machine_image_comes_from_the_declared_parameter() -> None:
     name = "/team/amis/gaudi"
-    template = templates_of(ami_parameter=name).batch
+    template = templates_of(ami_parameter=name, ami_made_from="gaudi-ecs").batch
     assert template["Parameters"]["NodeImage"]["Default"] == name
     assert template["Parameters"]["NodeImage"]["Type"] == "AWS::SSM::Parameter::Value<AWS::EC2::Image::Id>"
-    (configuration,) = pool(ami_parameter=name)["ComputeResources"]["Ec2Configuration"]
+    (configuration,) = pool(ami_parameter=name, ami_made_from="gaudi-ecs")["ComputeResources"][
+        "Ec2Configuration"
+    ]
     assert configuration["ImageIdOverride"] == {"Ref": "NodeImage"}
 
 

@@ -48,7 +48,7 @@ def test_the_secret_is_made_by_aws_and_read_by_the_nodes_alone() -> None:
 
 
 def test_a_node_is_told_what_its_services_need_and_nothing_that_is_secret() -> None:
-    found = told(mpi=Mpi.INTEL_MPI, ami_parameter="/mine/ami")
+    found = told(mpi=Mpi.INTEL_MPI, ami_parameter="/mine/ami", ami_made_from="cpu-mpi")
     assert {"cluster": "c6i", "region": "us-east-1", "nodes": 4, "mpi": "intel-mpi"}.items() <= found.items()
     assert found["file_system_mount"] == found["files"]["path"] == "/mnt/shared"
     assert set(found) == {

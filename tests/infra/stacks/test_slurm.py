@@ -25,6 +25,7 @@ LARGE: dict[str, Any] = {
     "rest_api": True,
     "job_timeout_hours": 3,
     "ami_parameter": "/mine/ami",
+    "ami_made_from": "neuron-slurm",
 }
 
 
