@@ -154,8 +154,8 @@ def _s3_policy(region: str) -> iam.PolicyDocument:
         actions=["s3:GetObject"],
         resources=[f"arn:{PARTITION}:s3:::prod-{region}-starport-layer-bucket/*"],
     )
-    # Amazon Linux keeps its packages in one of its own (AL2023 user guide, "Security considerations for AL2023
-    # repositories"), and nodes of AWS's AMIs install the few that they lack.
+    # Amazon Linux keeps its packages in one of its own (AL2023 user guide, "Security considerations for
+    # AL2023 repositories"), and nodes of AWS's AMIs install the few that they lack.
     packages = iam.PolicyStatement(
         sid="AmazonLinuxPackages",
         principals=[iam.AnyPrincipal()],

@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping
 
 from slipway.infra.declare.checks.values import secret_kind
 from slipway.infra.verify.rules.template import (
-from slipway.jobs.words.images.aws_images import is_published_by_aws
     Finding,
     Properties,
     Template,
@@ -17,6 +16,7 @@ from slipway.jobs.words.images.aws_images import is_published_by_aws
     resources,
 )
 from slipway.jobs.words.catalogue.instances import InstanceType, find_instance_type
+from slipway.jobs.words.images.aws_images import is_published_by_aws
 
 _JOB = "AWS::Batch::JobDefinition"
 _REGISTERED_SHARE = 0.96  # of the nominal memory, where nobody has published what registers

@@ -51,7 +51,7 @@ def test_a_job_gets_the_whole_node_and_no_more_memory_than_registers() -> None:
 def test_memory_stays_under_what_registers_on_the_largest_nodes() -> None:
     amounts = {
         requirement["Type"]: int(requirement["Value"])
-        for requirement in container(instance_type="trn2.48xlarge")["ResourceRequirements"]
+        for requirement in container(instance_type="trn2.48xlarge", image="cpu")["ResourceRequirements"]
     }
     assert amounts["MEMORY"] <= 0.96 * 2048 * 1024
 
@@ -66,7 +66,8 @@ def test_a_gpu_job_asks_for_every_gpu() -> None:
 
 def test_a_trainium_job_is_given_every_device() -> None:
     devices = [
-        each["HostPath"] for each in container(instance_type="trn2.48xlarge")["LinuxParameters"]["Devices"]
+        each["HostPath"]
+        for each in container(instance_type="trn2.48xlarge", image="cpu")["LinuxParameters"]["Devices"]
     ]
     assert [device for device in devices if "neuron" in device] == [
         f"/dev/neuron{index}" for index in range(16)
