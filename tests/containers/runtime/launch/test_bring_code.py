@@ -13,6 +13,8 @@ from pathlib import Path
 import slipway.containers.runtime.launch as launch
 
 PROGRAM = (Path(launch.__file__).parent / "bring_code.py").read_text(encoding="utf-8")
+# The container has nothing of this environment, where Slipway is installed.
+PYTHON = Path(sys.base_prefix) / "bin" / f"python3.{sys.version_info.minor}"
 # In place of boto3 and of S3: a folder.
 CLIENT = """
 import io, pathlib
@@ -42,7 +44,7 @@ def bring(folder: Path, plain: bytes, digest: str) -> subprocess.CompletedProces
     key.write_bytes(gzip.compress(plain))
     words = [f"s3://data/code/{digest}.tar.gz", "--module", "m"]
     return subprocess.run(
-        [sys.executable, "-P", "-c", PROGRAM, *words],
+        [PYTHON, "-P", "-c", PROGRAM, *words],
         capture_output=True,
         text=True,
         check=False,
