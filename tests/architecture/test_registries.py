@@ -18,12 +18,12 @@ def declared_kinds() -> dict[str, str]:
 
 
 def built_classes() -> set[str]:
-    """The keys of BUILDERS in infra/app.py, read and not imported: aws_cdk takes seconds to load."""
-    for node in tracked.nodes("infra/app.py"):
+    """The keys of BUILDERS, read and not imported: aws_cdk takes seconds to load."""
+    for node in tracked.nodes("infra/build/clusters.py"):
         if isinstance(node, ast.AnnAssign) and ast.unparse(node.target) == "BUILDERS":
             assert isinstance(node.value, ast.Dict)
             return {ast.unparse(key) for key in node.value.keys if key}
-    raise AssertionError("infra/app.py has no BUILDERS")
+    raise AssertionError("infra/build/clusters.py has no BUILDERS")
 
 
 def test_every_kind_of_cluster_can_be_declared_built_and_submitted_to() -> None:
@@ -32,7 +32,7 @@ def test_every_kind_of_cluster_can_be_declared_built_and_submitted_to() -> None:
     assert set(declared) == kinds, (
         "each ClusterKind needs one class in infra/declare/types.py, and each class a kind"
     )
-    assert built_classes() == set(declared.values()), "each class needs one row of BUILDERS in infra/app.py"
+    assert built_classes() == set(declared.values()), "each class needs a row of BUILDERS"
     assert set(KINDS) == kinds, "each kind needs a target in jobs/words/targets.py"
     assert all(target.kind == kind for kind, target in KINDS.items())
 

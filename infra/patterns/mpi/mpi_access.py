@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import timedelta
 
 from aws_cdk import ArnFormat, Stack
@@ -14,15 +13,15 @@ from slipway.infra.declare.types import MpiCluster
 from slipway.infra.patterns.access.cluster_secret import ClusterSecret
 from slipway.infra.patterns.access.roles import (
     AssumedRole,
-    AssumedRoleProps,
     ServiceRole,
-    ServiceRoleProps,
     report_metrics,
     run_command_output,
     session_manager,
 )
+from slipway.infra.patterns.foundation import NodeFoundation
+from slipway.infra.patterns.mpi.node_group import node_group_name
 from slipway.infra.patterns.statements import Statement
-from slipway.infra.patterns.storage.buckets import ClusterStorage, UseBucketProps, bucket_statements
+from slipway.infra.patterns.storage.buckets import bucket_statements
 from slipway.jobs.words.job import NAME, PROJECT_PREFIX
 from slipway.jobs.words.names import derived_name
 
@@ -31,52 +30,41 @@ _WRITTEN = ("cluster/*", "data/*", "datasets/*", "jobs/*")
 _READ = ("code/*", f"{PROJECT_PREFIX}*", *_WRITTEN)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MpiAccessProps:
-    node_group: str
-    storage: ClusterStorage
-    secret: ClusterSecret
-    log_group_arn: str
-
-
 class MpiAccess(Construct):
-    def __init__(self, scope: Construct, id: str, *, props: MpiAccessProps) -> None:
+    def __init__(
+        self, scope: Construct, id: str, *, cluster: MpiCluster, base: NodeFoundation, secret: ClusterSecret
+    ) -> None:
         super().__init__(scope, id)
-        protect, leave = _change_own_group(self, props.node_group)
+        protect, leave = _change_own_group(self, node_group_name(cluster.name))
         used = (
             _find_each_other(),
             protect,
-            *bucket_statements(UseBucketProps(bucket=props.storage.bucket, read=_READ, write=_WRITTEN)),
-            props.storage.use_keys(),
+            *bucket_statements(base.storage.bucket, read=_READ, write=_WRITTEN),
+            base.storage.use_keys(),
         )
         self.node_role = ServiceRole(
             self,
             "Machine",
-            props=ServiceRoleProps(
-                service="ec2",
-                description="Nodes: join the cluster, run its jobs, answer Systems Manager",
-                for_this_account_only=False,
-                statements=(
-                    session_manager(),
-                    report_metrics(),
-                    *used,
-                    leave,
-                    _follow_jobs(),
-                    *run_command_output(self, props.log_group_arn),
-                    *props.secret.read_statements(),
-                ),
+            service="ec2",
+            description="Nodes: join the cluster, run its jobs, answer Systems Manager",
+            statements=(
+                session_manager(),
+                report_metrics(),
+                *used,
+                leave,
+                _follow_jobs(),
+                *run_command_output(self, base.job_logs.arn),
+                *secret.read_statements(),
             ),
         )
         self.job_role = AssumedRole(
             self,
             "Jobs",
-            props=AssumedRoleProps(
-                by=self.node_role.role,
-                description="Jobs on the nodes: the cluster's bucket, and what starts and ends a job",
-                statements=used,
-            ),
+            by=self.node_role.role,
+            description="Jobs on the nodes: the cluster's bucket, and what starts and ends a job",
+            statements=used,
         )
-        props.secret.close_to_all_but(self.node_role.arn)
+        secret.close_to_all_but(self.node_role.arn)
 
 
 def _find_each_other() -> Statement:
@@ -116,16 +104,11 @@ NODE_COMMAND = "/opt/slipway/venv/bin/slipway-node"
 _STOP_SECONDS = 120
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunDocumentsProps:
-    cluster: MpiCluster
-
-
 class RunDocuments(Construct):
-    def __init__(self, scope: Construct, id: str, *, props: RunDocumentsProps) -> None:
+    def __init__(self, scope: Construct, id: str, *, cluster: MpiCluster) -> None:
         super().__init__(scope, id)
-        self.run = _document(self, "Run", document_name(props.cluster.name, "run"), _run(props.cluster))
-        self.stop = _document(self, "Stop", document_name(props.cluster.name, "stop"), _stop(props.cluster))
+        self.run = _document(self, "Run", document_name(cluster.name, "run"), _run(cluster))
+        self.stop = _document(self, "Stop", document_name(cluster.name, "stop"), _stop(cluster))
 
 
 def document_name(cluster: str, verb: str) -> str:

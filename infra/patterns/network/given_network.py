@@ -9,20 +9,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from ipaddress import IPv4Network
 
-from aws_cdk import Stack, Token
+from aws_cdk import Token
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_kms as kms
 from constructs import Construct
 
 from slipway.infra.declare.checks.networks import addresses_needed
 from slipway.infra.declare.types import BatchCluster, Cluster, Egress
-from slipway.infra.patterns.network.endpoints import (
-    ENDPOINTS,
-    InterfaceEndpointsProps,
-    S3Endpoint,
-    S3EndpointProps,
-)
-from slipway.infra.patterns.network.vpc import ClusterNetwork, FlowLogs, FlowLogsProps, Vpc, VpcProps
+from slipway.infra.patterns.network.endpoints import S3Endpoint, interface_endpoints
+from slipway.infra.patterns.network.vpc import ClusterNetwork, FlowLogs, Vpc
 from slipway.jobs.words.errors import SlipwayError
 
 # The id that the CDK gives a VPC which is to be looked up: the app runs once more when it was.
@@ -160,26 +155,15 @@ def make_network(
     scope: Construct, cluster: Cluster, services: tuple[str, ...], log_key: kms.IKey
 ) -> ClusterNetwork:
     """Make a VPC whose nodes reach these services of AWS."""
-    name = Stack.of(scope).stack_name
-    vpc = Vpc(
-        scope,
-        "Vpc",
-        props=VpcProps(name=name, cidr=cluster.vpc_cidr, zone=cluster.zone, egress=cluster.egress),
-    )
+    vpc = Vpc(scope, "Vpc", cidr=cluster.vpc_cidr, zone=cluster.zone, egress=cluster.egress)
     FlowLogs(
         scope,
         "FlowLogs",
-        props=FlowLogsProps(
-            vpc_id=vpc.vpc_id,
-            key=log_key,
-            retention_days=cluster.log_retention_days,
-            keep=cluster.keep_data,
-        ),
+        vpc_id=vpc.vpc_id,
+        key=log_key,
+        retention_days=cluster.log_retention_days,
+        keep=cluster.keep_data,
     )
-    S3Endpoint(scope, "S3Endpoint", props=S3EndpointProps(region=cluster.region, vpc=vpc))
-    endpoints = InterfaceEndpointsProps(region=cluster.region, vpc=vpc, services=services)
-    return ClusterNetwork(
-        vpc=vpc,
-        endpoint_security_group_id=ENDPOINTS[cluster.egress](scope, "Endpoints", endpoints),
-        log_key=log_key,
-    )
+    S3Endpoint(scope, "S3Endpoint", region=cluster.region, vpc=vpc)
+    endpoints = interface_endpoints(scope, cluster, vpc, services)
+    return ClusterNetwork(vpc=vpc, endpoint_security_group_id=endpoints, log_key=log_key)
