@@ -11,12 +11,6 @@ from slipway.infra.build.parts import BaseStacks, BuiltCluster, Given
 from slipway.infra.declare.types import BatchCluster, Cluster, MpiCluster, SageMakerCluster, SlurmCluster
 from slipway.infra.patterns.batch.compute_environment import job_queue_name
 from slipway.infra.patterns.mpi.node_group import node_group_name
-from slipway.infra.patterns.network.endpoints import (
-    BATCH_SERVICES,
-    MPI_SERVICES,
-    SAGEMAKER_SERVICES,
-    SLURM_SERVICES,
-)
 from slipway.infra.patterns.observability.alarms import blocked_queue, counted_failures, failed_launches
 from slipway.infra.stacks.batch import BatchStack
 from slipway.infra.stacks.mpi import MpiStack
@@ -27,7 +21,7 @@ from slipway.jobs.words.names import stack_name
 
 
 def _batch(scope: Construct, cluster: BatchCluster, given: Given) -> BuiltCluster:
-    stacks = BaseStacks(scope, cluster, BATCH_SERVICES, given)
+    stacks = BaseStacks(scope, cluster, given)
     observability, base = stacks.add_observability(blocked_queue(cluster.name, job_queue_name(cluster.name)))
     repository = stacks.storage.add_image_repository()
     images = ImagesStack(
@@ -45,7 +39,7 @@ def _batch(scope: Construct, cluster: BatchCluster, given: Given) -> BuiltCluste
 
 
 def _mpi(scope: Construct, cluster: MpiCluster, given: Given) -> BuiltCluster:
-    stacks = BaseStacks(scope, cluster, MPI_SERVICES, given)
+    stacks = BaseStacks(scope, cluster, given)
     stuck = failed_launches(cluster.name, node_group_name(cluster.name))
     observability, base = stacks.add_observability(stuck)
     own = MpiStack(scope, stack_name(cluster.name), cluster=cluster, base=base)
@@ -53,7 +47,7 @@ def _mpi(scope: Construct, cluster: MpiCluster, given: Given) -> BuiltCluster:
 
 
 def _slurm(scope: Construct, cluster: SlurmCluster, given: Given) -> BuiltCluster:
-    stacks = BaseStacks(scope, cluster, SLURM_SERVICES, given)
+    stacks = BaseStacks(scope, cluster, given)
     observability, base = stacks.add_observability(counted_failures(cluster.name))
     own = SlurmStack(
         scope,
@@ -68,7 +62,7 @@ def _slurm(scope: Construct, cluster: SlurmCluster, given: Given) -> BuiltCluste
 
 def _sagemaker(scope: Construct, cluster: SageMakerCluster, given: Given) -> BuiltCluster:
     """Build all but what machines of our own would need: SageMaker brings its own, and its own log group."""
-    stacks = BaseStacks(scope, cluster, SAGEMAKER_SERVICES, given)
+    stacks = BaseStacks(scope, cluster, given)
     alerts, base = stacks.add_alerts()
     own = SageMakerStack(scope, stack_name(cluster.name), cluster=cluster, base=base)
     return stacks.built(alerts, own, nodes=own)

@@ -52,15 +52,14 @@ class ComputeStack(Protocol):
 
 
 class BaseStacks:
-    """Makes the stacks that a cluster of every kind stands on, for machines that call `services`."""
+    """Makes the stacks that a cluster of every kind stands on."""
 
-    def __init__(self, scope: Construct, cluster: Cluster, services: tuple[str, ...], given: Given) -> None:
+    def __init__(self, scope: Construct, cluster: Cluster, given: Given) -> None:
         self._scope, self._cluster = scope, cluster
         self.network = NetworkStack(
             scope,
             stack_name(cluster.name, "network"),
             cluster=cluster,
-            services=services,
             network=given.network,
         )
         self.storage = StorageStack(

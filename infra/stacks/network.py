@@ -24,7 +24,6 @@ class NetworkStack(DeclaredStack):
         id: str,
         *,
         cluster: Cluster,
-        services: tuple[str, ...],  # of AWS, which the nodes call
         network: NetworkOf,
     ) -> None:
         super().__init__(scope, id, declared=cluster, tags=cluster.billing_tags)
@@ -38,4 +37,4 @@ class NetworkStack(DeclaredStack):
             users=(KeyUser.LOGS, KeyUser.ALARMS, KeyUser.EVENTS),
             keep=cluster.keep_data,
         ).key
-        self.network: ClusterNetwork = network(self, cluster, services, log_key)
+        self.network: ClusterNetwork = network(self, cluster, log_key)

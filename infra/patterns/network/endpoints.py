@@ -1,6 +1,6 @@
 """How private subnets reach AWS without the internet: S3's gateway endpoint, and interface endpoints.
 
-A service that nodes call is one entry of the kind's SERVICES.
+Which services the machines of a kind call is said where the kind is declared, infra/declare/types.py.
 """
 
 from __future__ import annotations
@@ -14,24 +14,6 @@ from slipway.infra.declare.types import Cluster, Egress
 from slipway.infra.patterns.network.security_groups import NOTHING
 from slipway.infra.patterns.network.vpc import Vpc
 from slipway.infra.patterns.statements import ACCOUNT_ID, PARTITION
-
-# File systems are mounted through their own addresses in the subnet and need none here.
-_EVERY_NODE = (
-    "logs",
-    "monitoring",  # nodes report whether they are idle
-    "ssm",
-    "ssmmessages",
-    "ec2messages",
-    "secretsmanager",
-    "sts",
-)
-BATCH_SERVICES = ("ecr.api", "ecr.dkr", "ecs", "ecs-agent", "ecs-telemetry", *_EVERY_NODE)
-# Nodes find each other by EC2's answers, and keep Auto Scaling from taking away one that has a job.
-MPI_SERVICES = ("autoscaling", "ec2", *_EVERY_NODE)
-SLURM_SERVICES = ("pcs", *_EVERY_NODE)  # an instance registers with PCS, and asks it for no more
-# SageMaker pulls the image and writes the log from a network of its own; a job's container reads S3 (its
-# developer guide, "Give training jobs access to resources in your Amazon VPC").
-SAGEMAKER_SERVICES: tuple[str, ...] = ()
 
 # What jobs, nodes and the AWS CLI do with objects; buckets themselves are made and changed from outside.
 _OBJECT_ACTIONS = (
@@ -68,9 +50,7 @@ class S3Endpoint(Construct):
 class InterfaceEndpoints(Construct):
     """Costs about a cent an hour for each service, whether nodes run or not."""
 
-    def __init__(
-        self, scope: Construct, id: str, *, region: str, vpc: Vpc, services: tuple[str, ...]
-    ) -> None:
+    def __init__(self, scope: Construct, id: str, *, cluster: Cluster, vpc: Vpc) -> None:
         super().__init__(scope, id)
         self.security_group = ec2.CfnSecurityGroup(
             self,
@@ -90,12 +70,12 @@ class InterfaceEndpoints(Construct):
             security_group_egress=[NOTHING],
         )
         self.security_group_id = self.security_group.attr_group_id
-        for service in services:
+        for service in cluster.services:
             ec2.CfnVPCEndpoint(
                 self,
                 _logical_id(service),
                 vpc_id=vpc.vpc_id,
-                service_name=f"com.amazonaws.{region}.{service}",
+                service_name=f"com.amazonaws.{cluster.region}.{service}",
                 vpc_endpoint_type="Interface",
                 private_dns_enabled=True,
                 subnet_ids=[vpc.private_subnet_id],
@@ -104,14 +84,11 @@ class InterfaceEndpoints(Construct):
             )
 
 
-def interface_endpoints(
-    scope: Construct, cluster: Cluster, vpc: Vpc, services: tuple[str, ...]
-) -> str | None:
+def interface_endpoints(scope: Construct, cluster: Cluster, vpc: Vpc) -> str | None:
     """Make the endpoints, where the cluster goes to AWS through some; return their security group's id."""
-    if cluster.egress is not Egress.ENDPOINTS or not services:
+    if cluster.egress is not Egress.ENDPOINTS or not cluster.services:
         return None
-    made = InterfaceEndpoints(scope, "Endpoints", region=cluster.region, vpc=vpc, services=services)
-    return made.security_group_id
+    return InterfaceEndpoints(scope, "Endpoints", cluster=cluster, vpc=vpc).security_group_id
 
 
 def _logical_id(service: str) -> str:

@@ -150,8 +150,8 @@ class ClusterNetwork:
     log_key: kms.IKey
 
 
-# Takes the services of AWS that nodes call, and the key of the cluster's logs.
-NetworkOf = Callable[[Construct, Cluster, tuple[str, ...], kms.IKey], ClusterNetwork]
+# Takes the key of the cluster's logs.
+NetworkOf = Callable[[Construct, Cluster, kms.IKey], ClusterNetwork]
 
 
 # Who talked to whom in a VPC, kept in an encrypted log group.
