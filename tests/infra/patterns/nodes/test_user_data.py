@@ -32,7 +32,7 @@ HOSTILE = [
 
 
 def user_data(**changes: Any) -> str:
-    data = only(templates_of(**changes).batch, "AWS::EC2::LaunchTemplate")["LaunchTemplateData"]
+    data = only(templates_of(**changes).compute, "AWS::EC2::LaunchTemplate")["LaunchTemplateData"]
     return as_text(data["UserData"])
 
 
