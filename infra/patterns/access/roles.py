@@ -124,10 +124,10 @@ def session_manager() -> Statement:
     )
 
 
-def report_metrics() -> Statement:
+def report_metrics(sid: str = "ReportIdleness", namespace: str = METRIC_NAMESPACE) -> Statement:
     return Statement(
-        sid="ReportIdleness",
+        sid=sid,
         actions=["cloudwatch:PutMetricData"],
         resources=["*"],
-        conditions={"StringEquals": {"cloudwatch:namespace": METRIC_NAMESPACE}},
+        conditions={"StringEquals": {"cloudwatch:namespace": namespace}},
     )

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from datetime import timedelta
 
 from aws_cdk import ArnFormat, Stack
-from aws_cdk import aws_ssm as ssm
 from constructs import Construct
 
 from slipway.infra.declare.types import MpiCluster
 from slipway.infra.patterns.access.cluster_secret import ClusterSecret
+from slipway.infra.patterns.access.documents import command_content, command_document, text_parameter
 from slipway.infra.patterns.access.roles import (
     AssumedRole,
     ServiceRole,
@@ -107,8 +107,8 @@ _STOP_SECONDS = 120
 class RunDocuments(Construct):
     def __init__(self, scope: Construct, id: str, *, cluster: MpiCluster) -> None:
         super().__init__(scope, id)
-        self.run = _document(self, "Run", document_name(cluster.name, "run"), _run(cluster))
-        self.stop = _document(self, "Stop", document_name(cluster.name, "stop"), _stop(cluster))
+        self.run = command_document(self, "Run", document_name(cluster.name, "run"), _run(cluster))
+        self.stop = command_document(self, "Stop", document_name(cluster.name, "stop"), _stop(cluster))
 
 
 def document_name(cluster: str, verb: str) -> str:
@@ -116,60 +116,23 @@ def document_name(cluster: str, verb: str) -> str:
 
 
 def _run(cluster: MpiCluster) -> Mapping[str, object]:
-    parameters = {
-        "RequestKey": _text(
-            "Where the request lies in the cluster's bucket", rf"^jobs/{NAME}/request\.json$"
-        ),
-        "TimeoutSeconds": {
-            **_text("When the job is ended", "^[1-9][0-9]{1,5}$"),
-            "default": str(cluster.job_timeout // timedelta(seconds=1)),
-        },
-    }
-    return _content(
+    key = text_parameter("Where the request lies in the cluster's bucket", rf"^jobs/{NAME}/request\.json$")
+    seconds = text_parameter("When the job is ended", "^[1-9][0-9]{1,5}$")
+    longest = str(cluster.job_timeout // timedelta(seconds=1))
+    return command_content(
         f"Runs one job on Slipway cluster {cluster.name}; sent to its main node",
-        parameters,
-        f"exec {NODE_COMMAND} run '{{{{ RequestKey }}}}'",
-        "{{ TimeoutSeconds }}",
+        {"RequestKey": key, "TimeoutSeconds": {**seconds, "default": longest}},
+        step="node",
+        command=f"exec {NODE_COMMAND} run '{{{{ RequestKey }}}}'",
+        timeout="{{ TimeoutSeconds }}",
     )
 
 
 def _stop(cluster: MpiCluster) -> Mapping[str, object]:
-    return _content(
+    return command_content(
         f"Ends what a job left on a node of Slipway cluster {cluster.name}",
-        {"Job": _text("The job's name", f"^{NAME}$")},
-        f"exec {NODE_COMMAND} stop '{{{{ Job }}}}'",
-        str(_STOP_SECONDS),
-    )
-
-
-def _text(description: str, pattern: str) -> Mapping[str, str]:
-    return {"type": "String", "description": description, "allowedPattern": pattern}
-
-
-def _content(
-    description: str, parameters: Mapping[str, object], command: str, timeout: str
-) -> Mapping[str, object]:
-    step = {
-        "action": "aws:runShellScript",
-        "name": "node",
-        "inputs": {"timeoutSeconds": timeout, "runCommand": [command]},
-    }
-    return {
-        "schemaVersion": "2.2",
-        "description": description,
-        "parameters": parameters,
-        "mainSteps": [step],
-    }
-
-
-def _document(scope: Construct, id: str, name: str, content: Mapping[str, object]) -> ssm.CfnDocument:
-    return ssm.CfnDocument(
-        scope,
-        id,
-        name=name,
-        document_type="Command",
-        document_format="JSON",
-        target_type="/AWS::EC2::Instance",
-        update_method="NewVersion",  # a changed one keeps its name, which target records hold
-        content=content,
+        {"Job": text_parameter("The job's name", f"^{NAME}$")},
+        step="node",
+        command=f"exec {NODE_COMMAND} stop '{{{{ Job }}}}'",
+        timeout=str(_STOP_SECONDS),
     )

@@ -14,7 +14,7 @@ from aws_cdk import aws_sns as sns
 from constructs import Construct
 
 from slipway.infra.declare.types import SageMakerCluster
-from slipway.infra.patterns.access.roles import ServiceRole
+from slipway.infra.patterns.access.roles import ServiceRole, report_metrics
 from slipway.infra.patterns.foundation import Foundation
 from slipway.infra.patterns.images.image_project import pull_statements
 from slipway.infra.patterns.observability.alarms import alarm_at_one, event_detail, events_of
@@ -51,7 +51,7 @@ class TrainingAccess(Construct):
                 *pull_statements(self),
                 _pull_the_image_of_aws(self, image),
                 *_write_the_log(self),
-                _report_metrics(),
+                report_metrics("ReportMetrics", _METRICS),
                 *_join_the_network(self, base.subnet_id, security_group_id),
                 *_find_the_files(self, storage.files),
             ),
@@ -105,15 +105,6 @@ def _write_the_log(scope: Construct) -> tuple[Statement, ...]:
         resources=[f"{group}:log-stream:*"],
     )
     return make, write
-
-
-def _report_metrics() -> Statement:
-    return Statement(
-        sid="ReportMetrics",
-        actions=["cloudwatch:PutMetricData"],
-        resources=["*"],
-        conditions={"StringEquals": {"cloudwatch:namespace": _METRICS}},
-    )
 
 
 def _join_the_network(scope: Construct, subnet_id: str, security_group_id: str) -> tuple[Statement, ...]:

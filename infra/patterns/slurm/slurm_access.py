@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from aws_cdk import aws_iam as iam
-from aws_cdk import aws_ssm as ssm
 from constructs import Construct
 
 from slipway.infra.declare.types import SlurmCluster
+from slipway.infra.patterns.access.documents import command_content, command_document, text_parameter
 from slipway.infra.patterns.access.roles import (
     ServiceRole,
     report_metrics,
@@ -97,16 +97,14 @@ _SECONDS = 300  # the controller answers at once, or nothing does
 class RunDocument(Construct):
     def __init__(self, scope: Construct, id: str, *, cluster: SlurmCluster) -> None:
         super().__init__(scope, id)
-        self.resource = ssm.CfnDocument(
-            self,
-            "Resource",
-            name=run_document_name(cluster.name),
-            document_type="Command",
-            document_format="JSON",
-            target_type="/AWS::EC2::Instance",
-            update_method="NewVersion",  # a changed one keeps its name, which target records hold
-            content=_content(cluster),
+        content = command_content(
+            f"Submits to, asks and cancels on Slipway cluster {cluster.name}; for its login node",
+            _word_parameters(),
+            step="login",
+            command=_node_command(),
+            timeout=str(_SECONDS),
         )
+        self.resource = command_document(self, "Resource", run_document_name(cluster.name), content)
 
 
 def run_document_name(cluster: str) -> str:
@@ -119,26 +117,10 @@ def _node_command() -> str:
 
 
 def _word_parameters() -> Mapping[str, Mapping[str, object]]:
+    request = text_parameter("Where a job's request lies in the bucket", rf"^(jobs/{NAME}/request\.json)?$")
+    digest = text_parameter("SHA-256 of the request", "^([0-9a-f]{64})?$")
     return {
         "Action": {"type": "String", "description": "What to do", "allowedValues": list(ACTIONS)},
-        "Request": _text("Where a job's request lies in the bucket", rf"^(jobs/{NAME}/request\.json)?$"),
-        "Digest": _text("SHA-256 of the request", "^([0-9a-f]{64})?$"),
+        "Request": {**request, "default": ""},
+        "Digest": {**digest, "default": ""},
     }
-
-
-def _content(cluster: SlurmCluster) -> Mapping[str, object]:
-    step = {
-        "action": "aws:runShellScript",
-        "name": "login",
-        "inputs": {"timeoutSeconds": str(_SECONDS), "runCommand": [_node_command()]},
-    }
-    return {
-        "schemaVersion": "2.2",
-        "description": f"Submits to, asks and cancels on Slipway cluster {cluster.name}; for its login node",
-        "parameters": _word_parameters(),
-        "mainSteps": [step],
-    }
-
-
-def _text(description: str, pattern: str) -> Mapping[str, object]:
-    return {"type": "String", "description": description, "allowedPattern": pattern, "default": ""}
