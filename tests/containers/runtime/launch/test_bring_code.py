@@ -48,6 +48,7 @@ def bring(folder: Path, plain: bytes, digest: str) -> subprocess.CompletedProces
         capture_output=True,
         text=True,
         check=False,
+        cwd=folder,
         env={"PYTHONPATH": str(folder), "PATH": "/usr/bin:/bin"},
     )
 
