@@ -117,6 +117,11 @@ def refuse_unready(prepared: BatchPrepared) -> None:
             f"the registry has no image {own}",
             hint=f"push it there, or write images/NAME/Dockerfile: slipway build NAME --on {target.name}",
         )
+    if is_published_by_aws(target.repository_uri):
+        raise NoImage(
+            f"AWS's registry has no {target.repository_uri}:{target.image_tag}, which '{target.name}' runs",
+            hint="declare another image in clusters.py, or deploy with the tags of a newer Slipway",
+        )
     raise NoImage(
         f"container image {prepared.image}, which '{target.name}' runs, is not in its repository",
         hint=f"slipway build {target.image} --on {target.name}",
@@ -187,6 +192,9 @@ def _warnings(job: Job, target: BatchTarget, digest: str | Unanswered | None) ->
     warnings = []
     if isinstance(digest, Unanswered):
         warnings.append(f"whether {image} is pushed is not known: {digest.action} said {digest.code}")
+    elif digest is None and job.image is None and is_published_by_aws(target.repository_uri):
+        if not aws.is_in_yard():
+            warnings.append(f"AWS's registry has no {image} here: declare another image, or another region")
     elif digest is None:
         built = "NAME" if job.image else target.image
         warnings.append(f"{image} is not pushed: slipway build {built} --on {target.name}")
