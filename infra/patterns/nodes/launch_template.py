@@ -59,7 +59,11 @@ def _data(props: NodeTemplateProps) -> ec2.CfnLaunchTemplate.LaunchTemplateDataP
     return ec2.CfnLaunchTemplate.LaunchTemplateDataProperty(
         instance_type=type_.name if machine or (fleet and bought.names_type) else None,
         image_id=machine.image_id if machine else None,
-        iam_instance_profile=_profile(machine) if machine else None,
+        iam_instance_profile=ec2.CfnLaunchTemplate.IamInstanceProfileProperty(
+            arn=machine.instance_profile_arn
+        )
+        if machine
+        else None,
         cpu_options=cpu_options(type_) if machine else None,
         network_interfaces=network_interfaces(
             efa_interfaces=efa_interface_count(cluster), security_group_id=props.security_group_id
@@ -75,10 +79,6 @@ def _data(props: NodeTemplateProps) -> ec2.CfnLaunchTemplate.LaunchTemplateDataP
         placement=_placement(fleet) if fleet else None,
         tag_specifications=_tags(cluster.billing_tags, fleet),
     )
-
-
-def _profile(machine: LaunchedMachine) -> ec2.CfnLaunchTemplate.IamInstanceProfileProperty:
-    return ec2.CfnLaunchTemplate.IamInstanceProfileProperty(arn=machine.instance_profile_arn)
 
 
 # Tokens only, and one hop: a container of an awsvpc task gets its role from ECS and needs no metadata of
@@ -165,39 +165,24 @@ MOST_BYTES = 16 * 1024  # EC2 user guide, before base64; Batch adds less than a 
 _BOUNDARY = "==SLIPWAY=="
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BootFile:
-    path: str
-    mode: str
-    content: str
-
-
 def node_user_data(parameters: Mapping[str, object]) -> str:
     """Return base64, as a launch template takes it. Values may be tokens of ids, safe in JSON."""
-    document = json.dumps(parameters)  # ASCII only: cloud-init reads the message as text and spoils the rest
-    return Fn.base64(mime_document(boot_files(document)))
+    # ASCII only: cloud-init reads the message as text and spoils the rest.
+    return Fn.base64(mime_document(json.dumps(parameters)))
 
 
-def boot_files(parameters_json: str) -> tuple[BootFile, ...]:
-    """Return the files that the scripts of infra/boot read, with their paths."""
+def mime_document(parameters_json: str) -> str:
+    """Return the message that writes the file which the scripts of infra/boot read.
+
+    It is indented into a literal block of YAML, which takes any text as it is.
+    """
     assert "\n" not in parameters_json, "the parameters are one line"
-    return (BootFile(path="/etc/slipway/node.json", mode="0444", content=parameters_json),)
-
-
-def mime_document(files: tuple[BootFile, ...]) -> str:
-    cloud_config = "#cloud-config\nwrite_files:\n" + "".join(map(_cloud_config_entry, files))
-    head = f'MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary="{_BOUNDARY}"\n\n'
-    return f"{head}{_part('text/cloud-config', cloud_config)}--{_BOUNDARY}--\n"
-
-
-def _cloud_config_entry(file: BootFile) -> str:
-    """Indent the file into a literal block of YAML, which takes any text as it is."""
-    content = "".join(f"    {line}\n" if line else "\n" for line in file.content.splitlines())
-    return f'- path: {file.path}\n  permissions: "{file.mode}"\n  content: |\n{content}'
-
-
-def _part(content_type: str, content: str) -> str:
-    return f'--{_BOUNDARY}\nContent-Type: {content_type}; charset="utf-8"\n\n{content}\n'
+    return (
+        f'MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary="{_BOUNDARY}"\n\n'
+        f'--{_BOUNDARY}\nContent-Type: text/cloud-config; charset="utf-8"\n\n'
+        "#cloud-config\nwrite_files:\n- path: /etc/slipway/node.json\n"
+        f'  permissions: "0444"\n  content: |\n    {parameters_json}\n\n--{_BOUNDARY}--\n'
+    )
 
 
 # The parameter of a stack by which its nodes find their AMI.

@@ -14,7 +14,7 @@ import yaml
 from slipway.infra.clusters import CLUSTERS
 from slipway.infra.declare.types import FileSystem
 from slipway.infra.patterns.nodes.boot import ECS_MEMBERSHIP, boot_parameters
-from slipway.infra.patterns.nodes.launch_template import MOST_BYTES, boot_files, mime_document, node_user_data
+from slipway.infra.patterns.nodes.launch_template import MOST_BYTES, mime_document, node_user_data
 from slipway.infra.patterns.storage.file_systems import SharedFiles
 from tests.infra.synthesis import as_text, only, templates_of
 
@@ -90,7 +90,7 @@ def test_a_value_never_leaves_the_parameters_file(value: str) -> None:
     document = as_text(encoded)
     files = written_files(document)
     assert json.loads(files["/etc/slipway/node.json"]["content"]) == {"cluster": value}
-    harmless = mime_document(boot_files('{"cluster":"x"}'))
+    harmless = mime_document('{"cluster":"x"}')
     assert len(parts(document)) == len(parts(harmless)) == 1
 
 
