@@ -142,6 +142,9 @@ class DecoderConfig(SpreadConfig):
         return "native" if self.engine == "auto" else self.engine
 
 
+TWO_CONFIGS = "config and start_from_model: a model folder has its own config.json; set one of them"
+
+
 def decoder_mistakes(values: Mapping[str, object]) -> Iterator[str]:
     """Yield a line for each contradiction of what decoders share."""
     rate, least = values["rate"], values["least_rate"]
