@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 
 from slipway.containers.data.errors import DataError
 from slipway.containers.data.sources import pieces, sources
-from slipway.containers.data.sources.pieces import Piece, plan_shards, units_of
+from slipway.containers.data.sources.pieces import Piece, last_cut, plan_shards, units_of
 from slipway.containers.data.sources.sources import Ahead, FetchSource, SourceFile, local_source
-from slipway.containers.data.tokens.cuts import last_cut
 
 PARTS = ["a", "é", "文", "😀", " ", "\n", "\n\n", "\r\n\r\n", "word. "]
 Files = dict[str, bytes]

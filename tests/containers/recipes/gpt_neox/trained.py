@@ -52,7 +52,10 @@ def main(folder: Path) -> None:
     runs = Forks(folder, train.main, BASE)
 
     def run(name: str, world: int, changes: Mapping[str, str], cache: str = "empty") -> None:
-        told = {"NEURON_COMPILE_CACHE_URL": folder / cache, "SLIPWAY_USD_PER_HOUR": "21.5"}
+        told: dict[str, str | Path] = {
+            "NEURON_COMPILE_CACHE_URL": folder / cache,
+            "SLIPWAY_USD_PER_HOUR": "21.5",
+        }
         runs.run(name, world, changes, **told)
 
     measured = {"held_out": "tokens", "evaluate_every": str(STEPS), "held_out_rows": str(ROWS)}
