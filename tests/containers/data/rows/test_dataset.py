@@ -21,6 +21,7 @@ from slipway.containers.runtime.contract.launchers import read_contract
 from tests.containers.data.conftest import MakeSettings
 
 
+# BI-118
 def test_a_dataset_of_no_shards_is_empty(dataset: Path, tmp_path: Path) -> None:
     none = replace(read_manifest(dataset), shards=())
     (tmp_path / "manifest.json").write_text(json.dumps(as_json(none)))

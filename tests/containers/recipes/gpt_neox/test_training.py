@@ -10,7 +10,7 @@ import pytest
 pytest.importorskip("torch")
 
 from slipway.containers.runtime.errors import MISTAKE_EXIT_CODE
-from tests.containers.recipes.forks import Trained, check_scores, close
+from tests.containers.recipes.trainings import Trained, check_scores, close
 
 LENGTH, ROWS, STEPS, SAVED_AFTER = 16, 8, 6, 3
 

@@ -18,7 +18,7 @@ from slipway.containers.recipes.gpt_neox import (
     train,
 )
 from slipway.containers.training.engines.native import engine  # noqa: F401 - likewise
-from tests.containers.recipes.forks import Forks
+from tests.containers.recipes.trainings import Trainings
 
 LENGTH, ROWS, STEPS, SAVED_AFTER = 16, 8, 6, 3
 VOCABULARY = 128
@@ -49,7 +49,7 @@ def write_tokens(folder: Path) -> None:
 
 def main(folder: Path) -> None:
     write_tokens(folder / "data")
-    runs = Forks(folder, train.main, BASE)
+    runs = Trainings(folder, train.main, BASE)
 
     def run(name: str, world: int, changes: Mapping[str, str], cache: str = "empty") -> None:
         told: dict[str, str | Path] = {

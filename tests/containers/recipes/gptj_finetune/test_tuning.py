@@ -17,7 +17,7 @@ from slipway.containers.data.glue.tasks import TASKS
 from slipway.containers.data.glue.texts import read_texts
 from slipway.containers.recipes.gptj_finetune.data import LABEL_WORDS, PROMPT
 from slipway.containers.runtime.errors import MISTAKE_EXIT_CODE
-from tests.containers.recipes.forks import Trained, check_scores, close, transformers_model
+from tests.containers.recipes.trainings import Trained, check_scores, close, transformers_model
 
 STEPS, SAVED_AFTER, LENGTH = 4, 2, 48
 LAYOUTS = ("optimizer2", "pp2", "tp2-pp2", "hybrid")

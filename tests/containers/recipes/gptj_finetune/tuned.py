@@ -15,7 +15,7 @@ from slipway.containers.data.samples.texts import write_task
 from slipway.containers.recipes.gptj_finetune import model, train
 from slipway.containers.training import session
 from slipway.containers.training.engines.native import engine
-from tests.containers.recipes.forks import Forks
+from tests.containers.recipes.trainings import Trainings
 
 IMPORTED_ONCE = (model, session, engine)  # before the forks
 STEPS, SAVED_AFTER = 4, 2
@@ -68,7 +68,7 @@ def main(folder: Path, layouts: Sequence[str]) -> None:
     write_task(folder / "data" / "sst2", "sst2")
     write_few(folder / "data")
     write_texts(folder / "data")
-    tunings = Forks(folder, train.main, BASE)
+    tunings = Trainings(folder, train.main, BASE)
 
     def run(name: str, world: int, changes: Mapping[str, str]) -> None:
         tunings.run(name, world, changes, SLIPWAY_ARCHIVE=folder / "archives" / name)

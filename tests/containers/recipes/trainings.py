@@ -1,17 +1,10 @@
-"""Tiny trainings of one recipe, each rank a fork of one process that has imported torch once.
-
-A module of such trainings has a main that `make` runs in a process of its own, since threads survive no fork.
-"""
+"""Tiny trainings of one recipe, each rank a fork; a module of them has a main, which `Trained.make` runs."""
 
 from __future__ import annotations
 
 import json
 import os
 import shutil
-import socket
-import subprocess
-import sys
-import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,11 +12,11 @@ from typing import Any
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[3]
-MOST_SECONDS = 600
+from tests.containers.forks import fork_each, free_port, run_module
+from tests.containers.training.ranks import rank_variables
 
 
-class Forks:
+class Trainings:
     """Run trainings one after the other below one folder, and keep what they said."""
 
     def __init__(self, folder: Path, main: Callable[[Sequence[str]], int], base: Mapping[str, str]) -> None:
@@ -31,19 +24,28 @@ class Forks:
         self.codes: dict[str, list[int]] = {}
 
     def run(self, name: str, world: int, changes: Mapping[str, str], **variables: str | Path) -> None:
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            port = probe.getsockname()[1]
-        settings = {**self._base, **changes}
+        port, settings = free_port(), {**self._base, **changes}
         words = [word for key, value in settings.items() for word in ("--set", f"{key}={value}")]
-        children = []
-        for rank in range(world):
-            if (child := os.fork()) == 0:
-                own = {**self._environment(name, rank, world, port), **variables}
-                os.environ |= {key: str(value) for key, value in own.items()}
-                self._be_rank(name, rank, words)
-            children.append(child)
-        self.codes[name] = [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children]
+
+        def be_rank(rank: int) -> int:
+            import torch
+
+            os.environ |= rank_variables(
+                (rank, world, port),
+                SLIPWAY_RUN=name,
+                SLIPWAY_ATTEMPT=1,
+                SLIPWAY_DATA=self.folder / "data",
+                SLIPWAY_CHECKPOINTS=self.folder / "checkpoints" / name,
+                SLIPWAY_LOGS=self.folder / "logs" / name,
+                **variables,
+            )
+            with (self.folder / f"{name}.{rank}.txt").open("w") as output:
+                os.dup2(output.fileno(), 1)
+                os.dup2(output.fileno(), 2)
+            torch.set_num_threads(1)
+            return self._main(words)
+
+        self.codes[name] = fork_each(world, be_rank)
 
     def continue_from(self, other: str, name: str) -> None:
         """Give a run the checkpoint that another left half-way."""
@@ -56,41 +58,6 @@ class Forks:
         """Leave the exit codes for `Trained`."""
         (self.folder / "codes.json").write_text(json.dumps(self.codes))
 
-    def _be_rank(self, name: str, rank: int, words: list[str]) -> None:
-        import torch
-
-        with (self.folder / f"{name}.{rank}.txt").open("w") as output:
-            os.dup2(output.fileno(), 1)
-            os.dup2(output.fileno(), 2)
-            torch.set_num_threads(1)
-            code = 1
-            try:
-                code = self._main(words)
-            except BaseException:  # noqa: BLE001 - a fork ends here, whatever it was
-                traceback.print_exc()
-            finally:
-                sys.stderr.flush()
-                sys.stdout.flush()
-                os._exit(code)
-
-    def _environment(self, name: str, rank: int, world: int, port: int) -> dict[str, object]:
-        return {
-            "RANK": rank,
-            "LOCAL_RANK": rank,
-            "WORLD_SIZE": world,
-            "LOCAL_WORLD_SIZE": world,
-            "MASTER_ADDR": "127.0.0.1",
-            "MASTER_PORT": port,
-            "SLIPWAY_NODE": 0,
-            "SLIPWAY_NODES": 1,
-            "SLIPWAY_JOB": "test",
-            "SLIPWAY_RUN": name,
-            "SLIPWAY_ATTEMPT": 1,
-            "SLIPWAY_DATA": self.folder / "data",
-            "SLIPWAY_CHECKPOINTS": self.folder / "checkpoints" / name,
-            "SLIPWAY_LOGS": self.folder / "logs" / name,
-        }
-
 
 @dataclass(frozen=True, slots=True)
 class Trained:
@@ -101,15 +68,7 @@ class Trained:
 
     @classmethod
     def make(cls, module: str, folder: Path, *names: str) -> Trained:
-        ran = subprocess.run(
-            [sys.executable, "-m", module, str(folder), *names],
-            cwd=ROOT,
-            env={**os.environ, "OMP_NUM_THREADS": "1"},
-            capture_output=True,
-            text=True,
-            timeout=MOST_SECONDS,
-            check=False,
-        )
+        ran = run_module(module, folder, *names)
         assert ran.returncode == 0, ran.stderr
         return cls(folder, json.loads((folder / "codes.json").read_text()))
 
