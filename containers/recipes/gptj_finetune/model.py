@@ -43,7 +43,7 @@ from slipway.containers.recipes.gptj_finetune.data import (
     open_data,
     row_layout,
 )
-from slipway.containers.recipes.gptj_finetune.evaluate import HeldOutScores, profile, seconds, write_scores
+from slipway.containers.recipes.gptj_finetune.evaluate import HeldOutScores, profile, seconds
 from slipway.containers.runtime import disk
 from slipway.containers.runtime.checkpoint.boxes import Box
 from slipway.containers.runtime.checkpoint.storage import Storage
@@ -54,6 +54,7 @@ from slipway.containers.runtime.errors import Refusal
 from slipway.containers.training.engines.native.assembly import local_of
 from slipway.containers.training.engines.native.engine import initial_weights
 from slipway.containers.training.layout import BatchPlan, Costs, at_most, balanced, share_batch
+from slipway.containers.training.report import write_scores
 from slipway.containers.training.schedules import Schedule
 from slipway.containers.training.session import RecipeParts, Workplace
 from slipway.containers.training.start import Trained, address_of_input, newest_saved
