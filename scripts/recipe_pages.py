@@ -97,11 +97,12 @@ slipway submit gptj_finetune --on sagemaker --nodes 1 --set size=gptj-6b --set t
   --set model=s3://BUCKET/datasets/gpt-j-6b --set data=s3://BUCKET/datasets/text
 ```
 
-**Sentences.** `task=sst2` reads GLUE's own files or what `datasets` saves. A row is the sentence, `{prompt}`
-and the word for its label: `{negative}` or `{positive}`. `loss_on=label` trains on that word,
-`loss_on=row` on every token, as language modelling does. A sentence of the validation set counts as right if
-the word for its label is likelier than the other; `transformers`' GPT-J gives the same accuracy on the model
-that is left.
+**Sentences.** `task=sst2` reads GLUE's own files, or what `datasets` writes as such, by
+`split.to_csv("train.tsv", sep="\\t", index=False, quoting=3)`; its validation split is `dev.tsv`. A row is
+the sentence, `{prompt}` and the word for its label: `{negative}` or `{positive}`. `loss_on=label` trains on
+that word, `loss_on=row` on every token, as language modelling does. A sentence of the validation set counts
+as right if the word for its label is likelier than the other; `transformers`' GPT-J gives the same accuracy
+on the model that is left.
 
 **Text.** `task=text` reads `.txt` (documents parted by blank lines) and `.jsonl` (`field=` holds the text),
 packed or not, and cuts it at every `length=` tokens. All of it is held in memory, four bytes a token;

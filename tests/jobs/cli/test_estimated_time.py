@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from slipway.containers.recipes.bert_pretrain.batch import plan_batch
-from slipway.containers.recipes.bert_pretrain.config import decode_arguments
+from slipway.containers.recipes.bert_pretrain.config import decode_arguments, plan_batch
 from tests.jobs.conftest import Slipway
 
 
