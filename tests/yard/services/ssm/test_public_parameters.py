@@ -31,7 +31,7 @@ def test_a_public_parameter_names_an_ami_of_its_owner(yard: RunningYard) -> None
 
 @pytest.mark.parametrize("name", AWS_AMIS)
 def test_clusters_find_awss_own_amis_without_a_command(yard: RunningYard, name: str) -> None:
-    """As on AWS: nobody bakes or registers them."""
+    """Nobody bakes or registers them, as on AWS."""
     known = AWS_AMIS[name]
     for architecture, parameter in known.parameters.items():
         found = yard.client("ssm").get_parameter(Name=parameter)["Parameter"]
