@@ -21,9 +21,9 @@ from slipway.jobs.estimate.work.shapes import Hardware, Layout
 from slipway.jobs.estimate.work.workloads import Workload
 from slipway.jobs.words.catalogue.instances import InstanceType, device_of
 from slipway.jobs.words.images.containers import LockedTorch
+from slipway.jobs.words.run import SECONDS_PER_HOUR
 
 _GIB = 2.0**30
-_SECONDS_PER_HOUR = 3600.0
 MOST_NODES = 10_000
 
 
@@ -215,7 +215,7 @@ def _end(workload: Workload, made: _Made) -> _End | None:
 
 def _hours(end: _End, made: _Made) -> float:
     trained = end.steps * made.model_rate.sequences_per_step
-    return (STARTUP_SECONDS + trained / made.rate) / _SECONDS_PER_HOUR
+    return (STARTUP_SECONDS + trained / made.rate) / SECONDS_PER_HOUR
 
 
 def _time_basis(end: _End, made: _Made) -> str:
@@ -316,7 +316,7 @@ def job_seconds(rate: Throughput, steps: int) -> float:
 def dollars(seconds: float, nodes: int, usd_per_node_hour: float | None) -> float | None:
     if usd_per_node_hour is None:
         return None
-    return seconds / _SECONDS_PER_HOUR * nodes * usd_per_node_hour
+    return seconds / SECONDS_PER_HOUR * nodes * usd_per_node_hour
 
 
 def tokens_per_dollar(
@@ -327,4 +327,4 @@ def tokens_per_dollar(
         return None
     if usd_per_hour <= 0:
         raise CannotEstimate(f"a price of {usd_per_hour} dollars an hour cannot be", hint="give what is paid")
-    return round(sequences_per_second * sequence_length * _SECONDS_PER_HOUR / usd_per_hour)
+    return round(sequences_per_second * sequence_length * SECONDS_PER_HOUR / usd_per_hour)

@@ -14,6 +14,7 @@ from slipway.jobs.estimate.hardware import STARTUP_SECONDS
 from slipway.jobs.estimate.work.shapes import Hardware, Layout, Model, accumulation
 from slipway.jobs.estimate.work.spread import interval_of
 from slipway.jobs.estimate.work.work import Memory, memory, usable_bytes
+from slipway.jobs.words.run import SECONDS_PER_HOUR
 
 _Change = Callable[[Layout, Hardware], Iterator[Layout]]
 
@@ -126,7 +127,6 @@ def _difference(asked: Layout, found: Layout) -> str:
 
 
 # What an estimate may come to: nine of ten lie between the two ends.
-_SECONDS_PER_HOUR = 3600.0
 Ends = tuple[float, float]
 
 
@@ -143,7 +143,7 @@ def ranges_of(rate: float, spread: float, hours: float | None, usd_per_hour: flo
     """Return the ranges: what a rate may be off by is off in its time, but for the start."""
     time = None
     if hours is not None:
-        start = STARTUP_SECONDS / _SECONDS_PER_HOUR
+        start = STARTUP_SECONDS / SECONDS_PER_HOUR
         least, most = interval_of(hours - start, spread)
         time = least + start, most + start
     paid = None if time is None or usd_per_hour is None else (time[0] * usd_per_hour, time[1] * usd_per_hour)
