@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from slipway.jobs.estimate.inputs.asking import estimate
+import slipway
 from slipway.jobs.report.pictures import cost_picture, loss_picture
 from slipway.jobs.submit.curve import Point
 from slipway.jobs.words.errors import SlipwayError
@@ -24,7 +24,9 @@ def test_a_loss_is_drawn_and_described() -> None:
 
 
 def test_sizes_are_drawn_by_hours_and_dollars() -> None:
-    rows = estimate("bert_pretrain", on="dl1.24xlarge", nodes=(1, 8), settings={"size": "1.5b", "zero": "1"})
+    rows = slipway.estimate(
+        "bert_pretrain", on="dl1.24xlarge", nodes=(1, 8), settings={"size": "1.5b", "zero": "1"}
+    )
     drawn = cost_picture({"dl1.24xlarge": rows})
     assert drawn._repr_png_().startswith(PNG)
     assert drawn.described == "2 sizes on 1 kinds of hardware, by hours and dollars."

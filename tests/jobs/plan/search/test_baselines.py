@@ -11,7 +11,7 @@ from slipway.jobs.plan.search.baselines import greedy, marginal_gain, score_of, 
 from slipway.jobs.plan.search.list_schedule import Slot
 from slipway.jobs.plan.search.model import Billing, Goal, Mode, Objective, PlanJob, Pool
 from slipway.jobs.plan.search.options import PlanProblem, new_problem
-from tests.jobs.plan.search.tiny import broken_rules, tiny_problem
+from tests.jobs.plan.search.small import broken_rules, tiny_problem
 
 Baseline = Callable[[PlanProblem], list[Slot]]
 

@@ -22,7 +22,7 @@ def asked(calls: int) -> Callable[[], bool]:
     return lambda: next(left) > 0
 
 
-def job(name: str, chance: random.Random, counts: Sequence[int], types: Sequence[str]) -> PlanJob:
+def random_job(name: str, chance: random.Random, counts: Sequence[int], types: Sequence[str]) -> PlanJob:
     area = chance.lognormvariate(10, 0.8)
     loss = chance.uniform(0.05, 0.3)
     modes = tuple(
@@ -42,7 +42,7 @@ def mixture(jobs: int, nodes: int, counts: Sequence[int] = range(1, NODE + 1), p
     chance = random.Random(7)  # noqa: S311  # no secret
     types = [f"type-{place}" for place in range(pools)]
     return new_problem(
-        [job(f"job-{place}", chance, counts, types) for place in range(jobs)],
+        [random_job(f"job-{place}", chance, counts, types) for place in range(jobs)],
         [Pool(type=each, nodes=nodes, devices_per_node=NODE, price_per_hour=30.0) for each in types],
         Goal(),
     )

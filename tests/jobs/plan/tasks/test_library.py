@@ -9,10 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from slipway import BaseTechnique, deregister, register, retrieve
+from slipway import BaseTechnique, SlipwayError, deregister, register, retrieve
 from slipway.jobs.plan.tasks import library
 from slipway.jobs.plan.techniques.techniques import TECHNIQUES
-from slipway.jobs.words.errors import SlipwayError
 
 
 class Mine(BaseTechnique):
