@@ -38,7 +38,7 @@ def fit(model: Model, cluster: Hardware, layout: Layout) -> Fit:
         memory=own,
         usable_bytes=usable,
         nearest=nearest,
-        change=_difference(layout, nearest) if nearest else "",
+        change=difference(layout, nearest) if nearest else "",
     )
 
 
@@ -121,7 +121,8 @@ CHANGES: Mapping[str, _Change] = {
 _SAID = ("sharding", "micro_batch", "checkpointing", "tensor", "pipeline", "offload")
 
 
-def _difference(asked: Layout, found: Layout) -> str:
+def difference(asked: Layout, found: Layout) -> str:
+    """Say what was changed of the layout that was asked for."""
     changed = (name for name in _SAID if getattr(asked, name) != getattr(found, name))
     return ", ".join(f"{name}={getattr(found, name)}" for name in changed)
 
