@@ -90,9 +90,10 @@ def _place(found: Fields, kinds: Mapping[str, str]) -> _Place:
     cluster = found.text("cluster", "")
     place = find_place(cluster or found.text("type"), rates(), region=None, term=ON_DEMAND)
     devices = place.instance.accelerator.count if place.instance.accelerator else 1
+    most = 1 if kinds.get(cluster) == "mpi" else place.most_nodes  # that one has one job at a time
     pool = Pool(
         type=place.instance.name,
-        nodes=found.whole("nodes", _most_nodes(cluster, place, kinds) if cluster else None),
+        nodes=found.whole("nodes", most if cluster else None),
         # A cluster gives a job whole nodes.
         devices_per_node=1 if cluster else devices,
         price_per_hour=float(place.rate.usd_per_hour) if place.rate else 0.0,
@@ -114,11 +115,6 @@ def _kinds() -> Mapping[str, str]:
         return {each.name: each.kind for each in declared_clusters()}
     except NoProject:
         return {}
-
-
-def _most_nodes(cluster: str, place: PricedHardware, kinds: Mapping[str, str]) -> int:
-    """Return how many nodes a plan may share out: an MPI cluster has one job at a time."""
-    return 1 if kinds.get(cluster) == "mpi" else place.most_nodes
 
 
 def _jobs(found: Fields, places: Sequence[_Place]) -> Iterator[PlanJob]:
