@@ -72,8 +72,8 @@ def decode_plan(found: Fields, name: str) -> Plan:
         pools=inputs.pools,
         goal=Goal(
             objective=word_of("goal.objective", goal.text("objective"), Objective),
-            deadline=goal.whole("deadline") if goal.has("deadline") else None,
-            budget=goal.number("budget") if goal.has("budget") else None,
+            deadline=goal.maybe(goal.whole, "deadline"),
+            budget=goal.maybe(goal.number, "budget"),
             billing=word_of("goal.billing", goal.text("billing"), Billing),
         ),
         assignments=tuple(_decode_assignment(each, by_name) for each in found.objects("assignments")),

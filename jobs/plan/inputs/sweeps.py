@@ -133,7 +133,6 @@ def _jobs(found: Fields, places: Sequence[_Place]) -> Iterator[PlanJob]:
 def _job(
     found: Fields, recipe: Recipe, settings: Mapping[str, str], name: str, places: Sequence[_Place]
 ) -> PlanJob:
-    texts = {field: found.text(field) for field in ("data", "checkpoints") if found.has(field)}
     try:
         refuse_settings(recipe, settings)
         job = Job(
@@ -141,8 +140,8 @@ def _job(
             recipe=recipe.name,
             nodes=1,
             settings=settings,
-            data=texts.get("data"),
-            checkpoints=texts.get("checkpoints"),
+            data=found.maybe(found.text, "data"),
+            checkpoints=found.maybe(found.text, "checkpoints"),
         )
         ways = tuple(_modes(recipe, settings, places))
     except (InvalidJob, CannotEstimate) as error:
@@ -158,7 +157,7 @@ def _job(
         modes=ways,
         job=job,
         depends_on=found.texts("depends_on"),
-        deadline=found.seconds("deadline") if found.has("deadline") else None,
+        deadline=found.maybe(found.seconds, "deadline"),
         priority=found.whole("priority", 0),
     )
 
