@@ -17,7 +17,7 @@ from slipway.jobs.plan.search.lanes.search import improve
 from slipway.jobs.plan.search.list_schedule import Slot
 from slipway.jobs.plan.search.model import Goal, Mode, Objective, PlanJob, Pool
 from slipway.jobs.plan.search.options import PlanProblem, new_problem
-from tests.jobs.plan.search.small import POOL, job, problem_of
+from tests.jobs.plan.search.small import POOL, broken_rules, job, problem_of
 
 NODE = 8
 
@@ -65,22 +65,9 @@ def makespan(slots: Sequence[Slot]) -> int:
 
 
 def assert_valid(problem: PlanProblem, slots: Sequence[Slot]) -> None:
-    assert len(slots) == len(problem.jobs)
-    busy: dict[tuple[int, int, int], list[tuple[int, int]]] = {}
+    assert broken_rules(problem, slots) == []
     for options, slot in zip(problem.options, slots, strict=True):
         assert slot.option in options
-        assert slot.start >= 0
-        pool = problem.pools[slot.option.pool]
-        assert len(slot.placement) == max(1, slot.option.nodes)
-        assert sum(len(share.devices) for share in slot.placement) == slot.option.devices
-        for share in slot.placement:
-            assert 0 <= share.node < pool.nodes
-            assert set(share.devices) <= set(range(pool.devices_per_node))
-            for device in share.devices:
-                busy.setdefault((slot.option.pool, share.node, device), []).append((slot.start, slot.end))
-    for spans in busy.values():
-        spans.sort()
-        assert all(end <= start for (_, end), (start, _) in itertools.pairwise(spans))
 
 
 def test_every_plan_by_lanes_is_valid_and_better_than_the_one_before() -> None:
