@@ -126,7 +126,6 @@ def _decode_job(said: Mapping[str, object]) -> PlanJob:
 # Each module has the `improve` of a heuristic, or the `prove` of a bound, or both.
 SEARCHES = {
     "lanes": "slipway.jobs.plan.search.lanes.search",
-    "annealing": "slipway.jobs.plan.search.annealing.search",
     "exact": "slipway.jobs.plan.search.cpsat.search",
 }
 PROOFS = {

@@ -11,8 +11,6 @@ import pytest
 
 import slipway
 from slipway.jobs.plan.inputs import portfolio
-from slipway.jobs.plan.inputs import portfolio as search_process
-from slipway.jobs.plan.inputs import portfolio as shifts
 from slipway.jobs.plan.inputs.portfolio import Incumbent, Portfolio, SearchLimits, SearchProcess, is_installed
 from slipway.jobs.plan.inputs.worker import SearchOrder, decode_order, encode_order
 from slipway.jobs.plan.search.list_schedule import Slot, list_schedule
@@ -70,7 +68,7 @@ def test_an_interrupt_keeps_the_best_plan(started: list[SearchProcess]) -> None:
 def test_processes_that_die_end_the_search_without_an_error(
     started: list[SearchProcess], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(search_process, "WORKER", (sys.executable, "-c", "raise SystemExit(1)"))
+    monkeypatch.setattr(portfolio, "WORKER", (sys.executable, "-c", "raise SystemExit(1)"))
     best = incumbent_of(problem_of(*cut_jobs()))
     assert Portfolio(best, LIMITS, lambda: None).run() == "nothing left to search"
 
@@ -83,10 +81,8 @@ def test_one_core_searches_as_well(started: list[SearchProcess], monkeypatch: py
 
 def test_a_process_ends_with_its_parent() -> None:
     problem = problem_of(*cut_jobs(), *[replace(each, name=f"{each.name}-2") for each in cut_jobs()])
-    order = SearchOrder(search="annealing", problem=problem, seed=0, start=poor(problem), bound=NOTHING_KNOWN)
-    process = subprocess.Popen(
-        search_process.WORKER, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    )
+    order = SearchOrder(search="lanes", problem=problem, seed=0, start=poor(problem), bound=NOTHING_KNOWN)
+    process = subprocess.Popen(portfolio.WORKER, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     assert process.stdin
     assert process.stdout
     process.stdin.write(encode_order(order) + "\n")
@@ -118,9 +114,9 @@ def test_a_problem_survives_its_way_to_a_process() -> None:
 
 
 def test_a_search_whose_package_is_missing_gets_no_shift(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shifts, "find_spec", lambda _: None)
+    monkeypatch.setattr(portfolio, "find_spec", lambda _: None)
     problem = problem_of(*cut_jobs())
-    for core in shifts.shifts_of(problem, 2, 0):
+    for core in portfolio.shifts_of(problem, 2, 0):
         assert {next(core).search for _ in range(8)} <= {"bound", "lanes"}
 
 
