@@ -291,8 +291,6 @@ class SearchProcess:
 # Which search runs when on which core: what was measured to find most on problems of each size.
 FEW_JOBS = 30  # so many an exact search can still settle
 SERIAL = ("bound", "lanes")  # where iterations count, not time: exact search counts none
-# The package that a search needs beside the base install.
-EXTRAS = {"exact": "ortools"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -336,4 +334,5 @@ def _present(rows: Sequence[tuple[str, float]], seed: int) -> Iterator[Shift]:
 
 
 def is_installed(search: str) -> bool:
-    return search not in EXTRAS or find_spec(EXTRAS[search]) is not None
+    """Tell whether a search has the package that it needs beside the base install."""
+    return search != "exact" or find_spec("ortools") is not None

@@ -12,8 +12,7 @@ import pytest
 
 from slipway.jobs.plan.search.baselines import score_of
 from slipway.jobs.plan.search.bounds.prove import prove
-from slipway.jobs.plan.search.knapsack import plain
-from slipway.jobs.plan.search.knapsack.plain import Filling, Numbers, Whole
+from slipway.jobs.plan.search.knapsack.filling import Filling, Numbers, Whole, plain_fill
 from slipway.jobs.plan.search.list_schedule import list_schedule
 from slipway.jobs.plan.search.model import Billing, Goal, LowerBound, Mode, Objective, PlanJob, Pool
 from slipway.jobs.plan.search.options import PlanProblem, new_problem
@@ -132,7 +131,7 @@ def ways_to_fill() -> list[Filling]:
     pytest.importorskip("numba", reason="needs numba: the extra fast")
     from slipway.jobs.plan.search.knapsack import compiled
 
-    return [plain.fill, compiled.fill]
+    return [plain_fill, compiled.fill]
 
 
 def random_items(seed: int, items: int) -> tuple[Whole, Whole, Numbers]:
