@@ -81,9 +81,10 @@ def test_attempts_are_other_jobs_with_the_same_checkpoints_and_plans_do_not_shar
     assert other.checkpoints == "checkpoints/q/lr1"
 
 
-def plan_of(job: PlanJob, pool: Pool) -> Plan:
+def plan_of(job: PlanJob, pool: Pool, placed: Assignment | None = None) -> Plan:
     bound = LowerBound(value=0, name="none")
-    return Plan(jobs=(job,), pools=(pool,), goal=Goal(), assignments=(assignment(8, 1),), bound=bound)
+    assignments = (placed or assignment(8, 1),)
+    return Plan(jobs=(job,), pools=(pool,), goal=Goal(), assignments=assignments, bound=bound)
 
 
 def test_what_cannot_be_submitted_is_refused_by_name_before_anything_is() -> None:
@@ -151,21 +152,11 @@ def planned(target: BatchTarget, folder: Path, settings: Mapping[str, str], imag
     source = keep_archive(read_folder(write(folder, {"train.py": "", "needs.txt": "numpy\n"})))
     words = {"source": str(source), "command": '["python", "train.py"]', **settings}
     job = Job(name="vision", recipe="command", nodes=1, settings=words, image=image, processes_per_node=1)
-    return Plan(
-        jobs=(PlanJob(name="vision", modes=(MODE,), job=job),),
-        pools=(Pool(type=MODE.type, nodes=2, devices_per_node=1, price_per_hour=1.0, cluster=target.name),),
-        goal=Goal(),
-        assignments=(
-            Assignment(
-                job="vision",
-                mode=MODE,
-                pool=0,
-                start=0,
-                seconds=600,
-                placement=(NodeDevices(node=0, devices=(0,)),),
-            ),
-        ),
-        bound=LowerBound(value=0, name="none"),
+    where = (NodeDevices(node=0, devices=(0,)),)
+    return plan_of(
+        PlanJob(name="vision", modes=(MODE,), job=job),
+        Pool(type=MODE.type, nodes=2, devices_per_node=1, price_per_hour=1.0, cluster=target.name),
+        Assignment(job="vision", mode=MODE, pool=0, start=0, seconds=600, placement=where),
     )
 
 

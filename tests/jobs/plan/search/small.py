@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from itertools import combinations, product
+from itertools import product
 
-from slipway.jobs.plan.search.list_schedule import Slot, list_schedule
-from slipway.jobs.plan.search.model import Goal, Mode, PlanJob, Pool
+from slipway.jobs.plan.search.check import check
+from slipway.jobs.plan.search.list_schedule import Slot, as_plan, list_schedule
+from slipway.jobs.plan.search.model import Goal, LowerBound, Mode, PlanJob, Pool
 from slipway.jobs.plan.search.options import PlanProblem, new_problem
 
 POOL = Pool(type="p4d", nodes=1, devices_per_node=8, price_per_hour=36.0)
@@ -43,7 +44,7 @@ def best_of_all(problem: PlanProblem) -> Sequence[Slot]:
     return min(found, key=lambda slots: max(slot.end for slot in slots))
 
 
-# Tiny problems out of a seed, for what must hold for all of them, and what a plan of them may not do.
+# Tiny problems out of a seed, for what must hold for all of them.
 
 
 def tiny_problem(seed: int, *, jobs: int = 4, pools: int = 1, goal: Goal | None = None) -> PlanProblem:
@@ -72,19 +73,6 @@ def _job(dice: random.Random, place: int, pools: Sequence[Pool]) -> PlanJob:
     return PlanJob(name=f"job{place}", modes=tuple(modes), depends_on=("job0",) if waits else ())
 
 
-def broken_rules(problem: PlanProblem, slots: Sequence[Slot]) -> list[str]:
-    """Name what no plan may do: devices used twice, a gang with holes, a job before what it waits for."""
-    broken = []
-    for one, other in combinations(slots, 2):
-        if one.start < other.end and other.start < one.end and _devices(one) & _devices(other):
-            broken.append(f"{one} and {other} overlap")
-    for job, slot in enumerate(slots):
-        if len(_devices(slot)) != slot.option.devices or len(slot.placement) != max(1, slot.option.nodes):
-            broken.append(f"{slot} has not its devices")
-        if any(slots[before].end > slot.start for before in problem.after[job]):
-            broken.append(f"{slot} does not wait")
-    return broken
-
-
-def _devices(slot: Slot) -> set[tuple[int, int, int]]:
-    return {(slot.option.pool, share.node, device) for share in slot.placement for device in share.devices}
+def assert_valid(problem: PlanProblem, slots: Sequence[Slot]) -> None:
+    """Judge a plan by the rules that every plan is judged by, which share nothing with a search."""
+    check(as_plan(problem, slots, LowerBound(value=0, name="none")))

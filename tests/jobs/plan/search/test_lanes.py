@@ -17,7 +17,7 @@ from slipway.jobs.plan.search.lanes.search import improve
 from slipway.jobs.plan.search.list_schedule import Slot
 from slipway.jobs.plan.search.model import Goal, Mode, Objective, PlanJob, Pool
 from slipway.jobs.plan.search.options import PlanProblem, new_problem
-from tests.jobs.plan.search.small import POOL, broken_rules, job, problem_of
+from tests.jobs.plan.search.small import POOL, assert_valid, job, problem_of
 
 NODE = 8
 
@@ -62,12 +62,6 @@ def plans_of(problem: PlanProblem, calls: int, seed: int = 0) -> list[list[Slot]
 
 def makespan(slots: Sequence[Slot]) -> int:
     return max(slot.end for slot in slots)
-
-
-def assert_valid(problem: PlanProblem, slots: Sequence[Slot]) -> None:
-    assert broken_rules(problem, slots) == []
-    for options, slot in zip(problem.options, slots, strict=True):
-        assert slot.option in options
 
 
 def test_every_plan_by_lanes_is_valid_and_better_than_the_one_before() -> None:
