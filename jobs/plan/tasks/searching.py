@@ -18,6 +18,7 @@ from slipway.jobs.plan.tasks.on_clusters.sent_code import ClusterOrder
 from slipway.jobs.plan.tasks.profiling import Profiler
 from slipway.jobs.plan.tasks.task import NamedTasks, Task
 from slipway.jobs.plan.tasks.trials import LocalTrials
+from slipway.jobs.platforms.on_nodes import write_whole
 from slipway.jobs.words.errors import SlipwayError
 from slipway.jobs.words.run import AGREED_UNSAID, Agreed
 from slipway.jobs.words.text import Say
@@ -110,8 +111,7 @@ def is_trained(task: Task) -> bool:
 
 def mark_trained(task: Task) -> None:
     """Note that exactly this task was trained to its end."""
-    task.folder.mkdir(parents=True, exist_ok=True)
-    (task.folder / _DONE).write_text(_mark_of(task), encoding="utf-8")
+    write_whole(task.folder / _DONE, _mark_of(task))
 
 
 def _mark_of(task: Task) -> str:

@@ -16,8 +16,9 @@ from slipway import BaseTechnique, HParams, SlipwayError, Task, orchestrate, reg
 from slipway.jobs.plan.tasks import library
 from slipway.jobs.plan.tasks.on_clusters.searching_there import profile_from
 from slipway.jobs.plan.tasks.on_clusters.sent_code import ClusterOrder, packed_code
-from slipway.jobs.words.run import Cost, JobState, Run
+from slipway.jobs.words.run import JobState, Run
 from tests.containers.tasks import own_code
+from tests.jobs.plan.run.test_clusters import run
 
 pytest.importorskip("torch")
 
@@ -124,16 +125,13 @@ BEGAN = datetime(2026, 1, 1, tzinfo=UTC)
 FACTS = '{"parameters": 5, "layers": 1, "widest": 2, "rows": 8, "batches": null, "device": "cpu"}'
 
 
-def run(**facts: Any) -> Run:
-    unsaid = dict.fromkeys(Run.__dataclass_fields__)
-    cost = Cost(usd=None, node_hours=None, price=None)
-    times = {"started_at": BEGAN, "stopped_at": BEGAN + timedelta(seconds=30)}
-    return Run(**{**unsaid, "cost": cost, "attempts": (), "depends_on": (), **times, **facts})
+def timed(**facts: Any) -> Run:
+    return run(started_at=BEGAN, stopped_at=BEGAN + timedelta(seconds=30), **facts)
 
 
 def test_a_trial_that_went_well_tells_a_batch_and_what_its_start_took() -> None:
     lines = ["[0] step 4/4  loss 1.0", f'[0] trial: {{"facts": {FACTS}, "seconds": [9.0, 1.0, 2.0, 3.0]}}']
-    found = profile_from(run(state=JobState.SUCCEEDED, status="SUCCEEDED"), lines)
+    found = profile_from(timed(state=JobState.SUCCEEDED, status="SUCCEEDED"), lines)
     assert (found.seconds, found.error, found.startup) == (2.0, 0.5, 30 - 4 * 2.0)
     assert found.facts == {"parameters": 5, "layers": 1, "widest": 2, "rows": 8, "batches": None}
     assert found.is_kept
@@ -154,5 +152,5 @@ def test_a_trial_that_went_well_tells_a_batch_and_what_its_start_took() -> None:
 def test_a_trial_that_failed_says_why_and_only_what_would_happen_again_is_kept(
     status: str, why: str | None, lines: list[str], reason: str, is_kept: bool
 ) -> None:
-    found = profile_from(run(state=JobState.FAILED, status=status, reason=why), lines)
+    found = profile_from(timed(state=JobState.FAILED, status=status, reason=why), lines)
     assert (found.seconds, found.reason, found.is_kept) == (None, reason, is_kept)
