@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from slipway.jobs.estimate import CannotEstimate
@@ -118,8 +116,3 @@ def test_a_rate_that_cannot_be_is_refused_with_its_file_and_line(
     with pytest.raises(CannotEstimate, match=r"mine\.csv, line 2") as refused:
         decode_rates(f"{header}\n{','.join(cells.values())}\n", "mine.csv")
     assert message in refused.value.message
-
-
-def test_a_rate_of_zero_is_refused_where_it_is_made() -> None:
-    with pytest.raises(CannotEstimate, match="must be more than 0"):
-        replace(MINE, usd_per_hour=0.0)
