@@ -1,4 +1,4 @@
-"""`slipway build`: builds a container image in the cloud and pushes it; its tag is a digest of its files."""
+"""`slipway image build`: build a container image in the cloud; its tag is a digest of its files."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ BUILD_COLUMNS = (
 )
 @dry_run_option
 @json_option
-def build_command(image: str, cluster: str | None, no_wait: bool, dry_run: bool, as_json: bool) -> None:
+def image_build_command(image: str, cluster: str | None, no_wait: bool, dry_run: bool, as_json: bool) -> None:
     """Build the container image IMAGE in the cloud, and push it: one of Slipway, or of the project's images/.
 
     The tag is a digest of the image's files: what was pushed before is not built again. You need no Docker.
@@ -47,8 +47,8 @@ def build_command(image: str, cluster: str | None, no_wait: bool, dry_run: bool,
     Slipway's code on top, and is pushed to the cluster's repository: slipway run --image IMAGE.
 
     \b
-    slipway build gaudi
-    slipway build gaudi --on dl1 --no-wait
+    slipway image build gaudi
+    slipway image build gaudi --on dl1 --no-wait
     """
     sources, target = _find(image, cluster)
     tag = sources.tag

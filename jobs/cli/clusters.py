@@ -1,4 +1,4 @@
-"""What there is: `slipway clusters` are declared, `targets` deployed; `upload` brings files to one."""
+"""What there is: `slipway cluster list` and `targets`; `slipway cluster upload` brings files to one."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ NEXT_COMMANDS: Mapping[str, str] = {
 @click.command()
 @click.argument("names", nargs=-1, metavar="[NAME]...")
 @json_option
-def clusters_command(names: tuple[str, ...], as_json: bool) -> None:
+def cluster_list_command(names: tuple[str, ...], as_json: bool) -> None:
     """List the declared clusters: whether they are deployed, how many nodes run, and what they cost.
 
     "idle" is what the deployed stacks cost a month while nothing runs: slipway estimate --idle lists it.
@@ -80,8 +80,8 @@ def clusters_command(names: tuple[str, ...], as_json: bool) -> None:
     catalogue are listed as not counted; an unknown price is shown as unknown.
 
     \b
-    slipway clusters
-    slipway clusters dl1 --json
+    slipway cluster list
+    slipway cluster list dl1 --json
     """
     from slipway.infra.declare.declared import declared_cluster, declared_clusters
 
@@ -182,7 +182,7 @@ def _say_not_counted(rows: Sequence[Mapping[str, object]]) -> None:
             say(f"not counted for {row['name']}: {', '.join(not_counted)}")
 
 
-# `slipway targets`: the deployed clusters that accept jobs, as infra recorded them.
+# `slipway cluster targets`: the deployed clusters that accept jobs, as infra recorded them.
 TARGETS_LISTED = (
     Column(name="name"),
     Column(name="kind"),
@@ -254,15 +254,15 @@ TARGETS_IN_FULL = (
 @click.argument("names", nargs=-1, metavar="[NAME]...")
 @click.option("--region", help="Region to search. Default: those of the declared clusters, or else your own.")
 @json_option
-def targets_command(names: tuple[str, ...], region: str | None, as_json: bool) -> None:
+def cluster_targets_command(names: tuple[str, ...], region: str | None, as_json: bool) -> None:
     """List the deployed clusters that accept jobs, or show one in full.
 
     Of one cluster it also says on stderr which machine AWS does not start, and why. If the record of a
     cluster cannot be read, the command says so there, too, and ends with exit code 1.
 
     \b
-    slipway targets
-    slipway targets dl1 --json
+    slipway cluster targets
+    slipway cluster targets dl1 --json
     """
     from slipway.jobs.cloud.deployed import find_targets
     from slipway.jobs.platforms.platform import missing_machines_of
@@ -293,28 +293,34 @@ def _known(names: Sequence[str]) -> str:
     return (
         f"deployed are {', '.join(names)}"
         if names
-        else "deploy a cluster first: `slipway clusters` lists the declared ones"
+        else "deploy a cluster first: `slipway cluster list` lists the declared ones"
     )
 
 
-# `slipway upload`: copies files into a cluster's bucket, for its jobs to read.
+# `slipway cluster upload`: copies files into a cluster's bucket, for its jobs to read.
 
 
 @click.command()
 @click.argument("path", type=click.Path(path_type=Path))
 @click.option(
-    "--on", "cluster", required=True, metavar="TARGET", help="Deployed cluster; slipway targets lists them."
+    "--on",
+    "cluster",
+    required=True,
+    metavar="TARGET",
+    help="Deployed cluster; slipway cluster targets lists them.",
 )
 @click.option("--name", help="Name under datasets/ in the bucket. Default: the last part of PATH.")
 @target_region_option
 @json_option
-def upload_command(path: Path, cluster: str, name: str | None, region: str | None, as_json: bool) -> None:
+def cluster_upload_command(
+    path: Path, cluster: str, name: str | None, region: str | None, as_json: bool
+) -> None:
     """Copy the file or folder at PATH into a deployed cluster's bucket, for its jobs to read.
 
     Files that are there already with the same content are skipped, so an interrupted upload resumes.
 
     \b
-    slipway upload glue/mrpc --on c6i
+    slipway cluster upload glue/mrpc --on c6i
     """
     from dataclasses import asdict
 

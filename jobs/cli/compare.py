@@ -69,8 +69,8 @@ def compare_command(
 ) -> None:
     """Compare a RECIPE or MODEL on declared clusters and instance types, at every size that fits.
 
-    Without --on, the types are those that `slipway instances` lists: what clusters are made of, mostly the
-    largest of each family. --all-types takes seconds.
+    Without --on, the types are those that `slipway instance list` lists: what clusters are made of, mostly
+    the largest of each family. --all-types takes seconds.
 
     A star marks the Pareto-optimal rows (time and cost), wherever in their ranges the truth lies; "not told
     apart" marks rows that may be, because ranges overlap. If larger clusters train more sequences per step,
@@ -152,7 +152,7 @@ def ordered(found: Sequence[Estimate], by: str) -> list[tuple[Estimate, str]]:
 
 
 def _places(only: Sequence[str], *, region: str | None, term: str, all_types: bool) -> list[PricedHardware]:
-    """Return the named places; by default declared clusters and what `slipway instances` lists."""
+    """Return the named places; by default declared clusters and what `slipway instance list` lists."""
     from slipway.jobs.estimate.errors import CannotEstimate
     from slipway.jobs.estimate.inputs.own_data import rates
     from slipway.jobs.estimate.inputs.places import alone, declared_places, find_place

@@ -1,4 +1,4 @@
-"""What a training told: `slipway curve`, `slipway speedup` of finished runs, and `slipway tensorboard`."""
+"""What runs achieved: `slipway report curve`, `speedup` of finished runs, and `tensorboard`."""
 
 from __future__ import annotations
 
@@ -41,15 +41,15 @@ CURVE_COLUMNS = (
     "--rows", type=click.IntRange(2), default=ROWS, show_default=True, help="Maximum number of rows."
 )
 @json_option
-def curve_command(job: str, rows: int, as_json: bool) -> None:
+def report_curve_command(job: str, rows: int, as_json: bool) -> None:
     """Show the loss and the throughput of JOB (its id or name, or the beginning of either).
 
     If two attempts trained the same step, the later attempt is shown. A command of your own that slipway run
     started has a curve if its rank 0 prints lines such as: step 10/200  loss 0.5310
 
     \b
-    slipway curve bert_pretrain
-    slipway curve my-training --rows 10
+    slipway report curve bert_pretrain
+    slipway report curve my-training --rows 10
     """
     from slipway.jobs.submit.curve import bar, points, thinned
     from slipway.jobs.submit.find import find_run, targets_to_search
@@ -74,7 +74,7 @@ def curve_command(job: str, rows: int, as_json: bool) -> None:
     )
 
 
-# `slipway speedup`: how much faster a recipe was on more nodes, next to published and estimated figures.
+# `slipway report speedup`: how much faster a recipe was on more nodes, beside published and estimated ones.
 
 
 def _times(value: object) -> str:
@@ -106,7 +106,7 @@ SPEEDUP_COLUMNS = (
 )
 @region_option
 @json_option
-def speedup_command(
+def report_speedup_command(
     names: tuple[str, ...],
     target: str | None,
     settings: tuple[str, ...],
@@ -121,8 +121,8 @@ def speedup_command(
     cluster; "estimated" is what slipway estimate predicts for this one.
 
     \b
-    slipway speedup glue_finetune --on c6i
-    slipway speedup glue-one glue-two glue-four --json
+    slipway report speedup glue_finetune --on c6i
+    slipway report speedup glue-one glue-two glue-four --json
     """
     found = (
         _of_recipe(names[0], target, settings, region)
@@ -151,7 +151,7 @@ def _of_recipe(
 
     if target is None:
         raise click.UsageError(
-            "--on is missing; name the cluster of the runs: slipway speedup RECIPE --on TARGET"
+            "--on is missing; name the cluster of the runs: slipway report speedup RECIPE --on TARGET"
         )
     targets = targets_to_search(target, region)
     ids = [run.id for run in list_runs(targets) if run.recipe == recipe and run.state.is_final]
@@ -233,7 +233,7 @@ def _tell(found: Sequence[AnyFound], lines: Sequence[Line], source: str) -> None
         say(f"for another size: {submit_line(run.recipe or '', run.target, missing, settings)}")
 
 
-# `slipway tensorboard`: the charts of a training job in a browser.
+# `slipway report tensorboard`: the charts of a training job in a browser.
 PROGRAM = "tensorboard"
 _WAIT_SECONDS = 5.0
 
@@ -249,7 +249,7 @@ _WAIT_SECONDS = 5.0
 )
 @target_option
 @region_option
-def tensorboard_command(
+def report_tensorboard_command(
     job: str, port: int, folder: Path | None, target: str | None, region: str | None
 ) -> None:
     """Show the loss, gradient norm, throughput and tokens per dollar of JOB in TensorBoard.
@@ -258,8 +258,8 @@ def tensorboard_command(
     charts are made of the job's log, and grow with it.
 
     \b
-    slipway tensorboard gpt_neox
-    slipway tensorboard gpt_neox --write charts
+    slipway report tensorboard gpt_neox
+    slipway report tensorboard gpt_neox --write charts
     """
     from slipway.jobs.submit.find import find_run, targets_to_search
 

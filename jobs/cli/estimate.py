@@ -22,8 +22,8 @@ from slipway.jobs.cli.estimate_views import (
     run_words,
     steps,
 )
+from slipway.jobs.cli.options import complete_instance_type
 from slipway.jobs.output import Column, Row, json_option, print_table, say, warn
-from slipway.jobs.words.catalogue.instances import names_like
 from slipway.jobs.words.recipes import RECIPES
 
 if TYPE_CHECKING:
@@ -54,10 +54,6 @@ ESTIMATE_COLUMNS = (
     Column(name="ranges.hours", title="nine of ten: time", absent="", format=ends(hours)),
     Column(name="ranges.usd", title="cost [USD]", absent="", format=ends(rounded(0))),
 )
-
-
-def complete_place(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
-    return [name for name in names_like(incomplete) if name.startswith(incomplete)]
 
 
 def sizes(_ctx: click.Context, _param: click.Parameter, text: str | None) -> tuple[int, ...] | None:
@@ -105,7 +101,7 @@ on_option = click.option(
     "--on",
     "place",
     metavar="CLUSTER|TYPE",
-    shell_complete=complete_place,
+    shell_complete=complete_instance_type,
     help="Cluster or instance type to estimate for.",
 )
 
@@ -296,7 +292,7 @@ def tell(
     if place.rate is not None and place.rate.region != place.region:
         warn(f"no price of {place.instance.name} in {place.region} is known; {place.rate.region}'s is shown")
     if place.rate is None:
-        warn(f"no price of {place.instance.name} is known; slipway prices refresh asks AWS for it")
+        warn(f"no price of {place.instance.name} is known; slipway instance refresh-prices asks AWS for it")
     for each in unpriced:
         say(f"not counted: {each}")
     for doubt in doubts(workload, place, found):

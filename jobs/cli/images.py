@@ -1,4 +1,4 @@
-"""AMIs: `slipway bake` makes one with Image Builder's pipeline, `amis` lists them, `pin` fixes a parent."""
+"""AMIs: `slipway image bake` makes one in Image Builder, `list` lists them, `pin` fixes a parent."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ BAKE_COLUMNS = (
 @click.option("--region", help="Region of the pipeline. Default: your own.")
 @dry_run_option
 @json_option
-def bake_command(
+def image_bake_command(
     image: str,
     wait: bool,
     again: bool,
@@ -64,8 +64,8 @@ def bake_command(
     made from the same lock, steps and code, nothing is baked unless you pass --again.
 
     \b
-    slipway bake cpu-mpi --wait
-    slipway bake cpu-mpi --use ami-0123456789abcdef0      # roll back
+    slipway image bake cpu-mpi --wait
+    slipway image bake cpu-mpi --use ami-0123456789abcdef0      # roll back
     """
     from slipway.jobs.clusters.images.baking import find_bakery
 
@@ -87,7 +87,7 @@ def bake_command(
 def _bake(bakery: Bakery, *, wait: bool, as_json: bool) -> None:
     build = _start(bakery)
     if not wait:
-        say(f"{build} is being baked; to follow it: slipway bake {bakery.name} --wait")
+        say(f"{build} is being baked; to follow it: slipway image bake {bakery.name} --wait")
         _show(bakery, None, build, [], as_json=as_json)
         return
     manifest, left_out = _follow_to_end(bakery, build)
@@ -125,7 +125,7 @@ def _follow_to_end(bakery: Bakery, build: str) -> tuple[AmiManifest, list[str]]:
         with progress(f"baking {bakery.name}") as now:
             image, left_out = _follow(bakery, build, now)
     except KeyboardInterrupt:
-        say(f"{build} continues in the cloud; to follow it again: slipway bake {bakery.name} --wait")
+        say(f"{build} continues in the cloud; to follow it again: slipway image bake {bakery.name} --wait")
         raise
     ami_id = ami_of(image, bakery.region)
     manifest = describe_manifest(ami_id, bakery.region) if ami_id else None
@@ -165,7 +165,7 @@ def _use(bakery: Bakery, ami_id: str, *, as_json: bool) -> None:
         )
         raise SlipwayError(
             f"{ami_id} in {bakery.region} {what}, so {bakery.name} cannot use it",
-            hint="slipway amis lists the AMIs",
+            hint="slipway image list lists the AMIs",
         )
     point_at(manifest, bakery)
     say(f"{bakery.ami_parameter} names {ami_id} now: nodes started and clusters deployed from now on use it")
@@ -244,7 +244,7 @@ def _show(
     print_record("", BAKE_COLUMNS, row, as_json=as_json)
 
 
-# `slipway amis`: the AMIs that exist, how old they are, and what uses them.
+# `slipway image list`: the AMIs that exist, how old they are, and what uses them.
 AMIS_COLUMNS = (
     Column(name="image"),
     Column(name="ami_id", title="AMI"),
@@ -260,7 +260,7 @@ AMIS_COLUMNS = (
 @click.argument("images", nargs=-1, metavar="[IMAGE]...")
 @click.option("--region", help="Region to search. Default: your own.")
 @json_option
-def amis_command(images: tuple[str, ...], region: str | None, as_json: bool) -> None:
+def image_list_command(images: tuple[str, ...], region: str | None, as_json: bool) -> None:
     """List the AMIs that were baked, newest first: age, state, and what uses them.
 
     Clusters find the AMI of an image in a parameter. An AMI is "in use" if that parameter names it, "stale"
@@ -268,8 +268,8 @@ def amis_command(images: tuple[str, ...], region: str | None, as_json: bool) -> 
     and "missing" if the parameter names it but it does not exist.
 
     \b
-    slipway amis
-    slipway amis cpu-mpi --json
+    slipway image list
+    slipway image list cpu-mpi --json
     """
     from slipway.jobs.clusters.images.baked import describe, find_images
 
@@ -279,7 +279,7 @@ def amis_command(images: tuple[str, ...], region: str | None, as_json: bool) -> 
     print_table("AMIs", AMIS_COLUMNS, shown, as_json=as_json)
 
 
-# `slipway pin`: writes down which release of Ubuntu a machine image begins with.
+# `slipway image pin`: writes down which release of Ubuntu a machine image begins with.
 PIN_COLUMNS = (
     Column(name="image"),
     Column(name="serial", title="release"),
@@ -293,7 +293,7 @@ PIN_COLUMNS = (
 @click.command()
 @click.argument("image")
 @json_option
-def pin_command(image: str, as_json: bool) -> None:
+def image_pin_command(image: str, as_json: bool) -> None:
     """Pin the parent AMI of IMAGE to Canonical's newest release, and its packages to this hour.
 
     A parent that moves brings, one day, a kernel for which the packages of the lock have no headers, and
@@ -301,9 +301,9 @@ def pin_command(image: str, as_json: bool) -> None:
     fit. Deploy the bakery afterwards, and bake.
 
     \b
-    slipway pin cpu-mpi
+    slipway image pin cpu-mpi
     cdk deploy slipway-bakery-cpu-mpi
-    slipway bake cpu-mpi --wait
+    slipway image bake cpu-mpi --wait
     """
     from slipway.infra.declare.declared import declared_machine_image
     from slipway.jobs.clusters.images.baking import newest_release

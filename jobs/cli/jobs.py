@@ -1,4 +1,4 @@
-"""Following jobs: `slipway status`, `runs`, `logs`, `explain` and `cancel`."""
+"""Following jobs: `slipway status`, `logs`, `explain` and `cancel`."""
 
 from __future__ import annotations
 
@@ -73,25 +73,36 @@ NODES = (
 @click.argument("job", required=False)
 @only_target_option
 @region_option
+@click.option("--all", "is_all", is_flag=True, help="List past jobs, too, with their hours and cost.")
 @click.option(
     "--nodes", is_flag=True, help="List the nodes that stay between jobs, and why a node is not ready."
 )
 @json_option
 def status_command(
-    job: str | None, target: str | None, region: str | None, nodes: bool, as_json: bool
+    job: str | None, is_all: bool, nodes: bool, target: str | None, region: str | None, as_json: bool
 ) -> None:
     """List unfinished jobs, or show JOB (its id or name, or the beginning of either) in full.
+
+    With --all, hours and cost cover all attempts of a job, at on-demand prices; AWS bills machines from their
+    start to their end, which is some minutes more. AWS Batch forgets a job a week after its end, Systems
+    Manager after a month. Unknown values are shown as unknown.
 
     \b
     slipway status
     slipway status bert_pretrain --json
+    slipway status --all
     slipway status --on c6i --nodes
     """
     from slipway.jobs.platforms.platform import waiting_of
     from slipway.jobs.submit.find import find_run, list_runs, targets_to_search
     from slipway.jobs.submit.logs import find_warning
 
+    if (job is not None) + is_all + nodes > 1:
+        raise click.UsageError("JOB, --all and --nodes are three questions; ask one")
     targets = targets_to_search(target, region)
+    if is_all:
+        _print_all(list_runs(targets), as_json=as_json)
+        return
     if nodes:
         _print_nodes(targets, as_json=as_json)
         return
@@ -105,7 +116,7 @@ def status_command(
     rows = [_row(run, runs) for run in runs if not run.state.is_final]
     print_table("unfinished jobs", STATUS_LISTED, rows, as_json=as_json)
     if len(rows) < len(runs):
-        say(f"{len(runs) - len(rows)} have ended: slipway runs")
+        say(f"{len(runs) - len(rows)} have ended: slipway status --all")
     if target is not None:
         _say_nodes(targets[0])
 
@@ -140,7 +151,7 @@ def _row(run: Run, others: Sequence[Run]) -> Mapping[str, object]:
     return {**asdict(run), "tries": len(run.attempts), "waits_for": not_succeeded(awaited) or None}
 
 
-# `slipway runs`: past and present jobs, how long they ran and what they cost.
+# `slipway status --all`: past and present jobs, how long they ran and what they cost.
 RUNS_COLUMNS = (
     Column(name="name"),
     Column(name="state"),
@@ -156,24 +167,7 @@ RUNS_COLUMNS = (
 )
 
 
-@click.command()
-@only_target_option
-@region_option
-@json_option
-def runs_command(target: str | None, region: str | None, as_json: bool) -> None:
-    """List past and present jobs: recipe, nodes, state, hours, and cost at on-demand prices.
-
-    AWS Batch forgets a job a week after its end, Systems Manager after a month. Hours and cost cover all
-    attempts; AWS bills machines from their start to their end, which is some minutes more. Unknown values are
-    shown as unknown.
-
-    \b
-    slipway runs
-    slipway runs --on dl1 --json
-    """
-    from slipway.jobs.submit.find import list_runs, targets_to_search
-
-    runs = list_runs(targets_to_search(target, region))
+def _print_all(runs: Sequence[Run], *, as_json: bool) -> None:
     print_table(
         "runs, newest first, prices on demand", RUNS_COLUMNS, [asdict(run) for run in runs], as_json=as_json
     )

@@ -1,4 +1,4 @@
-"""`slipway report`: estimates, and a run next to them, as one self-contained HTML page."""
+"""`slipway report page`: estimates, and a run next to them, as one self-contained HTML page."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ SIZES = (1, 2, 4, 8, 16, 32, 64)
 )
 @on_option
 @with_place_options
-def report_command(subject: str | None, path: Path, place: str | None, **asked: Any) -> None:
+def report_page_command(subject: str | None, path: Path, place: str | None, **asked: Any) -> None:
     """Write one self-contained HTML page: scaling, cost against time, and measured against predicted.
 
     For a RECIPE or MODEL, the page shows estimates for --on and for every other cluster and type. For a RUN,
@@ -43,9 +43,9 @@ def report_command(subject: str | None, path: Path, place: str | None, **asked: 
     The page needs no script and no network, and suits phones, dark mode and print.
 
     \b
-    slipway report bert_pretrain --on dl1 -o bert.html
-    slipway report bert_pretrain-448d16bd457c -o run.html
-    slipway report -o published.html
+    slipway report page bert_pretrain --on dl1 -o bert.html
+    slipway report page bert_pretrain-448d16bd457c -o run.html
+    slipway report page -o published.html
     """
     from slipway.jobs.report.page import render
 

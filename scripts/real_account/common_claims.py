@@ -35,7 +35,7 @@ def _preflight(account: Account, cluster: SmallCluster) -> list[dict[str, str]]:
 
 
 def bake(account: Account, cluster: SmallCluster) -> Proof:
-    baked = account.data("slipway", "bake", cluster.baked, "--wait", "--region", account.region)
+    baked = account.data("slipway", "image", "bake", cluster.baked, "--wait", "--region", account.region)
     outcomes = {row["check"]: row["outcome"] for row in _preflight(account, cluster)}
     sound = outcomes["machine image"] == outcomes["locked versions"] == "ok"
     return judged(sound, f"{baked['ami_id']} was baked, and preflight calls it {outcomes['machine image']}")

@@ -259,7 +259,7 @@ class BakeryNetwork:
     log_key: kms.IKey
 
 
-# Publishes where a machine image is baked: one SSM parameter an image, read by `slipway bake`.
+# Publishes where a machine image is baked: one SSM parameter an image, read by `slipway image bake`.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

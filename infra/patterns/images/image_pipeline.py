@@ -1,6 +1,6 @@
 """How an image is baked and where it goes: machines without a public address, one id, old images deleted.
 
-It runs when `slipway bake` starts it and at no other time: a cluster's image changes when somebody means it.
+It runs when `slipway image bake` starts it and at no other time: an image changes when somebody means it.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class ImagePipeline(Construct):
             self,
             "Resource",
             name=props.bakery.resource_name,
-            description="Started by slipway bake; it has no schedule",
+            description="Started by slipway image bake; it has no schedule",
             image_recipe_arn=props.recipe.resource.attr_arn,
             infrastructure_configuration_arn=_infrastructure(self, props, machine).attr_arn,
             distribution_configuration_arn=_distribution(self, props).attr_arn,

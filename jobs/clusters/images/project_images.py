@@ -1,6 +1,6 @@
 """Images of a project's own: a folder images/NAME beside its clusters, with a Dockerfile.
 
-`slipway build NAME` sends the folder with Slipway's code; what the Dockerfile makes gets the code on top.
+`slipway image build NAME` sends the folder with Slipway's code; what the Dockerfile makes gets it on top.
 """
 
 from __future__ import annotations

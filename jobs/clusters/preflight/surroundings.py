@@ -129,7 +129,7 @@ def controller_size(cluster: Cluster, facts: Facts) -> Verdict:
         f"the deployed controller is {deployed}, which never changes, and max_nodes={cluster.max_nodes} with "
         f"controller={cluster.controller} asks for a {wanted} one",
         f"declare controller=ControllerSize.{deployed.upper()} and at most {most_workers(deployed)} nodes; "
-        f"or slipway destroy {cluster.name}",
+        f"or slipway cluster destroy {cluster.name}",
     )
 
 

@@ -124,7 +124,7 @@ class ClusterExecutor:
             target = self._target(place)
             if platform_of(target).is_known(run, target):
                 return target
-        raise NoTarget(f"no cluster of this plan knows job {run}", hint="slipway runs")
+        raise NoTarget(f"no cluster of this plan knows job {run}", hint="slipway status --all")
 
     def _target(self, place: int) -> Target:
         if place not in self.targets:

@@ -1,4 +1,4 @@
-"""`slipway clusters`: what is deployed and what it costs, and never a price or a state that nobody knows."""
+"""`slipway cluster list`: what is deployed and what it costs; never a price or a state that nobody knows."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def start_nodes(yard: RunningYard, cluster: str, count: int) -> list[str]:
 
 
 def row(slipway: Slipway) -> dict[str, object]:
-    code, out, err = slipway("clusters", "dl1", "--json")
+    code, out, err = slipway("cluster", "list", "dl1", "--json")
     assert code == 0, err
     found: dict[str, object] = json.loads(out)
     return found
@@ -92,7 +92,7 @@ def test_a_terminated_node_is_no_longer_billed(yard_shell: RunningYard, slipway:
 
 
 def test_the_price_is_told_with_its_region_and_day(yard_shell: RunningYard, slipway: Slipway) -> None:
-    code, out, _ = slipway("clusters")
+    code, out, _ = slipway("cluster", "list")
     assert code == 0
     assert "us-east-1" in out
     assert "2026-07-20" in out
@@ -102,7 +102,7 @@ def test_without_an_answer_state_and_cost_are_unknown_and_the_reason_is_told(
     yard_shell: RunningYard, slipway: Slipway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1")
-    code, out, err = slipway("clusters", "--json")
+    code, out, err = slipway("cluster", "list", "--json")
     assert code == 0
     for found in json.loads(out):
         assert (found["state"], found["running_nodes"], found["usd_per_hour_now"]) == (None, None, None)
@@ -110,7 +110,7 @@ def test_without_an_answer_state_and_cost_are_unknown_and_the_reason_is_told(
 
 
 def test_an_unknown_cluster_is_refused_with_the_nearest(yard_shell: RunningYard, slipway: Slipway) -> None:
-    assert slipway("clusters", "dl2") == (
+    assert slipway("cluster", "list", "dl2") == (
         1,
         "",
         "error: no cluster 'dl2' is declared\nhint: did you mean dl1?\n",

@@ -1,4 +1,4 @@
-"""`slipway destroy`: a cluster goes without taking a job with it, and says what stays."""
+"""`slipway cluster destroy`: a cluster goes without taking a job with it, and says what stays."""
 
 from __future__ import annotations
 
@@ -74,11 +74,11 @@ def test_a_cluster_that_trains_is_not_destroyed_and_one_sentence_says_what_to_do
 ) -> None:
     deploy(yard_shell, "Delete")
     with_a_job(yard_shell, "RUNNING")
-    code, _, err = slipway("destroy", "dl1", "--yes")
+    code, _, err = slipway("cluster", "destroy", "dl1", "--yes")
     unscript(yard_shell)
     assert code == 1
     assert "error: bert-1 of dl1 has not ended, so nothing was destroyed" in err
-    assert "slipway destroy dl1 --cancel" in err
+    assert "slipway cluster destroy dl1 --cancel" in err
     assert (stacks(yard_shell), versions(yard_shell)) == (["dl1-storage"], 2)
 
 
@@ -87,7 +87,7 @@ def test_a_cancelled_job_is_waited_for_before_anything_goes(
 ) -> None:
     deploy(yard_shell, "Delete")
     with_a_job(yard_shell, *["RUNNING"] * 4, "FAILED")
-    code, _, err = slipway("destroy", "dl1", "--cancel", "--yes")
+    code, _, err = slipway("cluster", "destroy", "dl1", "--cancel", "--yes")
     unscript(yard_shell)
     assert code == 0, err
     assert "bert-1 was cancelled; its checkpoints go with the cluster" in err
@@ -97,9 +97,9 @@ def test_a_cancelled_job_is_waited_for_before_anything_goes(
 
 def test_data_that_is_kept_stays_and_its_cost_is_named(yard_shell: RunningYard, slipway: Slipway) -> None:
     deploy(yard_shell, "Retain")
-    code, _, err = slipway("destroy", "dl1", "--yes")
+    code, _, err = slipway("cluster", "destroy", "dl1", "--yes")
     assert code == 0, err
-    assert "its data stays, and costs: slipway leftovers dl1" in err
+    assert "its data stays, and costs: slipway cluster leftovers dl1" in err
     assert [bucket["Name"] for bucket in yard_shell.client("s3").list_buckets()["Buckets"]] == [BUCKET]
     assert versions(yard_shell) == 2
 
@@ -107,7 +107,7 @@ def test_data_that_is_kept_stays_and_its_cost_is_named(yard_shell: RunningYard, 
 def test_a_destroy_that_stopped_half_way_is_finished(yard_shell: RunningYard, slipway: Slipway) -> None:
     deploy(yard_shell, "Retain")
     yard_shell.client("ssm").delete_parameter(Name="/slipway/targets/dl1")
-    code, _, err = slipway("destroy", "dl1", "--yes")
+    code, _, err = slipway("cluster", "destroy", "dl1", "--yes")
     assert code == 0, err
     assert "what was left of dl1 is destroyed" in err
     assert stacks(yard_shell) == []
@@ -120,7 +120,7 @@ def test_without_the_cdk_no_job_is_cancelled_for_a_cluster_that_cannot_go(
     with_a_job(yard_shell, "RUNNING")
     (tmp_path / "bare").mkdir()
     monkeypatch.setenv("PATH", str(tmp_path / "bare"))
-    code, _, err = slipway("destroy", "dl1", "--cancel", "--yes")
+    code, _, err = slipway("cluster", "destroy", "dl1", "--cancel", "--yes")
     unscript(yard_shell)
     assert code == 1
     assert "error: there is no cdk command" in err
@@ -129,7 +129,7 @@ def test_without_the_cdk_no_job_is_cancelled_for_a_cluster_that_cannot_go(
 
 def test_nobody_is_taken_to_have_typed_the_name(yard_shell: RunningYard, slipway: Slipway) -> None:
     deploy(yard_shell, "Delete")
-    code, _, err = slipway("destroy", "dl1")
+    code, _, err = slipway("cluster", "destroy", "dl1")
     assert code == 1
     assert "without a terminal nobody can be asked" in err
     assert stacks(yard_shell) == ["dl1-storage"]

@@ -1,4 +1,4 @@
-"""`slipway empty`: a throw-away cluster's bucket is emptied to the last version; a kept one is left alone."""
+"""`slipway cluster empty`: empties a throw-away cluster's bucket to the last version, and no kept one."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def versions(yard: RunningYard) -> int:
 
 def test_every_version_is_deleted_and_counted(yard_shell: RunningYard, slipway: Slipway) -> None:
     deploy(yard_shell, "Delete")
-    code, out, err = slipway("empty", "dl1", "--yes")
+    code, out, err = slipway("cluster", "empty", "dl1", "--yes")
     assert (code, out) == (0, "")
     assert "2 versions deleted" in err
     assert versions(yard_shell) == 0
@@ -53,7 +53,7 @@ def test_every_version_is_deleted_and_counted(yard_shell: RunningYard, slipway: 
 
 def test_data_that_is_kept_is_not_touched(yard_shell: RunningYard, slipway: Slipway) -> None:
     deploy(yard_shell, "Retain")
-    code, _, err = slipway("empty", "dl1", "--yes")
+    code, _, err = slipway("cluster", "empty", "dl1", "--yes")
     assert code == 1
     assert "error: the data of dl1 is kept" in err
     assert "-c dl1.keep_data=false" in err
@@ -72,7 +72,7 @@ def test_a_running_job_is_named_and_nothing_is_deleted(yard_shell: RunningYard, 
     ):
         rule = Fault(service="batch", operation=operation, kind=FaultKind.RESPOND, body=[body], times=None)
         script(yard_shell, rule)
-    code, _, err = slipway("empty", "dl1", "--yes")
+    code, _, err = slipway("cluster", "empty", "dl1", "--yes")
     unscript(yard_shell)
     assert code == 1
     assert "error: bert-1 and 1 more of dl1 have not ended" in err
@@ -82,16 +82,16 @@ def test_a_running_job_is_named_and_nothing_is_deleted(yard_shell: RunningYard, 
 
 def test_nobody_is_taken_to_have_said_yes(yard_shell: RunningYard, slipway: Slipway) -> None:
     deploy(yard_shell, "Delete")
-    code, _, err = slipway("empty", "dl1")
+    code, _, err = slipway("cluster", "empty", "dl1")
     assert code == 1
     assert "without a terminal nobody can be asked" in err  # BI-183
-    assert "slipway empty dl1 --yes" in err
+    assert "slipway cluster empty dl1 --yes" in err
     assert versions(yard_shell) == 2
 
 
 @pytest.mark.usefixtures("yard_shell")
 def test_a_cluster_that_is_not_deployed_is_named(slipway: Slipway) -> None:
-    code, _, err = slipway("empty", "dl2", "--yes")
+    code, _, err = slipway("cluster", "empty", "dl2", "--yes")
     assert code == 1
     assert "no cluster named 'dl2' is deployed" in err
 
@@ -136,7 +136,7 @@ def test_machines_that_would_write_again_are_stopped_first(yard_shell: RunningYa
     deploy(yard_shell, "Delete")
     deploy_machines(yard_shell, protected=False)
     assert running(yard_shell) == 2
-    code, _, err = slipway("empty", "dl1", "--yes")
+    code, _, err = slipway("cluster", "empty", "dl1", "--yes")
     assert code == 0, err
     assert (running(yard_shell), versions(yard_shell)) == (0, 0)
 
@@ -147,7 +147,7 @@ def test_machines_that_somebody_protects_stay_and_so_does_the_data(
     monkeypatch.setattr(halting, "HELD_SECONDS", 0.0)
     deploy(yard_shell, "Delete")
     deploy_machines(yard_shell, protected=True)
-    code, _, err = slipway("empty", "dl1", "--yes")
+    code, _, err = slipway("cluster", "empty", "dl1", "--yes")
     assert code == 1
     assert "error: 2 machines of dl1 are protected from scaling in, though no job of Slipway's runs" in err
     assert (running(yard_shell), versions(yard_shell)) == (2, 2)

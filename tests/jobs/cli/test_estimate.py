@@ -273,7 +273,7 @@ def test_prices_say_where_they_are_kept_and_mine_go_first(slipway: Slipway, tmp_
     (tmp_path / "slipway" / "prices.csv").write_text(
         "instance_type,region,term,usd_per_hour,date,source\ndl1.24xlarge,us-east-1,on-demand,9,2026-08-01,mine\n"
     )
-    rows = json.loads(slipway("prices", "--json")[1])
+    rows = json.loads(slipway("instance", "prices", "--json")[1])
     mine = next(row for row in rows if row["instance_type"] == "dl1.24xlarge")
     assert (mine["usd_per_hour"], mine["written"]) == (9, str(tmp_path / "slipway" / "prices.csv"))
     assert all(row["date"] and row["source"] for row in rows)
@@ -282,7 +282,9 @@ def test_prices_say_where_they_are_kept_and_mine_go_first(slipway: Slipway, tmp_
 
 
 def test_fees_without_a_source_are_listed_as_unknown(slipway: Slipway) -> None:
-    fees = {fee["item"]: fee["usd"] for fee in json.loads(slipway("prices", "--fees", "--json")[1])}
+    fees = {
+        fee["item"]: fee["usd"] for fee in json.loads(slipway("instance", "prices", "--fees", "--json")[1])
+    }
     assert fees["nat-gateway"] == 0.045
     assert fees["pcs-controller-small"] is None
 

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
+from typing import cast
 
 import click
 import pytest
@@ -33,8 +34,7 @@ def fail(monkeypatch: pytest.MonkeyPatch) -> Fail:
             raise error
 
         command = click.Command("boom", callback=callback, help="Raise.")
-        monkeypatch.setitem(cli.COMMANDS, "boom", "Raise")
-        monkeypatch.setitem(cli.MODULES, "boom", "made_up.boom")
+        monkeypatch.setitem(cast(dict[str, object], cli.GROUPS["Jobs"]), "boom", ("made_up.boom", "Raise"))
         monkeypatch.setitem(sys.modules, "made_up.boom", SimpleNamespace(boom_command=command))
         return cli.run([*before, "boom"])
 
@@ -63,8 +63,7 @@ def test_an_interrupt_is_one_line_and_130(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     wait = click.Command("wait", callback=lambda: signal.raise_signal(signal.SIGINT))
-    monkeypatch.setitem(cli.COMMANDS, "wait", "Wait")
-    monkeypatch.setitem(cli.MODULES, "wait", "made_up.wait")
+    monkeypatch.setitem(cast(dict[str, object], cli.GROUPS["Jobs"]), "wait", ("made_up.wait", "Wait"))
     monkeypatch.setitem(sys.modules, "made_up.wait", SimpleNamespace(wait_command=wait))
     # As at a terminal: a shell that starts this in the background has it ignore interrupts.
     before = signal.signal(signal.SIGINT, signal.default_int_handler)

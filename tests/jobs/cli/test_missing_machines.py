@@ -23,7 +23,7 @@ SAID = (
     "no login node of 'trn1' is running: AWS says VcpuLimitExceeded: You have requested more vCPU capacity "
     "than your current vCPU limit of 0"
 )
-FIX = "slipway quota trn1 --request"
+FIX = "slipway cluster quota trn1 --request"
 
 
 @pytest.fixture
@@ -44,7 +44,7 @@ def target(yard_shell: RunningYard) -> SlurmTarget:
 
 
 def test_targets_and_status_say_why_no_login_node_runs(target: SlurmTarget, slipway: Slipway) -> None:
-    code, _, said = slipway("targets", "trn1")
+    code, _, said = slipway("cluster", "targets", "trn1")
     assert code == 0
     assert f"warning: {SAID}" in said
     assert FIX in said
@@ -67,4 +67,4 @@ def test_preflight_says_it_and_counts_the_login_node_beside_other_clusters(
 
 
 def test_a_list_of_targets_asks_no_cluster_why(target: SlurmTarget, slipway: Slipway) -> None:
-    assert slipway("targets")[2] == ""
+    assert slipway("cluster", "targets")[2] == ""

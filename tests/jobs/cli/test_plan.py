@@ -1,4 +1,4 @@
-"""`slipway plan` as people and programs see it: a table with a proof, or the JSON that was promised."""
+"""`slipway plan make` as people and programs see it: a table with a proof, or the JSON that was promised."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def file(tmp_path: Path) -> Path:
 
 
 def test_the_answer_for_programs_has_what_was_promised(file: Path, slipway: Slipway) -> None:
-    code, out, err = slipway("plan", str(file), "--json", *QUICK)
+    code, out, err = slipway("plan", "make", str(file), "--json", *QUICK)
     assert code == 0, err
     found = json.loads(out)
     assert {"assignments", "makespan", "dollars", "bound", "bound_name", "gap"} <= set(found)
@@ -49,7 +49,7 @@ def test_the_answer_for_programs_has_what_was_promised(file: Path, slipway: Slip
 
 
 def test_people_see_a_row_for_each_job_and_the_proof(file: Path, slipway: Slipway) -> None:
-    code, out, err = slipway("plan", str(file), *QUICK)
+    code, out, err = slipway("plan", "make", str(file), *QUICK)
     assert code == 0, err
     lines = out.splitlines()
     assert lines[0].split()[:4] == ["job", "technique", "type", "devices"]
@@ -64,7 +64,7 @@ def test_only_what_a_plan_needs_has_to_be_said(tmp_path: Path, slipway: Slipway)
     path = tmp_path / "least.json"
     jobs = [{"name": "a", "modes": [{"type": "p4d.24xlarge", "devices": 16, "seconds": 60.5}]}]
     path.write_text(json.dumps({"pools": [{"type": "p4d.24xlarge", "nodes": 2}], "jobs": jobs}))
-    code, out, err = slipway("plan", str(path), "--json", *QUICK)
+    code, out, err = slipway("plan", "make", str(path), "--json", *QUICK)
     assert code == 0, err
     (only,) = json.loads(out)["assignments"]
     assert (only["seconds"], [share["node"] for share in only["placement"]]) == (61, [0, 1])
@@ -73,7 +73,7 @@ def test_only_what_a_plan_needs_has_to_be_said(tmp_path: Path, slipway: Slipway)
 
 def test_dollars_are_made_small_before_a_deadline(file: Path, slipway: Slipway) -> None:
     asked = ("--objective", "cost", "--deadline", "15m", "--json", *QUICK)
-    code, out, err = slipway("plan", str(file), *asked)
+    code, out, err = slipway("plan", "make", str(file), *asked)
     assert code == 0, err
     found = json.loads(out)
     assert found["makespan"] <= 900
@@ -85,7 +85,7 @@ def test_dollars_are_no_goal_where_a_price_is_not_known(tmp_path: Path, slipway:
     path = tmp_path / "unpriced.json"
     path.write_text(json.dumps(instance(pools=[{"type": "p4d", "nodes": 2, "devices_per_node": 4}])))
     for goal in (("--objective", "cost"), ("--budget", "9")):
-        code, out, err = slipway("plan", str(path), *goal, *QUICK)
+        code, out, err = slipway("plan", "make", str(path), *goal, *QUICK)
         assert (code != 0, out) == (True, "")
         assert "no price of p4d is known, and the goal is in dollars" in err
 
@@ -94,11 +94,11 @@ def test_a_plan_that_was_written_is_read_as_it_was_and_can_be_planned_again(
     file: Path, tmp_path: Path, slipway: Slipway
 ) -> None:
     path = tmp_path / "plan.json"
-    code, _, err = slipway("plan", str(file), "--output", str(path), *QUICK)
+    code, _, err = slipway("plan", "make", str(file), "--output", str(path), *QUICK)
     assert (code, "written to" in err) == (0, True)
     read = read_plan(path)
     assert [each.job for each in read.assignments] == list("abcd")
-    code, out, err = slipway("plan", str(path), "--json", *QUICK)
+    code, out, err = slipway("plan", "make", str(path), "--json", *QUICK)
     assert code == 0
     assert "passed over" not in err
     assert json.loads(out)["makespan"] == read.makespan
@@ -114,7 +114,7 @@ def test_an_interrupt_keeps_the_best_plan_so_far(
         raise KeyboardInterrupt
 
     monkeypatch.setattr(planning, "plan", interrupted)
-    code, out, _ = slipway("plan", str(file), *QUICK)
+    code, out, _ = slipway("plan", "make", str(file), *QUICK)
     assert code == 0
     assert "stopped: interrupted" in out
 
@@ -123,20 +123,20 @@ def test_a_plan_is_explained_and_compared_with_an_earlier_one(
     file: Path, tmp_path: Path, slipway: Slipway
 ) -> None:
     path = tmp_path / "plan.json"
-    assert slipway("plan", str(file), "--output", str(path), *QUICK)[0] == 0
+    assert slipway("plan", "make", str(file), "--output", str(path), *QUICK)[0] == 0
     asked = ("--explain", "a", "--diff", str(path), *QUICK)
-    code, out, err = slipway("plan", str(file), *asked)
+    code, out, err = slipway("plan", "make", str(file), *asked)
     assert code == 0, err
     assert "why: " in out
     assert "next best: " in out
     assert "0 jobs changed, 4 are as before; makespan +0:00:00, cost +0.00 USD" in out
-    found = json.loads(slipway("plan", str(file), "--json", *asked)[1])
+    found = json.loads(slipway("plan", "make", str(file), "--json", *asked)[1])
     assert found["explanation"]["assignment"]["job"] == "a"
     assert found["diff"]["same"] == 4
 
 
 def test_a_plan_is_written_as_a_page(file: Path, tmp_path: Path, slipway: Slipway) -> None:
     path = tmp_path / "plan.html"
-    code, _, err = slipway("plan", str(file), "--html", str(path), *QUICK)
+    code, _, err = slipway("plan", "make", str(file), "--html", str(path), *QUICK)
     assert (code, f"written to {path}" in err) == (0, True)
     assert path.read_text().startswith("<!DOCTYPE html>")

@@ -1,4 +1,4 @@
-"""`slipway run-plan` begins nothing that costs money which nobody agreed to."""
+"""`slipway plan run` begins nothing that costs money which nobody agreed to."""
 
 from __future__ import annotations
 
@@ -48,11 +48,11 @@ def test_a_plan_without_a_known_price_runs_only_when_that_was_agreed_to(
 ) -> None:
     plan = str(plan_at(tmp_path / "plan.json", usd_per_hour=0.0))
     for agreed in ((), ("--confirm-cost", "1000000")):
-        code, _, err = slipway("run-plan", plan, *agreed)
+        code, _, err = slipway("plan", "run", plan, *agreed)
         assert (code, begun) == (1, [])
         assert "costs an amount that is not known (no price of p4d)" in err
         assert "--confirm-cost unknown" in err
-    slipway("run-plan", plan, "--confirm-cost", "unknown")
+    slipway("plan", "run", plan, "--confirm-cost", "unknown")
     assert len(begun) == 1
 
 
@@ -61,11 +61,11 @@ def test_a_plan_runs_only_when_as_many_dollars_were_agreed_to(
 ) -> None:
     plan = str(plan_at(tmp_path / "plan.json", usd_per_hour=36.0))
     for agreed in ("359", "unknown"):
-        code, _, err = slipway("run-plan", plan, "--confirm-cost", agreed)
+        code, _, err = slipway("plan", "run", plan, "--confirm-cost", agreed)
         assert (code, begun) == (1, [])
         assert "costs about 360.00 USD" in err
         assert "--confirm-cost 360" in err
-    slipway("run-plan", plan, "--confirm-cost", "360")
+    slipway("plan", "run", plan, "--confirm-cost", "360")
     assert len(begun) == 1
 
 
@@ -77,7 +77,7 @@ def test_a_job_that_was_written_into_the_file_later_joins_in(
     written = json.loads(path.read_text())
     written["jobs"].append({**written["jobs"][0], "name": "late", "depends_on": ["lr1"]})
     path.write_text(json.dumps(written))
-    _, out, err = slipway("run-plan", str(path), "--json")
+    _, out, err = slipway("plan", "run", str(path), "--json")
     assert [job.name for job in begun[0].plan.jobs] == ["lr1", "late"], err
     assert [row["job"] for row in json.loads(out)] == ["lr1", "late"]
-    assert "job 'late' is planned 0 times" in slipway("plan", str(path), "--diff", str(path))[2]
+    assert "job 'late' is planned 0 times" in slipway("plan", "make", str(path), "--diff", str(path))[2]

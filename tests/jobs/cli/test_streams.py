@@ -38,7 +38,7 @@ BUFFERED = pytest.mark.parametrize("unbuffered", ["", "1"], ids=["buffered", "un
 
 
 @BUFFERED
-@pytest.mark.parametrize("arguments", [["--help"], ["instances"], ["instances", "--json"]])
+@pytest.mark.parametrize("arguments", [["--help"], ["instance", "list"], ["instance", "list", "--json"]])
 def test_a_reader_that_goes_away_ends_it_quietly(arguments: list[str], unbuffered: str) -> None:
     reading, writing = os.pipe()
     os.close(reading)
@@ -54,7 +54,7 @@ def test_a_reader_that_goes_away_ends_it_quietly(arguments: list[str], unbuffere
 
 
 def test_a_closed_standard_output_is_an_error_and_no_traceback() -> None:
-    done = in_a_shell("slipway instances >&-")
+    done = in_a_shell("slipway instance list >&-")
     assert done.returncode == 1
     assert done.stderr.startswith("error: there is nowhere to print to")
 
@@ -71,7 +71,7 @@ def test_no_file_is_opened_under_the_number_of_a_closed_stream(tmp_path: Path) -
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="/dev/full is a Linux device")
 @BUFFERED
 def test_a_full_disk_behind_standard_output_is_an_error(unbuffered: str) -> None:
-    done = in_a_shell("slipway instances >/dev/full", PYTHONUNBUFFERED=unbuffered)
+    done = in_a_shell("slipway instance list >/dev/full", PYTHONUNBUFFERED=unbuffered)
     assert done.returncode == 1
     assert done.stderr.splitlines()[0] == "error: No space left on device"
     assert "Exception ignored" not in done.stderr
@@ -79,7 +79,7 @@ def test_a_full_disk_behind_standard_output_is_an_error(unbuffered: str) -> None
 
 def test_a_locale_without_letters_prints_them_escaped() -> None:
     ascii_only = {"LC_ALL": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0", "PYTHONIOENCODING": ""}
-    done = slipway("instances", "größe-日本", **ascii_only)
+    done = slipway("instance", "list", "größe-日本", **ascii_only)
     assert done.returncode == 1
     assert done.stderr.startswith("error: unknown instance type 'gr")
     assert "Traceback" not in done.stderr
@@ -103,5 +103,5 @@ def test_a_locale_without_letters_prints_data_escaped_too() -> None:
 
 def test_a_folder_that_cannot_be_written_and_a_missing_home_do_no_harm(tmp_path: Path) -> None:
     tmp_path.chmod(0o500)
-    done = in_a_shell(f"cd {tmp_path} && env -u HOME slipway instances dl1.24xlarge")
+    done = in_a_shell(f"cd {tmp_path} && env -u HOME slipway instance list dl1.24xlarge")
     assert done.returncode == 0, done.stderr

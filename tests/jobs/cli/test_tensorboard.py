@@ -1,4 +1,4 @@
-"""`slipway tensorboard` serves a job's own files where they are seen, and charts of its log elsewhere."""
+"""`slipway report tensorboard` serves a job's own files where they are seen, else charts of its log."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def served(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 def test_a_machine_without_the_cluster_s_files_is_shown_the_charts_of_the_log(
     slipway: Slipway, served: Path
 ) -> None:
-    assert slipway("tensorboard", "neox", "--port", "21650")[0] == 0
+    assert slipway("report", "tensorboard", "neox", "--port", "21650")[0] == 0
     told = served.read_text().split()
     assert told[0] == "--logdir"
     assert told[2:] == ["--port", "21650", "events.out.tfevents.0.a-1"]
@@ -79,13 +79,13 @@ def test_a_machine_with_the_cluster_s_files_is_shown_those_of_the_job(
 ) -> None:
     own = Path(job.target.file_system_mount or "") / "logs" / "neox"
     own.mkdir(parents=True)
-    assert slipway("tensorboard", "neox")[0] == 0
+    assert slipway("report", "tensorboard", "neox")[0] == 0
     assert served.read_text() == f"--logdir {own} --port 6006"
 
 
 @pytest.mark.usefixtures("job")
 def test_charts_can_be_written_for_another_machine(slipway: Slipway, tmp_path: Path) -> None:
-    code, _, err = slipway("tensorboard", "neox", "--write", str(tmp_path / "charts"))
+    code, _, err = slipway("report", "tensorboard", "neox", "--write", str(tmp_path / "charts"))
     assert code == 0
     assert [path.name for path in (tmp_path / "charts").iterdir()] == ["events.out.tfevents.0.a-1"]
     assert f"tensorboard --logdir {tmp_path / 'charts'}" in err

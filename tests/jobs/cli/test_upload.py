@@ -1,4 +1,4 @@
-"""`slipway upload`: what a job is to read gets into its cluster's bucket, once, and nothing else does."""
+"""`slipway cluster upload`: what a job is to read gets into its bucket, once, and nothing else."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def keys(yard: RunningYard) -> list[str]:
 
 
 def test_a_folder_lies_where_jobs_may_read_it(bucket: RunningYard, slipway: Slipway, folder: Path) -> None:
-    code, out, err = slipway("upload", str(folder), "--on", "dl1", "--name", "glue/mrpc")
+    code, out, err = slipway("cluster", "upload", str(folder), "--on", "dl1", "--name", "glue/mrpc")
     assert (code, out) == (0, f"s3://{BUCKET}/datasets/glue/mrpc\n")
     assert "2 of 2 files sent" in err
     assert keys(bucket) == ["datasets/glue/mrpc/more/dev π.tsv", "datasets/glue/mrpc/train.tsv"]
@@ -56,16 +56,16 @@ def test_a_folder_lies_where_jobs_may_read_it(bucket: RunningYard, slipway: Slip
 def test_what_is_there_already_is_not_sent_again_and_what_changed_is(
     bucket: RunningYard, slipway: Slipway, folder: Path
 ) -> None:
-    slipway("upload", str(folder), "--on", "dl1")
+    slipway("cluster", "upload", str(folder), "--on", "dl1")
     (folder / "train.tsv").write_text("x\tb\n", encoding="utf-8")  # of the same size
-    code, out, _ = slipway("upload", str(folder), "--on", "dl1", "--json")
+    code, out, _ = slipway("cluster", "upload", str(folder), "--on", "dl1", "--json")
     done = json.loads(out)
     assert (code, done["files"], done["sent"], done["sent_bytes"]) == (0, 2, 1, 4)
     assert done["address"] == f"s3://{BUCKET}/datasets/mrpc"
 
 
 def test_one_file_gets_its_own_name(bucket: RunningYard, slipway: Slipway, folder: Path) -> None:
-    _, out, _ = slipway("upload", str(folder / "train.tsv"), "--on", "dl1")
+    _, out, _ = slipway("cluster", "upload", str(folder / "train.tsv"), "--on", "dl1")
     assert out == f"s3://{BUCKET}/datasets/train.tsv\n"
     assert keys(bucket) == ["datasets/train.tsv"]
 
@@ -90,7 +90,7 @@ def test_what_cannot_be_copied_is_refused_in_one_line_and_nothing_is_sent(
     (folder.parent / "around").mkdir()
     (folder.parent / "around" / "more").symlink_to(folder / "more")
     path, *more = words
-    code, out, err = slipway("upload", str(folder.parent / path), "--on", "dl1", *more)
+    code, out, err = slipway("cluster", "upload", str(folder.parent / path), "--on", "dl1", *more)
     errors = [line for line in err.splitlines() if line.startswith("error:")]
     assert (code, out, len(errors)) == (2, "", 1)
     assert said in errors[0]
@@ -108,7 +108,7 @@ def test_a_folder_that_cannot_be_read_is_refused_and_not_passed_over(
         return read(path)
 
     monkeypatch.setattr(os, "scandir", scandir)
-    code, _, err = slipway("upload", str(folder), "--on", "dl1")
+    code, _, err = slipway("cluster", "upload", str(folder), "--on", "dl1")
     assert code == 2
     assert "more cannot be read: Permission denied" in err
     assert keys(bucket) == []

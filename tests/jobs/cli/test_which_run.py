@@ -140,7 +140,7 @@ def test_a_model_by_its_config_is_estimated_compared_and_drawn(slipway: Slipway,
     assert (code, out.splitlines()[0].partition(",")[0]) == (0, "small-llama on p4d.24xlarge")
     assert "where no --set says another" in err
     assert slipway("compare", model, *on, "--nodes", "1")[0] == 0
-    code, _, err = slipway("report", model, *on, "--nodes", "1", "-o", str(tmp_path / "page.html"))
+    code, _, err = slipway("report", "page", model, *on, "--nodes", "1", "-o", str(tmp_path / "page.html"))
     assert code == 0, err
     assert "small-llama on p4d.24xlarge" in (tmp_path / "page.html").read_text()
 

@@ -35,7 +35,7 @@ def test_a_url_is_refused_where_the_nodes_reach_no_internet(place: str) -> None:
     job = Job(name="p", recipe="prepare_bert", nodes=1, settings={"input": place})
     with pytest.raises(DoesNotFit, match="reach no internet") as refused:
         refuse_unreachable_inputs(job, TARGET)
-    assert f"slipway upload FILE --on {TARGET.name}" in refused.value.hint
+    assert f"slipway cluster upload FILE --on {TARGET.name}" in refused.value.hint
     assert f"-c {TARGET.name}.egress=nat" in refused.value.hint
     refuse_unreachable_inputs(job, replace(TARGET, has_internet=True))
 

@@ -42,7 +42,7 @@ def test_a_region_is_neither_corrected_nor_guessed(region: str) -> None:
 
 @pytest.mark.parametrize("region", UNKNOWN)
 @pytest.mark.parametrize(
-    "command", [("submit", "bert_pretrain", "--on", "dl1", "--nodes", "1"), ("targets",)]
+    "command", [("submit", "bert_pretrain", "--on", "dl1", "--nodes", "1"), ("cluster", "targets")]
 )
 def test_an_unknown_region_is_the_user_s_mistake_in_every_command(
     slipway: Slipway, yard_shell: RunningYard, region: str, command: tuple[str, ...]

@@ -93,7 +93,7 @@ def test_the_default_group_of_a_network_to_come_is_unknown() -> None:
 
 def test_a_bakery_that_stands_is_not_deployed_again() -> None:
     failed = verdict("machine image", parameter=None, bakery="UPDATE_COMPLETE")
-    assert failed.fix == "slipway bake gaudi-ecs --wait --region us-east-1"
+    assert failed.fix == "slipway image bake gaudi-ecs --wait --region us-east-1"
     broken = verdict("machine image", parameter=None, bakery="ROLLBACK_COMPLETE")
     assert broken.fix == BAKE
 
@@ -115,4 +115,4 @@ def test_a_controller_that_would_have_to_change_its_size_is_told_of_before_the_d
     assert found.outcome is outcome
     if outcome is CheckOutcome.FAILED:
         assert f"ControllerSize.{str(deployed).upper()}" in found.fix
-        assert "slipway destroy trn1" in found.fix
+        assert "slipway cluster destroy trn1" in found.fix
