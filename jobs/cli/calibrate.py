@@ -3,20 +3,29 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from slipway.jobs.cli.estimate_views import rounded
 from slipway.jobs.cli.options import region_option
+from slipway.jobs.cloud import aws
+from slipway.jobs.estimate import throughput
+from slipway.jobs.estimate.evidence.calibrations import Known, find_calibration, fit_measurement, merged
+from slipway.jobs.estimate.evidence.measurements import (
+    Measurement,
+    decode_measurements,
+    encode_measurements,
+    our_measurements,
+)
+from slipway.jobs.estimate.inputs.asking import calibrate
+from slipway.jobs.estimate.inputs.own_data import CALIBRATION, PUBLISHED, own_measurements, own_path, update
 from slipway.jobs.output import Column, json_option, print_record, print_table, say, warn
+from slipway.jobs.submit import find
+from slipway.jobs.submit.rate import RunRate, read_run
 from slipway.jobs.words.errors import SlipwayError
-
-if TYPE_CHECKING:
-    from slipway.jobs.estimate.evidence.calibrations import Known
-    from slipway.jobs.estimate.evidence.measurements import Measurement
-    from slipway.jobs.submit.rate import RunRate
 
 
 def _share(value: object) -> str:
@@ -90,9 +99,6 @@ def calibrate_command(
 
 
 def _learn(published: Path, *, dry_run: bool, as_json: bool) -> None:
-    from slipway.jobs.estimate.inputs.asking import calibrate
-    from slipway.jobs.estimate.inputs.own_data import PUBLISHED, own_path
-
     rows = calibrate(published, dry_run=dry_run)
     for row in rows:
         if not row.is_followed:
@@ -108,12 +114,8 @@ def _learn(published: Path, *, dry_run: bool, as_json: bool) -> None:
 def _learn_run(
     run: str, *, target: str | None, region: str | None, from_yard: bool, dry_run: bool, as_json: bool
 ) -> None:
-    from slipway.jobs.cloud.aws import is_in_yard
-    from slipway.jobs.submit.find import find_run, targets_to_search
-    from slipway.jobs.submit.rate import read_run
-
-    found = find_run(run, targets_to_search(target, region))
-    if is_in_yard() and not (from_yard or dry_run):
+    found = find.find_run(run, find.targets_to_search(target, region))
+    if aws.is_in_yard() and not (from_yard or dry_run):
         raise SlipwayError(
             f"job '{found.run.name}' ran in the yard, on this machine's processors and not on a "
             f"{found.run.instance_type}",
@@ -131,12 +133,6 @@ def _learn_run(
 
 def _fit(rate: RunRate) -> tuple[Measurement, float, float]:
     """Return the new row, and what is predicted for this configuration without and with it."""
-    from datetime import UTC, datetime
-
-    from slipway.jobs.estimate.evidence.calibrations import find_calibration, fit_measurement, merged
-    from slipway.jobs.estimate.evidence.measurements import our_measurements
-    from slipway.jobs.estimate.inputs.own_data import own_measurements
-
     ours, asked = our_measurements(), rate.asked
     measured = rate.measurement(datetime.now(UTC).date().isoformat())
     own = [row for row in own_measurements() if row.run_id != rate.found.run.id]
@@ -147,17 +143,12 @@ def _fit(rate: RunRate) -> tuple[Measurement, float, float]:
 
 
 def _predicted(rate: RunRate, known: Known) -> float:
-    from slipway.jobs.estimate import throughput
-
     asked = rate.asked
     made = throughput(asked.model, asked.cluster, asked.layout, known.calibration)
     return round(made.sequences_per_second, 4)
 
 
 def _add(row: Measurement) -> None:
-    from slipway.jobs.estimate.evidence.measurements import decode_measurements, encode_measurements
-    from slipway.jobs.estimate.inputs.own_data import CALIBRATION, own_path, update
-
     def with_row(text: str) -> str:
         rows = decode_measurements(text, str(own_path(CALIBRATION))) if text else ()
         kept = [each for each in rows if each.run_id != row.run_id]

@@ -5,11 +5,23 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
+from slipway.infra.declare.declared import build_type, declared_cluster, declared_clusters
+from slipway.infra.declare.types import Cluster
 from slipway.jobs.cli.options import say_project, target_region_option
+from slipway.jobs.cloud.aws import Unanswered
+from slipway.jobs.cloud.deployed import (
+    DeployedStack,
+    count_running_nodes,
+    find_stacks,
+    find_target_by_name,
+    find_targets,
+)
+from slipway.jobs.cloud.templates import deployed_templates
+from slipway.jobs.cloud.uploads import upload
+from slipway.jobs.clusters.bill import bill, count_resources
 from slipway.jobs.output import (
     Column,
     complain,
@@ -22,13 +34,8 @@ from slipway.jobs.output import (
     say,
     warn,
 )
+from slipway.jobs.platforms.platform import missing_machines_of
 from slipway.jobs.words.errors import SlipwayError
-
-if TYPE_CHECKING:
-    from slipway.infra.declare.types import Cluster
-    from slipway.jobs.cloud.aws import Unanswered
-    from slipway.jobs.cloud.deployed import DeployedStack
-
 
 CLUSTERS_LISTED = (
     Column(name="name"),
@@ -83,8 +90,6 @@ def cluster_list_command(names: tuple[str, ...], as_json: bool) -> None:
     slipway cluster list
     slipway cluster list dl1 --json
     """
-    from slipway.infra.declare.declared import declared_cluster, declared_clusters
-
     say_project()
     clusters = [declared_cluster(name) for name in dict.fromkeys(names)] or declared_clusters()
     rows = [_row(cluster) for cluster in clusters]
@@ -98,12 +103,6 @@ def cluster_list_command(names: tuple[str, ...], as_json: bool) -> None:
 
 
 def _row(cluster: Cluster) -> Mapping[str, object]:
-    from slipway.infra.declare.declared import build_type
-    from slipway.jobs.cloud.aws import Unanswered
-    from slipway.jobs.cloud.deployed import count_running_nodes, find_stacks
-    from slipway.jobs.cloud.templates import deployed_templates
-    from slipway.jobs.clusters.bill import bill, count_resources
-
     stacks = find_stacks(cluster.name, cluster.region)
     running = stacks if isinstance(stacks, Unanswered) else count_running_nodes(cluster.name, cluster.region)
     names = [] if isinstance(stacks, Unanswered) else [stack.name for stack in stacks]
@@ -122,8 +121,6 @@ def _row(cluster: Cluster) -> Mapping[str, object]:
 
 
 def _state(stacks: Sequence[DeployedStack] | Unanswered) -> str | None:
-    from slipway.jobs.cloud.aws import Unanswered
-
     if isinstance(stacks, Unanswered):
         return None
     if not stacks:
@@ -137,8 +134,6 @@ def _is_settled(stack: DeployedStack) -> bool:
 
 
 def _tell(cluster: str, stacks: Sequence[DeployedStack] | Unanswered, running: int | Unanswered) -> None:
-    from slipway.jobs.cloud.aws import Unanswered
-
     for answer in dict.fromkeys(each for each in (stacks, running) if isinstance(each, Unanswered)):
         warn(f"{cluster}: {answer.action} gave no answer: {answer.code}, {answer.message[:200]}")
     for stack in () if isinstance(stacks, Unanswered) else stacks:
@@ -264,9 +259,6 @@ def cluster_targets_command(names: tuple[str, ...], region: str | None, as_json:
     slipway cluster targets
     slipway cluster targets dl1 --json
     """
-    from slipway.jobs.cloud.deployed import find_targets
-    from slipway.jobs.platforms.platform import missing_machines_of
-
     found, unread = find_targets(region)
     chosen = [target for target in found if not names or target.name in names]
     missing = set(names) - {target.name for target in found}
@@ -322,11 +314,6 @@ def cluster_upload_command(
     \b
     slipway cluster upload glue/mrpc --on c6i
     """
-    from dataclasses import asdict
-
-    from slipway.jobs.cloud.deployed import find_target_by_name
-    from slipway.jobs.cloud.uploads import upload
-
     target = find_target_by_name(cluster, region)
     with progress(f"copying to {target.bucket}") as now:
         done = upload(

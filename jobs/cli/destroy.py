@@ -4,17 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING
 
 import click
 
+from slipway.infra.declare.declared import declared_cluster
 from slipway.jobs.cli.options import say_project
+from slipway.jobs.cloud.aws import Unanswered, own_region
+from slipway.jobs.cloud.deployed import count_running_nodes, find_targets, refuse_foreign
+from slipway.jobs.clusters.destroying import (
+    cancel_all,
+    destroy_stacks,
+    empty,
+    keeps_its_data,
+    refuse_kept,
+    refuse_unready,
+)
+from slipway.jobs.clusters.leftovers.finders import LASTING, Leftover, LeftoverKind
+from slipway.jobs.clusters.leftovers.removal import KEY_DAYS, find_leftovers, remove
 from slipway.jobs.output import Column, can_ask, json_option, print_table, progress, say, warn
+from slipway.jobs.platforms.mpi.halting import halt
+from slipway.jobs.platforms.running import StillRuns, refuse_running
 from slipway.jobs.words.errors import SlipwayError
-
-if TYPE_CHECKING:
-    from slipway.jobs.clusters.leftovers.finders import Leftover
-    from slipway.jobs.words.targets import Target
+from slipway.jobs.words.targets import MpiTarget, Target
 
 
 @click.command()
@@ -33,9 +44,6 @@ def cluster_destroy_command(cluster: str, cancel: bool, yes: bool) -> None:
     slipway cluster destroy dl1
     slipway cluster destroy dl1 --cancel
     """
-    from slipway.jobs.cloud.deployed import find_targets, refuse_foreign
-    from slipway.jobs.clusters.destroying import keeps_its_data, refuse_unready
-
     target = next((target for target in find_targets(None)[0] if target.name == cluster), None)
     if target is None:
         _destroy_rest(cluster)
@@ -54,8 +62,6 @@ def cluster_destroy_command(cluster: str, cancel: bool, yes: bool) -> None:
 
 
 def _refuse_running(target: Target) -> None:
-    from slipway.jobs.platforms.running import StillRuns, refuse_running
-
     try:
         refuse_running(target)
     except StillRuns as running:
@@ -66,12 +72,6 @@ def _refuse_running(target: Target) -> None:
 
 
 def _take_apart(target: Target, *, keeps: bool) -> None:
-    from slipway.jobs.cloud.aws import Unanswered
-    from slipway.jobs.cloud.deployed import count_running_nodes
-    from slipway.jobs.clusters.destroying import cancel_all, destroy_stacks, empty
-    from slipway.jobs.platforms.mpi.halting import halt
-    from slipway.jobs.words.targets import MpiTarget
-
     with progress(f"ending the jobs and machines of {target.name}") as now:
         for run in cancel_all(target, now):
             say(f"{run.name} was cancelled; its checkpoints {'stay' if keeps else 'go with the cluster'}")
@@ -88,10 +88,6 @@ def _take_apart(target: Target, *, keeps: bool) -> None:
 
 def _destroy_rest(cluster: str) -> None:
     """Finish what an earlier run began: the record of a target goes with the first of its stacks."""
-    from slipway.infra.declare.declared import declared_cluster
-    from slipway.jobs.cloud.deployed import refuse_foreign
-    from slipway.jobs.clusters.destroying import destroy_stacks
-
     region = declared_cluster(cluster).region
     refuse_foreign(cluster, region)
     if not destroy_stacks(cluster, region):
@@ -129,12 +125,6 @@ def cluster_empty_command(cluster: str, yes: bool) -> None:
     \b
     slipway cluster empty dl1 --yes
     """
-    from slipway.jobs.cloud.deployed import find_targets
-    from slipway.jobs.clusters.destroying import empty, refuse_kept
-    from slipway.jobs.platforms.mpi.halting import halt
-    from slipway.jobs.platforms.running import refuse_running
-    from slipway.jobs.words.targets import MpiTarget
-
     target = next((target for target in find_targets(None)[0] if target.name == cluster), None)
     if target is None:
         raise SlipwayError(
@@ -195,10 +185,6 @@ def cluster_leftovers_command(
     slipway cluster leftovers
     slipway cluster leftovers dl1 --delete
     """
-    from slipway.jobs.cloud.aws import own_region
-    from slipway.jobs.clusters.leftovers.finders import LeftoverKind
-    from slipway.jobs.clusters.leftovers.removal import find_leftovers
-
     where = region or own_region()
     if where is None:
         raise SlipwayError("no region is set", hint="slipway cluster leftovers --region us-east-1")
@@ -222,16 +208,11 @@ def cluster_leftovers_command(
 
 def _without_keys(leftovers: Sequence[Leftover]) -> list[Leftover]:
     """Keep the keys of what could not be seen: it may be encrypted with one of them."""
-    from slipway.jobs.clusters.leftovers.finders import LeftoverKind
-
     warn("KMS keys stay, because what they encrypt could not all be seen")
     return [leftover for leftover in leftovers if leftover.kind is not LeftoverKind.KEY]
 
 
 def _delete(leftovers: Sequence[Leftover], region: str, confirmed: Sequence[str]) -> None:
-    from slipway.jobs.clusters.leftovers.finders import LASTING, LeftoverKind
-    from slipway.jobs.clusters.leftovers.removal import KEY_DAYS, remove
-
     removable = [leftover for leftover in leftovers if leftover.kind not in LASTING]
     if lasting := len(leftovers) - len(removable):
         say(f"{lasting} backups stay until AWS Backup deletes them: their vault refuses it to everybody else")

@@ -5,22 +5,25 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, TypedDict, Unpack
+from typing import TypedDict, Unpack
 
 import click
 
 from slipway.jobs.cli.options import complete_instance_type, finite
+from slipway.jobs.estimate.inputs.own_data import PRICES, REFRESHED_PRICES, own_path, own_rates, update
+from slipway.jobs.estimate.inputs.price_list import ask_rates, ask_spot_rates
+from slipway.jobs.estimate.prices import Rate, decode_rates, encode_rates, known_rates
 from slipway.jobs.output import Column, json_option, print_record, print_table, progress, say, warn
 from slipway.jobs.words.catalogue.instances import (
     InstanceType,
     every_instance_type,
     instance_type,
     instance_types,
+    training_types,
 )
+from slipway.jobs.words.catalogue.regional import our_fees
 from slipway.jobs.words.errors import SlipwayError
-
-if TYPE_CHECKING:
-    from slipway.jobs.estimate.prices import Rate
+from slipway.jobs.words.names import checked_region
 
 INSTANCES_LISTED = (
     Column(name="name", title="type"),
@@ -239,8 +242,6 @@ def instance_prices_command(region: str | None, names: tuple[str, ...], fees: bo
     slipway instance refresh-prices --region eu-north-1
     """
     if fees:
-        from slipway.jobs.words.catalogue.regional import our_fees
-
         rows = [asdict(fee) for fee in our_fees() if region in (None, fee.region)]
         print_table("fees for storage, network and schedulers", FEES, rows, as_json=as_json)
         return
@@ -272,10 +273,6 @@ def instance_refresh_prices_command(regions: tuple[str, ...], names: tuple[str, 
     slipway instance refresh-prices --region us-east-1 --region us-west-2
     slipway instance refresh-prices --spot --region us-east-1 --type p4d.24xlarge
     """
-    from slipway.jobs.estimate.inputs.price_list import ask_rates, ask_spot_rates
-    from slipway.jobs.words.catalogue.instances import instance_type, instance_types
-    from slipway.jobs.words.names import checked_region
-
     wanted = [instance_type(name).name for name in names] or [known.name for known in instance_types()]
     asked = [checked_region(region) for region in dict.fromkeys(regions)] or ["us-east-1"]
     with progress("asking for Spot prices" if spot else "asking the price list") as now:
@@ -288,10 +285,6 @@ def instance_refresh_prices_command(regions: tuple[str, ...], names: tuple[str, 
 
 def _rows(names: Sequence[str]) -> list[dict[str, object]]:
     """Return the price in force for each region and term of these types, or of the usual ones."""
-    from slipway.jobs.estimate.inputs.own_data import PRICES, REFRESHED_PRICES, own_path, own_rates
-    from slipway.jobs.estimate.prices import known_rates
-    from slipway.jobs.words.catalogue.instances import instance_type, instance_types, training_types
-
     written = [(rate, str(own_path(file))) for file in (PRICES, REFRESHED_PRICES) for rate in own_rates(file)]
     wanted = {instance_type(name).name for name in names}
     usual = wanted or {known.name for known in (*instance_types(), *training_types())}
@@ -304,9 +297,6 @@ def _rows(names: Sequence[str]) -> list[dict[str, object]]:
 
 
 def _keep(found: Sequence[Rate]) -> str:
-    from slipway.jobs.estimate.inputs.own_data import REFRESHED_PRICES, own_path, update
-    from slipway.jobs.estimate.prices import decode_rates, encode_rates
-
     def with_found(text: str) -> str:
         before = decode_rates(text, str(own_path(REFRESHED_PRICES))) if text else ()
         rows = {(rate.instance_type, rate.region, rate.term): rate for rate in (*before, *found)}

@@ -6,9 +6,15 @@ from dataclasses import asdict
 
 import click
 
+from slipway.infra.declare.declared import declared_cluster
 from slipway.jobs.cli.options import overrides_option, say_project
+from slipway.jobs.clusters.preflight.checks import CHECKS
+from slipway.jobs.clusters.preflight.facts import gather
+from slipway.jobs.clusters.preflight.verdicts import CheckOutcome
+from slipway.jobs.clusters.quotas import find_quotas, neighbourhood_of, request_increase, wait_for_quotas
 from slipway.jobs.output import Column, json_option, print_table, say
 from slipway.jobs.words.errors import SlipwayError
+from slipway.jobs.words.installation import find_containers
 
 PREFLIGHT_COLUMNS = (
     Column(name="check"),
@@ -32,12 +38,6 @@ def preflight_command(cluster: str, overrides: tuple[str, ...], as_json: bool) -
     slipway preflight dl1
     slipway preflight dl1 -c dl1.zone=us-east-1b -c dl1.max_nodes=2
     """
-    from slipway.infra.declare.declared import declared_cluster
-    from slipway.jobs.clusters.preflight.checks import CHECKS
-    from slipway.jobs.clusters.preflight.facts import gather
-    from slipway.jobs.clusters.preflight.verdicts import CheckOutcome
-    from slipway.jobs.words.installation import find_containers
-
     say_project()
     declared = declared_cluster(cluster, overrides)
     facts = gather(declared, find_containers())
@@ -83,14 +83,6 @@ def cluster_quota_command(
     slipway cluster quota dl1
     slipway cluster quota dl1 -c dl1.max_nodes=2 --request
     """
-    from slipway.infra.declare.declared import declared_cluster
-    from slipway.jobs.clusters.quotas import (
-        find_quotas,
-        neighbourhood_of,
-        request_increase,
-        wait_for_quotas,
-    )
-
     say_project()
     declared = declared_cluster(cluster, overrides)
     hood = neighbourhood_of(declared)
