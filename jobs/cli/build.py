@@ -13,6 +13,7 @@ from slipway.jobs.cloud.deployed import find_digest, find_targets
 from slipway.jobs.clusters.images.builds import (
     BuildFailed,
     build_request,
+    find_project_image,
     follow,
     new_log_lines,
     recent_builds,
@@ -22,7 +23,6 @@ from slipway.jobs.clusters.images.builds import (
     zip_entries,
     zip_sources,
 )
-from slipway.jobs.clusters.images.project_images import find_project_image
 from slipway.jobs.output import Column, json_option, print_json, print_record, progress, say, warn
 from slipway.jobs.words.errors import SlipwayError
 from slipway.jobs.words.images.containers import image_tag

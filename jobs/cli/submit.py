@@ -16,7 +16,7 @@ from slipway.jobs.cli.options import place_options, submission_options
 from slipway.jobs.cli.submitting import SUBMITTING_COLUMNS, Answers, carry_out, seconds_of, take_answers
 from slipway.jobs.cloud import aws
 from slipway.jobs.cloud.deployed import find_target_by_name
-from slipway.jobs.clusters.images.project_images import resolve_image
+from slipway.jobs.clusters.images.builds import resolve_image
 from slipway.jobs.code.command_job import (
     RECIPE,
     OwnCommand,

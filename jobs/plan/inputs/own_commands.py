@@ -122,7 +122,7 @@ def _kept(found: Fields, beside: Path, command: OwnCommand) -> str:
 def _image(found: Fields) -> str | None:
     if not found.has("image"):
         return None
-    from slipway.jobs.clusters.images.project_images import planned_image
+    from slipway.jobs.clusters.images.builds import planned_image
 
     return planned_image(found.text("image"))
 

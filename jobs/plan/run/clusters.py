@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from slipway.jobs.cloud import aws
 from slipway.jobs.cloud.aws import Unanswered, reader
 from slipway.jobs.cloud.deployed import find_target, find_target_by_name
-from slipway.jobs.clusters.images.project_images import image_at
+from slipway.jobs.clusters.images.builds import image_at
 from slipway.jobs.code.command_job import RECIPE, refuse_uninstallable
 from slipway.jobs.code.packing import read_kept, with_sent_source, with_source_at
 from slipway.jobs.plan.run.decisions import Report, Sight

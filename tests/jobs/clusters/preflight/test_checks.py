@@ -12,8 +12,7 @@ from slipway.jobs.cloud.aws import Unanswered
 from slipway.jobs.cloud.vcpu_quotas import Quota
 from slipway.jobs.clusters.neighbours import QuotaShare
 from slipway.jobs.clusters.preflight.checks import CHECKS
-from slipway.jobs.clusters.preflight.facts import Facts, FoundAmi, Reservation
-from slipway.jobs.clusters.preflight.settings import DefaultGroup, EbsKey
+from slipway.jobs.clusters.preflight.facts import DefaultGroup, EbsKey, Facts, FoundAmi, Reservation
 from slipway.jobs.clusters.preflight.vcpu_limits import OwnMachines, VcpuNeed
 from slipway.jobs.clusters.preflight.verdicts import CheckOutcome, Verdict
 from slipway.jobs.words.images.containers import Lock
