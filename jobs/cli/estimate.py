@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from slipway.jobs.cli.estimate_views import (
     NO_BAND,
     band,
+    check_estimates,
     differs_from_article,
     doubts,
     ends,
+    estimate_idle,
     hours,
     percent,
     print_bill,
@@ -23,14 +25,18 @@ from slipway.jobs.cli.estimate_views import (
     steps,
 )
 from slipway.jobs.cli.options import complete_instance_type
+from slipway.jobs.estimate.errors import CannotEstimate
+from slipway.jobs.estimate.estimates import Estimate, PricedHardware
+from slipway.jobs.estimate.evidence.bands import find_band
+from slipway.jobs.estimate.inputs.asking import estimate_usual_sizes, estimate_what_works
+from slipway.jobs.estimate.inputs.own_data import measurements, rates
+from slipway.jobs.estimate.inputs.places import altered, find_place
+from slipway.jobs.estimate.inputs.workloads import workload_of
+from slipway.jobs.estimate.work.workloads import Workload
 from slipway.jobs.output import Column, Row, json_option, print_table, say, warn
+from slipway.jobs.words.catalogue.instances import device_of
+from slipway.jobs.words.job import parse_settings
 from slipway.jobs.words.recipes import RECIPES
-
-if TYPE_CHECKING:
-    from slipway.jobs.estimate.errors import CannotEstimate
-    from slipway.jobs.estimate.estimates import Estimate, PricedHardware
-    from slipway.jobs.estimate.work.workloads import Workload
-
 
 MOST_SIZES = 100
 ON_DEMAND = "on-demand"
@@ -166,12 +172,8 @@ def estimate_command(
     """
     _refuse_more_than_one_question(job, place, asked, check=check, idle=idle)
     if check:
-        from slipway.jobs.cli.estimate_views import check_estimates
-
         check_estimates(as_json=as_json)
     elif idle is not None:
-        from slipway.jobs.cli.estimate_views import estimate_idle
-
         estimate_idle(idle, as_json=as_json)
     elif job is None or place is None:
         raise click.UsageError(
@@ -239,12 +241,6 @@ def estimates(
     job: str, place: str, asked: Mapping[str, Any]
 ) -> tuple[Workload, PricedHardware, list[Estimate], Mapping[int, CannotEstimate]]:
     """Estimate the sizes that were asked for, or the usual ones; return why those that do not work do not."""
-    from slipway.jobs.estimate.inputs.asking import estimate_usual_sizes, estimate_what_works
-    from slipway.jobs.estimate.inputs.own_data import measurements, rates
-    from slipway.jobs.estimate.inputs.places import altered, find_place
-    from slipway.jobs.estimate.inputs.workloads import workload_of
-    from slipway.jobs.words.job import parse_settings
-
     workload, known = workload_of(job, parse_settings(asked["settings"])), measurements()
     as_it_is = find_place(place, rates(), region=asked["region"], term=asked["term"])
     where = altered(as_it_is, network_gbps=asked["network"], devices=asked["devices"])
@@ -276,9 +272,6 @@ def tell(
     workload: Workload, place: PricedHardware, found: Sequence[Estimate], unpriced: Sequence[str]
 ) -> None:
     """Say on stderr what the numbers in the table are based on."""
-    from slipway.jobs.estimate.evidence.bands import find_band
-    from slipway.jobs.words.catalogue.instances import device_of
-
     say(f"the run: {run_words(workload, found)}")
     for difference in differs_from_article(workload):
         say(difference)
