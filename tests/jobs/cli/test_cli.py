@@ -68,7 +68,7 @@ def test_help_loads_no_command() -> None:
 
 
 def test_importing_a_command_loads_nothing_heavy() -> None:
-    """What takes long to import, a command imports when it runs: completing its options must not wait."""
+    """A command imports what takes long when it runs: completing its options must not wait for it."""
     commands = ", ".join(sorted(MODULES))
     code = f"import sys, {commands}; print(*sys.modules)"
     assert not {name.split(".")[0] for name in python(code).split()} & HEAVY

@@ -12,21 +12,8 @@ import pytest
 
 from slipway.jobs.estimate.evidence import published, tables
 from slipway.jobs.estimate.evidence.measurements import encode_measurements, our_measurements
+from tests.jobs.cli.conftest import estimated
 from tests.jobs.conftest import Slipway
-
-
-@pytest.fixture(autouse=True)
-def nothing_of_my_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
-    for name in ("SLIPWAY_CALIBRATION", "SLIPWAY_PRICES", "SLIPWAY_REFRESHED_PRICES"):
-        monkeypatch.delenv(name, raising=False)
-
-
-def estimated(slipway: Slipway, *arguments: str) -> list[dict[str, object]]:
-    code, out, err = slipway("estimate", *arguments, "--json")
-    assert code == 0, err
-    rows: list[dict[str, object]] = json.loads(out)
-    return rows
 
 
 def test_a_table_has_what_there_is_to_know_before_paying(slipway: Slipway) -> None:
@@ -161,7 +148,7 @@ def test_fine_tuning_a_glue_task_is_the_article_s_minutes(slipway: Slipway) -> N
             "is not offered in eu-west-3; it is in us",
             "another type",
         ),
-        (("bert-large", "--on", "dl1", "--term", "1-year"), "no 1-year price", "prices refresh"),
+        (("bert-large", "--on", "dl1", "--term", "1-year"), "no 1-year price", "refresh-prices"),
         (("bert-large", "--on", "dl1", "--nodes", "0"), "0 nodes cannot be", "--nodes 1,2,4,8"),
         (("bert-large", "--on", "dl1", "--nodes", "-4"), "-4 nodes cannot be", "--nodes 1,2,4,8"),
         (("bert-large", "--on", "dl1", "--nodes", "99999999"), "1 to 10,000", "--nodes 1,2,4,8"),
