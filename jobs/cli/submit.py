@@ -7,46 +7,23 @@ import shlex
 import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from slipway.containers.training.settings import ValueKind, defaults_of, kinds_of
 from slipway.jobs.cli.options import place_options, submission_options
 from slipway.jobs.cli.submitting import SUBMITTING_COLUMNS, Answers, carry_out, seconds_of, take_answers
-from slipway.jobs.cloud import aws
-from slipway.jobs.cloud.deployed import find_target_by_name
-from slipway.jobs.clusters.images.builds import resolve_image
-from slipway.jobs.code.command_job import (
-    RECIPE,
-    OwnCommand,
-    command_settings,
-    folder_name,
-    refuse_requirements,
-)
-from slipway.jobs.code.folder import (
-    DEFAULT_LIMIT_MB,
-    LARGEST_LIMIT_MB,
-    ProjectFolder,
-    ignored_words,
-    megabytes,
-    read_folder,
-)
-from slipway.jobs.code.own_recipes import (
-    FOLDER,
-    BrokenRecipe,
-    OwnRecipe,
-    find_own_recipe,
-    own_command,
-    own_names,
-)
-from slipway.jobs.code.packing import PackedProject, pack_project, project_url, upload_project
+from slipway.jobs.code.folder import DEFAULT_LIMIT_MB, LARGEST_LIMIT_MB, megabytes
 from slipway.jobs.output import Column, json_option, print_table, say, warn
-from slipway.jobs.submit.preparing import prepare
-from slipway.jobs.words import recipes
-from slipway.jobs.words.job import Job, parse_settings
-from slipway.jobs.words.recipes import find_recipe
-from slipway.jobs.words.targets import Target
+
+if TYPE_CHECKING:
+    from slipway.containers.training.settings import ValueKind
+    from slipway.jobs.code.command_job import OwnCommand
+    from slipway.jobs.code.folder import ProjectFolder
+    from slipway.jobs.code.own_recipes import OwnRecipe
+    from slipway.jobs.code.packing import PackedProject
+    from slipway.jobs.words.job import Job
+    from slipway.jobs.words.targets import Target
 
 
 @click.command()
@@ -76,10 +53,15 @@ def submit_command(target: str, region: str | None, **asked: Any) -> None:
     slipway submit prepare_bert --on dl1 --nodes 2 --set sample_megabytes=2
     slipway submit bert_pretrain --on dl1 --nodes 2 --set size=tiny --depends-on prepare_bert
     """
+    from slipway.jobs.code.own_recipes import find_own_recipe
+    from slipway.jobs.submit.preparing import prepare
+
     if own := find_own_recipe(asked["recipe"]):
         _submit_own(own, target, region, asked)
         return
     if asked["image"] is not None:
+        from slipway.jobs.cloud.deployed import find_target_by_name
+
         asked["image"] = find_image(asked["image"], find_target_by_name(target, region))
     answers = take_answers(asked)
     carry_out(prepare(_job(**asked), target, region), answers)
@@ -87,6 +69,11 @@ def submit_command(target: str, region: str | None, **asked: Any) -> None:
 
 def _submit_own(own: OwnRecipe, target: str, region: str | None, asked: dict[str, Any]) -> None:
     """Submit the command that starts the recipe, with the project's folder."""
+    from slipway.jobs.cloud.deployed import find_target_by_name
+    from slipway.jobs.code.folder import read_folder
+    from slipway.jobs.code.own_recipes import own_command
+    from slipway.jobs.words.job import parse_settings
+
     if asked.pop("array"):
         raise click.UsageError(f"--array divides the work of Slipway's recipes, and {own.name} is your own.")
     submit_command = own_command(own, parse_settings(asked.pop("settings")))
@@ -104,6 +91,8 @@ def _job(
     **others: Any,
 ) -> Job:
     """Build the job; `others` are fields of a job under the same names."""
+    from slipway.jobs.words.job import Job, parse_settings
+
     return Job(
         name=recipe if name is None else name,
         recipe=recipe,
@@ -169,6 +158,10 @@ def run_command(
     slipway run --on dl1 --nodes 2 --per-node -- torchrun train.py
     slipway run --on c6i --nodes 1 --dry-run -- ./prepare.sh
     """
+    from slipway.jobs.cloud.deployed import find_target_by_name
+    from slipway.jobs.code.command_job import OwnCommand
+    from slipway.jobs.code.folder import read_folder
+
     own = OwnCommand(
         words=asked.pop("words"), is_per_node=asked.pop("per_node"), requirements=asked.pop("requirements")
     )
@@ -187,6 +180,9 @@ _DIGEST_SHOWN = 12
 
 def submit_own(own: OwnCommand, sent: ProjectFolder, target: Target, asked: dict[str, Any]) -> None:
     """Send the folder and start the command; `asked` holds the values of place and submission options."""
+    from slipway.jobs.code.command_job import refuse_requirements
+    from slipway.jobs.code.packing import pack_project
+
     asked["image"] = find_image(asked["image"], target)
     answers = take_answers(asked)
     _warn_of_what_stays(sent, own)
@@ -201,11 +197,15 @@ def find_image(asked: str | None, target: Target) -> str | None:
     """Return the URI of the image that a person asked for, if any."""
     if asked is None:
         return None
+    from slipway.jobs.clusters.images.builds import resolve_image
+
     return resolve_image(asked, target)
 
 
 def _warn_of_what_stays(sent: ProjectFolder, own: OwnCommand) -> None:
     """Warn of what is not sent although somebody may count on it."""
+    from slipway.jobs.code.folder import ignored_words
+
     for name in sent.skipped:
         warn(f"{name} is a socket, a FIFO or a device, and is not sent")
     for word in ignored_words(sent, own.words):
@@ -216,6 +216,10 @@ def _job_of_folder(
     own: OwnCommand, sent: ProjectFolder, packed: PackedProject, target: Target, asked: dict[str, Any]
 ) -> Job:
     """Build the job; what is left in `asked` are fields of a job under the same names."""
+    from slipway.jobs.code.command_job import RECIPE, command_settings, folder_name
+    from slipway.jobs.code.packing import project_url
+    from slipway.jobs.words.job import Job
+
     name, hours = asked.pop("name"), asked.pop("timeout_hours")
     ranks = 1 if own.is_per_node and asked["processes_per_node"] is None else asked["processes_per_node"]
     return Job(
@@ -228,6 +232,10 @@ def _job_of_folder(
 
 
 def _submit(job: Job, packed: PackedProject, target: Target, answers: Answers) -> None:
+    from slipway.jobs.cloud import aws
+    from slipway.jobs.code.packing import upload_project
+    from slipway.jobs.submit.preparing import prepare
+
     def send_folder() -> None:
         if upload_project(packed, target, aws.client("s3", target.region)):
             say(f"sent the folder to {job.settings['source']}")
@@ -285,6 +293,8 @@ def recipes_command(recipe: str | None, as_json: bool) -> None:
 
 
 def _ours() -> Iterator[dict[str, object]]:
+    from slipway.jobs.words import recipes
+
     for name in recipes.RECIPES:
         known = recipes.find_recipe(name)
         yield {"name": name, "summary": known.summary, "trains_on": ", ".join(known.accelerators)}
@@ -292,6 +302,8 @@ def _ours() -> Iterator[dict[str, object]]:
 
 def _own() -> Iterator[dict[str, object]]:
     """List the project's own; one that is broken says why in its row, and hides no other."""
+    from slipway.jobs.code.own_recipes import FOLDER, BrokenRecipe, find_own_recipe, own_names
+
     for name in own_names():
         row: dict[str, object] = {"name": name, "from": f"{FOLDER}/{name}.py"}
         try:
@@ -303,6 +315,10 @@ def _own() -> Iterator[dict[str, object]]:
 
 
 def _settings(name: str) -> Iterator[dict[str, object]]:
+    from slipway.containers.training.settings import defaults_of, kinds_of
+    from slipway.jobs.code.own_recipes import find_own_recipe
+    from slipway.jobs.words.recipes import find_recipe
+
     if own := find_own_recipe(name):
         yield from _rows(own.kinds(), defaults_of(own.code.Config))
         return

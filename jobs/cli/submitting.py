@@ -5,18 +5,18 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from slipway.jobs.cli.jobs import follow_to_end
 from slipway.jobs.cli.options import say_project
 from slipway.jobs.output import Column, can_ask, print_json, print_record, say, warn
-from slipway.jobs.platforms.platform import AnyPrepared
-from slipway.jobs.submit.find import refresh
-from slipway.jobs.submit.submission import Submitted, Unconfirmed, refuse_unconfirmed, submit_prepared
-from slipway.jobs.words.launch_environment import timeout_seconds
-from slipway.jobs.words.run import SECONDS_PER_HOUR, Agreed, Cost, parse_agreed
+
+if TYPE_CHECKING:
+    from slipway.jobs.platforms.platform import AnyPrepared
+    from slipway.jobs.submit.submission import Submitted
+    from slipway.jobs.words.run import Agreed, Cost
+
 
 SUBMITTING_COLUMNS = (
     Column(name="name"),
@@ -50,12 +50,16 @@ class Answers:
 
 def take_answers(asked: dict[str, Any]) -> Answers:
     """Take the answers out of the values of all options; what is left are fields of the job."""
+    from slipway.jobs.words.run import parse_agreed
+
     flags = {name: asked.pop(name) for name in ("again", "follow", "dry_run", "as_json")}
     return Answers(agreed=parse_agreed(asked.pop("confirm_cost")), **flags)
 
 
 def seconds_of(hours: float | None) -> int | None:
     """Convert hours to seconds; refuse NaN and infinity, which click takes for numbers."""
+    from slipway.jobs.words.run import SECONDS_PER_HOUR
+
     if hours is None:
         return None
     if not math.isfinite(hours):
@@ -88,6 +92,8 @@ def carry_out(
 def _submit(
     prepared: AnyPrepared, agreed: Agreed, send_files: Callable[[], None], *, again: bool
 ) -> Submitted:
+    from slipway.jobs.submit.submission import submit_prepared
+
     def agree(name: str, ceiling: Cost) -> None:
         _confirm(name, ceiling, agreed)
         send_files()
@@ -106,6 +112,8 @@ def _submit(
 
 def _confirm(name: str, ceiling: Cost, agreed: Agreed) -> None:
     """Ask at a terminal whether the cost is fine; without a terminal, refuse."""
+    from slipway.jobs.submit.submission import Unconfirmed, refuse_unconfirmed
+
     try:
         refuse_unconfirmed(name, ceiling, agreed)
     except Unconfirmed as refusal:
@@ -129,6 +137,9 @@ def _end(
     submitted: Submitted, answers: Answers, columns: Sequence[Column], more: Mapping[str, object]
 ) -> None:
     """Print the record of the job; with --follow only after the job has ended."""
+    from slipway.jobs.cli.jobs import follow_to_end
+    from slipway.jobs.submit.find import refresh
+
     if answers.follow:
         say(f"{submitted.prepared.name} is {submitted.job_id}")
     found = refresh(submitted.job_id, submitted.prepared.target)
@@ -139,6 +150,9 @@ def _end(
 
 
 def _row(submitted: Submitted, state: str) -> Mapping[str, object]:
+    from slipway.jobs.words.launch_environment import timeout_seconds
+    from slipway.jobs.words.run import SECONDS_PER_HOUR
+
     prepared = submitted.prepared
     job, target = prepared.job, prepared.target
     return {
