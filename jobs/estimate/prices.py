@@ -105,7 +105,8 @@ def require_rate(rates: Sequence[Rate], instance: InstanceType, region: str | No
     known = sorted({f"{each.term} in {each.region}" for each in rates if each.instance_type == instance.name})
     raise CannotEstimate(
         f"no {term} price of {instance.name}{where} is known; known are {', '.join(known) or 'none'}",
-        hint=f"slipway prices refresh{f' --region {region}' if region else ''}, or a row in your prices file",
+        hint=f"slipway instance refresh-prices{f' --region {region}' if region else ''}, or a row in your "
+        "prices file",
     )
 
 

@@ -25,7 +25,7 @@ MACHINE_REASONS: tuple[Reason, ...] = (
         pattern=r"VcpuLimitExceeded|MaxSpotInstanceCountExceeded"
         r"|more vCPU capacity than your current vCPU limit",
         means="the account's quota of vCPUs leaves no room for the machines that it needs",
-        fix="slipway quota {target} --request; what waits goes on when AWS has granted it",
+        fix="slipway cluster quota {target} --request; what waits goes on when AWS has granted it",
     ),
 )
 
@@ -60,7 +60,7 @@ REASONS: tuple[Reason, ...] = (
     Reason(
         pattern=r"CannotPull\w*|pull image|manifest .*not found|ImagePull",
         means="a node could not pull the image",
-        fix="slipway build {image} --on {target}; if it is pushed: check that the nodes can reach ECR",
+        fix="slipway image build {image} --on {target}; if it is pushed: check that the nodes can reach ECR",
     ),
     Reason(
         pattern=r"ResourceInitializationError",
@@ -110,7 +110,7 @@ REASONS: tuple[Reason, ...] = (
     Reason(
         pattern=r"UNDETERMINED",
         means="AWS Batch sees that the queue is blocked and does not know why",
-        fix="slipway preflight {target}; then look whether nodes start and join: slipway clusters {target}",
+        fix="slipway preflight {target}; then look whether nodes join: slipway cluster list {target}",
     ),
 )
 

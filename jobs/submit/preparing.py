@@ -45,7 +45,7 @@ def _refuse_array(job: Job, recipe: Recipe, target: Target) -> None:
     if not takes_arrays(target):
         raise DoesNotFit(
             f"--array is {job.array}, and cluster '{target.name}' runs no arrays of jobs; only Slurm does",
-            hint="submit to a cluster of Slurm (slipway targets), or leave out --array",
+            hint="submit to a cluster of Slurm (slipway cluster targets), or leave out --array",
         )
     refuse_array(recipe, job.settings)
 

@@ -188,7 +188,7 @@ def refuse_small_quota(job: Job, target: Target) -> None:
     raise SmallQuota(
         f"{job.name} needs {job.nodes} × {vcpus} = {needed} vCPUs of {target.instance_type}, but the quota "
         f"'{quota.name}' of this account is {quota.vcpus:.0f} in {target.region}, so its nodes cannot start",
-        hint=f"slipway quota {target.name} --request; or ask for fewer --nodes",
+        hint=f"slipway cluster quota {target.name} --request; or ask for fewer --nodes",
     )
 
 

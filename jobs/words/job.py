@@ -186,7 +186,7 @@ def _problems_of_dependencies(names: tuple[str, ...]) -> Iterator[Problem]:
     for name in names:
         if not name or _refused_character(name):
             yield Problem(
-                where=where, message=f"{_show(name)} is not a job's name or id", hint="slipway runs"
+                where=where, message=f"{_show(name)} is not a job's name or id", hint="slipway status --all"
             )
 
 
@@ -223,8 +223,8 @@ def refuse_unreachable_inputs(job: Job, target: Target) -> None:
             raise DoesNotFit(
                 f"{name} is {place}, and the nodes of {target.name} reach no internet; allowed are a path in "
                 f"its files and s3://{target.bucket}/{JOB_PREFIXES[0]}…",
-                hint=f"download it here, then: slipway upload FILE --on {target.name}; or deploy with a way "
-                f"out: cdk deploy {target.name} -c {target.name}.egress=nat",
+                hint=f"download it here, then: slipway cluster upload FILE --on {target.name}; or deploy "
+                f"with a way out: cdk deploy {target.name} -c {target.name}.egress=nat",
             )
 
 

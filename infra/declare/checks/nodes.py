@@ -160,7 +160,7 @@ def another_type(type_: InstanceType, region: str, efa_interfaces: int) -> str:
     ]
     fitting = [each for each in known if each.efa_interfaces >= efa_interfaces]
     if not fitting:
-        return f"use a type of {ARCHITECTURE}: `slipway instances` lists them"
+        return f"use a type of {ARCHITECTURE}: `slipway instance list` lists them"
     nearest = min(fitting, key=lambda each: abs(each.vcpus - type_.vcpus))
     return f"use {written({'instance_type': nearest.name})}"
 

@@ -76,7 +76,7 @@ def image(cluster: Cluster, facts: Facts) -> Verdict:
         return ok(f"AWS's own, as the lock of {locked_by(cluster)} names it")
     if not isinstance(cluster, BatchCluster):
         return ok("needs none: jobs run on the machines themselves")
-    build = f"slipway build {cluster.image} --on {cluster.name}"
+    build = f"slipway image build {cluster.image} --on {cluster.name}"
     if isinstance(facts.target, DamagedTarget | NewerRecord):
         return failed(facts.target.message, facts.target.hint)
     if isinstance(facts.pushed, Unanswered):
@@ -104,7 +104,7 @@ def _bake(cluster: NodeCluster, facts: Facts | None = None) -> str:
     """Say how to make the parameter name an AMI that fits; `facts` may know that its bakery is deployed."""
     image = image_of(cluster.ami_parameter)
     if image:
-        bake = f"slipway bake {image} --wait --region {cluster.region}"
+        bake = f"slipway image bake {image} --wait --region {cluster.region}"
         stands = facts is not None and facts.bakery in _SETTLED
         return bake if stands else f"cdk deploy {bakery_stack_name(image)} && {bake}"
     return (

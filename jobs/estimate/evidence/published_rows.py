@@ -311,7 +311,7 @@ COLUMNS: Mapping[str, ColumnReader] = {
     "table": _ANY_TEXT,
     "hardware": ColumnReader(
         read=lambda text: text if is_hardware(text) else None,
-        allowed=f"types that `slipway instances` lists, and {', '.join(sorted(HARDWARE))}",
+        allowed=f"types that `slipway instance list` lists, and {', '.join(sorted(HARDWARE))}",
         is_required=True,
     ),
     "precision": _words(_ALL_PRECISIONS),

@@ -1,7 +1,7 @@
 """The user's own measurements, published rows and prices: CSV files in $XDG_CONFIG_HOME/slipway.
 
-They go before what we ship. A further file is one OwnFile. What `slipway prices refresh` writes is apart
-from what a person writes.
+They go before what we ship. A further file is one OwnFile. What `slipway instance refresh-prices`
+writes is apart from what a person writes.
 """
 
 from __future__ import annotations

@@ -74,7 +74,7 @@ def own_command_job(found: Fields, beside: Path, pools: Sequence[Pool], kinds: M
 
 
 def _job(found: Fields, beside: Path) -> Job:
-    from slipway.jobs.clusters.images.project_images import planned_image
+    from slipway.jobs.clusters.images.builds import planned_image
     from slipway.jobs.code.command_job import RECIPE, OwnCommand, command_settings
 
     command = OwnCommand(

@@ -1,4 +1,4 @@
-"""A plan as JSON: the answer of `slipway plan --json`, and the file that has its jobs and pools, too.
+"""A plan as JSON: the answer of `slipway plan make --json`, and the file that has its jobs and pools, too.
 
 The file has the fields of an input file beside the answer's, so that it can be planned again.
 """

@@ -108,11 +108,12 @@ def refuse_unready(prepared: BatchPrepared) -> None:
     if own:
         raise NoImage(
             f"the registry has no image {own}",
-            hint=f"push it there, or write images/NAME/Dockerfile: slipway build NAME --on {target.name}",
+            hint="push it there, or write images/NAME/Dockerfile: slipway image build NAME "
+            f"--on {target.name}",
         )
     raise NoImage(
         f"container image {prepared.image}, which '{target.name}' runs, is not in its repository",
-        hint=f"slipway build {target.image} --on {target.name}",
+        hint=f"slipway image build {target.image} --on {target.name}",
     )
 
 
@@ -173,7 +174,7 @@ def _warnings(job: Job, target: BatchTarget, digest: str | Unanswered | None) ->
         warnings.append(f"whether {image} is pushed is not known: {digest.action} said {digest.code}")
     elif digest is None:
         built = "NAME" if job.image else target.image
-        warnings.append(f"{image} is not pushed: slipway build {built} --on {target.name}")
+        warnings.append(f"{image} is not pushed: slipway image build {built} --on {target.name}")
     if target.file_system_mount is None:
         warnings.append(
             f"the nodes of {target.name} share no files: what one saves is lost when the attempt ends"
@@ -310,7 +311,7 @@ def refuse_other_platform(target: BatchTarget, repository: str, digest: str, wor
     if there and needed not in there:
         raise DoesNotFit(
             f"image {words} is for {', '.join(sorted(there))}, and {target.instance_type} is {needed}",
-            hint="build it for these machines: slipway build does so on machines of their kind",
+            hint="build it for these machines: slipway image build does so on machines of their kind",
         )
 
 

@@ -28,7 +28,7 @@ REASONS: tuple[Reason, ...] = (
     Reason(
         pattern=r"service limit|ResourceLimitExceeded",
         means="the account's quota of this instance type for training jobs is too small",
-        fix="slipway quota {target} --request",
+        fix="slipway cluster quota {target} --request",
     ),
     Reason(
         pattern=r"CapacityError|[Ii]nsufficient capacity|Unable to provision requested ML compute",
@@ -44,12 +44,12 @@ REASONS: tuple[Reason, ...] = (
         pattern=r"No S3 objects found|NoSuchKey|NoSuchBucket|Data download failed|S3DownloadError",
         means="its data is not where it looks for it, or its role may not read it",
         fix="check --data and the settings that begin with s3://; copy it into the cluster's bucket: "
-        "slipway upload FILE --on {target}",
+        "slipway cluster upload FILE --on {target}",
     ),
     Reason(
         pattern=r"bucket .*region|PermanentRedirect|AuthorizationHeaderMalformed",
         means="a bucket that it uses lies in another Region",
-        fix="copy the data into the cluster's bucket: slipway upload FILE --on {target}",
+        fix="copy the data into the cluster's bucket: slipway cluster upload FILE --on {target}",
     ),
     Reason(
         pattern=r"No module named|ModuleNotFoundError|ImportError",
@@ -61,7 +61,7 @@ REASONS: tuple[Reason, ...] = (
         pattern=r"image .*(not found|does not exist)|manifest .*not found|CannotPull|[Uu]nable to pull|"
         r"ecr:BatchGetImage",
         means="the training image is not there, or the execution role may not pull it",
-        fix="slipway targets {target} names the image; check its Region, its tag and the role's rights",
+        fix="slipway cluster targets {target} names the image; check Region, tag and the role's rights",
     ),
     Reason(
         pattern=r"No space left on device|disk (is )?full|[Oo]ut of disk",

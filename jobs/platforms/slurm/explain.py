@@ -154,12 +154,12 @@ REASONS: Mapping[str, tuple[str, str]] = {
         "it waits for nodes, which other jobs have or PCS is starting",
         "slipway status --on {target} --nodes",
     ),
-    "Priority": ("jobs before it in the queue wait for nodes as well", "slipway runs --on {target}"),
+    "Priority": ("jobs before it in the queue wait for nodes as well", "slipway status --all --on {target}"),
     "DependencyNeverSatisfied": (
         "a job that it waits for has failed, so it will never start",
         "slipway explain on that job; `slipway submit … --again` runs both once more",
     ),
-    "Dependency": ("it waits for another job to succeed", "slipway runs --on {target}"),
+    "Dependency": ("it waits for another job to succeed", "slipway status --all --on {target}"),
     "BeginTime": (
         "it is back in the queue; Slurm lets a requeued job wait two minutes, and starts it by itself",
         "",

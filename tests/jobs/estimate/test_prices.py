@@ -55,7 +55,7 @@ def test_a_region_without_a_price_is_refused_with_those_that_have_one() -> None:
     with pytest.raises(CannotEstimate, match=r"no on-demand price of p4d\.24xlarge in sa-east-1") as refused:
         require_rate(RATES, instance_type("p4d.24xlarge"), "sa-east-1", "on-demand")
     assert "on-demand in us-east-1" in refused.value.message
-    assert "slipway prices refresh --region sa-east-1" in refused.value.hint
+    assert "slipway instance refresh-prices --region sa-east-1" in refused.value.hint
 
 
 def test_a_region_that_does_not_offer_the_type_is_refused_with_those_that_do() -> None:

@@ -1,4 +1,4 @@
-"""`slipway curve` reads what the recipe prints, and shows each step as the attempt that went on made it."""
+"""`slipway report curve` reads what the recipe prints, and shows each step as the last attempt made it."""
 
 from __future__ import annotations
 

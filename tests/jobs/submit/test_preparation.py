@@ -79,7 +79,7 @@ def test_an_image_that_is_not_pushed_is_refused_on_aws(
 ) -> None:
     prepared = prepare(JOB, "dl1")
     assert prepared.image_digest is None
-    assert "is not pushed: slipway build gaudi --on dl1" in prepared.warnings[0]
+    assert "is not pushed: slipway image build gaudi --on dl1" in prepared.warnings[0]
     monkeypatch.delenv("AWS_ENDPOINT_URL")
     with pytest.raises(NoImage, match="is not in its repository"):
         submit_prepared(prepared)

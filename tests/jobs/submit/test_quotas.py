@@ -33,7 +33,7 @@ def test_a_job_that_no_quota_lets_start_is_not_submitted(
         submit_prepared(prepare(JOB, "dl1"))
     assert "bert needs 2 × 96 = 192 vCPUs of dl1.24xlarge" in caught.value.message
     assert f"'Running On-Demand DL instances' of this account is {vcpus} in us-east-1" in caught.value.message
-    assert caught.value.hint.startswith("slipway quota dl1 --request")
+    assert caught.value.hint.startswith("slipway cluster quota dl1 --request")
     assert job_names(yard_shell, target) == []
 
 

@@ -127,7 +127,7 @@ def reserved(years: int, hourly: float, upfront: float, **attributes: str) -> di
 def test_refreshing_keeps_what_the_list_says_and_estimates_use_it(
     yard_shell: RunningYard, slipway: Slipway, tmp_path: Path
 ) -> None:
-    code, out, err = slipway("prices", "refresh", "--type", "dl1.24xlarge", "--type", "p5e.48xlarge")
+    code, out, err = slipway("instance", "refresh-prices", "--type", "dl1.24xlarge", "--type", "p5e.48xlarge")
     assert (code, out) == (0, "")
     file = tmp_path / "slipway" / "prices-refreshed.csv"
     assert f"1 prices written to {file}" in err
@@ -135,15 +135,15 @@ def test_refreshing_keeps_what_the_list_says_and_estimates_use_it(
     (rate,) = decode_rates(file.read_text(), str(file))
     assert (rate.usd_per_hour, rate.region, rate.term) == (13.10904, "us-east-1", "on-demand")
     assert rate.date
-    rows = json.loads(slipway("prices", "--json")[1])
+    rows = json.loads(slipway("instance", "prices", "--json")[1])
     assert next(row for row in rows if row["instance_type"] == "dl1.24xlarge")["written"] == str(file)
 
 
 def test_refreshing_one_type_leaves_the_others_as_they_were(
     yard_shell: RunningYard, slipway: Slipway, tmp_path: Path
 ) -> None:
-    slipway("prices", "refresh", "--type", "dl1.24xlarge")
-    slipway("prices", "refresh", "--type", "p5.48xlarge")
+    slipway("instance", "refresh-prices", "--type", "dl1.24xlarge")
+    slipway("instance", "refresh-prices", "--type", "p5.48xlarge")
     file = tmp_path / "slipway" / "prices-refreshed.csv"
     assert [rate.instance_type for rate in decode_rates(file.read_text(), "x")] == [
         "dl1.24xlarge",
@@ -154,7 +154,7 @@ def test_refreshing_one_type_leaves_the_others_as_they_were(
 def test_a_training_type_has_the_price_of_sagemakers_own_list(
     yard_shell: RunningYard, slipway: Slipway, tmp_path: Path
 ) -> None:
-    slipway("prices", "refresh", "--type", "ml.p4d.24xlarge", "--region", "us-west-2")
+    slipway("instance", "refresh-prices", "--type", "ml.p4d.24xlarge", "--region", "us-west-2")
     (rate,) = decode_rates((tmp_path / "slipway" / "prices-refreshed.csv").read_text(), "x")
     assert (rate.instance_type, rate.region) == ("ml.p4d.24xlarge", "us-west-2")
     (known,) = (kind.price for kind in training_types() if kind.name == rate.instance_type)
@@ -200,7 +200,7 @@ def test_a_list_that_gives_no_answer_changes_nothing(
     from slipway.jobs.cloud import aws
 
     aws.reader.cache_clear()
-    code, out, err = slipway("prices", "refresh", "--type", "dl1.24xlarge")
+    code, out, err = slipway("instance", "refresh-prices", "--type", "dl1.24xlarge")
     assert (code, out) == (1, "")
     assert "pricing:GetProducts gave no answer: EndpointConnectionError" in err
     assert not list(tmp_path.rglob("*.csv"))
@@ -210,7 +210,7 @@ def test_spot_prices_of_the_account_are_kept_and_estimates_use_them(
     yard_shell: RunningYard, slipway: Slipway, tmp_path: Path
 ) -> None:
     """The yard's Spot price is moto's, the same for every type; the way in is that of AWS."""
-    code, _, err = slipway("prices", "refresh", "--spot", "--type", "p4d.24xlarge", "--type", "p3.16xlarge")
+    code, _, err = slipway("instance", "refresh-prices", "--spot", "--type", "p4d.24xlarge", "--type", "p3.16xlarge")
     assert code == 0, err
     assert "AWS lists no Spot price of p3.16xlarge in us-east-1" in err
     file = tmp_path / "slipway" / "prices-refreshed.csv"

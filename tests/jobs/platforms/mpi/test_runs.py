@@ -15,7 +15,7 @@ from slipway.jobs.platforms.mpi.explain import _DETAILS, _failed, _waiting
 from slipway.jobs.platforms.mpi.runs import read_run
 from slipway.jobs.words.run import JobState, Run
 from slipway.yard.machines.memory import WAITS
-from tests.jobs.words.test_mpi_job import JOB
+from tests.jobs.words.test_mpi import JOB
 from tests.jobs.words.test_targets import MPI_TARGET
 
 JOB_ID = "11111111-2222-3333-4444-555555555555"

@@ -16,7 +16,7 @@ from slipway.jobs.platforms.mpi.node.run import DeadHost
 from slipway.jobs.platforms.mpi.node.setting import NodePaths
 from slipway.jobs.words.mpi import Member
 from tests.jobs.platforms.mpi.node.conftest import SETUP
-from tests.jobs.words.test_mpi_job import JOB
+from tests.jobs.words.test_mpi import JOB
 
 MEMBER = Member(name="ip-127-0-0-1", address="127.0.0.1", instance_id="i-1")
 Attempted = Callable[..., tuple[int, list[int]]]

@@ -1,4 +1,4 @@
-"""An estimate names its run and says what of it does not work; a question about no job is asked alone."""
+"""An estimate names its run, region and time, and says what of it does not work; or one line why."""
 
 from __future__ import annotations
 
@@ -7,13 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from slipway.containers.recipes.bert_pretrain.config import decode_arguments, plan_batch
 from slipway.jobs.cli.estimate_views import ARTICLE_RUNS
+from slipway.jobs.estimate.prices import find_rate, known_rates
 from tests.jobs.conftest import Slipway
-
-
-@pytest.fixture(autouse=True)
-def nothing_of_my_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
 
 
 def test_the_run_is_named_with_its_length_batches_layout_and_epochs(slipway: Slipway) -> None:
@@ -140,7 +137,7 @@ def test_a_model_by_its_config_is_estimated_compared_and_drawn(slipway: Slipway,
     assert (code, out.splitlines()[0].partition(",")[0]) == (0, "small-llama on p4d.24xlarge")
     assert "where no --set says another" in err
     assert slipway("compare", model, *on, "--nodes", "1")[0] == 0
-    code, _, err = slipway("report", model, *on, "--nodes", "1", "-o", str(tmp_path / "page.html"))
+    code, _, err = slipway("report", "page", model, *on, "--nodes", "1", "-o", str(tmp_path / "page.html"))
     assert code == 0, err
     assert "small-llama on p4d.24xlarge" in (tmp_path / "page.html").read_text()
 
@@ -155,3 +152,111 @@ def test_an_estimate_of_what_a_submission_refuses_says_so(slipway: Slipway) -> N
     assert (
         "warning: slipway submit would refuse it: sharded=8: its engine, native, is proved on PyTorch" in err
     )
+
+
+# The time of an estimate is that of the run which submit would start, and says what it is derived from.
+
+
+@pytest.mark.parametrize("nodes", [1, 8, 16])
+@pytest.mark.parametrize(
+    "settings",
+    [
+        ("size=1.5b", "zero=1"),
+        ("size=1.5b", "steps=69"),
+        ("size=large", "global_batch=65536"),
+        ("phase=2",),
+        (),
+    ],
+    ids=" ".join,
+)
+def test_the_time_is_of_the_run_that_submit_starts_with_the_same_settings(
+    slipway: Slipway, settings: tuple[str, ...], nodes: int
+) -> None:
+    words = [word for setting in settings for word in ("--set", setting)]
+    on = ("estimate", "bert_pretrain", "--on", "dl1", "--nodes", str(nodes))
+    (row,) = json.loads(slipway(*on, *words, "--json")[1])
+    run = decode_arguments(settings)
+    batch = plan_batch(run, readers=nodes * 8).global_batch
+    steps = run.steps_of(batch)
+    assert (row["steps"], row["sequences_per_step"]) == (steps, batch)
+    seconds = steps * batch / float(str(row["sequences_per_second"])) + 10
+    assert float(str(row["hours"])) * 3600 == pytest.approx(seconds)
+    assert row["time_basis"] == (
+        f"derived: {steps:,} steps of {batch:,} sequences at this rate, and 10 s to start"
+    )
+
+
+def test_twice_the_nodes_take_half_the_steps_of_twice_the_sequences(slipway: Slipway) -> None:
+    on = ("bert_pretrain", "--on", "dl1", "--nodes", "16", "--set", "size=1.5b")
+    _, out, err = slipway("estimate", *on)
+    assert "3,450 × 49,152 12.9 h" in " ".join(out.splitlines()[2].split())
+    assert "time and cost: derived from the rate: 169,574,400 sequences of phase 1" in err
+    _, _, err = slipway("estimate", *on, "--set", "steps=69")
+    assert "derived from the rate: 69 steps of phase 1" in err
+
+
+# Estimates by region and by way to pay: whose price they take, and what they say where there is none.
+
+
+def test_a_price_is_that_of_the_region_that_was_named(slipway: Slipway) -> None:
+    code, out, _ = slipway(
+        "estimate", "bert-large", "--on", "p4d.24xlarge", "--region", "eu-west-1", "--nodes", "1"
+    )
+    assert code == 0
+    assert "prices on-demand in eu-west-1 of 2025-11-18 or later" in out
+    assert "23.72" in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error"),
+    [
+        (("p4d.24xlarge", "--region", "eu-west-9"), "AWS has no region 'eu-west-9'"),
+        (
+            ("p4d.24xlarge", "--region", "eu-west-3"),
+            "p4d.24xlarge is not offered in eu-west-3; it is in ap-northeast-1",
+        ),
+        (
+            ("p4d.24xlarge", "--region", "sa-east-1"),
+            "no on-demand price of p4d.24xlarge in sa-east-1 is known",
+        ),
+        (
+            ("m5.large", "--term", "spot"),
+            "no spot price of m5.large is known; known are on-demand in us-east-1",
+        ),
+        (("dl1.24xlarge", "--term", "capacity-block"), "no capacity-block price of dl1.24xlarge is known"),
+        (
+            ("p4d.24xlarge", "--term", "spot", "--region", "us-gov-east-1"),
+            "no spot price of p4d.24xlarge in us-gov",
+        ),
+    ],
+)
+def test_a_region_or_a_term_without_a_price_is_one_line_that_says_what_there_is(
+    slipway: Slipway, arguments: tuple[str, ...], error: str
+) -> None:
+    code, out, err = slipway("estimate", "bert-large", "--on", *arguments)
+    assert (code, out) == (2, "")
+    assert error in err.splitlines()[0]
+    assert "Traceback" not in err
+
+
+def test_capacity_blocks_cost_what_their_page_said_where_it_did(slipway: Slipway) -> None:
+    asked = (
+        "estimate",
+        "bert-large",
+        "--on",
+        "p5.48xlarge",
+        "--term",
+        "capacity-block",
+        "--nodes",
+        "1",
+        "--json",
+    )
+    (row,) = json.loads(slipway(*asked)[1])
+    assert (row["price"]["usd_per_hour"], row["price"]["date"]) == (39.33, "2024-12")
+    assert "capacityblocks" in row["price"]["source"]
+
+
+def test_the_rates_of_years_are_never_mistaken_for_those_on_demand() -> None:
+    on_demand = find_rate(known_rates(), "trn1.32xlarge", "us-east-1")
+    assert on_demand is not None
+    assert on_demand.usd_per_hour == 21.5
