@@ -15,7 +15,6 @@ from slipway.yard.machines.hosts.boot_ways import BOOT_VARIABLE, IMITATED
 from slipway.yard.machines.hosts.instances import REPLACE_VARIABLE
 from slipway.yard.machines.settings import CLOCK_VARIABLE
 from tests.yard.machines.hosts.conftest import Site, new_site
-from tests.yard.machines.hosts.test_hosts import METADATA, TOKEN
 
 SPOT = {"MarketType": "spot"}
 HEARD = "/aws/events/spot"
@@ -32,12 +31,6 @@ def fast(tier: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
 def switch(site: Site, **values: float) -> None:
     given = {name.replace("_", "-"): value for name, value in values.items()}
     control(site.yard, "POST", "/switches", {"values": given, "seed": 1})
-
-
-def metadata(site: Site, host: str, path: str) -> str:
-    token = site.on(host, "curl", "-s", *TOKEN).out
-    header = f"X-aws-ec2-metadata-token: {token}"
-    return site.on(host, "curl", "-s", "-H", header, f"{METADATA}/meta-data/{path}").out
 
 
 def listen(site: Site) -> None:
@@ -61,10 +54,10 @@ def test_ec2_takes_a_spot_host_back_after_its_notice_and_the_group_starts_anothe
     (host,) = vpc.start("nodes", vpc.security_group("members"), 1, InstanceMarketOptions=SPOT)
     (before,) = vpc.hosts("nodes")
     control(fast.yard, "POST", "/interrupt-host", {"host": host})
-    said = json.loads(metadata(fast, host, "spot/instance-action"))
+    said = json.loads(fast.metadata(host, "spot/instance-action"))
     assert said["action"] == "terminate"
     ends_at = datetime.strptime(said["time"], "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=UTC)
-    assert metadata(fast, host, "spot/termination-time") == said["time"]
+    assert fast.metadata(host, "spot/termination-time") == said["time"]
     assert ends_at.year >= 2026
     (event,) = heard(fast)
     assert event["detail"] == {"instance-id": before["instance"], "instance-action": "terminate"}

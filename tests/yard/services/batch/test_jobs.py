@@ -55,16 +55,6 @@ def test_exit_85_is_retried_and_exit_1_is_not(cluster: Cluster) -> None:
     assert exit_codes(cluster.describe(f"{final}#0")) == [1]
 
 
-def test_a_child_node_that_dies_triggers_nothing(cluster: Cluster) -> None:
-    job = cluster.submit(FOREVER)
-    for node in (0, 1):
-        cluster.says(job, "ready", node)
-    cluster.kill_node(job, 1)
-    cluster.until(lambda: cluster.describe(f"{job}#1")["container"].get("exitCode"))
-    assert cluster.describe(job)["status"] == "RUNNING"
-    assert "exitCode" not in cluster.describe(f"{job}#0")["container"]
-
-
 def test_a_job_that_takes_too_long_is_ended_and_not_tried_again(cluster: Cluster) -> None:
     found = cluster.ended(cluster.submit(FOREVER, timeout={"attemptDurationSeconds": 600}))
     assert (found["status"], len(found["attempts"])) == ("FAILED", 1)
@@ -124,12 +114,13 @@ def home(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SLIPWAY_YARD_HOME", str(cluster.yard.home))
 
 
-def test_a_node_is_killed_by_command(cluster: Cluster) -> None:
+def test_a_child_node_that_is_killed_by_command_triggers_nothing(cluster: Cluster) -> None:
     job = cluster.submit(FOREVER)
     cluster.says(job, "ready", 1)
     assert run(("yard", "kill-node", "tri", "1")) == 0
     cluster.until(lambda: cluster.describe(f"{job}#1")["container"].get("exitCode") == 137)
     assert cluster.describe(job)["status"] == "RUNNING"
+    assert "exitCode" not in cluster.describe(f"{job}#0")["container"]
 
 
 def test_a_node_that_is_not_there_is_named(cluster: Cluster, capsys: pytest.CaptureFixture[str]) -> None:
