@@ -14,10 +14,10 @@ from slipway.yard.gateway.validation import Contract
 from slipway.yard.services import registry, seed_data
 from slipway.yard.services.batch.api import limits
 from slipway.yard.services.cloudwatch import alarms
-from slipway.yard.services.ec2 import launching
+from slipway.yard.services.ec2 import launches
 
 CONTRACTS: Mapping[str, Contract] = {"batch": limits.problems}
-HEARD: tuple[Callable[[Call, Reply], None], ...] = (launching.launched, alarms.noticed)
+HEARD: tuple[Callable[[Call, Reply], None], ...] = (launches.launched, alarms.noticed)
 
 SERVICES = GatewayServices(
     module_of=registry.module_of, prepare=seed_data.prepare, contracts=CONTRACTS, heard=HEARD

@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 
 from slipway.jobs.words.names import NOT_JOINED_METRIC
-from slipway.yard.machines.hosts import checkup, host_session, host_store
-from slipway.yard.machines.hosts.console import MOST_BYTES, Console
-from slipway.yard.machines.hosts.host_store import Host, HostInstance
+from slipway.yard.machines.hosts import host_session, host_store
+from slipway.yard.machines.hosts import host_session as checkup
+from slipway.yard.machines.hosts.host_store import MOST_BYTES, Console, Host, HostInstance
 from slipway.yard.machines.hosts.planning import aws_command, own_files, own_units
 from tests.infra.boot.node import Node, mpi_parameters
 from tests.yard.conftest import REGION, RunningYard, point_at

@@ -12,7 +12,7 @@ import pytest
 from slipway.yard.machines.hosts import host_store, reconciler
 from slipway.yard.machines.hosts.host_store import Host
 from slipway.yard.services.ssm import run_command
-from slipway.yard.services.ssm.nodes_of_commands import kill_node_of_command
+from slipway.yard.services.ssm.mpi_jobs import kill_node_of_command
 from slipway.yard.services.ssm.public_parameters import CANONICAL, FAMILIES
 from slipway.yard.services.ssm.run_command import Command, Invocation
 from tests.yard.asking import refusal
