@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from slipway.yard.chaos import conditions
+from slipway.yard.chaos import conditions, consistency
 from slipway.yard.chaos.switches import checked_seed, checked_value
 from slipway.yard.endpoint import ACCESS_KEY_ID, ACCOUNT, CONTROL_PATH, CONTROL_SERVICE, HEALTH
 from slipway.yard.errors import ApiError
@@ -158,6 +158,7 @@ def _switch(asked: object) -> dict[str, Any]:
     values = dict(checked_value(str(name), float(value)) for name, value in asked["values"].items())
     seed = None if asked.get("seed") is None else checked_seed(str(asked["seed"]))
     conditions.switch(values, seed=seed)
+    consistency.catch_up()  # shows what was kept back, where that has ended
     reconciler.wake_if_kept()
     return conditions.described()
 

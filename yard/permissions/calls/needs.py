@@ -9,10 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 
 from slipway.yard.permissions.calls import ec2, encrypted, passing, s3
-from slipway.yard.permissions.calls.arns import named
+from slipway.yard.permissions.calls.arns import named, prefix, resource_types
 from slipway.yard.permissions.calls.asked import ActionNeed, AskedCall, NotJudged, found
 from slipway.yard.permissions.calls.ec2 import value_keys
-from slipway.yard.permissions.calls.facts import prefix, resource_types
 
 # Nobody needs a permission for these (STS API reference).
 FREE = frozenset({("sts", "GetCallerIdentity"), ("sts", "GetSessionToken")})

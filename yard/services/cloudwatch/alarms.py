@@ -48,8 +48,8 @@ _started = threading.Lock()  # the first caller takes it forever
 
 
 def noticed(call: Call, _reply: Reply) -> None:
-    """Hear of a call that was answered."""
-    if call.service != "cloudwatch" or not call.operation.startswith(_CHANGES):
+    """Hear of an answered call to CloudWatch."""
+    if not call.operation.startswith(_CHANGES):
         return
     if _started.acquire(blocking=False):
         threading.Thread(target=_look_forever, name="alarms", daemon=True).start()
