@@ -123,37 +123,23 @@ def test_a_deleted_cluster_of_ecs_is_not_listed(world: World) -> None:
     assert ecs.list_clusters()["clusterArns"] == []
 
 
-def test_a_root_volume_goes_with_its_instance(world: World) -> None:
-    disks = [
-        {"DeviceName": "/dev/xvda", "Ebs": {"VolumeSize": 30}},
-        {"DeviceName": "/dev/sdb", "VirtualName": "ephemeral0"},
-    ]
-    made = world.make(
-        "AWS::EC2::Instance",
-        ImageId="ami-12c6146b",
-        InstanceType="c6i.large",
-        SubnetId=world.subnet(),
-        BlockDeviceMappings=disks,
-    )
-    mine = [{"Name": "attachment.instance-id", "Values": [made.id]}]
-    held = [one["VolumeId"] for one in world.client("ec2").describe_volumes(Filters=mine)["Volumes"]]
-    assert held
-    made.delete()
-    left = world.client("ec2").describe_volumes()["Volumes"]
-    assert not set(held) & {one["VolumeId"] for one in left}
+ROOT_DISK = {"DeviceName": "/dev/xvda", "Ebs": {"VolumeSize": 30}}
 
 
-def test_a_root_volume_of_a_launch_template_goes_with_its_instance(world: World) -> None:
-    disks = [{"DeviceName": "/dev/xvda", "Ebs": {"VolumeSize": 30}}]
-    data = {"ImageId": "ami-12c6146b", "InstanceType": "c6i.large", "BlockDeviceMappings": disks}
-    template = world.make("AWS::EC2::LaunchTemplate", LaunchTemplateData=data)
-    made = world.make(
-        "AWS::EC2::Instance",
-        LaunchTemplate={"LaunchTemplateId": template.id, "Version": "1"},
-        SubnetId=world.subnet(),
-    )
-    mine = [{"Name": "attachment.instance-id", "Values": [made.id]}]
-    ec2 = world.client("ec2")
+@pytest.mark.parametrize("said_by", ["instance", "launch template"])
+def test_a_root_volume_goes_with_its_instance(world: World, said_by: str) -> None:
+    data: dict[str, Any] = {"ImageId": "ami-12c6146b", "InstanceType": "c6i.large"}
+    if said_by == "instance":
+        given = {
+            **data,
+            "BlockDeviceMappings": [ROOT_DISK, {"DeviceName": "/dev/sdb", "VirtualName": "ephemeral0"}],
+        }
+    else:
+        data["BlockDeviceMappings"] = [ROOT_DISK]
+        template = world.make("AWS::EC2::LaunchTemplate", LaunchTemplateData=data)
+        given = {"LaunchTemplate": {"LaunchTemplateId": template.id, "Version": "1"}}
+    made = world.make("AWS::EC2::Instance", SubnetId=world.subnet(), **given)
+    ec2, mine = world.client("ec2"), [{"Name": "attachment.instance-id", "Values": [made.id]}]
     held = {volume["VolumeId"] for volume in ec2.describe_volumes(Filters=mine)["Volumes"]}
     assert held
     made.delete()
@@ -249,25 +235,18 @@ def deletion_refusal(made: Any) -> ApiError:
     return refused.value
 
 
-def test_a_vpc_with_a_subnet_stays(world: World) -> None:
-    vpc = world.make("AWS::EC2::VPC", CidrBlock="10.40.0.0/16")
-    world.make("AWS::EC2::Subnet", VpcId=vpc.id, CidrBlock="10.40.1.0/24")
-    assert deletion_refusal(vpc).code == "DependencyViolation"
-
-
-def test_a_vpc_with_a_gateway_stays(world: World) -> None:
-    vpc = world.make("AWS::EC2::VPC", CidrBlock="10.40.0.0/16")
-    gateway = world.make("AWS::EC2::InternetGateway")
-    world.make("AWS::EC2::VPCGatewayAttachment", VpcId=vpc.id, InternetGatewayId=gateway.id)
-    refused = deletion_refusal(vpc)
-    assert refused.code == "DependencyViolation"
-    assert gateway.id in refused.message
-
-
-def test_a_vpc_with_a_security_group_stays(world: World) -> None:
+def test_a_vpc_with_a_subnet_a_gateway_or_a_security_group_stays(world: World) -> None:
     vpc = world.make("AWS::EC2::VPC", CidrBlock="10.40.0.0/16")
     group = world.make("AWS::EC2::SecurityGroup", GroupDescription="x", VpcId=vpc.id)
     assert group.id in deletion_refusal(vpc).message
+    group.delete()
+    gateway = world.make("AWS::EC2::InternetGateway")
+    attached = world.make("AWS::EC2::VPCGatewayAttachment", VpcId=vpc.id, InternetGatewayId=gateway.id)
+    refused = deletion_refusal(vpc)
+    assert (refused.code, gateway.id in refused.message) == ("DependencyViolation", True)
+    attached.delete()
+    world.make("AWS::EC2::Subnet", VpcId=vpc.id, CidrBlock="10.40.1.0/24")
+    assert deletion_refusal(vpc).code == "DependencyViolation"
 
 
 def test_a_subnet_and_a_group_in_use_by_a_mount_target_stay(world: World) -> None:
