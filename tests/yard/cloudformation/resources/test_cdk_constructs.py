@@ -12,7 +12,7 @@ import pytest
 
 from slipway.yard.endpoint import ACCOUNT
 from tests.yard.asking import make_role
-from tests.yard.cloudformation.stacks import Stacks
+from tests.yard.cloudformation.stacks import Stacks, typed
 from tests.yard.conftest import REGION, RunningYard
 from tests.yard.services.functions.test_functions import LOGS, TRUSTED
 
@@ -24,10 +24,6 @@ def on_event(event, context):
 def is_complete(event, context):
     return {"IsComplete": True, "Data": {"Id": event["PhysicalResourceId"]}}
 """
-
-
-def typed(kind: str, **properties: Any) -> dict[str, Any]:
-    return {"Type": kind, "Properties": properties}
 
 
 def arn(name: str) -> dict[str, Any]:

@@ -12,15 +12,11 @@ from slipway.yard.cloudformation.template import schemas
 from slipway.yard.errors import ApiError
 from tests.yard.asking import refusal
 from tests.yard.cloudformation.resources.world import TRUST, World
-from tests.yard.cloudformation.stacks import Stacks
+from tests.yard.cloudformation.stacks import Stacks, typed
 from tests.yard.conftest import RunningYard
 
 VPC = {"Type": "AWS::EC2::VPC", "Properties": {"CidrBlock": "10.40.0.0/16"}}
 ANYWHERE = {"IpProtocol": "-1", "CidrIp": "0.0.0.0/0"}
-
-
-def typed(kind: str, **properties: Any) -> dict[str, Any]:
-    return {"Type": kind, "Properties": properties}
 
 
 @pytest.fixture

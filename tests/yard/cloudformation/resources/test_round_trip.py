@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
-from slipway.yard.cloudformation.resources.api import ApiResource
+from slipway.yard.cloudformation.resources.api import ApiResource, find
 from slipway.yard.cloudformation.resources.recorded import records
-from slipway.yard.cloudformation.resources.scope import ResourceScope, is_gone
+from slipway.yard.cloudformation.resources.scope import ID, ResourceScope, is_gone, prop
 from slipway.yard.errors import ApiError
 from tests.yard.cloudformation.resources.cases import CASES, Case
 from tests.yard.cloudformation.resources.world import Made, World
@@ -54,24 +54,9 @@ def routes(scope: ResourceScope) -> Any:
     return [route for route in table["Routes"] if route.get("DestinationCidrBlock") == "0.0.0.0/0"]
 
 
-def associations(scope: ResourceScope) -> Any:
-    filters = [{"Name": "association.route-table-association-id", "Values": [scope.id]}]
-    return scope.send("describe_route_tables", Filters=filters)["RouteTables"]
-
-
-def attachments(scope: ResourceScope) -> Any:
-    filters = [{"Name": "attachment.vpc-id", "Values": [scope.properties["VpcId"]]}]
-    return scope.send("describe_internet_gateways", Filters=filters)["InternetGateways"]
-
-
 def dns_of_vpc(scope: ResourceScope) -> Any:
     vpc = scope.send("describe_vpc_attribute", VpcId=scope.id, Attribute="enableDnsHostnames")
     return vpc["EnableDnsHostnames"], scope.send("describe_vpcs", VpcIds=[scope.id])["Vpcs"][0]["Tags"]
-
-
-def latest_version(scope: ResourceScope) -> Any:
-    found = scope.send("describe_launch_template_versions", LaunchTemplateId=scope.id, Versions=["$Latest"])
-    return found["LaunchTemplateVersions"]
 
 
 def tags_of_pcs(scope: ResourceScope) -> Any:
@@ -98,59 +83,15 @@ def bucket(scope: ResourceScope) -> Any:
     return versioning, scope.send("get_bucket_tagging", Bucket=scope.id)["TagSet"]
 
 
-def aliases(scope: ResourceScope) -> Any:
-    return [alias for alias in scope.send("list_aliases")["Aliases"] if alias["AliasName"] == scope.id]
-
-
-def lifecycle(scope: ResourceScope) -> Any:
-    return scope.send("describe_lifecycle_configuration", FileSystemId=scope.id)["LifecyclePolicies"]
-
-
-def groups_of_target(scope: ResourceScope) -> Any:
-    return scope.send("describe_mount_target_security_groups", MountTargetId=scope.id)["SecurityGroups"]
-
-
-def filters(scope: ResourceScope) -> Any:
-    found = scope.send("describe_metric_filters", logGroupName=scope.properties["LogGroupName"])
-    return [one for one in found["metricFilters"] if one["filterName"] == scope.id]
-
-
-def streams(scope: ResourceScope) -> Any:
-    found = scope.send("describe_log_streams", logGroupName=scope.properties["LogGroupName"])["logStreams"]
-    return [stream for stream in found if stream["logStreamName"] == scope.id]
-
-
-def log_policies(scope: ResourceScope) -> Any:
-    found = scope.send("describe_resource_policies")["resourcePolicies"]
-    return [policy for policy in found if policy["policyName"] == scope.id]
-
-
-def subscription(scope: ResourceScope) -> Any:
-    return scope.send("get_subscription_attributes", SubscriptionArn=scope.id)["Attributes"]
-
-
 def topic_policy(scope: ResourceScope) -> Any:
     (topic,) = scope.properties["Topics"]
     policy = scope.send("get_topic_attributes", TopicArn=topic)["Attributes"]["Policy"]
     return None if "__default_policy_ID" in policy else policy
 
 
-def secret_policy(scope: ResourceScope) -> Any:
-    return scope.send("get_resource_policy", SecretId=scope.properties["SecretId"]).get("ResourcePolicy")
-
-
-def document(scope: ResourceScope) -> Any:
-    return scope.send("get_document", Name=scope.id)["Content"]
-
-
 def definition(scope: ResourceScope) -> Any:
     found = scope.send("describe_job_definitions", jobDefinitions=[scope.id])["jobDefinitions"]
     return [one for one in found if one["status"] == "ACTIVE"]
-
-
-def role_policy(scope: ResourceScope) -> Any:
-    names = {name: scope.properties[name] for name in ("RoleName", "PolicyName")}
-    return scope.send("get_role_policy", **names)["PolicyDocument"]
 
 
 def policy_of_function(scope: ResourceScope) -> Any:
@@ -181,41 +122,62 @@ def objects(bucket: str, prefix: str = "") -> Look:
     return look
 
 
-def notified(scope: ResourceScope) -> Any:
-    found = scope.send("get_bucket_notification_configuration", Bucket=scope.properties["BucketName"])
-    return found.get("TopicConfigurations")
-
-
+OF_GROUP = prop("LogGroupName")
 LOOKS: Mapping[str, Look] = {
     "Custom::VpcRestrictDefaultSG": restricted,
     "Custom::S3AutoDeleteObjects": objects("BucketName"),
-    "Custom::S3BucketNotifications": notified,
+    "Custom::S3BucketNotifications": find(
+        "get_bucket_notification_configuration", "TopicConfigurations", Bucket=prop("BucketName")
+    ),
     "Custom::CDKBucketDeployment": objects("DestinationBucketName", "here/"),
     "AWS::CloudFormation::Stack": nested,
-    "AWS::IAM::RolePolicy": role_policy,
+    "AWS::IAM::RolePolicy": find(
+        "get_role_policy", "PolicyDocument", RoleName=prop("RoleName"), PolicyName=prop("PolicyName")
+    ),
     "AWS::Lambda::Permission": policy_of_function,
     "AWS::Lambda::LayerVersion": layer,
     "AWS::EC2::VPC": dns_of_vpc,
     "AWS::EC2::Route": routes,
-    "AWS::EC2::SubnetRouteTableAssociation": associations,
-    "AWS::EC2::InternetGateway": lambda scope: scope.send(
-        "describe_internet_gateways", InternetGatewayIds=[scope.id]
-    )["InternetGateways"],
-    "AWS::EC2::VPCGatewayAttachment": attachments,
-    "AWS::EC2::LaunchTemplate": latest_version,
+    "AWS::EC2::SubnetRouteTableAssociation": find(
+        "describe_route_tables",
+        "RouteTables",
+        Filters=[{"Name": "association.route-table-association-id", "Values": [ID]}],
+    ),
+    "AWS::EC2::InternetGateway": find(
+        "describe_internet_gateways", "InternetGateways", InternetGatewayIds=[ID]
+    ),
+    "AWS::EC2::VPCGatewayAttachment": find(
+        "describe_internet_gateways",
+        "InternetGateways",
+        Filters=[{"Name": "attachment.vpc-id", "Values": [prop("VpcId")]}],
+    ),
+    "AWS::EC2::LaunchTemplate": find(
+        "describe_launch_template_versions",
+        "LaunchTemplateVersions",
+        LaunchTemplateId=ID,
+        Versions=["$Latest"],
+    ),
     "AWS::IAM::Role": role,
     "AWS::IAM::Policy": inline_policy,
     "AWS::S3::Bucket": bucket,
-    "AWS::KMS::Alias": aliases,
-    "AWS::EFS::FileSystem": lifecycle,
-    "AWS::EFS::MountTarget": groups_of_target,
-    "AWS::Logs::LogStream": streams,
-    "AWS::Logs::MetricFilter": filters,
-    "AWS::Logs::ResourcePolicy": log_policies,
-    "AWS::SNS::Subscription": subscription,
+    "AWS::KMS::Alias": find("list_aliases", "Aliases", where="AliasName"),
+    "AWS::EFS::FileSystem": find("describe_lifecycle_configuration", "LifecyclePolicies", FileSystemId=ID),
+    "AWS::EFS::MountTarget": find(
+        "describe_mount_target_security_groups", "SecurityGroups", MountTargetId=ID
+    ),
+    "AWS::Logs::LogStream": find(
+        "describe_log_streams", "logStreams", where="logStreamName", logGroupName=OF_GROUP
+    ),
+    "AWS::Logs::MetricFilter": find(
+        "describe_metric_filters", "metricFilters", where="filterName", logGroupName=OF_GROUP
+    ),
+    "AWS::Logs::ResourcePolicy": find("describe_resource_policies", "resourcePolicies", where="policyName"),
+    "AWS::SNS::Subscription": find("get_subscription_attributes", "Attributes", SubscriptionArn=ID),
     "AWS::SNS::TopicPolicy": topic_policy,
-    "AWS::SSM::Document": document,
-    "AWS::SecretsManager::ResourcePolicy": secret_policy,
+    "AWS::SSM::Document": find("get_document", "Content", Name=ID),
+    "AWS::SecretsManager::ResourcePolicy": find(
+        "get_resource_policy", "ResourcePolicy", SecretId=prop("SecretId")
+    ),
     "AWS::Batch::JobDefinition": definition,
     "AWS::PCS::Queue": tags_of_pcs,
 }

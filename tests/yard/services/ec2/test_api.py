@@ -12,8 +12,8 @@ from slipway.jobs.words.catalogue.instances import instance_type, instance_types
 from slipway.jobs.words.errors import SlipwayError
 from slipway.yard.endpoint import control
 from slipway.yard.gateway.faults import Fault, FaultKind, script
-from tests.yard.accounts import ENOUGH, IMAGES, stand_in
-from tests.yard.asking import refusal
+from tests.yard.accounts import ENOUGH, IMAGES, own_image, stand_in
+from tests.yard.asking import refusal, switch
 from tests.yard.conftest import RunningYard
 
 DL1 = "dl1.24xlarge"
@@ -195,23 +195,17 @@ PATIENCE_S = 60.0
 LARGE, SMALL = "c6i.16xlarge", "c6i.large"
 
 
-def switch(yard: RunningYard, **values: float) -> None:
-    given = {name.replace("_", "-"): value for name, value in values.items()}
-    control(yard, "POST", "/switches", {"values": given, "seed": 1})
-
-
-def image(yard: RunningYard) -> str:
-    ec2 = yard.client("ec2")
-    known = ec2.describe_images(Owners=["self"])["Images"] or [ec2.register_image(Name="nodes")]
-    return str(known[0]["ImageId"])
-
-
 def run(yard: RunningYard, instance_type: str) -> dict[str, Any]:
-    return {"ImageId": image(yard), "InstanceType": instance_type, "MinCount": 1, "MaxCount": 1}
+    return {
+        "ImageId": own_image(yard.client("ec2")),
+        "InstanceType": instance_type,
+        "MinCount": 1,
+        "MaxCount": 1,
+    }
 
 
 def group(yard: RunningYard, instance_type: str, nodes: int) -> None:
-    data = {"ImageId": image(yard), "InstanceType": instance_type}
+    data = {"ImageId": own_image(yard.client("ec2")), "InstanceType": instance_type}
     yard.client("ec2").create_launch_template(LaunchTemplateName="nodes", LaunchTemplateData=data)
     yard.client("autoscaling").create_auto_scaling_group(
         AutoScalingGroupName="nodes",

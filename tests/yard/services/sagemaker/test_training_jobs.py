@@ -15,7 +15,8 @@ from slipway.yard.errors import ApiError
 from slipway.yard.machines.isolation.tiers import TIERS
 from slipway.yard.services.sagemaker.training import checks
 from tests.jobs.words.test_targets import SAGEMAKER_TARGET
-from tests.yard.services.sagemaker.training_site import BUCKET, IMAGE, TrainingSite, make_role
+from tests.yard.asking import make_role
+from tests.yard.services.sagemaker.training_site import BUCKET, BY_SAGEMAKER, IMAGE, TrainingSite
 
 JOB = Job(name="saves", recipe="smoke", nodes=1)
 
@@ -259,7 +260,6 @@ def statuses(site: TrainingSite, name: str) -> list[str]:
 
 # What SageMaker refuses of a training job is refused in the yard, before anything starts.
 ELSEWHERE = "training-site-elsewhere"
-EC2_ALONE = {"Effect": "Allow", "Principal": {"Service": "ec2.amazonaws.com"}, "Action": "sts:AssumeRole"}
 SPOT: dict[str, Any] = {"EnableManagedSpotTraining": True}
 
 REFUSED: list[tuple[str, dict[str, Any], str]] = [
@@ -315,7 +315,7 @@ def test_a_job_that_aws_would_refuse_is_refused(
 
 
 def test_a_role_of_another_service_cannot_train(site: TrainingSite) -> None:
-    role = make_role(site.yard.client("iam"), "machine", EC2_ALONE)
+    role = make_role(site.yard, "machine", {"Service": "ec2.amazonaws.com"})
     with pytest.raises(ClientError, match=r"allows principal 'sagemaker.amazonaws.com' to assume the role"):
         site.sagemaker.create_training_job(**site.request("refused", RoleArn=role))
 
@@ -354,8 +354,7 @@ def test_a_job_longer_than_the_account_allows_is_refused(site: TrainingSite) -> 
 
 
 def test_a_role_without_rights_fails_the_job_by_name(site: TrainingSite) -> None:
-    trusted = {**EC2_ALONE, "Principal": {"Service": "sagemaker.amazonaws.com"}}
-    role = make_role(site.yard.client("iam"), "powerless", trusted)
+    role = make_role(site.yard, "powerless", BY_SAGEMAKER)
     place = {"S3DataType": "S3Prefix", "S3Uri": f"s3://{BUCKET}/code"}
     channel = {"ChannelName": "code", "DataSource": {"S3DataSource": place}}
     site.sagemaker.create_training_job(**site.request("powerless", RoleArn=role, InputDataConfig=[channel]))
