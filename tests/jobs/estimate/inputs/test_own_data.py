@@ -210,7 +210,9 @@ def test_spot_prices_of_the_account_are_kept_and_estimates_use_them(
     yard_shell: RunningYard, slipway: Slipway, tmp_path: Path
 ) -> None:
     """The yard's Spot price is moto's, the same for every type; the way in is that of AWS."""
-    code, _, err = slipway("instance", "refresh-prices", "--spot", "--type", "p4d.24xlarge", "--type", "p3.16xlarge")
+    code, _, err = slipway(
+        "instance", "refresh-prices", "--spot", "--type", "p4d.24xlarge", "--type", "p3.16xlarge"
+    )
     assert code == 0, err
     assert "AWS lists no Spot price of p3.16xlarge in us-east-1" in err
     file = tmp_path / "slipway" / "prices-refreshed.csv"

@@ -1,21 +1,111 @@
-"""Which tier a yard gets: the best that the machine allows, the one that is asked for, or an error."""
+"""What keeps nodes and hosts apart: links of their own, processes that end together, tiers of isolation."""
 
 from __future__ import annotations
 
+import errno
+import json
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from slipway.jobs.words.errors import SlipwayError
 from slipway.yard import process
-from slipway.yard.machines.isolation import tiers
+from slipway.yard.machines.isolation import links, tiers
+from slipway.yard.machines.isolation.processes import CANNOT_RUN, NOT_FOUND, code_of, kill_all
 from slipway.yard.machines.isolation.tiers import TIER_VARIABLE, TIERS, NoTier, best_tier
 from slipway.yard.machines.settings import CHECKOUT
 
+# Counts how many of a thousand packets leave, and how long ninety kilobytes take, over a link made as asked.
+TRIAL = """
+import json, socket, subprocess, sys, time
+from slipway.yard.machines.isolation import kernel, links
+kernel.unshare(kernel.NEW_NETWORK)
+for words in ("link set lo up", "link add eth0 type veth peer name far", "addr add 10.9.0.1/24 dev eth0",
+              "link set eth0 up", "link set far up", "neigh add 10.9.0.2 lladdr 02:00:00:00:00:02 dev eth0"):
+    subprocess.run(["ip", *words.split()], check=True)
+problem = links.set_up(json.loads(sys.argv[1]))
+sender = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+refused = 0
+for _ in range(1000):
+    try:
+        sender.sendto(b"x", ("10.9.0.2", 9))
+    except PermissionError:
+        refused += 1
+began = time.monotonic()
+sender.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
+for _ in range(90):
+    try:
+        sender.sendto(b"x" * 1000, ("10.9.0.2", 9))
+    except PermissionError:
+        pass
+print(json.dumps({"problem": problem, "refused": refused, "seconds": time.monotonic() - began}))
+"""
+
+
+def test_delay_goes_below_the_rate_and_loss_is_drawn_in_hundredths_of_a_percent() -> None:
+    both = list(links.commands({"delay_ms": 20, "mbit": 1}))
+    assert [command[command.index("dev") + 2] for command in both] == ["root", "parent"]
+    assert both[0][-7:-4] == ["tbf", "rate", "1mbit"]
+    assert both[1][-2:] == ["delay", "20ms"]
+    assert "numgen random mod 10000 < 50 drop" in links.loss({"loss_percent": 0.5})
+    assert "drop" not in links.loss({})
+    assert list(links.commands({})) == []
+
+
+@pytest.mark.skipif(not TIERS[0].works(), reason="only root gives a network its links")
+def test_a_lossy_link_loses_its_share() -> None:
+    found = trial('{"loss_percent": 50}')
+    assert found["problem"] == ""
+    assert 350 < found["refused"] < 650
+
+
+@pytest.mark.skipif(not TIERS[0].works(), reason="only root gives a network its links")
+def test_a_slow_link_takes_its_time() -> None:
+    """A hundred kilobytes at one megabit a second, less what may leave at once."""
+    found = trial('{"mbit": 1}')
+    assert found["problem"] == ""
+    assert found["seconds"] > 0.1
+
+
+def trial(link: str) -> dict[str, Any]:
+    done = subprocess.run(
+        [sys.executable, "-c", TRIAL, link], capture_output=True, text=True, check=True, env=dict(os.environ)
+    )
+    return dict(json.loads(done.stdout))
+
+
+# What the yard says of processes that it could not start, and which it may end.
+DENIED = PermissionError(errno.EACCES, "Permission denied")
+
+
+def test_a_command_that_is_nowhere_is_not_found_though_a_folder_of_path_may_not_be_entered(
+    tmp_path: Path,
+) -> None:
+    locked = tmp_path / "locked"
+    locked.mkdir(mode=0)
+    assert code_of(DENIED, "no-such-program", f"{locked}{os.pathsep}{tmp_path}") == NOT_FOUND
+
+
+def test_a_command_that_is_there_and_may_not_be_run_cannot_run(tmp_path: Path) -> None:
+    (tmp_path / "tool").touch(mode=0o644)
+    assert code_of(DENIED, "tool", str(tmp_path)) == CANNOT_RUN
+    assert code_of(DENIED, str(tmp_path / "tool"), "") == CANNOT_RUN
+
+
+def test_no_signal_ever_goes_to_a_whole_group_of_processes() -> None:
+    """0 is the caller's own group, and -1 everything that it may signal."""
+    for number in (0, -1):
+        with pytest.raises(AssertionError, match="whole groups"):
+            kill_all([number], signal.SIGCONT)
+
+
+# Which tier a yard gets: the best that the machine allows, the one that is asked for, or an error.
 BEST = (
     "from slipway.yard.machines.isolation.tiers import best_tier;"
     "tier = best_tier(); print(tier.name, tier.words)"
