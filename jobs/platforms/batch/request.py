@@ -76,7 +76,7 @@ def build_request(
     """
     image = image or KnownImage()
     refuse_misfit(job, target)
-    name = _name(job, target)
+    name = submission_name(job, target, image_words(job, target))
     container = {"command": _command(job, module), "environment": _environment(job, target, name)}
     submit = {
         "jobName": name,
@@ -107,16 +107,6 @@ def _own_definition(image: KnownImage) -> str | None:
 def image_words(job: Job, target: BatchTarget) -> str:
     """Return what the job runs in, as a person says it."""
     return job.image or f"{target.image}:{target.image_tag}"
-
-
-def _name(job: Job, target: BatchTarget) -> str:
-    place = {
-        "account": target.account,
-        "region": target.region,
-        "target": target.name,
-        "image": image_words(job, target),
-    }
-    return submission_name(job, place)
 
 
 def _command(job: Job, module: str) -> list[str]:

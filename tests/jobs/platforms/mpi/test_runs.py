@@ -6,13 +6,13 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from botocore.exceptions import ClientError
 from botocore.session import get_session
 from botocore.stub import Stubber
 
-from slipway.jobs.platforms.mpi import runs
+from slipway.jobs.platforms.mpi import main_node, runs
 from slipway.jobs.platforms.mpi.explain import _DETAILS, _failed, _waiting
 from slipway.jobs.platforms.mpi.runs import read_run
+from slipway.jobs.words.errors import SlipwayError
 from slipway.jobs.words.run import JobState, Run
 from slipway.yard.machines.memory import WAITS
 from tests.jobs.words.test_mpi_job import JOB
@@ -68,7 +68,7 @@ def test_a_command_that_somebody_sent_by_hand_is_listed_with_what_is_known() -> 
 def ssm(monkeypatch: pytest.MonkeyPatch) -> Stubber:
     keys = {"aws_access_key_id": "a", "aws_secret_access_key": "b"}
     client = get_session().create_client("ssm", region_name="us-east-1", **keys)
-    monkeypatch.setattr(runs, "reader", lambda *_: client)
+    monkeypatch.setattr(main_node, "reader", lambda *_: client)
     stub = Stubber(client)
     stub.activate()
     return stub
@@ -84,7 +84,7 @@ def test_a_command_that_is_forgotten_is_no_job_any_more(ssm: Stubber) -> None:
 def test_who_gets_no_answer_does_not_take_a_job_for_forgotten(ssm: Stubber) -> None:
     """Or it would be submitted a second time."""
     ssm.add_client_error("list_commands", "AccessDeniedException")
-    with pytest.raises(ClientError):
+    with pytest.raises(SlipwayError, match="ssm:ListCommands gave no answer"):
         runs.is_known(JOB_ID, MPI_TARGET)
 
 
