@@ -12,11 +12,15 @@ from botocore.stub import Stubber
 from slipway.jobs.platforms.mpi import main_node, runs
 from slipway.jobs.platforms.mpi.explain import _DETAILS, _failed, _waiting
 from slipway.jobs.platforms.mpi.runs import read_run
+from slipway.jobs.platforms.platform import platform_of
 from slipway.jobs.words.errors import SlipwayError
 from slipway.jobs.words.run import JobState, Run
+from slipway.jobs.words.targets import MpiTarget
 from slipway.yard.machines.memory import WAITS
+from tests.jobs.platforms.mpi.test_platform import ended, submit, with_document
 from tests.jobs.words.test_mpi_job import JOB
 from tests.jobs.words.test_targets import MPI_TARGET
+from tests.yard.machines.hosts.conftest import Site
 
 JOB_ID = "11111111-2222-3333-4444-555555555555"
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
@@ -112,3 +116,47 @@ def test_every_way_in_which_a_command_ends_by_itself_is_explained(details: str) 
 def test_an_exit_code_that_no_table_knows_is_said() -> None:
     run = run_of(Status="Failed", StatusDetails="Failed", ResponseCode=42)
     assert _failed(run, []) == ("failed with exit code 42", "look at its log: slipway logs {job}")
+
+
+# Why a job of an MPI cluster failed, as its nodes said it: by ranks, by lost hosts, by attempts.
+BADLY = [
+    "echo '[1] error: no such task' >&2",
+    "echo '[run] error: glue ended with exit code 7' >&2",
+    "exit 7",
+]
+GONE = "host ip-10-9-9-9 does not answer: timed out"
+
+
+@with_document(BADLY)
+def test_a_failed_job_is_explained_by_what_its_ranks_said(site: Site, target: MpiTarget) -> None:
+    found = ended(site, target, submit(target).job_id)
+    assert (found.run.state, found.run.exit_code, found.run.reason) == (JobState.FAILED, 7, "no such task")
+    told = platform_of(target).explain(found)
+    assert "exit code 7" in told.sentence
+    assert any("no such task" in words for words in told.evidence)
+
+
+def ends(code: int, *errors: str) -> list[str]:
+    return [*(f"echo '[run] error: {error}' >&2" for error in errors), f"exit {code}"]
+
+
+@pytest.mark.parametrize(
+    ("target", "means", "reason"),
+    [
+        (ends(85, "x ended with exit code 85, host h was lost"), "host h was lost", "host h was lost"),
+        (
+            ends(85, f"{GONE}; it was not replaced", "x ended with exit code 85, attempt 1 of 3"),
+            "host ip-10-9-9-9 was lost in attempt 1 of 3",
+            f"{GONE}; it was not replaced",
+        ),
+        (ends(7, GONE, "x ended with exit code 7, attempt 2 of 2"), "with exit code 7", "attempt 2 of 2"),
+    ],
+    indirect=["target"],
+    ids=["lost", "not replaced", "lost earlier"],
+)
+def test_a_lost_host_is_named_where_it_ended_the_job_and_attempts_are_counted_as_the_log_counts_them(
+    site: Site, target: MpiTarget, means: str, reason: str
+) -> None:
+    found = ended(site, target, submit(target).job_id)
+    assert platform_of(target).explain(found).sentence.endswith(f" {means}")
+    assert str(found.run.reason).endswith(reason)
