@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import partial
 from hashlib import sha256
 from typing import Any
 
@@ -20,7 +21,6 @@ from slipway.jobs.platforms.batch.request import (
     build_request,
     image_words,
 )
-from slipway.jobs.platforms.batch.request import send as send_request
 from slipway.jobs.platforms.batch.runs import (
     describe_jobs,
     find_dependencies_of,
@@ -39,9 +39,10 @@ from slipway.jobs.platforms.sending import refuse_malformed
 from slipway.jobs.words.catalogue.instances import instance_type
 from slipway.jobs.words.errors import SlipwayError
 from slipway.jobs.words.images.containers import read_image
-from slipway.jobs.words.job import DoesNotFit, Job, unreadable_inputs
+from slipway.jobs.words.job import DoesNotFit, Job
+from slipway.jobs.words.launch_environment import refuse_misfit
 from slipway.jobs.words.names import TARGET_TAG
-from slipway.jobs.words.recipes import Recipe, idle_accelerators
+from slipway.jobs.words.recipes import Recipe
 from slipway.jobs.words.run import Explanation, Found
 from slipway.jobs.words.targets import BatchTarget
 from slipway.jobs.words.text import Say
@@ -67,7 +68,7 @@ class NoImage(SlipwayError):
 
 
 def prepare(job: Job, recipe: Recipe, target: BatchTarget, waits_for: tuple[str, ...]) -> BatchPrepared:
-    build_request(job, target, module=recipe.module)  # refuses what does not fit before anything is asked
+    refuse_misfit(job, target)
     refuse_foreign_registry(target)
     own = find_image(job.image, target) if job.image else None
     digest = own.digest if own else find_digest(target, target.image_tag)
@@ -76,28 +77,19 @@ def prepare(job: Job, recipe: Recipe, target: BatchTarget, waits_for: tuple[str,
         repository = own.repository if own else target.repository_uri.partition("/")[2]
         refuse_other_platform(target, repository, known_digest, words)
     known = KnownImage(digest=known_digest, register=own.register if own else None)
+    build = partial(_request, recipe=recipe, target=target, image=known, waits_for=waits_for)
     return Prepared(
         job=job,
         recipe=recipe,
         target=target,
-        request=_request(job, recipe, target, known, waits_for),
+        request=build(job),
+        build=build,
         image=words,
         image_digest=known_digest,
         waits_for=waits_for,
         attempts=attempts(job, target),
-        warnings=(
-            *_warnings(job, target, digest),
-            *unreadable_inputs(job, target),
-            *idle_accelerators(recipe, instance_type(target.instance_type), job.nodes),
-        ),
+        warnings=tuple(_warnings(job, target, digest)),
     )
-
-
-def repeat(prepared: BatchPrepared, job: Job) -> BatchPrepared:
-    target = prepared.target
-    known = KnownImage(digest=prepared.image_digest, register=prepared.request.register)
-    request = _request(job, prepared.recipe, target, known, prepared.waits_for)
-    return replace(prepared, job=job, request=request)
 
 
 def refuse_unready(prepared: BatchPrepared) -> None:
@@ -117,15 +109,15 @@ def refuse_unready(prepared: BatchPrepared) -> None:
     )
 
 
-def make_ready(prepared: BatchPrepared, say: Say) -> BatchPrepared:
+def make_ready(prepared: BatchPrepared, say: Say) -> None:
     """Register the definition of an image that the job names; Batch starts machines with the job."""
     if prepared.request.register:
         register_once(prepared.request.register, prepared.target, say)
-    return prepared
 
 
-def send(prepared: BatchPrepared) -> str:
-    return send_request(prepared.request, aws.sender("batch", prepared.target.region))
+def send(prepared: BatchPrepared, _taker: None) -> str:
+    batch = aws.sender("batch", prepared.target.region)
+    return str(batch.submit_job(**prepared.request.submit)["jobId"])
 
 
 def find_job_id(name: str, target: BatchTarget) -> str | None:

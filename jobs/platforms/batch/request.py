@@ -1,4 +1,4 @@
-"""AWS Batch: a job becomes one SubmitJob of the deployed multi-node definition. Decided here, sent by `send`.
+"""AWS Batch: a job becomes one SubmitJob of the deployed multi-node definition. Here it is decided.
 
 What containers are told is decided in jobs/words/launch_environment.py, for every backend alike.
 """
@@ -76,7 +76,7 @@ def build_request(
     """
     image = image or KnownImage()
     refuse_misfit(job, target)
-    name = _name(job, target)
+    name = submission_name(job, target, image_words(job, target))
     container = {"command": _command(job, module), "environment": _environment(job, target, name)}
     submit = {
         "jobName": name,
@@ -96,11 +96,6 @@ def build_request(
     return BatchRequest(submit=submit, register=image.register)
 
 
-def send(request: BatchRequest, client: Any) -> str:
-    """Submit the job and return its id."""
-    return str(client.submit_job(**request.submit)["jobId"])
-
-
 def attempts(job: Job, target: BatchTarget) -> int:
     return target.job_attempts if job.attempts is None else job.attempts
 
@@ -112,16 +107,6 @@ def _own_definition(image: KnownImage) -> str | None:
 def image_words(job: Job, target: BatchTarget) -> str:
     """Return what the job runs in, as a person says it."""
     return job.image or f"{target.image}:{target.image_tag}"
-
-
-def _name(job: Job, target: BatchTarget) -> str:
-    place = {
-        "account": target.account,
-        "region": target.region,
-        "target": target.name,
-        "image": image_words(job, target),
-    }
-    return submission_name(job, place)
 
 
 def _command(job: Job, module: str) -> list[str]:

@@ -24,7 +24,7 @@ from slipway.jobs.words.run import Agreed, Cost, NoAmount, cost, parse_agreed
 from tests.jobs.words.test_targets import TARGET
 
 JOB = Job(name="bert", recipe="bert_pretrain", nodes=2, settings={"size": "tiny"})
-PLACE = {"account": "123456789012", "region": "us-east-1", "target": "dl1", "image": "gaudi:1"}
+PLACE = (TARGET, "gaudi:1")
 
 
 @pytest.mark.parametrize(
@@ -118,7 +118,7 @@ def test_a_value_may_hold_equals_signs() -> None:
 def test_the_same_job_has_the_same_name_whatever_the_order_of_its_settings() -> None:
     one = replace(JOB, settings={"a": "1", "b": "2"})
     other = replace(JOB, settings={"b": "2", "a": "1"})
-    assert submission_name(one, PLACE) == submission_name(other, PLACE)
+    assert submission_name(one, *PLACE) == submission_name(other, *PLACE)
 
 
 @pytest.mark.parametrize(
@@ -126,15 +126,15 @@ def test_the_same_job_has_the_same_name_whatever_the_order_of_its_settings() -> 
 )
 def test_another_job_has_another_name(changes: dict[str, object]) -> None:
     other = replace(JOB, **changes)  # type: ignore[arg-type]  # the parameters are fields of a job
-    assert submission_name(other, PLACE) != submission_name(JOB, PLACE)
+    assert submission_name(other, *PLACE) != submission_name(JOB, *PLACE)
 
 
 def test_what_a_job_waits_for_does_not_make_it_another_job() -> None:
-    assert submission_name(replace(JOB, depends_on=("data",)), PLACE) == submission_name(JOB, PLACE)
+    assert submission_name(replace(JOB, depends_on=("data",)), *PLACE) == submission_name(JOB, *PLACE)
 
 
 def test_another_image_makes_it_another_job() -> None:
-    assert submission_name(JOB, {**PLACE, "image": "gaudi:2"}) != submission_name(JOB, PLACE)
+    assert submission_name(JOB, TARGET, "gaudi:2") != submission_name(JOB, *PLACE)
 
 
 @given(name=st.from_regex(r"[A-Za-z0-9][A-Za-z0-9_-]{0,49}", fullmatch=True), values=st.text(max_size=50))
@@ -143,7 +143,7 @@ def test_every_derived_name_is_one_that_every_platform_takes(name: str, values: 
         job = replace(JOB, name=name, settings={"size": values})
     except InvalidJob:
         return
-    derived = submission_name(job, PLACE)
+    derived = submission_name(job, *PLACE)
     assert len(derived) <= 63
     assert derived.startswith(f"{name}-")
 
