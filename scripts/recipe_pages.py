@@ -35,7 +35,7 @@ fall by a cosine. `tokens=` decides how long a training is; copies of the model 
 ```sh
 slipway submit gpt_neox --on trn1 --nodes 4 --set size=neox-20b --set steps=3   # compile
 slipway submit gpt_neox --on trn1 --nodes 4 --set size=neox-20b                 # train
-slipway tensorboard gpt_neox
+slipway report tensorboard gpt_neox
 ```
 
 **Compile first.** With `steps=` a job takes so many steps and keeps nothing of them but a record of what it
@@ -86,9 +86,9 @@ safetensors below the data folder (a disk, FSx) or in S3, and `data=` likewise.
 """
 _GPTJ_TASKS = """
 ```sh
-slipway upload sst2 --on sagemaker           # what each upload prints goes in place of s3://BUCKET/…
-slipway upload gpt-j-6b --on sagemaker
-slipway upload text --on sagemaker
+slipway cluster upload sst2 --on sagemaker           # what each upload prints goes in place of s3://BUCKET/…
+slipway cluster upload gpt-j-6b --on sagemaker
+slipway cluster upload text --on sagemaker
 slipway submit gptj_finetune --on sagemaker --nodes 1 --set tensor=2 --set pipeline=2 \\
   --set data=s3://BUCKET/datasets/sst2
 slipway submit gptj_finetune --on sagemaker --nodes 1 --set size=gptj-6b \\

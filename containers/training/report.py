@@ -1,6 +1,6 @@
 """What a person and a program see of a training: a progress line now and then, a record of every step.
 
-`slipway curve` reads the progress line.
+`slipway report curve` reads the progress line.
 """
 
 from __future__ import annotations

@@ -164,5 +164,5 @@ def refuse_hardware(recipe: Recipe, instance_type: InstanceType) -> None:
         raise DoesNotFit(
             f"recipe '{recipe.name}' cannot train on {device}, which is what {instance_type.name} has; "
             f"it can train on {', '.join(recipe.accelerators)}",
-            hint="submit it to another target: slipway targets",
+            hint="submit it to another target: slipway cluster targets",
         )
