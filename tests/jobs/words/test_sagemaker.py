@@ -52,12 +52,12 @@ def test_every_region_has_the_registry_that_the_sdk_names() -> None:
             continue
         uri = published_image(CONTAINERS, OUR_IMAGE, region=region, device="cuda")
         assert uri.startswith(
-            f"{registries[region]}.dkr.ecr.{region}.amazonaws.com/pytorch-training:2.8.0-gpu"
+            f"{registries[region]}.dkr.ecr.{region}.amazonaws.com/pytorch:2.13-cu133-"
         )
 
 
 def test_a_type_without_accelerators_gets_the_small_image() -> None:
-    assert ":2.8.0-cpu-" in published_image(CONTAINERS, OUR_IMAGE, region="us-east-1", device="cpu")
+    assert ":2.13-cpu-" in published_image(CONTAINERS, OUR_IMAGE, region="us-east-1", device="cpu")
 
 
 @pytest.mark.parametrize(
