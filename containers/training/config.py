@@ -245,8 +245,9 @@ def _deepspeed_mistakes(values: Mapping[str, object]) -> Iterator[str]:
 
 # Which PyTorch an engine is proved on, asked where a job is submitted and where it starts. No torch here.
 # Proved is a release on which every layout had the losses, norms and checkpoints of one process, as
-# tests/containers/training/engines/native/test_layouts.py asks: 2.8.0, the oldest that is taken, and
-# 2.13.0, which AWS's images hold. 2.4.0 lacks what the engine is made of. An engine without a row takes what its vendor ships.
+# tests/containers/training/engines/native/test_layouts.py asks: 2.8.0, the oldest that is taken, and 2.13.0,
+# which AWS's images hold. 2.4.0 lacks what the engine is made of. An engine without a row takes what its
+# vendor ships.
 OLDEST: Mapping[str, str] = {"native": "2.8"}
 _RELEASE = re.compile(r"(\d+)\.(\d+)")
 
