@@ -51,9 +51,7 @@ def test_every_region_has_the_registry_that_the_sdk_names() -> None:
         if region.startswith(("cn-", "us-gov-", "us-iso", "eu-isoe", "eusc-")):
             continue
         uri = published_image(CONTAINERS, OUR_IMAGE, region=region, device="cuda")
-        assert uri.startswith(
-            f"{registries[region]}.dkr.ecr.{region}.amazonaws.com/pytorch:2.13-cu133-"
-        )
+        assert uri.startswith(f"{registries[region]}.dkr.ecr.{region}.amazonaws.com/pytorch:2.13-cu133-")
 
 
 def test_a_type_without_accelerators_gets_the_small_image() -> None:
