@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import shutil
-import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -16,6 +12,7 @@ from typing import Any
 from slipway.jobs.cloud.aws import Unanswered, client, reader
 from slipway.jobs.cloud.deployed import find_stacks
 from slipway.jobs.cloud.templates import names_in_cdk
+from slipway.jobs.clusters.cdk import find_cdk, run_cdk
 from slipway.jobs.platforms.platform import platform_of
 from slipway.jobs.submit.find import find_run
 from slipway.jobs.words.errors import SlipwayError
@@ -63,7 +60,7 @@ def cancel_all(
 def refuse_unready() -> None:
     """Refuse before a job ends, and not after, where the stacks could not be destroyed from here."""
     find_project()
-    _find_cdk()
+    find_cdk()
 
 
 def destroy_stacks(cluster: str, region: str) -> Sequence[str]:
@@ -75,42 +72,14 @@ def destroy_stacks(cluster: str, region: str) -> Sequence[str]:
     if not names:
         return names
     with tempfile.TemporaryDirectory(prefix="slipway-") as folder:
-        _run_cdk(cluster, "synth", "--quiet", "--output", folder, is_silent=True)
+        again = f"slipway cluster destroy {cluster}"
+        run_cdk("synth", "--quiet", "--output", folder, again=again, is_silent=True)
         known = names_in_cdk(Path(folder), region)
         found = [known[name] for name in names if name in known]
         if found:
-            _run_cdk(cluster, "destroy", *found, "--exclusively", "--force", "--app", folder)
+            run_cdk("destroy", *found, "--exclusively", "--force", "--app", folder, again=again)
     _refuse_left(cluster, region)
     return names
-
-
-def _run_cdk(cluster: str, *arguments: str, is_silent: bool = False) -> None:
-    """Run it in the project; one that is silent says something only if it fails."""
-    ran = subprocess.run(
-        [_find_cdk(), *arguments],
-        cwd=find_project().folder,
-        env={**os.environ, "CDK_VALIDATION": "false"},  # nothing is deployed
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE if is_silent else sys.__stderr__,  # what it says is for the person
-        stderr=subprocess.STDOUT if is_silent else None,
-        text=True,
-        check=False,
-    )
-    if ran.returncode:
-        print(ran.stdout or "", end="", file=sys.__stderr__)
-        raise SlipwayError(
-            f"cdk {arguments[0]} ended with {ran.returncode}; slipway cluster list shows what is left",
-            hint=f"run it again: slipway cluster destroy {cluster}",
-        )
-
-
-def _find_cdk() -> str:
-    cdk = shutil.which("cdk")
-    if cdk is None:
-        raise SlipwayError(
-            "there is no cdk command", hint="npm install -g aws-cdk; a checkout has one in .venv/bin"
-        )
-    return cdk
 
 
 def _refuse_left(cluster: str, region: str) -> None:

@@ -1,0 +1,99 @@
+"""`slipway up`: from a declaration to a cluster that takes jobs, in one command."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import click
+
+from slipway.infra.declare.declared import declared_cluster
+from slipway.infra.declare.types import Cluster
+from slipway.jobs.cli.options import say_project
+from slipway.jobs.cloud.aws import Unanswered
+from slipway.jobs.clusters.bill import standing_items, total_usd_per_month
+from slipway.jobs.clusters.cdk import find_cdk
+from slipway.jobs.clusters.preflight.checks import CHECKS
+from slipway.jobs.clusters.preflight.facts import gather
+from slipway.jobs.clusters.preflight.verdicts import CheckOutcome
+from slipway.jobs.clusters.raising import Step, carry_out, missing_steps, synthesize
+from slipway.jobs.output import ask, can_ask, progress, say
+from slipway.jobs.words.catalogue.instances import instance_type
+from slipway.jobs.words.errors import SlipwayError
+from slipway.jobs.words.installation import find_containers
+
+# What `up` mends itself, and what is there only once something is deployed.
+_LATER = frozenset({"vCPU quota", "CDK bootstrap", "machine image", "locked versions", "container image"})
+
+
+@click.command()
+@click.argument("cluster")
+@click.option("--yes", is_flag=True, help="Do not ask before anything is created.")
+@click.option("--dry-run", is_flag=True, help="Say what is missing and what it costs, and do nothing.")
+def up_command(cluster: str, yes: bool, dry_run: bool) -> None:
+    """Bring CLUSTER up: do what is missing, from the CDK's bootstrap to its stacks.
+
+    It says what is missing and what the cluster costs, asks once, and does it step by step, each as you could
+    type it. Started again after an interruption it goes on with what is left. No node starts before a job.
+
+    \b
+    slipway up my-cluster
+    slipway up my-cluster --dry-run
+    """
+    say_project()
+    find_cdk()
+    declared = declared_cluster(cluster)
+    facts = gather(declared, find_containers())
+    if isinstance(facts.account, Unanswered):
+        raise SlipwayError(
+            f"{facts.account.action} gave no answer: {facts.account.code}, {facts.account.message[:200]}",
+            hint="sign in to AWS, or use the yard: slipway yard up",
+        )
+    for name, check in CHECKS.items():
+        verdict = check(declared, facts)
+        if name not in _LATER and verdict.outcome is CheckOutcome.FAILED and name != "alert e-mail":
+            raise SlipwayError(f"{name}: {verdict.found}", hint=verdict.fix)
+    steps = missing_steps(declared, facts)
+    with TemporaryDirectory(prefix="slipway-") as folder:
+        with progress(f"checking the templates of {cluster}"):
+            templates = synthesize(declared, Path(folder))
+        idle = total_usd_per_month(standing_items(templates, declared.region))
+        _say_all(declared, facts.account, steps, idle)
+        if dry_run:
+            return
+        if not yes and not (can_ask() and ask("Do it?")):
+            raise SlipwayError(
+                f"{cluster} would be brought up, and without a terminal nobody can be asked",
+                hint=f"slipway up {cluster} --yes",
+            )
+        for number, step in enumerate(steps, 1):
+            _do(step, f"{number}/{len(steps)}", declared, Path(folder))
+    say(f"{cluster} takes jobs: slipway run --on {cluster} -- python train.py")
+
+
+def _say_all(cluster: Cluster, account: str, steps: tuple[Step, ...], idle: float) -> None:
+    type_ = instance_type(cluster.instance_type)
+    price = (
+        f"{type_.price.usd_per_hour:.2f} USD/h ({type_.price.date})" if type_.price else "at no known price"
+    )
+    say(f"{cluster.name} in account {account}, {cluster.region}")
+    for step in steps:
+        say(f"  {step.words}    # {step.why}")
+    say(f"costs {idle:.2f} USD a month while nothing runs, and what is stored")
+    say(f"and while a job runs, up to {cluster.max_nodes} nodes of {type_.name} at {price} each")
+
+
+def _do(step: Step, number: str, cluster: Cluster, folder: Path) -> None:
+    from slipway.jobs.cli.cli import run
+
+    started = time.monotonic()
+    say(f"step {number}: {step.words}")
+    if step.command[0] == "slipway":
+        code = run(step.command[1:])
+        if code:
+            again = f"then go on: slipway up {cluster.name}"
+            raise SlipwayError(f"{step.words} ended with {code}", hint=again)
+    else:
+        carry_out(step, cluster, folder)
+    say(f"step {number}: done after {time.monotonic() - started:.0f} s")

@@ -1,0 +1,44 @@
+"""The CDK's command line, run in the user's project for people who look on."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+
+from slipway.jobs.words.errors import SlipwayError
+from slipway.jobs.words.installation import find_project
+
+
+def run_cdk(*arguments: str, again: str, is_silent: bool = False, is_checked: bool = False) -> None:
+    """Run it; `again` is what to type where it failed. One that is silent says something only then.
+
+    Templates are checked where something is deployed, and not where a stack is taken away.
+    """
+    unchecked = {} if is_checked else {"CDK_VALIDATION": "false"}
+    ran = subprocess.run(
+        [find_cdk(), *arguments],
+        cwd=find_project().folder,
+        env={**os.environ, **unchecked},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE if is_silent else sys.__stderr__,  # what it says is for the person
+        stderr=subprocess.STDOUT if is_silent else None,
+        text=True,
+        check=False,
+    )
+    if ran.returncode:
+        print(ran.stdout or "", end="", file=sys.__stderr__)
+        raise SlipwayError(
+            f"cdk {arguments[0]} ended with {ran.returncode}; slipway cluster list shows what stands",
+            hint=f"run it again: {again}",
+        )
+
+
+def find_cdk() -> str:
+    cdk = shutil.which("cdk")
+    if cdk is None:
+        raise SlipwayError(
+            "there is no cdk command", hint="npm install -g aws-cdk; a checkout has one in .venv/bin"
+        )
+    return cdk
