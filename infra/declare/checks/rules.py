@@ -266,7 +266,7 @@ RULES: Mapping[Rule, tuple[str, ...]] = {
     trainium_nodes_joined_by_efa: ("instance_type", "max_nodes"),
     market_and_reservation: ("market", "reservation_id"),
     vpc_cidr: ("vpc_cidr",),
-    room_for_every_node: ("vpc_cidr", "max_nodes", "instance_type", "efa_interfaces"),
+    room_for_every_node: ("vpc_cidr", "max_nodes"),
     vpc_apart_from_peers: ("vpc_cidr", "peer_cidrs"),
     prefix_list_of_region: ("egress", "region"),
     fsx_settings_with_fsx: ("file_system", "fsx_capacity_gib", "fsx_mbps_per_tib"),

@@ -29,6 +29,7 @@ class AwsAmi:
     batch_image_type: str = ""  # how AWS Batch writes its part of the user data, and for which types
     owner: str  # the account that publishes it; an AMI of another one under this name is refused
 
+
 AWS_AMIS: Mapping[str, AwsAmi] = {
     # Amazon ECS developer guide, "Retrieving Amazon ECS-optimized Linux AMI metadata": the parameters. What
     # they hold: aws/amazon-ecs-ami@a2532d35 (2026-08-19), al2023*.pkr.hcl: ecs-init, Docker, efs-utils, root

@@ -114,10 +114,10 @@ def test_two_clusters_of_one_name_are_refused() -> None:
         ({"zone": "us-east-1-wl1-bos-wlz-1"}, "a Wavelength Zone"),
         ({"zone": "us-east-1a\n"}, "not an Availability Zone of us-east-1; write us-east-1 and one letter"),
         ({"vpc_cidr": "8.8.0.0/16"}, "not private"),
-        ({"vpc_cidr": "10.20.0.0/25"}, "16 nodes need 100 addresses in its private half; use a /24"),
+        ({"vpc_cidr": "10.20.0.0/26"}, "16 nodes need 52 addresses in its private half; use a /25"),
         (
-            {"instance_type": "p5.48xlarge", "max_nodes": 1000},
-            "no VPC is large enough: lower max_nodes or efa_interfaces",
+            {"instance_type": "p5.48xlarge", "max_nodes": 1000, "vpc_cidr": "10.20.0.0/21"},
+            "1000 nodes need 2020 addresses in its private half; use a /20",
         ),
         ({"vpc_cidr": "10.20.1.0/16"}, "not an IPv4 network"),
         ({"vpc_cidr": "fd00::/56"}, "not an IPv4 network"),
