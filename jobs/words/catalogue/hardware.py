@@ -8,7 +8,7 @@ says so; docs/roads/gpu.md and the other roads repeat it to users.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from slipway.jobs.words.catalogue.instances import InstanceType
 
@@ -41,6 +41,8 @@ class Family:
 
 
 PROCESSORS = Family(device=CPU, nodes={"batch": "ecs", "mpi": "cpu-mpi", "slurm": "pcs"}, container="pytorch")
+# AWS publishes no container for training on processors of arm64: ours is built, by `slipway build`.
+_PROCESSORS_OF = {"x86_64": PROCESSORS, "arm64": replace(PROCESSORS, container="cpu")}
 
 # They run models, or our images lack their software: nothing of ours trains on them.
 UNUSABLE: Mapping[str, str] = {
@@ -52,8 +54,8 @@ UNUSABLE: Mapping[str, str] = {
 
 _NEURON_OVER_EFA = {"FI_PROVIDER": "efa", "FI_EFA_USE_DEVICE_RDMA": "1"}
 
-# NVIDIA's open kernel modules, which AWS's AMIs hold, begin with Turing (NVIDIA/open-gpu-kernel-modules, README):
-# earlier devices run where AWS brings the machine.
+# NVIDIA's open kernel modules, which AWS's AMIs hold, begin with Turing (README of
+# NVIDIA/open-gpu-kernel-modules): earlier devices run where AWS brings the machine.
 _BEFORE_TURING = Family(
     device="cuda", nodes={}, container="pytorch", files="nvidia", driver="nvidia-driver", gres="gpu"
 )
@@ -124,7 +126,7 @@ FAMILIES: Mapping[str, Family] = {
 
 def hardware_of(instance_type: InstanceType) -> Family:
     """Return the family of the type's accelerators, or that of processors; refuse nothing."""
-    return family_of(instance_type) or PROCESSORS
+    return family_of(instance_type) or _PROCESSORS_OF[instance_type.architecture]
 
 
 def family_of(instance_type: InstanceType) -> Family | None:
