@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import Field, dataclass
 from importlib import import_module
 from types import ModuleType
-from typing import Any, ClassVar, Generic, Protocol, TypeVar, cast, runtime_checkable
+from typing import Any, ClassVar, Generic, Protocol, TypeAlias, TypeVar, cast, runtime_checkable
 
 from slipway.jobs.platforms.sending import Waiting
 from slipway.jobs.words.catalogue.instances import instance_type
@@ -63,6 +63,7 @@ class Prepared(Generic[T_co, R_co]):
 
 
 AnyPrepared = Prepared[Target, Request]
+AnyPlatform: TypeAlias = "Platform[Target, Request]"
 
 
 # Which platform a target belongs to. A new kind of target is a folder like the others, and a row here.
@@ -106,12 +107,6 @@ def takes_images(target: Target) -> bool:
     return isinstance(_module_of(target), HasImages)
 
 
-def twins_of(target: T) -> MayHaveTwins[T] | None:
-    """Return what ends twins; None where the platform takes a name only once."""
-    platform = _module_of(target)
-    return platform if isinstance(platform, MayHaveTwins) else None
-
-
 def _module_of(target: Target) -> ModuleType:
     return import_module(PLATFORMS[target.kind])
 
@@ -135,11 +130,15 @@ class Platform(Protocol[T, R]):
     def refuse_unready(self, prepared: Prepared[T, R]) -> None:
         """Refuse what is known to be in vain before anything is asked."""
 
-    def make_ready(self, prepared: Prepared[T, R], say: Say) -> Prepared[T, R]:
-        """See to it that it can run now, or refuse; the last step before it is sent."""
+    def make_ready(self, prepared: Prepared[T, R], say: Say) -> str | None:
+        """See to it that it can run now, or refuse; the last step before it is sent.
 
-    def send(self, prepared: Prepared[T, R]) -> str:
-        """Send it and return the job's id."""
+        Return the instance that takes the request, or None where the service does: all that may be added to a
+        request after its cost was confirmed.
+        """
+
+    def send(self, prepared: Prepared[T, R], taker: str | None) -> str:
+        """Send the request to whom `make_ready` named, and return the job's id."""
 
     def find_job_id(self, name: str, target: T) -> str | None:
         """Return the id of the job of this whole name."""

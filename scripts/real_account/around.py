@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from scripts.real_account.account import Account, CommandFailed
-from scripts.real_account.claims import Claim, Proof, judged
+from scripts.real_account.claims import Claim, Proof, judged, machines
 from scripts.real_account.clusters import (
     BY_NAME,
     CLUSTERS,
@@ -15,7 +15,6 @@ from scripts.real_account.clusters import (
     Stage,
     existing_stacks,
 )
-from scripts.real_account.common_claims import machines
 from scripts.real_account.trying import Journal
 from slipway.infra.clusters import MACHINE_IMAGES
 from slipway.jobs.cloud.aws import Unanswered, client

@@ -17,7 +17,8 @@ import pytest
 from aws_cdk import aws_s3 as s3
 
 import slipway.infra.app
-from slipway.infra.app import BUILDERS, build
+from slipway.infra.app import build
+from slipway.infra.build.clusters import BUILDERS
 from slipway.infra.clusters import CLUSTERS
 from slipway.infra.declare.cdk_json import feature_flags
 from slipway.infra.declare.machine_images import MachineImage

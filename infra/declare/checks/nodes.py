@@ -192,8 +192,8 @@ def container_of_the_type(cluster: Cluster) -> Iterator[Problem]:
     """Check that the container image is for the processors of its node, and for the accelerators."""
     assert isinstance(cluster, BatchCluster)
     type_, image = instance_type(cluster.instance_type), container_of(cluster)
-    if image not in container_names(CONTAINERS) or not fitting_images(BatchCluster, type_):
-        return
+    if cluster.image not in (None, *container_names(CONTAINERS)) or not fitting_images(BatchCluster, type_):
+        return  # another rule refuses the name, or the type
     fitting = [
         name
         for name in container_names(CONTAINERS)

@@ -20,7 +20,6 @@ from slipway.jobs.platforms.batch.request import (
     build_request,
     image_words,
 )
-from slipway.jobs.platforms.batch.request import send as send_request
 from slipway.jobs.platforms.batch.runs import (
     describe_jobs,
     find_dependencies_of,
@@ -40,6 +39,7 @@ from slipway.jobs.words.catalogue.instances import instance_type
 from slipway.jobs.words.errors import SlipwayError
 from slipway.jobs.words.images.containers import read_image
 from slipway.jobs.words.job import DoesNotFit, Job, unreadable_inputs
+from slipway.jobs.words.launch_environment import refuse_misfit
 from slipway.jobs.words.names import TARGET_TAG
 from slipway.jobs.words.recipes import Recipe, idle_accelerators
 from slipway.jobs.words.run import Explanation, Found
@@ -67,7 +67,7 @@ class NoImage(SlipwayError):
 
 
 def prepare(job: Job, recipe: Recipe, target: BatchTarget, waits_for: tuple[str, ...]) -> BatchPrepared:
-    build_request(job, target, module=recipe.module)  # refuses what does not fit before anything is asked
+    refuse_misfit(job, target)
     refuse_foreign_registry(target)
     own = find_image(job.image, target) if job.image else None
     digest = own.digest if own else find_digest(target, target.image_tag)
@@ -116,15 +116,15 @@ def refuse_unready(prepared: BatchPrepared) -> None:
     )
 
 
-def make_ready(prepared: BatchPrepared, say: Say) -> BatchPrepared:
+def make_ready(prepared: BatchPrepared, say: Say) -> None:
     """Register the definition of an image that the job names; Batch starts machines with the job."""
     if prepared.request.register:
         register_once(prepared.request.register, prepared.target, say)
-    return prepared
 
 
-def send(prepared: BatchPrepared) -> str:
-    return send_request(prepared.request, aws.sender("batch", prepared.target.region))
+def send(prepared: BatchPrepared, _taker: None) -> str:
+    batch = aws.sender("batch", prepared.target.region)
+    return str(batch.submit_job(**prepared.request.submit)["jobId"])
 
 
 def find_job_id(name: str, target: BatchTarget) -> str | None:

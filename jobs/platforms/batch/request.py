@@ -1,4 +1,4 @@
-"""AWS Batch: a job becomes one SubmitJob of the deployed multi-node definition. Decided here, sent by `send`.
+"""AWS Batch: a job becomes one SubmitJob of the deployed multi-node definition. Here it is decided.
 
 What containers are told is decided in jobs/words/launch_environment.py, for every backend alike.
 """
@@ -94,11 +94,6 @@ def build_request(
     }
     _refuse_too_long(submit)
     return BatchRequest(submit=submit, register=image.register)
-
-
-def send(request: BatchRequest, client: Any) -> str:
-    """Submit the job and return its id."""
-    return str(client.submit_job(**request.submit)["jobId"])
 
 
 def attempts(job: Job, target: BatchTarget) -> int:

@@ -9,8 +9,7 @@ from slipway.jobs.cloud import aws
 from slipway.jobs.platforms.code_bundle import own_containers, pack, upload
 from slipway.jobs.platforms.mpi import explain as mpi_explain
 from slipway.jobs.platforms.mpi.nodes import await_nodes, find_answers, launch_failure, shortage
-from slipway.jobs.platforms.mpi.request import KnownSubmission, MpiRequest, attempts, build_request
-from slipway.jobs.platforms.mpi.request import send as send_request
+from slipway.jobs.platforms.mpi.request import MpiRequest, attempts, build_request
 from slipway.jobs.platforms.mpi.runs import (
     find_dependencies_of,
     find_unfinished,
@@ -43,11 +42,8 @@ _DIGEST_SHOWN = 16
 
 def prepare(job: Job, recipe: Recipe, target: MpiTarget, waits_for: tuple[str, ...]) -> MpiPrepared:
     code = pack(own_containers()).digest
-    known = KnownSubmission(module=recipe.module, code=code, waits_for=waits_for)
-    request = _request(job, target, known)
+    request = _request(job, recipe, target, code, waits_for)
     answers = find_answers(target)
-    if answers:
-        request = _request(job, target, replace(known, main_node=answers[0].instance_id))
     is_short = len(answers) < job.nodes or not all(answer.answered for answer in answers[: job.nodes])
     then = "refuses" if any(answer.lasts for answer in answers[: job.nodes]) else "waits for them"
     missing = (f"{shortage(target, answers, job.nodes)}; submitting {then}",) if is_short else ()
@@ -69,28 +65,29 @@ def prepare(job: Job, recipe: Recipe, target: MpiTarget, waits_for: tuple[str, .
 
 
 def repeat(prepared: MpiPrepared, job: Job) -> MpiPrepared:
-    main = next(iter(prepared.request.send_command["InstanceIds"]), None)
-    return replace(prepared, job=job, request=_request(job, prepared.target, _known(prepared, main)))
+    request = _request(job, prepared.recipe, prepared.target, prepared.request.digest, prepared.waits_for)
+    return replace(prepared, job=job, request=request)
 
 
 def refuse_unready(prepared: MpiPrepared) -> None:
     """Machines that are missing are waited for, when it is certain that the job has to be sent."""
 
 
-def make_ready(prepared: MpiPrepared, say: Say) -> MpiPrepared:
-    """Refuse a busy cluster, wait for enough nodes, and upload the code."""
+def make_ready(prepared: MpiPrepared, say: Say) -> str:
+    """Refuse a busy cluster, upload the code, and wait for enough nodes; return the main one's instance."""
     target, request = prepared.target, prepared.request
     refuse_out_of_turn(prepared.name, prepared.waits_for, target)
     # Before any waiting: who waits goes on writing code.
     upload(pack(own_containers()), request.digest, target, say)
-    main = await_nodes(target, prepared.job.nodes, say)
-    return replace(prepared, request=_request(prepared.job, target, _known(prepared, main)))
+    return await_nodes(target, prepared.job.nodes, say)
 
 
-def send(prepared: MpiPrepared) -> str:
+def send(prepared: MpiPrepared, main_node: str) -> str:
+    """Send the command to the main node and return its id, which is the job's."""
     target, request = prepared.target, prepared.request
     aws.client("s3", target.region).put_object(**request.put)
-    return send_request(request, aws.sender("ssm", target.region))
+    sent = aws.sender("ssm", target.region).send_command(**request.send_command, InstanceIds=[main_node])
+    return str(sent["Command"]["CommandId"])
 
 
 def find_job_id(name: str, target: MpiTarget) -> str | None:
@@ -152,17 +149,10 @@ def missing_machines(target: MpiTarget) -> Sequence[tuple[str, str]]:
     return [(f"the last node that '{target.name}' asked for did not start: {why}", fix)] if why else []
 
 
-def _known(prepared: MpiPrepared, main: str | None) -> KnownSubmission:
-    return KnownSubmission(
-        module=prepared.recipe.module,
-        code=prepared.request.digest,
-        main_node=main,
-        waits_for=prepared.waits_for,
-    )
-
-
-def _request(job: Job, target: MpiTarget, known: KnownSubmission) -> MpiRequest:
-    request = build_request(job, target, known)
+def _request(
+    job: Job, recipe: Recipe, target: MpiTarget, code: str, waits_for: tuple[str, ...]
+) -> MpiRequest:
+    request = build_request(job, target, module=recipe.module, code=code, waits_for=waits_for)
     refuse_malformed("ssm", "SendCommand", request.send_command)
     return request
 

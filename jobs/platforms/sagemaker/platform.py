@@ -95,7 +95,7 @@ def refuse_unready(prepared: SageMakerPrepared) -> None:
         readiness.refuse_missing_image(prepared.job.image, prepared.target)
 
 
-def make_ready(prepared: SageMakerPrepared, say: Say) -> SageMakerPrepared:
+def make_ready(prepared: SageMakerPrepared, say: Say) -> None:
     """See that the request is whole and the buckets are there, and upload the code.
 
     Loading SageMaker's model takes a tenth of a dry run, which does without; tests hold every request to it.
@@ -107,10 +107,9 @@ def make_ready(prepared: SageMakerPrepared, say: Say) -> SageMakerPrepared:
     for bucket in dict.fromkeys([target.bucket, *_buckets_read(prepared.request)]):
         readiness.refuse_foreign_bucket(bucket, target)
     upload(pack_for(target), prepared.request.digest, target, say)
-    return prepared
 
 
-def send(prepared: SageMakerPrepared) -> str:
+def send(prepared: SageMakerPrepared, _taker: None) -> str:
     """Create the training job, or find the same one; a name is taken only once in an account."""
     from botocore.exceptions import ClientError
 

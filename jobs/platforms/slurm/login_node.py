@@ -119,8 +119,10 @@ def run_action(
     target: SlurmTarget, action: str, *, request: str = "", clock: CommandClock | None = None
 ) -> str:
     """Run one action and return what it prints; none of these does harm when it is repeated."""
-    command = build_command(target, needed_login_node(target), action=action, request=request)
-    return await_output(target, client("ssm", target.region).send_command(**command), clock)
+    instance = needed_login_node(target)
+    command = build_command(target, action=action, request=request)
+    sent = client("ssm", target.region).send_command(**command, InstanceIds=[instance])
+    return await_output(target, sent, clock)
 
 
 def await_output(target: SlurmTarget, sent: Mapping[str, Any], clock: CommandClock | None = None) -> str:

@@ -49,9 +49,8 @@ _DIGEST_SHOWN = 16
 
 def prepare(job: Job, recipe: Recipe, target: SlurmTarget, waits_for: tuple[str, ...]) -> SlurmPrepared:
     code = pack(own_containers()).digest
-    login = find_login_node(target)
-    request = _request(job, recipe, target, code, login, waits_for)
-    missing = () if login else (f"{no_login_node(target).message}; submitting refuses",)
+    request = _request(job, recipe, target, code, waits_for)
+    missing = () if find_login_node(target) else (f"{no_login_node(target).message}; submitting refuses",)
     return Prepared(
         job=job,
         recipe=recipe,
@@ -70,8 +69,8 @@ def prepare(job: Job, recipe: Recipe, target: SlurmTarget, waits_for: tuple[str,
 
 
 def repeat(prepared: SlurmPrepared, job: Job) -> SlurmPrepared:
-    login = next(iter(prepared.request.send_command["InstanceIds"]), None)
-    return _again(prepared, job, login)
+    request = _request(job, prepared.recipe, prepared.target, prepared.request.digest, prepared.waits_for)
+    return replace(prepared, job=job, request=request)
 
 
 def refuse_unready(prepared: SlurmPrepared) -> None:
@@ -79,19 +78,19 @@ def refuse_unready(prepared: SlurmPrepared) -> None:
     refuse_failed_scheduler(prepared.target)
 
 
-def make_ready(prepared: SlurmPrepared, say: Say) -> SlurmPrepared:
-    """See that the login node is there, and upload the code."""
+def make_ready(prepared: SlurmPrepared, say: Say) -> str:
+    """See that the login node is there, and upload the code; return the node's instance."""
     target, request = prepared.target, prepared.request
     login = needed_login_node(target)
     upload(pack(own_containers()), request.digest, target, say)
-    return _again(prepared, prepared.job, login)
+    return login
 
 
-def send(prepared: SlurmPrepared) -> str:
+def send(prepared: SlurmPrepared, login_node: str) -> str:
     """Send the request and return Slurm's id; the login node calls sbatch only for what Slurm lacks."""
     target, request = prepared.target, prepared.request
     aws.client("s3", target.region).put_object(**request.put)
-    sent = aws.sender("ssm", target.region).send_command(**request.send_command)
+    sent = aws.sender("ssm", target.region).send_command(**request.send_command, InstanceIds=[login_node])
     return await_output(target, sent).rpartition("\n")[2]
 
 
@@ -149,23 +148,9 @@ def _node_row(node: SlurmNode) -> Mapping[str, object]:
     }
 
 
-def _again(prepared: SlurmPrepared, job: Job, login: str | None) -> SlurmPrepared:
-    request = _request(
-        job, prepared.recipe, prepared.target, prepared.request.digest, login, prepared.waits_for
-    )
-    return replace(prepared, job=job, request=request)
-
-
 def _request(
-    job: Job,
-    recipe: Recipe,
-    target: SlurmTarget,
-    code: str,
-    login: str | None,
-    waits_for: tuple[str, ...],
+    job: Job, recipe: Recipe, target: SlurmTarget, code: str, waits_for: tuple[str, ...]
 ) -> SlurmRequest:
-    request = build_request(
-        job, target, module=recipe.module, code=code, login_node=login, waits_for=waits_for
-    )
+    request = build_request(job, target, module=recipe.module, code=code, waits_for=waits_for)
     refuse_malformed("ssm", "SendCommand", request.send_command)
     return request

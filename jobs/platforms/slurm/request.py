@@ -60,7 +60,7 @@ _TENSOR, _PIPELINE = "tensor", "pipeline"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlurmRequest:
-    """Holds everything that will be sent, except the code itself; a dry run prints it."""
+    """Holds everything that will be sent but the code and the login node's id; a dry run prints it."""
 
     digest: str  # of the code
     put: Mapping[str, Any]  # of the request object: batch scripts and what sbatch is told
@@ -77,19 +77,16 @@ def build_request(
     *,
     module: str,
     code: str,
-    login_node: str | None = None,
     waits_for: tuple[str, ...] = (),
 ) -> SlurmRequest:
-    """Build the request of a job; `login_node` is an instance's id, None if a dry run found none."""
+    """Build the request: `module` is what every rank runs, `code` the digest of the bundle."""
     refuse_misfit(job, target)
     _refuse_what_cannot_be(job, target, waits_for)
     decided = _decide(job, target, module, code, waits_for)
     body = slurm.encode(decided)
     owner = {"Bucket": target.bucket, "ExpectedBucketOwner": target.account}
     key = request_key(decided.name)
-    command = build_command(
-        target, login_node, action="submit", request=key, digest=sha256(body.encode()).hexdigest()
-    )
+    command = build_command(target, action="submit", request=key, digest=sha256(body.encode()).hexdigest())
     return SlurmRequest(
         digest=code,
         put={**owner, "Key": key, "Body": body, "ContentType": "application/json"},
@@ -98,18 +95,12 @@ def build_request(
 
 
 def build_command(
-    target: SlurmTarget,
-    login_node: str | None,
-    *,
-    action: str,
-    request: str = "",
-    digest: str = "",
+    target: SlurmTarget, *, action: str, request: str = "", digest: str = ""
 ) -> Mapping[str, Any]:
     """Build a command to the login node; without a request it is about all jobs."""
     words = {"Action": action, "Request": request, "Digest": digest}
     return {
         "DocumentName": target.run_document,
-        "InstanceIds": [login_node] if login_node else [],
         "Parameters": {name: [word] for name, word in words.items() if word},
         "TimeoutSeconds": DELIVERY_SECONDS,
     }

@@ -54,8 +54,8 @@ UNUSABLE: Mapping[str, str] = {
 
 _NEURON_OVER_EFA = {"FI_PROVIDER": "efa", "FI_EFA_USE_DEVICE_RDMA": "1"}
 
-# NVIDIA's open kernel modules, which AWS's AMIs hold, begin with Turing (README of
-# NVIDIA/open-gpu-kernel-modules): earlier devices run where AWS brings the machine.
+# NVIDIA's open kernel modules, which AWS's AMIs hold, begin with Turing (NVIDIA/open-gpu-kernel-modules,
+# README): earlier devices run where AWS brings the machine.
 _BEFORE_TURING = Family(
     device="cuda", nodes={}, container="pytorch", files="nvidia", driver="nvidia-driver", gres="gpu"
 )
@@ -110,7 +110,7 @@ FAMILIES: Mapping[str, Family] = {
     # Eight cores a chip, joined by two into four logical ones: LNC=2, the default (Neuron documentation,
     # "Logical NeuronCore configuration"). For code of one's own, on AWS's AMI of the newest driver.
     "Trainium2": Family(
-        device="neuron",
+        device="neuron2",  # no recipe of ours trains there: those for "neuron" need the SDK of Trainium1
         nodes={"batch": "ecs-neuron"},
         container="neuron",
         files="neuron",

@@ -29,8 +29,6 @@ from tests.infra.synthesis import (
     of_type,
     only,
     synthesize,
-    synthesize_mpi,
-    synthesize_slurm,
 )
 
 RESERVED = (Market.TARGETED_RESERVATION, Market.CAPACITY_BLOCK)
@@ -152,17 +150,17 @@ def test_every_sound_declaration_of_a_slurm_cluster_becomes_templates_that_pass_
     cluster: SlurmCluster,
 ) -> None:
     assume(not problems_of(cluster))
-    templates = synthesize_slurm(cluster)
+    templates = synthesize(cluster)
     for template in templates.all():
         for name, rule in RULES.items():
             assert list(rule(template)) == [], name
-    groups = of_type(templates.slurm, "AWS::PCS::ComputeNodeGroup").values()
+    groups = of_type(templates.compute, "AWS::PCS::ComputeNodeGroup").values()
     sizes = {group["Name"]: group["ScalingConfiguration"] for group in groups}
     assert sizes == {
         "login": {"MinInstanceCount": 1, "MaxInstanceCount": 1},
         "workers": {"MinInstanceCount": 0, "MaxInstanceCount": cluster.max_nodes},
     }
-    room = CONTROLLERS[only(templates.slurm, "AWS::PCS::Cluster")["Size"].lower()]
+    room = CONTROLLERS[only(templates.compute, "AWS::PCS::Cluster")["Size"].lower()]
     assert sum(size["MaxInstanceCount"] for size in sizes.values()) <= room
 
 
@@ -172,13 +170,13 @@ def test_every_sound_declaration_of_machines_becomes_templates_that_pass_every_r
     cluster: MpiCluster,
 ) -> None:
     assert problems_of(cluster) == ()
-    templates = synthesize_mpi(cluster)
+    templates = synthesize(cluster)
     for template in templates.all():
         for name, rule in RULES.items():
             assert list(rule(template)) == [], name
-    group = only(templates.mpi, "AWS::AutoScaling::AutoScalingGroup")
+    group = only(templates.compute, "AWS::AutoScaling::AutoScalingGroup")
     assert group["MaxSize"] == str(cluster.max_nodes)
-    assert only(templates.mpi, "AWS::EC2::LaunchTemplate")["LaunchTemplateData"]["InstanceType"] == (
+    assert only(templates.compute, "AWS::EC2::LaunchTemplate")["LaunchTemplateData"]["InstanceType"] == (
         cluster.instance_type
     )
 
@@ -191,7 +189,7 @@ def test_every_sound_declaration_becomes_templates_that_pass_every_rule(cluster:
     for template in templates.all():
         for name, rule in RULES.items():
             assert list(rule(template)) == [], name
-    pool = only(templates.batch, "AWS::Batch::ComputeEnvironment")["ComputeResources"]
+    pool = only(templates.compute, "AWS::Batch::ComputeEnvironment")["ComputeResources"]
     assert pool["InstanceTypes"] == [cluster.instance_type]
     assert pool["MaxvCpus"] >= cluster.max_nodes
-    assert len(of_type(templates.batch, "AWS::SSM::Parameter")) == 1
+    assert len(of_type(templates.compute, "AWS::SSM::Parameter")) == 1

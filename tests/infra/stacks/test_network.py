@@ -74,12 +74,12 @@ def test_with_nat_there_are_no_interface_endpoints_and_nodes_go_out_by_https_onl
     templates = templates_of(egress=Egress.NAT)
     assert not endpoints("Interface", egress=Egress.NAT)
     assert len(of_type(templates.network, "AWS::EC2::NatGateway")) == 1
-    (rule,) = only(templates.batch, "AWS::EC2::SecurityGroup")["SecurityGroupEgress"]
+    (rule,) = only(templates.compute, "AWS::EC2::SecurityGroup")["SecurityGroupEgress"]
     assert (rule["CidrIp"], rule["FromPort"], rule["ToPort"]) == ("0.0.0.0/0", 443, 443)
 
 
 def test_without_nat_nodes_reach_s3_and_the_endpoints_only() -> None:
-    template = templates_of().batch
+    template = templates_of().compute
     (rule,) = only(template, "AWS::EC2::SecurityGroup")["SecurityGroupEgress"]
     assert rule["DestinationPrefixListId"] == S3_PREFIX_LISTS["us-east-1"]
     assert "CidrIp" not in rule

@@ -22,7 +22,7 @@ SMALL: dict[str, Any] = {
 
 
 def target(**changes: Any) -> SageMakerTarget:
-    record = only(sagemaker_templates_of(**changes).sagemaker, "AWS::SSM::Parameter")
+    record = only(sagemaker_templates_of(**changes).compute, "AWS::SSM::Parameter")
     assert record["Name"] == "/slipway/targets/sagemaker"
     text = as_text(record["Value"])
     assert len(text.encode()) < MAX_BYTES - 1024, "expressions become ARNs of up to a hundred letters"
@@ -32,7 +32,7 @@ def target(**changes: Any) -> SageMakerTarget:
 
 
 def statements(**changes: Any) -> dict[str, Properties]:
-    policy = only(sagemaker_templates_of(**changes).sagemaker, "AWS::IAM::ManagedPolicy")
+    policy = only(sagemaker_templates_of(**changes).compute, "AWS::IAM::ManagedPolicy")
     return {each["Sid"]: each for each in policy["PolicyDocument"]["Statement"]}
 
 
@@ -69,7 +69,7 @@ def test_a_lustre_is_mounted_where_containers_look_for_shared_files() -> None:
     assert found.file_system_mount == "/opt/ml/input/data/shared"
     assert found.file_system_path is not None
     assert found.file_system_path.startswith("/")
-    rules = of_type(sagemaker_templates_of(**SMALL).sagemaker, "AWS::EC2::SecurityGroupIngress").values()
+    rules = of_type(sagemaker_templates_of(**SMALL).compute, "AWS::EC2::SecurityGroupIngress").values()
     assert 988 in {rule.get("FromPort") for rule in rules}
 
 
@@ -81,7 +81,7 @@ def test_the_role_finds_the_lustre_that_was_declared_and_no_other() -> None:
 
 
 def test_the_role_is_for_sagemaker_in_this_account_alone() -> None:
-    role = only(sagemaker_templates_of().sagemaker, "AWS::IAM::Role")
+    role = only(sagemaker_templates_of().compute, "AWS::IAM::Role")
     (trust,) = role["AssumeRolePolicyDocument"]["Statement"]
     assert trust["Principal"] == {"Service": "sagemaker.amazonaws.com"}
     assert trust["Condition"] == {"StringEquals": {"aws:SourceAccount": {"Ref": "AWS::AccountId"}}}
@@ -117,7 +117,7 @@ def test_the_role_makes_interfaces_in_one_subnet_and_one_group() -> None:
 
 
 def test_instances_reach_each_other_both_ways_as_efa_needs() -> None:
-    template = sagemaker_templates_of().sagemaker
+    template = sagemaker_templates_of().compute
     (group,) = of_type(template, "AWS::EC2::SecurityGroup")
     own = {"Fn::GetAtt": [group, "GroupId"]}
     ways = (
@@ -130,7 +130,7 @@ def test_instances_reach_each_other_both_ways_as_efa_needs() -> None:
 
 
 def test_a_job_that_failed_is_mailed_with_its_reason_and_raises_an_alarm_that_arrives() -> None:
-    template = sagemaker_templates_of().sagemaker
+    template = sagemaker_templates_of().compute
     rule = only(template, "AWS::Events::Rule")
     (role,) = of_type(template, "AWS::IAM::Role")
     assert rule["EventPattern"] == {

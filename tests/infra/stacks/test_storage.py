@@ -20,7 +20,7 @@ def data_bucket(**changes: Any) -> Properties:
 
 def mount_rules(**changes: Any) -> set[tuple[str, int, int]]:
     """Which ports are open, and in which direction, to a group that is not the nodes' own."""
-    template = templates_of(**changes).batch
+    template = templates_of(**changes).compute
     return {
         (direction, rule["FromPort"], rule["ToPort"])
         for direction in ("Ingress", "Egress")

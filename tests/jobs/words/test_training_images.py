@@ -38,7 +38,7 @@ def test_a_type_without_accelerators_gets_the_small_image() -> None:
 @pytest.mark.parametrize(
     ("image", "region", "device", "said"),
     [
-        (OUR_IMAGE, "us-iso-east-1", "cuda", "registry of training images in us-iso-east-1 is not known"),
+        (OUR_IMAGE, "us-iso-east-1", "cuda", "registry of containers in us-iso-east-1 is not known"),
         (OUR_IMAGE, "us-east-1", "neuron", "has no tag for neuron; it has cpu, cuda"),
         ("gaudi", "us-east-1", "cuda", "containers/images/gaudi is no image of a registry"),
         ("nothing", "us-east-1", "cuda", "containers/images/nothing is no image of a registry"),

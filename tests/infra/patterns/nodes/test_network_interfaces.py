@@ -37,7 +37,7 @@ CARDS_WITH_EFA = {
 
 
 def interfaces(**changes: Any) -> list[Mapping[str, Any]]:
-    data = only(templates_of(**changes).batch, "AWS::EC2::LaunchTemplate")["LaunchTemplateData"]
+    data = only(templates_of(**changes).compute, "AWS::EC2::LaunchTemplate")["LaunchTemplateData"]
     found = data["NetworkInterfaces"]
     assert isinstance(found, list)
     return found
@@ -69,7 +69,7 @@ def test_a_node_opens_efa_on_every_card_that_takes_it_and_has_one_address(
 
 @pytest.mark.parametrize("type_name", ["dl1.24xlarge", "p5.48xlarge", "c6i.32xlarge"])
 def test_a_container_is_given_the_device_of_every_efa_interface(type_name: str) -> None:
-    job = only(templates_of(instance_type=type_name).batch, "AWS::Batch::JobDefinition")
+    job = only(templates_of(instance_type=type_name).compute, "AWS::Batch::JobDefinition")
     container = job["NodeProperties"]["NodeRangeProperties"][0]["Container"]
     devices = [each["HostPath"] for each in container["LinuxParameters"]["Devices"]]
     efa = [device for device in devices if device.startswith("/dev/infiniband/")]
@@ -93,7 +93,7 @@ def test_fewer_efa_interfaces_are_opened_where_fewer_are_asked() -> None:
 
 
 def test_the_group_of_the_nodes_lets_all_traffic_of_itself_in_and_out() -> None:
-    template = templates_of().batch
+    template = templates_of().compute
     (group,) = {str(group) for interface in interfaces() for group in interface["Groups"]}
     (name,) = of_type(template, "AWS::EC2::SecurityGroup")
     own = {"Fn::GetAtt": [name, "GroupId"]}
@@ -109,7 +109,7 @@ def test_the_group_of_the_nodes_lets_all_traffic_of_itself_in_and_out() -> None:
 
 
 def test_nodes_are_in_one_subnet_and_one_cluster_placement_group() -> None:
-    template = templates_of().batch
+    template = templates_of().compute
     pool = only(template, "AWS::Batch::ComputeEnvironment")["ComputeResources"]
     (group,) = of_type(template, "AWS::EC2::PlacementGroup")
     assert len(pool["Subnets"]) == 1

@@ -44,7 +44,7 @@ HOSTILE = [
 
 
 def user_data(**changes: Any) -> str:
-    data = only(templates_of(**changes).batch, "AWS::EC2::LaunchTemplate")["LaunchTemplateData"]
+    data = only(templates_of(**changes).compute, "AWS::EC2::LaunchTemplate")["LaunchTemplateData"]
     return as_text(data["UserData"])
 
 
@@ -129,7 +129,7 @@ def test_a_node_of_awss_own_ami_is_brought_what_a_bake_holds(
 
 
 def test_awss_own_agent_keeps_its_settings_and_gets_ours() -> None:
-    """The GPU's AMI says in the same file that the agent may give GPUs to tasks, and Batch of which cluster."""
+    """The GPU's AMI says in the same file that the agent may give GPUs to tasks; Batch names the cluster."""
     settings = written_files(user_data(**GPU))["/etc/ecs/ecs.config"]
     assert settings["append"]
     assert "ECS_IMAGE_PULL_INACTIVITY_TIMEOUT=30m\n" in settings["content"]

@@ -263,7 +263,8 @@ def test_a_job_that_fails_with_the_one_it_waits_for_never_started_and_explain_na
     """The other one fails after this one was sent; only then does the platform take both."""
     data = submit(target, replace(JOB, name="data"))
     train = replace(JOB, name="train")
-    prepared = replace(prepare(train, target.name), waits_for=(data.job_id,))
+    waiting = replace(prepare(train, target.name), waits_for=(data.job_id,))
+    prepared = platform_of(waiting.target).repeat(waiting, train)
     ended(site, target, data.job_id)
     found = ended(site, target, submit_prepared(prepared, waiting=Clock().waiting()).job_id)
     assert (found.run.started_at, found.run.exit_code, found.run.cost.usd) == (None, None, 0.0)

@@ -162,8 +162,8 @@ def test_a_job_is_submitted_listed_explained_and_cancelled(cluster: Cluster, sdk
         job = Job(name="smoke", recipe="smoke", nodes=2, settings={"largest_mib": "1"})
         prepared = platform.prepare(job, recipe, target, ())
         (cluster.root / f"shared/slipway/code/{prepared.request.digest}").mkdir(parents=True)
-        job_id = platform.send(prepared)
-        assert platform.send(prepared) == job_id
+        job_id = platform.send(prepared, LOGIN)
+        assert platform.send(prepared, LOGIN) == job_id
         assert platform.find_job_id(prepared.name, target) == job_id
         found = platform.refresh(job_id, target)
         assert found is not None

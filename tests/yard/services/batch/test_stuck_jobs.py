@@ -24,7 +24,7 @@ def document(*statements: dict[str, Any]) -> str:
 
 def of_template() -> list[dict[str, Any]]:
     """Return what dl1's template lets the runbook do."""
-    policies = of_type(templates_of().batch, "AWS::IAM::ManagedPolicy")
+    policies = of_type(templates_of().compute, "AWS::IAM::ManagedPolicy")
     (may,) = [each for name, each in policies.items() if name.startswith("StuckRunbook")]
     jobs = f"arn:aws:batch:us-east-1:{ACCOUNT}:job/*"
     return [
@@ -46,12 +46,12 @@ def make_role(cluster: Cluster, name: str, service: str, *statements: dict[str, 
 
 def deploy(cluster: Cluster, *, reason: str = REASON, rule_trusts: str = "events") -> None:
     """Make the runbook and the rule of dl1's template in the cluster of these tests."""
-    content = dict(only(templates_of().batch, "AWS::SSM::Document")["Content"])
+    content = dict(only(templates_of().compute, "AWS::SSM::Document")["Content"])
     content["assumeRole"] = make_role(cluster, "runbook", "ssm", *of_template())
     cluster.yard.client("ssm").create_document(
         Name=RUNBOOK, DocumentType="Automation", DocumentFormat="JSON", Content=json.dumps(content)
     )
-    events, rule = cluster.yard.client("events"), only(templates_of().batch, "AWS::Events::Rule")
+    events, rule = cluster.yard.client("events"), only(templates_of().compute, "AWS::Events::Rule")
     queue = cluster.batch.describe_job_queues(jobQueues=["queue"])["jobQueues"][0]["jobQueueArn"]
     detail = {"jobQueue": [queue], "statusReason": [{"prefix": reason}]}
     events.put_rule(Name="stuck", EventPattern=json.dumps({**rule["EventPattern"], "detail": detail}))

@@ -206,7 +206,7 @@ def test_an_alarm_stops_the_nodes_of_a_group_but_for_those_of_a_job(yard: Runnin
 def test_nodes_that_have_run_for_hours_stop_whatever_they_report(yard: RunningYard) -> None:
     """The alarm is that of c6i's template, for fewer periods; here anybody may write this metric."""
     policy, topic = make_group(yard), make_topic(yard)
-    alarms = of_type(mpi_templates_of().mpi, "AWS::CloudWatch::Alarm")
+    alarms = of_type(mpi_templates_of().compute, "AWS::CloudWatch::Alarm")
     (deployed,) = [alarm for alarm in alarms.values() if alarm.get("Namespace") == "AWS/AutoScaling"]
     dimensions = [{"Name": "AutoScalingGroupName", "Value": "c6i"}]
     shorter = {**deployed, "AlarmActions": [policy, topic.arn], "EvaluationPeriods": 2}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from slipway.jobs.words.images.aws_images import AWS_AMIS
 from slipway.yard.services.ssm.public_parameters import CANONICAL, FAMILIES
 from tests.yard.asking import refusal
 from tests.yard.cloudformation.stacks import Stacks
@@ -26,6 +27,17 @@ def test_a_public_parameter_names_an_ami_of_its_owner(yard: RunningYard) -> None
     (image,) = ec2.describe_images(ImageIds=[found["Value"]])["Images"]
     assert (image["OwnerId"], image["Architecture"], image["State"]) == (CANONICAL, "x86_64", "available")
     assert ec2.describe_images(Owners=["self"])["Images"] == []
+
+
+@pytest.mark.parametrize("name", AWS_AMIS)
+def test_clusters_find_awss_own_amis_without_a_command(yard: RunningYard, name: str) -> None:
+    """As on AWS: nobody bakes or registers them."""
+    known = AWS_AMIS[name]
+    for architecture, parameter in known.parameters.items():
+        found = yard.client("ssm").get_parameter(Name=parameter)["Parameter"]
+        (image,) = yard.client("ec2").describe_images(ImageIds=[found["Value"]])["Images"]
+        assert (image["Architecture"], image["OwnerId"]) == (architecture, known.owner)
+        assert image["RootDeviceName"] == known.root_device
 
 
 def test_a_public_parameter_is_listed_below_its_path_and_not_as_the_accounts_own(yard: RunningYard) -> None:
