@@ -113,6 +113,11 @@ def placement_group(scope: Construct, cluster: Cluster) -> str | None:
     return ec2.CfnPlacementGroup(scope, "PlacementGroup", strategy="cluster").ref
 
 
+def capacity_block_of(cluster: Cluster) -> str | None:
+    """Return the id of the capacity block that nodes are of; None where they are bought otherwise."""
+    return cluster.reservation_id if cluster.market is Market.CAPACITY_BLOCK else None
+
+
 def _targeted(reservation_id: str | None) -> _Reservation:
     assert reservation_id, "a targeted reservation is checked to have its id"
     return _Reservation(capacity_reservation_target=_Target(capacity_reservation_id=reservation_id))

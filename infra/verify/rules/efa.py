@@ -44,7 +44,7 @@ def interfaces_fit_the_type(template: Template) -> Iterator[Finding]:
                 allowed = f"{instance_type} has {most}"
                 yield Finding(where=name, message=f"opens {count} EFA interfaces; {allowed}")
             without = known.first_efa_card if known else 0
-            if any(each.get("NetworkCardIndex", 0) < without for each in _efa(properties)):
+            if any(each.get("NetworkCardIndex", 0) < without for each in efa_interfaces(data)):
                 message = f"opens EFA on card 0; on {instance_type} it begins at card {without}"
                 yield Finding(where=name, message=message)
 

@@ -1,13 +1,22 @@
-"""A job that is larger than the account's quota is refused with the command that asks for more."""
+"""A job that the account's quota or its capacity block has no room for is refused with what to do."""
 
 from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from slipway.jobs.cloud.aws import Unanswered
 from slipway.jobs.submit import submission
 from slipway.jobs.submit.preparing import prepare
-from slipway.jobs.submit.submission import SmallQuota, refuse_small_quota, submit_prepared
+from slipway.jobs.submit.submission import (
+    PastTheBlock,
+    SmallQuota,
+    refuse_past_block,
+    refuse_small_quota,
+    submit_prepared,
+)
 from slipway.jobs.words.job import Job
 from slipway.jobs.words.targets import BatchTarget, Target
 from slipway.yard.endpoint import control
@@ -85,3 +94,49 @@ def test_a_capacity_block_counts_against_no_quota(yard_shell: RunningYard) -> No
     )
     script(yard_shell, fault)
     refuse_small_quota(JOB, TARGET)
+
+
+@pytest.mark.parametrize(
+    ("hours", "asked", "hint"),
+    [
+        (24, None, "--timeout-hours 23.4"),
+        (24, 23.0, None),
+        (24, 23.6, "--timeout-hours 23.4"),
+        (0.4, None, "declare dl1 with another reservation_id, and deploy it again"),
+        (72, None, None),
+    ],
+)
+def test_a_job_ends_before_ec2_takes_the_nodes_of_its_capacity_block(
+    yard_shell: RunningYard, hours: float, asked: float | None, hint: str | None
+) -> None:
+    block = {
+        "CapacityReservationId": "cr-0123456789abcdef0",
+        "ReservationType": "capacity-block",
+        "InstanceType": "p5.48xlarge",
+        "State": "active",
+        "AvailabilityZone": "us-east-1a",
+        "TotalInstanceCount": 2,
+        "EndDate": (datetime.now(UTC) + timedelta(hours=hours)).isoformat(),
+    }
+    said = {"CapacityReservations": [block]}
+    respond = FaultKind.RESPOND
+    script(
+        yard_shell,
+        Fault(
+            service="ec2", operation="DescribeCapacityReservations", kind=respond, body=(said,), times=None
+        ),
+    )
+    job = replace(JOB, timeout_seconds=None if asked is None else int(asked * 3600))
+    target = replace(TARGET, capacity_block="cr-0123456789abcdef0")
+    if hint is None:
+        refuse_past_block(job, target)
+        return
+    with pytest.raises(
+        PastTheBlock, match="but EC2 ends the nodes of cr-0123456789abcdef0 from 20"
+    ) as caught:
+        refuse_past_block(job, target)
+    assert caught.value.hint == hint
+
+
+def test_other_nodes_are_asked_for_no_end(yard_shell: RunningYard) -> None:
+    refuse_past_block(JOB, TARGET)
