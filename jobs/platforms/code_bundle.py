@@ -10,6 +10,7 @@ import io
 import tarfile
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from hashlib import sha256
 from importlib.resources import files
 from pathlib import Path
@@ -58,6 +59,12 @@ def pack(containers: Path, *, beside: Mapping[str, bytes] | None = None) -> Bund
             _add_file(tar, path, f"slipway/containers/{path.relative_to(containers).as_posix()}")
     plain = archive.getvalue()
     return Bundle(digest=sha256(plain).hexdigest(), plain=plain)
+
+
+@lru_cache(maxsize=1)
+def own_bundle() -> Bundle:
+    """Return the code of this Slipway, packed once a command."""
+    return pack(own_containers())
 
 
 def upload(bundle: Bundle, digest: str, target: Target, say: Say) -> None:

@@ -11,6 +11,7 @@ import os
 import sys
 import tarfile
 import tempfile
+from importlib import import_module
 from pathlib import Path
 
 LAUNCHER = "slipway.containers.runtime.launch"
@@ -22,9 +23,8 @@ def main() -> None:
     url = sys.argv[1]  # s3://BUCKET/code/DIGEST.tar.gz
     bucket, _, key = url.removeprefix("s3://").partition("/")
     try:
-        import boto3
-
-        packed = boto3.client("s3").get_object(Bucket=bucket, Key=key)["Body"].read()
+        aws = import_module("boto3")  # the image's: nothing of this project needs it here
+        packed = aws.client("s3").get_object(Bucket=bucket, Key=key)["Body"].read()
     except Exception as error:  # noqa: BLE001 - botocore's errors have no common base that is known without it
         print(f"error: the code at {url} cannot be fetched: {error}", file=sys.stderr, flush=True)
         sys.exit(TRY_AGAIN)

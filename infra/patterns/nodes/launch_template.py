@@ -60,7 +60,11 @@ def _data(props: NodeTemplateProps) -> ec2.CfnLaunchTemplate.LaunchTemplateDataP
     return ec2.CfnLaunchTemplate.LaunchTemplateDataProperty(
         instance_type=type_.name if machine or (fleet and bought.names_type) else None,
         image_id=machine.image_id if machine else None,
-        iam_instance_profile=_profile(machine) if machine else None,
+        iam_instance_profile=ec2.CfnLaunchTemplate.IamInstanceProfileProperty(
+            arn=machine.instance_profile_arn
+        )
+        if machine
+        else None,
         cpu_options=cpu_options(type_) if machine else None,
         network_interfaces=network_interfaces(
             type_, efa_interfaces=efa_interface_count(cluster), security_group_id=props.security_group_id
@@ -76,10 +80,6 @@ def _data(props: NodeTemplateProps) -> ec2.CfnLaunchTemplate.LaunchTemplateDataP
         placement=_placement(fleet) if fleet else None,
         tag_specifications=_tags(cluster.billing_tags, fleet),
     )
-
-
-def _profile(machine: LaunchedMachine) -> ec2.CfnLaunchTemplate.IamInstanceProfileProperty:
-    return ec2.CfnLaunchTemplate.IamInstanceProfileProperty(arn=machine.instance_profile_arn)
 
 
 # Tokens only, and one hop: a container of an awsvpc task gets its role from ECS and needs no metadata of

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from slipway.infra.declare.node_images import ami_parameter_of, node_image_of
 from slipway.infra.declare.types import BatchCluster, Cluster, SlurmCluster
 from slipway.jobs.cloud.aws import Unanswered
 from slipway.jobs.clusters.preflight.facts import Facts
@@ -100,10 +101,12 @@ def supported_pair(cluster: Cluster, facts: Facts) -> Verdict:
     """AWS Batch user guide, "Compute resource AMI specification": multi-node jobs need Amazon Linux."""
     if not isinstance(cluster, BatchCluster):
         return ok("no multi-node job of AWS Batch")
+    if not node_image_of(cluster).is_baked:
+        return ok("Amazon Linux, by AWS itself")
     if facts.ami_is_debian is None:
         return unknown(
             "AWS Batch supports multi-node jobs on Amazon Linux only, and who made "
-            f"{cluster.ami_parameter} is not known here",
+            f"{ami_parameter_of(cluster)} is not known here",
             "ask who made it for its operating system",
         )
     if not facts.ami_is_debian:

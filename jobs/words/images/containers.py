@@ -271,5 +271,5 @@ def own_registry(target: Target) -> str:
 
 def _is_the_clusters(image: ImageUri, target: Target) -> bool:
     """Return True for another tag of the image that the cluster was declared with: its role may pull it."""
-    declared = str(getattr(target, "image", ""))
+    declared = str(getattr(target, "repository_uri", "") or getattr(target, "image", "")) + ":"
     return declared.startswith(f"{image.registry}/{image.repository}:")

@@ -169,6 +169,7 @@ def test_a_node_asks_for_tokens_encrypts_its_disk_and_has_no_key() -> None:
         "DeleteOnTermination": True,
         "Encrypted": True,
         "Iops": 3000,
+        # With a customer's key, the account's default, Auto Scaling lacks a grant, and nodes die at launch.
         "KmsKeyId": "alias/aws/ebs",
         "Throughput": 500,
         "VolumeSize": 300,
@@ -216,17 +217,6 @@ def test_spot_is_refused_even_without_the_declarations_check() -> None:
         templates_of(market=Market.SPOT)
 
 
-def test_node_execution_and_job_have_a_role_each() -> None:
-    found = container()
-    profile = only(templates_of().compute, "AWS::IAM::InstanceProfile")
-    roles = {str(found["JobRoleArn"]), str(found["ExecutionRoleArn"]), str(profile["Roles"][0])}
-    assert len(roles) == 3
-    roles_of = [
-        name for name in of_type(templates_of().compute, "AWS::IAM::Role") if name.startswith("Access")
-    ]
-    assert len(roles_of) == 3
-
-
 def test_a_job_may_not_touch_what_images_are_built_from() -> None:
     policies = of_type(templates_of().compute, "AWS::IAM::ManagedPolicy")
     (policy,) = [each for name, each in policies.items() if name.startswith("AccessJob")]
@@ -268,14 +258,6 @@ def test_a_container_sees_the_folders_that_its_node_mounts(sort: FileSystem) -> 
 
 def test_an_unchanged_cluster_synthesizes_to_the_same_template() -> None:
     assert json.dumps(synthesize(CLUSTER).all()) == json.dumps(synthesize(CLUSTER).all())
-
-
-def test_a_disk_uses_the_key_of_aws_whatever_the_default_of_the_account_is() -> None:
-    """With a customer's key as the default, Auto Scaling lacks a grant, and nodes die at launch."""
-    (disk,) = only(templates_of().compute, "AWS::EC2::LaunchTemplate")["LaunchTemplateData"][
-        "BlockDeviceMappings"
-    ]
-    assert disk["Ebs"]["KmsKeyId"] == "alias/aws/ebs"
 
 
 def test_a_node_may_do_all_that_its_ecs_agent_does_when_it_joins() -> None:

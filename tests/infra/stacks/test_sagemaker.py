@@ -116,19 +116,6 @@ def test_the_role_makes_interfaces_in_one_subnet_and_one_group() -> None:
     assert "ec2:Subnet" in statements()["HandInterfacesToSageMaker"]["Condition"]["ArnEquals"]
 
 
-def test_instances_reach_each_other_both_ways_as_efa_needs() -> None:
-    template = sagemaker_templates_of().compute
-    (group,) = of_type(template, "AWS::EC2::SecurityGroup")
-    own = {"Fn::GetAtt": [group, "GroupId"]}
-    ways = (
-        ("AWS::EC2::SecurityGroupIngress", "SourceSecurityGroupId"),
-        ("AWS::EC2::SecurityGroupEgress", "DestinationSecurityGroupId"),
-    )
-    for sort, other_end in ways:
-        rules = of_type(template, sort).values()
-        assert any(each["IpProtocol"] == "-1" and each[other_end] == own for each in rules)
-
-
 def test_a_job_that_failed_is_mailed_with_its_reason_and_raises_an_alarm_that_arrives() -> None:
     template = sagemaker_templates_of().compute
     rule = only(template, "AWS::Events::Rule")

@@ -159,12 +159,6 @@ def test_machines_and_their_disks_are_billed_with_their_cluster() -> None:
             assert {"Key": "slipway:cluster", "Value": "trn1"} in tags
 
 
-def test_roles_are_named_as_pcs_demands() -> None:
-    template = slurm_templates_of().compute
-    for sort in ("AWS::IAM::Role", "AWS::IAM::InstanceProfile"):
-        assert {each["Path"] for each in of_type(template, sort).values()} == {"/aws-pcs/"}
-
-
 def test_only_the_login_node_writes_what_commands_print_and_jobs_change_no_code() -> None:
     worker, login = statements("Machine"), statements("Login")
     assert {"FindLogGroup", "FindLogStream"} <= login.keys()

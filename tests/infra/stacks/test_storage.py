@@ -88,13 +88,6 @@ def test_abandoned_uploads_and_replaced_checkpoints_do_not_cost_for_ever() -> No
     assert {rule["Prefix"] for rule in rules if "ExpirationInDays" in rule} == {"builds/", "sources/"}
 
 
-def test_an_image_tag_never_changes_and_every_image_is_scanned() -> None:
-    repository = only(templates_of().storage, "AWS::ECR::Repository")
-    assert repository["ImageTagMutability"] == "IMMUTABLE"
-    assert repository["ImageScanningConfiguration"] == {"ScanOnPush": True}
-    assert repository["EncryptionConfiguration"]["EncryptionType"] == "KMS"
-
-
 def test_one_key_that_rotates_encrypts_everything() -> None:
     template = templates_of().storage
     (key,) = of_type(template, "AWS::KMS::Key")
