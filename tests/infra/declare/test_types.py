@@ -160,7 +160,7 @@ def test_a_wrong_setting_is_refused_with_what_is_allowed(changes: dict[str, Any]
         {"efa_interfaces": 4},
         {"max_nodes": 1},
         {"max_nodes": 1000},
-        {"market": Market.CAPACITY_BLOCK, "reservation_id": "cr-0123456789abcdef0"},
+        {"market": Market.TARGETED_RESERVATION, "reservation_id": "cr-0123456789abcdef0"},
         {**OWN_LUSTRE, "fsx_capacity_gib": 4800, "fsx_mbps_per_tib": 1000},
         {"vpc_cidr": "10.20.0.0/24"},
         {"vpc_cidr": "172.31.0.0/26", "max_nodes": 2},

@@ -24,6 +24,7 @@ CARDS_WITH_EFA = {
     "trn2.48xlarge": range(16),
     "p4d.24xlarge": range(4),
     "p5.48xlarge": range(32),
+    "p5e.48xlarge": range(32),
     "p5en.48xlarge": range(16),
     "p6-b200.48xlarge": range(8),
     "p6-b300.48xlarge": range(1, 17),
@@ -33,6 +34,8 @@ CARDS_WITH_EFA = {
     "c6i.32xlarge": range(1),
     "c7i.48xlarge": range(1),
     "c7i.24xlarge": range(0),
+    "c7g.16xlarge": range(1),
+    "hpc7a.96xlarge": range(2),
 }
 
 
