@@ -13,7 +13,7 @@ from tests.infra.synthesis import CLUSTER, only, templates_of
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """What AWS asks of a type, from its documents and DescribeInstanceTypes as moto 5.2.5 keeps it."""
+    """Hold what AWS asks of a type, by its documents and DescribeInstanceTypes as moto 5.2.5 keeps it."""
 
     ami: str  # ECS developer guide, "Retrieving Amazon ECS-optimized Linux AMI metadata": below _ECS
     image_type: str  # AWS Batch API reference, Ec2Configuration: of GPU families, and of all others
