@@ -38,7 +38,7 @@ def _declared(name: str) -> Cluster:
     for cluster in load({}):
         if cluster.name == name:
             return cluster
-    raise SlipwayError(f"no cluster '{name}' is declared", hint="slipway clusters lists them")
+    raise SlipwayError(f"no cluster '{name}' is declared", hint="slipway cluster list lists them")
 
 
 def templates(cluster: Cluster) -> dict[str, object]:

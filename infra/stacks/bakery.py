@@ -1,4 +1,4 @@
-"""The bakery of one machine image: recipe, pipeline, and the record by which `slipway bake` finds them."""
+"""The bakery of one machine image: recipe, pipeline, and the record that `slipway image bake` reads."""
 
 from __future__ import annotations
 

@@ -197,7 +197,7 @@ def find_image(asked: str | None, target: Target) -> str | None:
     """Return the URI of the image that a person asked for, if any."""
     if asked is None:
         return None
-    from slipway.jobs.clusters.images.project_images import resolve_image
+    from slipway.jobs.clusters.images.builds import resolve_image
 
     return resolve_image(asked, target)
 

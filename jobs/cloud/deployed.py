@@ -57,7 +57,7 @@ def find_target_by_name(cluster: str, region: str | None) -> Target:
     if said:
         raise SlipwayError(
             f"{said[0].action} gave no answer: {said[0].code}, {said[0].message[:200]}",
-            hint=f"allow {said[0].action} to your role" if said[0].is_denied else "slipway targets",
+            hint=f"allow {said[0].action} to your role" if said[0].is_denied else "slipway cluster targets",
         )
     raise SlipwayError(
         f"no target is called '{cluster}'{f' in {region}' if region else ''}",
@@ -164,7 +164,7 @@ def _suggest(cluster: str, region: str | None) -> str:
     deployed = (
         f"deployed are {', '.join(names)}"
         if names
-        else "deploy a cluster first: `slipway clusters` lists the declared ones"
+        else "deploy a cluster first: `slipway cluster list` lists the declared ones"
     )
     return did_you_mean(cluster, names, otherwise=deployed)
 

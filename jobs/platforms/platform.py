@@ -6,10 +6,10 @@ A platform is a module, jobs/platforms/<kind>/platform.py, with these functions.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import Field, dataclass
+from dataclasses import Field, dataclass, replace
 from importlib import import_module
 from types import ModuleType
-from typing import Any, ClassVar, Generic, Protocol, TypeAlias, TypeVar, cast, runtime_checkable
+from typing import Any, ClassVar, Generic, Protocol, Self, TypeAlias, TypeVar, cast, runtime_checkable
 
 from slipway.jobs.platforms.sending import Waiting
 from slipway.jobs.words.catalogue.instances import instance_type
@@ -43,6 +43,7 @@ class Prepared(Generic[T_co, R_co]):
     recipe: Recipe
     target: T_co
     request: R_co
+    build: Callable[[Job], R_co]  # makes the request of a repeat of the job
     image: str  # what the job runs in, as a person says it
     image_digest: str | None  # None: nothing is pushed under the tag, or AWS did not say, or it has none
     waits_for: tuple[str, ...]  # ids of the jobs that have to succeed first
@@ -60,6 +61,11 @@ class Prepared(Generic[T_co, R_co]):
         seconds = self.most_seconds or timeout_seconds(self.job, self.target) * self.attempts
         nodes = self.job.nodes * self.job.elements
         return cost(nodes, seconds, instance_type(self.target.instance_type).price)
+
+    def repeated(self, number: int) -> Self:
+        """Prepare the same submission once more."""
+        job = replace(self.job, repeat=number)
+        return replace(self, job=job, request=self.build(job))
 
 
 AnyPrepared = Prepared[Target, Request]
@@ -123,9 +129,6 @@ class Platform(Protocol[T, R]):
 
     def prepare(self, job: Job, recipe: Recipe, target: T, waits_for: tuple[str, ...]) -> Prepared[T, R]:
         """Decide everything about a submission. `waits_for` are ids of jobs that have to succeed first."""
-
-    def repeat(self, prepared: Prepared[T, R], job: Job) -> Prepared[T, R]:
-        """Prepare the same submission as another job."""
 
     def refuse_unready(self, prepared: Prepared[T, R]) -> None:
         """Refuse what is known to be in vain before anything is asked."""

@@ -10,7 +10,7 @@ import math
 import random
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from itertools import count
@@ -130,7 +130,7 @@ def submit_prepared(
 def _next_repeat(prepared: AnyPrepared, platform: AnyPlatform, journal: Journal) -> AnyPrepared:
     """Return the first repeat that does not exist, or one that was cut short, to finish it."""
     for repeat in count():
-        other = platform.repeat(prepared, replace(prepared.job, repeat=repeat))
+        other = prepared.repeated(repeat)
         entry = journal.read(other.name)
         is_free = entry is None and platform.find_job_id(other.name, prepared.target) is None
         if is_free or (entry is not None and entry.job_id is None):
@@ -189,7 +189,7 @@ def refuse_small_quota(job: Job, target: Target) -> None:
     raise SmallQuota(
         f"{job.name} needs {job.nodes} × {vcpus} = {needed} vCPUs of {target.instance_type}, but the quota "
         f"'{quota.name}' of this account is {quota.vcpus:.0f} in {target.region}, so its nodes cannot start",
-        hint=f"slipway quota {target.name} --request; or ask for fewer --nodes",
+        hint=f"slipway cluster quota {target.name} --request; or ask for fewer --nodes",
     )
 
 

@@ -123,7 +123,7 @@ def _end(account: Account, journal: Journal, name: str, say: Callable[[str], Non
 def _empty(account: Account, cluster: SmallCluster, kept: set[str]) -> None:
     """Empty its buckets, also of a cluster that was never whole: S3 deletes no bucket that holds anything."""
     try:
-        account.run("slipway", "empty", cluster.name, "--yes")
+        account.run("slipway", "cluster", "empty", cluster.name, "--yes")
     except CommandFailed:
         for job in _unfinished(account, cluster):
             account.run("slipway", "cancel", job)

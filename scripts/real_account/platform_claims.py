@@ -15,8 +15,8 @@ _TOLD_MINUTES = 10
 
 def build_image(account: Account) -> Proof:
     """CodeBuild builds the container image and pushes the tag that the job definition names."""
-    built = account.data("slipway", "build", "gaudi", "--on", BATCH.name)
-    target = account.data("slipway", "targets", BATCH.name)
+    built = account.data("slipway", "image", "build", "gaudi", "--on", BATCH.name)
+    target = account.data("slipway", "cluster", "targets", BATCH.name)
     return judged(built["tag"] == target["image_tag"], f"tag {built['tag']} is pushed")
 
 
@@ -51,7 +51,7 @@ def _state_of_stuck(account: Account) -> str:
 
 
 def _environment(account: Account) -> str:
-    target = account.data("slipway", "targets", BATCH.name)
+    target = account.data("slipway", "cluster", "targets", BATCH.name)
     (queue,) = account.ask("batch", "DescribeJobQueues", jobQueues=[target["queue_arn"]])["jobQueues"]
     (order,) = queue["computeEnvironmentOrder"]
     return str(order["computeEnvironment"])

@@ -31,7 +31,7 @@ def deployed(shell: Shell, folder: Path, *clusters: str, **settings: str) -> Ite
     stacks = deploy(shell, folder, *clusters, **settings)
     yield
     for cluster in clusters:
-        shell.must("slipway", "empty", cluster, "--yes")
+        shell.must("slipway", "cluster", "empty", cluster, "--yes")
     delete(shell, stacks)
 
 

@@ -277,7 +277,7 @@ def another_type(kind: type[Cluster], type_: InstanceType, region: str, efa_inte
     ]
     fitting = [each for each in known if each.efa_interfaces >= efa_interfaces]
     if not fitting:
-        return "use a type of x86_64: `slipway instances` lists them"
+        return "use a type of x86_64: `slipway instance list` lists them"
     nearest_type = min(fitting, key=lambda each: abs(each.vcpus - type_.vcpus))
     return f"use {written({'instance_type': nearest_type.name})}"
 

@@ -26,7 +26,7 @@ def publish_target(scope: Construct, target: Target) -> None:
 
 
 def publish_bakery(scope: Construct, bakery: Bakery) -> None:
-    """Write down where a machine image is baked, as `slipway bake` reads it."""
+    """Write down where a machine image is baked, as `slipway image bake` reads it."""
     description = f"Slipway machine image {bakery.name}: where it is baked"
     name = bakery_parameter(bakery.name)
     _Record(scope, "Bakery", name=name, value=encode_bakery(bakery), description=description)

@@ -1,6 +1,6 @@
 """How an image is baked and where it goes: machines without a public address, one id, old images deleted.
 
-It runs when `slipway bake` starts it and at no other time: a cluster's image changes when somebody means it.
+It runs when `slipway image bake` starts it and at no other time: an image changes when somebody means it.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class ImagePipeline(Construct):
             self,
             "Resource",
             name=bakery.resource_name,
-            description="Started by slipway bake; it has no schedule",
+            description="Started by slipway image bake; it has no schedule",
             image_recipe_arn=recipe.resource.attr_arn,
             infrastructure_configuration_arn=_infrastructure(self, bakery, machine).attr_arn,
             distribution_configuration_arn=_distribution(self, bakery, ami_tags).attr_arn,

@@ -1,6 +1,6 @@
 """Builds an image of containers/ in the cloud, so that nobody needs Docker.
 
-The contract with `slipway build`: it uploads the image's source files as one zip, whose root is containers/,
+The contract with `slipway image build`: it uploads the image's sources as one zip, whose root is containers/,
 to builds/ in the data bucket, and starts the project with sourceLocationOverride and the variables IMAGE (a
 folder of images/), TAG and REPOSITORY (the URI). The project pushes REPOSITORY:TAG, or ends well where that
 exists already.

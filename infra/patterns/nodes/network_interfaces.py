@@ -30,7 +30,7 @@ def efa_interface_count(cluster: Cluster) -> int:
     if not 0 <= asked <= most:
         raise SlipwayError(
             f"efa_interfaces is {asked}, but {type_.name} has {most or 'no EFA'}; allowed are 0 to {most}",
-            hint="leave efa_interfaces out to use all; `slipway instances` lists types that have EFA",
+            hint="leave efa_interfaces out to use all; `slipway instance list` lists types that have EFA",
         )
     return asked
 

@@ -138,7 +138,7 @@ def _declared(name: str) -> Cluster | None:
         hint=did_you_mean(
             name,
             [*names, *names_like(name)],
-            otherwise=f"declared are {', '.join(names) or 'none'}; slipway instances --all lists the types",
+            otherwise=f"declared are {', '.join(names) or 'none'}; types: slipway instance list --all",
             most=3,
         ),
     )

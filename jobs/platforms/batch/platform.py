@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import partial
 from hashlib import sha256
 from typing import Any
 
@@ -40,10 +41,10 @@ from slipway.jobs.words.catalogue.instances import instance_type
 from slipway.jobs.words.errors import SlipwayError
 from slipway.jobs.words.images.aws_images import is_published_by_aws
 from slipway.jobs.words.images.containers import read_image
-from slipway.jobs.words.job import DoesNotFit, Job, unreadable_inputs
+from slipway.jobs.words.job import DoesNotFit, Job
 from slipway.jobs.words.launch_environment import refuse_misfit
 from slipway.jobs.words.names import TARGET_TAG
-from slipway.jobs.words.recipes import Recipe, idle_accelerators
+from slipway.jobs.words.recipes import Recipe
 from slipway.jobs.words.run import Explanation, Found
 from slipway.jobs.words.targets import BatchTarget
 from slipway.jobs.words.text import Say
@@ -81,30 +82,19 @@ def prepare(job: Job, recipe: Recipe, target: BatchTarget, waits_for: tuple[str,
         registry = own.registry if own else target.account
         refuse_other_platform(target, registry, repository, known_digest, words)
     known = KnownImage(digest=known_digest, register=own.register if own else None, code=code)
+    build = partial(_request, recipe=recipe, target=target, image=known, waits_for=waits_for)
     return Prepared(
         job=job,
         recipe=recipe,
         target=target,
-        request=_request(job, recipe, target, known, waits_for),
+        request=build(job),
+        build=build,
         image=words,
         image_digest=known_digest,
         waits_for=waits_for,
         attempts=attempts(job, target),
-        warnings=(
-            *_warnings(job, target, digest),
-            *unreadable_inputs(job, target),
-            *idle_accelerators(recipe, instance_type(target.instance_type), job.nodes),
-        ),
+        warnings=tuple(_warnings(job, target, digest)),
     )
-
-
-def repeat(prepared: BatchPrepared, job: Job) -> BatchPrepared:
-    target = prepared.target
-    known = KnownImage(
-        digest=prepared.image_digest, register=prepared.request.register, code=prepared.request.code
-    )
-    request = _request(job, prepared.recipe, target, known, prepared.waits_for)
-    return replace(prepared, job=job, request=request)
 
 
 def refuse_unready(prepared: BatchPrepared) -> None:
@@ -115,7 +105,8 @@ def refuse_unready(prepared: BatchPrepared) -> None:
     if own:
         raise NoImage(
             f"the registry has no image {own}",
-            hint=f"push it there, or write images/NAME/Dockerfile: slipway build NAME --on {target.name}",
+            hint="push it there, or write images/NAME/Dockerfile: slipway image build NAME "
+            f"--on {target.name}",
         )
     if is_published_by_aws(target.repository_uri):
         raise NoImage(
@@ -124,7 +115,7 @@ def refuse_unready(prepared: BatchPrepared) -> None:
         )
     raise NoImage(
         f"container image {prepared.image}, which '{target.name}' runs, is not in its repository",
-        hint=f"slipway build {target.image} --on {target.name}",
+        hint=f"slipway image build {target.image} --on {target.name}",
     )
 
 
@@ -197,7 +188,7 @@ def _warnings(job: Job, target: BatchTarget, digest: str | Unanswered | None) ->
             warnings.append(f"AWS's registry has no {image} here: declare another image, or another region")
     elif digest is None:
         built = "NAME" if job.image else target.image
-        warnings.append(f"{image} is not pushed: slipway build {built} --on {target.name}")
+        warnings.append(f"{image} is not pushed: slipway image build {built} --on {target.name}")
     if target.file_system_mount is None:
         warnings.append(
             f"the nodes of {target.name} share no files: what one saves is lost when the attempt ends"
@@ -338,7 +329,7 @@ def refuse_other_platform(
     if there and needed not in there:
         raise DoesNotFit(
             f"image {words} is for {', '.join(sorted(there))}, and {target.instance_type} is {needed}",
-            hint="build it for these machines: slipway build does so on machines of their kind",
+            hint="build it for these machines: slipway image build does so on machines of their kind",
         )
 
 

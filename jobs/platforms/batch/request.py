@@ -82,7 +82,7 @@ def build_request(
     """
     image = image or KnownImage()
     refuse_misfit(job, target)
-    name = _name(job, target, image)
+    name = submission_name(job, target, image_words(job, target, image.code))
     container = {
         "command": _command(job, target, module, image.code),
         "environment": _environment(job, target, name),
@@ -117,16 +117,6 @@ def image_words(job: Job, target: BatchTarget, code: str | None = None) -> str:
     """Return what the job runs in, as a person says it."""
     brought = f"+{code[:_DIGEST_SHOWN]}" if code else ""
     return job.image or f"{target.image}:{target.image_tag}{brought}"
-
-
-def _name(job: Job, target: BatchTarget, image: KnownImage) -> str:
-    place = {
-        "account": target.account,
-        "region": target.region,
-        "target": target.name,
-        "image": image_words(job, target, image.code),
-    }
-    return submission_name(job, place)
 
 
 def _command(job: Job, target: BatchTarget, module: str, code: str | None) -> list[str]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
+from functools import partial
 
 from slipway.jobs.cloud import aws
 from slipway.jobs.platforms.code_bundle import own_containers, pack, upload
@@ -16,17 +17,17 @@ from slipway.jobs.platforms.mpi.runs import (
     is_known,
     list_jobs,
     list_runs,
-    read_request,
     refresh,
     unfinished_runs,
 )
+from slipway.jobs.platforms.on_clusters import read_request
 from slipway.jobs.platforms.platform import Prepared
 from slipway.jobs.platforms.sending import LOOK_PAUSE_SECONDS, LOOKS, Waiting, refuse_malformed
-from slipway.jobs.words.catalogue.instances import instance_type
+from slipway.jobs.words import mpi
 from slipway.jobs.words.errors import SlipwayError
-from slipway.jobs.words.job import Job, unreadable_inputs
+from slipway.jobs.words.job import Job, code_words
 from slipway.jobs.words.names import CLUSTER_TAG
-from slipway.jobs.words.recipes import Recipe, idle_accelerators
+from slipway.jobs.words.recipes import Recipe
 from slipway.jobs.words.run import Explanation, Found, Listed, locator
 from slipway.jobs.words.targets import MpiTarget
 from slipway.jobs.words.text import Say
@@ -37,12 +38,12 @@ MpiPrepared = Prepared[MpiTarget, MpiRequest]
 
 SERVICE = "Systems Manager"
 _LONGEST_COMMENT = 100  # of a command (API reference, SendCommand)
-_DIGEST_SHOWN = 16
 
 
 def prepare(job: Job, recipe: Recipe, target: MpiTarget, waits_for: tuple[str, ...]) -> MpiPrepared:
     code = pack(own_containers()).digest
-    request = _request(job, recipe, target, code, waits_for)
+    build = partial(_request, recipe=recipe, target=target, code=code, waits_for=waits_for)
+    request = build(job)
     answers = find_answers(target)
     is_short = len(answers) < job.nodes or not all(answer.answered for answer in answers[: job.nodes])
     then = "refuses" if any(answer.lasts for answer in answers[: job.nodes]) else "waits for them"
@@ -52,21 +53,13 @@ def prepare(job: Job, recipe: Recipe, target: MpiTarget, waits_for: tuple[str, .
         recipe=recipe,
         target=target,
         request=request,
-        image=f"{target.machine_image}:{code[:_DIGEST_SHOWN]}",
+        build=build,
+        image=code_words(target.machine_image, code),
         image_digest=f"sha256:{code}",
         waits_for=waits_for,
         attempts=attempts(job, target),
-        warnings=(
-            *missing,
-            *unreadable_inputs(job, target),
-            *idle_accelerators(recipe, instance_type(target.instance_type), job.nodes),
-        ),
+        warnings=missing,
     )
-
-
-def repeat(prepared: MpiPrepared, job: Job) -> MpiPrepared:
-    request = _request(job, prepared.recipe, prepared.target, prepared.request.digest, prepared.waits_for)
-    return replace(prepared, job=job, request=request)
 
 
 def refuse_unready(prepared: MpiPrepared) -> None:
@@ -196,6 +189,6 @@ def _ahead(waits_for: Iterable[str], unfinished: Mapping[str, Listed], target: M
         job_id = left.pop()
         if job_id in unfinished and job_id not in ahead:
             ahead.add(job_id)
-            request = read_request(unfinished[job_id].name, target)
+            request = read_request(unfinished[job_id].name, target, mpi.decode)
             left += request.waits_for if request else ()
     return ahead

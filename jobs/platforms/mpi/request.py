@@ -14,7 +14,7 @@ from slipway.containers.runtime.contract import variables
 from slipway.jobs.words import mpi
 from slipway.jobs.words.catalogue.hardware import family_of
 from slipway.jobs.words.catalogue.instances import instance_type
-from slipway.jobs.words.job import DoesNotFit, Job, request_key, submission_name
+from slipway.jobs.words.job import DoesNotFit, Job, code_words, request_key, submission_name
 from slipway.jobs.words.launch_environment import (
     launch_environment,
     refuse_misfit,
@@ -40,7 +40,6 @@ STATES: Mapping[str, JobState] = {
 # In which the agent of the main node has to take the command, or it never starts.
 DELIVERY_SECONDS = 600
 _NODE_NAMES_ONLY = variables.PROCESSES_PER_NODE  # the nodes count their NUMA domains first
-_DIGEST_SHOWN = 16
 # containers/runtime/launch/supervise.py asks an instance whether it is taken back only where it is one of
 # Spot.
 _MARKETS: Mapping[bool, Mapping[str, str]] = {False: {}, True: {variables.MARKET: "spot"}}
@@ -92,7 +91,7 @@ def attempts(job: Job, target: MpiTarget) -> int:
 
 
 def _decide(job: Job, target: MpiTarget, module: str, code: str, waits_for: tuple[str, ...]) -> MpiJob:
-    name = _name(job, target, code)
+    name = submission_name(job, target, code_words(target.machine_image, code))
     hardware = instance_type(target.instance_type)
     family, accelerator = family_of(hardware), hardware.accelerator
     environment = {
@@ -115,16 +114,6 @@ def _decide(job: Job, target: MpiTarget, module: str, code: str, waits_for: tupl
         timeout_seconds=timeout_seconds(job, target),
         waits_for=waits_for,
     )
-
-
-def _name(job: Job, target: MpiTarget, code: str) -> str:
-    place = {
-        "account": target.account,
-        "region": target.region,
-        "target": target.name,
-        "image": f"{target.machine_image}:{code[:_DIGEST_SHOWN]}",
-    }
-    return submission_name(job, place)
 
 
 def _longest(job: MpiJob) -> int:

@@ -6,7 +6,7 @@ What a dry run has no use for is imported where it is used.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from functools import partial
 
 from slipway.containers.runtime.contract import variables
 from slipway.jobs.cloud import aws
@@ -30,11 +30,10 @@ from slipway.jobs.platforms.sagemaker.runs import (
     unfinished_runs,
 )
 from slipway.jobs.platforms.sending import refuse_malformed
-from slipway.jobs.words.catalogue.instances import instance_type
 from slipway.jobs.words.errors import SlipwayError
 from slipway.jobs.words.images.containers import read_image
-from slipway.jobs.words.job import Job, unreadable_inputs
-from slipway.jobs.words.recipes import Recipe, idle_accelerators
+from slipway.jobs.words.job import Job
+from slipway.jobs.words.recipes import Recipe
 from slipway.jobs.words.run import Explanation, Found
 from slipway.jobs.words.sagemaker import CHECKPOINTS, ENTRY_POINT
 from slipway.jobs.words.targets import SageMakerTarget
@@ -63,28 +62,21 @@ def prepare(
     if job.image:
         read_image(job.image, target)  # refuses what its role could not pull
     digest = pack_for(target).digest
-    request = _request(job, recipe, target, digest)
+    build = partial(_request, recipe=recipe, target=target, digest=digest)
+    request = build(job)
     return Prepared(
         job=job,
         recipe=recipe,
         target=target,
         request=request,
+        build=build,
         image=image_words(job.image, target, digest),
         image_digest=f"sha256:{digest}",
         waits_for=waits_for,
         attempts=attempts(job),
         most_seconds=most_seconds(job, target),
-        warnings=(
-            *_warnings(request, recipe, target),
-            *unreadable_inputs(job, target),
-            *idle_accelerators(recipe, instance_type(target.instance_type), job.nodes),
-        ),
+        warnings=tuple(_warnings(request, recipe, target)),
     )
-
-
-def repeat(prepared: SageMakerPrepared, job: Job) -> SageMakerPrepared:
-    request = _request(job, prepared.recipe, prepared.target, prepared.request.digest)
-    return replace(prepared, job=job, request=request)
 
 
 def refuse_unready(prepared: SageMakerPrepared) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from functools import partial
 
 from slipway.jobs.cloud import aws
 from slipway.jobs.platforms.code_bundle import own_containers, pack, upload
@@ -30,9 +30,8 @@ from slipway.jobs.platforms.slurm.runs import (
     refresh,
     unfinished_runs,
 )
-from slipway.jobs.words.catalogue.instances import instance_type
-from slipway.jobs.words.job import Job, request_key, unreadable_inputs
-from slipway.jobs.words.recipes import Recipe, idle_accelerators
+from slipway.jobs.words.job import Job, code_words, request_key
+from slipway.jobs.words.recipes import Recipe
 from slipway.jobs.words.run import Explanation, Found, Run, locator
 from slipway.jobs.words.slurm import SlurmNode
 from slipway.jobs.words.targets import SlurmTarget
@@ -44,33 +43,25 @@ SlurmPrepared = Prepared[SlurmTarget, SlurmRequest]
 
 SERVICE = "Slurm"
 TAKES_ARRAYS = True
-_DIGEST_SHOWN = 16
 
 
 def prepare(job: Job, recipe: Recipe, target: SlurmTarget, waits_for: tuple[str, ...]) -> SlurmPrepared:
     code = pack(own_containers()).digest
-    request = _request(job, recipe, target, code, waits_for)
+    build = partial(_request, recipe=recipe, target=target, code=code, waits_for=waits_for)
+    request = build(job)
     missing = () if find_login_node(target) else (f"{no_login_node(target).message}; submitting refuses",)
     return Prepared(
         job=job,
         recipe=recipe,
         target=target,
         request=request,
-        image=f"{target.machine_image}:{code[:_DIGEST_SHOWN]}",
+        build=build,
+        image=code_words(target.machine_image, code),
         image_digest=f"sha256:{code}",
         waits_for=waits_for,
         attempts=attempts(job),
-        warnings=(
-            *missing,
-            *unreadable_inputs(job, target),
-            *idle_accelerators(recipe, instance_type(target.instance_type), job.nodes),
-        ),
+        warnings=missing,
     )
-
-
-def repeat(prepared: SlurmPrepared, job: Job) -> SlurmPrepared:
-    request = _request(job, prepared.recipe, prepared.target, prepared.request.digest, prepared.waits_for)
-    return replace(prepared, job=job, request=request)
 
 
 def refuse_unready(prepared: SlurmPrepared) -> None:

@@ -18,7 +18,7 @@ from slipway.jobs.words import slurm
 from slipway.jobs.words.catalogue.hardware import device_of
 from slipway.jobs.words.catalogue.instances import instance_type
 from slipway.jobs.words.errors import Problem
-from slipway.jobs.words.job import DoesNotFit, InvalidJob, Job, request_key, submission_name
+from slipway.jobs.words.job import DoesNotFit, InvalidJob, Job, code_words, request_key, submission_name
 from slipway.jobs.words.launch_environment import launch_environment, refuse_misfit, timeout_seconds
 from slipway.jobs.words.run import JobState
 from slipway.jobs.words.slurm import COMPILE, JOB_ID, NODE_MODULE, PYTHON, RUN, SlurmBatch, SlurmJob, comment
@@ -49,7 +49,6 @@ STATES: Mapping[str, JobState] = {
 # refused and a node that the prolog found unfit cost none. More than this is a job that fails by itself.
 ATTEMPTS = 3
 DELIVERY_SECONDS = 600  # in which the agent of the login node has to take a command
-_DIGEST_SHOWN = 16
 _MARKETS: Mapping[bool, Mapping[str, str]] = {False: {}, True: {variables.MARKET: "spot"}}
 _NEURON = "neuron"
 # Those that trace graphs for Neuron's compiler; others run on the nodes' processors.
@@ -115,15 +114,7 @@ def ranks_per_node(environment: Mapping[str, str]) -> int:
 
 
 def _decide(job: Job, target: SlurmTarget, module: str, code: str, waits_for: tuple[str, ...]) -> SlurmJob:
-    name = submission_name(
-        job,
-        {
-            "account": target.account,
-            "region": target.region,
-            "target": target.name,
-            "image": f"{target.machine_image}:{code[:_DIGEST_SHOWN]}",
-        },
-    )
+    name = submission_name(job, target, code_words(target.machine_image, code))
     settings = tuple(f"{key}={value}" for key, value in sorted(job.settings.items()))
     return SlurmJob(
         name=name,

@@ -40,8 +40,7 @@ def test_the_target_tells_jobs_what_they_may_use() -> None:
     found = target()
     assert (found.instance_type, found.max_nodes, found.efa_interfaces) == ("ml.p4d.24xlarge", 2, 4)
     assert found.image == (
-        "763104351884.dkr.ecr.us-east-1.amazonaws.com/"
-        "pytorch-training:2.8.0-gpu-py312-cu129-ubuntu22.04-sagemaker"
+        "763104351884.dkr.ecr.us-east-1.amazonaws.com/pytorch:2.13-cu133-amzn2023-sagemaker"
     )
     assert (found.is_spot, found.spot_wait_seconds, found.has_internet) == (False, 0, False)
     assert (found.file_system_id, found.file_system_mount, found.file_system_path) == (None, None, None)
@@ -101,7 +100,7 @@ def test_the_role_hands_the_key_on_to_volumes_alone() -> None:
 
 def test_the_role_pulls_one_image_of_aws_and_logs_where_sagemaker_does() -> None:
     pulled = as_text(statements()["PullTheTrainingImage"]["Resource"])
-    assert pulled.endswith(":ecr:us-east-1:763104351884:repository/pytorch-training")
+    assert pulled.endswith(":ecr:us-east-1:763104351884:repository/pytorch")
     logged = as_text(statements()["WriteLogs"]["Resource"])
     assert logged.endswith(":log-group:/aws/sagemaker/TrainingJobs:log-stream:*")
     metrics = statements()["ReportMetrics"]["Condition"]

@@ -83,7 +83,7 @@ def test_of_ours_only_own_commands_and_work_for_processors_run_on_trainium2() ->
 
 
 GAUDI = LockedTorch(image="gaudi", version="2.4.0")
-SAGEMAKER = LockedTorch(image="sagemaker-pytorch", version="2.8.0")
+SAGEMAKER = LockedTorch(image="sagemaker-pytorch", version="2.13.0")
 
 
 def test_a_layout_that_is_not_proved_on_the_image_s_pytorch_is_refused_by_both_versions() -> None:

@@ -34,11 +34,11 @@ __all__ = ["pack_once"]
             "Could not assume role arn:aws:iam::123456789012:role/x. Please ensure that the role exists",
             "the role must exist and trust sagemaker.amazonaws.com",
         ),
-        ("ResourceLimitExceeded", ACCOUNT_QUOTA, "slipway quota gptj --request"),
+        ("ResourceLimitExceeded", ACCOUNT_QUOTA, "slipway cluster quota gptj --request"),
         (
             "ValidationException",
             'No S3 objects found under S3 URL "s3://b/x"',
-            "slipway upload FILE --on gptj",
+            "slipway cluster upload FILE --on gptj",
         ),
     ],
 )
