@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -20,6 +20,7 @@ from slipway.containers.runtime.contract.settings import (
     digest_of,
     run_of,
 )
+from slipway.containers.runtime.launch import gpus
 from slipway.containers.runtime.linux import Machine
 from slipway.containers.runtime.rendezvous import wire
 from slipway.containers.runtime.rendezvous.peers import PeerMember
@@ -28,6 +29,8 @@ ROOT_VARIABLE = "SLIPWAY_ROOT"  # where /dev, /proc and /sys are looked for: tes
 _MINUTE_SECONDS = 60
 # What the collectives of an accelerator (a key of ACCELERATOR_FILES) read.
 _MEETS_OVER: Mapping[str, str] = {"habana": "HCCL_SOCKET_IFNAME", "neuron": "CCOM_SOCKET_IFNAME"}
+# Who says what is wrong with devices (a key of ACCELERATOR_FILES) that are all there.
+_HEALTH: Mapping[str, Callable[[int, Path], Iterable[str]]] = {"nvidia": gpus.findings}
 # What lets accelerate, and so transformers' Trainer, join processors into one training: without it each rank
 # trains alone where accelerate finds no accelerator (accelerate/state.py, _prepare_backend).
 _JOINS_PROCESSORS: Mapping[str, str] = {"ACCELERATE_USE_CPU": "true"}
@@ -54,8 +57,16 @@ class Node:
             nodes=self.place.world,
             host=self.machine.host(),
             digest=digest_of(self.settings),
-            findings=tuple(findings(self.settings, self.machine.root)),
+            findings=tuple(self._findings()),
         )
+
+    def _findings(self) -> list[str]:
+        """Count the devices; then, of a node's launchers, the first asks after their health."""
+        found = findings(self.settings, self.machine.root)
+        check = _HEALTH.get(self.settings.accelerator or "")
+        if found or check is None or self.settings.is_stand_in or self.place.local_rank:
+            return found
+        return list(check(self.settings.accelerators, self.machine.root))
 
 
 def read_node(environment: Mapping[str, str], module: str, arguments: list[str]) -> Node:
