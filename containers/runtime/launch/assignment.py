@@ -27,8 +27,13 @@ from slipway.containers.runtime.rendezvous.peers import PeerMember
 
 ROOT_VARIABLE = "SLIPWAY_ROOT"  # where /dev, /proc and /sys are looked for: tests have their own
 _MINUTE_SECONDS = 60
-# What the collectives of an accelerator (a key of ACCELERATOR_FILES) read.
-_MEETS_OVER: Mapping[str, str] = {"habana": "HCCL_SOCKET_IFNAME", "neuron": "CCOM_SOCKET_IFNAME"}
+# What the collectives of an accelerator (a key of ACCELERATOR_FILES) read, and how it names one interface:
+# to NCCL a bare eth1 would mean eth10 as well (NCCL documentation, "Environment Variables").
+_MEETS_OVER: Mapping[str, tuple[str, str]] = {
+    "habana": ("HCCL_SOCKET_IFNAME", "{}"),
+    "neuron": ("CCOM_SOCKET_IFNAME", "{}"),
+    "nvidia": ("NCCL_SOCKET_IFNAME", "={}"),
+}
 # Who says what is wrong with devices (a key of ACCELERATOR_FILES) that are all there.
 _HEALTH: Mapping[str, Callable[[int, Path], Iterable[str]]] = {"nvidia": gpus.findings}
 # What lets accelerate, and so transformers' Trainer, join processors into one training: without it each rank
@@ -129,11 +134,12 @@ def has_accelerators(environment: Mapping[str, str]) -> bool:
 def _interface(environment: Mapping[str, str]) -> dict[str, str]:
     """Tell collectives over which interface ranks meet: such a node has many, most without a way.
 
-    Outside a container the first may have any name, and Gaudi's own ports are interfaces as well.
+    Outside a container the first may have any name, and Gaudi's own ports are interfaces as well. A container
+    of AWS Batch's multi-node jobs has an interface of its own, whose name differs from the node's.
     """
-    name = _MEETS_OVER.get(environment.get(variables.ACCELERATOR, ""))
-    found = Machine(root=Path(environment.get(ROOT_VARIABLE, "/"))).own_interface() if name else None
-    return {name: found} if name and found else {}
+    read = _MEETS_OVER.get(environment.get(variables.ACCELERATOR, ""))
+    found = Machine(root=Path(environment.get(ROOT_VARIABLE, "/"))).own_interface() if read else None
+    return {read[0]: read[1].format(found)} if read and found else {}
 
 
 # Is this node what the job was promised? Counted before anything is started, and said to all nodes.

@@ -210,7 +210,7 @@ def test_devices_that_are_not_there_are_one_line(cluster: Cluster, tmp_path: Pat
     machine.answer(FAULTS["one-missing"](WELL))
     node = cluster.start({"*": ["wait"]}, SLIPWAY_ROOT=machine.root, PATH=machine.path, **P4D)
     assert node.end() == 85
-    assert "lacks what the job needs: 7 of 8 nvidia devices (/dev/nvidia[0-9]+)" in node.lines[-1]
+    assert "is not fit for the job: 7 of 8 nvidia devices (/dev/nvidia[0-9]+)" in node.lines[-1]
     assert "nvidia-smi" not in node.text
 
 
