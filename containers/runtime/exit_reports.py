@@ -18,8 +18,7 @@ _LEAVE_THE_GROUP = (
     "a thread of a library outlived Python; if it ended after the training, call "
     "torch.distributed.destroy_process_group() as its last step"
 )
-# As os.fork says it. What libfabric holds in huge pages has to be there twice, at least for a moment (AWS, "EFA
-# cheatsheet" of aws-samples/awsome-distributed-training).
+# As os.fork says it; what AWS advises then (aws-samples/awsome-distributed-training, efa-cheatsheet.md).
 _NO_MEMORY_TO_FORK = "[Errno 12] Cannot allocate memory"
 _HUGE_PAGES = (
     "no memory was left for a process that it started; on nodes with EFA set FI_EFA_USE_HUGE_PAGE=0, "

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib
 import resource
+import shutil
 import socket
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -45,7 +46,7 @@ class DeviceKind:
     has_bf16: Callable[[], bool]
     has_fused_adam: bool
     traces: bool = False  # compiles a graph for each form of a step, which then must not depend on the data
-    compiles: bool = False  # layers run faster as torch.compile makes them
+    compiles: Callable[[], bool] = lambda: False  # layers run faster as torch.compile makes them here
     place: str = ""  # torch's own name for it, where that is another
     lost_peer: tuple[str, ...] = ()  # what its plain RuntimeErrors say when another rank is gone
 
@@ -137,8 +138,7 @@ def open_device(contract: LaunchContract, kind_name: str, precision: str) -> Dev
 
 def with_layers(device: Device, wanted: str) -> Device:
     """Return the device with its layers compiled or not; `auto` is as suits it."""
-    is_auto = wanted == "auto"
-    return replace(device, compiles=KINDS[device.kind].compiles if is_auto else wanted == "yes")
+    return replace(device, compiles=KINDS[device.kind].compiles() if wanted == "auto" else wanted == "yes")
 
 
 def join_group(device: Device, contract: LaunchContract) -> None:
@@ -185,6 +185,11 @@ def _has_neuron() -> bool:
     return True
 
 
+def _has_triton() -> bool:
+    """Return True if torch.compile can make kernels for GPUs: Triton needs a C compiler for their launchers."""
+    return find_spec("triton") is not None and any(map(shutil.which, ("cc", "gcc", "clang")))
+
+
 def _processor_has_bf16() -> bool:
     try:
         text = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
@@ -217,7 +222,7 @@ KINDS: Mapping[str, DeviceKind] = {
         is_present=torch.cuda.is_available,
         has_bf16=torch.cuda.is_bf16_supported,
         has_fused_adam=True,
-        compiles=True,
+        compiles=_has_triton,
     ),
     "cpu": DeviceKind(
         backend="gloo",

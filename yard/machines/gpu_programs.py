@@ -21,6 +21,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+RECORDED = "NVIDIA A100-SXM4-80GB"  # whatever the type of a node: it is what the answers were recorded of
+STAND_IN = "nvidia"  # of SLIPWAY_STAND_IN, where these programs are: launchers ask them
 LINKS = 12
 _ILL = -1  # the GPU that has the fault: the last
 _GPU = """\

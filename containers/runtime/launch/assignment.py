@@ -68,8 +68,10 @@ class Node:
     def _findings(self) -> list[str]:
         """Count the devices; then, of a node's launchers, the first asks after their health."""
         found = findings(self.settings, self.machine.root)
-        check = _HEALTH.get(self.settings.accelerator or "")
-        if found or check is None or self.settings.is_stand_in or self.place.local_rank:
+        kind = self.settings.accelerator or ""
+        check = _HEALTH.get(kind)
+        is_told = not self.settings.is_stand_in or self.environment[variables.STAND_IN] == kind
+        if found or check is None or not is_told or self.place.local_rank:
             return found
         return list(check(self.settings.accelerators, self.machine.root))
 

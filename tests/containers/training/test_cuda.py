@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from slipway.containers.models.decoder import Decoder, DecoderAttention
 from slipway.containers.models.encoder import EncoderLayer
 from slipway.containers.recipes.bert_pretrain.config import decode
+from slipway.containers.training import devices
 from slipway.containers.training.devices import KINDS, Device, open_device, with_layers
 from slipway.containers.training.engine import build_engine
 from slipway.containers.training.engines.native.activations import Keeping
@@ -56,19 +57,24 @@ def test_a_gpu_gets_bf16_nccl_the_fused_optimizer_and_compiled_layers(
     for name, answer in (("set_device", None), ("get_device_name", "NVIDIA H100 80GB HBM3")):
         monkeypatch.setattr(torch.cuda, name, lambda place, answer=answer: answer)
     found = replace(KINDS["cuda"], is_present=lambda: True, has_bf16=lambda: True)
-    monkeypatch.setattr("slipway.containers.training.devices.KINDS", {**KINDS, "cuda": found})
+    monkeypatch.setattr(devices, "KINDS", {**KINDS, "cuda": found})
+    monkeypatch.setattr(devices, "find_spec", lambda name: name)
     device = with_layers(open_device(ALONE, "auto", "auto"), "auto")
     assert (device.kind, device.backend, device.precision) == ("cuda", "nccl", torch.bfloat16)
     assert (device.has_fused_adam, device.compiles, device.peak_tflops) == (True, True, 989)
 
 
-@pytest.mark.parametrize(
-    ("kind", "by_itself"), [("cuda", True), ("cpu", False), ("hpu", False), ("neuron", False)]
-)
-def test_layers_are_compiled_where_it_helps_and_as_a_person_says(kind: str, by_itself: bool) -> None:
+@pytest.mark.parametrize("compiler", ["/usr/bin/cc", None])
+@pytest.mark.parametrize("kind", KINDS)
+def test_layers_are_compiled_on_gpus_and_as_a_person_says(
+    kind: str, compiler: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without a compiler in the image the first step would end the training."""
+    monkeypatch.setattr(devices, "find_spec", lambda name: name)
+    monkeypatch.setattr(devices.shutil, "which", lambda name: compiler)
     device = replace(PROCESSOR, kind=kind)
     chosen = [with_layers(device, word).compiles for word in ("auto", "yes", "no")]
-    assert chosen == [by_itself, True, False]
+    assert chosen == [kind == "cuda" and compiler is not None, True, False]
 
 
 @pytest.mark.parametrize(

@@ -15,8 +15,7 @@ from slipway.yard.machines import gpu_programs
 from slipway.yard.machines.gpu_programs import FAULTS, Answers
 from tests.containers.runtime.nodes import Cluster
 
-A100 = "NVIDIA A100-SXM4-80GB"
-WELL = gpu_programs.of_node(A100, 8)
+WELL = gpu_programs.of_node(gpu_programs.RECORDED, 8)
 P4D = {"SLIPWAY_ACCELERATOR": "nvidia", "SLIPWAY_ACCELERATORS": 8}
 ILL = "GPU 7 (0000:08:00.0)"
 FALLEN = (
