@@ -186,7 +186,7 @@ def _has_neuron() -> bool:
 
 
 def _has_triton() -> bool:
-    """Return True if torch.compile can make kernels for GPUs: Triton needs a C compiler for their launchers."""
+    """Return True if torch.compile can make kernels for GPUs: Triton needs a C compiler beside it."""
     return find_spec("triton") is not None and any(map(shutil.which, ("cc", "gcc", "clang")))
 
 

@@ -71,7 +71,7 @@ def test_layers_are_compiled_on_gpus_and_as_a_person_says(
 ) -> None:
     """Without a compiler in the image the first step would end the training."""
     monkeypatch.setattr(devices, "find_spec", lambda name: name)
-    monkeypatch.setattr(devices.shutil, "which", lambda name: compiler)
+    monkeypatch.setattr("shutil.which", lambda name: compiler)
     device = replace(PROCESSOR, kind=kind)
     chosen = [with_layers(device, word).compiles for word in ("auto", "yes", "no")]
     assert chosen == [kind == "cuda" and compiler is not None, True, False]

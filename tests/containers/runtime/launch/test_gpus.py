@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,7 +17,7 @@ from slipway.yard.machines.gpu_programs import FAULTS, Answers
 from tests.containers.runtime.nodes import Cluster
 
 WELL = gpu_programs.of_node(gpu_programs.RECORDED, 8)
-P4D = {"SLIPWAY_ACCELERATOR": "nvidia", "SLIPWAY_ACCELERATORS": 8}
+P4D: dict[str, Any] = {"SLIPWAY_ACCELERATOR": "nvidia", "SLIPWAY_ACCELERATORS": 8}
 ILL = "GPU 7 (0000:08:00.0)"
 FALLEN = (
     "3,1184,86553204,-;NVRM: Xid (PCI:0000:10:1c): 79, pid='<unknown>', name=<unknown>, "
@@ -123,7 +124,7 @@ def test_a_node_that_has_just_booted_may_still_join_the_fabric(
 ) -> None:
     joins = gpu_programs._field("fabric", "<state>In Progress</state><status>N/A</status>")
     machine.answer(joins(WELL))
-    monkeypatch.setattr(gpus.time, "sleep", lambda seconds: machine.answer(WELL))
+    monkeypatch.setattr("time.sleep", lambda seconds: machine.answer(WELL))
     assert machine.findings() == ([], [])
     machine.answer(joins(WELL))
     monkeypatch.setattr(gpus, "_FABRIC_SECONDS", 0.0)
