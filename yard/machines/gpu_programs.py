@@ -80,25 +80,25 @@ _LOST = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answers:
+class GpuAnswers:
     gpus: tuple[str, ...]  # what `nvidia-smi -q -x` says of each
     links: tuple[str, ...]  # what `nvidia-smi nvlink --status` says of each
     lost: str = ""  # what nvidia-smi fails with
     diagnostic: tuple[tuple[int, str], ...] = ()  # severity and words of what dcgmi finds
 
 
-def of_node(product: str, count: int) -> Answers:
+def of_node(product: str, count: int) -> GpuAnswers:
     """Return the answers of a node that is well."""
     gpus = (_GPU.format(index=index, bus=index + 1, product=product) for index in range(count))
     speeds = "".join(f"\n\t Link {link}: 25 GB/s" for link in range(LINKS))
     links = (f"GPU {index}: {product} (UUID: GPU-{index}){speeds}" for index in range(count))
-    return Answers(gpus=tuple(gpus), links=tuple(links))
+    return GpuAnswers(gpus=tuple(gpus), links=tuple(links))
 
 
-def _field(name: str, value: str) -> Callable[[Answers], Answers]:
+def with_field(name: str, value: str) -> Callable[[GpuAnswers], GpuAnswers]:
     """Return the fault of a GPU that says `value` in the first field of this name."""
 
-    def changed(answers: Answers) -> Answers:
+    def changed(answers: GpuAnswers) -> GpuAnswers:
         start, _, rest = answers.gpus[_ILL].partition(f"<{name}>")
         text = f"{start}<{name}>{value}</{name}>{rest.partition(f'</{name}>')[2]}"
         return replace(answers, gpus=(*answers.gpus[:_ILL], text))
@@ -106,38 +106,40 @@ def _field(name: str, value: str) -> Callable[[Answers], Answers]:
     return changed
 
 
-def _link_down(answers: Answers) -> Answers:
+def _link_down(answers: GpuAnswers) -> GpuAnswers:
     text = answers.links[_ILL].replace("Link 4: 25 GB/s", "Link 4: <inactive>")
     return replace(answers, links=(*answers.links[:_ILL], text))
 
 
-def _links_off(answers: Answers) -> Answers:
+def _links_off(answers: GpuAnswers) -> GpuAnswers:
     title = answers.links[_ILL].partition("\n")[0]
     text = f"{title}\nUnable to retrieve NVLink information as all links are inActive"
     return replace(answers, links=(*answers.links[:_ILL], text))
 
 
-def _diagnosed(severity: int, words: str) -> Callable[[Answers], Answers]:
+def _diagnosed(severity: int, words: str) -> Callable[[GpuAnswers], GpuAnswers]:
     return lambda answers: replace(answers, diagnostic=((severity, words),))
 
 
 # By name: the fault as a change of the answers.
-FAULTS: Mapping[str, Callable[[Answers], Answers]] = {
+FAULTS: Mapping[str, Callable[[GpuAnswers], GpuAnswers]] = {
     "one-missing": lambda answers: replace(answers, gpus=answers.gpus[:_ILL], links=answers.links[:_ILL]),
     "lost": lambda answers: replace(answers, lost=_LOST),
-    "uncorrectable-errors": _field("dram_uncorrectable", "2"),
-    "row-remapping-failed": _field("remapped_row_failure", "Yes"),
-    "sram-threshold": _field("sram_threshold_exceeded", "Yes"),
-    "unrepairable-memory": _field("unrepairable_memory", "Yes"),
-    "reset-needed": _field("gpu_recovery_action", "Reset"),
-    "outside-the-fabric": _field("fabric", "<state>Completed</state><status>Insufficient resources</status>"),
+    "uncorrectable-errors": with_field("dram_uncorrectable", "2"),
+    "row-remapping-failed": with_field("remapped_row_failure", "Yes"),
+    "sram-threshold": with_field("sram_threshold_exceeded", "Yes"),
+    "unrepairable-memory": with_field("unrepairable_memory", "Yes"),
+    "reset-needed": with_field("gpu_recovery_action", "Reset"),
+    "outside-the-fabric": with_field(
+        "fabric", "<state>Completed</state><status>Insufficient resources</status>"
+    ),
     "link-down": _link_down,
     "links-off": _links_off,
     "diagnostic": _diagnosed(2, "A GPU had uncorrectable memory errors and row remapping failed."),
 }
 
 
-def write(folder: Path, answers: Answers) -> None:
+def write(folder: Path, answers: GpuAnswers) -> None:
     """Write both programs into a folder, for PATH."""
     smi = {
         "-q -x": _LOG.format(count=len(answers.gpus), gpus="".join(answers.gpus)),
@@ -161,7 +163,7 @@ def _write(path: Path, answers: Mapping[str, str], code: int) -> None:
     path.chmod(0o755)
 
 
-def _diagnostic(answers: Answers) -> str:
+def _diagnostic(answers: GpuAnswers) -> str:
     status = "Fail" if answers.diagnostic else "Pass"
     results = [
         {"entity_group": "GPU", "entity_group_id": 1, "entity_id": index, "status": "Pass"}

@@ -13,7 +13,7 @@ from slipway.containers.runtime.launch import gpus
 from slipway.jobs.platforms.slurm.node import health
 from slipway.jobs.platforms.slurm.node.setting import SlurmNodeFacts, SlurmNodePaths
 from slipway.yard.machines import gpu_programs
-from slipway.yard.machines.gpu_programs import FAULTS, Answers
+from slipway.yard.machines.gpu_programs import FAULTS, GpuAnswers
 from tests.containers.runtime.nodes import Cluster
 
 WELL = gpu_programs.of_node(gpu_programs.RECORDED, 8)
@@ -58,7 +58,7 @@ class Machine:
     def path(self) -> str:
         return f"{self.programs}{os.pathsep}{os.environ['PATH']}"
 
-    def answer(self, answers: Answers) -> None:
+    def answer(self, answers: GpuAnswers) -> None:
         gpu_programs.write(self.programs, answers)
 
     def log(self, text: str) -> None:
@@ -105,7 +105,7 @@ def test_what_programs_do_wrong_and_the_driver_has_mended_is_no_illness(machine:
 
 
 def test_a_row_that_waits_for_a_reset_is_said_and_lets_the_job_run(machine: Machine) -> None:
-    machine.answer(gpu_programs._field("remapped_row_pending", "Yes")(WELL))
+    machine.answer(gpu_programs.with_field("remapped_row_pending", "Yes")(WELL))
     assert machine.findings() == (
         [],
         [f"{ILL} will remap a bad row of its memory when it is reset"],
@@ -122,7 +122,7 @@ def test_an_older_driver_asks_for_a_reset_in_its_own_field(machine: Machine) -> 
 def test_a_node_that_has_just_booted_may_still_join_the_fabric(
     machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    joins = gpu_programs._field("fabric", "<state>In Progress</state><status>N/A</status>")
+    joins = gpu_programs.with_field("fabric", "<state>In Progress</state><status>N/A</status>")
     machine.answer(joins(WELL))
     monkeypatch.setattr("time.sleep", lambda seconds: machine.answer(WELL))
     assert machine.findings() == ([], [])
