@@ -18,7 +18,7 @@ from aws_cdk import aws_s3 as s3
 from aws_cdk import cx_api
 from constructs import Construct, IConstruct
 
-from slipway.infra.app import BUILDERS
+from slipway.infra.build.clusters import BUILDERS
 from slipway.infra.build.parts import BuiltCluster, Given
 from slipway.infra.declare.overrides import apply, strays
 from slipway.infra.declare.types import Cluster

@@ -1,6 +1,5 @@
 """Builds every declared cluster and machine image; `cdk` runs it as `python -m slipway.infra`.
 
-A new kind of cluster is one row of BUILDERS.
 Synthesis is a pure function of the declarations, the catalogue and containers/: it asks neither AWS nor git
 nor a clock.
 """
@@ -9,35 +8,20 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import aws_cdk as cdk
-from constructs import Construct
 
 from slipway.infra.build.bakeries import build_bakeries
-from slipway.infra.build.clusters import (
-    build_batch_cluster,
-    build_mpi_cluster,
-    build_sagemaker_cluster,
-    build_slurm_cluster,
-)
-from slipway.infra.build.parts import NOTHING_GIVEN, BuiltCluster, Given
+from slipway.infra.build.clusters import BUILDERS
+from slipway.infra.build.parts import NOTHING_GIVEN
 from slipway.infra.declare.cdk_json import feature_flags, refuse_repeated_keys
 from slipway.infra.declare.declared import load, load_machine_images
 from slipway.infra.declare.machine_images import MachineImage
-from slipway.infra.declare.types import BatchCluster, Cluster, MpiCluster, SageMakerCluster, SlurmCluster
+from slipway.infra.declare.types import Cluster
 from slipway.infra.verify.accepted_lint import acknowledge_lint
 from slipway.jobs.words.errors import SlipwayError, in_lines
-
-# Any: each builder takes the one kind that it stands beside.
-BUILDERS: Mapping[type[Cluster], Callable[[Construct, Any, Given], BuiltCluster]] = {
-    BatchCluster: build_batch_cluster,
-    MpiCluster: build_mpi_cluster,
-    SlurmCluster: build_slurm_cluster,
-    SageMakerCluster: build_sagemaker_cluster,
-}
 
 
 def main() -> int:

@@ -12,8 +12,8 @@ from tempfile import TemporaryDirectory
 
 import aws_cdk as cdk
 
-from slipway.infra.app import BUILDERS
 from slipway.infra.build.bakeries import build_bakeries
+from slipway.infra.build.clusters import BUILDERS
 from slipway.infra.build.parts import NOTHING_GIVEN
 from slipway.infra.declare.cdk_json import read_context
 from slipway.infra.declare.declared import load, load_machine_images
@@ -38,7 +38,7 @@ def _declared(name: str) -> Cluster:
     for cluster in load({}):
         if cluster.name == name:
             return cluster
-    raise SlipwayError(f"no cluster '{name}' is declared", hint="slipway clusters lists them")
+    raise SlipwayError(f"no cluster '{name}' is declared", hint="slipway cluster list lists them")
 
 
 def templates(cluster: Cluster) -> dict[str, object]:

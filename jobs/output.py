@@ -140,6 +140,11 @@ def can_ask() -> bool:
     return is_terminal(sys.stdin) and is_terminal(sys.stderr)
 
 
+def ask(question: str) -> bool:
+    """Return True if a person says yes, and False where nobody is there; a no ends the command."""
+    return can_ask() and click.confirm(question, abort=True, err=True)
+
+
 def write_file(path: Path, text: str) -> None:
     """Write what a user asked for in a file, and say so."""
     try:

@@ -45,10 +45,10 @@ def start_up() -> list[Row]:
     """The commands that people wait for most often, beside importing boto3."""
     boto3 = [sys.executable, "-c", "import boto3"]
     helps, base = side_by_side(["slipway", "--help"], boto3, {})
-    instances, base_too = side_by_side(["slipway", "instances"], boto3, {})
+    instances, base_too = side_by_side(["slipway", "instance", "list"], boto3, {})
     return [
         compare("slipway --help", helps, "import boto3", base, goal="under 0.25 s"),
-        compare("slipway instances", instances, "import boto3", base_too, goal="under 0.30 s"),
+        compare("slipway instance list", instances, "import boto3", base_too, goal="under 0.30 s"),
     ]
 
 

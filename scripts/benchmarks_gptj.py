@@ -23,9 +23,8 @@ from scripts.benchmark_trainer import ALONE, Turns, train_in_turns
 from slipway.containers.models.configs import config_of
 from slipway.containers.models.decoder import DecoderShape, build_decoder
 from slipway.containers.models.folder import ModelPlan, WeightPiece, described, write_model
-from slipway.containers.recipes.gptj_finetune.batch import BatchOrder
 from slipway.containers.recipes.gptj_finetune.config import GptjConfig, decode
-from slipway.containers.recipes.gptj_finetune.data import TokenRows, TuningBatches, row_layout
+from slipway.containers.recipes.gptj_finetune.data import BatchOrder, TokenRows, TuningBatches, row_layout
 from slipway.containers.recipes.gptj_finetune.model import CLASS, CausalTask
 from slipway.containers.runtime.checkpoint.boxes import Box
 from slipway.containers.training.devices import open_device

@@ -19,8 +19,7 @@ from scripts.benchmark_trainer import ALONE, Turns, train_in_turns
 from scripts.transformers_bert import build_reference, reference_rows
 from slipway.containers.models.encoder import BertForPreTraining
 from slipway.containers.models.shapes import BERT_SIZES, bert
-from slipway.containers.recipes.bert_pretrain.batch import plan_batch
-from slipway.containers.recipes.bert_pretrain.config import BertConfig, decode
+from slipway.containers.recipes.bert_pretrain.config import BertConfig, decode, plan_batch
 from slipway.containers.recipes.bert_pretrain.model import PUBLISHED_MFU, BertTask, training_flops_per_token
 from slipway.containers.training.devices import Device, open_device
 from slipway.containers.training.engine import Engine, EngineParts, StepWatch, build_engine

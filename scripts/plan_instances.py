@@ -1,7 +1,7 @@
 """Make up jobs and pools to plan, out of a seed: python -m scripts.plan_instances KIND JOBS NODES [SEED].
 
 Kinds: mix, as Saturn's jobs are; cut, whose best makespan is known; pools, of three unlike types; gangs, of
-which some may take whole nodes. Writes the JSON that `slipway plan` reads. A new kind is a row of KINDS.
+which some may take whole nodes. Writes the JSON that `slipway plan make` reads. A new kind is a row of KINDS.
 """
 
 from __future__ import annotations

@@ -35,7 +35,7 @@ fall by a cosine. `tokens=` decides how long a training is; copies of the model 
 ```sh
 slipway submit gpt_neox --on trn1 --nodes 4 --set size=neox-20b --set steps=3   # compile
 slipway submit gpt_neox --on trn1 --nodes 4 --set size=neox-20b                 # train
-slipway tensorboard gpt_neox
+slipway report tensorboard gpt_neox
 ```
 
 **Compile first.** With `steps=` a job takes so many steps and keeps nothing of them but a record of what it
@@ -86,9 +86,9 @@ safetensors below the data folder (a disk, FSx) or in S3, and `data=` likewise.
 """
 _GPTJ_TASKS = """
 ```sh
-slipway upload sst2 --on sagemaker           # what each upload prints goes in place of s3://BUCKET/…
-slipway upload gpt-j-6b --on sagemaker
-slipway upload text --on sagemaker
+slipway cluster upload sst2 --on sagemaker           # what each upload prints goes in place of s3://BUCKET/…
+slipway cluster upload gpt-j-6b --on sagemaker
+slipway cluster upload text --on sagemaker
 slipway submit gptj_finetune --on sagemaker --nodes 1 --set tensor=2 --set pipeline=2 \\
   --set data=s3://BUCKET/datasets/sst2
 slipway submit gptj_finetune --on sagemaker --nodes 1 --set size=gptj-6b \\
@@ -97,11 +97,12 @@ slipway submit gptj_finetune --on sagemaker --nodes 1 --set size=gptj-6b --set t
   --set model=s3://BUCKET/datasets/gpt-j-6b --set data=s3://BUCKET/datasets/text
 ```
 
-**Sentences.** `task=sst2` reads GLUE's own files or what `datasets` saves. A row is the sentence, `{prompt}`
-and the word for its label: `{negative}` or `{positive}`. `loss_on=label` trains on that word,
-`loss_on=row` on every token, as language modelling does. A sentence of the validation set counts as right if
-the word for its label is likelier than the other; `transformers`' GPT-J gives the same accuracy on the model
-that is left.
+**Sentences.** `task=sst2` reads GLUE's own files, or what `datasets` writes as such, by
+`split.to_csv("train.tsv", sep="\\t", index=False, quoting=3)`; its validation split is `dev.tsv`. A row is
+the sentence, `{prompt}` and the word for its label: `{negative}` or `{positive}`. `loss_on=label` trains on
+that word, `loss_on=row` on every token, as language modelling does. A sentence of the validation set counts
+as right if the word for its label is likelier than the other; `transformers`' GPT-J gives the same accuracy
+on the model that is left.
 
 **Text.** `task=text` reads `.txt` (documents parted by blank lines) and `.jsonl` (`field=` holds the text),
 packed or not, and cuts it at every `length=` tokens. All of it is held in memory, four bytes a token;
@@ -126,7 +127,7 @@ same techniques stand here on PyTorch's own DTensor, pipelining and FSDP2:
 {techniques}
 
 Each of these layouts has the losses and gradient norms of one process to 1e-5 in fp32, and goes on from the
-checkpoints of the others: on PyTorch 2.13.0, and on 2.8.0, which SageMaker's image holds. An older PyTorch is
+checkpoints of the others: on PyTorch 2.13.0, which SageMaker's image holds, and on 2.8.0. An older PyTorch is
 refused for layouts. **None of it was run on GPUs or with the 6B weights.** SMP v2 has no pipelines, and
 its tensor parallelism no GPT-J: `engine=smp` shards alone, and asks for `tensor=1`. It was never run with SMP
 itself: what it calls is held to AWS's published page, and its own part trains, saves and resumes in tests as

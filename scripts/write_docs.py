@@ -76,7 +76,7 @@ def instances_page() -> str:
             "",
             "The types that clusters and measurements are about, from `jobs/words/catalogue/instances.csv`.",
             "Estimates and clusters take every other type that AWS names, too:",
-            "`slipway instances --all` lists them, and `slipway instances NAME` shows any in full,",
+            "`slipway instance list --all` lists them, and `slipway instance list NAME` shows any in full,",
             "with the source of each fact. Prices are on demand.",
             "",
             f"| {' | '.join(HEADINGS)} |",

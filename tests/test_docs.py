@@ -11,7 +11,7 @@ import pytest
 
 from scripts.architecture_picture import BOXES
 from scripts.write_docs import COMMAND, stale_files
-from slipway.jobs.cli.cli import COMMANDS, PROGRAM, cli
+from slipway.jobs.cli.cli import PROGRAM, cli, commands, find_renamed
 from tests.architecture.tracked import ROOT, paths
 
 ROOT_PAGES = ("CHANGELOG.md", "CONTRIBUTING.md", "README.md", "SECURITY.md")
@@ -73,6 +73,7 @@ def parse(monkeypatch: pytest.MonkeyPatch) -> Parse:
 def test_every_command_in_the_docs_is_one_that_the_command_line_takes(path: str, parse: Parse) -> None:
     for arguments in command_lines(page(path)):
         parse(arguments)
+        assert not find_renamed(arguments), f"{path} says an old name: {arguments}"
 
 
 @pytest.mark.parametrize("path", PAGES)
@@ -110,7 +111,7 @@ def test_every_link_between_pages_leads_somewhere(path: str) -> None:
 
 def test_every_command_is_on_the_page_of_the_command_line() -> None:
     reference = page("docs/cli.md")
-    assert not [name for name in COMMANDS if f"## {PROGRAM} {name}\n" not in reference]
+    assert not [name for name, _, _ in commands() if f"## {PROGRAM} {name}\n" not in reference]
 
 
 def test_the_generated_files_are_what_the_code_says() -> None:
@@ -126,7 +127,7 @@ def test_the_readme_shows_how_to_begin() -> None:
 @pytest.mark.parametrize(
     ("text", "found"),
     [
-        ("```sh\nslipway instances --efa\n```", [["instances", "--efa"]]),
+        ("```sh\nslipway instance list --efa\n```", [["instance", "list", "--efa"]]),
         ("```console\n$ slipway yard up\nslipway is up\n```", [["yard", "up"]]),
         (
             '```sh\neval "$(slipway yard env)"\nA=1 slipway a b | slipway c\n```',
@@ -142,7 +143,7 @@ def test_commands_are_found_where_a_reader_would_type_them(text: str, found: lis
 
 def test_a_command_that_does_not_exist_is_found_out(parse: Parse) -> None:
     with pytest.raises(pytest.fail.Exception, match="No such option"):
-        parse(["instances", "--no-such-option"])
+        parse(["instance", "list", "--no-such-option"])
 
 
 def anchors(text: str) -> set[str]:

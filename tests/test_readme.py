@@ -75,7 +75,7 @@ def test_a_machine_image_is_baked_after_its_bakery_and_before_its_cluster_is_dep
     name = str(getattr(cluster, "name"))  # noqa: B009 - the kinds of clusters share no type here
     ami = AMIS[name]
     assert ami in {image.name for image in MACHINE_IMAGES}
-    order = (f"cdk deploy {bakery_stack_name(ami)}", f"slipway bake {ami} --wait", f"cdk deploy {name}")
+    order = (f"cdk deploy {bakery_stack_name(ami)}", f"slipway image bake {ami} --wait", f"cdk deploy {name}")
     places = [re.search(rf"^(?:.*&& )?{re.escape(line)}\b(?!-)", road(name), re.MULTILINE) for line in order]
     assert all(places), order
     starts = [place.end() for place in places if place]

@@ -49,6 +49,6 @@ def test_everything_else_must_be_the_same(shown: str, printed: str) -> None:
 def test_the_session_has_every_command_with_its_lines() -> None:
     commands = [typed.command for typed in session()]
     assert commands[0] == "slipway --version"
-    assert commands[-1].startswith("slipway destroy")
+    assert commands[-1].startswith("slipway cluster destroy")
     silent = [typed.command for typed in session() if not typed.lines]
     assert [command.partition(" ")[0] for command in silent] == ["cd", "eval"]

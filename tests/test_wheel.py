@@ -50,7 +50,7 @@ def test_the_version_says_tag_commit_and_extras(plain: Environment, tmp_path: Pa
 def test_estimates_and_instances_need_no_extra(plain: Environment, tmp_path: Path) -> None:
     estimated = plain.run("slipway", "estimate", "bert_pretrain", "--on", "dl1.24xlarge", cwd=tmp_path)
     assert estimated.returncode == 0, estimated.stderr
-    assert plain.run("slipway", "instances", "--json", cwd=tmp_path).returncode == 0
+    assert plain.run("slipway", "instance", "list", "--json", cwd=tmp_path).returncode == 0
 
 
 def test_the_yard_without_its_extra_says_what_to_install(plain: Environment, tmp_path: Path) -> None:
@@ -78,7 +78,7 @@ def test_the_cdk_app_without_its_extra_says_what_to_install(plain: Environment, 
 def test_a_data_file_that_was_lost_is_named_with_what_to_do(plain: Environment, tmp_path: Path) -> None:
     lost = plain.packages / "slipway" / "jobs" / "words" / "catalogue" / "instances.csv"
     kept = lost.rename(tmp_path / "kept.csv")
-    refused = plain.run("slipway", "instances", cwd=tmp_path)
+    refused = plain.run("slipway", "instance", "list", cwd=tmp_path)
     kept.rename(lost)
     assert refused.returncode == 1
     error, hint = refused.stderr.splitlines()
@@ -95,7 +95,7 @@ def test_images_have_the_tags_that_they_have_in_the_checkout(plain: Environment)
 
 
 def test_without_a_project_a_command_says_how_to_begin_one(plain: Environment, tmp_path: Path) -> None:
-    refused = plain.run("slipway", "clusters", cwd=tmp_path)
+    refused = plain.run("slipway", "cluster", "list", cwd=tmp_path)
     assert refused.returncode == 1
     error, hint = refused.stderr.splitlines()
     assert "neither" in error
@@ -105,7 +105,7 @@ def test_without_a_project_a_command_says_how_to_begin_one(plain: Environment, t
 def test_a_project_s_clusters_are_listed_from_a_folder_below_it(plain: Environment, tmp_path: Path) -> None:
     assert plain.run("slipway", "init", "own", cwd=tmp_path).returncode == 0
     (tmp_path / "own" / "below").mkdir()
-    listed = plain.run("slipway", "clusters", "--json", cwd=tmp_path / "own" / "below")
+    listed = plain.run("slipway", "cluster", "list", "--json", cwd=tmp_path / "own" / "below")
     assert [row["name"] for row in json.loads(listed.stdout)] == ["own"], listed.stderr
     assert f"project: {tmp_path / 'own'}" in listed.stderr.splitlines()
 
@@ -159,7 +159,7 @@ def test_another_project_cannot_deploy_over_a_cluster_of_the_same_name(
             complete.run("slipway", "preflight", "twin", "--json", cwd=folder, more=yard).stdout
             for folder in (one, two)
         ]
-        destroyed = complete.run("slipway", "destroy", "twin", "--yes", cwd=two, more=yard)
+        destroyed = complete.run("slipway", "cluster", "destroy", "twin", "--yes", cwd=two, more=yard)
     finally:
         complete.run("slipway", "yard", "down", cwd=tmp_path)
     assert [_check(preflight) for preflight in checked] == ["ok", "failed"]

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from slipway.yard.chaos import conditions
+from slipway.yard.chaos import conditions, consistency
 from slipway.yard.chaos.switches import checked_seed, checked_value
 from slipway.yard.endpoint import ACCESS_KEY_ID, ACCOUNT, CONTROL_PATH, CONTROL_SERVICE, HEALTH
 from slipway.yard.errors import ApiError
@@ -26,7 +26,7 @@ from slipway.yard.services.batch import differences
 from slipway.yard.services.functions import custom_resources
 from slipway.yard.services.imagebuilder import differences as bakes
 from slipway.yard.services.pcs import differences as slurm_differences
-from slipway.yard.services.sagemaker.training import controls
+from slipway.yard.services.sagemaker.training import api as training_jobs
 from slipway.yard.services.sagemaker.training import differences as training_differences
 from slipway.yard.services.service_quotas import quotas
 from slipway.yard.services.sns import delivery, mail, subscriptions
@@ -158,19 +158,20 @@ def _switch(asked: object) -> dict[str, Any]:
     values = dict(checked_value(str(name), float(value)) for name, value in asked["values"].items())
     seed = None if asked.get("seed") is None else checked_seed(str(asked["seed"]))
     conditions.switch(values, seed=seed)
+    consistency.catch_up()  # shows what was kept back, where that has ended
     reconciler.wake_if_kept()
     return conditions.described()
 
 
 def _kill_node(asked: object) -> str:
     from slipway.yard.services.batch.api.jobs import kill_node
-    from slipway.yard.services.ssm.nodes_of_commands import kill_node_of_command
+    from slipway.yard.services.ssm.mpi_jobs import kill_node_of_command
 
     if not isinstance(asked, Mapping) or not isinstance(asked.get("node"), int):
         raise ValueError("give the job's id as 'job' and the number of one of its nodes as 'node'")
     job, node = str(asked.get("job")), asked["node"]
-    if found := controls.find_running(job):
-        return controls.kill_instance(found, node)
+    if found := training_jobs.find_running(job):
+        return training_jobs.kill_instance(found, node)
     return kill_node_of_command(job, node) or kill_node(job, node)
 
 
@@ -288,11 +289,11 @@ _HANDLERS: Mapping[tuple[str, str], Callable[[object], object]] = {
     ("POST", "/grant-quota"): _grant_quota,
     ("POST", "/await-hosts"): _await_hosts,
     ("POST", "/await-job"): _await_job,
-    ("POST", "/await-training"): controls.await_job,
+    ("POST", "/await-training"): training_jobs.await_job,
     ("GET", "/hosts"): _hosts,
     ("POST", "/enter-host"): _enter_host,
     ("POST", "/interrupt-host"): _interrupt_host,
-    ("POST", "/interrupt-training"): controls.interrupt_job,
+    ("POST", "/interrupt-training"): training_jobs.interrupt_job,
     ("POST", "/kill-host"): _kill_host,
     ("POST", "/reboot-host"): _reboot_host,
     ("GET", "/mail"): lambda _body: mail.listed(),

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import importlib
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import timedelta
@@ -32,7 +33,7 @@ from slipway.containers.training.devices import (
 )
 from slipway.containers.training.layout import DIMENSIONS, BatchPlan, Layout
 from slipway.containers.training.optimizers import BETAS, EPSILON, decay_groups
-from slipway.containers.training.state import SavedState, TensorPiece
+from slipway.containers.training.state import MOMENTS, WEIGHTS, SavedState, TensorPiece
 from slipway.containers.training.task import Inputs, MicroBatch, Task
 
 
@@ -112,6 +113,24 @@ class Engine(Protocol):
 
     def weights(self) -> Iterable[TensorPiece]:
         """Yield the weights that this rank holds, in fp32; all ranks' together are the model."""
+
+
+class RestoredEngine(ABC):
+    """Read saved trainings by one `_load`; nothing is multiplied: fp32 and bf16 need no scale."""
+
+    @property
+    def loss_scale(self) -> float | None:
+        return None
+
+    def restore(self, saved: SavedState, steps: int) -> None:
+        self._load(saved, {WEIGHTS, *MOMENTS}, steps)
+
+    def start_from(self, saved: SavedState) -> None:
+        self._load(saved, saved.kinds, 0)
+
+    @abstractmethod
+    def _load(self, saved: SavedState, kinds: Collection[str], steps: int) -> None:
+        """Read these kinds of tensors, and count `steps` as done."""
 
 
 def metric_sums(parts: EngineParts) -> Tensor:

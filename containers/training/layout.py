@@ -182,6 +182,17 @@ def share_batch(
     return BatchPlan(micro_batch=micro_batch, accumulation_steps=accumulation_steps, readers=readers)
 
 
+def dealt(count: int, reader: int, readers: int) -> list[int]:
+    """Return which of `count` micro-batches a reader gets: dealt to and fro, so that none has all the
+    long ones."""
+    turns = (divmod(number, readers) for number in range(count))
+    return [
+        turn * readers + place
+        for turn, place in turns
+        if (readers - 1 - place if turn % 2 else place) == reader
+    ]
+
+
 # What recipes and the estimate count alike: steps, the cut of a batch, and the bytes that an engine holds.
 # Standard library only: a laptop without torch counts the same.
 
@@ -248,16 +259,6 @@ class Costs:
     first: float  # before the layers
     layers: Sequence[float]
     last: float  # behind them
-
-    def of_stages(self, counts: Sequence[int]) -> list[float]:
-        """Return what each stage takes if they have so many layers."""
-        found, begin = [], 0
-        for number, count in enumerate(counts):
-            cost = sum(self.layers[begin : begin + count])
-            cost += self.first if number == 0 else 0.0
-            found.append(cost + (self.last if number == len(counts) - 1 else 0.0))
-            begin += count
-        return found
 
 
 def balanced(costs: Costs, stages: int) -> tuple[int, ...]:

@@ -13,8 +13,21 @@ import torch
 from torch import Tensor
 from torch.optim import AdamW, Optimizer
 
+from slipway.containers.training.state import MOMENTS
+
 BETAS = (0.9, 0.999)
 EPSILON = 1e-6  # BERT's own; torch's default is 1e-8
+
+
+def state_of(optimizer: Optimizer, tensor: Tensor, *, is_fused: bool = False) -> dict[str, Tensor]:
+    """Return what an optimizer keeps of a tensor, and make it if no step has, as torch does at the first."""
+    state: dict[str, Tensor] = optimizer.state[tensor]
+    if not state:
+        place = tensor.device if is_fused else torch.device("cpu")
+        state["step"] = torch.zeros((), dtype=torch.float32, device=place)
+        state |= {kind: torch.zeros_like(tensor) for kind in MOMENTS}
+    return state
+
 
 # The norm of each tensor; and the parameters that the tensors belong to, one by one.
 Norms = Callable[[Sequence[Tensor], Sequence[Tensor]], Sequence[Tensor]]
@@ -62,7 +75,7 @@ class _LayerWise(Optimizer):
 
     def _counted(self, parameters: list[Tensor]) -> list[dict[str, Tensor]]:
         """Return the parameters' states with this step counted."""
-        states = [self._state(parameter) for parameter in parameters]
+        states = [state_of(self, parameter) for parameter in parameters]
         for state in states:
             state["step"] += 1
         return states
@@ -74,14 +87,6 @@ class _LayerWise(Optimizer):
             torch.where((weight > 0) & (update > 0), weight / update, torch.ones_like(weight))
             for weight, update in norms
         ]
-
-    def _state(self, parameter: Tensor) -> dict[str, Tensor]:
-        state: dict[str, Tensor] = self.state[parameter]
-        if not state:
-            state["step"] = torch.zeros((), dtype=torch.float32)
-            state["exp_avg"] = torch.zeros_like(parameter)
-            state["exp_avg_sq"] = torch.zeros_like(parameter)
-        return state
 
 
 class Lamb(_LayerWise):
@@ -148,7 +153,7 @@ def _adam_updates(
     gradients: list[Tensor], states: list[dict[str, Tensor]], group: Mapping[str, Any]
 ) -> tuple[list[Tensor], list[Tensor]]:
     """Move the moments on; return Adam's updates, and the roots of the second moments that they divide by."""
-    means, squares = ([state[name] for state in states] for name in ("exp_avg", "exp_avg_sq"))
+    means, squares = ([state[name] for state in states] for name in MOMENTS)
     (beta1, beta2), step = group["betas"], float(states[0]["step"])
     torch._foreach_lerp_(means, gradients, 1 - beta1)
     torch._foreach_mul_(squares, beta2)

@@ -1,18 +1,22 @@
 """What a person and a program see of a training: a progress line now and then, a record of every step.
 
-`slipway curve` reads the progress line.
+`slipway report curve` reads the progress line.
 """
 
 from __future__ import annotations
 
+import json
+import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import torch
 
+from slipway.containers.runtime import disk
+from slipway.containers.runtime.collective import Json
 from slipway.containers.runtime.contract.contract import LaunchContract
 from slipway.containers.runtime.errors import Refusal
 from slipway.containers.runtime.observe.telemetry import StepRecord, Telemetry
@@ -132,6 +136,16 @@ def _print(line: str) -> None:
 
 def _silent(line: str) -> None:
     """Print nothing: the first rank prints it."""
+
+
+# The scores that a fine-tuning ends with, as a file for programs.
+SCORES_NAME = "scores.json"
+
+
+def write_scores(folder: Path, task: str, scores: Mapping[str, Json]) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    content = json.dumps({"task": task, "scores": dict(scores)}, indent=1) + "\n"
+    disk.replace_file(folder / SCORES_NAME, content.encode(), token=f"{os.getpid()}.new")
 
 
 # A trace of a few steps with torch.profiler, as a file that a browser opens.

@@ -18,7 +18,7 @@ from slipway.containers.runtime.checkpoint.checkpoints import Training
 from slipway.containers.runtime.collective import Collective, Json
 from slipway.containers.runtime.contract.contract import LaunchContract
 from slipway.containers.runtime.observe.telemetry import Telemetry
-from slipway.containers.training.config import TrainingConfig
+from slipway.containers.training.config import TrainingConfig, refuse_unproved
 from slipway.containers.training.devices import Device, open_device, with_layers
 from slipway.containers.training.engine import (
     EngineParts,
@@ -31,7 +31,6 @@ from slipway.containers.training.engine import (
 from slipway.containers.training.layout import BatchPlan, Layout
 from slipway.containers.training.loop import Evaluation, HeldOut, Loop
 from slipway.containers.training.optimizers import BETAS, EPSILON
-from slipway.containers.training.proved_torch import refuse_unproved
 from slipway.containers.training.report import Reporter, StepProfiler, Utilisation, Words
 from slipway.containers.training.saving import Saving, ShutdownWatch, check_ranks_agree
 from slipway.containers.training.schedules import Schedule

@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import cast
+from typing import TypeVar, cast
 
 import torch
 
+from slipway.containers.data.sources.locations import is_remote
+from slipway.containers.models.folder import write_whole_model
+from slipway.containers.models.names import Shape
 from slipway.containers.runtime import disk
 from slipway.containers.runtime.checkpoint.checkpoints import Checkpoints, Mode, Resumed, Training
 from slipway.containers.runtime.checkpoint.folder import CheckpointFolder
@@ -20,7 +24,7 @@ from slipway.containers.runtime.contract.contract import LaunchContract
 from slipway.containers.runtime.errors import Refusal
 from slipway.containers.runtime.values import shown
 from slipway.containers.training.engine import Engine
-from slipway.containers.training.state import SavedState
+from slipway.containers.training.state import WEIGHTS, SavedState
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,6 +54,24 @@ def local_folder(what: str, place: str) -> Path:
             hint="give a folder that all nodes share",
         )
     return Path(place)
+
+
+def below_data(contract: LaunchContract, given: str) -> Path:
+    """Return what a setting names below the data folder."""
+    if contract.data is None:
+        raise Refusal("there is no data folder", hint="set SLIPWAY_DATA, which the cluster's jobs do")
+    return disk.folder_within(str(local_folder("the data", contract.data)), *given.split("/"))
+
+
+def address_of_input(contract: LaunchContract, given: str) -> str:
+    """Return the path or S3 address that a setting means; raise Refusal if there is no data folder."""
+    if is_remote(given):
+        return given
+    if contract.data is None:
+        raise Refusal("there is no data folder", hint="set SLIPWAY_DATA, or give s3:// addresses")
+    if is_remote(contract.data):
+        return f"{contract.data.rstrip('/')}/{given}"
+    return str(below_data(contract, given))
 
 
 @contextmanager
@@ -95,6 +117,20 @@ def newest_saved(storage: Storage, model: torch.nn.Module) -> SavedState:
     """Return the newest checkpoint; raise ForeignTensors if it holds another model than this one."""
     newest = read_manifest(storage, storage.steps()[0])
     return _of_this_model(Resumed(storage=storage, manifest=newest, rejected=frozenset()), shapes_of(model))
+
+
+S = TypeVar("S", bound=Shape)
+
+
+def export_model(
+    storage: Storage, build: Callable[[S], torch.nn.Module], shape: S, files: Mapping[str, bytes]
+) -> str:
+    """Write the model of the newest checkpoint beside it, a tensor at a time; return a line that says so."""
+    with torch.device("meta"):  # shapes alone: an engine may have cut the model that was trained
+        saved = newest_saved(storage, build(shape))
+    with storage.beside() as beside:
+        folder = write_whole_model(beside, shape, saved.shapes, partial(saved.read, WEIGHTS), files)
+    return f"the model is in {storage}/{folder.name}"
 
 
 def _newest(trained: Trained, job: str) -> Resumed:

@@ -39,6 +39,18 @@ prepare_scratch() {
     install -d -m 0711 "$folder" "$LOCAL/${folder##*/}"
     mount --bind "$LOCAL/${folder##*/}" "$folder"
   done
+  restart_active containerd.service docker.service
+}
+
+# On an AMI that was not baked, they may have begun before this script was there, and would go on with the folders that
+# are hidden now.
+restart_active() {
+  local unit
+  for unit in "$@"; do
+    if systemctl is-active --quiet "$unit"; then
+      systemctl restart --no-block "$unit"
+    fi
+  done
 }
 
 # An instance of EC2 is no container: in one, the disks that lsblk tells of are another machine's.
@@ -58,7 +70,9 @@ volume() {
     return 0
   fi
   device="$1"
-  if (($# > 1)); then
+  if (($# > 1)) && ! command -v mdadm >/dev/null; then
+    echo "slipway: without mdadm only the first of $# local disks is used" >&2
+  elif (($# > 1)); then
     device=/dev/md/scratch
     mdadm --create "$device" --run --level=0 --raid-devices="$#" "$@" >&2
   fi

@@ -19,14 +19,9 @@ from slipway.infra.declare.machine_images import (
     asked_parameters,
     pinned_parent,
 )
+from slipway.infra.patterns.images.image_pipeline import ImageLock
 from slipway.infra.patterns.images.payload import PayloadFile, payload_of
-from slipway.infra.stacks.bakery import (
-    BakeryNetworkStack,
-    BakeryNetworkStackProps,
-    BakeryStack,
-    BakeryStackProps,
-    LockProps,
-)
+from slipway.infra.stacks.bakery import BakeryNetworkStack, BakeryStack
 from slipway.jobs.words.images.ami_locks import lock_digest, lock_parameters
 from slipway.jobs.words.images.amis import bakery_stack_name
 from slipway.jobs.words.images.containers import read_lock
@@ -38,25 +33,22 @@ def build_bakeries(app: cdk.App, images: Sequence[MachineImage]) -> None:
         for declared in images:
             image = replace(declared, parent=pinned_parent(declared))
             if image.region not in networks:
-                networks[image.region] = _network(app, image)
-            props = BakeryStackProps(
+                name = bakery_stack_name(f"network-{image.region}")
+                networks[image.region] = BakeryNetworkStack(app, name, image=image)
+            BakeryStack(
+                app,
+                bakery_stack_name(image.name),
                 image=image,
                 network=networks[image.region].network,
                 lock=_lock(image.name),
                 payload=_payload(Path(folder), image),
             )
-            BakeryStack(app, bakery_stack_name(image.name), props=props)
 
 
-def _network(app: cdk.App, image: MachineImage) -> BakeryNetworkStack:
-    name = bakery_stack_name(f"network-{image.region}")
-    return BakeryNetworkStack(app, name, props=BakeryNetworkStackProps(image=image))
-
-
-def _lock(image: str) -> LockProps:
+def _lock(image: str) -> ImageLock:
     lock = read_lock(CONTAINERS, image)
     assert lock is not None, "the gate has looked at the lock"
-    return LockProps(
+    return ImageLock(
         digest=lock_digest(CONTAINERS, image), versions=lock.host, values=lock_parameters(CONTAINERS, image)
     )
 

@@ -1,123 +1,77 @@
-"""The stacks of one cluster on AWS Batch, in the order of their deployment, and what each tells the next."""
+"""The stacks of each kind of cluster, in the order of their deployment. A new kind is a row of BUILDERS."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from typing import Any
+
 from constructs import Construct
 
-from slipway.infra.build.parts import (
-    NOTHING_GIVEN,
-    BuiltCluster,
-    Given,
-    build_alerted_foundation,
-    build_foundation,
-    built,
-)
-from slipway.infra.declare.types import BatchCluster, MpiCluster, SageMakerCluster, SlurmCluster
+from slipway.infra.build.parts import BaseStacks, BuiltCluster, Given
+from slipway.infra.declare.types import BatchCluster, Cluster, MpiCluster, SageMakerCluster, SlurmCluster
 from slipway.infra.patterns.batch.compute_environment import job_queue_name
 from slipway.infra.patterns.mpi.node_group import node_group_name
-from slipway.infra.patterns.network.endpoints import (
-    BATCH_SERVICES,
-    MPI_SERVICES,
-    SAGEMAKER_SERVICES,
-    SLURM_SERVICES,
-)
 from slipway.infra.patterns.observability.alarms import blocked_queue, counted_failures, failed_launches
-from slipway.infra.stacks.batch import BatchStack, BatchStackProps
-from slipway.infra.stacks.mpi import MpiStack, MpiStackProps
-from slipway.infra.stacks.sagemaker import SageMakerStack, SageMakerStackProps
-from slipway.infra.stacks.slurm import SlurmStack, SlurmStackProps
-from slipway.infra.stacks.storage import ImagesStack, ImagesStackProps
+from slipway.infra.stacks.batch import BatchStack
+from slipway.infra.stacks.mpi import MpiStack
+from slipway.infra.stacks.sagemaker import SageMakerStack
+from slipway.infra.stacks.slurm import SlurmStack
+from slipway.infra.stacks.storage import ImagesStack
 from slipway.jobs.words.names import stack_name
 
 
-def build_batch_cluster(
-    scope: Construct, cluster: BatchCluster, given: Given = NOTHING_GIVEN
-) -> BuiltCluster:
-    stuck = blocked_queue(cluster.name, job_queue_name(cluster.name))
-    network, storage, observability = build_foundation(scope, cluster, BATCH_SERVICES, stuck, given)
-    repository = storage.add_image_repository()
+def _batch(scope: Construct, cluster: BatchCluster, given: Given) -> BuiltCluster:
+    stacks = BaseStacks(scope, cluster, given)
+    observability, base = stacks.add_observability(blocked_queue(cluster.name, job_queue_name(cluster.name)))
+    repository = stacks.storage.add_image_repository()
     images = ImagesStack(
         scope,
         stack_name(cluster.name, "images"),
-        props=ImagesStackProps(
-            cluster=cluster,
-            storage=storage.storage,
-            repository=repository,
-            build_logs=observability.add_log_group("BuildLogs"),
-        ),
+        cluster=cluster,
+        storage=base.storage,
+        repository=repository,
+        build_logs=observability.add_log_group("BuildLogs"),
     )
-    compute = BatchStack(
-        scope,
-        stack_name(cluster.name),
-        props=BatchStackProps(
-            cluster=cluster,
-            network=network.network,
-            storage=storage.storage,
-            job_logs=observability.job_logs,
-            repository=repository,
-        ),
-    )
+    own = BatchStack(scope, stack_name(cluster.name), cluster=cluster, base=base, repository=repository)
     # `cdk deploy dl1` brings the means to build its image along.
-    compute.add_stack_dependency(images)
-    return built((network, storage, observability, images, compute), network, storage, compute)
+    own.add_stack_dependency(images)
+    return stacks.built(observability, images, own, nodes=own)
 
 
-# The stacks of one cluster of MPI machines, in the order of their deployment.
-
-
-def build_mpi_cluster(scope: Construct, cluster: MpiCluster, given: Given = NOTHING_GIVEN) -> BuiltCluster:
+def _mpi(scope: Construct, cluster: MpiCluster, given: Given) -> BuiltCluster:
+    stacks = BaseStacks(scope, cluster, given)
     stuck = failed_launches(cluster.name, node_group_name(cluster.name))
-    network, storage, observability = build_foundation(scope, cluster, MPI_SERVICES, stuck, given)
-    compute = MpiStack(
+    observability, base = stacks.add_observability(stuck)
+    own = MpiStack(scope, stack_name(cluster.name), cluster=cluster, base=base)
+    return stacks.built(observability, own, nodes=own)
+
+
+def _slurm(scope: Construct, cluster: SlurmCluster, given: Given) -> BuiltCluster:
+    stacks = BaseStacks(scope, cluster, given)
+    observability, base = stacks.add_observability(counted_failures(cluster.name))
+    own = SlurmStack(
         scope,
         stack_name(cluster.name),
-        props=MpiStackProps(
-            cluster=cluster,
-            network=network.network,
-            storage=storage.storage,
-            job_logs=observability.job_logs,
-            alerts=observability.alerts,
-        ),
+        cluster=cluster,
+        base=base,
+        scratch=stacks.storage.add_scratch() if cluster.scratch else None,
+        scaling_logs=observability.add_log_group("ScalingLogs"),
     )
-    return built((network, storage, observability, compute), network, storage, compute)
+    return stacks.built(observability, own, nodes=own)
 
 
-# The stacks of one cluster of SageMaker training, in the order of their deployment.
-
-
-def build_sagemaker_cluster(
-    scope: Construct, cluster: SageMakerCluster, given: Given = NOTHING_GIVEN
-) -> BuiltCluster:
+def _sagemaker(scope: Construct, cluster: SageMakerCluster, given: Given) -> BuiltCluster:
     """Build all but what machines of our own would need: SageMaker brings its own, and its own log group."""
-    network, storage, alerts = build_alerted_foundation(scope, cluster, SAGEMAKER_SERVICES, given)
-    compute = SageMakerStack(
-        scope,
-        stack_name(cluster.name),
-        props=SageMakerStackProps(
-            cluster=cluster, network=network.network, storage=storage.storage, alerts=alerts.topic
-        ),
-    )
-    return built((network, storage, alerts, compute), network, storage, compute)
+    stacks = BaseStacks(scope, cluster, given)
+    alerts, base = stacks.add_alerts()
+    own = SageMakerStack(scope, stack_name(cluster.name), cluster=cluster, base=base)
+    return stacks.built(alerts, own, nodes=own)
 
 
-# The stacks of one Slurm cluster, in the order of their deployment.
-
-
-def build_slurm_cluster(
-    scope: Construct, cluster: SlurmCluster, given: Given = NOTHING_GIVEN
-) -> BuiltCluster:
-    stuck = counted_failures(cluster.name)
-    network, storage, observability = build_foundation(scope, cluster, SLURM_SERVICES, stuck, given)
-    compute = SlurmStack(
-        scope,
-        stack_name(cluster.name),
-        props=SlurmStackProps(
-            cluster=cluster,
-            network=network.network,
-            storage=storage.storage,
-            scratch=storage.add_scratch() if cluster.scratch else None,
-            job_logs=observability.job_logs,
-            scaling_logs=observability.add_log_group("ScalingLogs"),
-        ),
-    )
-    return built((network, storage, observability, compute), network, storage, compute)
+# Any: each builder takes the one kind that it stands beside.
+BUILDERS: Mapping[type[Cluster], Callable[[Construct, Any, Given], BuiltCluster]] = {
+    BatchCluster: _batch,
+    MpiCluster: _mpi,
+    SlurmCluster: _slurm,
+    SageMakerCluster: _sagemaker,
+}

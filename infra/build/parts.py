@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -11,18 +10,14 @@ from aws_cdk import aws_iam as iam
 from constructs import Construct
 
 from slipway.infra.declare.types import Cluster
+from slipway.infra.patterns.foundation import Foundation, NodeFoundation
 from slipway.infra.patterns.network.given_network import make_network
 from slipway.infra.patterns.network.vpc import ClusterNetwork, NetworkOf
-from slipway.infra.patterns.observability.alarms import StuckEvents, StuckMetric
+from slipway.infra.patterns.observability.alarms import Stuck
 from slipway.infra.patterns.storage.buckets import BucketOf, ClusterStorage, make_bucket
-from slipway.infra.stacks.network import NetworkStack, NetworkStackProps
-from slipway.infra.stacks.observability import (
-    AlertsStack,
-    AlertsStackProps,
-    ObservabilityStack,
-    ObservabilityStackProps,
-)
-from slipway.infra.stacks.storage import StorageStack, StorageStackProps
+from slipway.infra.stacks.network import NetworkStack
+from slipway.infra.stacks.observability import AlertsStack, ObservabilityStack
+from slipway.infra.stacks.storage import StorageStack
 from slipway.jobs.words.names import stack_name
 
 
@@ -46,7 +41,9 @@ class BuiltCluster:
     job_role: iam.IRole  # which jobs have
 
 
-class HoldsNodes(Protocol):
+class ComputeStack(Protocol):
+    """Says what a kind's own stack tells; it is the last to be deployed."""
+
     @property
     def security_group_id(self) -> str: ...
 
@@ -54,63 +51,59 @@ class HoldsNodes(Protocol):
     def job_role(self) -> iam.IRole: ...
 
 
-def built(
-    stacks: tuple[Stack, ...], network: NetworkStack, storage: StorageStack, nodes: HoldsNodes
-) -> BuiltCluster:
-    """Name what every kind of cluster has, of the stacks that hold it."""
-    return BuiltCluster(
-        stacks=stacks,
-        network=network.network,
-        storage=storage.storage,
-        security_group_id=nodes.security_group_id,
-        job_role=nodes.job_role,
-    )
+class BaseStacks:
+    """Makes the stacks that a cluster of every kind stands on."""
 
+    def __init__(self, scope: Construct, cluster: Cluster, given: Given) -> None:
+        self._scope, self._cluster = scope, cluster
+        self.network = NetworkStack(
+            scope,
+            stack_name(cluster.name, "network"),
+            cluster=cluster,
+            network=given.network,
+        )
+        self.storage = StorageStack(
+            scope,
+            stack_name(cluster.name, "storage"),
+            cluster=cluster,
+            network=self.network.network,
+            bucket=given.bucket,
+        )
 
-# The stacks that a cluster of every kind stands on: its network, its storage, and what tells how it does.
+    def add_observability(self, stuck: Stuck) -> tuple[ObservabilityStack, NodeFoundation]:
+        """Watch nodes of our own; `stuck` tells why jobs do not run."""
+        made = ObservabilityStack(
+            self._scope,
+            stack_name(self._cluster.name, "observability"),
+            cluster=self._cluster,
+            network=self.network.network,
+            stuck=stuck,
+        )
+        return made, NodeFoundation(
+            network=self.network.network,
+            storage=self.storage.storage,
+            alerts=made.alerts,
+            job_logs=made.job_logs,
+        )
 
+    def add_alerts(self) -> tuple[AlertsStack, Foundation]:
+        """Make where alarms arrive, for machines of SageMaker, which watches them itself."""
+        made = AlertsStack(
+            self._scope,
+            stack_name(self._cluster.name, "observability"),
+            cluster=self._cluster,
+            network=self.network.network,
+        )
+        return made, Foundation(
+            network=self.network.network, storage=self.storage.storage, alerts=made.alerts
+        )
 
-def build_foundation(
-    scope: Construct,
-    cluster: Cluster,
-    services: tuple[str, ...],
-    stuck: Callable[[Construct], StuckEvents | StuckMetric],
-    given: Given,
-) -> tuple[NetworkStack, StorageStack, ObservabilityStack]:
-    """Build the stacks for nodes that call `services`; `stuck` tells why jobs do not run."""
-    network, storage = _network_and_storage(scope, cluster, services, given)
-    observability = ObservabilityStack(
-        scope,
-        stack_name(cluster.name, "observability"),
-        props=ObservabilityStackProps(cluster=cluster, network=network.network, stuck=stuck),
-    )
-    return network, storage, observability
-
-
-def build_alerted_foundation(
-    scope: Construct, cluster: Cluster, services: tuple[str, ...], given: Given
-) -> tuple[NetworkStack, StorageStack, AlertsStack]:
-    """Build the stacks for machines of SageMaker, which watches them itself."""
-    network, storage = _network_and_storage(scope, cluster, services, given)
-    alerts = AlertsStack(
-        scope,
-        stack_name(cluster.name, "observability"),
-        props=AlertsStackProps(cluster=cluster, network=network.network),
-    )
-    return network, storage, alerts
-
-
-def _network_and_storage(
-    scope: Construct, cluster: Cluster, services: tuple[str, ...], given: Given
-) -> tuple[NetworkStack, StorageStack]:
-    network = NetworkStack(
-        scope,
-        stack_name(cluster.name, "network"),
-        props=NetworkStackProps(cluster=cluster, services=services, network=given.network),
-    )
-    storage = StorageStack(
-        scope,
-        stack_name(cluster.name, "storage"),
-        props=StorageStackProps(cluster=cluster, network=network.network, bucket=given.bucket),
-    )
-    return network, storage
+    def built(self, *others: Stack, nodes: ComputeStack) -> BuiltCluster:
+        """Name what every kind of cluster has, of the stacks that hold it."""
+        return BuiltCluster(
+            stacks=(self.network, self.storage, *others),
+            network=self.network.network,
+            storage=self.storage.storage,
+            security_group_id=nodes.security_group_id,
+            job_role=nodes.job_role,
+        )

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Runs in CodeBuild, in the folder of containers/: builds images/IMAGE and pushes it as REPOSITORY:TAG.
 set -euo pipefail
-: "${IMAGE:?slipway build sets it}" "${TAG:?slipway build sets it}" "${REPOSITORY:?slipway build sets it}"
+: "${IMAGE:?slipway image build sets it}" "${TAG:?slipway image build sets it}" "${REPOSITORY:?slipway image build sets it}"
 
 registry="${REPOSITORY%%/*}"
 name="${REPOSITORY#*/}"

@@ -17,7 +17,7 @@ from slipway.jobs.words.catalogue.hardware import device_of, hardware_of
 from slipway.jobs.words.catalogue.instances import InstanceType, instance_type
 from slipway.jobs.words.images.ami_locks import ARCHITECTURE, machine_image_names, missing_software
 from slipway.jobs.words.images.amis import ami_parameter, image_of
-from slipway.jobs.words.images.aws_images import AWS_AMIS, aws_ami_of, published_image
+from slipway.jobs.words.images.aws_images import AWS_AMIS, aws_ami_of, published_image, registry_account
 from slipway.jobs.words.images.containers import image_names, read_lock
 
 _UBUNTU_ROOT = "/dev/sda1"  # our machine images are made from Ubuntu's
@@ -107,8 +107,9 @@ def image_named_by(parameter: str) -> str | None:
 def node_image_of(cluster: NodeCluster) -> NodeImage:
     """Return what the nodes of a sound cluster boot."""
     name = booted_image(cluster)
-    assert name is not None and name in node_images(), f"the gate has looked at the AMI of {cluster.name}"
-    return node_images()[name]
+    found = node_images().get(name or "")
+    assert found is not None, f"the gate has looked at the AMI of {cluster.name}"
+    return found
 
 
 def ami_parameter_of(cluster: NodeCluster) -> str:
@@ -145,6 +146,11 @@ def container_uri(cluster: BatchCluster) -> str | None:
     """Return the URI of the container where AWS publishes it; None where it is built from a Dockerfile."""
     name = container_of(cluster)
     return None if name in image_names(CONTAINERS) else _published(name, cluster)
+
+
+def registry_of(cluster: BatchCluster) -> str | None:
+    """Return the account of AWS's whose registry the container comes from; None where it is built."""
+    return registry_account(cluster.region) if container_uri(cluster) else None
 
 
 def _published(name: str, cluster: Cluster) -> str:

@@ -87,6 +87,16 @@ _ACCOUNT = matching(r"[0-9]{12}", "an account of twelve digits", longest=12)
 _RESERVATION = matching(
     r"cr-([0-9a-f]{8}|[0-9a-f]{17})", "a capacity reservation such as cr-0123456789abcdef0", longest=20
 )
+# What every node calls of AWS; file systems are mounted through addresses of their own in the subnet.
+_CALLED = (
+    "logs",
+    "monitoring",  # nodes report whether they are idle
+    "ssm",
+    "ssmmessages",
+    "ec2messages",
+    "secretsmanager",
+    "sts",
+)
 ADDABLE = ("lustre-client", *Mpi)  # as locks call them; drivers and agents come with a machine image
 _PARAMETER = matching(
     r"(/[A-Za-z0-9_.-]+)+", "a full SSM parameter name such as /slipway/amis/gaudi-ecs/id", longest=1011
@@ -107,6 +117,7 @@ class Cluster:
     """Declares what every kind has: equal nodes in one zone, their network, files and budget."""
 
     kind: ClassVar[ClusterKind]
+    services: ClassVar[tuple[str, ...]]  # of AWS, which the machines call: each is an interface endpoint
     shared_mount: ClassVar[str] = "/mnt/shared"  # where every node finds the shared files
 
     name: Annotated[str, cluster_name]
@@ -157,6 +168,14 @@ class BatchCluster(NodeCluster):
     """Declares a cluster for AWS Batch multi-node jobs, scaled from zero."""
 
     kind: ClassVar[ClusterKind] = ClusterKind.BATCH
+    services: ClassVar[tuple[str, ...]] = (
+        "ecr.api",
+        "ecr.dkr",
+        "ecs",
+        "ecs-agent",
+        "ecs-telemetry",
+        *_CALLED,
+    )
 
     max_nodes: Annotated[int, between(1, 1000, why="AWS Batch runs a job on at most 1000 nodes")]
     # A folder of containers/images; None: the one for the accelerators of the type.
@@ -179,6 +198,8 @@ class MpiCluster(NodeCluster):
     """Declares machines that start jobs over MPI and ssh: all max_nodes run, or none."""
 
     kind: ClassVar[ClusterKind] = ClusterKind.MPI
+    # Nodes find each other by EC2's answers, and keep Auto Scaling from taking away one that has a job.
+    services: ClassVar[tuple[str, ...]] = ("autoscaling", "ec2", *_CALLED)
 
     max_nodes: Annotated[
         int, between(1, 50, why="EC2 Auto Scaling protects 50 nodes of a group from scaling in, not more")
@@ -202,6 +223,10 @@ class SlurmCluster(NodeCluster):
     """Declares a Slurm cluster on AWS PCS: a login node that stays, and workers from none to max_nodes."""
 
     kind: ClassVar[ClusterKind] = ClusterKind.SLURM
+    services: ClassVar[tuple[str, ...]] = (
+        "pcs",
+        *_CALLED,
+    )  # an instance registers with PCS, and asks it for no more
     shared_mount: ClassVar[str] = SHARED
 
     max_nodes: Annotated[
@@ -227,6 +252,9 @@ class SageMakerCluster(Cluster):
     """Declares what training jobs of SageMaker may use: it starts instances for a job, and ends them."""
 
     kind: ClassVar[ClusterKind] = ClusterKind.SAGEMAKER
+    # SageMaker pulls the image and writes the log from a network of its own; a job's container reads S3 (its
+    # developer guide, "Give training jobs access to resources in your Amazon VPC").
+    services: ClassVar[tuple[str, ...]] = ()
     shared_mount: ClassVar[str] = SHARED_FILES
 
     instance_type: Annotated[str, known_training_type]  # with SageMaker's prefix: ml.p4d.24xlarge

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property
 
@@ -36,51 +35,55 @@ class KeyUser(Enum):
     EVENTS = "events"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EncryptionKeyProps:
-    description: str
-    region: str
-    users: tuple[KeyUser, ...] = ()
-    keep: bool
-
-
 class EncryptionKey(Construct):
     """Admits the services that use it; everyone else needs a permission of the account's IAM."""
 
-    def __init__(self, scope: Construct, id: str, *, props: EncryptionKeyProps) -> None:
+    def __init__(
+        self,
+        scope: Construct,
+        id: str,
+        *,
+        description: str,
+        region: str,
+        keep: bool,
+        users: tuple[KeyUser, ...] = (),
+    ) -> None:
         super().__init__(scope, id)
         self.key = kms.Key(
             self,
             "Resource",
-            description=props.description,
+            description=description,
             enable_key_rotation=True,
-            pending_window=Duration.days(30 if props.keep else 7),  # 7 is the shortest
-            removal_policy=removal_policy(props.keep),
+            pending_window=Duration.days(30 if keep else 7),  # 7 is the shortest
+            removal_policy=removal_policy(keep),
         )
-        for user in props.users:
-            self.key.add_to_resource_policy(_STATEMENTS[user](props.region))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EncryptedLogGroupProps:
-    name: str | None = None  # None: whatever CloudFormation makes up
-    key: kms.IKey
-    retention_days: int
-    keep: bool
+        for user in users:
+            self.key.add_to_resource_policy(_STATEMENTS[user](region))
 
 
 class EncryptedLogGroup(Construct):
-    def __init__(self, scope: Construct, id: str, *, props: EncryptedLogGroupProps) -> None:
+    """Keeps logs under a name that CloudFormation makes up where none is given."""
+
+    def __init__(
+        self,
+        scope: Construct,
+        id: str,
+        *,
+        key: kms.IKey,
+        retention_days: int,
+        keep: bool,
+        name: str | None = None,
+    ) -> None:
         super().__init__(scope, id)
         # L1: the L2 takes its retention from an enum, and ours is a number already checked.
         self.resource = logs.CfnLogGroup(
             self,
             "Resource",
-            log_group_name=props.name,
-            kms_key_id=props.key.key_arn,
-            retention_in_days=props.retention_days,
+            log_group_name=name,
+            kms_key_id=key.key_arn,
+            retention_in_days=retention_days,
         )
-        self.resource.apply_removal_policy(removal_policy(props.keep))
+        self.resource.apply_removal_policy(removal_policy(keep))
 
     @cached_property
     def name(self) -> str:

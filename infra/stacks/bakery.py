@@ -1,146 +1,79 @@
-"""The bakery of one machine image: recipe, pipeline, and the record by which `slipway bake` finds them."""
+"""The bakery of one machine image: recipe, pipeline, and the record that `slipway image bake` reads."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-
+from aws_cdk import Stack
 from aws_cdk import aws_ec2 as ec2
 from constructs import Construct
 
 from slipway.infra.declare.machine_images import MachineImage
 from slipway.infra.declare.types import Egress
+from slipway.infra.patterns.access.records import publish_bakery
 from slipway.infra.patterns.declared_stack import DeclaredStack
-from slipway.infra.patterns.encryption import (
-    EncryptedLogGroup,
-    EncryptedLogGroupProps,
-    EncryptionKey,
-    EncryptionKeyProps,
-    KeyUser,
-)
-from slipway.infra.patterns.images.bakery_roles import (
-    BakeryNetwork,
-    BakeryProps,
-    BakeryRecord,
-    BakeryRecordProps,
-)
-from slipway.infra.patterns.images.image_pipeline import (
-    ImagePipeline,
-    ImagePipelineProps,
-    ImageRecipe,
-    ImageRecipeProps,
-)
-from slipway.infra.patterns.images.payload import DeliveredPayload, PayloadFile, deliver_payload
-from slipway.infra.patterns.network.vpc import FlowLogs, FlowLogsProps, Vpc, VpcProps
-from slipway.infra.patterns.storage.buckets import LogBucket, LogBucketProps
+from slipway.infra.patterns.encryption import EncryptedLogGroup, EncryptionKey, KeyUser
+from slipway.infra.patterns.images.bakery_roles import BakeryNetwork, BakeryParts
+from slipway.infra.patterns.images.image_pipeline import ImageLock, ImagePipeline, ImageRecipe
+from slipway.infra.patterns.images.payload import PayloadFile, deliver_payload
+from slipway.infra.patterns.network.vpc import FlowLogs, Vpc
+from slipway.infra.patterns.storage.buckets import LogBucket
 from slipway.jobs.words.images.amis import Bakery, ami_parameter, ami_tags
 from slipway.jobs.words.images.containers import manifest_parameter
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LockProps:
-    digest: str
-    versions: Mapping[str, str]
-    values: Mapping[str, str]  # by the parameters of components
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BakeryStackProps:
-    image: MachineImage
-    network: BakeryNetwork
-    lock: LockProps
-    payload: PayloadFile | None
-
-
 class BakeryStack(DeclaredStack):
-    def __init__(self, scope: Construct, id: str, *, props: BakeryStackProps) -> None:
-        super().__init__(scope, id, declared=props.image, tags=props.image.billing_tags)
+    def __init__(
+        self,
+        scope: Construct,
+        id: str,
+        *,
+        image: MachineImage,
+        network: BakeryNetwork,
+        lock: ImageLock,
+        payload: PayloadFile | None,
+    ) -> None:
+        super().__init__(scope, id, declared=image, tags=image.billing_tags)
         logs = EncryptedLogGroup(
             self,
             "Logs",
-            props=EncryptedLogGroupProps(
-                name=f"/aws/imagebuilder/{id}",
-                key=props.network.log_key,
-                retention_days=props.image.log_retention_days,
-                keep=False,
-            ),
+            name=f"/aws/imagebuilder/{id}",
+            key=network.log_key,
+            retention_days=image.log_retention_days,
+            keep=False,
         )
-        payload = deliver_payload(self, "Payload", props.payload)
-        recipe = _recipe(self, props, payload)
-        pipeline = _pipeline(self, props, recipe=recipe, logs=logs, payload=payload)
-        bakery = _bakery(self, props, recipe=recipe, pipeline=pipeline, logs=logs)
-        BakeryRecord(self, "Bakery", props=BakeryRecordProps(bakery=bakery))
+        delivered = deliver_payload(self, "Payload", payload)
+        recipe = ImageRecipe(
+            self,
+            "Recipe",
+            image=image,
+            values={**lock.values, **delivered.values},
+            fingerprint=f"{sorted(lock.values.items())} {delivered.digest}",
+        )
+        tags = ami_tags(
+            image.name, lock_digest=lock.digest, recipe_version=recipe.version, versions=lock.versions
+        )
+        parts = BakeryParts(
+            resource_name=id, image=image, network=network, logs=logs, payload_arn=delivered.object_arn
+        )
+        pipeline = ImagePipeline(
+            self, "Pipeline", bakery=parts, recipe=recipe, ami_tags={**image.billing_tags, **tags}
+        )
+        publish_bakery(self, _record(parts, lock, recipe, pipeline))
 
 
-def _recipe(stack: BakeryStack, props: BakeryStackProps, payload: DeliveredPayload) -> ImageRecipe:
-    return ImageRecipe(
-        stack,
-        "Recipe",
-        props=ImageRecipeProps(
-            name=stack.stack_name,
-            image=props.image,
-            values={**props.lock.values, **payload.values},
-            fingerprint=f"{sorted(props.lock.values.items())} {payload.digest}",
-        ),
-    )
-
-
-def _pipeline(
-    stack: BakeryStack,
-    props: BakeryStackProps,
-    *,
-    recipe: ImageRecipe,
-    logs: EncryptedLogGroup,
-    payload: DeliveredPayload,
-) -> ImagePipeline:
-    return ImagePipeline(
-        stack,
-        "Pipeline",
-        props=ImagePipelineProps(
-            bakery=BakeryProps(
-                resource_name=stack.stack_name,
-                image=props.image,
-                network=props.network,
-                log_group_arn=logs.arn,
-                payload_arn=payload.object_arn,
-            ),
-            recipe=recipe,
-            log_group_name=logs.name,
-            ami_tags={**props.image.billing_tags, **_ami_tags(props, recipe)},
-        ),
-    )
-
-
-def _ami_tags(props: BakeryStackProps, recipe: ImageRecipe) -> Mapping[str, str]:
-    return ami_tags(
-        props.image.name,
-        lock_digest=props.lock.digest,
-        recipe_version=recipe.version,
-        versions=props.lock.versions,
-    )
-
-
-def _bakery(
-    stack: BakeryStack,
-    props: BakeryStackProps,
-    *,
-    recipe: ImageRecipe,
-    pipeline: ImagePipeline,
-    logs: EncryptedLogGroup,
-) -> Bakery:
-    image = props.image
+def _record(parts: BakeryParts, lock: ImageLock, recipe: ImageRecipe, pipeline: ImagePipeline) -> Bakery:
+    image = parts.image
     return Bakery(
         name=image.name,
-        account=stack.account,
+        account=Stack.of(pipeline).account,
         region=image.region,
         pipeline_arn=pipeline.resource.attr_arn,
         ami_parameter=ami_parameter(image.name),
         manifest_parameter=manifest_parameter(ami_parameter(image.name)),
-        lock_digest=props.lock.digest,
+        lock_digest=lock.digest,
         recipe_version=recipe.version,
-        log_group=logs.name,
+        log_group=parts.logs.name,
         parent=image.parent,
-        snapshot=props.lock.values["AptSnapshot"],
+        snapshot=lock.values["AptSnapshot"],
     )
 
 
@@ -151,38 +84,23 @@ def _bakery(
 _CIDR = "10.60.0.0/24"  # reached by nobody and peered with nothing
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BakeryNetworkStackProps:
-    image: MachineImage  # the first of its region: all of a region have one account and one zone
-
-
 class BakeryNetworkStack(DeclaredStack):
-    def __init__(self, scope: Construct, id: str, *, props: BakeryNetworkStackProps) -> None:
-        image = props.image
+    """Takes the first image of its region: all of a region have one account and one zone."""
+
+    def __init__(self, scope: Construct, id: str, *, image: MachineImage) -> None:
         super().__init__(scope, id, declared=image, tags={})
         log_key = EncryptionKey(
             self,
             "LogKey",
-            props=EncryptionKeyProps(
-                description="Logs of the machine images that Slipway bakes",
-                region=image.region,
-                users=(KeyUser.LOGS,),
-                keep=False,
-            ),
+            description="Logs of the machine images that Slipway bakes",
+            region=image.region,
+            users=(KeyUser.LOGS,),
+            keep=False,
         ).key
-        vpc = Vpc(
-            self,
-            "Vpc",
-            props=VpcProps(name=id, cidr=_CIDR, zone=image.zone, egress=Egress.NAT),
-        )
-        FlowLogs(
-            self,
-            "FlowLogs",
-            props=FlowLogsProps(
-                vpc_id=vpc.vpc_id, key=log_key, retention_days=image.log_retention_days, keep=False
-            ),
-        )
-        logs = LogBucket(self, "Logs", props=LogBucketProps(retention_days=image.log_retention_days))
+        vpc = Vpc(self, "Vpc", cidr=_CIDR, zone=image.zone, egress=Egress.NAT)
+        days = image.log_retention_days
+        FlowLogs(self, "FlowLogs", vpc_id=vpc.vpc_id, key=log_key, retention_days=days, keep=False)
+        logs = LogBucket(self, "Logs", retention_days=days)
         self.network: BakeryNetwork = BakeryNetwork(
             subnet_id=vpc.private_subnet_id,
             security_group_id=_machines(self, vpc.vpc_id).attr_group_id,

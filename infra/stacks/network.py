@@ -5,41 +5,36 @@ In a VPC that is given all of this is its owner's, and the stack holds the key o
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from constructs import Construct
 
 from slipway.infra.declare.types import Cluster
-from slipway.infra.patterns.access.target_record import add_ownership
+from slipway.infra.patterns.access.records import add_ownership
 from slipway.infra.patterns.declared_stack import DeclaredStack, project_of
-from slipway.infra.patterns.encryption import EncryptionKey, EncryptionKeyProps, KeyUser
+from slipway.infra.patterns.encryption import EncryptionKey, KeyUser
 from slipway.infra.patterns.network.vpc import ClusterNetwork, NetworkOf
 from slipway.infra.patterns.nodes.launch_template import require_node_image
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NetworkStackProps:
-    cluster: Cluster
-    services: tuple[str, ...]  # of AWS, which the nodes call
-    network: NetworkOf
 
 
 class NetworkStack(DeclaredStack):
     """Makes the logs' own key first, so that flow logs exist before anything that holds data."""
 
-    def __init__(self, scope: Construct, id: str, *, props: NetworkStackProps) -> None:
-        cluster = props.cluster
+    def __init__(
+        self,
+        scope: Construct,
+        id: str,
+        *,
+        cluster: Cluster,
+        network: NetworkOf,
+    ) -> None:
         super().__init__(scope, id, declared=cluster, tags=cluster.billing_tags)
         add_ownership(self, cluster.name, project_of(scope))
         require_node_image(self, cluster)
         log_key = EncryptionKey(
             self,
             "LogKey",
-            props=EncryptionKeyProps(
-                description=f"Logs and alerts of Slipway cluster {cluster.name}",
-                region=cluster.region,
-                users=(KeyUser.LOGS, KeyUser.ALARMS, KeyUser.EVENTS),
-                keep=cluster.keep_data,
-            ),
+            description=f"Logs and alerts of Slipway cluster {cluster.name}",
+            region=cluster.region,
+            users=(KeyUser.LOGS, KeyUser.ALARMS, KeyUser.EVENTS),
+            keep=cluster.keep_data,
         ).key
-        self.network: ClusterNetwork = props.network(self, cluster, props.services, log_key)
+        self.network: ClusterNetwork = network(self, cluster, log_key)

@@ -2,70 +2,43 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import timedelta
 
 from aws_cdk import aws_iam as iam
-from aws_cdk import aws_sns as sns
 from constructs import Construct
 
 from slipway.infra.declare.node_images import training_image
 from slipway.infra.declare.types import Egress, Market, SageMakerCluster
-from slipway.infra.patterns.access.target_record import TargetRecord, TargetRecordProps
+from slipway.infra.patterns.access.records import publish_target
 from slipway.infra.patterns.declared_stack import DeclaredStack
-from slipway.infra.patterns.network.vpc import ClusterNetwork
+from slipway.infra.patterns.foundation import Foundation
 from slipway.infra.patterns.nodes.network_interfaces import efa_interface_count, node_security_group
 from slipway.infra.patterns.sagemaker.training_access import (
     FailedJobs,
-    FailedJobsProps,
     TrainingAccess,
-    TrainingAccessProps,
     file_system_path,
     volume_key,
 )
-from slipway.infra.patterns.storage.buckets import ClusterStorage
 from slipway.jobs.words.targets import SageMakerTarget
 
 _SECOND = timedelta(seconds=1)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SageMakerStackProps:
-    cluster: SageMakerCluster
-    network: ClusterNetwork
-    storage: ClusterStorage
-    alerts: sns.ITopic
-
-
 class SageMakerStack(DeclaredStack):
-    def __init__(self, scope: Construct, id: str, *, props: SageMakerStackProps) -> None:
-        cluster, storage = props.cluster, props.storage
+    def __init__(self, scope: Construct, id: str, *, cluster: SageMakerCluster, base: Foundation) -> None:
         super().__init__(scope, id, declared=cluster, tags=cluster.billing_tags)
-        self.security_group_id = node_security_group(
-            self, cluster, network=props.network, files=storage.files
-        )
-        access = TrainingAccess(
-            self,
-            "Access",
-            props=TrainingAccessProps(
-                storage=storage,
-                subnet_id=props.network.vpc.private_subnet_id,
-                security_group_id=self.security_group_id,
-                image=training_image(cluster),
-            ),
-        )
-        self.job_role: iam.IRole = access.role.role
-        FailedJobs(
-            self,
-            "FailedJobs",
-            props=FailedJobsProps(cluster=cluster.name, role_arn=access.role.arn, topic=props.alerts),
-        )
-        target = _target(self, props, access)
-        TargetRecord(self, "Target", props=TargetRecordProps(target=target))
+        self.security_group_id = node_security_group(self, cluster, base)
+        image, group = training_image(cluster), self.security_group_id
+        role = TrainingAccess(self, "Access", base=base, security_group_id=group, image=image).role
+        self.job_role: iam.IRole = role.role
+        FailedJobs(self, "FailedJobs", cluster=cluster.name, role_arn=role.arn, topic=base.alerts)
+        publish_target(self, _target(self, cluster, base, role.arn))
 
 
-def _target(stack: SageMakerStack, props: SageMakerStackProps, access: TrainingAccess) -> SageMakerTarget:
-    cluster, storage = props.cluster, props.storage
+def _target(
+    stack: SageMakerStack, cluster: SageMakerCluster, base: Foundation, role_arn: str
+) -> SageMakerTarget:
+    storage = base.storage
     return SageMakerTarget(
         name=cluster.name,
         account=stack.account,
@@ -74,9 +47,9 @@ def _target(stack: SageMakerStack, props: SageMakerStackProps, access: TrainingA
         instance_type=cluster.instance_type,
         is_spot=cluster.market is Market.SPOT,
         max_nodes=cluster.max_nodes,
-        execution_role=access.role.arn,
+        execution_role=role_arn,
         bucket=storage.bucket.bucket_name,
-        subnet=props.network.vpc.private_subnet_id,
+        subnet=base.subnet_id,
         security_group=stack.security_group_id,
         volume_gb=cluster.volume_gb,
         volume_key=volume_key(cluster, storage.key),

@@ -122,8 +122,8 @@ ACCEPTED = (
     ),
     _wildcard(
         "Access/Job/Policy/Resource",
-        r"[^*]+/(datasets|jobs|sources)/\*",
-        "datasets, what users send and what jobs write, under three prefixes of one bucket",
+        r"[^*]+/(code|datasets|jobs|sources)/\*",
+        "code, datasets, what users send and what jobs write, under four prefixes of one bucket",
     ),
 )
 

@@ -1,21 +1,33 @@
-"""`slipway build`: builds a container image in the cloud and pushes it; its tag is a digest of its files."""
+"""`slipway image build`: build a container image in the cloud; its tag is a digest of its files."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING
 
 import click
 
 from slipway.jobs.cli.options import dry_run_option
+from slipway.jobs.cloud.aws import Unanswered, client, reader
+from slipway.jobs.cloud.deployed import find_digest, find_targets
+from slipway.jobs.clusters.images.builds import (
+    BuildFailed,
+    build_request,
+    find_project_image,
+    follow,
+    new_log_lines,
+    recent_builds,
+    refuse_failure,
+    running_build,
+    send,
+    zip_entries,
+    zip_sources,
+)
 from slipway.jobs.output import Column, json_option, print_json, print_record, progress, say, warn
 from slipway.jobs.words.errors import SlipwayError
 from slipway.jobs.words.images.containers import image_tag
-
-if TYPE_CHECKING:
-    from slipway.jobs.words.targets import BatchTarget
-
+from slipway.jobs.words.installation import find_containers
+from slipway.jobs.words.targets import BatchTarget
 
 BUILD_COLUMNS = (
     Column(name="image"),
@@ -39,7 +51,7 @@ BUILD_COLUMNS = (
 )
 @dry_run_option
 @json_option
-def build_command(image: str, cluster: str | None, no_wait: bool, dry_run: bool, as_json: bool) -> None:
+def image_build_command(image: str, cluster: str | None, no_wait: bool, dry_run: bool, as_json: bool) -> None:
     """Build the container image IMAGE in the cloud, and push it: one of Slipway, or of the project's images/.
 
     The tag is a digest of the image's files: what was pushed before is not built again. You need no Docker.
@@ -47,8 +59,8 @@ def build_command(image: str, cluster: str | None, no_wait: bool, dry_run: bool,
     Slipway's code on top, and is pushed to the cluster's repository: slipway run --image IMAGE.
 
     \b
-    slipway build gaudi
-    slipway build gaudi --on dl1 --no-wait
+    slipway image build gaudi
+    slipway image build gaudi --on dl1 --no-wait
     """
     sources, target = _find(image, cluster)
     tag = sources.tag
@@ -76,15 +88,10 @@ class BuildSources:
 
 
 def _find(image: str, cluster: str | None) -> tuple[BuildSources, BatchTarget]:
-    from slipway.jobs.clusters.images.builds import zip_entries, zip_sources
-    from slipway.jobs.clusters.images.project_images import find_project_image
-
     if own := find_project_image(image):
         return BuildSources(
             image=image, tag=own.tag, zip=lambda: zip_entries(own.entries)
         ), _choose_repository(image, cluster)
-    from slipway.jobs.words.installation import find_containers
-
     containers = find_containers()
     sources = BuildSources(
         image=image, tag=image_tag(containers, image), zip=lambda: zip_sources(containers, image)
@@ -113,9 +120,6 @@ def _choose_repository(image: str, cluster: str | None) -> BatchTarget:
 
 
 def _batch_targets() -> list[BatchTarget]:
-    from slipway.jobs.cloud.deployed import find_targets
-    from slipway.jobs.words.targets import BatchTarget
-
     return [target for target in find_targets(None)[0] if isinstance(target, BatchTarget)]
 
 
@@ -146,9 +150,6 @@ def _warn_of_another_tag(target: BatchTarget, tag: str) -> None:
 
 
 def _digest(target: BatchTarget, tag: str) -> str | None:
-    from slipway.jobs.cloud.aws import Unanswered
-    from slipway.jobs.cloud.deployed import find_digest
-
     digest = find_digest(target, tag)
     if isinstance(digest, Unanswered):
         raise SlipwayError(
@@ -159,15 +160,10 @@ def _digest(target: BatchTarget, tag: str) -> str | None:
 
 
 def _print_request(target: BatchTarget, sources: BuildSources) -> None:
-    from slipway.jobs.clusters.images.builds import build_request
-
     print_json(asdict(build_request(target, sources.image, sources.tag, latest_build="")))
 
 
 def _start(target: BatchTarget, sources: BuildSources) -> str:
-    from slipway.jobs.cloud.aws import client, reader
-    from slipway.jobs.clusters.images.builds import build_request, recent_builds, running_build, send
-
     builds = recent_builds(target.build_project, reader("codebuild", target.region))
     running = running_build(builds, sources.tag)
     if running:
@@ -179,8 +175,6 @@ def _start(target: BatchTarget, sources: BuildSources) -> str:
 
 
 def _wait(target: BatchTarget, sources: BuildSources, build_id: str) -> str:
-    from slipway.jobs.clusters.images.builds import BuildFailed
-
     try:
         with progress(f"building {sources.image}:{sources.tag}") as now:
             _follow(target.region, build_id, now)
@@ -196,9 +190,6 @@ def _wait(target: BatchTarget, sources: BuildSources, build_id: str) -> str:
 
 
 def _follow(region: str, build_id: str, now: Callable[[str], None]) -> None:
-    from slipway.jobs.cloud.aws import reader
-    from slipway.jobs.clusters.images.builds import follow, new_log_lines, refuse_failure
-
     logs, token = reader("logs", region), None
     for build in follow(build_id, reader("codebuild", region)):
         now(str(build.get("currentPhase", build["buildStatus"])).lower())

@@ -1,28 +1,32 @@
-"""The command `slipway`. A new command is a function NAME_command in a file here, and a line of GROUPS."""
+"""The command `slipway`. A new command is a function NAME_command in a file here, and a line of GROUPS.
+
+One in a group, such as `slipway cluster list`, is cluster_list_command and a line of GROUPED.
+"""
 
 from __future__ import annotations
 
 import gc
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from importlib import import_module
-from typing import cast
+from typing import Any, cast
 
 import click
 from click.shell_completion import CompletionItem
 
 from slipway.jobs.cli.failures import end, flush_output, open_streams
-from slipway.jobs.words.errors import SlipwayError
+from slipway.jobs.output import say
 
 PROGRAM = "slipway"
 COMPLETE_VARIABLE = "_SLIPWAY_COMPLETE"
 _OBJECTS_BETWEEN_COLLECTIONS = 100_000
 
 _HERE = "slipway.jobs.cli"
+Commands = Mapping[str, tuple[str, str]]
 # Every command under its heading of `slipway --help`, in the order in which one needs it: its file, and what
-# is said of it there; its docstring is its longer help.
-GROUPS: Mapping[str, Mapping[str, tuple[str, str]]] = {
+# is said of it there; its docstring is its longer help. One without a file is a group of GROUPED.
+GROUPS: Mapping[str, Commands] = {
     "Start here": {
         "init": (f"{_HERE}.project", "Begin a project of your own: clusters and a training script"),
         "yard": (
@@ -33,94 +37,177 @@ GROUPS: Mapping[str, Mapping[str, tuple[str, str]]] = {
             f"{_HERE}.preflight",
             "Check everything a deployment needs, with a fix for each problem",
         ),
-        "quota": (f"{_HERE}.preflight", "Show the vCPU quotas that a cluster needs, or request them"),
     },
     "Jobs": {
         "run": (f"{_HERE}.submit", "Run your own command in your own folder on a deployed cluster"),
         "submit": (f"{_HERE}.submit", "Submit a recipe to a deployed cluster, exactly once"),
         "recipes": (f"{_HERE}.submit", "List the recipes that can be submitted, and their settings"),
-        "status": (f"{_HERE}.jobs", "List unfinished jobs, or show one job in full"),
+        "status": (f"{_HERE}.jobs", "List unfinished jobs, or all with their cost, or show one"),
         "logs": (f"{_HERE}.jobs", "Print the logs of a job, while it runs or afterwards"),
         "explain": (f"{_HERE}.jobs", "Explain in one sentence why a job is not running, or failed"),
         "cancel": (f"{_HERE}.jobs", "Cancel a job"),
-        "runs": (f"{_HERE}.jobs", "List past and present jobs, and their cost"),
-        "curve": (f"{_HERE}.curves", "Show the loss and the throughput of a training job"),
-        "speedup": (f"{_HERE}.curves", "Compare finished runs of a recipe on one node and on more"),
-        "tensorboard": (f"{_HERE}.curves", "Show the charts of a training job in a browser"),
+        "report": ("", "Show what jobs achieved: curve, speedup, tensorboard, page"),
     },
-    "Clusters": {
-        "clusters": (f"{_HERE}.clusters", "List the declared clusters: state, nodes, and price per hour"),
-        "targets": (f"{_HERE}.clusters", "List the deployed clusters that accept jobs"),
-        "upload": (f"{_HERE}.clusters", "Copy files into a cluster's bucket, for its jobs to read"),
-        "empty": (f"{_HERE}.destroy", "Delete everything in the bucket of a throw-away cluster"),
-        "destroy": (f"{_HERE}.destroy", "Destroy a cluster after its jobs have ended, and say what stays"),
-        "leftovers": (f"{_HERE}.destroy", "List what destroyed clusters kept and cost, and delete it"),
+    "Clusters and images": {
+        "cluster": ("", "List clusters, fill their buckets, and destroy them"),
+        "image": ("", "Build container images and bake AMIs, in the cloud"),
+        "instance": ("", "List instance types, and what they cost per hour"),
     },
     "Time and cost, before you pay": {
         "estimate": (f"{_HERE}.estimate", "Estimate throughput, memory, hours and dollars before you pay"),
         "compare": (f"{_HERE}.compare", "Compare a job on every cluster and size, by cost or time"),
         "calibrate": (f"{_HERE}.calibrate", "Correct the estimates with a run of your own"),
-        "instances": (f"{_HERE}.preflight", "List the known instance types: devices, memory, network, price"),
-        "prices": (f"{_HERE}.calibrate", "List the prices of nodes per hour, or refresh them from AWS"),
-        "report": (f"{_HERE}.report", "Write estimates and measurements as one HTML page"),
-        "plan": (f"{_HERE}.plan", "Plan many jobs at once: devices, start times, and how good that is"),
-        "run-plan": (f"{_HERE}.run_plan", "Run a plan over its clusters, and plan again when need be"),
-    },
-    "Images": {
-        "build": (f"{_HERE}.build", "Build a container image in the cloud, and push it"),
-        "bake": (f"{_HERE}.images", "Bake an AMI in the cloud, or roll back to an earlier one"),
-        "amis": (f"{_HERE}.images", "List the AMIs: what each holds, its age, and what uses it"),
-        "pin": (f"{_HERE}.images", "Pin a machine image's parent to one release of Ubuntu"),
+        "plan": ("", "Plan many jobs at once, and run the plan"),
     },
     "Your shell": {
         "completion": (f"{_HERE}.project", "Print the script for tab completion in your shell"),
     },
 }
-COMMANDS = {name: line for commands in GROUPS.values() for name, (_, line) in commands.items()}
-MODULES = {name: file for commands in GROUPS.values() for name, (file, _) in commands.items()}
+GROUPED: Mapping[str, Commands] = {
+    "report": {
+        "curve": (f"{_HERE}.curves", "Show the loss and the throughput of a training job"),
+        "speedup": (f"{_HERE}.curves", "Compare finished runs of a recipe on one node and on more"),
+        "tensorboard": (f"{_HERE}.curves", "Show the charts of a training job in a browser"),
+        "page": (f"{_HERE}.report", "Write estimates and measurements as one HTML page"),
+    },
+    "cluster": {
+        "list": (f"{_HERE}.clusters", "List the declared clusters: state, nodes, and price per hour"),
+        "targets": (f"{_HERE}.clusters", "List the deployed clusters that accept jobs"),
+        "quota": (f"{_HERE}.preflight", "Show the vCPU quotas that a cluster needs, or request them"),
+        "upload": (f"{_HERE}.clusters", "Copy files into a cluster's bucket, for its jobs to read"),
+        "empty": (f"{_HERE}.destroy", "Delete everything in the bucket of a throw-away cluster"),
+        "destroy": (f"{_HERE}.destroy", "Destroy a cluster after its jobs have ended, and say what stays"),
+        "leftovers": (f"{_HERE}.destroy", "List what destroyed clusters kept and cost, and delete it"),
+    },
+    "image": {
+        "build": (f"{_HERE}.build", "Build a container image in the cloud, and push it"),
+        "bake": (f"{_HERE}.images", "Bake an AMI in the cloud, or roll back to an earlier one"),
+        "list": (f"{_HERE}.images", "List the AMIs: what each holds, its age, and what uses it"),
+        "pin": (f"{_HERE}.images", "Pin a machine image's parent to one release of Ubuntu"),
+    },
+    "instance": {
+        "list": (f"{_HERE}.instances", "List the known instance types: devices, memory, network, price"),
+        "prices": (f"{_HERE}.instances", "List the prices of nodes per hour, each with its source"),
+        "refresh-prices": (f"{_HERE}.instances", "Get current prices from AWS, and keep them"),
+    },
+    "plan": {
+        "make": (f"{_HERE}.plan", "Plan many jobs: devices, start times, and how good that is"),
+        "run": (f"{_HERE}.run_plan", "Run a plan over its clusters, and plan again when need be"),
+    },
+}
+# What a command was called before. The old name works for one release, hidden from help and completion, and
+# says the new one. Of two that fit, the earlier line counts.
 RENAMED: Mapping[str, str] = {
-    "images": "slipway amis lists AMIs; slipway build builds container images",
+    "amis": "image list",
+    "bake": "image bake",
+    "build": "image build",
+    "clusters": "cluster list",
+    "curve": "report curve",
+    "destroy": "cluster destroy",
+    "empty": "cluster empty",
+    "images": "image list",
+    "instances": "instance list",
+    "leftovers": "cluster leftovers",
+    "pin": "image pin",
+    "plan": "plan make",
+    "prices refresh": "instance refresh-prices",
+    "prices": "instance prices",
+    "quota": "cluster quota",
+    "report": "report page",
+    "run-plan": "plan run",
+    "runs": "status --all",
+    "speedup": "report speedup",
+    "targets": "cluster targets",
+    "tensorboard": "report tensorboard",
+    "upload": "cluster upload",
 }
 
 
-class RenamedCommand(SlipwayError):
-    """Somebody used the name that a command had before."""
+def commands() -> Iterator[tuple[str, str, str]]:
+    """Yield each command as it is typed, its file, and what is said of it."""
+    for name, (file, line) in ((name, entry) for names in GROUPS.values() for name, entry in names.items()):
+        if file:
+            yield name, file, line
+        for child, (child_file, child_line) in GROUPED.get(name, {}).items():
+            yield f"{name} {child}", child_file, child_line
 
-    exit_code = 2
+
+def find_renamed(words: Sequence[str]) -> tuple[str, str] | None:
+    """Return the old name that `words` begin with, and the new one; a group's own name is mostly not old."""
+    for old, new in RENAMED.items():
+        typed = old.split()
+        rest = words[len(typed) :]
+        if list(words[: len(typed)]) == typed:
+            is_group = old in GROUPED and (not rest or rest[0] in (*GROUPED[old], "-h", "--help"))
+            return None if is_group else (old, new)
+    return None
 
 
 class CommandTable(click.Group):
     """Import a command only when it runs, so that help and completion stay fast."""
 
+    headings = GROUPS
+    prefix = ""
+
+    @property
+    def lines(self) -> dict[str, str]:
+        return {name: line for names in self.headings.values() for name, (_, line) in names.items()}
+
     def list_commands(self, _ctx: click.Context) -> list[str]:
-        return sorted(COMMANDS)
+        return sorted(self.lines)
 
     def get_command(self, _ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in COMMANDS:
-            return None
-        function = f"{cmd_name.replace('-', '_')}_command"
-        return cast(click.Command, getattr(import_module(MODULES[cmd_name]), function))
+        file, line = next(
+            (names[cmd_name] for names in self.headings.values() if cmd_name in names), ("", "")
+        )
+        if file:
+            function = f"{self.prefix}{cmd_name}_command".replace("-", "_")
+            return cast(click.Command, getattr(import_module(file), function))
+        return CommandGroup(cmd_name, help=f"{line}.") if line else None
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        if args[0] in RENAMED:
-            raise RenamedCommand(f"there is no command '{args[0]}'", hint=RENAMED[args[0]])
-        if args[0] not in COMMANDS and not args[0].startswith("-"):
-            raise click.NoSuchCommand(args[0], possibilities=COMMANDS, ctx=ctx)
+        if args[0] not in self.lines and not args[0].startswith("-"):
+            raise click.NoSuchCommand(args[0], possibilities=self.lines, ctx=ctx)
         return super().resolve_command(ctx, args)
 
     def format_commands(self, _ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        width = max(map(len, COMMANDS))
-        for title, names in GROUPS.items():
+        width = max(map(len, self.lines))
+        for title, names in self.headings.items():
             with formatter.section(title):
-                formatter.write_dl([(name.ljust(width), COMMANDS[name]) for name in names])
+                formatter.write_dl([(name.ljust(width), line) for name, (_, line) in names.items()])
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         found = [
-            CompletionItem(name, help=text) for name, text in COMMANDS.items() if name.startswith(incomplete)
+            CompletionItem(name, help=text)
+            for name, text in self.lines.items()
+            if name.startswith(incomplete)
         ]
         return [*found, *click.Command.shell_complete(self, ctx, incomplete)]
+
+
+class CommandGroup(CommandTable):
+    """The commands that begin with one word, such as `slipway cluster list`."""
+
+    def __init__(self, name: str, **settings: Any) -> None:
+        super().__init__(name, **settings)
+        self.headings = {"Commands": GROUPED[name]}
+        self.prefix = f"{name}_"
+
+
+class Program(CommandTable):
+    """The whole command line, in which old names work, too."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if renamed := find_renamed(args):
+            old, new = renamed
+            if not ctx.resilient_parsing:  # completion reads the words, too
+                say(f"`{PROGRAM} {old}` is now `{PROGRAM} {new}`; the old name goes with the next release")
+            args = [*new.split(), *args[len(old.split()) :]]
+        return super().resolve_command(ctx, args)
 
 
 def _print_version(context: click.Context, _option: click.Parameter, is_asked: bool) -> None:
@@ -131,7 +218,7 @@ def _print_version(context: click.Context, _option: click.Parameter, is_asked: b
         context.exit()
 
 
-@click.command(cls=CommandTable, name=PROGRAM, context_settings={"help_option_names": ["-h", "--help"]})
+@click.command(cls=Program, name=PROGRAM, context_settings={"help_option_names": ["-h", "--help"]})
 @click.option(
     "--version",
     is_flag=True,

@@ -1,15 +1,27 @@
-"""What there is: `slipway clusters` are declared, `targets` deployed; `upload` brings files to one."""
+"""What there is: `slipway cluster list` and `targets`; `slipway cluster upload` brings files to one."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
+from slipway.infra.declare.declared import build_type, declared_cluster, declared_clusters
+from slipway.infra.declare.types import Cluster
 from slipway.jobs.cli.options import say_project, target_region_option
+from slipway.jobs.cloud.aws import Unanswered
+from slipway.jobs.cloud.deployed import (
+    DeployedStack,
+    count_running_nodes,
+    find_stacks,
+    find_target_by_name,
+    find_targets,
+)
+from slipway.jobs.cloud.templates import deployed_templates
+from slipway.jobs.cloud.uploads import upload
+from slipway.jobs.clusters.bill import bill, count_resources
 from slipway.jobs.output import (
     Column,
     complain,
@@ -22,13 +34,8 @@ from slipway.jobs.output import (
     say,
     warn,
 )
+from slipway.jobs.platforms.platform import missing_machines_of
 from slipway.jobs.words.errors import SlipwayError
-
-if TYPE_CHECKING:
-    from slipway.infra.declare.types import Cluster
-    from slipway.jobs.cloud.aws import Unanswered
-    from slipway.jobs.cloud.deployed import DeployedStack
-
 
 CLUSTERS_LISTED = (
     Column(name="name"),
@@ -71,7 +78,7 @@ NEXT_COMMANDS: Mapping[str, str] = {
 @click.command()
 @click.argument("names", nargs=-1, metavar="[NAME]...")
 @json_option
-def clusters_command(names: tuple[str, ...], as_json: bool) -> None:
+def cluster_list_command(names: tuple[str, ...], as_json: bool) -> None:
     """List the declared clusters: whether they are deployed, how many nodes run, and what they cost.
 
     "idle" is what the deployed stacks cost a month while nothing runs: slipway estimate --idle lists it.
@@ -80,11 +87,9 @@ def clusters_command(names: tuple[str, ...], as_json: bool) -> None:
     catalogue are listed as not counted; an unknown price is shown as unknown.
 
     \b
-    slipway clusters
-    slipway clusters dl1 --json
+    slipway cluster list
+    slipway cluster list dl1 --json
     """
-    from slipway.infra.declare.declared import declared_cluster, declared_clusters
-
     say_project()
     clusters = [declared_cluster(name) for name in dict.fromkeys(names)] or declared_clusters()
     rows = [_row(cluster) for cluster in clusters]
@@ -98,12 +103,6 @@ def clusters_command(names: tuple[str, ...], as_json: bool) -> None:
 
 
 def _row(cluster: Cluster) -> Mapping[str, object]:
-    from slipway.infra.declare.declared import build_type
-    from slipway.jobs.cloud.aws import Unanswered
-    from slipway.jobs.cloud.deployed import count_running_nodes, find_stacks
-    from slipway.jobs.cloud.templates import deployed_templates
-    from slipway.jobs.clusters.bill import bill, count_resources
-
     stacks = find_stacks(cluster.name, cluster.region)
     running = stacks if isinstance(stacks, Unanswered) else count_running_nodes(cluster.name, cluster.region)
     names = [] if isinstance(stacks, Unanswered) else [stack.name for stack in stacks]
@@ -122,8 +121,6 @@ def _row(cluster: Cluster) -> Mapping[str, object]:
 
 
 def _state(stacks: Sequence[DeployedStack] | Unanswered) -> str | None:
-    from slipway.jobs.cloud.aws import Unanswered
-
     if isinstance(stacks, Unanswered):
         return None
     if not stacks:
@@ -137,8 +134,6 @@ def _is_settled(stack: DeployedStack) -> bool:
 
 
 def _tell(cluster: str, stacks: Sequence[DeployedStack] | Unanswered, running: int | Unanswered) -> None:
-    from slipway.jobs.cloud.aws import Unanswered
-
     for answer in dict.fromkeys(each for each in (stacks, running) if isinstance(each, Unanswered)):
         warn(f"{cluster}: {answer.action} gave no answer: {answer.code}, {answer.message[:200]}")
     for stack in () if isinstance(stacks, Unanswered) else stacks:
@@ -182,7 +177,7 @@ def _say_not_counted(rows: Sequence[Mapping[str, object]]) -> None:
             say(f"not counted for {row['name']}: {', '.join(not_counted)}")
 
 
-# `slipway targets`: the deployed clusters that accept jobs, as infra recorded them.
+# `slipway cluster targets`: the deployed clusters that accept jobs, as infra recorded them.
 TARGETS_LISTED = (
     Column(name="name"),
     Column(name="kind"),
@@ -254,19 +249,16 @@ TARGETS_IN_FULL = (
 @click.argument("names", nargs=-1, metavar="[NAME]...")
 @click.option("--region", help="Region to search. Default: those of the declared clusters, or else your own.")
 @json_option
-def targets_command(names: tuple[str, ...], region: str | None, as_json: bool) -> None:
+def cluster_targets_command(names: tuple[str, ...], region: str | None, as_json: bool) -> None:
     """List the deployed clusters that accept jobs, or show one in full.
 
     Of one cluster it also says on stderr which machine AWS does not start, and why. If the record of a
     cluster cannot be read, the command says so there, too, and ends with exit code 1.
 
     \b
-    slipway targets
-    slipway targets dl1 --json
+    slipway cluster targets
+    slipway cluster targets dl1 --json
     """
-    from slipway.jobs.cloud.deployed import find_targets
-    from slipway.jobs.platforms.platform import missing_machines_of
-
     found, unread = find_targets(region)
     chosen = [target for target in found if not names or target.name in names]
     missing = set(names) - {target.name for target in found}
@@ -293,34 +285,35 @@ def _known(names: Sequence[str]) -> str:
     return (
         f"deployed are {', '.join(names)}"
         if names
-        else "deploy a cluster first: `slipway clusters` lists the declared ones"
+        else "deploy a cluster first: `slipway cluster list` lists the declared ones"
     )
 
 
-# `slipway upload`: copies files into a cluster's bucket, for its jobs to read.
+# `slipway cluster upload`: copies files into a cluster's bucket, for its jobs to read.
 
 
 @click.command()
 @click.argument("path", type=click.Path(path_type=Path))
 @click.option(
-    "--on", "cluster", required=True, metavar="TARGET", help="Deployed cluster; slipway targets lists them."
+    "--on",
+    "cluster",
+    required=True,
+    metavar="TARGET",
+    help="Deployed cluster; slipway cluster targets lists them.",
 )
 @click.option("--name", help="Name under datasets/ in the bucket. Default: the last part of PATH.")
 @target_region_option
 @json_option
-def upload_command(path: Path, cluster: str, name: str | None, region: str | None, as_json: bool) -> None:
+def cluster_upload_command(
+    path: Path, cluster: str, name: str | None, region: str | None, as_json: bool
+) -> None:
     """Copy the file or folder at PATH into a deployed cluster's bucket, for its jobs to read.
 
     Files that are there already with the same content are skipped, so an interrupted upload resumes.
 
     \b
-    slipway upload glue/mrpc --on c6i
+    slipway cluster upload glue/mrpc --on c6i
     """
-    from dataclasses import asdict
-
-    from slipway.jobs.cloud.deployed import find_target_by_name
-    from slipway.jobs.cloud.uploads import upload
-
     target = find_target_by_name(cluster, region)
     with progress(f"copying to {target.bucket}") as now:
         done = upload(

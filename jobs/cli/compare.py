@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from slipway.jobs.cli.estimate import row, with_place_options
 from slipway.jobs.cli.estimate_views import NO_BAND, ends, hours, percent, rounded
 from slipway.jobs.cli.estimate_views import band as shown_band
+from slipway.jobs.estimate.errors import CannotEstimate
+from slipway.jobs.estimate.estimates import Estimate, PricedHardware, estimate_sizes
+from slipway.jobs.estimate.evidence.measurements import Measurement
+from slipway.jobs.estimate.inputs.own_data import measurements, rates
+from slipway.jobs.estimate.inputs.places import alone, declared_places, find_place
+from slipway.jobs.estimate.inputs.workloads import workload_of
+from slipway.jobs.estimate.pareto import BEST, scale_of, verdicts
+from slipway.jobs.estimate.work.workloads import Workload
 from slipway.jobs.output import Column, json_option, print_table, say, warn
-
-if TYPE_CHECKING:
-    from slipway.jobs.estimate.estimates import Estimate, PricedHardware
-    from slipway.jobs.estimate.evidence.measurements import Measurement
-    from slipway.jobs.estimate.work.workloads import Workload
-
+from slipway.jobs.words.catalogue.instances import every_instance_type, instance_types
+from slipway.jobs.words.job import parse_settings
 
 USUAL_SIZES = (1, 2, 4, 8, 16, 32, 64)
 ROWS = 20
@@ -69,8 +73,8 @@ def compare_command(
 ) -> None:
     """Compare a RECIPE or MODEL on declared clusters and instance types, at every size that fits.
 
-    Without --on, the types are those that `slipway instances` lists: what clusters are made of, mostly the
-    largest of each family. --all-types takes seconds.
+    Without --on, the types are those that `slipway instance list` lists: what clusters are made of, mostly
+    the largest of each family. --all-types takes seconds.
 
     A star marks the Pareto-optimal rows (time and cost), wherever in their ranges the truth lies; "not told
     apart" marks rows that may be, because ranges overlap. If larger clusters train more sequences per step,
@@ -81,11 +85,6 @@ def compare_command(
     slipway compare bert_pretrain --set size=large
     slipway compare gpt-neox-20b --by time --nodes 4,8,16 --on trn1.32xlarge --on p4d.24xlarge
     """
-    from slipway.jobs.estimate.inputs.own_data import measurements
-    from slipway.jobs.estimate.inputs.workloads import workload_of
-    from slipway.jobs.estimate.pareto import BEST, scale_of
-    from slipway.jobs.words.job import parse_settings
-
     workload = workload_of(job, parse_settings(asked.pop("settings")))
     if only and all_types:
         raise click.UsageError("--on names types and --all-types takes all; leave one of them out")
@@ -115,9 +114,6 @@ def everywhere(
     all_types: bool = False,
 ) -> tuple[list[PricedHardware], list[Estimate]]:
     """Return the places and an estimate for each size that fits; say what is left out."""
-    from slipway.jobs.estimate.errors import CannotEstimate
-    from slipway.jobs.estimate.estimates import estimate_sizes
-
     places = _places(only, region=region, term=term, all_types=all_types)
     found: list[Estimate] = []
     left_out: list[str] = []
@@ -139,8 +135,6 @@ def everywhere(
 
 
 def ordered(found: Sequence[Estimate], by: str) -> list[tuple[Estimate, str]]:
-    from slipway.jobs.estimate.pareto import scale_of, verdicts
-
     scale = scale_of(found)
     marked = list(zip(found, verdicts(found), strict=True))
 
@@ -152,12 +146,7 @@ def ordered(found: Sequence[Estimate], by: str) -> list[tuple[Estimate, str]]:
 
 
 def _places(only: Sequence[str], *, region: str | None, term: str, all_types: bool) -> list[PricedHardware]:
-    """Return the named places; by default declared clusters and what `slipway instances` lists."""
-    from slipway.jobs.estimate.errors import CannotEstimate
-    from slipway.jobs.estimate.inputs.own_data import rates
-    from slipway.jobs.estimate.inputs.places import alone, declared_places, find_place
-    from slipway.jobs.words.catalogue.instances import every_instance_type, instance_types
-
+    """Return the named places; by default declared clusters and what `slipway instance list` lists."""
     known = rates()
     if only:
         return [find_place(name, known, region=region, term=term) for name in dict.fromkeys(only)]

@@ -1,7 +1,8 @@
-"""What a training told: `slipway curve`, `slipway speedup` of finished runs, and `slipway tensorboard`."""
+"""What runs achieved: `slipway report curve`, `speedup` of finished runs, and `tensorboard`."""
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
@@ -10,20 +11,36 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from slipway.jobs.cli.estimate_views import percent, rounded
 from slipway.jobs.cli.options import region_option, target_option
+from slipway.jobs.cloud import aws
+from slipway.jobs.estimate.errors import CannotEstimate
+from slipway.jobs.estimate.inputs.own_data import measurements, rates
+from slipway.jobs.estimate.inputs.places import alone
+from slipway.jobs.estimate.inputs.workloads import recipe_workload
 from slipway.jobs.output import Column, json_option, print_table, say, warn
+from slipway.jobs.submit import find, logs
+from slipway.jobs.submit.curve import ScalarFile, bar, points, thinned
+from slipway.jobs.submit.logs import Wanted
+from slipway.jobs.submit.rate import LEAST_STEPS, settings_of
+from slipway.jobs.submit.speedup import (
+    Line,
+    NothingToCompare,
+    chosen,
+    compare,
+    estimated_speedups,
+    published_speedups,
+    sample,
+    submit_line,
+)
+from slipway.jobs.words.catalogue.instances import instance_type
 from slipway.jobs.words.errors import SlipwayError
-
-if TYPE_CHECKING:
-    from slipway.jobs.submit.curve import ScalarFile
-    from slipway.jobs.submit.speedup import Line
-    from slipway.jobs.words.run import AnyFound
-
+from slipway.jobs.words.job import parse_settings
+from slipway.jobs.words.recipes import RECIPES
+from slipway.jobs.words.run import AnyFound
 
 ROWS = 20
 CURVE_COLUMNS = (
@@ -41,22 +58,18 @@ CURVE_COLUMNS = (
     "--rows", type=click.IntRange(2), default=ROWS, show_default=True, help="Maximum number of rows."
 )
 @json_option
-def curve_command(job: str, rows: int, as_json: bool) -> None:
+def report_curve_command(job: str, rows: int, as_json: bool) -> None:
     """Show the loss and the throughput of JOB (its id or name, or the beginning of either).
 
     If two attempts trained the same step, the later attempt is shown. A command of your own that slipway run
     started has a curve if its rank 0 prints lines such as: step 10/200  loss 0.5310
 
     \b
-    slipway curve bert_pretrain
-    slipway curve my-training --rows 10
+    slipway report curve bert_pretrain
+    slipway report curve my-training --rows 10
     """
-    from slipway.jobs.submit.curve import bar, points, thinned
-    from slipway.jobs.submit.find import find_run, targets_to_search
-    from slipway.jobs.submit.logs import Wanted, follow_lines
-
-    found = find_run(job, targets_to_search(None, None))
-    lines = [line.text for line in follow_lines(found, Wanted(rank=0), to_end=False)]
+    found = find.find_run(job, find.targets_to_search(None, None))
+    lines = [line.text for line in logs.follow_lines(found, Wanted(rank=0), to_end=False)]
     all_points = points(lines)
     if not all_points:
         raise SlipwayError(
@@ -74,7 +87,7 @@ def curve_command(job: str, rows: int, as_json: bool) -> None:
     )
 
 
-# `slipway speedup`: how much faster a recipe was on more nodes, next to published and estimated figures.
+# `slipway report speedup`: how much faster a recipe was on more nodes, beside published and estimated ones.
 
 
 def _times(value: object) -> str:
@@ -106,7 +119,7 @@ SPEEDUP_COLUMNS = (
 )
 @region_option
 @json_option
-def speedup_command(
+def report_speedup_command(
     names: tuple[str, ...],
     target: str | None,
     settings: tuple[str, ...],
@@ -121,8 +134,8 @@ def speedup_command(
     cluster; "estimated" is what slipway estimate predicts for this one.
 
     \b
-    slipway speedup glue_finetune --on c6i
-    slipway speedup glue-one glue-two glue-four --json
+    slipway report speedup glue_finetune --on c6i
+    slipway report speedup glue-one glue-two glue-four --json
     """
     found = (
         _of_recipe(names[0], target, settings, region)
@@ -137,35 +150,25 @@ def speedup_command(
 
 
 def _is_recipe(names: Sequence[str]) -> bool:
-    from slipway.jobs.words.recipes import RECIPES
-
     return len(names) == 1 and names[0] in RECIPES
 
 
 def _of_recipe(
     recipe: str, target: str | None, settings: tuple[str, ...], region: str | None
 ) -> list[AnyFound]:
-    from slipway.jobs.submit.find import find_run, list_runs, targets_to_search
-    from slipway.jobs.submit.speedup import chosen
-    from slipway.jobs.words.job import parse_settings
-
     if target is None:
         raise click.UsageError(
-            "--on is missing; name the cluster of the runs: slipway speedup RECIPE --on TARGET"
+            "--on is missing; name the cluster of the runs: slipway report speedup RECIPE --on TARGET"
         )
-    targets = targets_to_search(target, region)
-    ids = [run.id for run in list_runs(targets) if run.recipe == recipe and run.state.is_final]
-    finished = [find_run(id_, targets) for id_ in ids]
+    targets = find.targets_to_search(target, region)
+    ids = [run.id for run in find.list_runs(targets) if run.recipe == recipe and run.state.is_final]
+    finished = [find.find_run(id_, targets) for id_ in ids]
     return chosen(finished, recipe, parse_settings(settings), target)[1]
 
 
 def _of_jobs(names: Sequence[str], target: str | None, region: str | None) -> list[AnyFound]:
-    from slipway.jobs.submit.find import find_run, targets_to_search
-    from slipway.jobs.submit.rate import settings_of
-    from slipway.jobs.submit.speedup import NothingToCompare, submit_line
-
-    targets = targets_to_search(target, region)
-    found = sorted((find_run(name, targets) for name in names), key=lambda each: each.run.nodes or 0)
+    targets = find.targets_to_search(target, region)
+    found = sorted((find.find_run(name, targets) for name in names), key=lambda each: each.run.nodes or 0)
     first = found[0]
     for each in found[1:]:
         same = (each.run.recipe, each.run.target, settings_of(each.detail))
@@ -181,17 +184,8 @@ def _of_jobs(names: Sequence[str], target: str | None, region: str | None) -> li
 
 
 def _compared(found: Sequence[AnyFound]) -> tuple[list[Line], str]:
-    from slipway.jobs.estimate.errors import CannotEstimate
-    from slipway.jobs.estimate.inputs.own_data import measurements, rates
-    from slipway.jobs.estimate.inputs.places import alone
-    from slipway.jobs.estimate.inputs.workloads import recipe_workload
-    from slipway.jobs.submit.logs import Wanted, follow_lines
-    from slipway.jobs.submit.rate import settings_of
-    from slipway.jobs.submit.speedup import compare, estimated_speedups, published_speedups, sample
-    from slipway.jobs.words.catalogue.instances import instance_type
-
     samples = [
-        sample(each, [line.text for line in follow_lines(each, Wanted(rank=0), to_end=False)])
+        sample(each, [line.text for line in logs.follow_lines(each, Wanted(rank=0), to_end=False)])
         for each in found
     ]
     run = found[0].run
@@ -208,12 +202,6 @@ def _compared(found: Sequence[AnyFound]) -> tuple[list[Line], str]:
 
 def _tell(found: Sequence[AnyFound], lines: Sequence[Line], source: str) -> None:
     """Say on stderr what the numbers are based on, and what is missing."""
-    import os
-
-    from slipway.jobs.cloud.aws import is_in_yard
-    from slipway.jobs.submit.rate import LEAST_STEPS, settings_of
-    from slipway.jobs.submit.speedup import submit_line
-
     if source:
         say(f"published: {source}")
     for each in lines:
@@ -222,7 +210,7 @@ def _tell(found: Sequence[AnyFound], lines: Sequence[Line], source: str) -> None
                 f"job '{each.job}' reported fewer than {LEAST_STEPS} steps after its warm-up, "
                 "so its speed-up is uncertain"
             )
-    if is_in_yard():
+    if aws.is_in_yard():
         warn(
             f"all nodes of the yard share this machine's {os.cpu_count()} processors: speed-ups measured "
             "here mean nothing; estimated and published ones are of real nodes"
@@ -233,7 +221,7 @@ def _tell(found: Sequence[AnyFound], lines: Sequence[Line], source: str) -> None
         say(f"for another size: {submit_line(run.recipe or '', run.target, missing, settings)}")
 
 
-# `slipway tensorboard`: the charts of a training job in a browser.
+# `slipway report tensorboard`: the charts of a training job in a browser.
 PROGRAM = "tensorboard"
 _WAIT_SECONDS = 5.0
 
@@ -249,7 +237,7 @@ _WAIT_SECONDS = 5.0
 )
 @target_option
 @region_option
-def tensorboard_command(
+def report_tensorboard_command(
     job: str, port: int, folder: Path | None, target: str | None, region: str | None
 ) -> None:
     """Show the loss, gradient norm, throughput and tokens per dollar of JOB in TensorBoard.
@@ -258,12 +246,10 @@ def tensorboard_command(
     charts are made of the job's log, and grow with it.
 
     \b
-    slipway tensorboard gpt_neox
-    slipway tensorboard gpt_neox --write charts
+    slipway report tensorboard gpt_neox
+    slipway report tensorboard gpt_neox --write charts
     """
-    from slipway.jobs.submit.find import find_run, targets_to_search
-
-    found = find_run(job, targets_to_search(target, region))
+    found = find.find_run(job, find.targets_to_search(target, region))
     if folder is not None:
         _charts(found, folder)
         say(f"the charts of '{found.run.name}' are in {folder}: {PROGRAM} --logdir {folder}")
@@ -289,8 +275,6 @@ def _own_folder(found: AnyFound) -> Path | None:
 
 def _charts(found: AnyFound, folder: Path) -> ScalarFile:
     """Make the charts of what the job has printed so far, in place of those made before."""
-    from slipway.jobs.submit.curve import ScalarFile
-
     folder.mkdir(parents=True, exist_ok=True)
     charts = ScalarFile(folder / f"events.out.tfevents.0.{found.run.id.replace('/', '-')}")
     charts.path.unlink(missing_ok=True)
@@ -299,20 +283,16 @@ def _charts(found: AnyFound, folder: Path) -> ScalarFile:
 
 
 def _add_new(found: AnyFound, charts: ScalarFile) -> None:
-    from slipway.jobs.submit.logs import Wanted, follow_lines
-
-    charts.add_new(list(follow_lines(found, Wanted(rank=0), to_end=False)))
+    charts.add_new(list(logs.follow_lines(found, Wanted(rank=0), to_end=False)))
 
 
 def _follow(found: AnyFound, charts: ScalarFile, server: subprocess.Popen[bytes]) -> None:
     """Add to the charts while the job and the server run."""
-    from slipway.jobs.submit.find import refresh
-
     while server.poll() is None:
         try:
             server.wait(None if found.run.state.is_final else _WAIT_SECONDS)
         except subprocess.TimeoutExpired:
-            found = refresh(found.run.id, found.target)
+            found = find.refresh(found.run.id, found.target)
             _add_new(found, charts)
 
 

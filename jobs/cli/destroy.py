@@ -1,41 +1,49 @@
-"""Taking away: `slipway destroy` loses no job, `empty` a bucket, `leftovers` what stays and costs."""
+"""Taking away: `slipway cluster destroy` loses no job, `empty` a bucket, `leftovers` what stays and costs."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING
 
 import click
 
+from slipway.infra.declare.declared import declared_cluster
 from slipway.jobs.cli.options import say_project
+from slipway.jobs.cloud.aws import Unanswered, own_region
+from slipway.jobs.cloud.deployed import count_running_nodes, find_targets, refuse_foreign
+from slipway.jobs.clusters.destroying import (
+    cancel_all,
+    destroy_stacks,
+    empty,
+    keeps_its_data,
+    refuse_kept,
+    refuse_unready,
+)
+from slipway.jobs.clusters.leftovers.finders import LASTING, Leftover, LeftoverKind
+from slipway.jobs.clusters.leftovers.removal import KEY_DAYS, find_leftovers, remove
 from slipway.jobs.output import Column, can_ask, json_option, print_table, progress, say, warn
+from slipway.jobs.platforms.mpi.halting import halt
+from slipway.jobs.platforms.running import StillRuns, refuse_running
 from slipway.jobs.words.errors import SlipwayError
-
-if TYPE_CHECKING:
-    from slipway.jobs.clusters.leftovers.finders import Leftover
-    from slipway.jobs.words.targets import Target
+from slipway.jobs.words.targets import MpiTarget, Target
 
 
 @click.command()
 @click.argument("cluster")
 @click.option("--cancel", is_flag=True, help="Cancel its jobs first; each gets 30 seconds to save.")
 @click.option("--yes", is_flag=True, help="Do not ask for the cluster's name.")
-def destroy_command(cluster: str, cancel: bool, yes: bool) -> None:
+def cluster_destroy_command(cluster: str, cancel: bool, yes: bool) -> None:
     """Destroy the stacks of a deployed CLUSTER, after its jobs have ended.
 
     `cdk destroy` asks nobody: it takes the machines from under a job that trains. This command refuses while
     a job runs, or cancels it with --cancel and waits until it has saved. It stops the machines, empties a
     bucket that goes with its stack, and destroys the cluster's own stacks. Data that was deployed with
-    keep_data=true stays: slipway leftovers lists it and what it costs.
+    keep_data=true stays: slipway cluster leftovers lists it and what it costs.
 
     \b
-    slipway destroy dl1
-    slipway destroy dl1 --cancel
+    slipway cluster destroy dl1
+    slipway cluster destroy dl1 --cancel
     """
-    from slipway.jobs.cloud.deployed import find_targets, refuse_foreign
-    from slipway.jobs.clusters.destroying import keeps_its_data, refuse_unready
-
     target = next((target for target in find_targets(None)[0] if target.name == cluster), None)
     if target is None:
         _destroy_rest(cluster)
@@ -50,28 +58,20 @@ def destroy_command(cluster: str, cancel: bool, yes: bool) -> None:
         _ask(cluster, keeps=keeps)
     _take_apart(target, keeps=keeps)
     if keeps:
-        say(f"its data stays, and costs: slipway leftovers {cluster}")
+        say(f"its data stays, and costs: slipway cluster leftovers {cluster}")
 
 
 def _refuse_running(target: Target) -> None:
-    from slipway.jobs.platforms.running import StillRuns, refuse_running
-
     try:
         refuse_running(target)
     except StillRuns as running:
         raise StillRuns(
             f"{running.message}, so nothing was destroyed",
-            hint=f"wait, or cancel it and let it save: slipway destroy {target.name} --cancel",
+            hint=f"wait, or cancel it and let it save: slipway cluster destroy {target.name} --cancel",
         ) from None
 
 
 def _take_apart(target: Target, *, keeps: bool) -> None:
-    from slipway.jobs.cloud.aws import Unanswered
-    from slipway.jobs.cloud.deployed import count_running_nodes
-    from slipway.jobs.clusters.destroying import cancel_all, destroy_stacks, empty
-    from slipway.jobs.platforms.mpi.halting import halt
-    from slipway.jobs.words.targets import MpiTarget
-
     with progress(f"ending the jobs and machines of {target.name}") as now:
         for run in cancel_all(target, now):
             say(f"{run.name} was cancelled; its checkpoints {'stay' if keeps else 'go with the cluster'}")
@@ -88,14 +88,12 @@ def _take_apart(target: Target, *, keeps: bool) -> None:
 
 def _destroy_rest(cluster: str) -> None:
     """Finish what an earlier run began: the record of a target goes with the first of its stacks."""
-    from slipway.infra.declare.declared import declared_cluster
-    from slipway.jobs.cloud.deployed import refuse_foreign
-    from slipway.jobs.clusters.destroying import destroy_stacks
-
     region = declared_cluster(cluster).region
     refuse_foreign(cluster, region)
     if not destroy_stacks(cluster, region):
-        raise SlipwayError(f"no cluster named '{cluster}' is deployed", hint="slipway targets lists them")
+        raise SlipwayError(
+            f"no cluster named '{cluster}' is deployed", hint="slipway cluster targets lists them"
+        )
     say(f"what was left of {cluster} is destroyed")
 
 
@@ -103,7 +101,7 @@ def _ask(cluster: str, *, keeps: bool) -> None:
     if not can_ask():
         raise SlipwayError(
             f"{cluster} would be destroyed, and without a terminal nobody can be asked",
-            hint=f"slipway destroy {cluster} --yes",
+            hint=f"slipway cluster destroy {cluster} --yes",
         )
     lost = "" if keeps else ", and lose everything in its bucket and its files forever"
     typed = click.prompt(f"Destroy {cluster}{lost}? Type its name", default="", show_default=False, err=True)
@@ -111,13 +109,13 @@ def _ask(cluster: str, *, keeps: bool) -> None:
         raise click.Abort
 
 
-# `slipway empty`: deletes everything in a throw-away cluster's bucket, so that it can be destroyed.
+# `slipway cluster empty`: deletes everything in a throw-away cluster's bucket, so that it can be destroyed.
 
 
 @click.command()
 @click.argument("cluster")
 @click.option("--yes", is_flag=True, help="Do not ask for confirmation. This cannot be undone.")
-def empty_command(cluster: str, yes: bool) -> None:
+def cluster_empty_command(cluster: str, yes: bool) -> None:
     """Delete every object in the bucket of a deployed CLUSTER, including old versions.
 
     Run it before `cdk destroy` of a cluster that was deployed with keep_data=false: that deletes the bucket
@@ -125,23 +123,19 @@ def empty_command(cluster: str, yes: bool) -> None:
     write to the bucket. The command refuses while a job runs, because `cdk destroy` would end that job.
 
     \b
-    slipway empty dl1 --yes
+    slipway cluster empty dl1 --yes
     """
-    from slipway.jobs.cloud.deployed import find_targets
-    from slipway.jobs.clusters.destroying import empty, refuse_kept
-    from slipway.jobs.platforms.mpi.halting import halt
-    from slipway.jobs.platforms.running import refuse_running
-    from slipway.jobs.words.targets import MpiTarget
-
     target = next((target for target in find_targets(None)[0] if target.name == cluster), None)
     if target is None:
-        raise SlipwayError(f"no cluster named '{cluster}' is deployed", hint="slipway targets lists them")
+        raise SlipwayError(
+            f"no cluster named '{cluster}' is deployed", hint="slipway cluster targets lists them"
+        )
     refuse_kept(target)
     refuse_running(target)
     if not yes and not can_ask():
         raise SlipwayError(
             f"everything in {target.bucket} would be deleted, and without a terminal nobody can be asked",
-            hint=f"slipway empty {cluster} --yes",
+            hint=f"slipway cluster empty {cluster} --yes",
         )
     if not yes:
         click.confirm(f"Delete everything in {target.bucket} forever?", abort=True, err=True)
@@ -153,7 +147,7 @@ def empty_command(cluster: str, yes: bool) -> None:
     say(f"{deleted} versions deleted")
 
 
-# `slipway leftovers`: what destroyed clusters kept, what it costs a month, and its removal.
+# `slipway cluster leftovers`: what destroyed clusters kept, what it costs a month, and its removal.
 LEFTOVERS_COLUMNS = (
     Column(name="owner", title="made by"),
     Column(name="kind"),
@@ -176,7 +170,7 @@ LEFTOVERS_COLUMNS = (
     help="Cluster or image whose leftovers to delete without being asked. Repeatable.",
 )
 @json_option
-def leftovers_command(
+def cluster_leftovers_command(
     owners: tuple[str, ...], region: str | None, delete: bool, confirmed: tuple[str, ...], as_json: bool
 ) -> None:
     """List what destroyed clusters and bakeries kept, and what it costs a month.
@@ -188,16 +182,12 @@ def leftovers_command(
     if it was interrupted.
 
     \b
-    slipway leftovers
-    slipway leftovers dl1 --delete
+    slipway cluster leftovers
+    slipway cluster leftovers dl1 --delete
     """
-    from slipway.jobs.cloud.aws import own_region
-    from slipway.jobs.clusters.leftovers.finders import LeftoverKind
-    from slipway.jobs.clusters.leftovers.removal import find_leftovers
-
     where = region or own_region()
     if where is None:
-        raise SlipwayError("no region is set", hint="slipway leftovers --region us-east-1")
+        raise SlipwayError("no region is set", hint="slipway cluster leftovers --region us-east-1")
     found = find_leftovers(where)
     order = list(LeftoverKind)
     chosen = sorted(
@@ -218,16 +208,11 @@ def leftovers_command(
 
 def _without_keys(leftovers: Sequence[Leftover]) -> list[Leftover]:
     """Keep the keys of what could not be seen: it may be encrypted with one of them."""
-    from slipway.jobs.clusters.leftovers.finders import LeftoverKind
-
     warn("KMS keys stay, because what they encrypt could not all be seen")
     return [leftover for leftover in leftovers if leftover.kind is not LeftoverKind.KEY]
 
 
 def _delete(leftovers: Sequence[Leftover], region: str, confirmed: Sequence[str]) -> None:
-    from slipway.jobs.clusters.leftovers.finders import LASTING, LeftoverKind
-    from slipway.jobs.clusters.leftovers.removal import KEY_DAYS, remove
-
     removable = [leftover for leftover in leftovers if leftover.kind not in LASTING]
     if lasting := len(leftovers) - len(removable):
         say(f"{lasting} backups stay until AWS Backup deletes them: their vault refuses it to everybody else")
@@ -250,7 +235,7 @@ def _typed(owner: str, leftovers: Sequence[Leftover]) -> bool:
         raise SlipwayError(
             f"{len(leftovers)} leftovers of {owner} would be deleted, and without a terminal nobody can be "
             "asked",
-            hint=f"slipway leftovers {owner} --delete --confirm {owner}",
+            hint=f"slipway cluster leftovers {owner} --delete --confirm {owner}",
         )
     say(
         f"{owner} loses forever: "

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from slipway.jobs.cli.estimate_views import (
     NO_BAND,
     band,
+    check_estimates,
     differs_from_article,
     doubts,
     ends,
+    estimate_idle,
     hours,
     percent,
     print_bill,
@@ -22,15 +24,19 @@ from slipway.jobs.cli.estimate_views import (
     run_words,
     steps,
 )
+from slipway.jobs.cli.options import complete_instance_type
+from slipway.jobs.estimate.errors import CannotEstimate
+from slipway.jobs.estimate.estimates import Estimate, PricedHardware
+from slipway.jobs.estimate.evidence.bands import find_band
+from slipway.jobs.estimate.inputs.asking import estimate_usual_sizes, estimate_what_works
+from slipway.jobs.estimate.inputs.own_data import measurements, rates
+from slipway.jobs.estimate.inputs.places import altered, find_place
+from slipway.jobs.estimate.inputs.workloads import workload_of
+from slipway.jobs.estimate.work.workloads import Workload
 from slipway.jobs.output import Column, Row, json_option, print_table, say, warn
-from slipway.jobs.words.catalogue.instances import names_like
+from slipway.jobs.words.catalogue.hardware import device_of
+from slipway.jobs.words.job import parse_settings
 from slipway.jobs.words.recipes import RECIPES
-
-if TYPE_CHECKING:
-    from slipway.jobs.estimate.errors import CannotEstimate
-    from slipway.jobs.estimate.estimates import Estimate, PricedHardware
-    from slipway.jobs.estimate.work.workloads import Workload
-
 
 MOST_SIZES = 100
 ON_DEMAND = "on-demand"
@@ -54,10 +60,6 @@ ESTIMATE_COLUMNS = (
     Column(name="ranges.hours", title="nine of ten: time", absent="", format=ends(hours)),
     Column(name="ranges.usd", title="cost [USD]", absent="", format=ends(rounded(0))),
 )
-
-
-def complete_place(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
-    return [name for name in names_like(incomplete) if name.startswith(incomplete)]
 
 
 def sizes(_ctx: click.Context, _param: click.Parameter, text: str | None) -> tuple[int, ...] | None:
@@ -105,7 +107,7 @@ on_option = click.option(
     "--on",
     "place",
     metavar="CLUSTER|TYPE",
-    shell_complete=complete_place,
+    shell_complete=complete_instance_type,
     help="Cluster or instance type to estimate for.",
 )
 
@@ -170,12 +172,8 @@ def estimate_command(
     """
     _refuse_more_than_one_question(job, place, asked, check=check, idle=idle)
     if check:
-        from slipway.jobs.cli.estimate_views import check_estimates
-
         check_estimates(as_json=as_json)
     elif idle is not None:
-        from slipway.jobs.cli.estimate_views import estimate_idle
-
         estimate_idle(idle, as_json=as_json)
     elif job is None or place is None:
         raise click.UsageError(
@@ -243,12 +241,6 @@ def estimates(
     job: str, place: str, asked: Mapping[str, Any]
 ) -> tuple[Workload, PricedHardware, list[Estimate], Mapping[int, CannotEstimate]]:
     """Estimate the sizes that were asked for, or the usual ones; return why those that do not work do not."""
-    from slipway.jobs.estimate.inputs.asking import estimate_usual_sizes, estimate_what_works
-    from slipway.jobs.estimate.inputs.own_data import measurements, rates
-    from slipway.jobs.estimate.inputs.places import altered, find_place
-    from slipway.jobs.estimate.inputs.workloads import workload_of
-    from slipway.jobs.words.job import parse_settings
-
     workload, known = workload_of(job, parse_settings(asked["settings"])), measurements()
     as_it_is = find_place(place, rates(), region=asked["region"], term=asked["term"])
     where = altered(as_it_is, network_gbps=asked["network"], devices=asked["devices"])
@@ -280,9 +272,6 @@ def tell(
     workload: Workload, place: PricedHardware, found: Sequence[Estimate], unpriced: Sequence[str]
 ) -> None:
     """Say on stderr what the numbers in the table are based on."""
-    from slipway.jobs.estimate.evidence.bands import find_band
-    from slipway.jobs.words.catalogue.hardware import device_of
-
     say(f"the run: {run_words(workload, found)}")
     for difference in differs_from_article(workload):
         say(difference)
@@ -296,7 +285,7 @@ def tell(
     if place.rate is not None and place.rate.region != place.region:
         warn(f"no price of {place.instance.name} in {place.region} is known; {place.rate.region}'s is shown")
     if place.rate is None:
-        warn(f"no price of {place.instance.name} is known; slipway prices refresh asks AWS for it")
+        warn(f"no price of {place.instance.name} is known; slipway instance refresh-prices asks AWS for it")
     for each in unpriced:
         say(f"not counted: {each}")
     for doubt in doubts(workload, place, found):

@@ -1,4 +1,4 @@
-"""AMIs: `slipway bake` makes one with Image Builder's pipeline, `amis` lists them, `pin` fixes a parent."""
+"""AMIs: `slipway image bake` makes one in Image Builder, `list` lists them, `pin` fixes a parent."""
 
 from __future__ import annotations
 
@@ -6,11 +6,26 @@ from collections.abc import Callable
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
+from slipway.infra.declare.declared import declared_machine_image
 from slipway.jobs.cli.options import dry_run_option
+from slipway.jobs.cloud.aws import client
+from slipway.jobs.clusters.images import baking
+from slipway.jobs.clusters.images.baked import (
+    ami_of,
+    current_ami,
+    describe,
+    describe_manifest,
+    find_images,
+    how_to_use,
+    is_of,
+    point_at,
+    previous_ami,
+    write_manifest,
+)
+from slipway.jobs.clusters.images.pinning import find_pin, kernels_of, suite_of, with_pin
 from slipway.jobs.output import (
     Column,
     json_option,
@@ -22,10 +37,9 @@ from slipway.jobs.output import (
     warn,
 )
 from slipway.jobs.words.errors import SlipwayError
-
-if TYPE_CHECKING:
-    from slipway.jobs.words.images.amis import AmiManifest, Bakery
-
+from slipway.jobs.words.images.ami_locks import lock_digest, lock_path, unfilled
+from slipway.jobs.words.images.amis import AmiManifest, Bakery
+from slipway.jobs.words.installation import find_containers, find_project
 
 BAKE_COLUMNS = (
     Column(name="image"),
@@ -48,7 +62,7 @@ BAKE_COLUMNS = (
 @click.option("--region", help="Region of the pipeline. Default: your own.")
 @dry_run_option
 @json_option
-def bake_command(
+def image_bake_command(
     image: str,
     wait: bool,
     again: bool,
@@ -64,19 +78,17 @@ def bake_command(
     made from the same lock, steps and code, nothing is baked unless you pass --again.
 
     \b
-    slipway bake cpu-mpi --wait
-    slipway bake cpu-mpi --use ami-0123456789abcdef0      # roll back
+    slipway image bake cpu-mpi --wait
+    slipway image bake cpu-mpi --use ami-0123456789abcdef0      # roll back
     """
-    from slipway.jobs.clusters.images.baking import find_bakery
-
-    bakery = find_bakery(image, region)
+    bakery = baking.find_bakery(image, region)
     if ami_id:
         _use(bakery, ami_id, as_json=as_json)
         return
     _warn_of_another_lock(bakery)
-    if not again and (manifest := _in_use(bakery)) and not _running(bakery):
+    if not again and (manifest := _in_use(bakery)) and not baking.running_image(baking.images_of(bakery)):
         say(f"{manifest.ami_id} is up to date with the pipeline of {image}; use --again to bake it once more")
-        _keep(bakery, manifest)
+        write_manifest(manifest, bakery)
         _show(bakery, manifest, None, [], as_json=as_json)
     elif dry_run:
         _print_request(bakery)
@@ -87,50 +99,38 @@ def bake_command(
 def _bake(bakery: Bakery, *, wait: bool, as_json: bool) -> None:
     build = _start(bakery)
     if not wait:
-        say(f"{build} is being baked; to follow it: slipway bake {bakery.name} --wait")
+        say(f"{build} is being baked; to follow it: slipway image bake {bakery.name} --wait")
         _show(bakery, None, build, [], as_json=as_json)
         return
     manifest, left_out = _follow_to_end(bakery, build)
-    _keep(bakery, manifest)
+    write_manifest(manifest, bakery)
     for each in left_out:
         say(f"left out: {each}")
     _show(bakery, manifest, build, left_out, as_json=as_json)
 
 
 def _start(bakery: Bakery) -> str:
-    from slipway.jobs.cloud.aws import client
-    from slipway.jobs.clusters.images.baking import (
-        bake_request,
-        images_of,
-        refuse_newer_parent,
-        running_image,
-        send,
-    )
-
-    images = images_of(bakery)
-    running = running_image(images)
+    images = baking.images_of(bakery)
+    running = baking.running_image(images)
     if running:
         say(f"{running} is already being baked")
         return running
-    refuse_newer_parent(bakery)
-    request = bake_request(bakery, latest_image=str(images[0]["arn"]) if images else "")
-    return send(request, client("imagebuilder", bakery.region))
+    baking.refuse_newer_parent(bakery)
+    request = baking.bake_request(bakery, latest_image=str(images[0]["arn"]) if images else "")
+    return baking.send(request, client("imagebuilder", bakery.region))
 
 
 def _follow_to_end(bakery: Bakery, build: str) -> tuple[AmiManifest, list[str]]:
-    from slipway.jobs.clusters.images.baked import ami_of, describe_manifest
-    from slipway.jobs.clusters.images.baking import BakeFailed
-
     try:
         with progress(f"baking {bakery.name}") as now:
             image, left_out = _follow(bakery, build, now)
     except KeyboardInterrupt:
-        say(f"{build} continues in the cloud; to follow it again: slipway bake {bakery.name} --wait")
+        say(f"{build} continues in the cloud; to follow it again: slipway image bake {bakery.name} --wait")
         raise
     ami_id = ami_of(image, bakery.region)
     manifest = describe_manifest(ami_id, bakery.region) if ami_id else None
     if manifest is None:
-        raise BakeFailed(
+        raise baking.BakeFailed(
             f"{build} is AVAILABLE, but its AMI {ami_id or ''} in {bakery.region} lacks Slipway's tags",
             hint="deploy the pipeline again with this version of Slipway, and bake again with --again",
         )
@@ -138,24 +138,20 @@ def _follow_to_end(bakery: Bakery, build: str) -> tuple[AmiManifest, list[str]]:
 
 
 def _follow(bakery: Bakery, build: str, now: Callable[[str], None]) -> tuple[dict[str, object], list[str]]:
-    from slipway.jobs.clusters.images.baking import LEFT_OUT, follow, refuse_failure
-
     left_out: list[str] = []
     image: dict[str, object] = {}
-    for step in follow(build, bakery):
+    for step in baking.follow(build, bakery):
         for line in step.lines:
             say(line)
-            if LEFT_OUT in line:
-                left_out.append(line.replace(LEFT_OUT, ": "))
+            if baking.LEFT_OUT in line:
+                left_out.append(line.replace(baking.LEFT_OUT, ": "))
         now(f"{step.status.lower()} {step.doing}".rstrip())
         image = dict(step.image)
-    refuse_failure(image)
+    baking.refuse_failure(image)
     return image, left_out
 
 
 def _use(bakery: Bakery, ami_id: str, *, as_json: bool) -> None:
-    from slipway.jobs.clusters.images.baked import describe_manifest, point_at
-
     manifest = describe_manifest(ami_id, bakery.region)
     if manifest is None or manifest.image != bakery.name:
         what = (
@@ -165,7 +161,7 @@ def _use(bakery: Bakery, ami_id: str, *, as_json: bool) -> None:
         )
         raise SlipwayError(
             f"{ami_id} in {bakery.region} {what}, so {bakery.name} cannot use it",
-            hint="slipway amis lists the AMIs",
+            hint="slipway image list lists the AMIs",
         )
     point_at(manifest, bakery)
     say(f"{bakery.ami_parameter} names {ami_id} now: nodes started and clusters deployed from now on use it")
@@ -174,30 +170,12 @@ def _use(bakery: Bakery, ami_id: str, *, as_json: bool) -> None:
 
 def _in_use(bakery: Bakery) -> AmiManifest | None:
     """Return the manifest of the AMI in use if the deployed pipeline would bake the same again."""
-    from slipway.jobs.clusters.images.baked import current_ami, describe_manifest, is_of
-
     ami_id = current_ami(bakery)
     manifest = describe_manifest(ami_id, bakery.region) if ami_id else None
     return manifest if manifest and is_of(manifest, bakery) else None
 
 
-def _running(bakery: Bakery) -> str | None:
-    from slipway.jobs.clusters.images.baking import images_of, running_image
-
-    return running_image(images_of(bakery))
-
-
-def _keep(bakery: Bakery, manifest: AmiManifest) -> None:
-    """Write the manifest next to the AMI id, which Image Builder has written itself."""
-    from slipway.jobs.clusters.images.baked import write_manifest
-
-    write_manifest(manifest, bakery)
-
-
 def _warn_of_another_lock(bakery: Bakery) -> None:
-    from slipway.jobs.words.images.ami_locks import lock_digest, lock_path, unfilled
-    from slipway.jobs.words.installation import find_containers
-
     containers = find_containers()
     if not lock_path(containers, bakery.name).is_file():
         return
@@ -215,17 +193,13 @@ def _warn_of_another_lock(bakery: Bakery) -> None:
 
 
 def _print_request(bakery: Bakery) -> None:
-    from slipway.jobs.clusters.images.baking import bake_request, images_of
-
-    images = images_of(bakery)
-    print_json(asdict(bake_request(bakery, str(images[0]["arn"]) if images else "")))
+    images = baking.images_of(bakery)
+    print_json(asdict(baking.bake_request(bakery, str(images[0]["arn"]) if images else "")))
 
 
 def _show(
     bakery: Bakery, manifest: AmiManifest | None, build: str | None, left_out: list[str], *, as_json: bool
 ) -> None:
-    from slipway.jobs.clusters.images.baked import how_to_use, previous_ami
-
     before = previous_ami(bakery, manifest.ami_id) if manifest else None
     row = {
         "image": bakery.name,
@@ -244,7 +218,7 @@ def _show(
     print_record("", BAKE_COLUMNS, row, as_json=as_json)
 
 
-# `slipway amis`: the AMIs that exist, how old they are, and what uses them.
+# `slipway image list`: the AMIs that exist, how old they are, and what uses them.
 AMIS_COLUMNS = (
     Column(name="image"),
     Column(name="ami_id", title="AMI"),
@@ -260,7 +234,7 @@ AMIS_COLUMNS = (
 @click.argument("images", nargs=-1, metavar="[IMAGE]...")
 @click.option("--region", help="Region to search. Default: your own.")
 @json_option
-def amis_command(images: tuple[str, ...], region: str | None, as_json: bool) -> None:
+def image_list_command(images: tuple[str, ...], region: str | None, as_json: bool) -> None:
     """List the AMIs that were baked, newest first: age, state, and what uses them.
 
     Clusters find the AMI of an image in a parameter. An AMI is "in use" if that parameter names it, "stale"
@@ -268,18 +242,16 @@ def amis_command(images: tuple[str, ...], region: str | None, as_json: bool) -> 
     and "missing" if the parameter names it but it does not exist.
 
     \b
-    slipway amis
-    slipway amis cpu-mpi --json
+    slipway image list
+    slipway image list cpu-mpi --json
     """
-    from slipway.jobs.clusters.images.baked import describe, find_images
-
     found = describe(find_images(region), datetime.now(UTC))
     rows = [asdict(ami) for ami in found if not images or ami.image in images]
     shown = [{**row, "used_by": row["used_by"] or None, "why": row["why"] or None} for row in rows]
     print_table("AMIs", AMIS_COLUMNS, shown, as_json=as_json)
 
 
-# `slipway pin`: writes down which release of Ubuntu a machine image begins with.
+# `slipway image pin`: writes down which release of Ubuntu a machine image begins with.
 PIN_COLUMNS = (
     Column(name="image"),
     Column(name="serial", title="release"),
@@ -293,7 +265,7 @@ PIN_COLUMNS = (
 @click.command()
 @click.argument("image")
 @json_option
-def pin_command(image: str, as_json: bool) -> None:
+def image_pin_command(image: str, as_json: bool) -> None:
     """Pin the parent AMI of IMAGE to Canonical's newest release, and its packages to this hour.
 
     A parent that moves brings, one day, a kernel for which the packages of the lock have no headers, and
@@ -301,19 +273,14 @@ def pin_command(image: str, as_json: bool) -> None:
     fit. Deploy the bakery afterwards, and bake.
 
     \b
-    slipway pin cpu-mpi
+    slipway image pin cpu-mpi
     cdk deploy slipway-bakery-cpu-mpi
-    slipway bake cpu-mpi --wait
+    slipway image bake cpu-mpi --wait
     """
-    from slipway.infra.declare.declared import declared_machine_image
-    from slipway.jobs.clusters.images.baking import newest_release
-    from slipway.jobs.clusters.images.pinning import find_pin, kernels_of, suite_of, with_pin
-    from slipway.jobs.words.images.ami_locks import lock_path
-
     locks = _own_locks()
     declared = declared_machine_image(image)
     suite = suite_of(declared.parent)
-    serial = newest_release(declared.parent, declared.region)
+    serial = baking.newest_release(declared.parent, declared.region)
     say(f"reading the packages of Ubuntu {suite}")
     pin = find_pin(serial, lambda moment: kernels_of(suite, moment), datetime.now(UTC))
     path = lock_path(locks, image)
@@ -323,8 +290,6 @@ def pin_command(image: str, as_json: bool) -> None:
 
 def _own_locks() -> Path:
     """Return the folder whose locks may be written: what is installed belongs to no project."""
-    from slipway.jobs.words.installation import find_project
-
     project = find_project()
     if not project.is_checkout:
         raise SlipwayError(

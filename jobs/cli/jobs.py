@@ -1,4 +1,4 @@
-"""Following jobs: `slipway status`, `runs`, `logs`, `explain` and `cancel`."""
+"""Following jobs: `slipway status`, `logs`, `explain` and `cancel`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import json
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING
 
 import click
 
@@ -21,15 +20,13 @@ from slipway.jobs.output import (
     say,
     warn,
 )
+from slipway.jobs.platforms.platform import missing_machines_of, nodes_of, platform_of, waiting_of
+from slipway.jobs.submit import find, logs
+from slipway.jobs.submit.logs import LogLine, Wanted, find_warning, mark_of, new_words, with_warning
 from slipway.jobs.words.errors import SlipwayError
-from slipway.jobs.words.run import not_succeeded
+from slipway.jobs.words.run import AnyFound, Run, not_succeeded
+from slipway.jobs.words.targets import Target
 from slipway.jobs.words.text import moment, printable
-
-if TYPE_CHECKING:
-    from slipway.jobs.submit.logs import LogLine, Wanted
-    from slipway.jobs.words.run import AnyFound, Run
-    from slipway.jobs.words.targets import Target
-
 
 STATUS_LISTED = (
     Column(name="name"),
@@ -73,39 +70,46 @@ NODES = (
 @click.argument("job", required=False)
 @only_target_option
 @region_option
+@click.option("--all", "is_all", is_flag=True, help="List past jobs, too, with their hours and cost.")
 @click.option(
     "--nodes", is_flag=True, help="List the nodes that stay between jobs, and why a node is not ready."
 )
 @json_option
 def status_command(
-    job: str | None, target: str | None, region: str | None, nodes: bool, as_json: bool
+    job: str | None, is_all: bool, nodes: bool, target: str | None, region: str | None, as_json: bool
 ) -> None:
     """List unfinished jobs, or show JOB (its id or name, or the beginning of either) in full.
+
+    With --all, hours and cost cover all attempts of a job, at on-demand prices; AWS bills machines from their
+    start to their end, which is some minutes more. AWS Batch forgets a job a week after its end, Systems
+    Manager after a month. Unknown values are shown as unknown.
 
     \b
     slipway status
     slipway status bert_pretrain --json
+    slipway status --all
     slipway status --on c6i --nodes
     """
-    from slipway.jobs.platforms.platform import waiting_of
-    from slipway.jobs.submit.find import find_run, list_runs, targets_to_search
-    from slipway.jobs.submit.logs import find_warning
-
-    targets = targets_to_search(target, region)
+    if (job is not None) + is_all + nodes > 1:
+        raise click.UsageError("JOB, --all and --nodes are three questions; ask one")
+    targets = find.targets_to_search(target, region)
+    if is_all:
+        _print_all(find.list_runs(targets), as_json=as_json)
+        return
     if nodes:
         _print_nodes(targets, as_json=as_json)
         return
     if job is not None:
-        found = find_run(job, targets)
+        found = find.find_run(job, targets)
         waiting = waiting_of(found.target)
         row = _row(found.run, waiting.find_dependencies_of(found.run, found.target) if waiting else [])
         print_record("", STATUS_IN_FULL, {**row, "warning": find_warning(found)}, as_json=as_json)
         return
-    runs = list_runs(targets)
+    runs = find.list_runs(targets)
     rows = [_row(run, runs) for run in runs if not run.state.is_final]
     print_table("unfinished jobs", STATUS_LISTED, rows, as_json=as_json)
     if len(rows) < len(runs):
-        say(f"{len(runs) - len(rows)} have ended: slipway runs")
+        say(f"{len(runs) - len(rows)} have ended: slipway status --all")
     if target is not None:
         _say_nodes(targets[0])
 
@@ -119,8 +123,6 @@ def _print_nodes(targets: Sequence[Target], *, as_json: bool) -> None:
 
 def _say_nodes(target: Target, *, in_full: bool = True) -> Sequence[Mapping[str, object]]:
     """Say how many nodes are ready and, in full, why each other node is not; return all nodes."""
-    from slipway.jobs.platforms.platform import missing_machines_of, nodes_of
-
     nodes = nodes_of(target)
     if nodes is None:
         return ()
@@ -140,7 +142,7 @@ def _row(run: Run, others: Sequence[Run]) -> Mapping[str, object]:
     return {**asdict(run), "tries": len(run.attempts), "waits_for": not_succeeded(awaited) or None}
 
 
-# `slipway runs`: past and present jobs, how long they ran and what they cost.
+# `slipway status --all`: past and present jobs, how long they ran and what they cost.
 RUNS_COLUMNS = (
     Column(name="name"),
     Column(name="state"),
@@ -156,24 +158,7 @@ RUNS_COLUMNS = (
 )
 
 
-@click.command()
-@only_target_option
-@region_option
-@json_option
-def runs_command(target: str | None, region: str | None, as_json: bool) -> None:
-    """List past and present jobs: recipe, nodes, state, hours, and cost at on-demand prices.
-
-    AWS Batch forgets a job a week after its end, Systems Manager after a month. Hours and cost cover all
-    attempts; AWS bills machines from their start to their end, which is some minutes more. Unknown values are
-    shown as unknown.
-
-    \b
-    slipway runs
-    slipway runs --on dl1 --json
-    """
-    from slipway.jobs.submit.find import list_runs, targets_to_search
-
-    runs = list_runs(targets_to_search(target, region))
+def _print_all(runs: Sequence[Run], *, as_json: bool) -> None:
     print_table(
         "runs, newest first, prices on demand", RUNS_COLUMNS, [asdict(run) for run in runs], as_json=as_json
     )
@@ -205,31 +190,24 @@ def logs_command(
     slipway logs bert_pretrain --rank 0 --follow
     slipway logs bert_pretrain --node 1 --json
     """
-    from slipway.jobs.submit.find import find_run, targets_to_search
-    from slipway.jobs.submit.logs import Wanted, follow_lines
-
     wanted = Wanted(node=_number("--node", node), rank=_number("--rank", rank))
-    found = find_run(job, targets_to_search(target, region))
+    found = find.find_run(job, find.targets_to_search(target, region))
     _refuse_missing_node(found.run, wanted)
     show = _as_json if as_json else _printer(found.run)
     if follow:
         _fail_with(_follow(found, wanted, lambda line: print_text(show(line))))
         return
-    for line in follow_lines(found, wanted, to_end=False):
+    for line in logs.follow_lines(found, wanted, to_end=False):
         print_text(show(line))
 
 
 def follow_to_end(found: AnyFound, tell: Callable[[str], None]) -> Run:
     """Tell every line of all nodes until the job ends, and return the run as it ended."""
-    from slipway.jobs.submit.logs import Wanted
-
     show = _printer(found.run)
     return _follow(found, Wanted(), lambda line: tell(show(line)))
 
 
 def _follow(found: AnyFound, wanted: Wanted, tell: Callable[[LogLine], None]) -> Run:
-    from slipway.jobs.submit.logs import follow_lines, new_words
-
     last, tell_state = [found.run], new_words(say)
 
     def seen(run: Run) -> None:
@@ -237,7 +215,7 @@ def _follow(found: AnyFound, wanted: Wanted, tell: Callable[[LogLine], None]) ->
         tell_state(run)
 
     try:
-        for line in follow_lines(found, wanted, to_end=True, seen=seen):
+        for line in logs.follow_lines(found, wanted, to_end=True, seen=seen):
             tell(line)
     except KeyboardInterrupt:
         say(f"{found.run.name} keeps running; follow it again: slipway logs {found.run.name} --follow")
@@ -274,8 +252,6 @@ def _as_json(line: LogLine) -> str:
 
 def _printer(run: Run) -> Callable[[LogLine], str]:
     """Return the function that formats a line: control characters are escaped for a terminal only."""
-    from slipway.jobs.submit.logs import mark_of
-
     shown = printable if is_terminal(sys.stdout) else str
     return lambda line: mark_of(line, run.nodes) + shown(line.text.expandtabs())
 
@@ -302,11 +278,7 @@ def explain_command(job: str, target: str | None, region: str | None, as_json: b
     \b
     slipway explain bert_pretrain
     """
-    from slipway.jobs.platforms.platform import platform_of
-    from slipway.jobs.submit.find import find_run, targets_to_search
-    from slipway.jobs.submit.logs import with_warning
-
-    found = find_run(job, targets_to_search(target, region))
+    found = find.find_run(job, find.targets_to_search(target, region))
     explanation = with_warning(platform_of(found.target).explain(found), found)
     row = {"name": found.run.name, "id": found.run.id, "state": found.run.state, **asdict(explanation)}
     print_record("", EXPLAIN_COLUMNS, {**row, "said": "; ".join(explanation.evidence)}, as_json=as_json)
@@ -331,10 +303,7 @@ def cancel_command(job: str, reason: str, target: str | None, region: str | None
     \b
     slipway cancel bert_pretrain
     """
-    from slipway.jobs.platforms.platform import platform_of
-    from slipway.jobs.submit.find import find_run, targets_to_search
-
-    found = find_run(job, targets_to_search(target, region))
+    found = find.find_run(job, find.targets_to_search(target, region))
     run = found.run
     if run.state.is_final:
         say(f"{run.name} has already ended: {run.state}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
@@ -9,9 +10,22 @@ from typing import TypeVar
 import click
 
 from slipway.jobs.output import json_option, say
+from slipway.jobs.words.catalogue.instances import names_like
 from slipway.jobs.words.installation import NoProject, find_project
 
 F = TypeVar("F", bound=Callable[..., None])
+
+
+def finite(ctx: click.Context, param: click.Parameter, value: float | None) -> float | None:
+    """Refuse nan and inf, which click's ranges let through."""
+    if value is not None and not math.isfinite(value):
+        raise click.BadParameter(f"{value} is not a finite number", ctx, param)
+    return value
+
+
+def complete_instance_type(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
+    return [name for name in names_like(incomplete) if name.startswith(incomplete)]
+
 
 target_option = click.option(
     "--on",
@@ -66,7 +80,7 @@ place_options = _together(
         "target",
         required=True,
         metavar="TARGET",
-        help="Deployed cluster; slipway targets lists them.",
+        help="Deployed cluster; slipway cluster targets lists them.",
     ),
     click.option("--nodes", type=int, required=True, help="Number of nodes."),
 )

@@ -1,14 +1,14 @@
-"""`slipway plan`: which job runs where, when and split over which devices, and how good that is."""
+"""`slipway plan make`: which job runs where, when and split over which devices, and how good that is."""
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypedDict, Unpack
 
 import click
 
+from slipway.jobs.cli.options import finite
 from slipway.jobs.output import (
     Column,
     Row,
@@ -64,12 +64,6 @@ def duration(_ctx: click.Context, _param: click.Parameter, text: str | None) -> 
     if seconds is None or seconds < 1:
         raise click.BadParameter(f"'{text}' is no time of a second or more; {RULE}")
     return seconds
-
-
-def finite(_ctx: click.Context, _param: click.Parameter, value: float | None) -> float | None:
-    if value is not None and not math.isfinite(value):
-        raise click.BadParameter(f"{value} is not a finite number")
-    return value
 
 
 @click.command()
@@ -136,7 +130,7 @@ def finite(_ctx: click.Context, _param: click.Parameter, value: float | None) ->
     help="Show what changed since the plan that --output wrote to FILE.",
 )
 @json_option
-def plan_command(file: Path, **asked: Unpack[PlanAsked]) -> None:
+def plan_make_command(file: Path, **asked: Unpack[PlanAsked]) -> None:
     """Plan the jobs of FILE over its pools: modes, devices and start times together, with a proof.
 
     FILE is TOML, with recipes, grids of their settings and clusters, whose modes are estimated; or JSON, with
@@ -146,11 +140,11 @@ def plan_command(file: Path, **asked: Unpack[PlanAsked]) -> None:
     best plan so far. Nothing is submitted.
 
     \b
-    slipway plan sweep.toml --output plan.json
-    slipway plan jobs.json --objective cost --deadline 24h
-    slipway plan jobs.json --time-limit 10 --json
-    slipway plan jobs.json --output plan.json --explain gpt2-0001
-    slipway plan jobs.json --diff plan.json --html plan.html
+    slipway plan make sweep.toml --output plan.json
+    slipway plan make jobs.json --objective cost --deadline 24h
+    slipway plan make jobs.json --time-limit 10 --json
+    slipway plan make jobs.json --output plan.json --explain gpt2-0001
+    slipway plan make jobs.json --diff plan.json --html plan.html
     """
     from slipway.jobs.plan.inputs.plan_json import encode_plan, read_plan
     from slipway.jobs.plan.plan_page import plan_page

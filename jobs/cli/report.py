@@ -1,24 +1,35 @@
-"""`slipway report`: estimates, and a run next to them, as one self-contained HTML page."""
+"""`slipway report page`: estimates, and a run next to them, as one self-contained HTML page."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
+from slipway.jobs.cli.compare import everywhere
 from slipway.jobs.cli.estimate import on_option, with_place_options
+from slipway.jobs.cloud import aws
+from slipway.jobs.estimate import throughput
+from slipway.jobs.estimate.estimates import Estimate, PricedHardware
+from slipway.jobs.estimate.evidence.calibrations import find_calibration
+from slipway.jobs.estimate.evidence.measurements import Measurement
+from slipway.jobs.estimate.evidence.published import check
+from slipway.jobs.estimate.fitting import band_of
+from slipway.jobs.estimate.inputs.asking import estimate_what_works
+from slipway.jobs.estimate.inputs.own_data import measurements, rates
+from slipway.jobs.estimate.inputs.places import find_place
+from slipway.jobs.estimate.inputs.workloads import names_a_job, workload_of
+from slipway.jobs.estimate.pareto import scale_of, verdicts
+from slipway.jobs.estimate.work.workloads import Workload
 from slipway.jobs.output import warn, write_file
+from slipway.jobs.report.contents import Beside, Comparison, job_page
+from slipway.jobs.report.page import Page, published_page, render
+from slipway.jobs.submit import find
+from slipway.jobs.submit.rate import read_run
 from slipway.jobs.words.errors import SlipwayError
-
-if TYPE_CHECKING:
-    from slipway.jobs.estimate.estimates import Estimate, PricedHardware
-    from slipway.jobs.estimate.evidence.measurements import Measurement
-    from slipway.jobs.estimate.work.workloads import Workload
-    from slipway.jobs.report.contents import Comparison
-    from slipway.jobs.report.page import Page
-
+from slipway.jobs.words.job import parse_settings
 
 SIZES = (1, 2, 4, 8, 16, 32, 64)
 
@@ -35,7 +46,7 @@ SIZES = (1, 2, 4, 8, 16, 32, 64)
 )
 @on_option
 @with_place_options
-def report_command(subject: str | None, path: Path, place: str | None, **asked: Any) -> None:
+def report_page_command(subject: str | None, path: Path, place: str | None, **asked: Any) -> None:
     """Write one self-contained HTML page: scaling, cost against time, and measured against predicted.
 
     For a RECIPE or MODEL, the page shows estimates for --on and for every other cluster and type. For a RUN,
@@ -43,28 +54,20 @@ def report_command(subject: str | None, path: Path, place: str | None, **asked: 
     The page needs no script and no network, and suits phones, dark mode and print.
 
     \b
-    slipway report bert_pretrain --on dl1 -o bert.html
-    slipway report bert_pretrain-448d16bd457c -o run.html
-    slipway report -o published.html
+    slipway report page bert_pretrain --on dl1 -o bert.html
+    slipway report page bert_pretrain-448d16bd457c -o run.html
+    slipway report page -o published.html
     """
-    from slipway.jobs.report.page import render
-
     text = render(_published() if subject is None else _page(subject, place, asked))
     write_file(path, text)
 
 
 def _published() -> Page:
-    from slipway.jobs.estimate.evidence.published import check
-    from slipway.jobs.report.page import published_page
-
     return published_page(list(check()))
 
 
 def _page(subject: str, place: str | None, asked: dict[str, Any]) -> Page:
     """Build the page of a recipe or a model if the subject names one, else that of a run."""
-    from slipway.jobs.estimate.inputs.workloads import names_a_job, workload_of
-    from slipway.jobs.words.job import parse_settings
-
     settings = parse_settings(asked.pop("settings"))
     if names_a_job(subject):
         return _job_page(workload_of(subject, settings), place, asked)
@@ -77,11 +80,6 @@ def _page(subject: str, place: str | None, asked: dict[str, Any]) -> Page:
 
 
 def _job_page(workload: Workload, place: str | None, asked: dict[str, Any]) -> Page:
-    from slipway.jobs.cli.compare import everywhere
-    from slipway.jobs.estimate.inputs.own_data import measurements, rates
-    from slipway.jobs.estimate.inputs.places import find_place
-    from slipway.jobs.report.contents import job_page
-
     rows = measurements()
     places, found = everywhere(workload, (), **asked, rows=rows)
     if place is None:
@@ -93,17 +91,7 @@ def _job_page(workload: Workload, place: str | None, asked: dict[str, Any]) -> P
 
 
 def _run_page(subject: str, asked: dict[str, Any]) -> Page:
-    from slipway.jobs.cli.compare import everywhere
-    from slipway.jobs.cloud.aws import is_in_yard
-    from slipway.jobs.estimate import throughput
-    from slipway.jobs.estimate.evidence.calibrations import find_calibration
-    from slipway.jobs.estimate.fitting import band_of
-    from slipway.jobs.estimate.inputs.own_data import measurements, rates
-    from slipway.jobs.report.contents import Beside, job_page
-    from slipway.jobs.submit.find import find_run, targets_to_search
-    from slipway.jobs.submit.rate import read_run
-
-    rate = read_run(find_run(subject, targets_to_search(None, asked["region"])))
+    rate = read_run(find.find_run(subject, find.targets_to_search(None, asked["region"])))
     where, own = rate.place(rates()), rate.asked
     rows = measurements(without_run=rate.found.run.id)
     known = find_calibration(rows, own)
@@ -119,7 +107,7 @@ def _run_page(subject: str, asked: dict[str, Any]) -> Page:
         band=band_of(made.spread),
         devices=own.cluster.devices,
         instance_type=own.instance,
-        is_of_the_yard=is_in_yard(),
+        is_of_the_yard=aws.is_in_yard(),
     )
     places, found = everywhere(rate.workload, (), **asked, rows=rows)
     sizes = _sizes(rate.workload, where, asked["nodes"], rows)
@@ -130,8 +118,6 @@ def _usual_place(
     workload: Workload, places: Sequence[PricedHardware], found: Sequence[Estimate]
 ) -> PricedHardware:
     """Choose where it was measured, else a declared cluster, else where it costs least."""
-    from slipway.jobs.estimate.pareto import scale_of
-
     measured = {each.place for each in found if each.word != "predicted"}
     declared = {place.name for place in places if place.name != place.instance.name}
     able = {each.place for each in found}
@@ -146,8 +132,6 @@ def _sizes(
     workload: Workload, place: PricedHardware, nodes: tuple[int, ...] | None, rows: Sequence[Measurement]
 ) -> list[Estimate]:
     """Estimate the requested layout at each size that can run it, so that the points form one line."""
-    from slipway.jobs.estimate.inputs.asking import estimate_what_works
-
     sizes = nodes or tuple(size for size in SIZES if size <= place.most_nodes)
     found, refused = estimate_what_works(workload, place, sizes, rows)
     for error in refused.values() if nodes else ():
@@ -156,9 +140,6 @@ def _sizes(
 
 
 def _compared(places: Sequence[PricedHardware], found: Sequence[Estimate]) -> Comparison:
-    from slipway.jobs.estimate.pareto import verdicts
-    from slipway.jobs.report.contents import Comparison
-
     return Comparison(
         estimates=found,
         verdicts=verdicts(found),

@@ -1,4 +1,4 @@
-"""`slipway run-plan`: submit a plan's jobs in their turn, and plan again when something comes otherwise."""
+"""`slipway plan run`: submit a plan's jobs in their turn, and plan again when something comes otherwise."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class PlanFailed(SlipwayError):
     help="Draw what ran beside the plan, again with each thing that happens.",
 )
 @json_option
-def run_plan_command(
+def plan_run_command(
     file: Path,
     journal: Path | None,
     switch_seconds: int,
@@ -79,7 +79,7 @@ def run_plan_command(
     page: Path | None,
     as_json: bool,
 ) -> None:
-    """Run the plan of FILE, which `slipway plan --output` wrote, on the clusters of its pools.
+    """Run the plan of FILE, which `slipway plan make --output` wrote, on the clusters of its pools.
 
     Each job is submitted when its turn comes, as `slipway submit` would. A job that ends, fails or is
     cancelled, one that takes 10 % more or less than its estimate, and a lost node are reasons to plan what is
@@ -87,8 +87,8 @@ def run_plan_command(
     twice.
 
     \b
-    slipway plan sweep.toml --output plan.json
-    slipway run-plan plan.json
+    slipway plan make sweep.toml --output plan.json
+    slipway plan run plan.json
     """
     from slipway.jobs.plan.inputs.plan_json import read_plan
     from slipway.jobs.plan.run.clusters import refuse_unrunnable

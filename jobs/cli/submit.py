@@ -197,7 +197,7 @@ def find_image(asked: str | None, target: Target) -> str | None:
     """Return the URI of the image that a person asked for, if any."""
     if asked is None:
         return None
-    from slipway.jobs.clusters.images.project_images import resolve_image
+    from slipway.jobs.clusters.images.builds import resolve_image
 
     return resolve_image(asked, target)
 
@@ -244,7 +244,7 @@ def _submit(job: Job, packed: PackedProject, target: Target, answers: Answers) -
     size = f"{packed.files} files, {megabytes(packed.size_bytes)}"
     compressed = f"{megabytes(packed.packed_bytes)} compressed"
     say(f"the folder: {size}, {compressed}, SHA-256 {packed.digest[:_DIGEST_SHOWN]}")
-    carry_out(prepared, answers, send_files=send_folder, columns=_COLUMNS, more=_more(job, packed))
+    carry_out(prepared, answers, bring=send_folder, columns=_COLUMNS, more=_more(job, packed))
 
 
 def _more(job: Job, packed: PackedProject) -> Mapping[str, object]:

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from slipway.jobs.cli.options import say_project
-from slipway.jobs.output import Column, can_ask, print_json, print_record, say, warn
+from slipway.jobs.output import Column, ask, print_json, print_record, say, warn
 
 if TYPE_CHECKING:
     from slipway.jobs.platforms.platform import AnyPrepared
     from slipway.jobs.submit.submission import Submitted
-    from slipway.jobs.words.run import Agreed, Cost
+    from slipway.jobs.words.run import Agreed
 
 
 SUBMITTING_COLUMNS = (
@@ -71,13 +71,13 @@ def carry_out(
     prepared: AnyPrepared,
     answers: Answers,
     *,
-    send_files: Callable[[], None] = lambda: None,
+    bring: Callable[[], None] | None = None,
     columns: Sequence[Column] = SUBMITTING_COLUMNS,
     more: Mapping[str, object] | None = None,
 ) -> None:
     """Submit the job and print it with `more`, or print what would be sent.
 
-    `send_files` brings what the job reads; it is called once the cost is agreed to, and only for a new job.
+    `bring` sends what the job reads; it is called once the cost is agreed to, and only for a new job.
     """
     for warning in prepared.warnings:
         warn(warning)
@@ -85,21 +85,15 @@ def carry_out(
         say_project()
         print_json({**_decided(prepared), **(more or {})})
         return
-    submitted = _submit(prepared, answers.agreed, send_files, again=answers.again)
-    _end(submitted, answers, columns, more or {})
+    _end(_submit(prepared, answers, bring), answers, columns, more or {})
 
 
-def _submit(
-    prepared: AnyPrepared, agreed: Agreed, send_files: Callable[[], None], *, again: bool
-) -> Submitted:
-    from slipway.jobs.submit.submission import submit_prepared
+def _submit(prepared: AnyPrepared, answers: Answers, bring: Callable[[], None] | None) -> Submitted:
+    from slipway.jobs.submit.submission import Consent, submit_prepared
 
-    def agree(name: str, ceiling: Cost) -> None:
-        _confirm(name, ceiling, agreed)
-        send_files()
-
+    consent = Consent(agreed=answers.agreed, ask=ask, again=answers.again)
     try:
-        submitted = submit_prepared(prepared, confirm=agree, again=again, say=say)
+        submitted = submit_prepared(prepared, consent, bring=bring, say=say)
     except KeyboardInterrupt:
         say("the job may or may not have been submitted; the same command finds out before it submits")
         raise
@@ -108,18 +102,6 @@ def _submit(
         if prepared.waits_for:
             say(f"its dependencies were set back then: slipway explain {submitted.prepared.name}")
     return submitted
-
-
-def _confirm(name: str, ceiling: Cost, agreed: Agreed) -> None:
-    """Ask at a terminal whether the cost is fine; without a terminal, refuse."""
-    from slipway.jobs.submit.submission import Unconfirmed, refuse_unconfirmed
-
-    try:
-        refuse_unconfirmed(name, ceiling, agreed)
-    except Unconfirmed as refusal:
-        if not can_ask():
-            raise
-        click.confirm(f"{refusal.message}. Submit it?", abort=True, err=True)
 
 
 def _decided(prepared: AnyPrepared) -> Mapping[str, object]:

@@ -57,7 +57,7 @@ def find_target_by_name(cluster: str, region: str | None) -> Target:
     if said:
         raise SlipwayError(
             f"{said[0].action} gave no answer: {said[0].code}, {said[0].message[:200]}",
-            hint=f"allow {said[0].action} to your role" if said[0].is_denied else "slipway targets",
+            hint=f"allow {said[0].action} to your role" if said[0].is_denied else "slipway cluster targets",
         )
     raise SlipwayError(
         f"no target is called '{cluster}'{f' in {region}' if region else ''}",
@@ -77,8 +77,15 @@ def find_digest(target: BatchTarget, tag: str) -> str | Unanswered | None:
     return find_digest_in(target, target.repository_uri.partition("/")[2], {"imageTag": tag})
 
 
-def find_digest_in(target: BatchTarget, repository: str, image: Mapping[str, str]) -> str | Unanswered | None:
-    """Return the digest of an image of a repository, by its imageTag or imageDigest."""
+def find_digest_in(
+    target: BatchTarget, repository: str, image: Mapping[str, str], registry: str = ""
+) -> str | Unanswered | None:
+    """Return the digest of an image of a repository, by its imageTag or imageDigest.
+
+    Another account's registry tells those who may only pull nothing but the image itself.
+    """
+    if registry and registry != target.account:
+        return _pulled_digest(target, repository, image, registry)
     answer = ask(
         reader("ecr", target.region),
         "DescribeImages",
@@ -89,6 +96,21 @@ def find_digest_in(target: BatchTarget, repository: str, image: Mapping[str, str
     if isinstance(answer, Unanswered):
         return None if answer.code in _NO_IMAGE else answer
     return str(answer["imageDetails"][0]["imageDigest"])
+
+
+def _pulled_digest(
+    target: BatchTarget, repository: str, image: Mapping[str, str], registry: str
+) -> str | Unanswered | None:
+    answer = ask(
+        reader("ecr", target.region),
+        "BatchGetImage",
+        registryId=registry,
+        repositoryName=repository,
+        imageIds=[dict(image)],
+    )
+    if isinstance(answer, Unanswered):
+        return None if answer.code in _NO_IMAGE else answer
+    return next((str(found["imageId"]["imageDigest"]) for found in answer["images"]), None)
 
 
 def find_stacks(cluster: str, region: str) -> tuple[DeployedStack, ...] | Unanswered:
@@ -142,7 +164,7 @@ def _suggest(cluster: str, region: str | None) -> str:
     deployed = (
         f"deployed are {', '.join(names)}"
         if names
-        else "deploy a cluster first: `slipway clusters` lists the declared ones"
+        else "deploy a cluster first: `slipway cluster list` lists the declared ones"
     )
     return did_you_mean(cluster, names, otherwise=deployed)
 

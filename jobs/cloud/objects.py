@@ -1,10 +1,10 @@
-"""What S3 says of one object of a bucket, or None where it is not there, and the end of a stream of a log."""
+"""What S3 says of one object of a bucket, or None where it is not there, and the streams of a log."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from slipway.jobs.cloud.aws import Unanswered, ask
+from slipway.jobs.cloud.aws import Unanswered, ask, ask_all, reader
 from slipway.jobs.words.errors import SlipwayError
 
 # An answer to HeadObject has no body, so that the code is its HTTP status.
@@ -31,6 +31,13 @@ def find_object(s3: Any, operation: str, **where: str) -> Any | None:
         f"{answer.message[:200]}",
         hint=f"allow {_PERMISSION} to your role" if answer.is_denied else "run the same command again",
     )
+
+
+def find_streams(region: str, log_group: str, prefix: str) -> list[str]:
+    """Return the names of the streams that begin so, in order; none where nobody says."""
+    asked = {"logGroupName": log_group, "logStreamNamePrefix": prefix}
+    found = ask_all(reader("logs", region), "DescribeLogStreams", "logStreams", **asked)
+    return [] if isinstance(found, Unanswered) else [str(stream["logStreamName"]) for stream in found]
 
 
 def last_lines(logs: Any, log_group: str, stream: str, *, events: int) -> list[str]:

@@ -27,7 +27,7 @@ from slipway.jobs.words.targets import Target
 # A job that is cancelled gets SIGTERM and 30 seconds to save; Batch says later that it ended.
 END_SECONDS = 600.0
 _POLL_SECONDS = 2.0
-_REASON = "cancelled with slipway destroy"
+_REASON = "cancelled with slipway cluster destroy"
 
 
 def keeps_its_data(target: Target) -> bool:
@@ -99,8 +99,8 @@ def _run_cdk(cluster: str, *arguments: str, is_silent: bool = False) -> None:
     if ran.returncode:
         print(ran.stdout or "", end="", file=sys.__stderr__)
         raise SlipwayError(
-            f"cdk {arguments[0]} ended with {ran.returncode}; slipway clusters shows which stacks are left",
-            hint=f"run it again: slipway destroy {cluster}",
+            f"cdk {arguments[0]} ended with {ran.returncode}; slipway cluster list shows what is left",
+            hint=f"run it again: slipway cluster destroy {cluster}",
         )
 
 

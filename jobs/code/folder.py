@@ -128,7 +128,7 @@ def _refuse_size(folder: ProjectFolder, limit_mb: int) -> None:
     raise CannotShip(
         f"{printable(str(folder.path))} has {megabytes(folder.size_bytes)} to send, and at most "
         f"{limit_mb} MB are sent; the largest: {named}",
-        hint="name in .gitignore what is no code, and bring data with slipway upload; or raise --limit",
+        hint="name in .gitignore what is no code, and bring data by slipway cluster upload; or raise --limit",
     )
 
 

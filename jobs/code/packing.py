@@ -176,7 +176,7 @@ def _kept(job: Job) -> Path | None:
     if not archive.is_file():
         raise LostArchive(
             f"job '{job.name}': its folder is not kept as {archive} any more",
-            hint="plan again: slipway plan FILE",
+            hint="plan again: slipway plan make FILE",
         )
     return archive
 

@@ -80,7 +80,7 @@ def bill(own: Estimate, place: PricedHardware, taken: BillAssumptions) -> tuple[
     if place.rate is None:
         raise CannotEstimate(
             f"no price of {place.instance.name} is known, so there is no bill",
-            hint="slipway prices refresh asks AWS for it",
+            hint="slipway instance refresh-prices asks AWS for it",
         )
     _refuse_other_term(place.rate.term, taken)
     lines = [*_of_nodes(own, own.hours, place, taken)]

@@ -13,7 +13,7 @@ from slipway.containers.training.layout import at_most, steps_of_epoch
 from slipway.jobs.estimate.errors import CannotEstimate
 from slipway.jobs.estimate.evidence.calibrations import Asked, Known, find_calibration
 from slipway.jobs.estimate.evidence.measurements import Measurement
-from slipway.jobs.estimate.fitting import Fit, Ranges, band_of, fit, ranges_of
+from slipway.jobs.estimate.fitting import Fit, Ranges, band_of, difference, fit, ranges_of
 from slipway.jobs.estimate.hardware import STARTUP_SECONDS, cluster_of
 from slipway.jobs.estimate.prices import Item, Overheads, Rate, what_is_paid
 from slipway.jobs.estimate.work.rate import Throughput, throughput
@@ -22,9 +22,9 @@ from slipway.jobs.estimate.work.workloads import Workload
 from slipway.jobs.words.catalogue.hardware import device_of
 from slipway.jobs.words.catalogue.instances import InstanceType
 from slipway.jobs.words.images.containers import LockedTorch
+from slipway.jobs.words.run import SECONDS_PER_HOUR
 
 _GIB = 2.0**30
-_SECONDS_PER_HOUR = 3600.0
 MOST_NODES = 10_000
 
 
@@ -119,7 +119,7 @@ def estimate_sizes(
         own = replace(workload, layout=layout)
         made = _make(own, place, nodes, rows)
         alone = base.setdefault(layout, made.rate / nodes)
-        changed = _change(workload.layout, layout)
+        changed = difference(workload.layout, layout)
         found.append(_estimate(own, place, made, alone, changed=changed))
     return found
 
@@ -216,7 +216,7 @@ def _end(workload: Workload, made: _Made) -> _End | None:
 
 def _hours(end: _End, made: _Made) -> float:
     trained = end.steps * made.model_rate.sequences_per_step
-    return (STARTUP_SECONDS + trained / made.rate) / _SECONDS_PER_HOUR
+    return (STARTUP_SECONDS + trained / made.rate) / SECONDS_PER_HOUR
 
 
 def _time_basis(end: _End, made: _Made) -> str:
@@ -256,15 +256,6 @@ def _layouts(workload: Workload, place: PricedHardware, nodes: int) -> Iterator[
             yield found.nearest or layout
 
 
-_SAID = ("sharding", "micro_batch", "checkpointing", "tensor", "pipeline", "offload")
-
-
-def _change(asked: Layout, taken: Layout) -> str:
-    return ", ".join(
-        f"{name}={getattr(taken, name)}" for name in _SAID if getattr(asked, name) != getattr(taken, name)
-    )
-
-
 def _refuse_size(place: PricedHardware, nodes: int) -> None:
     if not 1 <= nodes <= MOST_NODES:
         raise CannotEstimate(
@@ -284,14 +275,10 @@ def _too_large(workload: Workload, place: PricedHardware, made: _Made) -> Cannot
     return CannotEstimate(
         f"{workload.name} does not fit {made.cluster.nodes} × {place.instance.name}: a device needs "
         f"{total:.1f} GiB and {usable:.1f} can be used; most is {found.memory.largest}, {largest:.1f} GiB",
-        hint=f"it fits with {_as_settings(found.change)}"
+        hint=f"it fits with --set {found.change.replace(', ', ' --set ')}"
         if found.nearest
         else f"slipway compare {workload.name}",
     )
-
-
-def _as_settings(change: str) -> str:
-    return " ".join(f"--set {each}" for each in change.split(", "))
 
 
 # From a rate to a job: seconds, dollars, tokens per dollar. None where a price is not known, never zero.
@@ -314,12 +301,6 @@ def job_seconds(rate: Throughput, steps: int) -> float:
     return STARTUP_SECONDS + steps * rate.step.seconds
 
 
-def dollars(seconds: float, nodes: int, usd_per_node_hour: float | None) -> float | None:
-    if usd_per_node_hour is None:
-        return None
-    return seconds / _SECONDS_PER_HOUR * nodes * usd_per_node_hour
-
-
 def tokens_per_dollar(
     sequences_per_second: float, sequence_length: int, usd_per_hour: float | None
 ) -> int | None:
@@ -328,4 +309,4 @@ def tokens_per_dollar(
         return None
     if usd_per_hour <= 0:
         raise CannotEstimate(f"a price of {usd_per_hour} dollars an hour cannot be", hint="give what is paid")
-    return round(sequences_per_second * sequence_length * _SECONDS_PER_HOUR / usd_per_hour)
+    return round(sequences_per_second * sequence_length * SECONDS_PER_HOUR / usd_per_hour)

@@ -14,6 +14,7 @@ from slipway.jobs.estimate.hardware import STARTUP_SECONDS
 from slipway.jobs.estimate.work.shapes import Hardware, Layout, Model, accumulation
 from slipway.jobs.estimate.work.spread import interval_of
 from slipway.jobs.estimate.work.work import Memory, memory, usable_bytes
+from slipway.jobs.words.run import SECONDS_PER_HOUR
 
 _Change = Callable[[Layout, Hardware], Iterator[Layout]]
 
@@ -37,7 +38,7 @@ def fit(model: Model, cluster: Hardware, layout: Layout) -> Fit:
         memory=own,
         usable_bytes=usable,
         nearest=nearest,
-        change=_difference(layout, nearest) if nearest else "",
+        change=difference(layout, nearest) if nearest else "",
     )
 
 
@@ -120,13 +121,13 @@ CHANGES: Mapping[str, _Change] = {
 _SAID = ("sharding", "micro_batch", "checkpointing", "tensor", "pipeline", "offload")
 
 
-def _difference(asked: Layout, found: Layout) -> str:
+def difference(asked: Layout, found: Layout) -> str:
+    """Say what was changed of the layout that was asked for."""
     changed = (name for name in _SAID if getattr(asked, name) != getattr(found, name))
     return ", ".join(f"{name}={getattr(found, name)}" for name in changed)
 
 
 # What an estimate may come to: nine of ten lie between the two ends.
-_SECONDS_PER_HOUR = 3600.0
 Ends = tuple[float, float]
 
 
@@ -143,7 +144,7 @@ def ranges_of(rate: float, spread: float, hours: float | None, usd_per_hour: flo
     """Return the ranges: what a rate may be off by is off in its time, but for the start."""
     time = None
     if hours is not None:
-        start = STARTUP_SECONDS / _SECONDS_PER_HOUR
+        start = STARTUP_SECONDS / SECONDS_PER_HOUR
         least, most = interval_of(hours - start, spread)
         time = least + start, most + start
     paid = None if time is None or usd_per_hour is None else (time[0] * usd_per_hour, time[1] * usd_per_hour)

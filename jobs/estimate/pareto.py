@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from slipway.jobs.estimate.estimates import Estimate
+from slipway.jobs.words.run import SECONDS_PER_HOUR
 
-_SECONDS_PER_HOUR = 3600.0
 _COMPARED = 1_000_000  # sequences: the cost of one has too many zeros to be read
 
 
@@ -26,7 +26,7 @@ class Scale:
 
     def time(self, own: Estimate) -> float:
         if self.per_sequence:
-            return _COMPARED / own.sequences_per_second / _SECONDS_PER_HOUR
+            return _COMPARED / own.sequences_per_second / SECONDS_PER_HOUR
         assert own.hours is not None, "jobs of the same work have an end"
         return own.hours
 

@@ -105,7 +105,8 @@ def require_rate(rates: Sequence[Rate], instance: InstanceType, region: str | No
     known = sorted({f"{each.term} in {each.region}" for each in rates if each.instance_type == instance.name})
     raise CannotEstimate(
         f"no {term} price of {instance.name}{where} is known; known are {', '.join(known) or 'none'}",
-        hint=f"slipway prices refresh{f' --region {region}' if region else ''}, or a row in your prices file",
+        hint=f"slipway instance refresh-prices{f' --region {region}' if region else ''}, or a row in your "
+        "prices file",
     )
 
 
@@ -144,11 +145,7 @@ def decode_rates(text: str, where: str) -> tuple[Rate, ...]:
 
 
 def encode_rates(rates: Iterable[Rate]) -> str:
-    text = io.StringIO()
-    writer = csv.DictWriter(text, [field.name for field in fields(Rate)], lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(asdict(rate) for rate in rates)
-    return text.getvalue()
+    return written_rows([field.name for field in fields(Rate)], map(asdict, rates))
 
 
 @lru_cache(maxsize=1)
@@ -232,7 +229,7 @@ def _decode_rate(row: Mapping[str, str | None], where: str) -> Rate:
         raise CannotEstimate(f"{where}: {error.message}", hint=error.hint or "correct the row") from None
 
 
-# Reads rows that people may write by hand: every mistake names the file and the line.
+# Reads and writes rows that people may write by hand: every mistake names the file and the line.
 Row = TypeVar("Row")
 
 
@@ -258,3 +255,12 @@ def read_rows(
             raise CannotEstimate(f"{where} has more than {most} rows", hint="is it the right file?")
         rows.append(decode(row, f"{where}, line {reader.line_num}"))
     return tuple(rows)
+
+
+def written_rows(columns: Sequence[str], rows: Iterable[Mapping[str, object]]) -> str:
+    """Return a CSV text that read_rows reads; None is an empty value."""
+    text = io.StringIO()
+    writer = csv.DictWriter(text, columns, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return text.getvalue()

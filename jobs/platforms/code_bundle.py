@@ -10,6 +10,7 @@ import io
 import tarfile
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from hashlib import sha256
 from importlib.resources import files
 from pathlib import Path
@@ -19,7 +20,7 @@ from slipway.jobs.cloud.objects import find_object
 from slipway.jobs.words.errors import SlipwayError
 from slipway.jobs.words.images.containers import code_files
 from slipway.jobs.words.job import code_key
-from slipway.jobs.words.targets import MpiTarget, SageMakerTarget, SlurmTarget
+from slipway.jobs.words.targets import Target
 from slipway.jobs.words.text import Say
 
 _MODE, _PROGRAM_MODE = 0o644, 0o755
@@ -60,7 +61,13 @@ def pack(containers: Path, *, beside: Mapping[str, bytes] | None = None) -> Bund
     return Bundle(digest=sha256(plain).hexdigest(), plain=plain)
 
 
-def upload(bundle: Bundle, digest: str, target: MpiTarget | SageMakerTarget | SlurmTarget, say: Say) -> None:
+@lru_cache(maxsize=1)
+def own_bundle() -> Bundle:
+    """Return the code of this Slipway, packed once a command."""
+    return pack(own_containers())
+
+
+def upload(bundle: Bundle, digest: str, target: Target, say: Say) -> None:
     """Upload the bundle if its bucket lacks it; refuse one that is not what the job was prepared with."""
     if bundle.digest != digest:
         raise CodeChanged(

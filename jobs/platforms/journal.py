@@ -64,8 +64,11 @@ class Journal:
     folder: Path
 
     @contextmanager
-    def locked(self, name: str, waiting: Callable[[], None]) -> Iterator[None]:
-        """Let two terminals submit the same job one after the other; `waiting` tells the second."""
+    def locked(self, name: str, waiting: Callable[[], None]) -> Iterator[Entry | None]:
+        """Let two terminals submit the same job one after the other; `waiting` tells the second.
+
+        It yields what is noted of the job, and refuses an entry of a newer Slipway, which is left alone.
+        """
         with _explained(self.folder):
             self.folder.mkdir(parents=True, exist_ok=True, mode=_PRIVATE)
             lock = os.open(self.folder / f"{name}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -75,7 +78,7 @@ class Journal:
             except BlockingIOError:
                 waiting()
                 fcntl.flock(lock, fcntl.LOCK_EX)
-            yield
+            yield self.read(name)
         finally:
             os.close(lock)
 
@@ -88,8 +91,7 @@ class Journal:
         return self._decode(name, text)
 
     def write(self, entry: Entry) -> None:
-        """Write atomically and sync to disk; an entry of a newer Slipway is left alone."""
-        self.read(entry.name)
+        """Write atomically and sync to disk."""
         path = self._path(entry.name)
         new = path.with_suffix(".new")
         with _explained(self.folder):

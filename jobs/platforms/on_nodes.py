@@ -10,7 +10,8 @@ import sys
 import tarfile
 import tempfile
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -158,6 +159,20 @@ def write_whole(path: Path, text: str, mode: int = READABLE) -> bool:
         file.write(text)
     new.replace(path)
     return True
+
+
+@contextmanager
+def scratch(prefix: str) -> Iterator[Path]:
+    """Yield a folder of this process that is gone after it."""
+    with tempfile.TemporaryDirectory(prefix=prefix, ignore_cleanup_errors=True) as folder:
+        yield Path(folder)
+
+
+def read_exit_code(path: Path) -> int | None:
+    """Return the code that the main node's launcher wrote: those of its starters are of others' ends, too."""
+    with suppress(OSError, ValueError):
+        return int(path.read_text(encoding="ascii"))
+    return None
 
 
 def write_through(path: Path, text: str) -> bool:

@@ -6,10 +6,10 @@ A platform is a module, jobs/platforms/<kind>/platform.py, with these functions.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import Field, dataclass
+from dataclasses import Field, dataclass, replace
 from importlib import import_module
 from types import ModuleType
-from typing import Any, ClassVar, Generic, Protocol, TypeVar, cast, runtime_checkable
+from typing import Any, ClassVar, Generic, Protocol, Self, TypeAlias, TypeVar, cast, runtime_checkable
 
 from slipway.jobs.platforms.sending import Waiting
 from slipway.jobs.words.catalogue.instances import instance_type
@@ -43,6 +43,7 @@ class Prepared(Generic[T_co, R_co]):
     recipe: Recipe
     target: T_co
     request: R_co
+    build: Callable[[Job], R_co]  # makes the request of a repeat of the job
     image: str  # what the job runs in, as a person says it
     image_digest: str | None  # None: nothing is pushed under the tag, or AWS did not say, or it has none
     waits_for: tuple[str, ...]  # ids of the jobs that have to succeed first
@@ -61,8 +62,14 @@ class Prepared(Generic[T_co, R_co]):
         nodes = self.job.nodes * self.job.elements
         return cost(nodes, seconds, instance_type(self.target.instance_type).price)
 
+    def repeated(self, number: int) -> Self:
+        """Prepare the same submission once more."""
+        job = replace(self.job, repeat=number)
+        return replace(self, job=job, request=self.build(job))
+
 
 AnyPrepared = Prepared[Target, Request]
+AnyPlatform: TypeAlias = "Platform[Target, Request]"
 
 
 # Which platform a target belongs to. A new kind of target is a folder like the others, and a row here.
@@ -106,12 +113,6 @@ def takes_images(target: Target) -> bool:
     return isinstance(_module_of(target), HasImages)
 
 
-def twins_of(target: T) -> MayHaveTwins[T] | None:
-    """Return what ends twins; None where the platform takes a name only once."""
-    platform = _module_of(target)
-    return platform if isinstance(platform, MayHaveTwins) else None
-
-
 def _module_of(target: Target) -> ModuleType:
     return import_module(PLATFORMS[target.kind])
 
@@ -129,17 +130,18 @@ class Platform(Protocol[T, R]):
     def prepare(self, job: Job, recipe: Recipe, target: T, waits_for: tuple[str, ...]) -> Prepared[T, R]:
         """Decide everything about a submission. `waits_for` are ids of jobs that have to succeed first."""
 
-    def repeat(self, prepared: Prepared[T, R], job: Job) -> Prepared[T, R]:
-        """Prepare the same submission as another job."""
-
     def refuse_unready(self, prepared: Prepared[T, R]) -> None:
         """Refuse what is known to be in vain before anything is asked."""
 
-    def make_ready(self, prepared: Prepared[T, R], say: Say) -> Prepared[T, R]:
-        """See to it that it can run now, or refuse; the last step before it is sent."""
+    def make_ready(self, prepared: Prepared[T, R], say: Say) -> str | None:
+        """See to it that it can run now, or refuse; the last step before it is sent.
 
-    def send(self, prepared: Prepared[T, R]) -> str:
-        """Send it and return the job's id."""
+        Return the instance that takes the request, or None where the service does: all that may be added to a
+        request after its cost was confirmed.
+        """
+
+    def send(self, prepared: Prepared[T, R], taker: str | None) -> str:
+        """Send the request to whom `make_ready` named, and return the job's id."""
 
     def find_job_id(self, name: str, target: T) -> str | None:
         """Return the id of the job of this whole name."""

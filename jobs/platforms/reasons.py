@@ -9,7 +9,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from slipway.jobs.words.run import Reason
+from slipway.jobs.words.run import Explanation, Reason, Run
+
+Told = tuple[str, str]  # what is so, and what to do; a job's name, target, image and id are filled in
 
 _CAPACITY = "ask again later, in another zone or Region, or for fewer nodes; reserved capacity does not wait"
 
@@ -25,7 +27,7 @@ MACHINE_REASONS: tuple[Reason, ...] = (
         pattern=r"VcpuLimitExceeded|MaxSpotInstanceCountExceeded"
         r"|more vCPU capacity than your current vCPU limit",
         means="the account's quota of vCPUs leaves no room for the machines that it needs",
-        fix="slipway quota {target} --request; what waits goes on when AWS has granted it",
+        fix="slipway cluster quota {target} --request; what waits goes on when AWS has granted it",
     ),
 )
 
@@ -60,7 +62,7 @@ REASONS: tuple[Reason, ...] = (
     Reason(
         pattern=r"CannotPull\w*|pull image|manifest .*not found|ImagePull",
         means="a node could not pull the image",
-        fix="slipway build {image} --on {target}; if it is pushed: check that the nodes can reach ECR",
+        fix="slipway image build {image} --on {target}; if it is pushed: check that the nodes can reach ECR",
     ),
     Reason(
         pattern=r"ResourceInitializationError",
@@ -110,9 +112,24 @@ REASONS: tuple[Reason, ...] = (
     Reason(
         pattern=r"UNDETERMINED",
         means="AWS Batch sees that the queue is blocked and does not know why",
-        fix="slipway preflight {target}; then look whether nodes start and join: slipway clusters {target}",
+        fix="slipway preflight {target}; then look whether nodes join: slipway cluster list {target}",
     ),
 )
+
+
+def explained(run: Run, told: Told, image: str, evidence: Iterable[str | None]) -> Explanation:
+    """Say it of the job, with each piece of evidence once."""
+    sentence, fix = told
+    return Explanation(
+        sentence=f"{run.name} {sentence}",
+        fix=fix.format(job=run.name, target=run.target, id=run.id, image=image),
+        evidence=tuple(dict.fromkeys(each for each in evidence if each)),
+    )
+
+
+def counted(number: int | None, thing: str) -> str:
+    """Return how many there are of a thing; of a job that does not say it, all that it has."""
+    return f"its {thing}s" if number is None else f"{number} {thing}{'' if number == 1 else 's'}"
 
 
 def known_reason(said: str, reasons: Iterable[Reason] = REASONS) -> Reason | None:

@@ -127,22 +127,18 @@ def place_labels(
 
 # Tried in this order, around the point: aside, then above and below, nearer before further.
 _CHOICES = (
-    *(
-        ("left", 10, 0),
-        ("right", -10, 0),
-        ("left", 6, -13),
-        ("right", -6, -13),
-        ("left", 6, 13),
-        ("right", -6, 13),
-    ),
-    *(
-        ("center", 0, -16),
-        ("center", 0, 16),
-        ("left", 6, -28),
-        ("right", -6, -28),
-        ("left", 6, 28),
-        ("right", -6, 28),
-    ),
+    ("left", 10, 0),
+    ("right", -10, 0),
+    ("left", 6, -13),
+    ("right", -6, -13),
+    ("left", 6, 13),
+    ("right", -6, 13),
+    ("center", 0, -16),
+    ("center", 0, 16),
+    ("left", 6, -28),
+    ("right", -6, -28),
+    ("left", 6, 28),
+    ("right", -6, 28),
 )
 
 _Box = tuple[float, float, float, float]

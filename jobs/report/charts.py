@@ -13,6 +13,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from html import escape
+from types import ModuleType
 from typing import Any
 
 from slipway.jobs.report.axes import Axis, Label, amounts, counts, label_layers, magnitudes, place_labels
@@ -200,15 +201,20 @@ def drawn(chart: Chart, number: int) -> str:
     )
 
 
-def _svg(chart: Chart, size: tuple[int, int], name: str) -> str:
+def drawer() -> ModuleType:
+    """Return the drawing library, which not every machine needs."""
     try:
         import vl_convert
     except ImportError:
         raise CannotDraw(
-            "the charts of a report are drawn by vl-convert, which is not installed",
+            "charts and pictures are drawn by vl-convert, which is not installed",
             hint="pip install 'slipway[report]'",
         ) from None
-    text = vl_convert.vegalite_to_svg(json.dumps(_spec(chart, size)), vl_version=VEGA_LITE)
+    return vl_convert
+
+
+def _svg(chart: Chart, size: tuple[int, int], name: str) -> str:
+    text = drawer().vegalite_to_svg(json.dumps(_spec(chart, size)), vl_version=VEGA_LITE)
     named = f'<title id="{name}-title">{escape(chart.title)}</title>'
     named += f'<desc id="{name}-desc">{escape(chart.description)}</desc>'
     opening = f'<svg viewBox="0 0 {size[0]} {size[1]}" role="img" aria-labelledby="{name}-title {name}-desc">'

@@ -131,16 +131,12 @@ def _line(sizes: Sequence[Estimate]) -> list[dict[str, object]]:
             "nodes": size.nodes,
             "rate": size.predicted_sequences_per_second,
             "ideal": first * size.nodes,
-            **_range(size),
+            # The rates that a band allows.
+            "low": size.predicted_sequences_per_second / (1 + size.predicted_band),
+            "high": size.predicted_sequences_per_second * (1 + size.predicted_band),
         }
         for size in sizes
     ]
-
-
-def _range(own: Estimate) -> dict[str, object]:
-    """Return the rates that a band allows."""
-    rate, factor = own.predicted_sequences_per_second, 1 + own.predicted_band
-    return {"low": rate / factor, "high": rate * factor}
 
 
 def _cost_section(place: PricedHardware, compared: Comparison) -> Section:
@@ -151,13 +147,13 @@ def _cost_section(place: PricedHardware, compared: Comparison) -> Section:
     most = _DRAWN_TIMES * min(scale.cost(each) for each, _ in priced)
     points = [
         {
-            **_cost_point(each, place, verdict),
+            "group": _GROUPS.get(verdict, "chosen" if _is_of(each, place) else "other"),
             "label": _label(each, front, scale) if verdict != BEATEN else "",
             "time": scale.time(each),
             "cost": scale.cost(each),
         }
         for each, verdict in priced
-        if scale.cost(each) <= most or place.name in (each.place, each.instance_type)
+        if scale.cost(each) <= most or _is_of(each, place)
     ]
     left_out = len(priced) - len(points)
     return Section(
@@ -177,14 +173,8 @@ def _cost_section(place: PricedHardware, compared: Comparison) -> Section:
 _GROUPS = {BEST: "front", UNDECIDED: "open"}
 
 
-def _cost_point(own: Estimate, place: PricedHardware, verdict: str) -> dict[str, object]:
-    is_here = place.name in (own.place, own.instance_type)
-    usual = "chosen" if is_here else "other"
-    return {
-        "place": own.place,
-        "nodes": own.nodes,
-        "group": _GROUPS.get(verdict, usual),
-    }
+def _is_of(own: Estimate, place: PricedHardware) -> bool:
+    return place.name in (own.place, own.instance_type)
 
 
 def _label(own: Estimate, front: Sequence[Estimate], scale: Scale) -> str:

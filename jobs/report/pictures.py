@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from slipway.jobs.estimate.estimates import Estimate
-from slipway.jobs.report.charts import VEGA_LITE, CannotDraw
+from slipway.jobs.report.charts import VEGA_LITE, drawer
 from slipway.jobs.submit.curve import Point
 from slipway.jobs.words.errors import SlipwayError
 
@@ -68,12 +68,6 @@ def cost_picture(estimates: Mapping[str, Iterable[Estimate]]) -> Picture:
 def _drawn(
     described: str, layers: Sequence[Mapping[str, Any]], values: Sequence[Mapping[str, object]]
 ) -> Picture:
-    try:
-        import vl_convert
-    except ImportError:
-        raise CannotDraw(
-            "pictures are drawn by vl-convert, which is not installed", hint="pip install 'slipway[report]'"
-        ) from None
     spec = {"data": {"values": values}, "layer": layers, "background": "white", **_SIZE}
-    png = vl_convert.vegalite_to_png(json.dumps(spec), vl_version=VEGA_LITE)
+    png = drawer().vegalite_to_png(json.dumps(spec), vl_version=VEGA_LITE)
     return Picture(described=described, png=png)

@@ -118,7 +118,7 @@ class ScalarFile:
             file.write(telemetry.scalars_record(now, int(step[1]), scalars))
 
 
-# Waits for a training from Python and returns what it reported, as `slipway curve` shows it.
+# Waits for a training from Python and returns what it reported, as `slipway report curve` shows it.
 
 
 def curve(job: str, on: str | None = None) -> list[Point]:

@@ -69,7 +69,7 @@ def refresh(job_id: str, target: T) -> Found[T]:
     platform = platform_of(target)
     found = platform.refresh(job_id, target)
     if found is None:
-        raise UnknownJob(f"{platform.SERVICE} no longer knows job {job_id}", hint="slipway runs")
+        raise UnknownJob(f"{platform.SERVICE} no longer knows job {job_id}", hint="slipway status --all")
     return found
 
 

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from slipway.containers.runtime.contract import variables
 from slipway.jobs.cloud.deployed import find_target_by_name
 from slipway.jobs.platforms.platform import AnyPrepared, platform_of, takes_arrays, takes_images
 from slipway.jobs.words.catalogue.instances import instance_type
 from slipway.jobs.words.images.containers import locked_torch
 from slipway.jobs.words.installation import find_containers
-from slipway.jobs.words.job import DoesNotFit, Job, refuse_unreachable_inputs
+from slipway.jobs.words.job import DoesNotFit, Job, refuse_unreachable_inputs, unreadable_inputs
 from slipway.jobs.words.launch_environment import launch_environment
 from slipway.jobs.words.recipes import (
     Recipe,
     find_recipe,
+    idle_accelerators,
     refuse_array,
     refuse_hardware,
     refuse_ranks,
@@ -26,7 +29,8 @@ def prepare(job: Job, on: str, region: str | None = None) -> AnyPrepared:
     recipe = find_recipe(job.recipe)
     refuse_settings(recipe, job.settings)
     target = find_target_by_name(on, region)
-    refuse_hardware(recipe, instance_type(target.instance_type))
+    hardware = instance_type(target.instance_type)
+    refuse_hardware(recipe, hardware)
     if job.array is not None:
         _refuse_array(job, recipe, target)
     if job.image is not None:
@@ -37,7 +41,9 @@ def prepare(job: Job, on: str, region: str | None = None) -> AnyPrepared:
     job, waits_for = _with_other_jobs(job, recipe, target)
     ranks = int(launch_environment(job, target, job.name)[variables.PROCESSES_PER_NODE])
     refuse_ranks(recipe, job.settings, ranks * job.nodes, ranks)
-    return platform_of(target).prepare(job, recipe, target, waits_for)
+    prepared = platform_of(target).prepare(job, recipe, target, waits_for)
+    known = (*unreadable_inputs(job, target), *idle_accelerators(recipe, hardware, job.nodes))
+    return replace(prepared, warnings=(*prepared.warnings, *known))
 
 
 def _refuse_array(job: Job, recipe: Recipe, target: Target) -> None:
@@ -45,7 +51,7 @@ def _refuse_array(job: Job, recipe: Recipe, target: Target) -> None:
     if not takes_arrays(target):
         raise DoesNotFit(
             f"--array is {job.array}, and cluster '{target.name}' runs no arrays of jobs; only Slurm does",
-            hint="submit to a cluster of Slurm (slipway targets), or leave out --array",
+            hint="submit to a cluster of Slurm (slipway cluster targets), or leave out --array",
         )
     refuse_array(recipe, job.settings)
 

@@ -87,7 +87,7 @@ def read_run(found: AnyFound) -> RunRate:
     if run.recipe is None or run.nodes is None:
         raise SlipwayError(
             f"job '{run.name}' has no record of its recipe and its number of nodes",
-            hint="choose a job that slipway submitted: slipway runs",
+            hint="choose a job that slipway submitted: slipway status --all",
         )
     workload = recipe_workload(run.recipe, settings_of(found.detail))
     curve = points([line.text for line in follow_lines(found, Wanted(rank=0), to_end=False)])

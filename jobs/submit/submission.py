@@ -1,7 +1,7 @@
 """Submits a job exactly once: `submit(Job(name="bert", recipe="bert_pretrain", nodes=2), on="dl1")`.
 
-preparing.py decides everything and changes nothing. `submit` writes the journal, looks whether the job
-exists, and sends it as jobs/platforms/sending.py does.
+preparing.py decides everything and changes nothing. `submit_prepared` looks whether the job exists, confirms
+its cost, writes the journal, and sends the request as jobs/platforms/sending.py does.
 """
 
 from __future__ import annotations
@@ -10,40 +10,44 @@ import math
 import random
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import partial
 from itertools import count
 
 from slipway.jobs.cloud import aws
 from slipway.jobs.cloud.aws import Unanswered, ask_all, reader
 from slipway.jobs.cloud.vcpu_quotas import CAPACITY_BLOCK, ON_DEMAND, SPOT, ask_quota
 from slipway.jobs.platforms.journal import Entry, Journal, NoJournal, journal_folder
-from slipway.jobs.platforms.platform import AnyPrepared, platform_of, twins_of
+from slipway.jobs.platforms.platform import AnyPlatform, AnyPrepared, MayHaveTwins, platform_of
 from slipway.jobs.platforms.sending import SubmitCall, Waiting, send_once
 from slipway.jobs.submit.preparing import prepare
 from slipway.jobs.words.catalogue.instances import instance_type
 from slipway.jobs.words.errors import SlipwayError
 from slipway.jobs.words.job import Job
-from slipway.jobs.words.run import AGREED_UNSAID, UNKNOWN, Agreed, Cost
+from slipway.jobs.words.run import AGREED_UNSAID, UNKNOWN, Agreed
 from slipway.jobs.words.targets import SageMakerTarget, Target
-from slipway.jobs.words.text import NewerRecord, Say
+from slipway.jobs.words.text import Say
 
-# A job that may cost more than was agreed to is not sent; at a terminal cli/jobs/submitting.py asks first.
-Confirm = Callable[[str, Cost], None]  # a job's name and ceiling; raises where it must not be sent
+# Asks a person whether a job may cost more than was agreed to: True is a yes, False is nobody to ask.
+Ask = Callable[[str], bool]
 
 
 class Unconfirmed(SlipwayError):
     """The job may cost more than the user agreed to."""
 
 
-def refuse_unconfirmed(name: str, ceiling: Cost, agreed: Agreed = AGREED_UNSAID) -> None:
-    """Refuse a job that may cost more than agreed; in the yard nothing costs money."""
+def refuse_unconfirmed(prepared: AnyPrepared, agreed: Agreed, ask: Ask = lambda _: False) -> None:
+    """Refuse a job that may cost more than agreed, unless a person says yes; the yard costs nothing."""
+    ceiling = prepared.ceiling
     if aws.is_in_yard() or agreed.covers(ceiling):
         return
     enough = UNKNOWN if ceiling.usd is None else math.ceil(ceiling.usd)
-    raise Unconfirmed(
-        f"{name} may cost {ceiling.words}, but you agreed to {agreed.usd:g} USD at most",
+    refusal = Unconfirmed(
+        f"{prepared.name} may cost {ceiling.words}, but you agreed to {agreed.usd:g} USD at most",
         hint=f"--confirm-cost {enough}, or fewer --nodes, --timeout-hours or --attempts",
     )
+    if not ask(f"{refusal.message}. Submit it?"):
+        raise refusal
 
 
 # A job that the platform took this long ago and does not know any more ended days ago, or was another yard's.
@@ -58,6 +62,15 @@ class Submitted:
     existed: bool  # it was submitted before, or elsewhere in the same instant
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Consent:
+    """Holds what a person said of the cost and of running a job once more."""
+
+    agreed: Agreed = AGREED_UNSAID
+    ask: Ask = lambda _: False
+    again: bool = False
+
+
 def submit(
     job: Job,
     on: str,
@@ -68,89 +81,73 @@ def submit(
     say: Say = lambda _: None,
 ) -> Submitted:
     """Submit a job, or return the same job that exists already, unless `again`."""
-    prepared = prepare(job, on, region)
-    return submit_prepared(
-        prepared,
-        again=again,
-        say=say,
-        confirm=lambda name, ceiling: refuse_unconfirmed(name, ceiling, agreed),
-    )
+    return submit_prepared(prepare(job, on, region), Consent(agreed=agreed, again=again), say=say)
 
 
 def submit_prepared(
     prepared: AnyPrepared,
+    consent: Consent = Consent(),
     *,
-    again: bool = False,
+    bring: Callable[[], None] | None = None,
     say: Say = lambda _: None,
-    confirm: Confirm = refuse_unconfirmed,
-    waiting: Waiting | None = None,
+    waiting: Waiting = _REAL_TIME,
 ) -> Submitted:
-    """Submit a prepared job; `confirm` is called only if it must be sent, and may refuse."""
-    platform, target = platform_of(prepared.target), prepared.target
+    """Submit a prepared job; only for a new one its cost is confirmed, and `bring` sends what it reads."""
+    platform = platform_of(prepared.target)
     platform.refuse_unready(prepared)
-    journal = Journal(folder=journal_folder(target, aws.endpoint()))
-    if again:
-        prepared = _next_repeat(prepared, journal)
-    with journal.locked(
-        prepared.name, lambda: say(f"another slipway is submitting {prepared.name}; waiting for it")
-    ):
+    journal = Journal(folder=journal_folder(prepared.target, aws.endpoint()))
+    if consent.again:
+        prepared = _next_repeat(prepared, platform, journal)
+    name, target = prepared.name, prepared.target
+    with journal.locked(name, lambda: say(f"another slipway is submitting {name}; waiting for it")) as noted:
         sent = None
-        job_id = find_job_id(prepared.name, target) or _noted(journal, prepared)
+        job_id = platform.find_job_id(name, target) or _remembered(noted, platform, target)
         if job_id is None:
             refuse_small_quota(prepared.job, target)
-            confirm(prepared.name, prepared.ceiling)
-            prepared = platform.make_ready(prepared, say)
-            sent = _send(prepared, journal, waiting or _REAL_TIME, say)
-            twins, job_id = twins_of(target), sent
-            if twins:
-                job_id = twins.keep_first(sent, prepared.name, target, waiting or _REAL_TIME, say)
-        _note(journal, prepared, job_id, say)
+            refuse_unconfirmed(prepared, consent.agreed, consent.ask)
+            if bring:
+                bring()
+            taker = platform.make_ready(prepared, say)
+            journal.write(_entry(prepared, None))
+            job_id = sent = send_once(
+                SubmitCall(name=name, service=platform.SERVICE, send=partial(platform.send, prepared, taker)),
+                find=partial(platform.find_job_id, name, target),
+                refused=partial(journal.remove, name),
+                waiting=waiting,
+                say=say,
+            )
+            if isinstance(platform, MayHaveTwins):
+                job_id = platform.keep_first(sent, name, target, waiting, say)
+        if noted is None or noted.job_id != job_id:
+            _note(journal, prepared, job_id, say)
     return Submitted(prepared=prepared, job_id=job_id, existed=job_id != sent)
 
 
-def find_job_id(name: str, target: Target) -> str | None:
-    return platform_of(target).find_job_id(name, target)
-
-
-def _next_repeat(prepared: AnyPrepared, journal: Journal) -> AnyPrepared:
+def _next_repeat(prepared: AnyPrepared, platform: AnyPlatform, journal: Journal) -> AnyPrepared:
     """Return the first repeat that does not exist, or one that was cut short, to finish it."""
     for repeat in count():
-        job = replace(prepared.job, repeat=repeat)
-        other = platform_of(prepared.target).repeat(prepared, job)
+        other = prepared.repeated(repeat)
         entry = journal.read(other.name)
-        is_free = entry is None and find_job_id(other.name, prepared.target) is None
+        is_free = entry is None and platform.find_job_id(other.name, prepared.target) is None
         if is_free or (entry is not None and entry.job_id is None):
             return other
     raise AssertionError("unreachable: repeats are not limited")
 
 
-def _noted(journal: Journal, prepared: AnyPrepared) -> str | None:
+def _remembered(entry: Entry | None, platform: AnyPlatform, target: Target) -> str | None:
     """Return the job of the journal, if the platform knows it or may be slow to list it."""
-    entry = journal.read(prepared.name)
     if entry is None or entry.job_id is None:
         return None
-    is_known = platform_of(prepared.target).is_known(entry.job_id, prepared.target)
     is_fresh = time.time() - entry.written_at < _REMEMBERED_SECONDS
-    return entry.job_id if is_known or (is_fresh and not aws.is_in_yard()) else None
-
-
-def _send(prepared: AnyPrepared, journal: Journal, waiting: Waiting, say: Say) -> str:
-    platform = platform_of(prepared.target)
-    journal.write(_entry(prepared, None))
-    return send_once(
-        SubmitCall(name=prepared.name, service=platform.SERVICE, send=lambda: platform.send(prepared)),
-        find=lambda: find_job_id(prepared.name, prepared.target),
-        refused=lambda: journal.remove(prepared.name),
-        waiting=waiting,
-        say=say,
-    )
+    is_there = platform.is_known(entry.job_id, target) or (is_fresh and not aws.is_in_yard())
+    return entry.job_id if is_there else None
 
 
 def _note(journal: Journal, prepared: AnyPrepared, job_id: str, say: Say) -> None:
     """Write the job's id into the journal; a failure is only told, since the job runs already."""
     try:
         journal.write(_entry(prepared, job_id))
-    except (NoJournal, NewerRecord) as error:
+    except NoJournal as error:
         say(f"{prepared.name} was submitted as {job_id}, but {error.message}")
 
 
@@ -188,7 +185,7 @@ def refuse_small_quota(job: Job, target: Target) -> None:
     raise SmallQuota(
         f"{job.name} needs {job.nodes} × {vcpus} = {needed} vCPUs of {target.instance_type}, but the quota "
         f"'{quota.name}' of this account is {quota.vcpus:.0f} in {target.region}, so its nodes cannot start",
-        hint=f"slipway quota {target.name} --request; or ask for fewer --nodes",
+        hint=f"slipway cluster quota {target.name} --request; or ask for fewer --nodes",
     )
 
 

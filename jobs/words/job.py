@@ -93,17 +93,18 @@ def parse_settings(texts: tuple[str, ...]) -> dict[str, str]:
     return settings
 
 
-def submission_name(job: Job, place: Mapping[str, str]) -> str:
+def submission_name(job: Job, target: Target, image: str) -> str:
     """Name the submission: the same job on the same target gets the same name, so it is not sent twice.
 
-    `place` says where it goes and which image it runs: another image is another job. What it waits for is
-    not part of it: the work is the same, however the jobs before it were named, repeated or over by then.
+    Another image is another job. What it waits for is not part of it: the work is the same, however the jobs
+    before it were named, repeated or over by then.
     """
+    place = {"account": target.account, "region": target.region, "target": target.name, "image": image}
     what = {key: value for key, value in asdict(job).items() if key != "depends_on"}
     for later in ("array", "image"):  # names are as they were before there was any
         if what[later] is None:
             del what[later]
-    spec = json.dumps([what, dict(place)], sort_keys=True, ensure_ascii=True)
+    spec = json.dumps([what, place], sort_keys=True, ensure_ascii=True)
     return f"{job.name}-{sha256(spec.encode()).hexdigest()[:_DIGEST_LENGTH]}"
 
 
@@ -186,7 +187,7 @@ def _problems_of_dependencies(names: tuple[str, ...]) -> Iterator[Problem]:
     for name in names:
         if not name or _refused_character(name):
             yield Problem(
-                where=where, message=f"{_show(name)} is not a job's name or id", hint="slipway runs"
+                where=where, message=f"{_show(name)} is not a job's name or id", hint="slipway status --all"
             )
 
 
@@ -223,8 +224,8 @@ def refuse_unreachable_inputs(job: Job, target: Target) -> None:
             raise DoesNotFit(
                 f"{name} is {place}, and the nodes of {target.name} reach no internet; allowed are a path in "
                 f"its files and s3://{target.bucket}/{JOB_PREFIXES[0]}…",
-                hint=f"download it here, then: slipway upload FILE --on {target.name}; or deploy with a way "
-                f"out: cdk deploy {target.name} -c {target.name}.egress=nat",
+                hint=f"download it here, then: slipway cluster upload FILE --on {target.name}; or deploy "
+                f"with a way out: cdk deploy {target.name} -c {target.name}.egress=nat",
             )
 
 
@@ -254,6 +255,7 @@ def unreadable_inputs(job: Job, target: Target) -> Iterator[str]:
 # with one check for each field (jobs/words/mpi, jobs/words/slurm).
 NAME = "[A-Za-z0-9_-]{1,128}"  # of a job, where it becomes part of a command
 CODE_PREFIX = "code/"
+_CODE_SHOWN = 16  # characters of its digest
 _KEY = re.compile(rf"jobs/({NAME})/request\.json", re.ASCII)
 
 Check = Callable[[Any], bool]
@@ -276,6 +278,11 @@ def name_of(key: str) -> str | None:
 def code_key(digest: str) -> str:
     """Return where code lies; the digest is the plain archive's: releases of zlib compress otherwise."""
     return f"{CODE_PREFIX}{digest}.tar.gz"
+
+
+def code_words(machine_image: str, digest: str) -> str:
+    """Return what a job on nodes runs in, as a person says it: their machine image, and the code on it."""
+    return f"{machine_image}:{digest[:_CODE_SHOWN]}"
 
 
 def encode_request(schema: int, fields: Mapping[str, Any]) -> str:

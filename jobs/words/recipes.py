@@ -142,8 +142,7 @@ def refuse_torch(
 ) -> None:
     """Refuse settings that are not proved on the PyTorch of an image; None: no lock names it."""
     from slipway.containers.runtime.errors import Refusal
-    from slipway.containers.training.config import TrainingConfig
-    from slipway.containers.training.proved_torch import refuse_unproved
+    from slipway.containers.training.config import TrainingConfig, refuse_unproved
 
     config = read_settings(recipe.config.decode_arguments, settings)
     if torch is None or not isinstance(config, TrainingConfig):
@@ -165,5 +164,5 @@ def refuse_hardware(recipe: Recipe, instance_type: InstanceType) -> None:
         raise DoesNotFit(
             f"recipe '{recipe.name}' cannot train on {device}, which is what {instance_type.name} has; "
             f"it can train on {', '.join(recipe.accelerators)}",
-            hint="submit it to another target: slipway targets",
+            hint="submit it to another target: slipway cluster targets",
         )

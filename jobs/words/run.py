@@ -234,10 +234,12 @@ EXIT_CODES: Mapping[int, Reason] = {
         fix="slipway logs {job} says which; `slipway submit … --again --checkpoints …` resumes",
     ),
     126: Reason(
-        pattern="126", means="its command could not be run", fix="slipway build {image} --on {target}"
+        pattern="126", means="its command could not be run", fix="slipway image build {image} --on {target}"
     ),
     127: Reason(
-        pattern="127", means="its command is not in the image", fix="slipway build {image} --on {target}"
+        pattern="127",
+        means="its command is not in the image",
+        fix="slipway image build {image} --on {target}",
     ),
     134: Reason(pattern="134", means="the program aborted", fix=_LOGS),
     137: Reason(

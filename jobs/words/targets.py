@@ -40,9 +40,9 @@ class BatchTarget:
     log_group: str
     bucket: str
     image: str  # a folder of containers/images
-    image_tag: str  # what the job definition names; `slipway build` pushes it
+    image_tag: str  # what the job definition names; `slipway image build` pushes it
     repository_uri: str
-    build_project: str  # the CodeBuild project that `slipway build` starts
+    build_project: str  # the CodeBuild project that `slipway image build` starts
     job_timeout_seconds: int  # of one attempt; a job may ask for less
     job_attempts: int
     efa_interfaces: int  # of a node

@@ -100,7 +100,7 @@ def _run(account: Account, journal: Journal, chosen: Sequence[Claim], report: Pa
         journal.decide(NOTHING_LEFT, proof)
         _report(account, journal, report)
     for words in left:
-        complain(words, "run the same command again; slipway leftovers lists what remains")
+        complain(words, "run the same command again; slipway cluster leftovers lists what remains")
     refuted = [name for name, each in journal.proofs.items() if each.outcome is ClaimOutcome.REFUTED]
     say(f"refuted: {', '.join(refuted) or 'none'}; the report is {report}")
     if not left and not was_interrupted:

@@ -5,16 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from scripts.real_account import (
-    alarm_claims,
-    batch_claims,
-    common_claims,
-    mpi_claims,
-    sagemaker_claims,
-    slurm_claims,
-)
+from scripts.real_account import mpi_claims, platform_claims
 from scripts.real_account.account import Account, now
-from scripts.real_account.claims import Claim, Proof
+from scripts.real_account.claims import Claim, Proof, bake, deployed, preflight
 from scripts.real_account.clusters import BATCH, MPI, MPI_DL1, SAGEMAKER, SLURM, SmallCluster
 
 # The claim that is tried last, after everything was taken away: around.py proves it.
@@ -31,19 +24,19 @@ CLAIMS = (
         name="preflight",
         promise="AWS answers every question of preflight",
         stage="",
-        prove=common_claims.preflight,
+        prove=preflight,
     ),
     Claim(
         name="bake-mpi",
         promise="the AMI of the MPI machines bakes, and holds what its lock says",
         stage="bakery-mpi",
-        prove=_of(common_claims.bake, MPI),
+        prove=_of(bake, MPI),
     ),
     Claim(
         name="deploy-mpi",
         promise="CloudFormation accepts the MPI cluster, and starts no machine",
         stage="mpi",
-        prove=_of(common_claims.deployed, MPI),
+        prove=_of(deployed, MPI),
     ),
     Claim(
         name="job-mpi",
@@ -55,7 +48,7 @@ CLAIMS = (
         name="alarm",
         promise="an alarm's mail reaches the address",
         stage="mpi",
-        prove=alarm_claims.reaches_the_address,
+        prove=mpi_claims.reaches_the_address,
     ),
     Claim(
         name="reboot",
@@ -73,73 +66,73 @@ CLAIMS = (
         name="deploy-mpi-dl1",
         promise="CloudFormation accepts DL1's cluster without AWS Batch, and starts no machine",
         stage="mpi-dl1",
-        prove=_of(common_claims.deployed, MPI_DL1),
+        prove=_of(deployed, MPI_DL1),
     ),
     Claim(
         name="bake-batch",
         promise="the DL1's AMI bakes, and holds what its lock says",
         stage="bakery-batch",
-        prove=_of(common_claims.bake, BATCH),
+        prove=_of(bake, BATCH),
     ),
     Claim(
         name="deploy-batch",
         promise="CloudFormation accepts the Batch cluster, and starts no machine",
         stage="batch",
-        prove=_of(common_claims.deployed, BATCH),
+        prove=_of(deployed, BATCH),
     ),
     Claim(
         name="build-batch",
         promise="CodeBuild builds the DL1's container image and pushes it",
         stage="batch",
-        prove=batch_claims.build,
+        prove=platform_claims.build_image,
     ),
     Claim(
         name="job-batch",
         promise="a multi-node job meets on two nodes of the DL1's Ubuntu AMI, without the accelerator",
         stage="batch",
-        prove=batch_claims.job,
+        prove=platform_claims.batch_job,
     ),
     Claim(
         name="stuck-batch",
         promise="a job that cannot start says why, and ends when it is cancelled",
         stage="batch",
-        prove=batch_claims.stuck,
+        prove=platform_claims.batch_stuck,
     ),
     Claim(
         name="bake-slurm",
         promise="the AMI of Trn1's machines bakes, and holds what its lock says",
         stage="bakery-slurm",
-        prove=_of(common_claims.bake, SLURM),
+        prove=_of(bake, SLURM),
     ),
     Claim(
         name="deploy-slurm",
         promise="CloudFormation accepts the Slurm cluster, and PCS starts its login node alone",
         stage="slurm",
-        prove=slurm_claims.deployed,
+        prove=platform_claims.slurm_deployed,
     ),
     Claim(
         name="job-slurm",
         promise="two workers start by a submission and run a job under Slurm",
         stage="slurm",
-        prove=slurm_claims.job,
+        prove=platform_claims.slurm_job,
     ),
     Claim(
         name="idle-slurm",
         promise="PCS takes workers back that have no job",
         stage="slurm",
-        prove=slurm_claims.given_back,
+        prove=platform_claims.given_back,
     ),
     Claim(
         name="deploy-sagemaker",
         promise="CloudFormation accepts the SageMaker cluster, and starts no machine",
         stage="sagemaker",
-        prove=_of(common_claims.deployed, SAGEMAKER),
+        prove=_of(deployed, SAGEMAKER),
     ),
     Claim(
         name="job-sagemaker",
         promise="SageMaker starts one ml.m5.large for a training job, with the cluster's role and network",
         stage="sagemaker",
-        prove=sagemaker_claims.job,
+        prove=platform_claims.training_job,
     ),
 )
 NAMES = (*(claim.name for claim in CLAIMS), NOTHING_LEFT)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from scripts.real_account.account import Account, CommandFailed
-from scripts.real_account.claims import Claim, Proof, judged
+from scripts.real_account.claims import Claim, Proof, judged, machines
 from scripts.real_account.clusters import (
     BY_NAME,
     CLUSTERS,
@@ -15,7 +15,6 @@ from scripts.real_account.clusters import (
     Stage,
     existing_stacks,
 )
-from scripts.real_account.common_claims import machines
 from scripts.real_account.trying import Journal
 from slipway.infra.clusters import MACHINE_IMAGES
 from slipway.jobs.cloud.aws import Unanswered, client
@@ -124,7 +123,7 @@ def _end(account: Account, journal: Journal, name: str, say: Callable[[str], Non
 def _empty(account: Account, cluster: SmallCluster, kept: set[str]) -> None:
     """Empty its buckets, also of a cluster that was never whole: S3 deletes no bucket that holds anything."""
     try:
-        account.run("slipway", "empty", cluster.name, "--yes")
+        account.run("slipway", "cluster", "empty", cluster.name, "--yes")
     except CommandFailed:
         for job in _unfinished(account, cluster):
             account.run("slipway", "cancel", job)

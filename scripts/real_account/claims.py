@@ -1,12 +1,17 @@
-"""What is claimed of AWS, and what came of it. A new claim is a function and a row in its module."""
+"""What is claimed of AWS and what came of it, and the claims of every cluster.
+
+A new claim is a function here or in a module of its cluster, and a row of all_claims.py.
+"""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 
-from scripts.real_account.account import Account, Evidence
+from scripts.real_account.account import Account, CommandFailed, Evidence
+from scripts.real_account.clusters import CLUSTERS, NODES, SmallCluster, existing_stacks
 
 
 class ClaimOutcome(StrEnum):
@@ -39,3 +44,76 @@ def judged(holds: bool, seen: str) -> Proof:
 
 def not_tried(why: str) -> Proof:
     return Proof(outcome=ClaimOutcome.NOT_TRIED, seen=why)
+
+
+# Claims of every cluster: what preflight answers, what a bake makes, what CloudFormation accepts.
+
+
+def preflight(account: Account) -> Proof:
+    """Every question of preflight gets an answer: a silence is a missing permission or a wrong call."""
+    silent: list[str] = []
+    unknown_to_yard: list[str] = []
+    for cluster in CLUSTERS:
+        for row in _preflight(account, cluster):
+            if row["outcome"] == "unknown" and "gave no answer" in row["found"]:
+                of = unknown_to_yard if account.is_yard and "NotImplemented" in row["found"] else silent
+                of.append(f"{cluster.name}: {row['check']}: {row['found']}")
+    if unknown_to_yard and not silent:
+        return not_tried("; ".join(unknown_to_yard))
+    return judged(not silent, "; ".join(silent) or "AWS answered every question of preflight")
+
+
+def _preflight(account: Account, cluster: SmallCluster) -> list[dict[str, str]]:
+    """Its exit code is 1 where a check failed, which before a bake is no news."""
+    command = ("slipway", "preflight", cluster.name, *cluster.overrides(account.email), "--json")
+    try:
+        text = account.run(*command)
+    except CommandFailed:
+        text = account.run(*command, fails=True)
+    rows: list[dict[str, str]] = json.loads(text)
+    return rows
+
+
+def bake(account: Account, cluster: SmallCluster) -> Proof:
+    baked = account.data("slipway", "bake", cluster.baked, "--wait", "--region", account.region)
+    outcomes = {row["check"]: row["outcome"] for row in _preflight(account, cluster)}
+    sound = outcomes["machine image"] == outcomes["locked versions"] == "ok"
+    return judged(sound, f"{baked['ami_id']} was baked, and preflight calls it {outcomes['machine image']}")
+
+
+def deployed(account: Account, cluster: SmallCluster) -> Proof:
+    """CloudFormation made every stack, and no machine was started."""
+    whole, seen = made(account, cluster)
+    started = len(machines(account, cluster))
+    return judged(whole and started == 0, f"{seen}; {started} machines were started by it")
+
+
+def runs_to_its_end(account: Account, name: str, *words: str) -> Proof:
+    """A job that prepares data runs on all nodes to its end."""
+    account.run("slipway", "submit", "prepare_bert", *words, "--name", name, "--follow")
+    run = account.data("slipway", "status", name)
+    return judged(
+        (run["state"], run["nodes"]) == ("succeeded", NODES),
+        f"{run['name']} {run['state']} on {run['nodes']} nodes",
+    )
+
+
+def made(account: Account, cluster: SmallCluster) -> tuple[bool, str]:
+    """Return whether every stack of the cluster stands, and the state of each."""
+    states = {name: state for name, state in existing_stacks(account).items() if name in cluster.stacks}
+    for name in cluster.stacks:
+        account.ask("cloudformation", "DescribeStacks", StackName=name)
+    whole = len(states) == len(cluster.stacks) and all(
+        state in ("CREATE_COMPLETE", "UPDATE_COMPLETE") for state in states.values()
+    )
+    return whole, ", ".join(f"{name} {state}" for name, state in sorted(states.items()))
+
+
+def machines(account: Account, cluster: SmallCluster) -> list[str]:
+    """Return the ids of the cluster's machines that are billed."""
+    filters = [
+        {"Name": "tag:slipway:cluster", "Values": [cluster.name]},
+        {"Name": "instance-state-name", "Values": ["pending", "running", "stopping", "stopped"]},
+    ]
+    answer = account.ask("ec2", "DescribeInstances", Filters=filters)
+    return [instance["InstanceId"] for found in answer["Reservations"] for instance in found["Instances"]]

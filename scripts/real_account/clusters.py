@@ -116,7 +116,7 @@ class Stage:
 
     @property
     def owner(self) -> str:
-        """Return the name under which `slipway leftovers` lists what it kept."""
+        """Return the name under which `slipway cluster leftovers` lists what it kept."""
         return self.cluster.baked if self.is_bakery else self.cluster.name
 
     def make(self, account: Account) -> None:

@@ -24,7 +24,6 @@ PURE = {
         "slipway.containers.runtime.errors",
         "slipway.containers.training.config",
         "slipway.containers.training.layout",
-        "slipway.containers.training.proved_torch",
     ),
     "slipway.jobs.estimate": (*WORDS, "slipway.jobs.estimate", "slipway.containers.training.layout"),
     "slipway.jobs.plan.search": (

@@ -14,8 +14,8 @@ from typing import Any
 
 import aws_cdk as cdk
 
-from slipway.infra.app import BUILDERS
 from slipway.infra.build.bakeries import build_bakeries
+from slipway.infra.build.clusters import BUILDERS
 from slipway.infra.build.parts import NOTHING_GIVEN
 from slipway.infra.declare.cdk_json import feature_flags
 from slipway.infra.declare.declared import load, load_machine_images
@@ -31,7 +31,7 @@ def deployed(shell: Shell, folder: Path, *clusters: str, **settings: str) -> Ite
     stacks = deploy(shell, folder, *clusters, **settings)
     yield
     for cluster in clusters:
-        shell.must("slipway", "empty", cluster, "--yes")
+        shell.must("slipway", "cluster", "empty", cluster, "--yes")
     delete(shell, stacks)
 
 

@@ -64,15 +64,15 @@ class PlayedRoad:
 
     def _here(self, typed: str) -> str:
         command = typed
-        if "slipway bake" in typed and not self.bakes:
-            command = re.sub(r"slipway bake (\S+) --wait", r"slipway yard stand-in \1", typed)
+        if "slipway image bake" in typed and not self.bakes:
+            command = re.sub(r"slipway image bake (\S+) --wait", r"slipway yard stand-in \1", typed)
         if "BUCKET" in command:
             command = command.replace("BUCKET", self._bucket())
         command = re.sub(r"\bcdk deploy ", "cdk deploy --require-approval never ", command)
-        return re.sub(r"\bslipway upload (\S+)", rf"slipway upload {self.folder}/\1", command)
+        return re.sub(r"\bslipway cluster upload (\S+)", rf"slipway cluster upload {self.folder}/\1", command)
 
     def _bucket(self) -> str:
-        found = self.yard.data("slipway", "targets", "--json")
+        found = self.yard.data("slipway", "cluster", "targets", "--json")
         return next(str(target["bucket"]) for target in found if target["name"] == self.name)
 
 

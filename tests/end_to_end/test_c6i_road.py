@@ -23,7 +23,7 @@ from tests.end_to_end.roads import BAKE_SECONDS, PlayedRoad, split_at
 pytestmark = [pytest.mark.cdk, pytest.mark.slow, pytest.mark.long]
 
 IMAGE = "cpu-mpi"
-BAKE, DEPLOY = f"slipway bake {IMAGE} --wait", "cdk deploy c6i"
+BAKE, DEPLOY = f"slipway image bake {IMAGE} --wait", "cdk deploy c6i"
 READY_SECONDS = 120.0  # to join, and to answer an all-reduce
 
 
@@ -118,7 +118,9 @@ def test_the_root_file_system_holds_what_the_nodes_run(folder_of_images: Path, b
 def test_the_image_is_listed_as_in_use_and_preflight_finds_it_sound(
     deployed: Shell, baked: dict[str, Any]
 ) -> None:
-    (image,) = [each for each in deployed.data("slipway", "amis", IMAGE, "--json") if each["lock_digest"]]
+    (image,) = [
+        each for each in deployed.data("slipway", "image", "list", IMAGE, "--json") if each["lock_digest"]
+    ]
     assert (image["ami_id"], image["state"]) == (baked["ami_id"], "in use")
     done = deployed.run("slipway", "preflight", "c6i", "--json")
     verdicts = {load["check"]: load["outcome"] for load in json.loads(done.text[: done.text.rindex("]") + 1])}

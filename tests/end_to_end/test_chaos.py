@@ -63,7 +63,7 @@ def deploy(shell: Shell, cluster: str, assembly: str) -> None:
 
 
 def destroy(shell: Shell, cluster: str, assembly: str) -> None:
-    at_last(shell, "slipway", "empty", cluster, "--yes")
+    at_last(shell, "slipway", "cluster", "empty", cluster, "--yes")
     at_last(shell, "cdk", "destroy", f"{cluster}*", "--force", "--app", assembly)
 
 
@@ -85,7 +85,7 @@ def must_succeed(shell: Shell, *jobs: str) -> None:
 
 
 def losses(shell: Shell, job: str) -> list[tuple[int, float]]:
-    points = shell.data("slipway", "curve", job, "--json")
+    points = shell.data("slipway", "report", "curve", job, "--json")
     return [(point["step"], point["loss"]) for point in points]
 
 
@@ -102,7 +102,7 @@ def test_dl1_trains_and_resumes_to_the_same_loss_while_everything_goes_wrong(
     on = ("--on", "dl1", "--nodes", "2", "--processes-per-node", "1")
     let_everything_go_wrong(chaos)
     deploy(chaos, "dl1", assembly)
-    at_last(chaos, "slipway", "build", "gaudi")
+    at_last(chaos, "slipway", "image", "build", "gaudi")
     at_last(chaos, "slipway", "submit", "prepare_bert", *on, *SAMPLE)
     must_succeed(chaos, "prepare_bert")
     for name in ("steady", "struck"):

@@ -71,7 +71,7 @@ def deployed(shell: Shell, tmp_path_factory: pytest.TempPathFactory) -> Iterator
     project.must(*THROUGH_GATE, *both)
     start_machines(project)  # as the first job does: a deployment starts none
     yield project, assembly
-    shell.must("slipway", "empty", "c6i", "--yes")  # its nodes wrote down that they are ready
+    shell.must("slipway", "cluster", "empty", "c6i", "--yes")  # its nodes wrote down that they are ready
     shell.must("cdk", "destroy", "dl1*", "c6i*", "--force", "--app", str(assembly))  # as written last
     assert stacks(shell) == []
 
@@ -100,7 +100,7 @@ def test_the_compute_environment_starts_from_zero_in_one_zone(deployed: tuple[Sh
 
 def test_the_target_record_says_where_to_submit(deployed: tuple[Shell, Path]) -> None:
     shell, _ = deployed
-    targets = {target["name"]: target for target in shell.data("slipway", "targets", "--json")}
+    targets = {target["name"]: target for target in shell.data("slipway", "cluster", "targets", "--json")}
     (queue,) = shell.client("batch").describe_job_queues()["jobQueues"]
     (group,) = node_groups(shell)
     assert targets["dl1"]["queue_arn"] == queue["jobQueueArn"]
@@ -142,7 +142,7 @@ def test_a_changed_machine_takes_no_node_away(deployed: tuple[Shell, Path]) -> N
 
 def test_clusters_tells_how_many_machines_run_and_what_they_cost(deployed: tuple[Shell, Path]) -> None:
     shell, _ = deployed
-    rows = {row["name"]: row for row in shell.data("slipway", "clusters", "--json")}
+    rows = {row["name"]: row for row in shell.data("slipway", "cluster", "list", "--json")}
     assert rows["c6i"]["running_nodes"] == NODES
     assert rows["c6i"]["usd_per_hour_now"] == pytest.approx(NODES * 2.72)
     assert (rows["dl1"]["running_nodes"], rows["dl1"]["usd_per_hour_now"]) == (0, 0)

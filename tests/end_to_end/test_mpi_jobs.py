@@ -111,13 +111,13 @@ def test_fine_tuning_on_more_hosts_is_compared_with_one(cluster: Shell, tmp_path
             "--output",
             made,
         )
-        places[kind] = cluster.data("slipway", "upload", made, "--on", "c6i", "--json")["address"]
+        places[kind] = cluster.data("slipway", "cluster", "upload", made, "--on", "c6i", "--json")["address"]
     told = ("--set", f"data={places['task']}", "--set", f"model={places['model']}", "--set", "epochs=1")
     for nodes in (1, NODES):
         on = ("--on", "c6i", "--nodes", str(nodes))
         log = cluster.must("slipway", "submit", "glue_finetune", *on, *told, "--follow")
         assert "accuracy 0." in log
-    compared = cluster.data("slipway", "speedup", "glue_finetune", "--on", "c6i", "--json")
+    compared = cluster.data("slipway", "report", "speedup", "glue_finetune", "--on", "c6i", "--json")
     assert [line["nodes"] for line in compared] == [1, NODES]
     assert compared[0]["speedup"] == 1.0
     assert compared[1]["speedup"] > 0
@@ -262,7 +262,7 @@ def test_ranks_join_under_accelerate_and_who_trains_alone_is_told(cluster: Shell
 
 def readiness(shell: Shell, node: str) -> list[bool]:
     """Return what each version of the record says of the node, the oldest first."""
-    s3, bucket = shell.client("s3"), shell.data("slipway", "targets", "--json")[0]["bucket"]
+    s3, bucket = shell.client("s3"), shell.data("slipway", "cluster", "targets", "--json")[0]["bucket"]
     found = s3.list_object_versions(Bucket=bucket, Prefix=READY_KEY)["Versions"]
     said = [
         json.loads(s3.get_object(Bucket=bucket, Key=READY_KEY, VersionId=each["VersionId"])["Body"].read())

@@ -66,10 +66,10 @@ def test_the_cluster_stands_in_the_network_of_the_app(app: OwnApp) -> None:
 
 
 def test_commands_find_the_cluster_and_its_price_is_without_a_network(app: OwnApp) -> None:
-    (row,) = app.data("slipway", "clusters", "--json")
+    (row,) = app.data("slipway", "cluster", "list", "--json")
     assert (row["name"], row["state"]) == (NAME, "deployed, 5 stacks")
     assert "AWS::EC2::NatGateway" not in row["resources"]
-    (target,) = [each for each in app.data("slipway", "targets", "--json") if each["name"] == NAME]
+    (target,) = [each for each in app.data("slipway", "cluster", "targets", "--json") if each["name"] == NAME]
     assert target["bucket"].startswith("own-results")
     _, checked = app.run("slipway", "preflight", NAME, "--json")
     checks, _ = json.JSONDecoder().raw_decode(checked)
@@ -92,7 +92,7 @@ def changed_copy(app: OwnApp, folder: Path, **changes: str) -> OwnApp:
 
 def test_destroy_says_what_to_do_where_the_app_has_the_cluster_no_longer(app: OwnApp, tmp_path: Path) -> None:
     other = changed_copy(app, tmp_path / "other", **{"for cluster in CLUSTERS:": "for cluster in ():"})
-    status, said = other.run("slipway", "destroy", NAME, "--yes")
+    status, said = other.run("slipway", "cluster", "destroy", NAME, "--yes")
     assert status == 1
     assert f"the CDK app in {other.folder} has no stack" in said
     assert "aws cloudformation delete-stack --region us-east-1 --stack-name guest" in said
@@ -110,11 +110,11 @@ def test_a_misspelt_cluster_in_the_context_stops_a_deployment_in_one_line(app: O
 
 @pytest.mark.long  # test_training.py runs jobs on a cluster of this kind each day
 def test_a_job_runs_there_and_is_refused_nothing(app: OwnApp) -> None:
-    app.must("slipway", "build", "gaudi")
+    app.must("slipway", "image", "build", "gaudi")
     app.must("slipway", "submit", "smoke", "--on", NAME, *RANKS, "--name", "visit", "--follow")
     assert app.data("slipway", "status", "visit", "--json")["state"] == "succeeded"
     assert app.data("slipway", "yard", "denied", "--json") == []
-    bucket = app.data("slipway", "targets", NAME, "--json")["bucket"]
+    bucket = app.data("slipway", "cluster", "targets", NAME, "--json")["bucket"]
     kept = app.yard.client("s3").list_objects_v2(Bucket=bucket)["Contents"]
     assert any(each["Key"].startswith("builds/") for each in kept)
 
@@ -123,17 +123,17 @@ def test_the_bucket_stays_its_owners_with_all_that_is_in_it_when_the_cluster_goe
     app: OwnApp, tmp_path: Path
 ) -> None:
     """It goes from an app that has it in a Stage, where the CDK knows its stacks by other names."""
-    bucket = app.data("slipway", "targets", NAME, "--json")["bucket"]
+    bucket = app.data("slipway", "cluster", "targets", NAME, "--json")["bucket"]
     for key in ("ours", "builds/of-the-cluster"):
         app.yard.client("s3").put_object(Bucket=bucket, Key=key, Body=b"1")
-    status, said = app.run("slipway", "empty", NAME, "--yes")
+    status, said = app.run("slipway", "cluster", "empty", NAME, "--yes")
     assert status == 1
     assert "was given to it and is not its own" in said
     in_stage = {
         "app = cdk.App()": 'app = cdk.Stage(cdk.App(), "Prod")',
         "app.synth()": "app.node.root.synth()",
     }
-    changed_copy(app, tmp_path / "staged", **in_stage).must("slipway", "destroy", NAME, "--yes")
+    changed_copy(app, tmp_path / "staged", **in_stage).must("slipway", "cluster", "destroy", NAME, "--yes")
     assert app.stacks() == {OWN}
     left = {each["Key"] for each in app.yard.client("s3").list_objects_v2(Bucket=bucket)["Contents"]}
     assert left >= {"ours", "builds/of-the-cluster"}

@@ -59,14 +59,14 @@ def clusters(shell: Shell, tmp_path_factory: pytest.TempPathFactory) -> Iterator
         pytest.skip("this machine can make no namespaces, so there are no hosts for c6i")
     stacks = deploy(shell, tmp_path_factory.mktemp("dl1"), "dl1")
     stacks += deploy(shell, tmp_path_factory.mktemp("c6i"), "c6i", max_nodes="1")
-    shell.must("slipway", "build", "gaudi")
+    shell.must("slipway", "image", "build", "gaudi")
     for cluster in ("dl1", "c6i"):
         shell.must("slipway", "submit", "prepare_bert", "--on", cluster, "--nodes", "1", *SAMPLE)
     for cluster in ("dl1", "c6i"):
         shell.must("slipway", "submit", "prepare_bert", "--on", cluster, "--nodes", "1", *SAMPLE, "--follow")
     yield shell
     for cluster in ("dl1", "c6i"):  # tests in this yard that follow deploy clusters of these names
-        shell.must("slipway", "empty", cluster, "--yes")
+        shell.must("slipway", "cluster", "empty", cluster, "--yes")
     delete(shell, stacks)
 
 
@@ -98,9 +98,9 @@ def test_a_plan_runs_on_two_clusters_though_a_machine_and_its_runner_are_killed_
     clusters: Shell, jobs: Path
 ) -> None:
     plan = jobs.with_name("plan.json")
-    clusters.must("slipway", "plan", str(jobs), "--time-limit", "2", "--output", str(plan))
+    clusters.must("slipway", "plan", "make", str(jobs), "--time-limit", "2", "--output", str(plan))
     page = jobs.with_name("plan.html")
-    run = ("slipway", "run-plan", str(plan), "--switch-seconds", "30", "--html", str(page), "--json")
+    run = ("slipway", "plan", "run", str(plan), "--switch-seconds", "30", "--html", str(page), "--json")
     with started(clusters, *run) as killed:
         lines = said(killed)
         first = next(line for line in lines if line.startswith(f"{DOOMED} goes to c6i as ")).split()[-1]
@@ -170,7 +170,7 @@ def test_tasks_of_a_users_own_folder_are_tried_and_trained_on_clusters_though_th
     assert told["differences"] == pytest.approx([0.0, 0.0], abs=1e-6)
     assert told["again"] == 0
     assert told["not_fitting"] == {"data on 1 of c6i": "ValueError: this model was never meant to be"}
-    names = [each["name"].split("-")[0] for each in own.data("slipway", "runs", "--json")]
+    names = [each["name"].split("-")[0] for each in own.data("slipway", "status", "--all", "--json")]
     assert {name: names.count(name) for name in ("fast", "slow", "trial")} == {
         "fast": 1,
         "slow": 1,
@@ -198,5 +198,5 @@ def started(shell: Shell, *command: str) -> Iterator[subprocess.Popen[str]]:
 
 
 def last_loss(shell: Shell, job: str) -> float:
-    loss: float = shell.data("slipway", "curve", job, "--json")[-1]["loss"]
+    loss: float = shell.data("slipway", "report", "curve", job, "--json")[-1]["loss"]
     return loss

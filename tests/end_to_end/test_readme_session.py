@@ -23,7 +23,7 @@ from tests.readme_session import Typed, never_printed, session
 pytestmark = [pytest.mark.cdk, pytest.mark.slow]
 
 NAME, STEPS = "my-training", 1000
-KILL, END = "slipway yard kill-node", "slipway destroy"
+KILL, END = "slipway yard kill-node", "slipway cluster destroy"
 MISTAKE = "cdk deploy my-training -c"
 DEPLOY_SECONDS = 600
 
@@ -68,7 +68,7 @@ def test_the_session_of_the_readme_prints_what_it_shows_from_the_wheel_alone(use
         ran = user.type(typed.command)
         assert (ran.status != 0) is typed.command.startswith(MISTAKE), f"$ {typed.command}\n{ran.text}"
         refuse_other_lines(typed, ran)
-    assert user.shell.data("slipway", "targets", "--json") == []
+    assert user.shell.data("slipway", "cluster", "targets", "--json") == []
 
 
 def refuse_other_lines(typed: Typed, ran: Finished) -> None:
@@ -78,7 +78,7 @@ def refuse_other_lines(typed: Typed, ran: Finished) -> None:
 def refuse_other_ends(shell: Shell) -> None:
     """See that the second attempt went on where the first had saved, and was allowed all that it did."""
     assert shell.data("slipway", "status", NAME, "--json")["state"] == "succeeded"
-    curve = shell.data("slipway", "curve", NAME, "--json")
+    curve = shell.data("slipway", "report", "curve", NAME, "--json")
     assert [point["step"] for point in curve] == list(range(10, STEPS + 1, 10))
     assert (curve[0]["attempt"], curve[-1]["attempt"]) == (1, 2)
     assert curve[-1]["loss"] < curve[0]["loss"]

@@ -69,7 +69,9 @@ def test_the_target_names_what_there_is(deployed: Shell, target: dict[str, Any])
 
 
 def test_nothing_runs_and_what_stands_costs_a_few_dollars(deployed: Shell) -> None:
-    (found,) = [each for each in deployed.data("slipway", "clusters", "--json") if each["name"] == NAME]
+    (found,) = [
+        each for each in deployed.data("slipway", "cluster", "list", "--json") if each["name"] == NAME
+    ]
     assert found["running_nodes"] == 0
     assert 0 < found["usd_per_month_idle"] < 10
 

@@ -70,7 +70,7 @@ def data(deployed: Shell, tmp_path_factory: pytest.TempPathFactory) -> str:
     """Return a place in the cluster's bucket with some labelled sentences."""
     folder = tmp_path_factory.mktemp("data")
     write_task(folder / "sst2", "sst2")
-    bucket = str(deployed.data("slipway", "targets", NAME, "--json")["bucket"])
+    bucket = str(deployed.data("slipway", "cluster", "targets", NAME, "--json")["bucket"])
     for path in (path for path in folder.rglob("*") if path.is_file()):
         key = f"data/{path.relative_to(folder).as_posix()}"
         deployed.client("s3").put_object(Bucket=bucket, Key=key, Body=path.read_bytes())

@@ -45,10 +45,12 @@ def yards(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Shell, Yar
         patch.setenv(CLOCK_VARIABLE, CLOCK)
         with yard_at(tmp_path_factory.mktemp("yard"), running.append) as shell:
             # A fresh account starts no such type.
-            shell.must("slipway", "quota", NAME, "-c", f"{NAME}.market=spot", "--request", "--wait")
+            shell.must(
+                "slipway", "cluster", "quota", NAME, "-c", f"{NAME}.market=spot", "--request", "--wait"
+            )
             shell.must("cdk", "deploy", NAME, "--require-approval", "never", "--concurrency", "4", *declared)
             yield shell, running[0]
-            shell.must("slipway", "empty", NAME, "--yes")
+            shell.must("slipway", "cluster", "empty", NAME, "--yes")
             shell.must("cdk", "destroy", f"{NAME}*", "--force", "--app", assembly)
 
 
@@ -62,7 +64,7 @@ def bucket(shell: Shell, tmp_path_factory: pytest.TempPathFactory) -> str:
     """Return the cluster's bucket, with some labelled sentences in it."""
     folder = tmp_path_factory.mktemp("data")
     write_task(folder / "sst2", "sst2")
-    found = str(shell.data("slipway", "targets", NAME, "--json")["bucket"])
+    found = str(shell.data("slipway", "cluster", "targets", NAME, "--json")["bucket"])
     for path in (path for path in folder.rglob("*") if path.is_file()):
         key = f"data/{path.relative_to(folder).as_posix()}"
         shell.client("s3").put_object(Bucket=found, Key=key, Body=path.read_bytes())

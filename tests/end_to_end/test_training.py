@@ -56,7 +56,7 @@ TRAINING = {
 def cluster(shell: Shell, tmp_path_factory: pytest.TempPathFactory) -> Shell:
     """Left to the yard's end: test_clusters shows how a cluster goes."""
     deploy(shell, tmp_path_factory.mktemp("assembly"), "dl1")
-    shell.must("slipway", "build", "gaudi")
+    shell.must("slipway", "image", "build", "gaudi")
     shell.must("slipway", "submit", "prepare_bert", *NODES, *SAMPLE)
     return shell
 
@@ -103,7 +103,7 @@ def test_a_job_that_loses_a_node_goes_on_from_its_last_checkpoint_as_its_page_sh
     data = cluster.data("slipway", "status", "prepare_bert", "--json")
     assert run["depends_on"] == [data["id"]]
     assert data["stopped_at"] <= run["started_at"]
-    curve = cluster.data("slipway", "curve", "bert_pretrain", "--json")
+    curve = cluster.data("slipway", "report", "curve", "bert_pretrain", "--json")
     assert [point["step"] for point in curve] == list(range(10, 121, 10))
     assert [point["attempt"] for point in curve] == sorted(point["attempt"] for point in curve)
     assert (curve[0]["attempt"], curve[-1]["attempt"]) == (1, 2)
@@ -145,9 +145,9 @@ def test_a_plan_sends_and_runs_a_users_own_command(cluster: Shell, tmp_path: Pat
     shutil.copy(OWN_TRAINING, tmp_path / "train.py")
     sweep, plan = tmp_path / "sweep.toml", str(tmp_path / "plan.json")
     sweep.write_text(PLANNED, encoding="utf-8")
-    cluster.must("slipway", "plan", str(sweep), "--output", plan)
+    cluster.must("slipway", "plan", "make", str(sweep), "--output", plan)
     (tmp_path / "train.py").write_text("raise SystemExit('changed since it was planned')\n")
-    (row,) = cluster.data("slipway", "run-plan", plan, "--json")
+    (row,) = cluster.data("slipway", "plan", "run", plan, "--json")
     assert (row["job"], row["ended"], row["cluster"]) == ("planned", "succeeded", "dl1")
     log = cluster.must("slipway", "logs", "planned")
     for rank in range(2):

@@ -106,9 +106,9 @@ def slurm(shell: Shell, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lo
     declared = ("-c", "trn1.keep_data=false", "-c", f"trn1.max_nodes={NODES}", "--output", assembly)
     project = begin_small_project(shell, tmp_path_factory.mktemp("project"), "trn1")
     project.must("cdk", "deploy", "trn1", "--require-approval", "never", "--concurrency", "4", *declared)
-    group = shell.data("slipway", "targets", "trn1", "--json")["login_group"]
+    group = shell.data("slipway", "cluster", "targets", "trn1", "--json")["login_group"]
     yield LoginNode(yard=shell, name=login_node(shell, group))
-    shell.must("slipway", "empty", "trn1", "--yes")
+    shell.must("slipway", "cluster", "empty", "trn1", "--yes")
     shell.must("cdk", "destroy", "trn1*", "--force", "--app", assembly)
 
 

@@ -32,7 +32,7 @@ def stacks(shell: Shell) -> set[str]:
 
 def request_of_submit(shell: Shell, name: str) -> dict[str, Any]:
     """Return what `submit` would send for a job: it lies beside the job's files."""
-    bucket = shell.data("slipway", "targets", NAME, "--json")["bucket"]
+    bucket = shell.data("slipway", "cluster", "targets", NAME, "--json")["bucket"]
     kept = shell.client("s3").get_object(Bucket=bucket, Key=f"jobs/{name}/request.json")
     found: dict[str, Any] = json.loads(kept["Body"].read())
     return found

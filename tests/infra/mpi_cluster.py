@@ -12,12 +12,13 @@ GROUP = "AWS::AutoScaling::AutoScalingGroup"
 
 
 def launch(**changes: Any) -> Properties:
-    data: Properties = only(mpi_templates_of(**changes).mpi, "AWS::EC2::LaunchTemplate")["LaunchTemplateData"]
+    template = only(mpi_templates_of(**changes).compute, "AWS::EC2::LaunchTemplate")
+    data: Properties = template["LaunchTemplateData"]
     return data
 
 
 def group(**changes: Any) -> Properties:
-    return only(mpi_templates_of(**changes).mpi, GROUP)
+    return only(mpi_templates_of(**changes).compute, GROUP)
 
 
 def told(**changes: Any) -> dict[str, Any]:
@@ -37,18 +38,18 @@ def node_role() -> str:
     """Return the name of the role that EC2 gives to the nodes; jobs have another."""
     (found,) = [
         name
-        for name, role in of_type(mpi_templates_of().mpi, "AWS::IAM::Role").items()
+        for name, role in of_type(mpi_templates_of().compute, "AWS::IAM::Role").items()
         if "Service" in role["AssumeRolePolicyDocument"]["Statement"][0]["Principal"]
     ]
     return str(found)
 
 
 def policies() -> list[dict[str, Properties]]:
-    found = of_type(mpi_templates_of().mpi, "AWS::IAM::ManagedPolicy").values()
+    found = of_type(mpi_templates_of().compute, "AWS::IAM::ManagedPolicy").values()
     return [{each["Sid"]: each for each in policy["PolicyDocument"]["Statement"]} for policy in found]
 
 
 def document(beginning: str, **changes: Any) -> Properties:
-    documents = of_type(mpi_templates_of(**changes).mpi, "AWS::SSM::Document")
+    documents = of_type(mpi_templates_of(**changes).compute, "AWS::SSM::Document")
     (found,) = [each for name, each in documents.items() if name.startswith(beginning)]
     return found

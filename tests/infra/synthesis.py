@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -56,126 +57,51 @@ SAGEMAKER_CLUSTER = SageMakerCluster(
 )
 
 Properties = Mapping[str, Any]
-Stacks = Mapping[str, Mapping[str, Any]]
-_SYNTHESIZED: dict[str, Stacks] = {}
+_SYNTHESIZED: dict[str, Templates] = {}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Templates:
-    """The templates of one cluster on AWS Batch."""
+    """The templates of one cluster; `compute` is its own stack's."""
 
     network: Mapping[str, Any]
     storage: Mapping[str, Any]
     observability: Mapping[str, Any]
-    images: Mapping[str, Any]
-    batch: Mapping[str, Any]
+    compute: Mapping[str, Any]
+    images: Mapping[str, Any] = field(default_factory=dict)  # of a cluster on AWS Batch
 
     def all(self) -> tuple[Mapping[str, Any], ...]:
-        return (self.network, self.storage, self.observability, self.images, self.batch)
+        return tuple(
+            filter(None, (self.network, self.storage, self.observability, self.images, self.compute))
+        )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MpiTemplates:
-    network: Mapping[str, Any]
-    storage: Mapping[str, Any]
-    observability: Mapping[str, Any]
-    mpi: Mapping[str, Any]
-
-    def all(self) -> tuple[Mapping[str, Any], ...]:
-        return (self.network, self.storage, self.observability, self.mpi)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SlurmTemplates:
-    network: Mapping[str, Any]
-    storage: Mapping[str, Any]
-    observability: Mapping[str, Any]
-    slurm: Mapping[str, Any]
-
-    def all(self) -> tuple[Mapping[str, Any], ...]:
-        return (self.network, self.storage, self.observability, self.slurm)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SageMakerTemplates:
-    network: Mapping[str, Any]
-    storage: Mapping[str, Any]
-    observability: Mapping[str, Any]
-    sagemaker: Mapping[str, Any]
-
-    def all(self) -> tuple[Mapping[str, Any], ...]:
-        return (self.network, self.storage, self.observability, self.sagemaker)
-
-
-def templates_of(**changes: Any) -> Templates:
+def templates_of(cluster: Cluster = CLUSTER, **changes: Any) -> Templates:
     """Any: settings of every type. Equal clusters are synthesized once a session."""
-    return _batch(_remembered(replace(CLUSTER, **changes)))
-
-
-def mpi_templates_of(**changes: Any) -> MpiTemplates:
-    """Do as templates_of does."""
-    return _mpi(_remembered(replace(MPI_CLUSTER, **changes)))
-
-
-def slurm_templates_of(**changes: Any) -> SlurmTemplates:
-    """Do as templates_of does."""
-    return _slurm(_remembered(replace(SLURM_CLUSTER, **changes)))
-
-
-def sagemaker_templates_of(**changes: Any) -> SageMakerTemplates:
-    """Do as templates_of does."""
-    found = _remembered(replace(SAGEMAKER_CLUSTER, **changes))
-    return SageMakerTemplates(sagemaker=found[""], **_others(found))
-
-
-def synthesize(cluster: BatchCluster) -> Templates:
-    """Synthesize it now, whatever was synthesized before."""
-    return _batch(_stacks(cluster))
-
-
-def synthesize_mpi(cluster: MpiCluster) -> MpiTemplates:
-    return _mpi(_stacks(cluster))
-
-
-def synthesize_slurm(cluster: SlurmCluster) -> SlurmTemplates:
-    return _slurm(_stacks(cluster))
-
-
-def _batch(found: Stacks) -> Templates:
-    return Templates(batch=found[""], **_others(found))
-
-
-def _mpi(found: Stacks) -> MpiTemplates:
-    return MpiTemplates(mpi=found[""], **_others(found))
-
-
-def _slurm(found: Stacks) -> SlurmTemplates:
-    return SlurmTemplates(slurm=found[""], **_others(found))
-
-
-def _others(found: Stacks) -> Stacks:
-    return {word: template for word, template in found.items() if word}
-
-
-def _remembered(cluster: Cluster) -> Stacks:
-    key = repr(cluster)  # its tags are a dictionary, which has no hash
+    key = repr(wanted := replace(cluster, **changes))  # its tags are a dictionary, which has no hash
     if key not in _SYNTHESIZED:
-        _SYNTHESIZED[key] = _stacks(cluster)
+        _SYNTHESIZED[key] = synthesize(wanted)
     return _SYNTHESIZED[key]
 
 
-def _stacks(cluster: Cluster) -> Stacks:
-    """Templates by the word of the stack; the compute stack's word is empty."""
+mpi_templates_of = partial(templates_of, MPI_CLUSTER)
+slurm_templates_of = partial(templates_of, SLURM_CLUSTER)
+sagemaker_templates_of = partial(templates_of, SAGEMAKER_CLUSTER)
+
+
+def synthesize(cluster: Cluster) -> Templates:
+    """Synthesize it now, whatever was synthesized before."""
     with TemporaryDirectory() as folder:
         app = cdk.App(outdir=folder, context=dict(feature_flags()))
         build(app, [cluster])
         app.synth()
-        return {
+        found = {
             path.name.removesuffix(".template.json").removeprefix(cluster.name).removeprefix("-"): json.loads(
                 path.read_text(encoding="utf-8")
             )
             for path in Path(folder).glob("*.template.json")
         }
+    return Templates(compute=found.pop(""), **found)
 
 
 def of_type(template: Mapping[str, Any], resource_type: str) -> dict[str, Properties]:

@@ -24,7 +24,7 @@ from tests.infra.synthesis import (
     SLURM_CLUSTER,
     of_type,
     only,
-    synthesize_mpi,
+    synthesize,
 )
 
 
@@ -107,8 +107,8 @@ def test_without_a_vpc_the_cluster_is_the_one_that_clusters_py_would_make(tmp_pa
     app = cdk.App(outdir=str(tmp_path))
     add_cluster(app, GUEST)
     app.synth()
-    made, alone = templates(tmp_path), synthesize_mpi(GUEST)
-    for name, expected in (("guest", alone.mpi), ("guest-storage", alone.storage)):
+    made, alone = templates(tmp_path), synthesize(GUEST)
+    for name, expected in (("guest", alone.compute), ("guest-storage", alone.storage)):
         assert without_metadata(made[name]) == without_metadata(expected)
 
 

@@ -17,12 +17,11 @@ import pytest
 from aws_cdk import aws_s3 as s3
 
 import slipway.infra.app
-from slipway.infra.app import BUILDERS, build
-from slipway.infra.clusters import CLUSTERS
+from slipway.infra.app import build
 from slipway.infra.declare.cdk_json import feature_flags
 from slipway.infra.declare.machine_images import MachineImage
 from slipway.infra.declare.types import Cluster
-from tests.infra.synthesis import CLUSTER, MPI_CLUSTER, of_type, templates_of
+from tests.infra.synthesis import CLUSTER, MPI_CLUSTER, of_type
 
 ROOT = Path(__file__).parents[2]
 STACKS = {"dl1-network", "dl1-storage", "dl1-observability", "dl1-images", "dl1"}
@@ -149,18 +148,25 @@ def test_every_taggable_resource_carries_the_cluster_and_the_users_tags() -> Non
     assert tags["team"] == "größe 東京"
 
 
-def test_no_cluster_needs_a_lambda() -> None:
-    for template in templates_of(keep_data=False).all():
-        types = {resource["Type"] for resource in template["Resources"].values()}
-        assert not any(each.startswith(("AWS::Lambda::", "Custom::")) for each in types)
-
-
-def test_every_declared_cluster_has_a_builder() -> None:
-    assert {type(cluster) for cluster in CLUSTERS} <= set(BUILDERS)
-
-
 def test_two_clusters_stand_side_by_side() -> None:
     app = cdk.App(context=dict(feature_flags()))
     build(app, [CLUSTER, replace(CLUSTER, name="second", vpc_cidr="10.40.0.0/16"), MPI_CLUSTER])
     names = [stack.stack_name for stack in app.synth().stacks]
     assert len(names) == len(set(names)) == 14
+
+
+# The CDK app does not look at types that mypy has looked at.
+OUTPUT = """
+import sys
+from slipway.infra.trusted_types import trust_types
+trust_types()
+import aws_cdk as cdk
+stack = cdk.Stack(cdk.App(), "Stack")
+cdk.CfnOutput(stack, "Name", value=stack.stack_name)
+print("typeguard" in sys.modules)
+"""
+
+
+def test_the_app_makes_constructs_without_the_checker_of_types() -> None:
+    done = subprocess.run([sys.executable, "-c", OUTPUT], capture_output=True, text=True, check=True)
+    assert done.stdout == "False\n"

@@ -14,7 +14,7 @@ import pytest
 from slipway.infra.clusters import CLUSTERS, MACHINE_IMAGES
 from slipway.infra.declare.node_images import locked_by
 from slipway.infra.declare.types import BatchCluster, Cluster, MpiCluster, SageMakerCluster, SlurmCluster
-from slipway.jobs.cli.cli import PROGRAM, cli
+from slipway.jobs.cli.cli import PROGRAM, CommandGroup, cli
 from slipway.jobs.submit import find
 from slipway.jobs.submit.find import UnknownJob
 from slipway.jobs.words.catalogue.hardware import device_of
@@ -55,6 +55,7 @@ NO_DATA_OF_ITS_OWN = {"smoke", "prepare_bert", "prepare_corpus", "prepare_tokens
 class Line:
     """One command that a page tells, and the values that click reads in it."""
 
+    name: str
     words: tuple[str, ...]
     values: Mapping[str, object]
 
@@ -62,23 +63,28 @@ class Line:
     def of(cls, words: Sequence[str]) -> Line:
         command = cli.get_command(click.Context(cli), words[0])
         assert command is not None, words
-        if isinstance(command, click.Group):  # of the yard, which names no cluster
-            return cls(words=tuple(words), values={})
         # click keeps the names of a command's help as they were the first time.
         whole = click.Context(cli, **cli.context_settings)
-        context = command.make_context(words[0], list(words[1:]), parent=whole, resilient_parsing=True)
-        return cls(words=tuple(words), values=context.params)
+        name, rest = words[0], list(words[1:])
+        if isinstance(command, CommandGroup):
+            found = command.get_command(click.Context(command), rest[0])
+            assert found is not None, words
+            command, name, rest = found, f"{name} {rest[0]}", rest[1:]
+        elif isinstance(command, click.Group):  # of the yard, which names no cluster
+            return cls(name=name, words=tuple(words), values={})
+        context = command.make_context(name, rest, parent=whole, resilient_parsing=True)
+        return cls(name=name, words=tuple(words), values=context.params)
 
     @property
     def is_submission(self) -> bool:
-        return self.words[0] == "submit"
+        return self.name == "submit"
 
     def text(self, name: str) -> str:
         return str(self.values[name])
 
     def clusters(self) -> list[str]:
         found = [self.values[name] for name in CLUSTER_VALUES if self.values.get(name)]
-        named = self.values.get("names") if self.words[0] in ("targets", "clusters") else ()
+        named = self.values.get("names") if self.name in ("cluster targets", "cluster list") else ()
         return [str(name) for name in (*found, *(named or ()))]  # type: ignore[misc]  # click's are words
 
 
@@ -105,7 +111,7 @@ SUBMISSIONS = {path: [line for line in lines_of(path) if line.is_submission] for
 
 def known_clusters(path: str) -> set[str]:
     """Return the declared clusters, and those that the page itself begins a project with."""
-    return {*DECLARED, *(line.text("folder") for line in lines_of(path) if line.words[0] == "init")}
+    return {*DECLARED, *(line.text("folder") for line in lines_of(path) if line.name == "init")}
 
 
 @pytest.mark.parametrize("path", PAGES)
@@ -126,7 +132,7 @@ def test_every_submission_of_a_page_is_one_that_its_cluster_takes(
     monkeypatch.setattr(find, "find_run", jobs.find)
     for name in {line.text("target") for line in SUBMISSIONS[path]}:
         deploy(yard_shell, DECLARED[name])
-    uploads = {uploaded_name(line) for line in lines_of(path) if line.words[0] == "upload"}
+    uploads = {uploaded_name(line) for line in lines_of(path) if line.name == "cluster upload"}
     for line in SUBMISSIONS[path]:
         words = [word for word in line.words if word not in ("--follow", "--dry-run")]
         bucket = bucket_of(line.text("target"))

@@ -48,7 +48,7 @@ def test_all_five_roads_are_walked_and_each_chapter_says_how_long_it_took(checko
     submit = next(line for line in said if "submit glue_finetune" in line)
     assert "--set data=s3://bucket/datasets/it --set model=s3://bucket/datasets/it" in submit
     assert "slipway yard kill-node own 1" in said
-    assert any(line.startswith("slipway run-plan") for line in said)
+    assert any(line.startswith("slipway plan run") for line in said)
     checkout.assert_nothing_is_left()
 
 
@@ -64,7 +64,7 @@ def test_all_five_roads_are_walked_and_each_chapter_says_how_long_it_took(checko
         (["c6i"], "yard kill-node ip-4", 6, 8),
         (["trn1"], "submit gpt_neox", 5, 7),
         (["sagemaker"], "kill-node own", 4, 7),
-        (["sagemaker", "plan"], "run-plan", 8, 10),
+        (["sagemaker", "plan"], "plan run", 8, 10),
     ],
 )
 def test_a_command_that_fails_is_shown_and_ends_the_demo(
@@ -115,8 +115,8 @@ def test_a_road_that_there_is_not_is_refused_with_those_that_there_are(checkout:
         (["c6i"], "slipway estimate", "SIGINT", 130),
         (["c6i"], "logs doomed", "Ctrl-C", 130),
         (["sagemaker"], "logs own", "SIGTERM", 143),
-        (["plan"], "run-plan", "closed terminal", 129),
-        ([], "slipway clusters$", "SIGTERM", 143),
+        (["plan"], "plan run", "closed terminal", 129),
+        ([], "slipway cluster list$", "SIGTERM", 143),
     ],
 )
 def test_interrupted_at_any_chapter_it_leaves_nothing(

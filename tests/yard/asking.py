@@ -15,7 +15,7 @@ from botocore.credentials import Credentials
 from botocore.exceptions import ClientError
 from botocore.session import get_session
 
-from slipway.yard.endpoint import ACCESS_KEY_ID, ACCOUNT
+from slipway.yard.endpoint import ACCESS_KEY_ID, ACCOUNT, control
 from tests.yard.conftest import REGION, RunningYard
 
 BY_ACCOUNT = {"AWS": f"arn:aws:iam::{ACCOUNT}:root"}
@@ -80,3 +80,9 @@ def make_role(
     if statements:
         iam.put_role_policy(RoleName=name, PolicyName="own", PolicyDocument=policy(*statements))
     return str(made["Arn"])
+
+
+def switch(yard: RunningYard, **values: float) -> None:
+    """Switch faults on or off by their names, with one seed for all tests."""
+    given = {name.replace("_", "-"): value for name, value in values.items()}
+    control(yard, "POST", "/switches", {"values": given, "seed": 1})

@@ -19,7 +19,9 @@ from slipway.jobs.cli.cli import run
 from slipway.jobs.words.errors import SlipwayError
 from slipway.yard import process, state
 from slipway.yard.endpoint import HOST, is_answering
+from slipway.yard.process import use_yard
 from slipway.yard.state import YardState, process_identity, read_state, write_state
+from tests.yard.conftest import RunningYard
 
 
 @pytest.fixture
@@ -279,3 +281,21 @@ def test_a_record_is_never_half_written(folder: Path) -> None:
     assert read_state(folder) == record
     assert [path.name for path in folder.iterdir()] == [state.STATE_FILE]
     assert json.loads((folder / state.STATE_FILE).read_text())["pid"] == 1
+
+
+# A notebook's process reaches the yard without a shell.
+
+
+def test_a_process_is_pointed_at_the_yard_that_is_up(
+    yard: RunningYard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "AWS_PROFILE", "AWS_REGION"):
+        monkeypatch.setenv(name, "elsewhere")
+    monkeypatch.setenv("SLIPWAY_YARD_HOME", str(yard.home))
+    before = dict(os.environ)
+    try:
+        assert use_yard() == yard.endpoint == os.environ["AWS_ENDPOINT_URL"]
+        assert not {"AWS_ENDPOINT_URL_S3", "AWS_PROFILE"} & set(os.environ)
+    finally:
+        os.environ.clear()
+        os.environ.update(before)

@@ -23,7 +23,7 @@ IMAGES = ("cpu-mpi", "gaudi-ecs", "gaudi-mpi", "neuron-slurm")
 @click.argument("image", type=click.Choice(IMAGES))
 @click.option("--region", default=REGION, show_default=True, help="Region of the AMI and its parameters.")
 def stand_in(image: str, region: str) -> None:
-    """Register an AMI that nothing was baked into, in place of minutes of `slipway bake`.
+    """Register an AMI that nothing was baked into, in place of minutes of `slipway image bake`.
 
     A cluster can then be deployed. Its hosts boot from this machine's own files: nothing of the AMI is tried.
     """

@@ -14,8 +14,7 @@ from slipway.yard.errors import ApiError
 from slipway.yard.gateway.protocols import Call, operation_of
 from slipway.yard.permissions import deployed, judging
 from slipway.yard.permissions.calls.asked import AskedCall
-from slipway.yard.permissions.keys import Key
-from slipway.yard.permissions.sessions import RoleSession
+from slipway.yard.permissions.keys import Key, RoleSession
 
 Environ = dict[str, Any]
 

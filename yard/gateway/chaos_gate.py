@@ -33,18 +33,14 @@ def enter(environ: dict[str, Any], call: Call) -> None:
         raise conditions.no_capacity(wanted, f"{call.region}a")
 
 
-def is_lost(environ: dict[str, Any], call: Call) -> bool:
-    """Decide whether the answer to this call never arrives."""
+def leave(environ: dict[str, Any], call: Call, reply: Reply) -> bool:
+    """Remember what this call has made; return True if its answer never arrives."""
+    if reply.status < _SERVED:
+        consistency.note(call.service, call.operation, call.parameters or {}, reply.body)
     is_change = not call.operation.startswith(throttling.READS)
     if not is_change or _caller(environ):
         return False
     return conditions.strikes("lost-answers", f"{call.service}:{call.operation}")
-
-
-def leave(call: Call, reply: Reply) -> None:
-    """Remember what this call has made."""
-    if reply.status < _SERVED:
-        consistency.note(call.service, call.operation, call.parameters or {}, reply.body)
 
 
 def reset() -> None:

@@ -9,12 +9,11 @@ import logging
 import sys
 from collections.abc import Callable, Iterable
 from functools import lru_cache
-from types import TracebackType
+from types import SimpleNamespace, TracebackType
 from typing import Any
 
+from slipway.yard.endpoint import ACCOUNT
 from slipway.yard.errors import ApiError, not_emulated
-from slipway.yard.gateway import moto_lookups, moto_snapshots
-from slipway.yard.gateway.default_groups import admit_own_members
 from slipway.yard.gateway.protocols import STREAMED, Call, Reply, respond
 
 log = logging.getLogger(__name__)
@@ -39,7 +38,7 @@ def configure() -> None:
     default_user_config["lambda"] = {"use_docker": False}
     default_user_config["iam"] = {"load_aws_managed_policies": True}
     S3Backend.log_incoming_request = lambda *_: None
-    moto_lookups.keep()
+    keep_lookups()
     admit_own_members()
     FakeBucket.get_permission = lambda *_: PermissionResult.NEUTRAL
 
@@ -47,7 +46,7 @@ def configure() -> None:
 def reset() -> None:
     from moto.moto_api._internal.models import moto_api_backend
 
-    moto_snapshots.keep()
+    keep_snapshots()
     moto_api_backend.reset()
 
 
@@ -120,3 +119,126 @@ def _application() -> Any:
     from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
 
     return DomainDispatcherApplication(create_backend_app)
+
+
+# The default security group of a VPC as AWS makes it: moto leaves out the rule that admits its members.
+
+
+def admit_own_members() -> None:
+    """Give every default group that moto makes from now on its self rule."""
+    from moto.ec2.models.security_groups import SecurityGroupBackend
+
+    make = SecurityGroupBackend.create_security_group
+
+    def make_and_admit(backend: Any, *args: Any, **kwargs: Any) -> Any:
+        group = make(backend, *args, **kwargs)
+        if group.is_default:
+            _admit(backend, group)
+        return group
+
+    if make.__name__ != make_and_admit.__name__:  # once, however often the yard is configured
+        SecurityGroupBackend.create_security_group = make_and_admit
+
+
+def _admit(backend: Any, group: Any) -> None:
+    backend.authorize_security_group_ingress(
+        group.id,
+        "-1",
+        None,
+        None,
+        [],
+        source_groups=[{"GroupId": group.id, "OwnerId": group.owner_id}],
+        vpc_id=group.vpc_id,
+    )
+
+
+# What moto works out anew at every call though it never changes here: it is worked out once.
+# Beside what a call does, these took most of its time: who the caller's account is (moto looks into all
+# partitions, and makes AWS's 1400 policies for each), which services there are, and what each of them can do.
+
+
+def keep_lookups() -> None:
+    """Answer them from memory; the yard has one account, and moto's code does not change while it runs."""
+    from moto import backends
+    from moto.core import responses
+    from moto.iam import models
+
+    modules = frozenset(backends.list_of_moto_modules())
+    backends.list_of_moto_modules = lambda: modules
+    responses.method_names_from_class = lru_cache(maxsize=None)(responses.method_names_from_class)
+    models.get_account_id_from = lambda _access_key: ACCOUNT
+
+
+# What moto brings along of AWS's own, kept from one reset to the next: its policies and its machine images.
+# Of 1400 policies and 1300 images moto makes objects at every reset, for every region that was used, and
+# throws them away: 0.3 s in which the yard answers nobody. Here they are made once, and copied into what is
+# used next.
+
+
+def keep_snapshots() -> None:
+    """Keep the state of the services that were used; the others are not even imported."""
+    from moto.core.base_backend import BaseBackend
+
+    BaseBackend.reset = lambda _: None  # who resets moto forgets all backends next: none need start again
+    if "moto.iam.models" in sys.modules:
+        _keep_policies()
+    if "moto.ec2.models" in sys.modules:
+        _keep_images()
+
+
+@lru_cache(maxsize=1)
+def _keep_policies() -> None:
+    from moto.iam.models import IAMBackend
+
+    original = IAMBackend._init_aws_policies
+
+    @lru_cache(maxsize=8)
+    def read(account: str, region: str) -> list[Any]:
+        policies: list[Any] = original(SimpleNamespace(account_id=account, region_name=region))
+        return policies
+
+    IAMBackend._init_aws_policies = lambda self: [
+        _again(one) for one in read(self.account_id, self.region_name)
+    ]
+
+
+@lru_cache(maxsize=1)
+def _keep_images() -> None:
+    from moto.ec2.models.amis import AmiBackend
+
+    original, kept = AmiBackend._load_amis, {}
+
+    def load(self: Any) -> None:
+        place = (self.account_id, self.region_name)
+        if place not in kept:
+            original(self)
+            kept[place] = [_image_of(None, image) for image in self.amis.values()]
+            return
+        for image in (_image_of(self, each) for each in kept[place]):
+            self.amis[image.id] = image
+            self.snapshots[image.ebs_snapshot.id] = image.ebs_snapshot
+
+    AmiBackend._load_amis = load
+
+
+def _image_of(backend: Any, image: Any) -> Any:
+    snapshot = _again(
+        image.ebs_snapshot,
+        ec2_backend=backend,
+        create_volume_permission_groups=set(),
+        create_volume_permission_userids=set(),
+    )
+    return _again(
+        image,
+        ec2_backend=backend,
+        ebs_snapshot=snapshot,
+        launch_permissions=[*image.launch_permissions],
+        product_codes={*image.product_codes},
+    )
+
+
+def _again(one: Any, **changes: object) -> Any:
+    """Copy without moto's own __new__, which remembers every object that it ever made."""
+    fresh = object.__new__(type(one))
+    fresh.__dict__ = {**one.__dict__, **changes}
+    return fresh

@@ -10,6 +10,7 @@ from types import ModuleType
 from typing import Any
 
 from slipway.jobs.words.names import REGIONS
+from slipway.yard.chaos import conditions
 from slipway.yard.errors import ApiError, not_emulated
 from slipway.yard.gateway import (
     authorization,
@@ -22,7 +23,7 @@ from slipway.yard.gateway import (
 )
 from slipway.yard.gateway.protocols import Call, Reply, parse, respond, respond_unparsed
 from slipway.yard.gateway.validation import Contract
-from slipway.yard.machines.hosts import reconciler
+from slipway.yard.machines import api_proxy
 from slipway.yard.permissions import keys
 
 log = logging.getLogger(__name__)
@@ -35,7 +36,7 @@ class GatewayServices:
     module_of: Callable[[str, str], ModuleType | None]  # what serves an operation; None: moto does
     prepare: Callable[[str, str], None]  # makes what a service is expected to show in a region
     contracts: Mapping[str, Contract]  # what a service refuses beside its model
-    heard: tuple[Callable[[Call, Reply], None], ...]  # each hears of every call that was answered
+    heard: Mapping[str, tuple[Callable[[Call, Reply], None], ...]]  # who hears of answered calls to a service
 
 
 _regions_used: set[tuple[str, str]] = set()
@@ -51,7 +52,8 @@ def answer(environ: dict[str, Any], services: GatewayServices) -> Reply:
         call = parse(environ)
     except ApiError as error:
         return respond_unparsed(error)
-    if why := reach.refusal(environ, call.service, call.region):
+    subnet = api_proxy.subnet_of(int(environ.get("REMOTE_PORT") or 0))
+    if subnet and (why := reach.refusal(subnet, call.service, call.region)):
         log.warning("%s:%s never arrives: %s", call.service, call.operation, why)
         _hang_up(environ)
     _regions_used.add((call.service, call.region))
@@ -68,12 +70,12 @@ def _answer(environ: dict[str, Any], call: Call, services: GatewayServices) -> R
         _refuse_unknown_region(call)
         if not call.operation:
             return respond(call, not_emulated(call.service, call.operation))
-        chaos_gate.enter(environ, call)
+        if is_chaotic := conditions.are_any_on():
+            chaos_gate.enter(environ, call)
         services.prepare(call.service, call.region)
         authorization.check(environ, call, key)
-        fault = faults.next_for(call.service, call.operation)
-        scripted = faults.scripted_result(fault, call.service)
-        if scripted is not None:
+        struck = faults.next_for(call.service, call.operation)
+        if struck and (scripted := faults.scripted_result(struck, call.service)) is not None:
             return respond(call, scripted)
         validation.check(call, services.contracts)
     except ApiError as error:
@@ -82,10 +84,12 @@ def _answer(environ: dict[str, Any], call: Call, services: GatewayServices) -> R
         log.exception("%s:%s crashed", call.service, call.operation)
         return respond(call, moto_adapter.crashed(call, error))
     reply = _serve(environ, call, key, services)
-    for hear in (chaos_gate.leave, *services.heard):
+    is_lost = struck is not None and struck.kind is faults.FaultKind.DROP_RESPONSE
+    if is_chaotic:
+        is_lost |= chaos_gate.leave(environ, call, reply)
+    for hear in services.heard.get(call.service, ()):
         hear(call, reply)
-    reconciler.noticed(call.service, call.operation)
-    if (fault and fault.kind is faults.FaultKind.DROP_RESPONSE) or chaos_gate.is_lost(environ, call):
+    if is_lost:
         _hang_up(environ)
     return reply
 

@@ -23,7 +23,7 @@ from werkzeug.exceptions import HTTPException
 
 from slipway.yard.errors import ApiError
 from slipway.yard.gateway import signatures
-from slipway.yard.gateway.expected_signature import Signature
+from slipway.yard.gateway.signatures import Signature
 
 Environ = dict[str, Any]
 

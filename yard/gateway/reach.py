@@ -13,16 +13,12 @@ from urllib.parse import urlsplit
 
 from slipway.yard.endpoint import ACCOUNT, HOST
 from slipway.yard.errors import ApiError
-from slipway.yard.machines import api_proxy
 
 ANYWHERE = "0.0.0.0/0"
 
 
-def refusal(environ: dict[str, Any], service: str, region: str) -> str:
-    """Say why this call does not arrive; "" where it does, as from this machine itself."""
-    subnet_id = api_proxy.subnet_of(int(environ.get("REMOTE_PORT") or 0))
-    if not subnet_id:
-        return ""
+def refusal(subnet_id: str, service: str, region: str) -> str:
+    """Say why a call from this subnet does not arrive; "" where it does."""
     ec2 = _backend_of(subnet_id)
     if ec2 is None:
         return ""

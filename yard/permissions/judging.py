@@ -15,13 +15,13 @@ from datetime import UTC, datetime
 from slipway.yard.endpoint import ACCOUNT
 from slipway.yard.errors import ApiError
 from slipway.yard.permissions import deployed
+from slipway.yard.permissions.calls.arns import prefix
 from slipway.yard.permissions.calls.asked import ActionNeed, AskedCall, NotJudged
-from slipway.yard.permissions.calls.facts import prefix
 from slipway.yard.permissions.calls.needs import needs
 from slipway.yard.permissions.conditions import is_like
 from slipway.yard.permissions.evaluation import Access, AppliedPolicies, Judgement, PolicyKind, judge
+from slipway.yard.permissions.keys import RoleSession
 from slipway.yard.permissions.policies import Caller, decode
-from slipway.yard.permissions.sessions import RoleSession
 
 NOT_JUDGED = (
     "your own key, unless `slipway yard up --caller-role` gives it a role",

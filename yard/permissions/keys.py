@@ -13,9 +13,33 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from slipway.yard.endpoint import ACCESS_KEY_ID, ENDPOINT_VARIABLE, SECRET_VARIABLE
+from slipway.yard.endpoint import ACCESS_KEY_ID, ACCOUNT, ENDPOINT_VARIABLE, SECRET_VARIABLE
 from slipway.yard.errors import ApiError
-from slipway.yard.permissions.sessions import RoleSession
+
+# A role's session: who signs with a key that the yard gave out, and from where.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RoleSession:
+    role_arn: str
+    role_id: str
+    name: str  # an instance's id, a task's, or what AssumeRole was told
+    vpc: str = ""  # in which its requests begin, where that is known: its endpoints then have a say
+    address: str = ""
+    instance_arn: str = ""  # of EC2, where the role came with an instance profile
+
+    @property
+    def role(self) -> str:
+        return self.role_arn.rpartition("/")[2]
+
+    @property
+    def arn(self) -> str:
+        return f"arn:aws:sts::{ACCOUNT}:assumed-role/{self.role}/{self.name}"
+
+    @property
+    def user_id(self) -> str:
+        return f"{self.role_id}:{self.name}"
+
 
 _SECRET_BYTES = 30  # 40 characters, as AWS's are
 _TOKEN_BYTES = 96

@@ -14,8 +14,8 @@ from slipway.yard.permissions import deployed, judging
 from slipway.yard.permissions.calls.asked import ActionNeed
 from slipway.yard.permissions.conditions import is_like
 from slipway.yard.permissions.evaluation import Access, AppliedPolicies, Judgement, judge
+from slipway.yard.permissions.keys import RoleSession
 from slipway.yard.permissions.policies import Caller
-from slipway.yard.permissions.sessions import RoleSession
 
 # EC2 alone says nothing of whose instance it is (IAM user guide, "The confused deputy problem").
 _SILENT = frozenset({"ec2.amazonaws.com"})

@@ -1,7 +1,7 @@
 """What the services bring to a request on its way through the gateway, which names none of them.
 
 To refuse what a service's model lets through: a function of the call, and its line in CONTRACTS. To hear of
-answered calls: a function of the call and its reply, in HEARD.
+a service's answered calls: a function of the call and its reply, in HEARD.
 """
 
 from __future__ import annotations
@@ -11,13 +11,24 @@ from collections.abc import Callable, Mapping
 from slipway.yard.gateway.pipeline import GatewayServices
 from slipway.yard.gateway.protocols import Call, Reply
 from slipway.yard.gateway.validation import Contract
+from slipway.yard.machines.hosts import reconciler
 from slipway.yard.services import registry, seed_data
 from slipway.yard.services.batch.api import limits
 from slipway.yard.services.cloudwatch import alarms
-from slipway.yard.services.ec2 import launching
+from slipway.yard.services.ec2 import launches
 
 CONTRACTS: Mapping[str, Contract] = {"batch": limits.problems}
-HEARD: tuple[Callable[[Call, Reply], None], ...] = (launching.launched, alarms.noticed)
+
+
+def _hosts_may_change(call: Call, _reply: Reply) -> None:
+    reconciler.noticed(call.operation)
+
+
+HEARD: Mapping[str, tuple[Callable[[Call, Reply], None], ...]] = {
+    "autoscaling": (_hosts_may_change,),
+    "cloudwatch": (alarms.noticed,),
+    "ec2": (launches.launched, _hosts_may_change),
+}
 
 SERVICES = GatewayServices(
     module_of=registry.module_of, prepare=seed_data.prepare, contracts=CONTRACTS, heard=HEARD

@@ -1,7 +1,7 @@
 """The tasks of GLUE (Wang et al. 2019) that have labels: where text and labels stand, how they are scored.
 
-Another task is one row of TASKS. Columns are those of the official download; datasets' Arrow files have
-names of their own for some. The order of labels is datasets', so that models trained elsewhere fit.
+Another task is one row of TASKS. Columns are those of the official download; Hugging Face's datasets has
+names of its own for some. The order of labels is datasets', so that models trained elsewhere fit.
 """
 
 from __future__ import annotations
@@ -9,19 +9,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-ARROW_LABEL = "label"  # of every task, in datasets' layout
+DATASETS_LABEL = "label"  # of every task, as a number
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Split:
-    """Name one evaluated set as people see it, and its files without their ending."""
+    """Name one set as people see it, and its file without the ending."""
 
     name: str
     tsv: str
-    arrow: str
 
 
-DEV = (Split(name="dev", tsv="dev", arrow="validation"),)
+DEV = (Split(name="dev", tsv="dev"),)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,8 +30,8 @@ class Task:
     label: str
     metrics: tuple[str, ...]
     labels: tuple[str, ...] = ()  # none: a score from 0 to highest_score
-    arrow_texts: tuple[str, ...] = ("sentence1", "sentence2")
-    columns: tuple[str, ...] = ()  # of files without a line of headings
+    datasets_texts: tuple[str, ...] = ("sentence1", "sentence2")  # the same columns as datasets names them
+    columns: tuple[str, ...] = ()  # of official files without a line of headings
     dev: tuple[Split, ...] = DEV
     known_damaged: int = 0  # lines of the official files that lack columns; readers leave them out
     highest_score: float = 0.0
@@ -49,8 +48,8 @@ class Task:
 _ENTAILMENT = ("entailment", "not_entailment")
 _BINARY = ("0", "1")
 _MATCHES = (
-    Split(name="matched", tsv="dev_matched", arrow="validation_matched"),
-    Split(name="mismatched", tsv="dev_mismatched", arrow="validation_mismatched"),
+    Split(name="matched", tsv="dev_matched"),
+    Split(name="mismatched", tsv="dev_mismatched"),
 )
 
 TASKS: Mapping[str, Task] = {
@@ -60,7 +59,7 @@ TASKS: Mapping[str, Task] = {
             name="cola",
             columns=("source", "label", "star", "sentence"),
             texts=("sentence",),
-            arrow_texts=("sentence",),
+            datasets_texts=("sentence",),
             label="label",
             labels=_BINARY,
             metrics=("matthews",),
@@ -68,7 +67,7 @@ TASKS: Mapping[str, Task] = {
         Task(
             name="sst2",
             texts=("sentence",),
-            arrow_texts=("sentence",),
+            datasets_texts=("sentence",),
             label="label",
             labels=_BINARY,
             metrics=("accuracy",),
@@ -83,7 +82,7 @@ TASKS: Mapping[str, Task] = {
         Task(
             name="qqp",
             texts=("question1", "question2"),
-            arrow_texts=("question1", "question2"),
+            datasets_texts=("question1", "question2"),
             label="is_duplicate",
             labels=_BINARY,
             metrics=("accuracy", "f1"),
@@ -99,7 +98,7 @@ TASKS: Mapping[str, Task] = {
         Task(
             name="mnli",
             texts=("sentence1", "sentence2"),
-            arrow_texts=("premise", "hypothesis"),
+            datasets_texts=("premise", "hypothesis"),
             label="gold_label",
             labels=("entailment", "neutral", "contradiction"),
             metrics=("accuracy",),
@@ -108,7 +107,7 @@ TASKS: Mapping[str, Task] = {
         Task(
             name="qnli",
             texts=("question", "sentence"),
-            arrow_texts=("question", "sentence"),
+            datasets_texts=("question", "sentence"),
             label="label",
             labels=_ENTAILMENT,
             metrics=("accuracy",),

@@ -24,8 +24,8 @@ from slipway.containers.data.sources.sources import Source, check_name, local_so
 # tests). It never opens link-local addresses, where the metadata service is.
 VARIABLE = "SLIPWAY_PRIVATE_HOSTS"
 HINT = (
-    "give a public address, or copy the file into the cluster's bucket: slipway upload; for a mirror of your "
-    f"own, name its host in {VARIABLE}"
+    "give a public address, or copy the file into the cluster's bucket: slipway cluster upload; for a "
+    f"mirror of your own, name its host in {VARIABLE}"
 )
 
 Address = IPv4Address | IPv6Address

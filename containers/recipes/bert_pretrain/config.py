@@ -10,8 +10,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated
 
-from slipway.containers.training.config import FREE_TO_CHANGE, SpreadConfig, engine_mistakes, keeps_no_zero
-from slipway.containers.training.layout import steps_of_sequences
+from slipway.containers.training.config import (
+    FREE_TO_CHANGE,
+    TWO_CONFIGS,
+    SpreadConfig,
+    engine_mistakes,
+    keeps_no_zero,
+)
+from slipway.containers.training.layout import BatchPlan, share_batch, steps_of_sequences
 from slipway.containers.training.schedules import DECAYS
 from slipway.containers.training.settings import (
     RATE,
@@ -163,7 +169,6 @@ _OWN_FREE_TO_CHANGE = frozenset(
     }
 )
 
-_TWO_CONFIGS = "config and start_from_model: a model folder has its own config.json; set one of them"
 _NO_LEVEL_WITH_NVIDIA = (
     "schedule=nvidia and constant_share: NVIDIA's schedule has no constant phase; "
     "set constant_share=0 or schedule=habana"
@@ -219,7 +224,7 @@ def _contradictions(values: Mapping[str, object]) -> list[tuple[bool, str]]:
     ]
     return [
         *_held_out_contradictions(values),
-        (values["config"] is not None and values["start_from_model"] is not None, _TWO_CONFIGS),
+        (values["config"] is not None and values["start_from_model"] is not None, TWO_CONFIGS),
         (both_batches, "global_batch and accumulation_steps: one follows from the other; set one of them"),
         (both_lengths, "steps and sequences: one follows from the other; set one of them"),
         (sum(shares) > 1, "warmup_share and constant_share make more than 1: nothing is left; set less"),
@@ -241,6 +246,16 @@ def _held_out_contradictions(values: Mapping[str, object]) -> list[tuple[bool, s
         ),
         (len(places) == 2, "held_out and held_out_share: rows come from one of them; set one of them"),
     ]
+
+
+def plan_batch(config: BertConfig, readers: int) -> BatchPlan:
+    """Share the batch that the settings ask for among ranks that train on rows of their own."""
+    if config.global_batch is not None:
+        return share_batch(config.global_batch, config.micro_batch, readers, called="ranks")
+    assert config.accumulation_steps is not None, "the config has one of both"
+    return BatchPlan(
+        micro_batch=config.micro_batch, accumulation_steps=config.accumulation_steps, readers=readers
+    )
 
 
 # BERT pre-training as the planner and the submitters see it. Standard library only: a laptop reads it.

@@ -12,15 +12,16 @@ import torch
 from slipway.containers.data.rows.dataset import Dataset, NodeChecks, Rows
 from slipway.containers.data.rows.loader import Batch, Cursor, Loader, Reading
 from slipway.containers.data.tokens.engine import PHASES
-from slipway.containers.recipes.bert_pretrain.config import BertConfig
+from slipway.containers.recipes.bert_pretrain.config import BertConfig, plan_batch
 from slipway.containers.runtime import disk
+from slipway.containers.runtime.checkpoint.resume import saved_batch
 from slipway.containers.runtime.contract.contract import LaunchContract
 from slipway.containers.runtime.errors import Refusal
 from slipway.containers.training.devices import Device
 from slipway.containers.training.layout import BatchPlan
 from slipway.containers.training.loop import HeldOut
 from slipway.containers.training.report import mixed
-from slipway.containers.training.start import Beginning, local_folder
+from slipway.containers.training.start import Beginning, local_folder, open_storage
 from slipway.containers.training.task import Inputs, MicroBatch, StepBatch
 
 # The model's names, and the columns of the reference's HDF5 files.
@@ -119,6 +120,26 @@ class BertData:
             open=open_batches,
             perplexity_of="masked_words",
         )
+
+
+def keep_saved_batch(config: BertConfig, contract: LaunchContract, readers: int) -> BertConfig:
+    """Return the config with the global batch of the checkpoints that it continues, on any number of ranks.
+
+    With as many micro-batches on fewer or more ranks, the batch would be another one, and so the training.
+    """
+    if contract.checkpoints is None or config.global_batch is not None or config.resume == "never":
+        return config
+    batch = saved_batch(open_storage(contract.checkpoints))
+    each = config.micro_batch * readers
+    if batch is None or batch == plan_batch(config, readers).global_batch:
+        return config
+    if batch % each:
+        raise Refusal(
+            f"the checkpoints in {contract.checkpoints} have a global batch of {batch}, which is no "
+            f"multiple of {each} (micro_batch {config.micro_batch} × {readers} ranks)",
+            hint="resume on a number of nodes that divides it, or set a smaller micro_batch",
+        )
+    return replace(config, global_batch=batch, accumulation_steps=None)
 
 
 def open_data(contract: LaunchContract, config: BertConfig) -> BertData:

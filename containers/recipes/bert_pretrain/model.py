@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import asdict, replace
-from functools import partial
-from pathlib import Path
 
 import torch
 from torch import Tensor, nn
@@ -19,15 +17,12 @@ from slipway.containers.models.folder import (
     ModelVocabulary,
     described,
     read_model_vocabulary,
-    write_whole_model,
 )
 from slipway.containers.models.names import Shape
 from slipway.containers.models.published import ModelFolder, load_weights, open_model, read_shape
 from slipway.containers.models.shapes import BERT_SIZES, EncoderShape
-from slipway.containers.recipes.bert_pretrain.batch import plan_batch
-from slipway.containers.recipes.bert_pretrain.config import PEAKS, BertConfig
+from slipway.containers.recipes.bert_pretrain.config import PEAKS, BertConfig, plan_batch
 from slipway.containers.recipes.bert_pretrain.data import BertBatches, open_data
-from slipway.containers.runtime import disk
 from slipway.containers.runtime.checkpoint.storage import Storage
 from slipway.containers.runtime.contract.contract import LaunchContract
 from slipway.containers.runtime.errors import Refusal
@@ -35,8 +30,7 @@ from slipway.containers.training.layout import BatchPlan
 from slipway.containers.training.report import Say
 from slipway.containers.training.schedules import Schedule
 from slipway.containers.training.session import RecipeParts, Workplace
-from slipway.containers.training.start import Trained, local_folder, newest_saved
-from slipway.containers.training.state import WEIGHTS
+from slipway.containers.training.start import Trained, below_data, export_model
 from slipway.containers.training.task import Inputs
 
 
@@ -103,7 +97,7 @@ def build_model(
     torch.manual_seed(config.seed)
     if config.start_from_model is None:
         return BertForPreTraining(model_shape(config, contract, dataset))
-    folder = open_model(str(_below_data(contract, config.start_from_model)))
+    folder = open_model(str(below_data(contract, config.start_from_model)))
     _refuse_other_vocabulary(folder, dataset)
     model = BertForPreTraining(_suited(config, folder.shape, folder.place, dataset))
     if fresh := load_weights(model, folder.weights(), _HEADS):
@@ -116,7 +110,7 @@ def model_shape(config: BertConfig, contract: LaunchContract, dataset: Dataset) 
     if config.config is None:
         entries = dataset.manifest.plan.vocabulary_entries
         return _with_settings(config, replace(BERT_SIZES[config.size], vocabulary=entries))
-    return _suited(config, *read_shape(_below_data(contract, config.config)), dataset)
+    return _suited(config, *read_shape(below_data(contract, config.config)), dataset)
 
 
 def _suited(config: BertConfig, shape: Shape, place: str, dataset: Dataset) -> EncoderShape:
@@ -157,12 +151,6 @@ def _refuse_other_vocabulary(folder: ModelFolder, dataset: Dataset) -> None:
         )
 
 
-def _below_data(contract: LaunchContract, given: str) -> Path:
-    if contract.data is None:
-        raise Refusal("there is no data folder", hint="set SLIPWAY_DATA, which the cluster's jobs do")
-    return disk.folder_within(str(local_folder("the data", contract.data)), *given.split("/"))
-
-
 # What BERT pre-training loses: masked words and next sentences (Devlin et al. 2018).
 
 
@@ -191,14 +179,8 @@ def export(storage: Storage, shape: EncoderShape, dataset: Dataset) -> str:
     vocabulary = dataset.folder / VOCABULARY
     if not vocabulary.exists():
         return f"no model folder is written: {vocabulary} is missing; prepare the data again to have it"
-    with torch.device("meta"):  # shapes alone: an engine may have cut the model that was trained
-        model = BertForPreTraining(shape)
-    saved = newest_saved(storage, model)
     words = ModelVocabulary(vocabulary=read_vocabulary(vocabulary), is_cased=dataset.manifest.plan.cased)
-    with storage.beside() as beside:
-        files = described(config_of(shape, CLASS), words.files())
-        folder = write_whole_model(beside, shape, saved.shapes, partial(saved.read, WEIGHTS), files)
-    return f"the model is in {storage}/{folder.name}"
+    return export_model(storage, BertForPreTraining, shape, described(config_of(shape, CLASS), words.files()))
 
 
 # What a step computes, to say how much of the device it uses (MFU).

@@ -9,8 +9,7 @@ import sys
 from collections.abc import Sequence
 from contextlib import ExitStack
 
-from slipway.containers.recipes.bert_pretrain.batch import keep_saved_batch, plan_batch
-from slipway.containers.recipes.bert_pretrain.config import MODULE, BertConfig, decode_arguments
+from slipway.containers.recipes.bert_pretrain.config import MODULE, BertConfig, decode_arguments, plan_batch
 from slipway.containers.runtime.contract.contract import LaunchContract
 from slipway.containers.training.rank import run_rank
 
@@ -21,11 +20,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _train(config: BertConfig, contract: LaunchContract, stack: ExitStack) -> None:
     layout = config.layout(contract)
-    config = keep_saved_batch(config, contract, layout.readers)
     plan_batch(config, layout.readers)  # refused here, it needs no torch
+    from slipway.containers.recipes.bert_pretrain.data import keep_saved_batch
     from slipway.containers.recipes.bert_pretrain.model import prepare
     from slipway.containers.training.session import train
 
+    config = keep_saved_batch(config, contract, layout.readers)
     train(config, contract, layout, prepare, stack)
 
 

@@ -14,18 +14,14 @@ from torch import Tensor
 from slipway.containers.data.glue.tasks import TASKS, Task
 from slipway.containers.data.glue.texts import TRAIN, read_texts
 from slipway.containers.data.glue.tokens import Examples, tokenise
-from slipway.containers.data.sources.locations import is_remote, public
+from slipway.containers.data.sources.locations import public
 from slipway.containers.data.tokens.rng import permutation
 from slipway.containers.recipes.glue_finetune.config import KEEPS_REST, GlueConfig
-from slipway.containers.recipes.glue_finetune.pretrained import (
-    Pretrained,
-)
-from slipway.containers.runtime import disk
+from slipway.containers.recipes.glue_finetune.pretrained import Pretrained
 from slipway.containers.runtime.contract.contract import LaunchContract
-from slipway.containers.runtime.errors import Refusal
 from slipway.containers.training.layout import BatchPlan, IndivisibleBatch, steps_of_epoch
 from slipway.containers.training.report import Say
-from slipway.containers.training.start import local_folder
+from slipway.containers.training.start import address_of_input
 
 
 def inputs_of(examples: Examples, rows: Rows, place: torch.device) -> tuple[dict[str, Tensor | None], Tensor]:
@@ -58,7 +54,7 @@ class Data:
 def open_data(config: GlueConfig, contract: LaunchContract, pretrained: Pretrained, say: Say) -> Data:
     """Read and tokenise all sets of the task."""
     task = TASKS[config.task]
-    place = locate(contract, config.data or config.task)
+    place = address_of_input(contract, config.data or config.task)
     examples: dict[str, Examples] = {}
     for split in (TRAIN, *task.dev):
         texts = read_texts(place, task, split, bucket_owner=contract.account)
@@ -68,17 +64,6 @@ def open_data(config: GlueConfig, contract: LaunchContract, pretrained: Pretrain
             texts, pretrained.vocabulary, cased=pretrained.cased, longest=config.max_length
         )
     return Data(task=task, train=examples.pop(TRAIN.name), dev=examples)
-
-
-def locate(contract: LaunchContract, given: str) -> str:
-    """Return the path or S3 address that a setting means; raise Refusal if there is no data folder."""
-    if is_remote(given):
-        return given
-    if contract.data is None:
-        raise Refusal("there is no data folder", hint="set SLIPWAY_DATA, or give s3:// addresses")
-    if is_remote(contract.data):
-        return f"{contract.data.rstrip('/')}/{given}"
-    return str(disk.folder_within(str(local_folder("the data", contract.data)), *given.split("/")))
 
 
 # Which rows make which batch, and which micro-batch of it: the seed alone decides. No torch here.
@@ -128,17 +113,6 @@ def _epoch(batches: Batches, epoch: int) -> list[Rows]:
     by_length = [pool[np.argsort(batches.lengths[pool], kind="stable")] for pool in pools]
     cut = [pool[at : at + size] for pool in by_length for at in range(0, len(pool), size)]
     return [cut[at] for at in permutation(len(cut), batches.seed, OF_BATCHES, epoch)]
-
-
-def dealt(count: int, reader: int, readers: int) -> list[int]:
-    """Return which of `count` micro-batches a reader gets: dealt to and fro, so that none has all the
-    long ones."""
-    return [number for number in range(count) if _owner(number, readers) == reader]
-
-
-def _owner(number: int, readers: int) -> int:
-    turn, place = divmod(number, readers)
-    return readers - 1 - place if turn % 2 else place
 
 
 def plan_batch(config: GlueConfig, nodes: int, readers: int) -> BatchPlan:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,8 +18,9 @@ from slipway.containers.models.encoder import Classifier
 from slipway.containers.recipes.glue_finetune.config import GlueConfig
 from slipway.containers.recipes.glue_finetune.data import Batches, inputs_of
 from slipway.containers.recipes.glue_finetune.pretrained import Pretrained, write_classifier
+from slipway.containers.runtime.collective import Json
 from slipway.containers.runtime.contract.contract import LaunchContract
-from slipway.containers.training.report import Say
+from slipway.containers.training.report import Say, write_scores
 from slipway.containers.training.start import Trained
 
 ROWS = 64  # at once; by length, so that little is padded
@@ -142,7 +142,7 @@ class FinetuneEnd:
     def finish(self, trained: Trained) -> None:
         scores, contract = self.scoring.run(f"the last of {trained.steps} steps"), trained.contract
         if contract.rank == 0 and contract.logs:
-            write_scores(Path(contract.logs), self.scoring.task, scores)
+            write_scores(Path(contract.logs), self.scoring.task.name, _defined(scores))
         if contract.rank == 0 and trained.checkpoints is not None:
             model = self.scoring.model
             weights = {
@@ -155,15 +155,9 @@ class FinetuneEnd:
             self.say(f"the model is in {storage}/{folder.name}")
 
 
-# The scores of a fine-tuning, as a file for programs.
-SCORES_NAME = "scores.json"
-
-
-def write_scores(folder: Path, task: Task, scores: Mapping[str, Mapping[str, float]]) -> None:
-    """Write the final scores by set; an undefined metric is null."""
-    defined = {
-        split: {name: value if value == value else None for name, value in each.items()}
+def _defined(scores: Mapping[str, Mapping[str, float]]) -> dict[str, Json]:
+    """Return the scores by set; an undefined metric is null."""
+    return {
+        split: {name: None if math.isnan(value) else value for name, value in each.items()}
         for split, each in scores.items()
     }
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / SCORES_NAME).write_text(json.dumps({"task": task.name, "scores": defined}, indent=1) + "\n")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
+from itertools import count
 
 import torch
 from torch import Tensor, nn
@@ -19,9 +20,7 @@ from slipway.containers.recipes.glue_finetune.data import (
     Batches,
     Data,
     Rows,
-    dealt,
     inputs_of,
-    locate,
     open_data,
     plan_batch,
 )
@@ -33,11 +32,11 @@ from slipway.containers.recipes.glue_finetune.pretrained import (
 )
 from slipway.containers.runtime.collective import Json
 from slipway.containers.runtime.contract.contract import LaunchContract
-from slipway.containers.training.layout import BatchPlan, at_most
+from slipway.containers.training.layout import BatchPlan, at_most, dealt
 from slipway.containers.training.report import Say, mixed
 from slipway.containers.training.schedules import Schedule
 from slipway.containers.training.session import RecipeParts, Workplace
-from slipway.containers.training.start import address_of_job
+from slipway.containers.training.start import address_of_input, address_of_job
 from slipway.containers.training.task import Inputs, MicroBatch, StepBatch
 
 TRAINER_EPSILON = 1e-8  # of AdamW in the transformers Trainer, which the article uses
@@ -53,7 +52,7 @@ def prepare(config: GlueConfig, place: Workplace) -> RecipeParts:
     batches = Batches(
         lengths=data.train.lengths, plan=plan, pool_batches=config.pool_batches, seed=config.seed
     )
-    dealt = GlueBatches(
+    own = GlueBatches(
         examples=data.train,
         batches=batches,
         reader=place.reader,
@@ -82,7 +81,7 @@ def prepare(config: GlueConfig, place: Workplace) -> RecipeParts:
         plan=plan,
         schedule=build_schedule(config, batches),
         identity=training_identity(config, plan, pretrained, data),
-        open_batches=lambda beginning: nullcontext(dealt.after(beginning.step)),
+        open_batches=lambda beginning: nullcontext(own.after(beginning.step)),
         epsilon=TRAINER_EPSILON,
         after=ending.after,
         finish=ending.finish,
@@ -97,7 +96,7 @@ def open_pretrained(config: GlueConfig, contract: LaunchContract) -> Pretrained:
 
 def _place_of_model(config: GlueConfig, contract: LaunchContract) -> str:
     if config.start_from is None:
-        return locate(contract, config.model)
+        return address_of_input(contract, config.model)
     return f"{address_of_job(contract, config.start_from)}/{FOLDER}"
 
 
@@ -161,10 +160,8 @@ class GlueBatches:
     place: torch.device
 
     def after(self, step: int) -> Iterator[StepBatch]:
-        """Yield batches without end, beginning with that of a step."""
-        while True:
-            yield self.step_batch(step)
-            step += 1
+        """Return batches without end, beginning with that of a step."""
+        return map(self.step_batch, count(step))
 
     def step_batch(self, step: int) -> StepBatch:
         micro_batches, plan = self.batches.micro_batches(step), self.batches.plan

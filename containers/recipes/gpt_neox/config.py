@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated
 
-from slipway.containers.training.config import FREE_TO_CHANGE, DecoderConfig, decoder_mistakes
+from slipway.containers.training.config import FREE_TO_CHANGE, TWO_CONFIGS, DecoderConfig, decoder_mistakes
 from slipway.containers.training.layout import sequences_of_tokens, share_batch, steps_of_sequences
 from slipway.containers.training.settings import (
     Choice,
@@ -120,7 +120,6 @@ _OWN_FREE_TO_CHANGE = frozenset(
         *("micro_batch", "tokens", "steps", "compiled"),
     }
 )
-_TWO_CONFIGS = "config and start_from_model: a model folder has its own config.json; set one of them"
 
 
 def decode_arguments(arguments: Sequence[str]) -> GptNeoxConfig:
@@ -140,7 +139,7 @@ def _defaults(given: Mapping[str, str]) -> Mapping[str, str]:
 
 def _contradictions(values: Mapping[str, object]) -> Iterator[str]:
     if values["config"] is not None and values["start_from_model"] is not None:
-        yield _TWO_CONFIGS
+        yield TWO_CONFIGS
     if (values["held_out"] is None) != (values["evaluate_every"] is None):
         yield "held_out and evaluate_every belong together: rows to measure on, and how often; set both"
     if "neuron" in (values["engine"], values["device"]):

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
+from itertools import count
 from typing import Protocol
 
 import numpy as np
@@ -19,14 +19,13 @@ from numpy.typing import NDArray
 from slipway.containers.data.megatron.index import TokenIndex
 from slipway.containers.data.megatron.samples import Samples
 from slipway.containers.recipes.gpt_neox.config import RANDOM, GptNeoxConfig
-from slipway.containers.runtime import disk
 from slipway.containers.runtime.contract.contract import LaunchContract
 from slipway.containers.runtime.errors import Refusal
 from slipway.containers.training.devices import Device
 from slipway.containers.training.layout import BatchPlan
 from slipway.containers.training.loop import HeldOut
 from slipway.containers.training.report import mixed
-from slipway.containers.training.start import Beginning, local_folder
+from slipway.containers.training.start import Beginning, below_data
 from slipway.containers.training.task import Inputs, MicroBatch, StepBatch
 
 TokenRows = NDArray[np.int64]
@@ -87,12 +86,7 @@ class TokenBatches:
     @contextmanager
     def open(self, corpus: Corpus, beginning: Beginning) -> Iterator[Iterator[StepBatch]]:
         _check_cursor(corpus, beginning)
-        yield self._steps(corpus, beginning.step)
-
-    def _steps(self, corpus: Corpus, step: int) -> Iterator[StepBatch]:
-        while True:
-            yield self.step_batch(corpus, step)
-            step += 1
+        yield (self.step_batch(corpus, step) for step in count(beginning.step))
 
     def step_batch(self, corpus: Corpus, step: int) -> StepBatch:
         plan = self.plan
@@ -121,18 +115,18 @@ class TokenBatches:
         if corpus is None or config.evaluate_every is None:
             return None
         together = self.plan.micro_batch * self.plan.readers
-        count = max(1, config.held_out_rows // together)
+        turns = max(1, config.held_out_rows // together)
 
         @contextmanager
         def open_batches() -> Iterator[Iterator[Inputs]]:
-            firsts = (at * together + self.reader * self.plan.micro_batch for at in range(count))
+            firsts = (at * together + self.reader * self.plan.micro_batch for at in range(turns))
             yield (
                 inputs_of(corpus.rows(range(first, first + self.plan.micro_batch)), self.device)
                 for first in firsts
             )
 
         return HeldOut(
-            every=config.evaluate_every, rows=count * together, open=open_batches, perplexity_of="loss"
+            every=config.evaluate_every, rows=turns * together, open=open_batches, perplexity_of="loss"
         )
 
 
@@ -151,14 +145,6 @@ def open_corpus(contract: LaunchContract, config: GptNeoxConfig, data: str, voca
     index = TokenIndex.open(prefix)
     samples = Samples(index, config.length, config.seed)
     return Corpus(str(prefix), samples, f"{index.identity} {config.length}", vocabulary)
-
-
-def below_data(contract: LaunchContract, given: str) -> Path:
-    if contract.data is None:
-        raise Refusal("there is no data folder", hint="set SLIPWAY_DATA, which the cluster's jobs do")
-    *folders, name = given.split("/")
-    root = str(local_folder("the data", contract.data))
-    return disk.folder_within(root, *folders) / name if folders else Path(root) / name
 
 
 def _check_cursor(corpus: Corpus, beginning: Beginning) -> None:

@@ -7,7 +7,6 @@ import json
 import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, replace
-from functools import partial
 from pathlib import Path
 
 import torch
@@ -16,7 +15,7 @@ from torch.nn import functional as F  # noqa: N812 - the name that everybody giv
 
 from slipway.containers.models.configs import config_of
 from slipway.containers.models.decoder import Decoder, DecoderShape, training_flops_per_token
-from slipway.containers.models.folder import described, write_whole_model
+from slipway.containers.models.folder import described
 from slipway.containers.models.names import Shape
 from slipway.containers.models.published import (
     PublishedDecoder,
@@ -25,7 +24,7 @@ from slipway.containers.models.published import (
     refuse_missing,
 )
 from slipway.containers.recipes.gpt_neox.config import GptNeoxConfig
-from slipway.containers.recipes.gpt_neox.data import Corpus, TokenBatches, below_data, open_corpus
+from slipway.containers.recipes.gpt_neox.data import Corpus, TokenBatches, open_corpus
 from slipway.containers.runtime import disk
 from slipway.containers.runtime.checkpoint.storage import Storage
 from slipway.containers.runtime.collective import Json
@@ -34,8 +33,7 @@ from slipway.containers.runtime.errors import Refusal
 from slipway.containers.training.layout import share_batch
 from slipway.containers.training.schedules import Schedule
 from slipway.containers.training.session import RecipeParts, Workplace
-from slipway.containers.training.start import Trained, newest_saved, shapes_of
-from slipway.containers.training.state import WEIGHTS
+from slipway.containers.training.start import Trained, below_data, export_model
 from slipway.containers.training.task import Inputs
 
 
@@ -216,13 +214,7 @@ CLASS = "GPTNeoXForCausalLM"
 
 def export(storage: Storage, shape: DecoderShape) -> str:
     """Write the model of the newest checkpoint beside it, a tensor at a time; return a line that says so."""
-    with torch.device("meta"):  # shapes alone: an engine has cut the model that was trained
-        model = Decoder(shape)
-    saved = newest_saved(storage, model)
-    with storage.beside() as beside:
-        files = described(config_of(shape, CLASS), {})
-        folder = write_whole_model(beside, shape, shapes_of(model), partial(saved.read, WEIGHTS), files)
-    return f"the model is in {storage}/{folder.name}"
+    return export_model(storage, Decoder, shape, described(config_of(shape, CLASS), {}))
 
 
 # What a compile job was compiled for: a run that differs would compile again, on nodes that are paid for.

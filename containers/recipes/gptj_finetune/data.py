@@ -5,6 +5,8 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
+from itertools import count
 
 import numpy as np
 import torch
@@ -23,15 +25,14 @@ from slipway.containers.data.megatron.engines import (
     open_engine,
 )
 from slipway.containers.data.megatron.work import texts_of
-from slipway.containers.data.sources.locations import is_remote, open_source, public
-from slipway.containers.recipes.gptj_finetune.batch import BatchOrder, Rows, dealt
-from slipway.containers.recipes.gptj_finetune.config import GptjConfig
-from slipway.containers.runtime import disk
+from slipway.containers.data.sources.locations import open_source, public
+from slipway.containers.data.tokens.rng import permutation
+from slipway.containers.recipes.gptj_finetune.config import KEEPS_REST, GptjConfig
 from slipway.containers.runtime.contract.contract import LaunchContract
-from slipway.containers.runtime.errors import Refusal
 from slipway.containers.training.devices import Device
+from slipway.containers.training.layout import BatchPlan, dealt, steps_of_epoch
 from slipway.containers.training.report import mixed
-from slipway.containers.training.start import local_folder
+from slipway.containers.training.start import address_of_input
 from slipway.containers.training.task import Inputs, MicroBatch, StepBatch
 
 
@@ -44,7 +45,7 @@ class TuningData:
 
 def open_data(config: GptjConfig, contract: LaunchContract, tokeniser: Tokeniser) -> TuningData:
     """Read and tokenise what the task has."""
-    place, account = locate(contract, config.data or config.task), contract.account
+    place, account = address_of_input(contract, config.data or config.task), contract.account
     if config.task == "sst2":
         texts = read_sentences(place, TRAIN, account)
         (split,) = SST2.dev
@@ -58,19 +59,8 @@ def open_data(config: GptjConfig, contract: LaunchContract, tokeniser: Tokeniser
     def rows(given: str) -> TokenRows:
         return text_rows(given, tokeniser, config.length, field=config.field, account=account)
 
-    other = None if config.held_out is None else rows(locate(contract, config.held_out))
+    other = None if config.held_out is None else rows(address_of_input(contract, config.held_out))
     return TuningData(train=rows(place), held_out=other, wanted=None)
-
-
-def locate(contract: LaunchContract, given: str) -> str:
-    """Return the path or S3 address that a setting means; raise Refusal if there is no data folder."""
-    if is_remote(given):
-        return given
-    if contract.data is None:
-        raise Refusal("there is no data folder", hint="set SLIPWAY_DATA, or give s3:// addresses")
-    if is_remote(contract.data):
-        return f"{contract.data.rstrip('/')}/{given}"
-    return str(disk.folder_within(str(local_folder("the data", contract.data)), *given.split("/")))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,10 +75,8 @@ class TuningBatches:
     device: Device
 
     def after(self, step: int) -> Iterator[StepBatch]:
-        """Yield batches without end, beginning with that of a step."""
-        while True:
-            yield self.step_batch(step)
-            step += 1
+        """Return batches without end, beginning with that of a step."""
+        return map(self.step_batch, count(step))
 
     def step_batch(self, step: int) -> StepBatch:
         micro_batches, plan = self.batches.micro_batches(step), self.batches.plan
@@ -131,6 +119,45 @@ def candidate_inputs(data: TuningData, pairs: Rows, layout: RowLayout, device: D
         "owners": torch.from_numpy(owners).to(device.place),
         "wanted": torch.from_numpy(data.wanted[pairs]).to(device.place),
     }
+
+
+# Which rows make which micro-batch of which step: the seed alone decides. A batch is of random rows, the same
+# in every layout. Inside it they lie by length, so that little is padded; stages of a pipeline need
+# micro-batches of one size, and so each gets some rows of all lengths there.
+_OF_ROWS = 9  # what random numbers are for: containers/data/rows/loader.py has others
+
+Rows = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class BatchOrder:
+    """Cut the rows of one training into batches. What is left of an epoch waits for the next one."""
+
+    lengths: Rows
+    plan: BatchPlan
+    seed: int
+    is_even: bool  # micro-batches of a step have about as many tokens each
+
+    @property
+    def per_epoch(self) -> int:
+        return steps_of_epoch(len(self.lengths), self.plan.global_batch, keeps_rest=KEEPS_REST)
+
+    def micro_batches(self, step: int) -> list[Rows]:
+        """Return the micro-batches of all readers, the longest rows first."""
+        epoch, at = divmod(step, self.per_epoch)
+        rows = _order(self, epoch)[at * self.plan.global_batch : (at + 1) * self.plan.global_batch]
+        rows = rows[np.argsort(-self.lengths[rows], kind="stable")]
+        count = self.plan.micro_batches
+        if not self.is_even:
+            return list(rows.reshape(count, -1))
+        table = rows.reshape(-1, count)
+        table[1::2] = table[1::2, ::-1]  # dealt to and fro: the longest of one turn, the shortest of the next
+        return list(np.ascontiguousarray(table.T))
+
+
+@lru_cache(maxsize=2)
+def _order(batches: BatchOrder, epoch: int) -> Rows:
+    return permutation(len(batches.lengths), batches.seed, _OF_ROWS, epoch)
 
 
 # Rows of tokens of any length, which of their tokens count, and some of them as a model's inputs.

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import json
-import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 import torch
@@ -17,14 +14,11 @@ from torch.nn import functional as F  # noqa: N812 - the name that everybody giv
 from slipway.containers.models.decoder import DecoderLayer, DecoderShape
 from slipway.containers.models.rotary import rotation
 from slipway.containers.recipes.gptj_finetune.data import RowLayout, TuningData, candidate_inputs
-from slipway.containers.runtime import disk
 from slipway.containers.training.devices import Device
 from slipway.containers.training.engine import Engine
 from slipway.containers.training.layout import Costs, Layout
 from slipway.containers.training.report import Say
 from slipway.containers.training.saving import summed
-
-SCORES_NAME = "scores.json"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,13 +70,6 @@ class HeldOutScores:
                 values = [float(value) for value in means]
                 sums += torch.tensor([*values, 1.0], dtype=torch.float64) * len(chosen)
         return summed(sums.to(self.device.place, torch.float32 if self.device.kind != "cpu" else None))
-
-
-def write_scores(folder: Path, task: str, scores: Mapping[str, float]) -> None:
-    """Write the final measures as a file for programs."""
-    folder.mkdir(parents=True, exist_ok=True)
-    content = json.dumps({"task": task, "scores": dict(scores)}, indent=1) + "\n"
-    disk.replace_file(folder / SCORES_NAME, content.encode(), token=f"{os.getpid()}.new")
 
 
 # What a micro-batch takes in the parts of a model, measured on this device: stages are cut by it.

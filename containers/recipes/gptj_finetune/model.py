@@ -33,18 +33,17 @@ from slipway.containers.models.decoder import Decoder, DecoderShape, training_fl
 from slipway.containers.models.folder import described, json_bytes, write_whole_model
 from slipway.containers.models.published import ModelFolder, PublishedDecoder, open_model, refuse_missing
 from slipway.containers.models.shapes import PackedRows
-from slipway.containers.recipes.gptj_finetune.batch import BatchOrder
 from slipway.containers.recipes.gptj_finetune.config import KNOWN_SIZES, GptjConfig
 from slipway.containers.recipes.gptj_finetune.data import (
+    BatchOrder,
     Tokeniser,
     TuningBatches,
     TuningData,
     digest_of,
-    locate,
     open_data,
     row_layout,
 )
-from slipway.containers.recipes.gptj_finetune.evaluate import HeldOutScores, profile, seconds, write_scores
+from slipway.containers.recipes.gptj_finetune.evaluate import HeldOutScores, profile, seconds
 from slipway.containers.runtime import disk
 from slipway.containers.runtime.checkpoint.boxes import Box
 from slipway.containers.runtime.checkpoint.storage import Storage
@@ -55,9 +54,10 @@ from slipway.containers.runtime.errors import Refusal
 from slipway.containers.training.engines.native.assembly import local_of
 from slipway.containers.training.engines.native.engine import initial_weights
 from slipway.containers.training.layout import BatchPlan, Costs, at_most, balanced, share_batch
+from slipway.containers.training.report import write_scores
 from slipway.containers.training.schedules import Schedule
 from slipway.containers.training.session import RecipeParts, Workplace
-from slipway.containers.training.start import Trained, newest_saved
+from slipway.containers.training.start import Trained, address_of_input, newest_saved
 from slipway.containers.training.state import WEIGHTS, SavedState
 from slipway.containers.training.task import Inputs
 
@@ -74,7 +74,7 @@ def prepare(config: GptjConfig, place: Workplace) -> RecipeParts:
     )
     data = open_data(config, place.contract, Tokeniser(origin.vocabulary))
     batches = open_batches(config, data, plan)
-    dealt = TuningBatches(
+    own = TuningBatches(
         rows=data.train,
         batches=batches,
         layout=row_layout(config),
@@ -93,7 +93,7 @@ def prepare(config: GptjConfig, place: Workplace) -> RecipeParts:
         plan=plan,
         schedule=schedule,
         identity=_identity(config, schedule, origin, data),
-        open_batches=lambda beginning: nullcontext(dealt.after(beginning.step)),
+        open_batches=lambda beginning: nullcontext(own.after(beginning.step)),
         betas=(config.beta1, config.beta2),
         epsilon=config.epsilon,
         flops_per_token=training_flops_per_token(origin.shape, config.length),
@@ -268,7 +268,7 @@ def _drawn(config: GptjConfig) -> StartingModel:
 
 
 def _published(given: str, contract: LaunchContract) -> StartingModel:
-    folder = open_model(locate(contract, given), bucket_owner=contract.account)
+    folder = open_model(address_of_input(contract, given), bucket_owner=contract.account)
     shape = folder.shape
     if not isinstance(shape, DecoderShape) or shape.family != "gptj":
         raise Refusal(f"{folder.place} is a {shape.family}, and this recipe tunes gptj", hint="give a GPT-J")

@@ -17,13 +17,13 @@ from contextlib import suppress
 from pathlib import Path
 
 from slipway.containers.runtime import exit_reports
-from slipway.containers.runtime.contract import variables
+from slipway.containers.runtime.contract import launchers, variables
 from slipway.containers.runtime.contract.contract import LaunchContract
 from slipway.containers.runtime.contract.launchers import read_position
 from slipway.containers.runtime.contract.settings import Settings
 from slipway.containers.runtime.errors import Refusal
 from slipway.containers.runtime.exit_reports import ExitReport
-from slipway.containers.runtime.launch import assignment, failure_file, supervise
+from slipway.containers.runtime.launch import assignment, supervise
 from slipway.containers.runtime.launch.assignment import (
     ROOT_VARIABLE,
     Node,
@@ -56,18 +56,23 @@ def _launch(module: str, arguments: list[str]) -> int:
     try:
         node = read_node(os.environ, module, arguments)
     except Refusal as refusal:
-        print(f"error: {refusal}", file=sys.stderr, flush=True)
-        failure_file.write_failure(os.environ, Path(os.environ.get(ROOT_VARIABLE, "/")), str(refusal))
-        return refusal.exit_code
+        return refuse(refusal)
     guard = Guard()  # before any thread
     pump = LogPump(node.place.rank)
     ending = _run(node, guard, pump)
     _say_ending(ending, pump)
     if ending.code != 0:
         words = "\n".join([f"{ending.reason}; exit code {ending.code}", *ending.tail])
-        failure_file.write_failure(os.environ, node.machine.root, words)
+        _write_failure(os.environ, node.machine.root, words)
     pump.close(_LOG_SECONDS)
     return ending.code
+
+
+def refuse(refusal: Refusal) -> int:
+    """Say why nothing is started, also where the platform looks for it; return the exit code."""
+    print(f"error: {refusal}", file=sys.stderr, flush=True)
+    _write_failure(os.environ, Path(os.environ.get(ROOT_VARIABLE, "/")), str(refusal))
+    return refusal.exit_code
 
 
 def _write_exit_code(code: int) -> None:
@@ -182,3 +187,21 @@ def _split(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
     given = list(arguments)
     at = given.index("--") if "--" in given else len(given)
     return given[:at], given[at + 1 :]
+
+
+# The file in which a launcher looks for the reason of a failure: one row per launcher that has one.
+# SageMaker shows the first 1024 characters as FailureReason
+# (SageMaker AI Developer Guide, "How Amazon SageMaker AI Processes Training Output").
+_FILES: Mapping[str, str] = {"sagemaker": "opt/ml/output/failure"}
+_MOST_CHARACTERS = 1024
+
+
+def _write_failure(environment: Mapping[str, str], root: Path, reason: str) -> None:
+    """Write the reason where the launcher looks for it, if it looks anywhere; the log has the reason in
+    any case."""
+    for launcher, name in _FILES.items():
+        if not launchers.LAUNCHERS[launcher].recognises(environment):
+            continue
+        with suppress(OSError):
+            (root / name).parent.mkdir(parents=True, exist_ok=True)
+            (root / name).write_text(reason[:_MOST_CHARACTERS], encoding="utf-8", errors="backslashreplace")

@@ -16,8 +16,7 @@ from urllib.parse import unquote
 
 from slipway.containers.runtime.contract import variables
 from slipway.containers.runtime.errors import Refusal
-from slipway.containers.runtime.launch import failure_file, launcher
-from slipway.containers.runtime.launch.assignment import ROOT_VARIABLE
+from slipway.containers.runtime.launch import launcher
 from slipway.containers.runtime.values import shown
 
 _SETTINGS = "SM_HPS"
@@ -31,9 +30,7 @@ def main() -> int:
     try:
         words = launcher_words(os.environ)
     except Refusal as refusal:
-        print(f"error: {refusal}", file=sys.stderr, flush=True)
-        failure_file.write_failure(os.environ, Path(os.environ.get(ROOT_VARIABLE, "/")), str(refusal))
-        return refusal.exit_code
+        return launcher.refuse(refusal)
     os.environ[_PATH] = os.pathsep.join(filter(None, (str(Path.cwd()), os.environ.get(_PATH))))
     return launcher.main(words)
 

@@ -11,7 +11,7 @@ import math
 import os
 import traceback
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import redirect_stdout
 from dataclasses import dataclass
 from io import StringIO
@@ -21,8 +21,13 @@ import torch
 from torch import Tensor
 
 from slipway.containers.runtime.checkpoint.boxes import Box, boxes_of_stretch
-from slipway.containers.training.engine import EngineParts, metric_sums, refuse_cut_models
-from slipway.containers.training.optimizers import build_optimizer, set_rate
+from slipway.containers.training.engine import (
+    EngineParts,
+    RestoredEngine,
+    metric_sums,
+    refuse_cut_models,
+)
+from slipway.containers.training.optimizers import build_optimizer, set_rate, state_of
 from slipway.containers.training.state import MOMENTS, WEIGHTS, SavedState, TensorPiece, WantedBox
 from slipway.containers.training.task import Inputs, MicroBatch
 
@@ -52,7 +57,7 @@ class Owned:
             rest = rest[box.elements :]
 
 
-class DeepSpeedEngine:
+class DeepSpeedEngine(RestoredEngine):
     def __init__(self, parts: EngineParts) -> None:
         import deepspeed
 
@@ -69,10 +74,6 @@ class DeepSpeedEngine:
             self._engine, *_ = deepspeed.initialize(
                 model=self._model, optimizer=self._optimizer, config=build_config(parts)
             )
-
-    @property
-    def loss_scale(self) -> None:
-        """Return None: neither fp32 nor bf16 needs one."""
 
     def accumulate(self, micro_batches: Sequence[MicroBatch]) -> Tensor:
         task, device, plan = self._parts.task, self._parts.device, self._parts.plan
@@ -121,18 +122,12 @@ class DeepSpeedEngine:
                 for box, data in stretch.boxes(self._tensor(stretch, kind)):
                     yield TensorPiece(kind=kind, parameter=stretch.parameter, box=box, data=data)
 
-    def restore(self, saved: SavedState, steps: int) -> None:
-        self._load(saved, MOMENTS, steps)
-
-    def start_from(self, saved: SavedState) -> None:
-        self._load(saved, [kind for kind in MOMENTS if kind in saved.kinds], 0)
-
     def _norm(self) -> float:
         """Return the norm before clipping: without ZeRO, DeepSpeed tells none, and steps where it is NaN."""
         gradients = [one.grad for one in self._model.parameters() if one.grad is not None]
         return float(torch.stack(torch._foreach_norm(gradients)).norm())
 
-    def _load(self, saved: SavedState, moments: Sequence[str], steps: int) -> None:
+    def _load(self, saved: SavedState, kinds: Collection[str], steps: int) -> None:
         """Read the whole weights where a rank computes with them, and of the rest what it holds."""
         owned, zero = list(self._all_owned()), self._parts.config.zero
         if 0 < zero < PARTITIONED:
@@ -143,7 +138,8 @@ class DeepSpeedEngine:
         saved.copy_to(
             (WantedBox(kind, stretch.parameter, box), data)
             for stretch in owned
-            for kind in (WEIGHTS, *moments)
+            for kind in (WEIGHTS, *MOMENTS)
+            if kind in kinds
             for box, data in stretch.boxes(self._tensor(stretch, kind))
         )
         if zero == PARTITIONED:
@@ -212,12 +208,7 @@ class DeepSpeedEngine:
         return owned.flat if kind == WEIGHTS else self._state(owned.flat)[kind]
 
     def _state(self, flat: Tensor) -> dict[str, Tensor]:
-        state: dict[str, Tensor] = self._optimizer.state[flat]
-        if not state:
-            place = flat.device if self._parts.device.has_fused_adam else torch.device("cpu")
-            state["step"] = torch.zeros((), dtype=torch.float32, device=place)
-            state |= {kind: torch.zeros_like(flat) for kind in MOMENTS}
-        return state
+        return state_of(self._optimizer, flat, is_fused=self._parts.device.has_fused_adam)
 
 
 def _is_of_the_norm(error: AssertionError) -> bool:

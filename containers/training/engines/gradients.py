@@ -11,15 +11,20 @@ from torch import Tensor, distributed
 from torch.nn import Parameter
 
 from slipway.containers.runtime.checkpoint.boxes import Box
-from slipway.containers.training.engine import EngineParts, metric_sums, refuse_cut_models
-from slipway.containers.training.optimizers import build_optimizer, set_rate
+from slipway.containers.training.engine import (
+    EngineParts,
+    RestoredEngine,
+    metric_sums,
+    refuse_cut_models,
+)
+from slipway.containers.training.optimizers import build_optimizer, set_rate, state_of
 from slipway.containers.training.state import MOMENTS, WEIGHTS, SavedState, TensorPiece, WantedBox
 from slipway.containers.training.task import Inputs, MicroBatch
 
 _CLIP_EPSILON = 1e-6  # torch's and DeepSpeed's
 
 
-class DataParallel:
+class DataParallel(RestoredEngine):
     def __init__(self, parts: EngineParts) -> None:
         self._parts = parts
         self._model = parts.model.to(parts.device.place, parts.device.precision).train()
@@ -32,10 +37,6 @@ class DataParallel:
             parts.optimizer_groups(self._masters.values()),
             is_fused=parts.device.has_fused_adam,
         )
-
-    @property
-    def loss_scale(self) -> None:
-        """Return None: neither fp32 nor bf16 needs one."""
 
     def accumulate(self, micro_batches: Sequence[MicroBatch]) -> Tensor:
         task, device = self._parts.task, self._parts.device
@@ -80,12 +81,6 @@ class DataParallel:
         for name, master in self._masters.items():
             yield TensorPiece.whole(WEIGHTS, name, master)
 
-    def restore(self, saved: SavedState, steps: int) -> None:
-        self._load(saved, {WEIGHTS, *MOMENTS}, steps)
-
-    def start_from(self, saved: SavedState) -> None:
-        self._load(saved, saved.kinds, 0)
-
     def _load(self, saved: SavedState, kinds: Collection[str], steps: int) -> None:
         saved.copy_to(
             (WantedBox(kind, name, Box.whole(tensor.shape)), tensor)
@@ -119,13 +114,7 @@ class DataParallel:
         return {WEIGHTS: master.detach(), **{kind: moments[kind] for kind in MOMENTS}}
 
     def _moments(self, master: Tensor) -> dict[str, Tensor]:
-        """Return the optimizer's moments, and make them if no step has: torch makes them at the first one."""
-        state: dict[str, Tensor] = self._optimizer.state[master]
-        if not state:
-            place = master.device if self._parts.device.has_fused_adam else torch.device("cpu")
-            state["step"] = torch.zeros((), dtype=torch.float32, device=place)
-            state |= {kind: torch.zeros_like(master) for kind in MOMENTS}
-        return state
+        return state_of(self._optimizer, master, is_fused=self._parts.device.has_fused_adam)
 
 
 def build(parts: EngineParts) -> DataParallel:

@@ -26,7 +26,7 @@ from torch import Tensor, nn
 from slipway.containers.models.decoder import Decoder, DecoderShape
 from slipway.containers.models.rotary import rotation
 from slipway.containers.runtime.errors import Refusal
-from slipway.containers.training.engine import EngineParts, metric_sums
+from slipway.containers.training.engine import EngineParts, RestoredEngine, metric_sums
 from slipway.containers.training.engines.native.assembly import (
     TensorShare,
     cut_side,
@@ -54,7 +54,7 @@ class ShardedParameter:
         return tensor[: sum(count for _, count in self.share.spans)]
 
 
-class NeuronEngine:
+class NeuronEngine(RestoredEngine):
     def __init__(self, parts: EngineParts) -> None:
         assert isinstance(parts.model, Decoder), "build refused all else"
         self._parts, self._at = parts, parts.layout.coordinates(parts.rank)
@@ -75,10 +75,6 @@ class NeuronEngine:
             max_norm=parts.config.clip_norm,  # of ZeRO-1, which is not told optimizer_config's
         )
         self._held = list(self._shards({id(each): name for name, each in own.items()}))
-
-    @property
-    def loss_scale(self) -> None:
-        """Return None: bf16 has the range of fp32."""
 
     def accumulate(self, micro_batches: Sequence[MicroBatch]) -> Tensor:
         sums, count = metric_sums(self._parts), len(micro_batches)
@@ -122,12 +118,6 @@ class NeuronEngine:
     def weights(self) -> Iterator[TensorPiece]:
         for one in self._held:
             yield from _boxes(one, WEIGHTS, one.shard)
-
-    def restore(self, saved: SavedState, steps: int) -> None:
-        self._load(saved, {WEIGHTS, *MOMENTS}, steps)
-
-    def start_from(self, saved: SavedState) -> None:
-        self._load(saved, saved.kinds, 0)
 
     def _loss(self, inputs: Inputs) -> Tensor:
         loss: Tensor = self._model(words=_given(inputs, "words"), labels=_given(inputs, "labels"))

@@ -36,7 +36,7 @@ from torch.distributed.fsdp.wrap import ModuleWrapPolicy
 from slipway.containers.models.decoder import Decoder, DecoderLayer
 from slipway.containers.runtime.checkpoint.boxes import Box
 from slipway.containers.runtime.errors import Refusal
-from slipway.containers.training.engine import EngineParts, metric_sums
+from slipway.containers.training.engine import EngineParts, RestoredEngine, metric_sums
 from slipway.containers.training.engines.native.engine import initial_weights
 from slipway.containers.training.optimizers import build_optimizer, set_rate
 from slipway.containers.training.state import MOMENTS, WEIGHTS, SavedState, TensorPiece
@@ -45,7 +45,7 @@ from slipway.containers.training.task import Inputs, MicroBatch
 _STEP = "step"
 
 
-class SmpEngine:
+class SmpEngine(RestoredEngine):
     def __init__(self, parts: EngineParts) -> None:
         self._parts = parts
         tsm.init(smp_settings(parts))
@@ -55,10 +55,6 @@ class SmpEngine:
         self._optimizer = build_optimizer(
             parts.config.optimizer, self._groups(decays), is_fused=parts.device.has_fused_adam
         )
-
-    @property
-    def loss_scale(self) -> None:
-        """Return None: bf16 has the range of fp32."""
 
     def accumulate(self, micro_batches: Sequence[MicroBatch]) -> Tensor:
         sums = metric_sums(self._parts)
@@ -103,12 +99,6 @@ class SmpEngine:
 
     def weights(self) -> Iterator[TensorPiece]:
         return (piece for piece in self.pieces() if piece.kind == WEIGHTS)
-
-    def restore(self, saved: SavedState, steps: int) -> None:
-        self._load(saved, {WEIGHTS, *MOMENTS}, steps)
-
-    def start_from(self, saved: SavedState) -> None:
-        self._load(saved, saved.kinds, 0)
 
     def _load(self, saved: SavedState, kinds: Collection[str], steps: int) -> None:
         with self._whole_state(first_rank_only=False):

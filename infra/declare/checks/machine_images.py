@@ -133,7 +133,7 @@ def parent_that_stays(image: MachineImage) -> Iterator[Problem]:
         yield Problem(
             where="parent",
             message=f"is {image.parent}, whose value changes with every release",
-            hint=f"slipway pin {image.name}, or name an AMI id, or say why in parent_moves_because",
+            hint=f"slipway image pin {image.name}, or name an AMI id, or say why in parent_moves_because",
         )
     if not moves(image.parent) and image.parent_moves_because is not None:
         message = "says why the parent may move, but this parent does not move"

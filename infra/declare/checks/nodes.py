@@ -192,8 +192,8 @@ def container_of_the_type(cluster: Cluster) -> Iterator[Problem]:
     """Check that the container image is for the processors of its node, and for the accelerators."""
     assert isinstance(cluster, BatchCluster)
     type_, image = instance_type(cluster.instance_type), container_of(cluster)
-    if image not in container_names(CONTAINERS) or not fitting_images(BatchCluster, type_):
-        return
+    if cluster.image not in (None, *container_names(CONTAINERS)) or not fitting_images(BatchCluster, type_):
+        return  # another rule refuses the name, or the type
     fitting = [
         name
         for name in container_names(CONTAINERS)
@@ -277,7 +277,7 @@ def another_type(kind: type[Cluster], type_: InstanceType, region: str, efa_inte
     ]
     fitting = [each for each in known if each.efa_interfaces >= efa_interfaces]
     if not fitting:
-        return "use a type of x86_64: `slipway instances` lists them"
+        return "use a type of x86_64: `slipway instance list` lists them"
     nearest_type = min(fitting, key=lambda each: abs(each.vcpus - type_.vcpus))
     return f"use {written({'instance_type': nearest_type.name})}"
 

@@ -205,7 +205,7 @@ def _with_efa(type_: InstanceType) -> str:
     """Name the types of the same family (the part before the dot) that have EFA."""
     family = type_.name.partition(".")[0]
     names = [each.name for each in instance_types() if each.has_efa and each.name.startswith(f"{family}.")]
-    return f"use {' or '.join(names)}" if names else "`slipway instances` lists types that have it"
+    return f"use {' or '.join(names)}" if names else "`slipway instance list` lists types that have it"
 
 
 def _with_as_many_efa(type_: InstanceType, asked: int) -> str:

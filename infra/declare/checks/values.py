@@ -150,7 +150,7 @@ def _in_catalogue(value: str) -> Objection | None:
         )
     if known.accelerator and unusable(known):
         message = f"is {shown(value)}, on whose {known.accelerator.name} nothing of ours trains"
-        return Objection(message=message, hint="slipway instances lists types for clusters")
+        return Objection(message=message, hint="slipway instance list lists types for clusters")
     return None
 
 

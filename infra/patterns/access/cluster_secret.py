@@ -6,46 +6,35 @@ nor a host key taken on trust. It goes with its cluster: the nodes of the next o
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_secretsmanager as secretsmanager
 from constructs import Construct
 
-from slipway.infra.patterns.encryption import EncryptionKey, EncryptionKeyProps, removal_policy
+from slipway.infra.declare.types import Cluster
+from slipway.infra.patterns.encryption import EncryptionKey, removal_policy
 from slipway.infra.patterns.statements import Statement
 
 _LETTERS = 64
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClusterSecretProps:
-    cluster: str
-    region: str
-
-
 class ClusterSecret(Construct):
-    def __init__(self, scope: Construct, id: str, *, props: ClusterSecretProps) -> None:
+    def __init__(self, scope: Construct, id: str, *, cluster: Cluster) -> None:
         super().__init__(scope, id)
-        self.key = EncryptionKey(
-            self,
-            "Key",
-            props=EncryptionKeyProps(
-                description=f"The secret of Slipway cluster {props.cluster}", region=props.region, keep=False
-            ),
-        ).key
+        described = f"The secret of Slipway cluster {cluster.name}"
+        self.key = EncryptionKey(self, "Key", description=described, region=cluster.region, keep=False).key
         self.resource = secretsmanager.CfnSecret(
             self,
             "Resource",
-            description=f"What the nodes of Slipway cluster {props.cluster} know each other by",
+            description=f"What the nodes of Slipway cluster {cluster.name} know each other by",
             kms_key_id=self.key.key_arn,
             generate_secret_string=secretsmanager.CfnSecret.GenerateSecretStringProperty(
                 password_length=_LETTERS, exclude_punctuation=True
             ),
         )
         self.resource.apply_removal_policy(removal_policy(keep=False))
-        self.region = props.region
+        self.region = cluster.region
 
     @cached_property
     def arn(self) -> str:

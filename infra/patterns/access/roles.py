@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 
 from aws_cdk import ArnFormat, Stack
@@ -14,79 +13,72 @@ from slipway.infra.patterns.statements import ACCOUNT_ID, Statement, policy_docu
 from slipway.jobs.words.names import METRIC_NAMESPACE
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ServiceRoleProps:
-    service: str
-    description: str
-    statements: tuple[Statement, ...]
-    path: str | None = None
-    for_this_account_only: bool = True  # EC2 sends no source account when it assumes a role
+class _Role(Construct):
+    """Pairs a role with its one policy."""
 
-
-class ServiceRole(Construct):
-    def __init__(self, scope: Construct, id: str, *, props: ServiceRoleProps) -> None:
+    def __init__(
+        self,
+        scope: Construct,
+        id: str,
+        *,
+        assumed_by: iam.IPrincipal,
+        description: str,
+        statements: tuple[Statement, ...],
+        path: str | None = None,
+    ) -> None:
         super().__init__(scope, id)
-        conditions = {"StringEquals": {"aws:SourceAccount": ACCOUNT_ID}}
-        self.role = iam.Role(
-            self,
-            "Resource",
-            description=props.description,
-            path=props.path,
-            assumed_by=iam.ServicePrincipal(
-                f"{props.service}.amazonaws.com",
-                conditions=conditions if props.for_this_account_only else {},
-            ),
-        )
-        self.policy = iam.ManagedPolicy(
-            self,
-            "Policy",
-            description=props.description,
-            document=policy_document(props.statements),
-            roles=[self.role],
-        )
+        self.role = iam.Role(self, "Resource", description=description, path=path, assumed_by=assumed_by)
+        self.policy = _attach(self, "Policy", description, statements, self.role)
 
     @cached_property
     def arn(self) -> str:
         return self.role.role_arn
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AssumedRoleProps:
-    by: iam.Role  # the only one that may
-    description: str
-    statements: tuple[Statement, ...]
+class ServiceRole(_Role):
+    """Lets a service act for this account alone; EC2 sends no source account when it assumes a role."""
 
-
-class AssumedRole(Construct):
-    """Lets one role hand on a part of what it may do."""
-
-    def __init__(self, scope: Construct, id: str, *, props: AssumedRoleProps) -> None:
-        super().__init__(scope, id)
-        self.role = iam.Role(
-            self,
-            "Resource",
-            description=props.description,
-            assumed_by=iam.ArnPrincipal(props.by.role_arn),
+    def __init__(
+        self,
+        scope: Construct,
+        id: str,
+        *,
+        service: str,
+        description: str,
+        statements: tuple[Statement, ...],
+        path: str | None = None,
+    ) -> None:
+        conditions = {} if service == "ec2" else {"StringEquals": {"aws:SourceAccount": ACCOUNT_ID}}
+        principal = iam.ServicePrincipal(f"{service}.amazonaws.com", conditions=conditions)
+        super().__init__(
+            scope, id, assumed_by=principal, description=description, statements=statements, path=path
         )
-        self.policy = iam.ManagedPolicy(
-            self,
-            "Policy",
-            description=props.description,
-            document=policy_document(props.statements),
-            roles=[self.role],
-        )
+
+
+class AssumedRole(_Role):
+    """Lets one role, and no other, hand on a part of what it may do."""
+
+    def __init__(
+        self,
+        scope: Construct,
+        id: str,
+        *,
+        by: iam.Role,
+        description: str,
+        statements: tuple[Statement, ...],
+    ) -> None:
+        principal = iam.ArnPrincipal(by.role_arn)
+        super().__init__(scope, id, assumed_by=principal, description=description, statements=statements)
         hand_on = Statement(sid="HandOn", actions=["sts:AssumeRole"], resources=[self.arn])
-        iam.ManagedPolicy(
-            self,
-            "HandOn",
-            description=f"Hand on: {props.description}",
-            document=policy_document([hand_on]),
-            roles=[props.by],
-        )
+        _attach(self, "HandOn", f"Hand on: {description}", (hand_on,), by)
 
-    @cached_property
-    def arn(self) -> str:
-        return self.role.role_arn
+
+def _attach(
+    scope: Construct, id: str, description: str, statements: tuple[Statement, ...], role: iam.Role
+) -> iam.ManagedPolicy:
+    return iam.ManagedPolicy(
+        scope, id, description=description, document=policy_document(statements), roles=[role]
+    )
 
 
 # What the agent of Systems Manager needs to write what a command printed to a log group.
@@ -132,10 +124,10 @@ def session_manager() -> Statement:
     )
 
 
-def report_metrics() -> Statement:
+def report_metrics(sid: str = "ReportIdleness", namespace: str = METRIC_NAMESPACE) -> Statement:
     return Statement(
-        sid="ReportIdleness",
+        sid=sid,
         actions=["cloudwatch:PutMetricData"],
         resources=["*"],
-        conditions={"StringEquals": {"cloudwatch:namespace": METRIC_NAMESPACE}},
+        conditions={"StringEquals": {"cloudwatch:namespace": namespace}},
     )

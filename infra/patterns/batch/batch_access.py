@@ -2,64 +2,51 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from aws_cdk import Stack
 from constructs import Construct
 
-from slipway.infra.patterns.access.roles import (
-    ServiceRole,
-    ServiceRoleProps,
-    report_metrics,
-    session_manager,
-)
+from slipway.infra.declare.node_images import registry_of
+from slipway.infra.declare.types import BatchCluster
+from slipway.infra.patterns.access.roles import ServiceRole, report_metrics, session_manager
 from slipway.infra.patterns.encryption import write_logs
+from slipway.infra.patterns.foundation import NodeFoundation
 from slipway.infra.patterns.images.image_project import pull_statements
 from slipway.infra.patterns.statements import Statement
-from slipway.infra.patterns.storage.buckets import ClusterStorage, UseBucketProps, bucket_statements
-from slipway.jobs.words.job import JOB_PREFIXES, PROJECT_PREFIX
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NodeAccessProps:
-    storage: ClusterStorage
-    log_group_arn: str
+from slipway.infra.patterns.storage.buckets import ClusterStorage, bucket_statements
+from slipway.jobs.words.job import CODE_PREFIX, JOB_PREFIXES, PROJECT_PREFIX
 
 
 class NodeAccess(Construct):
-    def __init__(self, scope: Construct, id: str, *, props: NodeAccessProps) -> None:
+    def __init__(self, scope: Construct, id: str, *, cluster: BatchCluster, base: NodeFoundation) -> None:
         super().__init__(scope, id)
-        self.instance_role = ServiceRole(self, "Node", props=_node(self))
-        self.execution_role = ServiceRole(self, "Execution", props=_execution(self, props))
-        self.job_role = ServiceRole(self, "Job", props=_job(props))
+        self.instance_role = ServiceRole(
+            self,
+            "Node",
+            service="ec2",
+            description="Nodes: join ECS, answer Session Manager, report idleness",
+            statements=(*_join_ecs(self), session_manager(), report_metrics()),
+        )
+        self.execution_role = ServiceRole(
+            self,
+            "Execution",
+            service="ecs-tasks",
+            description="Starting a task: pull its image, open its log",
+            statements=(*pull_statements(self, registry_of(cluster)), write_logs(base.job_logs.arn)),
+        )
+        self.job_role = ServiceRole(
+            self,
+            "Job",
+            service="ecs-tasks",
+            description="Training: datasets and checkpoints in the data bucket",
+            statements=_use_data(base.storage),
+        )
 
 
-def _node(scope: Construct) -> ServiceRoleProps:
-    return ServiceRoleProps(
-        service="ec2",
-        description="Nodes: join ECS, answer Session Manager, report idleness",
-        for_this_account_only=False,
-        statements=(*_join_ecs(scope), session_manager(), report_metrics()),
-    )
-
-
-def _execution(scope: Construct, props: NodeAccessProps) -> ServiceRoleProps:
-    return ServiceRoleProps(
-        service="ecs-tasks",
-        description="Starting a task: pull its image, open its log",
-        statements=(*pull_statements(scope), write_logs(props.log_group_arn)),
-    )
-
-
-def _job(props: NodeAccessProps) -> ServiceRoleProps:
+def _use_data(storage: ClusterStorage) -> tuple[Statement, ...]:
     """Let a job read and write data, and only read what users send; images are built from other sources."""
     own = tuple(f"{prefix}*" for prefix in JOB_PREFIXES)
-    use_bucket = UseBucketProps(bucket=props.storage.bucket, read=(*own, f"{PROJECT_PREFIX}*"), write=own)
-    return ServiceRoleProps(
-        service="ecs-tasks",
-        description="Training: datasets and checkpoints in the data bucket",
-        statements=(*bucket_statements(use_bucket), props.storage.use_keys()),
-    )
+    read = (*own, f"{PROJECT_PREFIX}*", f"{CODE_PREFIX}*")
+    return *bucket_statements(storage.bucket, read=read, write=own), storage.use_keys()
 
 
 def _join_ecs(scope: Construct) -> tuple[Statement, ...]:

@@ -6,21 +6,22 @@ L1: the L2 adds a security group, which overrides the launch template's, and dro
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from datetime import timedelta
 
+from aws_cdk import Stack
 from aws_cdk import aws_batch as batch
-from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 
-from slipway.infra.declare.node_images import node_image_of
-from slipway.infra.declare.types import BatchCluster
+from slipway.infra.declare.node_images import ami_parameter_of, node_image_of
+from slipway.infra.declare.types import BatchCluster, FileSystem
 from slipway.infra.patterns.access.roles import ServiceRole
 from slipway.infra.patterns.batch.batch_access import NodeAccess
-from slipway.infra.patterns.nodes.boot import SCRATCH, ContainerNeeds, container_needs
-from slipway.infra.patterns.nodes.launch_template import NodeTemplate
-from slipway.infra.patterns.nodes.network_interfaces import efa_interface_count, purchase
+from slipway.infra.patterns.foundation import NodeFoundation
+from slipway.infra.patterns.nodes.boot import SCRATCH, ContainerNeeds, container_needs, mounts_at_boot
+from slipway.infra.patterns.nodes.launch_template import NodeTemplate, node_image_id
+from slipway.infra.patterns.nodes.network_interfaces import efa_interface_count, placement_group
 from slipway.infra.patterns.storage.file_systems import SharedFiles
 from slipway.jobs.words.catalogue.instances import InstanceType, instance_type
 from slipway.jobs.words.names import derived_name, stack_name
@@ -31,15 +32,6 @@ _MINUTE = timedelta(minutes=1)
 _SECOND = timedelta(seconds=1)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NodePoolProps:
-    cluster: BatchCluster
-    subnet_id: str
-    image_id: str
-    template: NodeTemplate
-    node_role: ServiceRole
-
-
 class NodePool(Construct):
     """Runs zero to max_nodes nodes of one type in one subnet. BEST_FIT_PROGRESSIVE may start one more.
 
@@ -47,50 +39,53 @@ class NodePool(Construct):
     guide, "Update a compute environment"), and a changed template or image reaches new nodes only.
     """
 
-    def __init__(self, scope: Construct, id: str, *, props: NodePoolProps) -> None:
+    def __init__(
+        self,
+        scope: Construct,
+        id: str,
+        *,
+        cluster: BatchCluster,
+        subnet_id: str,
+        template: NodeTemplate,
+        node_role: ServiceRole,
+    ) -> None:
         super().__init__(scope, id)
-        profile = iam.CfnInstanceProfile(self, "InstanceProfile", roles=[props.node_role.role.role_name])
+        profile = iam.CfnInstanceProfile(self, "InstanceProfile", roles=[node_role.role.role_name])
         self.resource = batch.CfnComputeEnvironment(
             self,
             "Resource",
             type="MANAGED",
             state="ENABLED",
             replace_compute_environment=False,
-            compute_resources=_compute_resources(self, props, profile),
+            compute_resources=_compute_resources(self, cluster, subnet_id, template, profile),
             update_policy=batch.CfnComputeEnvironment.UpdatePolicyProperty(
                 terminate_jobs_on_update=False,
-                job_execution_timeout_minutes=min(props.cluster.job_timeout, _LONGEST_UPDATE_WAIT) // _MINUTE,
+                job_execution_timeout_minutes=min(cluster.job_timeout, _LONGEST_UPDATE_WAIT) // _MINUTE,
             ),
         )
         # Batch starts nodes as soon as there is a job, and they join ECS only with their permissions in
         # place.
-        self.resource.node.add_dependency(props.node_role.policy)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JobQueueProps:
-    cluster: BatchCluster
-    pool: NodePool
+        self.resource.node.add_dependency(node_role.policy)
 
 
 class JobQueue(Construct):
-    def __init__(self, scope: Construct, id: str, *, props: JobQueueProps) -> None:
+    def __init__(self, scope: Construct, id: str, *, cluster: BatchCluster, pool: NodePool) -> None:
         super().__init__(scope, id)
         self.resource = batch.CfnJobQueue(
             self,
             "Resource",
-            job_queue_name=job_queue_name(props.cluster.name),
+            job_queue_name=job_queue_name(cluster.name),
             priority=1,
             state="ENABLED",
             compute_environment_order=[
                 batch.CfnJobQueue.ComputeEnvironmentOrderProperty(
-                    order=1, compute_environment=props.pool.resource.attr_compute_environment_arn
+                    order=1, compute_environment=pool.resource.attr_compute_environment_arn
                 )
             ],
             job_state_time_limit_actions=[
                 batch.CfnJobQueue.JobStateTimeLimitActionProperty(
                     action="CANCEL",  # the only one for queues on ECS
-                    max_time_seconds=props.cluster.runnable_timeout // _SECOND,
+                    max_time_seconds=cluster.runnable_timeout // _SECOND,
                     reason=reason,
                     state="RUNNABLE",
                 )
@@ -113,36 +108,33 @@ def job_queue_name(cluster: str) -> str:
 
 
 def _compute_resources(
-    scope: Construct, props: NodePoolProps, profile: iam.CfnInstanceProfile
+    pool: NodePool,
+    cluster: BatchCluster,
+    subnet_id: str,
+    template: NodeTemplate,
+    profile: iam.CfnInstanceProfile,
 ) -> batch.CfnComputeEnvironment.ComputeResourcesProperty:
-    cluster = props.cluster
     return batch.CfnComputeEnvironment.ComputeResourcesProperty(
         type="EC2",
         allocation_strategy="BEST_FIT_PROGRESSIVE",
         instance_types=[cluster.instance_type],
         minv_cpus=0,
         maxv_cpus=cluster.max_nodes * instance_type(cluster.instance_type).vcpus,
-        subnets=[props.subnet_id],
-        placement_group=_placement_group(scope, props),
+        subnets=[subnet_id],
+        placement_group=placement_group(pool, cluster),
         instance_role=profile.attr_arn,
         launch_template=batch.CfnComputeEnvironment.LaunchTemplateSpecificationProperty(
-            launch_template_id=props.template.resource.ref, version=props.template.version
+            launch_template_id=template.resource.ref, version=template.version
         ),
         ec2_configuration=[
             batch.CfnComputeEnvironment.Ec2ConfigurationObjectProperty(
                 image_type=node_image_of(cluster).batch_image_type,
-                image_id_override=props.image_id,
+                image_id_override=node_image_id(Stack.of(pool), ami_parameter_of(cluster)),
             )
         ],
         update_to_latest_image_version=False,
         tags={"Name": stack_name(cluster.name), **cluster.billing_tags},
     )
-
-
-def _placement_group(scope: Construct, props: NodePoolProps) -> str | None:
-    if not purchase(props.cluster).in_placement_group:
-        return None
-    return ec2.CfnPlacementGroup(scope, "PlacementGroup", strategy="cluster").ref
 
 
 # The multi-node job of a cluster: one open range of nodes, each with all of a machine.
@@ -158,36 +150,35 @@ _SHARED_MEMORY_SHARE = 0.25  # on small nodes
 _EVERY_PERMISSION = ("READ", "WRITE", "MKNOD")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MultiNodeJobProps:
-    cluster: BatchCluster
-    image: str
-    access: NodeAccess
-    log_group_name: str
-    files: SharedFiles
-
-
 class MultiNodeJob(Construct):
-    def __init__(self, scope: Construct, id: str, *, props: MultiNodeJobProps) -> None:
+    def __init__(
+        self,
+        scope: Construct,
+        id: str,
+        *,
+        cluster: BatchCluster,
+        base: NodeFoundation,
+        access: NodeAccess,
+        image: str,
+    ) -> None:
         super().__init__(scope, id)
+        container = _container(cluster, base, access, image)
         self.resource = _Definition(
             self,
             "Resource",
             type="multinode",
             node_properties=_Definition.NodePropertiesProperty(
                 main_node=0,
-                num_nodes=props.cluster.max_nodes,
+                num_nodes=cluster.max_nodes,
                 node_range_properties=[
-                    _Definition.NodeRangePropertyProperty(target_nodes="0:", container=_container(props))
+                    _Definition.NodeRangePropertyProperty(target_nodes="0:", container=container)
                 ],
             ),
             retry_strategy=_Definition.RetryStrategyProperty(
-                attempts=props.cluster.job_attempts,
+                attempts=cluster.job_attempts,
                 evaluate_on_exit=[_Definition.EvaluateOnExitProperty(**asdict(rule)) for rule in RETRY_RULES],
             ),
-            timeout=_Definition.TimeoutProperty(
-                attempt_duration_seconds=props.cluster.job_timeout // timedelta(seconds=1)
-            ),
+            timeout=_Definition.TimeoutProperty(attempt_duration_seconds=cluster.job_timeout // _SECOND),
             propagate_tags=True,
         )
 
@@ -201,15 +192,17 @@ def shared_memory_mib(type_: InstanceType) -> int:
     return min(_SHARED_MEMORY_MIB, int(type_.memory_mib * _SHARED_MEMORY_SHARE))
 
 
-def _container(props: MultiNodeJobProps) -> batch.CfnJobDefinition.ContainerPropertiesProperty:
-    type_ = instance_type(props.cluster.instance_type)
-    needs = container_needs(type_, efa_interface_count(props.cluster))
-    folders = _folders(props.files)
+def _container(
+    cluster: BatchCluster, base: NodeFoundation, access: NodeAccess, image: str
+) -> batch.CfnJobDefinition.ContainerPropertiesProperty:
+    type_ = instance_type(cluster.instance_type)
+    needs = container_needs(type_, efa_interface_count(cluster))
+    volumes = _volumes(cluster, base.storage.files)
     return _Definition.ContainerPropertiesProperty(
-        image=props.image,
+        image=image,
         instance_type=type_.name,
-        job_role_arn=props.access.job_role.arn,
-        execution_role_arn=props.access.execution_role.arn,
+        job_role_arn=access.job_role.arn,
+        execution_role_arn=access.execution_role.arn,
         privileged=False,
         resource_requirements=_resources(type_, needs),
         linux_parameters=_linux(type_, needs),
@@ -222,29 +215,46 @@ def _container(props: MultiNodeJobProps) -> batch.CfnJobDefinition.ContainerProp
             _Definition.EnvironmentProperty(name=name, value=value)
             for name, value in sorted(needs.environment.items())
         ],
-        volumes=[
-            _Definition.VolumesProperty(name=name, host=_Definition.VolumesHostProperty(source_path=path))
-            for name, path in folders.items()
-        ],
+        volumes=list(volumes.values()),
         mount_points=[
-            _Definition.MountPointsProperty(source_volume=name, container_path=path)
-            for name, path in folders.items()
+            _Definition.MountPointsProperty(source_volume=volume.name, container_path=path)
+            for path, volume in volumes.items()
         ],
         log_configuration=_Definition.LogConfigurationProperty(
             log_driver="awslogs",
             options={
-                "awslogs-group": props.log_group_name,
-                "awslogs-region": props.cluster.region,
+                "awslogs-group": base.job_logs.name,
+                "awslogs-region": cluster.region,
                 "awslogs-stream-prefix": "job",
             },
         ),
     )
 
 
-def _folders(files: SharedFiles) -> Mapping[str, str]:
-    """Return the folders of a node that its containers see under the same path, by name."""
-    paths = [path for path in (SCRATCH, files.mount_point) if path is not None]
-    return {path.rpartition("/")[2]: path for path in paths}
+def _volumes(
+    cluster: BatchCluster, files: SharedFiles
+) -> Mapping[str, batch.CfnJobDefinition.VolumesProperty]:
+    """Return what containers see, by its path: folders of the node, and files that nobody mounted there."""
+    of_node = [SCRATCH, *([files.mount_point] if files.mount_point and mounts_at_boot(cluster) else [])]
+    folders = {
+        path: _Definition.VolumesProperty(
+            name=path.rpartition("/")[2], host=_Definition.VolumesHostProperty(source_path=path)
+        )
+        for path in of_node
+    }
+    if files.mount_point is None or files.mount_point in folders:
+        return folders
+    assert files.kind is FileSystem.EFS, "AWS's AMIs have no client of Lustre, and the gate says so"
+    assert files.file_system_id is not None, "files that are mounted have one"
+    mounted = _Definition.VolumesProperty(
+        name=files.mount_point.rpartition("/")[2],
+        efs_volume_configuration=_Definition.EfsVolumeConfigurationProperty(
+            file_system_id=files.file_system_id,
+            transit_encryption="ENABLED",
+            authorization_config=_Definition.AuthorizationConfigProperty(iam="ENABLED"),
+        ),
+    )
+    return {**folders, files.mount_point: mounted}
 
 
 def _linux(type_: InstanceType, needs: ContainerNeeds) -> batch.CfnJobDefinition.LinuxParametersProperty:

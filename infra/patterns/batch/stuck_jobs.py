@@ -9,7 +9,6 @@ job with the reason. No code of ours runs: the runbook's steps are calls of AWS.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import timedelta
 
 from aws_cdk import ArnFormat, Stack
@@ -18,7 +17,7 @@ from aws_cdk import aws_ssm as ssm
 from constructs import Construct
 
 from slipway.infra.declare.types import BatchCluster
-from slipway.infra.patterns.access.roles import ServiceRole, ServiceRoleProps
+from slipway.infra.patterns.access.roles import ServiceRole
 from slipway.infra.patterns.statements import Statement
 from slipway.jobs.words.names import TARGET_TAG, derived_name
 
@@ -27,17 +26,16 @@ _JOB_ID = "^[0-9a-f-]{36}$"
 _DURATION = "^PT[0-9]{1,5}S$"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StuckJobCancellerProps:
-    cluster: BatchCluster
-    queue_arn: str
-
-
 class StuckJobCanceller(Construct):
-    def __init__(self, scope: Construct, id: str, *, props: StuckJobCancellerProps) -> None:
+    def __init__(self, scope: Construct, id: str, *, cluster: BatchCluster, queue_arn: str) -> None:
         super().__init__(scope, id)
-        cluster = props.cluster
-        canceller = ServiceRole(self, "Runbook", props=_may_cancel(self, cluster))
+        canceller = ServiceRole(
+            self,
+            "Runbook",
+            service="ssm",
+            description=f"Runbook: cancels jobs of {cluster.name} whose nodes do not join",
+            statements=_may_cancel(self, cluster),
+        )
         name = derived_name("document", f"slipway-{cluster.name}", "cancel")
         self.runbook = ssm.CfnDocument(
             self,
@@ -48,31 +46,35 @@ class StuckJobCanceller(Construct):
             update_method="NewVersion",
             content=_content(cluster, canceller.arn),
         )
-        starter = ServiceRole(self, "Rule", props=_may_start(self, name, canceller.arn))
-        rule = _rule(self, props, name=name, role_arn=starter.arn)
+        starter = ServiceRole(
+            self,
+            "Rule",
+            service="events",
+            description="Rule: starts the runbook that cancels a stuck job",
+            statements=_may_start(self, name, canceller.arn),
+        )
+        rule = events.CfnRule(
+            self,
+            "Events",
+            description=f"Jobs of cluster {cluster.name} whose nodes do not join: they are cancelled",
+            event_pattern={
+                "source": ["aws.batch"],
+                "detail-type": ["Batch Job Queue Blocked"],
+                "detail": {"jobQueue": [queue_arn], "statusReason": [{"prefix": UNDETERMINED}]},
+            },
+            targets=[_run(f"{_definition(self, name)}:$DEFAULT", starter.arn)],
+        )
         rule.node.add_dependency(self.runbook, starter.policy, canceller.policy)
 
 
-def _rule(scope: Construct, props: StuckJobCancellerProps, *, name: str, role_arn: str) -> events.CfnRule:
-    return events.CfnRule(
-        scope,
-        "Events",
-        description=f"Jobs of cluster {props.cluster.name} whose nodes do not join: they are cancelled",
-        event_pattern={
-            "source": ["aws.batch"],
-            "detail-type": ["Batch Job Queue Blocked"],
-            "detail": {"jobQueue": [props.queue_arn], "statusReason": [{"prefix": UNDETERMINED}]},
-        },
-        targets=[
-            events.CfnRule.TargetProperty(
-                id="Runbook",
-                arn=f"{_definition(scope, name)}:$DEFAULT",
-                role_arn=role_arn,
-                input_transformer=events.CfnRule.InputTransformerProperty(
-                    input_paths_map={"job": "$.detail.jobId"}, input_template='{"Job":[<job>]}'
-                ),
-            )
-        ],
+def _run(runbook_arn: str, role_arn: str) -> events.CfnRule.TargetProperty:
+    return events.CfnRule.TargetProperty(
+        id="Runbook",
+        arn=runbook_arn,
+        role_arn=role_arn,
+        input_transformer=events.CfnRule.InputTransformerProperty(
+            input_paths_map={"job": "$.detail.jobId"}, input_template='{"Job":[<job>]}'
+        ),
     )
 
 
@@ -120,39 +122,31 @@ def _branch(name: str, choice: Mapping[str, str], *, then: str) -> Mapping[str, 
     return {"name": name, "action": "aws:branch", "inputs": inputs, "isEnd": True}
 
 
-def _may_cancel(scope: Construct, cluster: BatchCluster) -> ServiceRoleProps:
+def _may_cancel(scope: Construct, cluster: BatchCluster) -> tuple[Statement, ...]:
     jobs = Stack.of(scope).format_arn(service="batch", resource="job", resource_name="*")
-    return ServiceRoleProps(
-        service="ssm",
-        description=f"Runbook: cancels jobs of {cluster.name} whose nodes do not join",
-        statements=(
-            Statement(sid="SeeJobs", actions=["batch:DescribeJobs"], resources=["*"]),
-            Statement(
-                sid="CancelOwnJobs",
-                actions=["batch:TerminateJob"],
-                resources=[jobs],
-                conditions={"StringEquals": {f"aws:ResourceTag/{TARGET_TAG}": cluster.name}},
-            ),
+    return (
+        Statement(sid="SeeJobs", actions=["batch:DescribeJobs"], resources=["*"]),
+        Statement(
+            sid="CancelOwnJobs",
+            actions=["batch:TerminateJob"],
+            resources=[jobs],
+            conditions={"StringEquals": {f"aws:ResourceTag/{TARGET_TAG}": cluster.name}},
         ),
     )
 
 
-def _may_start(scope: Construct, name: str, canceller_arn: str) -> ServiceRoleProps:
-    return ServiceRoleProps(
-        service="events",
-        description="Rule: starts the runbook that cancels a stuck job",
-        statements=(
-            Statement(
-                sid="StartRunbook",
-                actions=["ssm:StartAutomationExecution"],
-                resources=[f"{_definition(scope, name)}:*"],
-            ),
-            Statement(
-                sid="GiveItItsRole",
-                actions=["iam:PassRole"],
-                resources=[canceller_arn],
-                conditions={"StringEquals": {"iam:PassedToService": "ssm.amazonaws.com"}},
-            ),
+def _may_start(scope: Construct, name: str, canceller_arn: str) -> tuple[Statement, ...]:
+    return (
+        Statement(
+            sid="StartRunbook",
+            actions=["ssm:StartAutomationExecution"],
+            resources=[f"{_definition(scope, name)}:*"],
+        ),
+        Statement(
+            sid="GiveItItsRole",
+            actions=["iam:PassRole"],
+            resources=[canceller_arn],
+            conditions={"StringEquals": {"iam:PassedToService": "ssm.amazonaws.com"}},
         ),
     )
 

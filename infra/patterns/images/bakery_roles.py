@@ -12,31 +12,41 @@ from dataclasses import dataclass
 from aws_cdk import ArnFormat, Stack
 from aws_cdk import aws_kms as kms
 from aws_cdk import aws_s3 as s3
-from aws_cdk import aws_ssm as ssm
 from constructs import Construct
 
 from slipway.infra.declare.machine_images import MachineImage
 from slipway.infra.patterns.access.roles import session_manager
+from slipway.infra.patterns.encryption import EncryptedLogGroup
 from slipway.infra.patterns.statements import ACCOUNT_ID, PARTITION, Statement
-from slipway.jobs.words.images.amis import Bakery, ami_parameter, bakery_parameter, encode_bakery
+from slipway.jobs.words.images.amis import ami_parameter
 
 MADE_BY_IMAGE_BUILDER = "EC2 Image Builder"  # the value of the tag CreatedBy on all that it makes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BakeryProps:
-    """Names what the roles of one machine image may touch."""
+class BakeryNetwork:
+    """Holds what the network of a region's bakeries makes for each of them."""
+
+    subnet_id: str  # the only place where machines are started
+    security_group_id: str
+    log_bucket: s3.IBucket
+    log_key: kms.IKey
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BakeryParts:
+    """Names what one machine image is baked with; its roles may touch that and nothing else."""
 
     resource_name: str  # of its components, recipe, pipeline and log group
     image: MachineImage
     network: BakeryNetwork
-    log_group_arn: str
+    logs: EncryptedLogGroup
     payload_arn: str | None  # None: no component of the image asks for it
 
 
-def instance_statements(scope: Construct, props: BakeryProps) -> tuple[Statement, ...]:
+def instance_statements(scope: Construct, bakery: BakeryParts) -> tuple[Statement, ...]:
     """Follow EC2InstanceProfileForImageBuilder, for the components of one image and no containers."""
-    components = f"{props.resource_name}-*"
+    components = f"{bakery.resource_name}-*"
     read = Statement(
         sid="ReadComponents",
         actions=["imagebuilder:GetComponent"],
@@ -47,23 +57,23 @@ def instance_statements(scope: Construct, props: BakeryProps) -> tuple[Statement
         actions=["s3:GetObject"],
         resources=[f"arn:{PARTITION}:s3:::ec2imagebuilder*"],
     )
-    payload = Statement(sid="ReadPayload", actions=["s3:GetObject"], resources=[props.payload_arn or ""])
-    logs = props.network.log_bucket.arn_for_objects(f"{props.image.name}/*")
+    payload = Statement(sid="ReadPayload", actions=["s3:GetObject"], resources=[bakery.payload_arn or ""])
+    logs = bakery.network.log_bucket.arn_for_objects(f"{bakery.image.name}/*")
     keep = Statement(sid="KeepLogs", actions=["s3:PutObject"], resources=[logs])
-    found = (session_manager(), _logs(props), read, tools, keep)
-    return (*found, payload) if props.payload_arn else found
+    found = (session_manager(), _logs(bakery), read, tools, keep)
+    return (*found, payload) if bakery.payload_arn else found
 
 
 def execution_statements(
-    scope: Construct, props: BakeryProps, instance_role_arn: str
+    scope: Construct, bakery: BakeryParts, instance_role_arn: str
 ) -> tuple[Statement, ...]:
     return (
-        *_start_machines(props, instance_role_arn),
-        *_watch_machines(props),
-        *_run_on_machines(scope, props),
-        *_make_images(props),
-        *_use_parameters(scope, props),
-        _logs(props),
+        *_start_machines(bakery, instance_role_arn),
+        *_watch_machines(bakery),
+        *_run_on_machines(scope, bakery),
+        *_make_images(bakery),
+        *_use_parameters(scope, bakery),
+        _logs(bakery),
         Statement(
             sid="AwaitSteps",
             actions=[
@@ -78,14 +88,14 @@ def execution_statements(
     )
 
 
-def lifecycle_statements(scope: Construct, props: BakeryProps) -> tuple[Statement, ...]:
+def lifecycle_statements(scope: Construct, bakery: BakeryParts) -> tuple[Statement, ...]:
     """Keep what deleting needs of EC2ImageBuilderLifecycleExecutionPolicy."""
-    images = f"{_ec2(props)}:image/*"
+    images = f"{_ec2(bakery)}:image/*"
     return (
         Statement(
             sid="DeleteImages",
             actions=["imagebuilder:DeleteImage"],
-            resources=[_arn(scope, "imagebuilder", "image", f"{props.resource_name}/*")],
+            resources=[_arn(scope, "imagebuilder", "image", f"{bakery.resource_name}/*")],
         ),
         _made_by_image_builder(
             "DeregisterAmis", ["ec2:DeregisterImage", "ec2:DescribeImageAttribute"], [images]
@@ -93,19 +103,19 @@ def lifecycle_statements(scope: Construct, props: BakeryProps) -> tuple[Statemen
         _made_by_image_builder(
             "DeleteSnapshots",
             ["ec2:DeleteSnapshot"],
-            [f"{_ec2(props)}:snapshot/*"],
+            [f"{_ec2(bakery)}:snapshot/*"],
         ),
         Statement(sid="FindThem", actions=["ec2:DescribeImages", "tag:GetResources"], resources=["*"]),
     )
 
 
-def _start_machines(props: BakeryProps, instance_role_arn: str) -> tuple[Statement, ...]:
+def _start_machines(bakery: BakeryParts, instance_role_arn: str) -> tuple[Statement, ...]:
     """Allow any AMI, for the parent may be anybody's, but one subnet, and only tagged machines."""
-    ec2, own = _ec2(props), f"{_ec2(props)}{ACCOUNT_ID}"
+    ec2, own = _ec2(bakery), f"{_ec2(bakery)}{ACCOUNT_ID}"
     place = (
         "network-interface/*",
-        f"security-group/{props.network.security_group_id}",
-        f"subnet/{props.network.subnet_id}",
+        f"security-group/{bakery.network.security_group_id}",
+        f"subnet/{bakery.network.subnet_id}",
     )
     return (
         Statement(
@@ -128,8 +138,8 @@ def _start_machines(props: BakeryProps, instance_role_arn: str) -> tuple[Stateme
     )
 
 
-def _watch_machines(props: BakeryProps) -> tuple[Statement, ...]:
-    own = f"{_ec2(props)}{ACCOUNT_ID}"
+def _watch_machines(bakery: BakeryParts) -> tuple[Statement, ...]:
+    own = f"{_ec2(bakery)}{ACCOUNT_ID}"
     change = ("DescribeInstanceAttribute", "StartInstances", "StopInstances", "TerminateInstances")
     see = (
         "DescribeImages",
@@ -147,8 +157,8 @@ def _watch_machines(props: BakeryProps) -> tuple[Statement, ...]:
     )
 
 
-def _run_on_machines(scope: Construct, props: BakeryProps) -> tuple[Statement, ...]:
-    document = f"arn:{PARTITION}:ssm:{props.image.region}::document/AWS-RunShellScript"
+def _run_on_machines(scope: Construct, bakery: BakeryParts) -> tuple[Statement, ...]:
+    document = f"arn:{PARTITION}:ssm:{bakery.image.region}::document/AWS-RunShellScript"
     return (
         Statement(sid="RunShell", actions=["ssm:SendCommand"], resources=[document]),
         Statement(
@@ -170,12 +180,12 @@ def _run_on_machines(scope: Construct, props: BakeryProps) -> tuple[Statement, .
     )
 
 
-def _make_images(props: BakeryProps) -> tuple[Statement, ...]:
+def _make_images(bakery: BakeryParts) -> tuple[Statement, ...]:
     """Allow images of its own machines alone: another's would hold what that has on its disk.
 
     They are encrypted with the EBS key of AWS's, whose policy lets in who may use EBS here.
     """
-    ec2 = _ec2(props)
+    ec2 = _ec2(bakery)
     images, snapshots = f"{ec2}:image/*", f"{ec2}:snapshot/*"
     return (
         Statement(
@@ -203,25 +213,25 @@ def _make_images(props: BakeryProps) -> tuple[Statement, ...]:
     )
 
 
-def _use_parameters(scope: Construct, props: BakeryProps) -> tuple[Statement, ...]:
+def _use_parameters(scope: Construct, bakery: BakeryParts) -> tuple[Statement, ...]:
     publish = Statement(
         sid="PublishId",
         actions=["ssm:GetParameter", "ssm:PutParameter"],
-        resources=[_arn(scope, "ssm", "parameter", ami_parameter(props.image.name).removeprefix("/"))],
+        resources=[_arn(scope, "ssm", "parameter", ami_parameter(bakery.image.name).removeprefix("/"))],
     )
-    parameter = props.image.parent.removeprefix("ssm:/")
-    if parameter == props.image.parent:
+    parameter = bakery.image.parent.removeprefix("ssm:/")
+    if parameter == bakery.image.parent:
         return (publish,)
     account = "" if parameter.startswith("aws/service/") else ACCOUNT_ID  # AWS's own are nobody's
-    arn = f"arn:{PARTITION}:ssm:{props.image.region}:{account}:parameter/{parameter}"
+    arn = f"arn:{PARTITION}:ssm:{bakery.image.region}:{account}:parameter/{parameter}"
     return publish, Statement(sid="FindParent", actions=["ssm:GetParameter"], resources=[arn])
 
 
-def _logs(props: BakeryProps) -> Statement:
+def _logs(bakery: BakeryParts) -> Statement:
     return Statement(
         sid="WriteLogs",
         actions=["logs:CreateLogGroup", "logs:CreateLogStream", "logs:PutLogEvents"],
-        resources=[props.log_group_arn, f"{props.log_group_arn}:log-stream:*"],
+        resources=[bakery.logs.arn, f"{bakery.logs.arn}:log-stream:*"],
     )
 
 
@@ -234,9 +244,9 @@ def _made_by_image_builder(sid: str, actions: list[str], resources: list[str]) -
     )
 
 
-def _ec2(props: BakeryProps) -> str:
+def _ec2(bakery: BakeryParts) -> str:
     """Return the beginning of EC2's ARNs up to the account, which images and snapshots lack."""
-    return f"arn:{PARTITION}:ec2:{props.image.region}:"
+    return f"arn:{PARTITION}:ec2:{bakery.image.region}:"
 
 
 def _arn(scope: Construct, service: str, resource: str, name: str) -> str:
@@ -246,35 +256,3 @@ def _arn(scope: Construct, service: str, resource: str, name: str) -> str:
         resource_name=name,
         arn_format=ArnFormat.SLASH_RESOURCE_NAME,
     )
-
-
-# What the network of a region's bakeries makes for each of them.
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BakeryNetwork:
-    subnet_id: str  # the only place where machines are started
-    security_group_id: str
-    log_bucket: s3.IBucket
-    log_key: kms.IKey
-
-
-# Publishes where a machine image is baked: one SSM parameter an image, read by `slipway bake`.
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BakeryRecordProps:
-    bakery: Bakery
-
-
-class BakeryRecord(Construct):
-    def __init__(self, scope: Construct, id: str, *, props: BakeryRecordProps) -> None:
-        super().__init__(scope, id)
-        self.resource = ssm.CfnParameter(
-            self,
-            "Resource",
-            type="String",
-            name=bakery_parameter(props.bakery.name),
-            value=encode_bakery(props.bakery),
-            description=f"Slipway machine image {props.bakery.name}: where it is baked",
-        )

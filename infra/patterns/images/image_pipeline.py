@@ -1,6 +1,6 @@
 """How an image is baked and where it goes: machines without a public address, one id, old images deleted.
 
-It runs when `slipway bake` starts it and at no other time: a cluster's image changes when somebody means it.
+It runs when `slipway image bake` starts it and at no other time: an image changes when somebody means it.
 """
 
 from __future__ import annotations
@@ -10,51 +10,58 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from hashlib import sha256
 
-from aws_cdk import Aws
+from aws_cdk import Aws, Stack
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_imagebuilder as imagebuilder
 from constructs import Construct
 
 from slipway.infra.declare.machine_images import MachineImage, asked_parameters, read_component
-from slipway.infra.patterns.access.roles import ServiceRole, ServiceRoleProps
+from slipway.infra.patterns.access.roles import ServiceRole
 from slipway.infra.patterns.images.bakery_roles import (
-    BakeryProps,
+    BakeryParts,
     execution_statements,
     instance_statements,
     lifecycle_statements,
 )
-from slipway.infra.patterns.statements import ACCOUNT_ID, PARTITION, Statement
+from slipway.infra.patterns.statements import ACCOUNT_ID, PARTITION
 from slipway.jobs.words.images.amis import ami_parameter
 
 _IN_USE_WEEKS = 12
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ImagePipelineProps:
-    bakery: BakeryProps
-    recipe: ImageRecipe
-    log_group_name: str
-    ami_tags: Mapping[str, str]
-
-
 class ImagePipeline(Construct):
-    def __init__(self, scope: Construct, id: str, *, props: ImagePipelineProps) -> None:
+    def __init__(
+        self,
+        scope: Construct,
+        id: str,
+        *,
+        bakery: BakeryParts,
+        recipe: ImageRecipe,
+        ami_tags: Mapping[str, str],
+    ) -> None:
         super().__init__(scope, id)
-        machine = _machine_role(self, props)
-        execution = _role(
+        machine = ServiceRole(
+            self,
+            "Machine",
+            service="ec2",
+            description="The machine that becomes an image: reads its components, answers Image Builder",
+            statements=instance_statements(self, bakery),
+        )
+        execution = ServiceRole(
             self,
             "Execution",
-            "Image Builder: bakes one image and publishes its id",
-            execution_statements(self, props.bakery, machine.arn),
+            service="imagebuilder",
+            description="Image Builder: bakes one image and publishes its id",
+            statements=execution_statements(self, bakery, machine.arn),
         )
         self.resource = imagebuilder.CfnImagePipeline(
             self,
             "Resource",
-            name=props.bakery.resource_name,
-            description="Started by slipway bake; it has no schedule",
-            image_recipe_arn=props.recipe.resource.attr_arn,
-            infrastructure_configuration_arn=_infrastructure(self, props, machine).attr_arn,
-            distribution_configuration_arn=_distribution(self, props).attr_arn,
+            name=bakery.resource_name,
+            description="Started by slipway image bake; it has no schedule",
+            image_recipe_arn=recipe.resource.attr_arn,
+            infrastructure_configuration_arn=_infrastructure(self, bakery, machine).attr_arn,
+            distribution_configuration_arn=_distribution(self, bakery, ami_tags).attr_arn,
             execution_role=execution.arn,
             # An inventory of packages, which takes rights of its own: the lock says what is in there.
             enhanced_image_metadata_enabled=False,
@@ -62,23 +69,23 @@ class ImagePipeline(Construct):
                 image_tests_enabled=True
             ),
             logging_configuration=imagebuilder.CfnImagePipeline.PipelineLoggingConfigurationProperty(
-                image_log_group_name=props.log_group_name, pipeline_log_group_name=props.log_group_name
+                image_log_group_name=bakery.logs.name, pipeline_log_group_name=bakery.logs.name
             ),
         )
         self.resource.node.add_dependency(execution.policy)
-        _lifecycle(self, props)
+        _lifecycle(self, bakery)
 
 
 def _infrastructure(
-    scope: Construct, props: ImagePipelineProps, machine: ServiceRole
+    scope: Construct, bakery: BakeryParts, machine: ServiceRole
 ) -> imagebuilder.CfnInfrastructureConfiguration:
     profile = iam.CfnInstanceProfile(scope, "MachineProfile", roles=[machine.role.role_name])
     infrastructure = imagebuilder.CfnInfrastructureConfiguration
-    image, network = props.bakery.image, props.bakery.network
+    image, network = bakery.image, bakery.network
     return infrastructure(
         scope,
         "Infrastructure",
-        name=props.bakery.resource_name,
+        name=bakery.resource_name,
         instance_profile_name=profile.ref,
         instance_types=[image.instance_type],
         subnet_id=network.subnet_id,
@@ -97,23 +104,25 @@ def _infrastructure(
     )
 
 
-def _distribution(scope: Construct, props: ImagePipelineProps) -> imagebuilder.CfnDistributionConfiguration:
+def _distribution(
+    scope: Construct, bakery: BakeryParts, ami_tags: Mapping[str, str]
+) -> imagebuilder.CfnDistributionConfiguration:
     distribution = imagebuilder.CfnDistributionConfiguration
     return distribution(
         scope,
         "Distribution",
-        name=props.bakery.resource_name,
+        name=bakery.resource_name,
         distributions=[
             distribution.DistributionProperty(
-                region=props.bakery.image.region,
+                region=bakery.image.region,
                 # A mapping: the CDK writes its own type for this property as CloudFormation does not take it.
                 ami_distribution_configuration={
-                    "Name": f"{props.bakery.resource_name}-{{{{ imagebuilder:buildDate }}}}",
-                    "AmiTags": props.ami_tags,
+                    "Name": f"{bakery.resource_name}-{{{{ imagebuilder:buildDate }}}}",
+                    "AmiTags": ami_tags,
                 },
                 ssm_parameter_configurations=[
                     distribution.SsmParameterConfigurationProperty(
-                        parameter_name=ami_parameter(props.bakery.image.name), data_type="aws:ec2:image"
+                        parameter_name=ami_parameter(bakery.image.name), data_type="aws:ec2:image"
                     )
                 ],
             )
@@ -121,26 +130,25 @@ def _distribution(scope: Construct, props: ImagePipelineProps) -> imagebuilder.C
     )
 
 
-def _lifecycle(scope: Construct, props: ImagePipelineProps) -> None:
+def _lifecycle(scope: Construct, bakery: BakeryParts) -> None:
     """Delete by the recipe's name, whatever its version: a new lock makes a new version."""
-    role = _role(
+    role = ServiceRole(
         scope,
         "Lifecycle",
-        "Image Builder: deletes old images of one pipeline",
-        lifecycle_statements(scope, props.bakery),
+        service="imagebuilder",
+        description="Image Builder: deletes old images of one pipeline",
+        statements=lifecycle_statements(scope, bakery),
     )
     policy = imagebuilder.CfnLifecyclePolicy
     resource = policy(
         scope,
         "OldImages",
-        name=props.bakery.resource_name,
+        name=bakery.resource_name,
         status="ENABLED",
         execution_role=role.arn,
         resource_type="AMI_IMAGE",
         resource_selection=policy.ResourceSelectionProperty(
-            recipes=[
-                policy.RecipeSelectionProperty(name=props.bakery.resource_name, semantic_version="x.x.x")
-            ]
+            recipes=[policy.RecipeSelectionProperty(name=bakery.resource_name, semantic_version="x.x.x")]
         ),
         policy_details=[
             policy.PolicyDetailProperty(
@@ -148,7 +156,7 @@ def _lifecycle(scope: Construct, props: ImagePipelineProps) -> None:
                     type="DELETE",
                     include_resources=policy.IncludeResourcesProperty(amis=True, snapshots=True),
                 ),
-                filter=policy.FilterProperty(type="COUNT", value=props.bakery.image.keep_images),
+                filter=policy.FilterProperty(type="COUNT", value=bakery.image.keep_images),
                 # What nodes start from stays, however old: somebody went back to it.
                 exclusion_rules=policy.ExclusionRulesProperty(
                     amis=policy.AmiExclusionRulesProperty(
@@ -161,27 +169,6 @@ def _lifecycle(scope: Construct, props: ImagePipelineProps) -> None:
     resource.node.add_dependency(role.policy)
 
 
-def _machine_role(scope: Construct, props: ImagePipelineProps) -> ServiceRole:
-    return ServiceRole(
-        scope,
-        "Machine",
-        props=ServiceRoleProps(
-            service="ec2",
-            description="The machine that becomes an image: reads its components, answers Image Builder",
-            for_this_account_only=False,
-            statements=instance_statements(scope, props.bakery),
-        ),
-    )
-
-
-def _role(scope: Construct, id: str, description: str, statements: tuple[Statement, ...]) -> ServiceRole:
-    return ServiceRole(
-        scope,
-        id,
-        props=ServiceRoleProps(service="imagebuilder", description=description, statements=statements),
-    )
-
-
 # What Image Builder does to the parent image: components in their order, each told its values of the lock.
 # Components and recipes cannot change: one with other content has another version, a digest of that content.
 _LARGEST = 2**30  # of a part of a version, CreateComponent of the Image Builder API reference
@@ -189,26 +176,31 @@ _ROOT_DEVICE = "/dev/sda1"  # of Ubuntu's images
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ImageRecipeProps:
-    name: str
-    image: MachineImage
-    values: Mapping[str, str]  # of parameters; may be tokens
-    fingerprint: str  # of all values, tokens aside
+class ImageLock:
+    """Says what an image's lock holds: versions by program, and values by the parameters of components."""
+
+    digest: str
+    versions: Mapping[str, str]
+    values: Mapping[str, str]
 
 
 class ImageRecipe(Construct):
-    def __init__(self, scope: Construct, id: str, *, props: ImageRecipeProps) -> None:
+    """Takes the values of parameters, which may be tokens, and a fingerprint of all that are none."""
+
+    def __init__(
+        self, scope: Construct, id: str, *, image: MachineImage, values: Mapping[str, str], fingerprint: str
+    ) -> None:
         super().__init__(scope, id)
-        self.version = _version(_described(props))
+        self.version = _version(_described(image, fingerprint))
         self.resource = imagebuilder.CfnImageRecipe(
             self,
             "Resource",
-            name=props.name,
+            name=Stack.of(self).stack_name,
             version=self.version,
-            parent_image=props.image.parent,
+            parent_image=image.parent,
             working_directory="/var/tmp",  # noqa: S108  # on a machine of its own
-            components=[_component(self, name, props) for name in props.image.components],
-            block_device_mappings=[_root_volume(props.image.root_volume_gib)],
+            components=[_component(self, name, values) for name in image.components],
+            block_device_mappings=[_root_volume(image.root_volume_gib)],
             additional_instance_configuration=imagebuilder.CfnImageRecipe.AdditionalInstanceConfigurationProperty(
                 # Nodes are reached by it: it stays, even where Image Builder had to install it.
                 systems_manager_agent=imagebuilder.CfnImageRecipe.SystemsManagerAgentProperty(
@@ -219,13 +211,13 @@ class ImageRecipe(Construct):
 
 
 def _component(
-    recipe: ImageRecipe, name: str, props: ImageRecipeProps
+    recipe: ImageRecipe, name: str, values: Mapping[str, str]
 ) -> imagebuilder.CfnImageRecipe.ComponentConfigurationProperty:
     text = read_component(name)
     resource = imagebuilder.CfnComponent(
         recipe,
         "".join(word.capitalize() for word in name.split("-")),
-        name=f"{props.name}-{name}",
+        name=f"{Stack.of(recipe).stack_name}-{name}",
         platform="Linux",
         version=_version(text),
         data=text,
@@ -233,9 +225,7 @@ def _component(
     return imagebuilder.CfnImageRecipe.ComponentConfigurationProperty(
         component_arn=resource.attr_arn,
         parameters=[
-            imagebuilder.CfnImageRecipe.ComponentParameterProperty(
-                name=parameter, value=[props.values[parameter]]
-            )
+            imagebuilder.CfnImageRecipe.ComponentParameterProperty(name=parameter, value=[values[parameter]])
             for parameter in asked_parameters(name)
         ]
         or None,
@@ -259,10 +249,9 @@ def _root_volume(gib: int) -> imagebuilder.CfnImageRecipe.InstanceBlockDeviceMap
     )
 
 
-def _described(props: ImageRecipeProps) -> str:
-    image = props.image
+def _described(image: MachineImage, fingerprint: str) -> str:
     texts = [read_component(name) for name in image.components]
-    return json.dumps([image.parent, image.root_volume_gib, image.components, texts, props.fingerprint])
+    return json.dumps([image.parent, image.root_volume_gib, image.components, texts, fingerprint])
 
 
 def _version(content: str) -> str:

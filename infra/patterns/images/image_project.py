@@ -1,6 +1,6 @@
 """Builds an image of containers/ in the cloud, so that nobody needs Docker.
 
-The contract with `slipway build`: it uploads the image's source files as one zip, whose root is containers/,
+The contract with `slipway image build`: it uploads the image's sources as one zip, whose root is containers/,
 to builds/ in the data bucket, and starts the project with sourceLocationOverride and the variables IMAGE (a
 folder of images/), TAG and REPOSITORY (the URI). The project pushes REPOSITORY:TAG, or ends well where that
 exists already.
@@ -21,10 +21,10 @@ from constructs import Construct
 
 from slipway.infra.declare.node_images import container_of
 from slipway.infra.declare.types import BatchCluster
-from slipway.infra.patterns.access.roles import ServiceRole, ServiceRoleProps
+from slipway.infra.patterns.access.roles import ServiceRole
 from slipway.infra.patterns.encryption import EncryptedLogGroup, removal_policy, write_logs
 from slipway.infra.patterns.statements import Statement
-from slipway.infra.patterns.storage.buckets import ClusterStorage, UseBucketProps, bucket_statements
+from slipway.infra.patterns.storage.buckets import ClusterStorage, bucket_statements
 from slipway.jobs.words.catalogue.instances import instance_type
 from slipway.jobs.words.names import derived_name
 
@@ -51,19 +51,30 @@ MACHINES: Mapping[str, BuildMachine] = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ImageProjectProps:
-    cluster: BatchCluster
-    storage: ClusterStorage
-    repository: ecr.IRepository
-    log_group: EncryptedLogGroup
-
-
 class ImageProject(Construct):
-    def __init__(self, scope: Construct, id: str, *, props: ImageProjectProps) -> None:
+    def __init__(
+        self,
+        scope: Construct,
+        id: str,
+        *,
+        cluster: BatchCluster,
+        storage: ClusterStorage,
+        repository: ecr.IRepository,
+        log_group: EncryptedLogGroup,
+    ) -> None:
         super().__init__(scope, id)
-        role = _role(self, props)
-        cluster = props.cluster
+        role = ServiceRole(
+            self,
+            "Role",
+            service="codebuild",
+            description="Builds images: reads sources, pushes to one repository, writes its log",
+            statements=(
+                *bucket_statements(storage.bucket, read=(f"{SOURCE_PREFIX}*",)),
+                *push_statements(self, repository),
+                storage.use_keys(),
+                write_logs(log_group.arn),
+            ),
+        )
         machine = MACHINES[instance_type(cluster.instance_type).architecture]
         self.resource = codebuild.CfnProject(
             self,
@@ -71,11 +82,11 @@ class ImageProject(Construct):
             name=build_project_name(cluster.name),
             description="Builds images of containers/ and pushes them under tags that never change",
             service_role=role.arn,
-            encryption_key=props.storage.key.key_arn,
+            encryption_key=storage.key.key_arn,
             artifacts=codebuild.CfnProject.ArtifactsProperty(type="NO_ARTIFACTS"),
             source=codebuild.CfnProject.SourceProperty(
                 type="S3",
-                location=f"{props.storage.bucket.bucket_name}/{SOURCE_PREFIX}{container_of(cluster)}.zip",
+                location=f"{storage.bucket.bucket_name}/{SOURCE_PREFIX}{container_of(cluster)}.zip",
                 build_spec=build_spec(),
             ),
             environment=codebuild.CfnProject.EnvironmentProperty(
@@ -86,7 +97,7 @@ class ImageProject(Construct):
             ),
             logs_config=codebuild.CfnProject.LogsConfigProperty(
                 cloud_watch_logs=codebuild.CfnProject.CloudWatchLogsConfigProperty(
-                    status="ENABLED", group_name=props.log_group.name
+                    status="ENABLED", group_name=log_group.name
                 )
             ),
             timeout_in_minutes=_MINUTES,
@@ -106,35 +117,11 @@ def build_spec() -> str:
     return json.dumps(spec, indent=2)
 
 
-def _role(scope: Construct, props: ImageProjectProps) -> ServiceRole:
-    use_bucket = UseBucketProps(bucket=props.storage.bucket, read=(f"{SOURCE_PREFIX}*",))
-    return ServiceRole(
-        scope,
-        "Role",
-        props=ServiceRoleProps(
-            service="codebuild",
-            description="Builds images: reads sources, pushes to one repository, writes its log",
-            statements=(
-                *bucket_statements(use_bucket),
-                *push_statements(scope, props.repository),
-                props.storage.use_keys(),
-                write_logs(props.log_group.arn),
-            ),
-        ),
-    )
-
-
 # A registry for one image: a tag, once pushed, never means anything else.
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ImageRepositoryProps:
-    key: kms.IKey
-    keep: bool
-
-
 class ImageRepository(Construct):
-    def __init__(self, scope: Construct, id: str, *, props: ImageRepositoryProps) -> None:
+    def __init__(self, scope: Construct, id: str, *, key: kms.IKey, keep: bool) -> None:
         super().__init__(scope, id)
         self.repository = ecr.Repository(
             self,
@@ -142,9 +129,9 @@ class ImageRepository(Construct):
             image_tag_mutability=ecr.TagMutability.IMMUTABLE,
             image_scan_on_push=True,
             encryption=ecr.RepositoryEncryption.KMS,
-            encryption_key=props.key,
-            empty_on_delete=not props.keep,  # ECR's own setting: no Lambda
-            removal_policy=removal_policy(props.keep),
+            encryption_key=key,
+            empty_on_delete=not keep,  # ECR's own setting: no Lambda
+            removal_policy=removal_policy(keep),
         )
         # A tagged image is named by a job definition, and a job may be repeated years later.
         self.repository.add_lifecycle_rule(
@@ -165,9 +152,18 @@ _PULL = ("ecr:BatchCheckLayerAvailability", "ecr:BatchGetImage", "ecr:GetDownloa
 _PUSH = ("ecr:CompleteLayerUpload", "ecr:InitiateLayerUpload", "ecr:PutImage", "ecr:UploadLayerPart")
 
 
-def pull_statements(scope: Construct) -> tuple[Statement, ...]:
-    """Pull from any repository of this account and region: a job may name an older image, or a user's own."""
-    return _statements(scope, "Pull", _PULL)
+def pull_statements(scope: Construct, registry: str | None = None) -> tuple[Statement, ...]:
+    """Pull from any repository of this account and region: a job may name an older image, or a user's own.
+
+    `registry` is the account of AWS's that publishes the cluster's own image.
+    """
+    own = _statements(scope, "Pull", _PULL)
+    if registry is None:
+        return own
+    any_of_aws = Stack.of(scope).format_arn(
+        service="ecr", resource="repository", resource_name="*", account=registry
+    )
+    return *own, Statement(sid="PullAwsImages", actions=list(_PULL), resources=[any_of_aws])
 
 
 def push_statements(scope: Construct, repository: ecr.IRepository) -> tuple[Statement, ...]:

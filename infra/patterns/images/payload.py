@@ -30,7 +30,7 @@ SCRIPTS = {
 _VERSION_DIGITS = 12
 _WHEEL = b"Wheel-Version: 1.0\nGenerator: slipway\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
 _LONG_AGO = (1980, 1, 1, 0, 0, 0)  # a zip holds times; these files have none that matters
-_BOOT_SUFFIXES = frozenset({".service", ".sh", ".timer"})
+_BOOT_SUFFIXES = frozenset({".conf", ".config", ".service", ".sh", ".timer"})
 _SUFFIXES = frozenset({".c", ".csv", ".h", ".py", ".sh", ".slurm", ".toml"})
 
 

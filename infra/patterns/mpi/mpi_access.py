@@ -3,26 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import timedelta
 
 from aws_cdk import ArnFormat, Stack
-from aws_cdk import aws_ssm as ssm
 from constructs import Construct
 
 from slipway.infra.declare.types import MpiCluster
 from slipway.infra.patterns.access.cluster_secret import ClusterSecret
+from slipway.infra.patterns.access.documents import command_content, command_document, text_parameter
 from slipway.infra.patterns.access.roles import (
     AssumedRole,
-    AssumedRoleProps,
     ServiceRole,
-    ServiceRoleProps,
     report_metrics,
     run_command_output,
     session_manager,
 )
+from slipway.infra.patterns.foundation import NodeFoundation
+from slipway.infra.patterns.mpi.node_group import node_group_name
 from slipway.infra.patterns.statements import Statement
-from slipway.infra.patterns.storage.buckets import ClusterStorage, UseBucketProps, bucket_statements
+from slipway.infra.patterns.storage.buckets import bucket_statements
 from slipway.jobs.words.job import NAME, PROJECT_PREFIX
 from slipway.jobs.words.names import derived_name
 
@@ -31,52 +30,41 @@ _WRITTEN = ("cluster/*", "data/*", "datasets/*", "jobs/*")
 _READ = ("code/*", f"{PROJECT_PREFIX}*", *_WRITTEN)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MpiAccessProps:
-    node_group: str
-    storage: ClusterStorage
-    secret: ClusterSecret
-    log_group_arn: str
-
-
 class MpiAccess(Construct):
-    def __init__(self, scope: Construct, id: str, *, props: MpiAccessProps) -> None:
+    def __init__(
+        self, scope: Construct, id: str, *, cluster: MpiCluster, base: NodeFoundation, secret: ClusterSecret
+    ) -> None:
         super().__init__(scope, id)
-        protect, leave = _change_own_group(self, props.node_group)
+        protect, leave = _change_own_group(self, node_group_name(cluster.name))
         used = (
             _find_each_other(),
             protect,
-            *bucket_statements(UseBucketProps(bucket=props.storage.bucket, read=_READ, write=_WRITTEN)),
-            props.storage.use_keys(),
+            *bucket_statements(base.storage.bucket, read=_READ, write=_WRITTEN),
+            base.storage.use_keys(),
         )
         self.node_role = ServiceRole(
             self,
             "Machine",
-            props=ServiceRoleProps(
-                service="ec2",
-                description="Nodes: join the cluster, run its jobs, answer Systems Manager",
-                for_this_account_only=False,
-                statements=(
-                    session_manager(),
-                    report_metrics(),
-                    *used,
-                    leave,
-                    _follow_jobs(),
-                    *run_command_output(self, props.log_group_arn),
-                    *props.secret.read_statements(),
-                ),
+            service="ec2",
+            description="Nodes: join the cluster, run its jobs, answer Systems Manager",
+            statements=(
+                session_manager(),
+                report_metrics(),
+                *used,
+                leave,
+                _follow_jobs(),
+                *run_command_output(self, base.job_logs.arn),
+                *secret.read_statements(),
             ),
         )
         self.job_role = AssumedRole(
             self,
             "Jobs",
-            props=AssumedRoleProps(
-                by=self.node_role.role,
-                description="Jobs on the nodes: the cluster's bucket, and what starts and ends a job",
-                statements=used,
-            ),
+            by=self.node_role.role,
+            description="Jobs on the nodes: the cluster's bucket, and what starts and ends a job",
+            statements=used,
         )
-        props.secret.close_to_all_but(self.node_role.arn)
+        secret.close_to_all_but(self.node_role.arn)
 
 
 def _find_each_other() -> Statement:
@@ -116,16 +104,11 @@ NODE_COMMAND = "/opt/slipway/venv/bin/slipway-node"
 _STOP_SECONDS = 120
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunDocumentsProps:
-    cluster: MpiCluster
-
-
 class RunDocuments(Construct):
-    def __init__(self, scope: Construct, id: str, *, props: RunDocumentsProps) -> None:
+    def __init__(self, scope: Construct, id: str, *, cluster: MpiCluster) -> None:
         super().__init__(scope, id)
-        self.run = _document(self, "Run", document_name(props.cluster.name, "run"), _run(props.cluster))
-        self.stop = _document(self, "Stop", document_name(props.cluster.name, "stop"), _stop(props.cluster))
+        self.run = command_document(self, "Run", document_name(cluster.name, "run"), _run(cluster))
+        self.stop = command_document(self, "Stop", document_name(cluster.name, "stop"), _stop(cluster))
 
 
 def document_name(cluster: str, verb: str) -> str:
@@ -133,60 +116,23 @@ def document_name(cluster: str, verb: str) -> str:
 
 
 def _run(cluster: MpiCluster) -> Mapping[str, object]:
-    parameters = {
-        "RequestKey": _text(
-            "Where the request lies in the cluster's bucket", rf"^jobs/{NAME}/request\.json$"
-        ),
-        "TimeoutSeconds": {
-            **_text("When the job is ended", "^[1-9][0-9]{1,5}$"),
-            "default": str(cluster.job_timeout // timedelta(seconds=1)),
-        },
-    }
-    return _content(
+    key = text_parameter("Where the request lies in the cluster's bucket", rf"^jobs/{NAME}/request\.json$")
+    seconds = text_parameter("When the job is ended", "^[1-9][0-9]{1,5}$")
+    longest = str(cluster.job_timeout // timedelta(seconds=1))
+    return command_content(
         f"Runs one job on Slipway cluster {cluster.name}; sent to its main node",
-        parameters,
-        f"exec {NODE_COMMAND} run '{{{{ RequestKey }}}}'",
-        "{{ TimeoutSeconds }}",
+        {"RequestKey": key, "TimeoutSeconds": {**seconds, "default": longest}},
+        step="node",
+        command=f"exec {NODE_COMMAND} run '{{{{ RequestKey }}}}'",
+        timeout="{{ TimeoutSeconds }}",
     )
 
 
 def _stop(cluster: MpiCluster) -> Mapping[str, object]:
-    return _content(
+    return command_content(
         f"Ends what a job left on a node of Slipway cluster {cluster.name}",
-        {"Job": _text("The job's name", f"^{NAME}$")},
-        f"exec {NODE_COMMAND} stop '{{{{ Job }}}}'",
-        str(_STOP_SECONDS),
-    )
-
-
-def _text(description: str, pattern: str) -> Mapping[str, str]:
-    return {"type": "String", "description": description, "allowedPattern": pattern}
-
-
-def _content(
-    description: str, parameters: Mapping[str, object], command: str, timeout: str
-) -> Mapping[str, object]:
-    step = {
-        "action": "aws:runShellScript",
-        "name": "node",
-        "inputs": {"timeoutSeconds": timeout, "runCommand": [command]},
-    }
-    return {
-        "schemaVersion": "2.2",
-        "description": description,
-        "parameters": parameters,
-        "mainSteps": [step],
-    }
-
-
-def _document(scope: Construct, id: str, name: str, content: Mapping[str, object]) -> ssm.CfnDocument:
-    return ssm.CfnDocument(
-        scope,
-        id,
-        name=name,
-        document_type="Command",
-        document_format="JSON",
-        target_type="/AWS::EC2::Instance",
-        update_method="NewVersion",  # a changed one keeps its name, which target records hold
-        content=content,
+        {"Job": text_parameter("The job's name", f"^{NAME}$")},
+        step="node",
+        command=f"exec {NODE_COMMAND} stop '{{{{ Job }}}}'",
+        timeout=str(_STOP_SECONDS),
     )

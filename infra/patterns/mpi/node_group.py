@@ -12,17 +12,15 @@ job protects its nodes from every scaling in (slipway-node sets that), so the ru
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from aws_cdk import aws_autoscaling as autoscaling
 from aws_cdk import aws_cloudwatch as cloudwatch
-from aws_cdk import aws_ec2 as ec2
 from constructs import Construct
 
 from slipway.infra.declare.types import MpiCluster
 from slipway.infra.patterns.access.roles import ServiceRole
+from slipway.infra.patterns.foundation import Foundation
 from slipway.infra.patterns.nodes.launch_template import NodeTemplate
-from slipway.infra.patterns.nodes.network_interfaces import purchase
+from slipway.infra.patterns.nodes.network_interfaces import placement_group
 from slipway.infra.patterns.observability.alarms import REPORT_EVERY_MINUTES
 from slipway.jobs.words.names import (
     CLUSTER_DIMENSION,
@@ -41,29 +39,29 @@ _COLLECTED = autoscaling.CfnAutoScalingGroup.MetricsCollectionProperty
 _NAMED = autoscaling.CfnAutoScalingGroup.TagPropertyProperty
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NodeGroupProps:
-    cluster: MpiCluster
-    subnet_id: str
-    template: NodeTemplate
-    node_role: ServiceRole
-    alerts_arn: str
-
-
 class NodeGroup(Construct):
-    def __init__(self, scope: Construct, id: str, *, props: NodeGroupProps) -> None:
+    def __init__(
+        self,
+        scope: Construct,
+        id: str,
+        *,
+        cluster: MpiCluster,
+        base: Foundation,
+        template: NodeTemplate,
+        node_role: ServiceRole,
+    ) -> None:
         super().__init__(scope, id)
-        cluster, nodes = props.cluster, str(props.cluster.max_nodes)
+        nodes = str(cluster.max_nodes)
         self.resource = autoscaling.CfnAutoScalingGroup(
             self,
             "Resource",
             auto_scaling_group_name=node_group_name(cluster.name),
             min_size="0" if _comes_and_goes(cluster) else nodes,
             max_size=nodes,
-            vpc_zone_identifier=[props.subnet_id],
-            placement_group=_placement_group(self, cluster),
+            vpc_zone_identifier=[base.subnet_id],
+            placement_group=placement_group(self, cluster),
             launch_template=autoscaling.CfnAutoScalingGroup.LaunchTemplateSpecificationProperty(
-                launch_template_id=props.template.resource.ref, version=props.template.version
+                launch_template_id=template.resource.ref, version=template.version
             ),
             # A dead node is replaced; one that fails otherwise is the job's to name, and people's to look at.
             health_check_type="EC2",
@@ -75,8 +73,8 @@ class NodeGroup(Construct):
             capacity_rebalance=False,
         )
         # Nodes join with their permissions in place.
-        self.resource.node.add_dependency(props.node_role.policy)
-        _stop_by_itself(self, props)
+        self.resource.node.add_dependency(node_role.policy)
+        _stop_by_itself(self, cluster, base.alerts.topic_arn)
         _keep_hours(self, cluster)
 
 
@@ -89,15 +87,9 @@ def _comes_and_goes(cluster: MpiCluster) -> bool:
     return any((cluster.idle_minutes, cluster.start_at, cluster.stop_at))
 
 
-def _placement_group(group: NodeGroup, cluster: MpiCluster) -> str | None:
-    if not purchase(cluster).in_placement_group:
-        return None
-    return ec2.CfnPlacementGroup(group, "PlacementGroup", strategy="cluster").ref
-
-
-def _stop_by_itself(group: NodeGroup, props: NodeGroupProps) -> None:
+def _stop_by_itself(group: NodeGroup, cluster: MpiCluster, alerts_arn: str) -> None:
     """Stop nodes that idle, and those of which nobody says so: a job keeps its nodes from either."""
-    if props.cluster.idle_minutes is None:
+    if cluster.idle_minutes is None:
         return
     to_none = autoscaling.CfnScalingPolicy(
         group,
@@ -108,8 +100,8 @@ def _stop_by_itself(group: NodeGroup, props: NodeGroupProps) -> None:
         scaling_adjustment=0,
         cooldown=str(_COOLDOWN_SECONDS),
     )
-    _stop_when_idle(group, props.cluster, props.cluster.idle_minutes, to_none.ref)
-    _stop_after_hours(group, props, to_none.ref)
+    _stop_when_idle(group, cluster, cluster.idle_minutes, to_none.ref)
+    _stop_after_hours(group, cluster, [to_none.ref, alerts_arn])
 
 
 def _stop_when_idle(group: NodeGroup, cluster: MpiCluster, minutes: int, to_none: str) -> None:
@@ -127,12 +119,11 @@ def _stop_when_idle(group: NodeGroup, cluster: MpiCluster, minutes: int, to_none
     )
 
 
-def _stop_after_hours(group: NodeGroup, props: NodeGroupProps, to_none: str) -> None:
+def _stop_after_hours(group: NodeGroup, cluster: MpiCluster, actions: list[str]) -> None:
     """Stop nodes that nothing else would: whose boot failed before they could report that they idle.
 
     Auto Scaling itself counts them. Nodes of a job are protected, and stop when it has ended.
     """
-    cluster = props.cluster
     cloudwatch.CfnAlarm(
         group,
         "TooLong",
@@ -149,7 +140,7 @@ def _stop_after_hours(group: NodeGroup, props: NodeGroupProps, to_none: str) -> 
         threshold=1,
         comparison_operator="GreaterThanOrEqualToThreshold",
         treat_missing_data="notBreaching",
-        alarm_actions=[to_none, props.alerts_arn],
+        alarm_actions=actions,
     )
 
 

@@ -1,40 +1,19 @@
 """How private subnets reach AWS without the internet: S3's gateway endpoint, and interface endpoints.
 
-A service that nodes call is one entry of the kind's SERVICES.
+Which services the machines of a kind call is said where the kind is declared, infra/declare/types.py.
 """
 
 from __future__ import annotations
-
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 
 from aws_cdk import CfnTag
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 
-from slipway.infra.declare.types import Egress
+from slipway.infra.declare.types import Cluster, Egress
 from slipway.infra.patterns.network.security_groups import NOTHING
 from slipway.infra.patterns.network.vpc import Vpc
 from slipway.infra.patterns.statements import ACCOUNT_ID, PARTITION
-
-# File systems are mounted through their own addresses in the subnet and need none here.
-_EVERY_NODE = (
-    "logs",
-    "monitoring",  # nodes report whether they are idle
-    "ssm",
-    "ssmmessages",
-    "ec2messages",
-    "secretsmanager",
-    "sts",
-)
-BATCH_SERVICES = ("ecr.api", "ecr.dkr", "ecs", "ecs-agent", "ecs-telemetry", *_EVERY_NODE)
-# Nodes find each other by EC2's answers, and keep Auto Scaling from taking away one that has a job.
-MPI_SERVICES = ("autoscaling", "ec2", *_EVERY_NODE)
-SLURM_SERVICES = ("pcs", *_EVERY_NODE)  # an instance registers with PCS, and asks it for no more
-# SageMaker pulls the image and writes the log from a network of its own; a job's container reads S3 (its
-# developer guide, "Give training jobs access to resources in your Amazon VPC").
-SAGEMAKER_SERVICES: tuple[str, ...] = ()
 
 # What jobs, nodes and the AWS CLI do with objects; buckets themselves are made and changed from outside.
 _OBJECT_ACTIONS = (
@@ -52,87 +31,64 @@ _OBJECT_ACTIONS = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class S3EndpointProps:
-    region: str
-    vpc: Vpc
-
-
 class S3Endpoint(Construct):
     """Keeps data and image layers off the NAT gateway. It is free, and always there."""
 
-    def __init__(self, scope: Construct, id: str, *, props: S3EndpointProps) -> None:
+    def __init__(self, scope: Construct, id: str, *, region: str, vpc: Vpc) -> None:
         super().__init__(scope, id)
         self.resource = ec2.CfnVPCEndpoint(
             self,
             "Resource",
-            vpc_id=props.vpc.vpc_id,
-            service_name=f"com.amazonaws.{props.region}.s3",
+            vpc_id=vpc.vpc_id,
+            service_name=f"com.amazonaws.{region}.s3",
             vpc_endpoint_type="Gateway",
-            route_table_ids=[table.ref for table in props.vpc.route_tables],
-            policy_document=_s3_policy(props.region),
+            route_table_ids=[table.ref for table in vpc.route_tables],
+            policy_document=_s3_policy(region),
         )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class InterfaceEndpointsProps:
-    region: str
-    vpc: Vpc
-    services: tuple[str, ...]
 
 
 class InterfaceEndpoints(Construct):
     """Costs about a cent an hour for each service, whether nodes run or not."""
 
-    def __init__(self, scope: Construct, id: str, *, props: InterfaceEndpointsProps) -> None:
+    def __init__(self, scope: Construct, id: str, *, cluster: Cluster, vpc: Vpc) -> None:
         super().__init__(scope, id)
         self.security_group = ec2.CfnSecurityGroup(
             self,
             "SecurityGroup",
             group_description="Interface endpoints: HTTPS from the private subnet",
-            vpc_id=props.vpc.vpc_id,
+            vpc_id=vpc.vpc_id,
             # The subnet and not a group: nodes and the tasks' own interfaces are in different groups.
             security_group_ingress=[
                 ec2.CfnSecurityGroup.IngressProperty(
                     ip_protocol="tcp",
                     from_port=443,
                     to_port=443,
-                    cidr_ip=props.vpc.private_cidr,
+                    cidr_ip=vpc.private_cidr,
                     description="HTTPS from the private subnet",
                 )
             ],
             security_group_egress=[NOTHING],
         )
         self.security_group_id = self.security_group.attr_group_id
-        for service in props.services:
+        for service in cluster.services:
             ec2.CfnVPCEndpoint(
                 self,
                 _logical_id(service),
-                vpc_id=props.vpc.vpc_id,
-                service_name=f"com.amazonaws.{props.region}.{service}",
+                vpc_id=vpc.vpc_id,
+                service_name=f"com.amazonaws.{cluster.region}.{service}",
                 vpc_endpoint_type="Interface",
                 private_dns_enabled=True,
-                subnet_ids=[props.vpc.private_subnet_id],
+                subnet_ids=[vpc.private_subnet_id],
                 security_group_ids=[self.security_group_id],
                 tags=[CfnTag(key="Name", value=service)],
             )
 
 
-def no_endpoints(_scope: Construct, _id: str, _props: InterfaceEndpointsProps) -> None:
-    return None
-
-
-def interface_endpoints(scope: Construct, id: str, props: InterfaceEndpointsProps) -> str | None:
-    if not props.services:
+def interface_endpoints(scope: Construct, cluster: Cluster, vpc: Vpc) -> str | None:
+    """Make the endpoints, where the cluster goes to AWS through some; return their security group's id."""
+    if cluster.egress is not Egress.ENDPOINTS or not cluster.services:
         return None
-    return InterfaceEndpoints(scope, id, props=props).security_group_id
-
-
-# The security group of the endpoints, where there are any.
-ENDPOINTS: Mapping[Egress, Callable[[Construct, str, InterfaceEndpointsProps], str | None]] = {
-    Egress.ENDPOINTS: interface_endpoints,
-    Egress.NAT: no_endpoints,
-}
+    return InterfaceEndpoints(scope, "Endpoints", cluster=cluster, vpc=vpc).security_group_id
 
 
 def _logical_id(service: str) -> str:
@@ -154,4 +110,12 @@ def _s3_policy(region: str) -> iam.PolicyDocument:
         actions=["s3:GetObject"],
         resources=[f"arn:{PARTITION}:s3:::prod-{region}-starport-layer-bucket/*"],
     )
-    return iam.PolicyDocument(statements=[own, layers])
+    # Amazon Linux keeps its packages in one of its own (AL2023 user guide, "Security considerations for
+    # AL2023 repositories"), and nodes of AWS's AMIs install the few that they lack.
+    packages = iam.PolicyStatement(
+        sid="AmazonLinuxPackages",
+        principals=[iam.AnyPrincipal()],
+        actions=["s3:GetObject"],
+        resources=[f"arn:{PARTITION}:s3:::al2023-repos-{region}-de612dc2/*"],
+    )
+    return iam.PolicyDocument(statements=[own, layers, packages])

@@ -9,20 +9,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from ipaddress import IPv4Network
 
-from aws_cdk import Stack, Token
+from aws_cdk import Token
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_kms as kms
 from constructs import Construct
 
 from slipway.infra.declare.checks.networks import addresses_needed
 from slipway.infra.declare.types import BatchCluster, Cluster, Egress
-from slipway.infra.patterns.network.endpoints import (
-    ENDPOINTS,
-    InterfaceEndpointsProps,
-    S3Endpoint,
-    S3EndpointProps,
-)
-from slipway.infra.patterns.network.vpc import ClusterNetwork, FlowLogs, FlowLogsProps, Vpc, VpcProps
+from slipway.infra.patterns.network.endpoints import S3Endpoint, interface_endpoints
+from slipway.infra.patterns.network.vpc import ClusterNetwork, FlowLogs, Vpc
 from slipway.jobs.words.errors import SlipwayError
 
 # The id that the CDK gives a VPC which is to be looked up: the app runs once more when it was.
@@ -38,15 +33,14 @@ class GivenVpc:
 def given_network(
     _scope: Construct,
     cluster: Cluster,
-    services: tuple[str, ...],
     log_key: kms.IKey,
     *,
     vpc: ec2.IVpc,
     subnet: ec2.ISubnet | None,
     endpoints: ec2.ISecurityGroup | None,
 ) -> ClusterNetwork:
-    """Return where nodes of the cluster go, or say what the VPC lacks for the `services` that they call."""
-    _refuse_closed(cluster, services, endpoints)
+    """Return where nodes of the cluster go, or say what the VPC lacks for the services that they call."""
+    _refuse_closed(cluster, endpoints)
     if isinstance(vpc, ec2.Vpc):
         _refuse_settings(cluster, vpc)
     if vpc.vpc_id == _NOT_LOOKED_UP_YET:
@@ -63,14 +57,14 @@ def given_network(
     )
 
 
-def _refuse_closed(cluster: Cluster, services: Sequence[str], endpoints: ec2.ISecurityGroup | None) -> None:
+def _refuse_closed(cluster: Cluster, endpoints: ec2.ISecurityGroup | None) -> None:
     """Ask for the owner's endpoints: a second one of a service would be refused for its private DNS name."""
-    if cluster.egress is Egress.ENDPOINTS and services and endpoints is None:
+    if cluster.egress is Egress.ENDPOINTS and cluster.services and endpoints is None:
         raise SlipwayError(
             f"cluster '{cluster.name}' has Egress.ENDPOINTS in a VPC of yours, and no security group of "
             "interface endpoints is given",
             hint="set egress=Egress.NAT, or give endpoints=, the group of endpoints for "
-            f"{', '.join(services)}",
+            f"{', '.join(cluster.services)}",
         )
 
 
@@ -156,30 +150,17 @@ def _refuse_narrow(cluster: Cluster, vpc: ec2.IVpc, chosen: ec2.ISubnet) -> None
 # The network that a cluster makes for itself: a VPC, its flow logs, and its ways to AWS.
 
 
-def make_network(
-    scope: Construct, cluster: Cluster, services: tuple[str, ...], log_key: kms.IKey
-) -> ClusterNetwork:
-    """Make a VPC whose nodes reach these services of AWS."""
-    name = Stack.of(scope).stack_name
-    vpc = Vpc(
-        scope,
-        "Vpc",
-        props=VpcProps(name=name, cidr=cluster.vpc_cidr, zone=cluster.zone, egress=cluster.egress),
-    )
+def make_network(scope: Construct, cluster: Cluster, log_key: kms.IKey) -> ClusterNetwork:
+    """Make a VPC whose nodes reach the services of AWS that they call."""
+    vpc = Vpc(scope, "Vpc", cidr=cluster.vpc_cidr, zone=cluster.zone, egress=cluster.egress)
     FlowLogs(
         scope,
         "FlowLogs",
-        props=FlowLogsProps(
-            vpc_id=vpc.vpc_id,
-            key=log_key,
-            retention_days=cluster.log_retention_days,
-            keep=cluster.keep_data,
-        ),
+        vpc_id=vpc.vpc_id,
+        key=log_key,
+        retention_days=cluster.log_retention_days,
+        keep=cluster.keep_data,
     )
-    S3Endpoint(scope, "S3Endpoint", props=S3EndpointProps(region=cluster.region, vpc=vpc))
-    endpoints = InterfaceEndpointsProps(region=cluster.region, vpc=vpc, services=services)
-    return ClusterNetwork(
-        vpc=vpc,
-        endpoint_security_group_id=ENDPOINTS[cluster.egress](scope, "Endpoints", endpoints),
-        log_key=log_key,
-    )
+    S3Endpoint(scope, "S3Endpoint", region=cluster.region, vpc=vpc)
+    endpoints = interface_endpoints(scope, cluster, vpc)
+    return ClusterNetwork(vpc=vpc, endpoint_security_group_id=endpoints, log_key=log_key)

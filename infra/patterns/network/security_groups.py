@@ -14,6 +14,7 @@ from constructs import Construct
 
 from slipway.infra.declare.s3_prefix_lists import s3_prefix_list
 from slipway.infra.declare.types import Cluster, Egress
+from slipway.infra.patterns.network.vpc import ClusterNetwork
 
 # EC2 gives a group that lists no egress a rule that allows everything. This one allows nothing that leaves
 # the host.
@@ -28,26 +29,26 @@ class PortRange:
     last: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NodeSecurityGroupProps:
-    cluster: Cluster
-    vpc_id: str
-    endpoint_security_group_id: str | None  # None: AWS is reached through the NAT gateway
-    ssh_cidrs: tuple[str, ...] = ()
-
-
 class NodeSecurityGroup(Construct):
     """Allows all traffic between nodes, HTTPS to AWS, ssh as declared, and nothing else."""
 
-    def __init__(self, scope: Construct, id: str, *, props: NodeSecurityGroupProps) -> None:
+    def __init__(
+        self,
+        scope: Construct,
+        id: str,
+        *,
+        cluster: Cluster,
+        network: ClusterNetwork,
+        ssh_cidrs: tuple[str, ...],
+    ) -> None:
         super().__init__(scope, id)
         self.resource = ec2.CfnSecurityGroup(
             self,
             "Resource",
             group_description="Nodes: all traffic among themselves, HTTPS to AWS",
-            vpc_id=props.vpc_id,
-            security_group_ingress=[_ssh_in(cidr) for cidr in props.ssh_cidrs] or None,
-            security_group_egress=[_https_out(props.cluster)],
+            vpc_id=network.vpc.vpc_id,
+            security_group_ingress=[_ssh_in(cidr) for cidr in ssh_cidrs] or None,
+            security_group_egress=[_https_out(cluster)],
         )
         self.group_id = self.resource.attr_group_id
         ec2.CfnSecurityGroupIngress(
@@ -66,7 +67,7 @@ class NodeSecurityGroup(Construct):
             destination_security_group_id=self.group_id,
             description="EFA: all traffic between nodes",
         )
-        if props.endpoint_security_group_id is not None:
+        if network.endpoint_security_group_id is not None:
             ec2.CfnSecurityGroupEgress(
                 self,
                 "ToEndpoints",
@@ -74,29 +75,9 @@ class NodeSecurityGroup(Construct):
                 ip_protocol="tcp",
                 from_port=443,
                 to_port=443,
-                destination_security_group_id=props.endpoint_security_group_id,
+                destination_security_group_id=network.endpoint_security_group_id,
                 description="HTTPS to the interface endpoints",
             )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MountRulesProps:
-    node_group_id: str
-    file_system_group_id: str
-    ports: tuple[PortRange, ...]
-    calls_back: bool  # whether the file system opens connections to its clients
-
-
-class MountRules(Construct):
-    """Lets nodes reach the file system, and lets it reach them where its protocol asks for that."""
-
-    def __init__(self, scope: Construct, id: str, *, props: MountRulesProps) -> None:
-        super().__init__(scope, id)
-        nodes, files = props.node_group_id, props.file_system_group_id
-        for ports in props.ports:
-            _allow(self, "Mount", client=nodes, server=files, ports=ports)
-            if props.calls_back:
-                _allow(self, "CallBack", client=files, server=nodes, ports=ports)
 
 
 def _ssh_in(cidr: str) -> ec2.CfnSecurityGroup.IngressProperty:
@@ -119,7 +100,8 @@ def _https_out(cluster: Cluster) -> ec2.CfnSecurityGroup.EgressProperty:
     )
 
 
-def _allow(scope: Construct, id: str, *, client: str, server: str, ports: PortRange) -> None:
+def allow(scope: Construct, id: str, *, client: str, server: str, ports: PortRange) -> None:
+    """Let one group open connections to another: out of the client's, and into the server's."""
     ec2.CfnSecurityGroupEgress(
         scope,
         f"{id}{ports.first}Out",

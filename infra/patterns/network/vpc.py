@@ -10,14 +10,14 @@ from dataclasses import dataclass
 from ipaddress import IPv4Network
 from typing import Protocol
 
-from aws_cdk import CfnTag
+from aws_cdk import CfnTag, Stack
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_kms as kms
 from constructs import Construct
 
 from slipway.infra.declare.types import Cluster, Egress
-from slipway.infra.patterns.access.roles import ServiceRole, ServiceRoleProps
-from slipway.infra.patterns.encryption import EncryptedLogGroup, EncryptedLogGroupProps, write_logs
+from slipway.infra.patterns.access.roles import ServiceRole
+from slipway.infra.patterns.encryption import EncryptedLogGroup, write_logs
 from slipway.infra.patterns.statements import Statement
 from slipway.jobs.words.errors import SlipwayError
 
@@ -35,35 +35,27 @@ class NodeVpc(Protocol):
     def private_subnet_id(self) -> str: ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class VpcProps:
-    name: str
-    cidr: str
-    zone: str
-    egress: Egress
-
-
 class Vpc(Construct):
     """Gives nodes no public address: EC2 gives none to an instance with several network interfaces."""
 
-    def __init__(self, scope: Construct, id: str, *, props: VpcProps) -> None:
+    def __init__(self, scope: Construct, id: str, *, cidr: str, zone: str, egress: Egress) -> None:
         super().__init__(scope, id)
-        private_cidr, public_cidr = subnet_cidrs(props.cidr, props.egress)
+        private_cidr, public_cidr = subnet_cidrs(cidr, egress)
         self.private_cidr = private_cidr
         self.resource = ec2.CfnVPC(
             self,
             "Resource",
-            cidr_block=props.cidr,
+            cidr_block=cidr,
             enable_dns_hostnames=True,  # private DNS of interface endpoints, and EFS by name, need both
             enable_dns_support=True,
-            tags=[CfnTag(key="Name", value=props.name)],
+            tags=[CfnTag(key="Name", value=Stack.of(self).stack_name)],
         )
         self.vpc_id = self.resource.ref
-        self.private_subnet = _subnet(self, "Private", cidr=private_cidr, zone=props.zone)
+        self.private_subnet = _subnet(self, "Private", cidr=private_cidr, zone=zone)
         self.private_subnet_id = self.private_subnet.ref
         self.route_tables = [_route_table(self, "PrivateRoutes", self.private_subnet)]
         if public_cidr is not None:
-            self.route_tables.append(_add_nat(self, public_cidr, props.zone))
+            self.route_tables.append(_add_nat(self, public_cidr, zone))
 
     @property
     def private_route_table_id(self) -> str:
@@ -158,34 +150,24 @@ class ClusterNetwork:
     log_key: kms.IKey
 
 
-# Takes the services of AWS that nodes call, and the key of the cluster's logs.
-NetworkOf = Callable[[Construct, Cluster, tuple[str, ...], kms.IKey], ClusterNetwork]
+# Takes the key of the cluster's logs.
+NetworkOf = Callable[[Construct, Cluster, kms.IKey], ClusterNetwork]
 
 
 # Who talked to whom in a VPC, kept in an encrypted log group.
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FlowLogsProps:
-    vpc_id: str
-    key: kms.IKey
-    retention_days: int
-    keep: bool
-
-
 class FlowLogs(Construct):
-    def __init__(self, scope: Construct, id: str, *, props: FlowLogsProps) -> None:
+    def __init__(
+        self, scope: Construct, id: str, *, vpc_id: str, key: kms.IKey, retention_days: int, keep: bool
+    ) -> None:
         super().__init__(scope, id)
-        group = EncryptedLogGroup(
-            self,
-            "Group",
-            props=EncryptedLogGroupProps(key=props.key, retention_days=props.retention_days, keep=props.keep),
-        )
+        group = EncryptedLogGroup(self, "Group", key=key, retention_days=retention_days, keep=keep)
         role = _role(self, group.arn)
         self.resource = ec2.CfnFlowLog(
             self,
             "Resource",
-            resource_id=props.vpc_id,
+            resource_id=vpc_id,
             resource_type="VPC",
             traffic_type="ALL",
             log_destination_type="cloud-watch-logs",
@@ -207,9 +189,7 @@ def _role(scope: Construct, log_group_arn: str) -> ServiceRole:
     return ServiceRole(
         scope,
         "Role",
-        props=ServiceRoleProps(
-            service="vpc-flow-logs",
-            description="Writes the flow logs of the VPC",
-            statements=(write_logs(log_group_arn), describe),
-        ),
+        service="vpc-flow-logs",
+        description="Writes the flow logs of the VPC",
+        statements=(write_logs(log_group_arn), describe),
     )

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from slipway.infra.declare.types import NodeCluster
+from slipway.infra.declare.node_images import node_image_of
+from slipway.infra.declare.types import BatchCluster, NodeCluster
 from slipway.infra.patterns.storage.file_systems import SharedFiles
 from slipway.jobs.words.catalogue.hardware import hardware_of
 from slipway.jobs.words.catalogue.instances import InstanceType
@@ -56,9 +57,14 @@ def boot_parameters(
             "group": group,
         },
     }
-    if files.mount_point is not None:
+    if files.mount_point is not None and mounts_at_boot(cluster):
         parameters["files"] = mounted(files)
     return parameters
+
+
+def mounts_at_boot(cluster: NodeCluster) -> bool:
+    """Return False where AWS Batch mounts the shared files into each container, as on AWS's own AMIs."""
+    return node_image_of(cluster).is_baked or not isinstance(cluster, BatchCluster)
 
 
 def mounted(files: SharedFiles) -> dict[str, object]:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from aws_cdk import CfnOutput, CfnParameter, CfnTag, Fn
+from aws_cdk import CfnOutput, CfnParameter, CfnTag
 from aws_cdk import aws_ec2 as ec2
 from constructs import Construct
 
 from slipway.infra.declare.node_images import ami_parameter_of, node_image_of
 from slipway.infra.declare.types import Cluster, NodeCluster
+from slipway.infra.patterns.nodes.first_boot import node_user_data
 from slipway.infra.patterns.nodes.network_interfaces import efa_interface_count, network_interfaces, purchase
 from slipway.jobs.words.catalogue.instances import InstanceType, instance_type
 
@@ -60,7 +60,11 @@ def _data(props: NodeTemplateProps) -> ec2.CfnLaunchTemplate.LaunchTemplateDataP
     return ec2.CfnLaunchTemplate.LaunchTemplateDataProperty(
         instance_type=type_.name if machine or (fleet and bought.names_type) else None,
         image_id=machine.image_id if machine else None,
-        iam_instance_profile=_profile(machine) if machine else None,
+        iam_instance_profile=ec2.CfnLaunchTemplate.IamInstanceProfileProperty(
+            arn=machine.instance_profile_arn
+        )
+        if machine
+        else None,
         cpu_options=cpu_options(type_) if machine else None,
         network_interfaces=network_interfaces(
             efa_interfaces=efa_interface_count(cluster), security_group_id=props.security_group_id
@@ -72,14 +76,10 @@ def _data(props: NodeTemplateProps) -> ec2.CfnLaunchTemplate.LaunchTemplateDataP
         instance_initiated_shutdown_behavior="terminate",
         capacity_reservation_specification=bought.reservation,
         instance_market_options=bought.market_options,
-        user_data=node_user_data(props.boot_parameters),
+        user_data=node_user_data(props.boot_parameters, node_image_of(cluster)),
         placement=_placement(fleet) if fleet else None,
         tag_specifications=_tags(cluster.billing_tags, fleet),
     )
-
-
-def _profile(machine: LaunchedMachine) -> ec2.CfnLaunchTemplate.IamInstanceProfileProperty:
-    return ec2.CfnLaunchTemplate.IamInstanceProfileProperty(arn=machine.instance_profile_arn)
 
 
 # Tokens only, and one hop: a container of an awsvpc task gets its role from ECS and needs no metadata of
@@ -154,51 +154,6 @@ def threads_after_boot(type_: InstanceType) -> str:
     """Return what Linux is told about the second thread of a core: off where EC2 left it on."""
     left_on = type_.cores != type_.vcpus and cpu_options(type_) is None
     return "off" if left_on else "on"
-
-
-# A node's user data: a MIME message with the one file that tells it of its cluster.
-# What a node does at each boot is in its machine image (infra/boot). Batch merges its own part into ours, and
-# takes user data of a launch template only as MIME multipart (AWS Batch user guide, "Use Amazon EC2 launch
-# templates"). Values travel as JSON and never as shell, whatever is in them.
-MOST_BYTES = 16 * 1024  # EC2 user guide, before base64; Batch adds less than a kilobyte
-
-# No part contains it; always the same, so that unchanged nodes keep their launch template.
-_BOUNDARY = "==SLIPWAY=="
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BootFile:
-    path: str
-    mode: str
-    content: str
-
-
-def node_user_data(parameters: Mapping[str, object]) -> str:
-    """Return base64, as a launch template takes it. Values may be tokens of ids, safe in JSON."""
-    document = json.dumps(parameters)  # ASCII only: cloud-init reads the message as text and spoils the rest
-    return Fn.base64(mime_document(boot_files(document)))
-
-
-def boot_files(parameters_json: str) -> tuple[BootFile, ...]:
-    """Return the files that the scripts of infra/boot read, with their paths."""
-    assert "\n" not in parameters_json, "the parameters are one line"
-    return (BootFile(path="/etc/slipway/node.json", mode="0444", content=parameters_json),)
-
-
-def mime_document(files: tuple[BootFile, ...]) -> str:
-    cloud_config = "#cloud-config\nwrite_files:\n" + "".join(map(_cloud_config_entry, files))
-    head = f'MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary="{_BOUNDARY}"\n\n'
-    return f"{head}{_part('text/cloud-config', cloud_config)}--{_BOUNDARY}--\n"
-
-
-def _cloud_config_entry(file: BootFile) -> str:
-    """Indent the file into a literal block of YAML, which takes any text as it is."""
-    content = "".join(f"    {line}\n" if line else "\n" for line in file.content.splitlines())
-    return f'- path: {file.path}\n  permissions: "{file.mode}"\n  content: |\n{content}'
-
-
-def _part(content_type: str, content: str) -> str:
-    return f'--{_BOUNDARY}\nContent-Type: {content_type}; charset="utf-8"\n\n{content}\n'
 
 
 # The parameter of a stack by which its nodes find their AMI.

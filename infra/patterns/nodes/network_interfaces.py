@@ -9,14 +9,9 @@ from aws_cdk import aws_ec2 as ec2
 from constructs import Construct
 
 from slipway.infra.declare.types import BatchCluster, Cluster, Market
-from slipway.infra.patterns.network.security_groups import (
-    MountRules,
-    MountRulesProps,
-    NodeSecurityGroup,
-    NodeSecurityGroupProps,
-)
-from slipway.infra.patterns.network.vpc import ClusterNetwork
-from slipway.infra.patterns.storage.file_systems import SharedFiles
+from slipway.infra.patterns.foundation import Foundation
+from slipway.infra.patterns.network.security_groups import NodeSecurityGroup
+from slipway.infra.patterns.storage.file_systems import MountRules
 from slipway.jobs.words.catalogue.instances import instance_type
 from slipway.jobs.words.errors import SlipwayError
 
@@ -35,7 +30,7 @@ def efa_interface_count(cluster: Cluster) -> int:
     if not 0 <= asked <= most:
         raise SlipwayError(
             f"efa_interfaces is {asked}, but {type_.name} has {most or 'no EFA'}; allowed are 0 to {most}",
-            hint="leave efa_interfaces out to use all; `slipway instances` lists types that have EFA",
+            hint="leave efa_interfaces out to use all; `slipway instance list` lists types that have EFA",
         )
     return asked
 
@@ -66,34 +61,11 @@ def _interface(card: int, sort: str, security_group_id: str) -> Interface:
 
 
 def node_security_group(
-    stack: Construct,
-    cluster: Cluster,
-    *,
-    network: ClusterNetwork,
-    files: SharedFiles,
-    ssh_cidrs: tuple[str, ...] = (),
+    stack: Construct, cluster: Cluster, base: Foundation, *, ssh_cidrs: tuple[str, ...] = ()
 ) -> str:
     """Make the group that lets nodes reach each other, AWS and the shared files; return its id."""
-    group = NodeSecurityGroup(
-        stack,
-        "Nodes",
-        props=NodeSecurityGroupProps(
-            cluster=cluster,
-            vpc_id=network.vpc.vpc_id,
-            endpoint_security_group_id=network.endpoint_security_group_id,
-            ssh_cidrs=ssh_cidrs,
-        ),
-    )
-    MountRules(
-        stack,
-        "MountRules",
-        props=MountRulesProps(
-            node_group_id=group.group_id,
-            file_system_group_id=files.security_group_id,
-            ports=files.ports,
-            calls_back=files.calls_back,
-        ),
-    )
+    group = NodeSecurityGroup(stack, "Nodes", cluster=cluster, network=base.network, ssh_cidrs=ssh_cidrs)
+    MountRules(stack, "MountRules", nodes=group.group_id, files=base.storage.files)
     return group.group_id
 
 
@@ -121,6 +93,13 @@ def purchase(cluster: Cluster) -> Purchase:
             hint="choose Market.ON_DEMAND, or a reservation",
         )
     return MARKETS[cluster.market](cluster.reservation_id)
+
+
+def placement_group(scope: Construct, cluster: Cluster) -> str | None:
+    """Make the group that keeps nodes close; return None where a capacity block does."""
+    if not purchase(cluster).in_placement_group:
+        return None
+    return ec2.CfnPlacementGroup(scope, "PlacementGroup", strategy="cluster").ref
 
 
 def _targeted(reservation_id: str | None) -> _Reservation:

@@ -33,20 +33,14 @@ _LATE_MINUTES = 10  # after the five in which every node boots
 _LONG_HOURS = 24  # the longest that an alarm of this period can look back
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AlertTopicProps:
-    key: kms.IKey
-    email: str
-
-
 class AlertTopic(Construct):
-    def __init__(self, scope: Construct, id: str, *, props: AlertTopicProps) -> None:
+    def __init__(self, scope: Construct, id: str, *, key: kms.IKey, email: str) -> None:
         super().__init__(scope, id)
         # By its ARN, or the CDK would widen the key's policy, which allows the services already.
-        key = kms.Key.from_key_arn(self, "Key", props.key.key_arn)
-        self.topic = sns.Topic(self, "Resource", master_key=key, enforce_ssl=True)
+        by_arn = kms.Key.from_key_arn(self, "Key", key.key_arn)
+        self.topic = sns.Topic(self, "Resource", master_key=by_arn, enforce_ssl=True)
         self.topic.add_to_resource_policy(_let_alarms_publish(self.topic))
-        self.topic.add_subscription(subscriptions.EmailSubscription(props.email))
+        self.topic.add_subscription(subscriptions.EmailSubscription(email))
 
 
 def _let_alarms_publish(topic: sns.ITopic) -> iam.PolicyStatement:
@@ -79,21 +73,18 @@ class StuckMetric:
     metric: cloudwatch.IMetric
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClusterAlarmsProps:
-    cluster: str
-    stuck: Callable[[Construct], StuckEvents | StuckMetric]
-    topic: sns.ITopic
+# Makes in a scope what tells why jobs do not run.
+Stuck = Callable[[Construct], StuckEvents | StuckMetric]
 
 
 class ClusterAlarms(Construct):
-    def __init__(self, scope: Construct, id: str, *, props: ClusterAlarmsProps) -> None:
+    def __init__(self, scope: Construct, id: str, *, cluster: str, stuck: Stuck, topic: sns.ITopic) -> None:
         super().__init__(scope, id)
-        self.stuck = _stuck_jobs(self, props)
-        self.idle = _idle_nodes(self, props)
-        self.long = _nodes_for_long(self, props)
-        self.silent = _nodes_not_joined(self, props)
-        mail = actions.SnsAction(props.topic)
+        self.stuck = _stuck_jobs(self, stuck(self), topic)
+        self.idle = _idle_nodes(self, cluster)
+        self.long = _nodes_for_long(self, cluster)
+        self.silent = _nodes_not_joined(self, cluster)
+        mail = actions.SnsAction(topic)
         for alarm in (self.stuck, self.idle, self.long, self.silent):
             alarm.add_alarm_action(mail)
 
@@ -108,7 +99,7 @@ def blocked_queue(cluster: str, job_queue_name: str) -> Callable[[Construct], St
             resource_name=job_queue_name,
             arn_format=ArnFormat.SLASH_RESOURCE_NAME,
         )
-        name, job, reason = map(_detail, ("jobName", "jobId", "statusReason"))
+        name, job, reason = map(event_detail, ("jobName", "jobId", "statusReason"))
         return StuckEvents(
             what=f"Jobs of cluster {cluster} that are stuck in RUNNABLE",
             source="aws.batch",
@@ -128,27 +119,27 @@ def failed_launches(cluster: str, node_group: str) -> Callable[[Construct], Stuc
         source="aws.autoscaling",
         detail_type="EC2 Instance Launch Unsuccessful",
         detail={"AutoScalingGroupName": [node_group]},
-        message=f"A node of Slipway cluster {cluster} could not be started: {_detail('StatusMessage')}",
+        message=f"A node of Slipway cluster {cluster} could not be started: {event_detail('StatusMessage')}",
     )
     return lambda _scope: events_of
 
 
-def _detail(field: str) -> str:
+def event_detail(field: str) -> str:
     return events.EventField.from_path(f"$.detail.{field}")
 
 
-def _stuck_jobs(scope: Construct, props: ClusterAlarmsProps) -> cloudwatch.Alarm:
-    stuck = props.stuck(scope)
-    counted = stuck.metric if isinstance(stuck, StuckMetric) else _events(scope, stuck, props.topic)
-    return _at_one(scope, "StuckJobs", f"{stuck.what}: see `slipway preflight`", metric=counted, periods=1)
+def _stuck_jobs(scope: Construct, stuck: StuckEvents | StuckMetric, topic: sns.ITopic) -> cloudwatch.Alarm:
+    counted = stuck.metric if isinstance(stuck, StuckMetric) else events_of(_mailed(scope, stuck, topic))
+    what = f"{stuck.what}: see `slipway preflight`"
+    return alarm_at_one(scope, "StuckJobs", what, metric=counted, periods=1)
 
 
-def _events(scope: Construct, stuck: StuckEvents, topic: sns.ITopic) -> cloudwatch.IMetric:
-    """Count the events, in which alone AWS says so; each is mailed as it comes."""
+def events_of(rule: events.Rule) -> cloudwatch.IMetric:
+    """Count the rule's events, where AWS tells of something in events and no metric."""
     return cloudwatch.Metric(
         namespace="AWS/Events",
         metric_name="TriggeredRules",
-        dimensions_map={"RuleName": _mailed(scope, stuck, topic).rule_name},
+        dimensions_map={"RuleName": rule.rule_name},
         statistic="Sum",
         period=Duration.minutes(5),
     )
@@ -169,43 +160,43 @@ def _mailed(scope: Construct, stuck: StuckEvents, topic: sns.ITopic) -> events.R
     return rule
 
 
-def _idle_nodes(scope: Construct, props: ClusterAlarmsProps) -> cloudwatch.Alarm:
+def _idle_nodes(scope: Construct, cluster: str) -> cloudwatch.Alarm:
     """Count what nodes report: no service of AWS has a metric for a billed node without a job.
 
     A node that never got as far as its first report is not seen here: its job is stuck, and that is.
     """
-    return _at_one(
+    return alarm_at_one(
         scope,
         "IdleNodes",
-        f"Cluster {props.cluster} has paid {_IDLE_MINUTES} minutes for nodes without a job",
-        metric=idle_metric(props.cluster),
+        f"Cluster {cluster} has paid {_IDLE_MINUTES} minutes for nodes without a job",
+        metric=_metric(IDLE_METRIC, cluster),
         periods=_IDLE_MINUTES // REPORT_EVERY_MINUTES,
     )
 
 
-def _nodes_not_joined(scope: Construct, props: ClusterAlarmsProps) -> cloudwatch.Alarm:
+def _nodes_not_joined(scope: Construct, cluster: str) -> cloudwatch.Alarm:
     """Count what nodes report that are late to join; each ends itself some time after that."""
-    return _at_one(
+    return alarm_at_one(
         scope,
         "NodesNotJoined",
-        f"Nodes of {props.cluster} do not join, and end themselves: `slipway explain JOB`",
-        metric=not_joined_metric(props.cluster),
+        f"Nodes of {cluster} do not join, and end themselves: `slipway explain JOB`",
+        metric=_metric(NOT_JOINED_METRIC, cluster),
         periods=_LATE_MINUTES // REPORT_EVERY_MINUTES,
     )
 
 
-def _nodes_for_long(scope: Construct, props: ClusterAlarmsProps) -> cloudwatch.Alarm:
+def _nodes_for_long(scope: Construct, cluster: str) -> cloudwatch.Alarm:
     """Tell once of nodes that have been billed for a day, whatever they do: a job may never end."""
-    return _at_one(
+    return alarm_at_one(
         scope,
         "NodesForADay",
-        f"Cluster {props.cluster} has paid for nodes {_LONG_HOURS} hours without a pause",
-        metric=idle_metric(props.cluster).with_(statistic="SampleCount", period=Duration.hours(1)),
+        f"Cluster {cluster} has paid for nodes {_LONG_HOURS} hours without a pause",
+        metric=_metric(IDLE_METRIC, cluster).with_(statistic="SampleCount", period=Duration.hours(1)),
         periods=_LONG_HOURS,
     )
 
 
-def _at_one(
+def alarm_at_one(
     scope: Construct, id: str, description: str, *, metric: cloudwatch.IMetric, periods: int
 ) -> cloudwatch.Alarm:
     """Alarm where something was counted in each of so many periods; what is not counted is well."""
@@ -223,14 +214,6 @@ def _at_one(
 
 # What nodes tell of themselves: that they are billed and have no job, and that they cannot join.
 REPORT_EVERY_MINUTES = 5  # as infra/boot/units/slipway-idle.timer says
-
-
-def idle_metric(cluster: str) -> cloudwatch.Metric:
-    return _metric(IDLE_METRIC, cluster)
-
-
-def not_joined_metric(cluster: str) -> cloudwatch.Metric:
-    return _metric(NOT_JOINED_METRIC, cluster)
 
 
 def _metric(name: str, cluster: str) -> cloudwatch.Metric:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from aws_cdk import aws_budgets as budgets
 from aws_cdk import aws_cloudwatch as cloudwatch
 from constructs import Construct
@@ -16,49 +14,33 @@ _WIDTH = 24  # columns of a dashboard
 _LATEST_LINES = ("fields @timestamp, @logStream, @message", "sort @timestamp desc", "limit 50")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClusterDashboardProps:
-    cluster: str
-    alarms: ClusterAlarms
-    log_group_name: str
-
-
 class ClusterDashboard(Construct):
-    def __init__(self, scope: Construct, id: str, *, props: ClusterDashboardProps) -> None:
+    def __init__(
+        self, scope: Construct, id: str, *, cluster: str, alarms: ClusterAlarms, log_group_name: str
+    ) -> None:
         super().__init__(scope, id)
+        state = cloudwatch.AlarmStatusWidget(
+            title=f"Cluster {cluster}",
+            alarms=[alarms.stuck, alarms.silent, alarms.idle, alarms.long],
+            width=_WIDTH,
+        )
+        metrics = {"Stuck jobs": alarms.stuck.metric, "Idle nodes, billed": alarms.idle.metric}
+        graphs: list[cloudwatch.IWidget] = [
+            cloudwatch.GraphWidget(title=title, left=[metric], width=_WIDTH // len(metrics))
+            for title, metric in metrics.items()
+        ]
+        output = cloudwatch.LogQueryWidget(
+            title="Latest output of jobs",
+            log_group_names=[log_group_name],
+            query_lines=list(_LATEST_LINES),
+            width=_WIDTH,
+        )
         self.resource = cloudwatch.Dashboard(
             self,
             "Resource",
-            dashboard_name=derived_name("dashboard", props.cluster),
-            widgets=[[_alarms(props)], _graphs(props), [_output(props)]],
+            dashboard_name=derived_name("dashboard", cluster),
+            widgets=[[state], graphs, [output]],
         )
-
-
-def _alarms(props: ClusterDashboardProps) -> cloudwatch.IWidget:
-    alarms: list[cloudwatch.IAlarm] = [
-        props.alarms.stuck,
-        props.alarms.silent,
-        props.alarms.idle,
-        props.alarms.long,
-    ]
-    return cloudwatch.AlarmStatusWidget(title=f"Cluster {props.cluster}", alarms=alarms, width=_WIDTH)
-
-
-def _graphs(props: ClusterDashboardProps) -> list[cloudwatch.IWidget]:
-    metrics = {"Stuck jobs": props.alarms.stuck.metric, "Idle nodes, billed": props.alarms.idle.metric}
-    return [
-        cloudwatch.GraphWidget(title=title, left=[metric], width=_WIDTH // len(metrics))
-        for title, metric in metrics.items()
-    ]
-
-
-def _output(props: ClusterDashboardProps) -> cloudwatch.IWidget:
-    return cloudwatch.LogQueryWidget(
-        title="Latest output of jobs",
-        log_group_names=[props.log_group_name],
-        query_lines=list(_LATEST_LINES),
-        width=_WIDTH,
-    )
 
 
 # A monthly budget of a cluster, with e-mails before and after it is spent.
@@ -66,17 +48,11 @@ def _output(props: ClusterDashboardProps) -> cloudwatch.IWidget:
 _NOTIFICATIONS = (("ACTUAL", 80), ("ACTUAL", 100), ("FORECASTED", 100))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClusterBudgetProps:
-    cluster: Cluster
-
-
 class ClusterBudget(Construct):
     """Counts what carries the cluster's tag, once that is activated as a cost allocation tag in Billing."""
 
-    def __init__(self, scope: Construct, id: str, *, props: ClusterBudgetProps) -> None:
+    def __init__(self, scope: Construct, id: str, *, cluster: Cluster) -> None:
         super().__init__(scope, id)
-        cluster = props.cluster
         self.resource = budgets.CfnBudget(
             self,
             "Resource",

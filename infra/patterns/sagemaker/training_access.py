@@ -5,10 +5,7 @@ Each statement answers a line of SageMaker's developer guide, "How to use execut
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-from aws_cdk import ArnFormat, Duration, Stack
-from aws_cdk import aws_cloudwatch as cloudwatch
+from aws_cdk import ArnFormat, Stack
 from aws_cdk import aws_cloudwatch_actions as actions
 from aws_cdk import aws_events as events
 from aws_cdk import aws_events_targets as targets
@@ -17,51 +14,46 @@ from aws_cdk import aws_sns as sns
 from constructs import Construct
 
 from slipway.infra.declare.types import SageMakerCluster
-from slipway.infra.patterns.access.roles import ServiceRole, ServiceRoleProps
+from slipway.infra.patterns.access.roles import ServiceRole, report_metrics
+from slipway.infra.patterns.foundation import Foundation
 from slipway.infra.patterns.images.image_project import pull_statements
+from slipway.infra.patterns.observability.alarms import alarm_at_one, event_detail, events_of
 from slipway.infra.patterns.statements import Statement
-from slipway.infra.patterns.storage.buckets import ClusterStorage, UseBucketProps, bucket_statements
+from slipway.infra.patterns.storage.buckets import ClusterStorage, bucket_statements
 from slipway.infra.patterns.storage.file_systems import SharedFiles
 from slipway.jobs.words.catalogue.instances import instance_type
 from slipway.jobs.words.job import PROJECT_PREFIX
 from slipway.jobs.words.targets import SageMakerTarget
 
-_SERVICE = "sagemaker"
 # Code comes from who submits; a job writes its own results and data.
 _WRITTEN = ("data/*", "datasets/*", "jobs/*")
 _READ = ("code/*", f"{PROJECT_PREFIX}*", *_WRITTEN)
 _METRICS = SageMakerTarget.log_group  # SageMaker's namespace has the name of its log group
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TrainingAccessProps:
-    storage: ClusterStorage
-    subnet_id: str
-    security_group_id: str
-    image: str  # the URI of the training image, in a registry of AWS's
-
-
 class TrainingAccess(Construct):
-    def __init__(self, scope: Construct, id: str, *, props: TrainingAccessProps) -> None:
+    """Takes the URI of the training image, in a registry of AWS's."""
+
+    def __init__(
+        self, scope: Construct, id: str, *, base: Foundation, security_group_id: str, image: str
+    ) -> None:
         super().__init__(scope, id)
-        storage = props.storage
+        storage = base.storage
         self.role = ServiceRole(
             self,
             "Execution",
-            props=ServiceRoleProps(
-                service=_SERVICE,
-                description="Training jobs: their image, their network, their data and their log",
-                statements=(
-                    *bucket_statements(UseBucketProps(bucket=storage.bucket, read=_READ, write=_WRITTEN)),
-                    storage.use_keys(),
-                    _grant_volumes(storage),
-                    *pull_statements(self),
-                    _pull_the_image_of_aws(self, props.image),
-                    *_write_the_log(self),
-                    _report_metrics(),
-                    *_join_the_network(self, props),
-                    *_find_the_files(self, storage.files),
-                ),
+            service="sagemaker",
+            description="Training jobs: their image, their network, their data and their log",
+            statements=(
+                *bucket_statements(storage.bucket, read=_READ, write=_WRITTEN),
+                storage.use_keys(),
+                _grant_volumes(storage),
+                *pull_statements(self),
+                _pull_the_image_of_aws(self, image),
+                *_write_the_log(self),
+                report_metrics("ReportMetrics", _METRICS),
+                *_join_the_network(self, base.subnet_id, security_group_id),
+                *_find_the_files(self, storage.files),
             ),
         )
 
@@ -115,23 +107,14 @@ def _write_the_log(scope: Construct) -> tuple[Statement, ...]:
     return make, write
 
 
-def _report_metrics() -> Statement:
-    return Statement(
-        sid="ReportMetrics",
-        actions=["cloudwatch:PutMetricData"],
-        resources=["*"],
-        conditions={"StringEquals": {"cloudwatch:namespace": _METRICS}},
-    )
-
-
-def _join_the_network(scope: Construct, props: TrainingAccessProps) -> tuple[Statement, ...]:
+def _join_the_network(scope: Construct, subnet_id: str, security_group_id: str) -> tuple[Statement, ...]:
     """Let SageMaker put an interface of each instance into the one subnet, in the one group."""
 
     def ec2(sort: str, name: str) -> str:
         return Stack.of(scope).format_arn(service="ec2", resource=sort, resource_name=name)
 
-    subnet, interfaces = ec2("subnet", props.subnet_id), ec2("network-interface", "*")
-    group = ec2("security-group", props.security_group_id)
+    subnet, interfaces = ec2("subnet", subnet_id), ec2("network-interface", "*")
+    group = ec2("security-group", security_group_id)
     make = Statement(
         sid="MakeInterfaces",
         actions=["ec2:CreateNetworkInterface"],
@@ -189,56 +172,26 @@ def file_system_path(files: SharedFiles) -> str | None:
 # Training jobs that failed are mailed, each with SageMaker's reason, and raise an alarm.
 # SageMaker has no metric of it. The event names the role of the job, which is of one cluster alone.
 _CHANGED = "SageMaker Training Job State Change"
-_PERIOD = Duration.minutes(5)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FailedJobsProps:
-    cluster: str
-    role_arn: str  # of the cluster's jobs
-    topic: sns.ITopic
 
 
 class FailedJobs(Construct):
-    def __init__(self, scope: Construct, id: str, *, props: FailedJobsProps) -> None:
+    def __init__(self, scope: Construct, id: str, *, cluster: str, role_arn: str, topic: sns.ITopic) -> None:
         super().__init__(scope, id)
         rule = events.Rule(
             self,
             "Events",
-            description=f"Training jobs of Slipway cluster {props.cluster} that failed",
+            description=f"Training jobs of Slipway cluster {cluster} that failed",
             event_pattern=events.EventPattern(
                 source=["aws.sagemaker"],
                 detail_type=[_CHANGED],
-                detail={"TrainingJobStatus": ["Failed"], "RoleArn": [props.role_arn]},
+                detail={"TrainingJobStatus": ["Failed"], "RoleArn": [role_arn]},
             ),
         )
         message = (
-            f"Job {_detail('TrainingJobName')} of Slipway cluster {props.cluster} failed: "
-            f"{_detail('FailureReason')}"
+            f"Job {event_detail('TrainingJobName')} of Slipway cluster {cluster} failed: "
+            f"{event_detail('FailureReason')}"
         )
-        rule.add_target(targets.SnsTopic(props.topic, message=events.RuleTargetInput.from_text(message)))
-        self.alarm = _alarm(self, props.cluster, rule)
-        self.alarm.add_alarm_action(actions.SnsAction(props.topic))
-
-
-def _detail(field: str) -> str:
-    return events.EventField.from_path(f"$.detail.{field}")
-
-
-def _alarm(scope: Construct, cluster: str, rule: events.Rule) -> cloudwatch.Alarm:
-    return cloudwatch.Alarm(
-        scope,
-        "Alarm",
-        alarm_description=f"Jobs of {cluster} fail: `slipway explain JOB`",
-        metric=cloudwatch.Metric(
-            namespace="AWS/Events",
-            metric_name="TriggeredRules",
-            dimensions_map={"RuleName": rule.rule_name},
-            statistic="Sum",
-            period=_PERIOD,
-        ),
-        threshold=1,
-        evaluation_periods=1,
-        comparison_operator=cloudwatch.ComparisonOperator.GREATER_THAN_OR_EQUAL_TO_THRESHOLD,
-        treat_missing_data=cloudwatch.TreatMissingData.NOT_BREACHING,
-    )
+        rule.add_target(targets.SnsTopic(topic, message=events.RuleTargetInput.from_text(message)))
+        described = f"Jobs of {cluster} fail: `slipway explain JOB`"
+        self.alarm = alarm_at_one(self, "Alarm", described, metric=events_of(rule), periods=1)
+        self.alarm.add_alarm_action(actions.SnsAction(topic))

@@ -7,73 +7,109 @@ each after its job.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 
-from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_pcs as pcs
 from constructs import Construct
 
-from slipway.infra.declare.types import Cluster, Market, SlurmCluster
+from slipway.infra.declare.node_images import ami_parameter_of, login_type_of, node_image_of, slurm_release
+from slipway.infra.declare.types import Market, SlurmCluster
+from slipway.infra.patterns.nodes.boot import LOGIN_MEMBERSHIP, SLURM_MEMBERSHIP, Membership
 from slipway.infra.patterns.nodes.launch_template import NodeTemplate
-from slipway.infra.patterns.nodes.network_interfaces import purchase
 from slipway.infra.patterns.slurm.slurm_access import MachineRole
 from slipway.jobs.words.catalogue.hardware import hardware_of
 from slipway.jobs.words.catalogue.instances import InstanceType, instance_type
 from slipway.jobs.words.names import controller_name
-from slipway.jobs.words.slurm import EPILOG, PROLOG, QUEUE, smallest_controller
+from slipway.jobs.words.slurm import EPILOG, LOGIN_NODES, PROLOG, QUEUE, smallest_controller
 
 _Group = pcs.CfnComputeNodeGroup
 _PURCHASES = {Market.CAPACITY_BLOCK: "CAPACITY_BLOCK"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SlurmNodeGroupProps:
+class Machines:
+    """Says what one group of machines is: its declaration, how many, and who they are in AWS."""
+
     name: str
-    cluster: Cluster  # of its machines: the login node's differs in type and market
+    cluster: SlurmCluster  # the login node's differs in type and market
     fewest: int
     most: int
-    image_id: str
-    subnet_id: str
-    scheduler: Scheduler
-    template: NodeTemplate
-    machine: MachineRole
+    membership: Membership
+    role: MachineRole
+    placement_group: str | None = None
+
+
+def login_node(cluster: SlurmCluster, role: MachineRole) -> Machines:
+    """Describe the one machine that stays: small, bought as needed, without EFA."""
+    machine = replace(
+        cluster,
+        instance_type=login_type_of(cluster),
+        machine_image=node_image_of(cluster).name,  # the workers' own
+        ami_parameter=ami_parameter_of(cluster),
+        efa_interfaces=0,
+        market=Market.ON_DEMAND,
+        reservation_id=None,
+    )
+    return Machines(
+        name="login",
+        cluster=machine,
+        fewest=LOGIN_NODES,
+        most=LOGIN_NODES,
+        membership=LOGIN_MEMBERSHIP,
+        role=role,
+    )
+
+
+def workers(cluster: SlurmCluster, role: MachineRole, placement_group: str | None) -> Machines:
+    """Describe what comes with a job and goes after it."""
+    return Machines(
+        name="workers",
+        cluster=cluster,
+        fewest=0,
+        most=cluster.max_nodes,
+        membership=SLURM_MEMBERSHIP,
+        role=role,
+        placement_group=placement_group,
+    )
 
 
 class SlurmNodeGroup(Construct):
-    def __init__(self, scope: Construct, id: str, *, props: SlurmNodeGroupProps) -> None:
+    def __init__(
+        self,
+        scope: Construct,
+        id: str,
+        *,
+        machines: Machines,
+        scheduler: Scheduler,
+        template: NodeTemplate,
+        image_id: str,
+    ) -> None:
         super().__init__(scope, id)
-        type_ = instance_type(props.cluster.instance_type)
+        type_ = instance_type(machines.cluster.instance_type)
         self.resource = _Group(
             self,
             "Resource",
-            cluster_id=props.scheduler.id,
-            name=props.name,
-            ami_id=props.image_id,
-            subnet_ids=[props.subnet_id],
-            purchase_option=_PURCHASES.get(props.cluster.market, "ONDEMAND"),
+            cluster_id=scheduler.id,
+            name=machines.name,
+            ami_id=image_id,
+            subnet_ids=[scheduler.subnet_id],
+            purchase_option=_PURCHASES.get(machines.cluster.market, "ONDEMAND"),
             instance_configs=[_Group.InstanceConfigProperty(instance_type=type_.name)],
             scaling_configuration=_Group.ScalingConfigurationProperty(
-                min_instance_count=props.fewest, max_instance_count=props.most
+                min_instance_count=machines.fewest, max_instance_count=machines.most
             ),
             custom_launch_template=_Group.CustomLaunchTemplateProperty(
-                template_id=props.template.resource.ref, version=props.template.version
+                template_id=template.resource.ref, version=template.version
             ),
-            iam_instance_profile_arn=props.machine.profile_arn,
+            iam_instance_profile_arn=machines.role.profile_arn,
             slurm_configuration=_devices(type_),
         )
-        self.resource.node.add_dependency(props.machine.role.policy)
+        self.resource.node.add_dependency(machines.role.role.policy)
 
     @property
     def id(self) -> str:
         return self.resource.attr_id
-
-
-def cluster_placement_group(scope: Construct, cluster: Cluster) -> str | None:
-    """Make the group that keeps workers close; None where a capacity block does."""
-    if not purchase(cluster).in_placement_group:
-        return None
-    return ec2.CfnPlacementGroup(scope, "PlacementGroup", strategy="cluster").ref
 
 
 def _devices(type_: InstanceType) -> _Group.SlurmConfigurationProperty | None:
@@ -112,27 +148,21 @@ _SETTINGS: Mapping[str, str] = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SchedulerProps:
-    cluster: SlurmCluster
-    release: str  # of Slurm, such as 25.05
-    subnet_id: str
-    security_group_id: str
-
-
 class Scheduler(Construct):
-    def __init__(self, scope: Construct, id: str, *, props: SchedulerProps) -> None:
+    def __init__(
+        self, scope: Construct, id: str, *, cluster: SlurmCluster, subnet_id: str, security_group_id: str
+    ) -> None:
         super().__init__(scope, id)
-        cluster = props.cluster
+        self.subnet_id = subnet_id  # of its machines as well
         size = cluster.controller or smallest_controller(cluster.max_nodes)
         self.resource = pcs.CfnCluster(
             self,
             "Resource",
             name=controller_name(cluster.name),
             size=size.upper(),
-            scheduler=pcs.CfnCluster.SchedulerProperty(type="SLURM", version=props.release),
+            scheduler=pcs.CfnCluster.SchedulerProperty(type="SLURM", version=slurm_release(cluster)),
             networking=pcs.CfnCluster.NetworkingProperty(
-                subnet_ids=[props.subnet_id], security_group_ids=[props.security_group_id]
+                subnet_ids=[subnet_id], security_group_ids=[security_group_id]
             ),
             slurm_configuration=_slurm(cluster),
         )

@@ -7,23 +7,22 @@ AWS PCS takes an instance profile only if the role's path or name says that it i
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from aws_cdk import aws_iam as iam
-from aws_cdk import aws_ssm as ssm
 from constructs import Construct
 
 from slipway.infra.declare.types import SlurmCluster
+from slipway.infra.patterns.access.documents import command_content, command_document, text_parameter
 from slipway.infra.patterns.access.roles import (
     ServiceRole,
-    ServiceRoleProps,
     report_metrics,
     run_command_output,
     session_manager,
 )
 from slipway.infra.patterns.encryption import write_logs
+from slipway.infra.patterns.foundation import NodeFoundation
 from slipway.infra.patterns.statements import Statement
-from slipway.infra.patterns.storage.buckets import ClusterStorage, UseBucketProps, bucket_statements
+from slipway.infra.patterns.storage.buckets import bucket_statements
 from slipway.jobs.words.job import NAME, PROJECT_PREFIX
 from slipway.jobs.words.names import derived_name
 from slipway.jobs.words.slurm import ACTIONS, NODE_MODULE, PYTHON
@@ -34,33 +33,27 @@ _WRITTEN = ("data/*", "datasets/*", "jobs/*")
 _READ = ("code/*", f"{PROJECT_PREFIX}*", *_WRITTEN)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SlurmAccessProps:
-    storage: ClusterStorage
-    log_group_arn: str
-
-
 class SlurmAccess(Construct):
-    def __init__(self, scope: Construct, id: str, *, props: SlurmAccessProps) -> None:
+    def __init__(self, scope: Construct, id: str, *, base: NodeFoundation) -> None:
         super().__init__(scope, id)
         every_machine = (
             _register(),
             session_manager(),
             report_metrics(),
-            *bucket_statements(UseBucketProps(bucket=props.storage.bucket, read=_READ, write=_WRITTEN)),
-            props.storage.use_keys(),
+            *bucket_statements(base.storage.bucket, read=_READ, write=_WRITTEN),
+            base.storage.use_keys(),
         )
-        self.worker = _machine(
+        self.worker = MachineRole(
             self,
             "Machine",
-            "Workers: join Slurm, run its jobs, send their logs",
-            (*every_machine, write_logs(props.log_group_arn)),
+            description="Workers: join Slurm, run its jobs, send their logs",
+            statements=(*every_machine, write_logs(base.job_logs.arn)),
         )
-        self.login = _machine(
+        self.login = MachineRole(
             self,
             "Login",
-            "Login node: join Slurm and answer Systems Manager",
-            (*every_machine, *run_command_output(self, props.log_group_arn)),
+            description="Login node: join Slurm and answer Systems Manager",
+            statements=(*every_machine, *run_command_output(self, base.job_logs.arn)),
         )
 
 
@@ -74,13 +67,10 @@ class MachineRole(Construct):
         self.role = ServiceRole(
             self,
             "Role",
-            props=ServiceRoleProps(
-                service="ec2",
-                description=description,
-                path=ROLE_PATH,
-                for_this_account_only=False,
-                statements=statements,
-            ),
+            service="ec2",
+            description=description,
+            path=ROLE_PATH,
+            statements=statements,
         )
         self.profile = iam.CfnInstanceProfile(
             self, "Profile", path=ROLE_PATH, roles=[self.role.role.role_name]
@@ -91,10 +81,6 @@ class MachineRole(Construct):
     @property
     def profile_arn(self) -> str:
         return self.profile.attr_arn
-
-
-def _machine(scope: Construct, id: str, description: str, statements: tuple[Statement, ...]) -> MachineRole:
-    return MachineRole(scope, id, description=description, statements=statements)
 
 
 def _register() -> Statement:
@@ -108,24 +94,17 @@ _WORDS = ("Action", "Request", "Digest")
 _SECONDS = 300  # the controller answers at once, or nothing does
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunDocumentProps:
-    cluster: SlurmCluster
-
-
 class RunDocument(Construct):
-    def __init__(self, scope: Construct, id: str, *, props: RunDocumentProps) -> None:
+    def __init__(self, scope: Construct, id: str, *, cluster: SlurmCluster) -> None:
         super().__init__(scope, id)
-        self.resource = ssm.CfnDocument(
-            self,
-            "Resource",
-            name=run_document_name(props.cluster.name),
-            document_type="Command",
-            document_format="JSON",
-            target_type="/AWS::EC2::Instance",
-            update_method="NewVersion",  # a changed one keeps its name, which target records hold
-            content=_content(props.cluster),
+        content = command_content(
+            f"Submits to, asks and cancels on Slipway cluster {cluster.name}; for its login node",
+            _word_parameters(),
+            step="login",
+            command=_node_command(),
+            timeout=str(_SECONDS),
         )
+        self.resource = command_document(self, "Resource", run_document_name(cluster.name), content)
 
 
 def run_document_name(cluster: str) -> str:
@@ -138,26 +117,10 @@ def _node_command() -> str:
 
 
 def _word_parameters() -> Mapping[str, Mapping[str, object]]:
+    request = text_parameter("Where a job's request lies in the bucket", rf"^(jobs/{NAME}/request\.json)?$")
+    digest = text_parameter("SHA-256 of the request", "^([0-9a-f]{64})?$")
     return {
         "Action": {"type": "String", "description": "What to do", "allowedValues": list(ACTIONS)},
-        "Request": _text("Where a job's request lies in the bucket", rf"^(jobs/{NAME}/request\.json)?$"),
-        "Digest": _text("SHA-256 of the request", "^([0-9a-f]{64})?$"),
+        "Request": {**request, "default": ""},
+        "Digest": {**digest, "default": ""},
     }
-
-
-def _content(cluster: SlurmCluster) -> Mapping[str, object]:
-    step = {
-        "action": "aws:runShellScript",
-        "name": "login",
-        "inputs": {"timeoutSeconds": str(_SECONDS), "runCommand": [_node_command()]},
-    }
-    return {
-        "schemaVersion": "2.2",
-        "description": f"Submits to, asks and cancels on Slipway cluster {cluster.name}; for its login node",
-        "parameters": _word_parameters(),
-        "mainSteps": [step],
-    }
-
-
-def _text(description: str, pattern: str) -> Mapping[str, object]:
-    return {"type": "String", "description": description, "allowedPattern": pattern, "default": ""}

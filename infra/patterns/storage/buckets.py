@@ -21,29 +21,17 @@ from slipway.jobs.words.job import PROJECT_DAYS, PROJECT_PREFIX
 # A bucket for logs that AWS services write: TLS only, never public, and everything in it ends some day.
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LogBucketProps:
-    retention_days: int
-
-
 class LogBucket(Construct):
     """Logs its own accesses, and stays when its stack goes: S3 deletes only an empty bucket."""
 
-    def __init__(self, scope: Construct, id: str, *, props: LogBucketProps) -> None:
+    def __init__(self, scope: Construct, id: str, *, retention_days: int) -> None:
         super().__init__(scope, id)
         self.bucket = _bucket_for_logs(
-            self, "Resource", props.retention_days, RemovalPolicy.RETAIN, own_accesses="access/"
+            self, "Resource", retention_days, RemovalPolicy.RETAIN, own_accesses="access/"
         )
 
 
 _TLS = 1.2
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DataBucketProps:
-    key: kms.IKey
-    log_retention_days: int
-    keep: bool
 
 
 class DataBucket(Construct):
@@ -52,19 +40,20 @@ class DataBucket(Construct):
     For the same reason a bucket that goes with its stack has no access logs: they keep coming.
     """
 
-    def __init__(self, scope: Construct, id: str, *, props: DataBucketProps) -> None:
+    def __init__(
+        self, scope: Construct, id: str, *, key: kms.IKey, log_retention_days: int, keep: bool
+    ) -> None:
         super().__init__(scope, id)
         logs = None
-        if props.keep:
-            removal = removal_policy(props.keep)
-            logs = _bucket_for_logs(self, "AccessLogs", props.log_retention_days, removal)
+        if keep:
+            logs = _bucket_for_logs(self, "AccessLogs", log_retention_days, removal_policy(keep))
         self.bucket = s3.Bucket(
             self,
             "Resource",
             block_public_access=s3.BlockPublicAccess.BLOCK_ALL,
             object_ownership=s3.ObjectOwnership.BUCKET_OWNER_ENFORCED,
             encryption=s3.BucketEncryption.KMS,
-            encryption_key=props.key,
+            encryption_key=key,
             bucket_key_enabled=True,  # or every object read is a KMS call that is billed
             versioned=True,
             enforce_ssl=True,
@@ -72,19 +61,15 @@ class DataBucket(Construct):
             server_access_logs_bucket=logs,
             server_access_logs_prefix="data/" if logs else None,
             lifecycle_rules=list(_DATA_LIFECYCLE),
-            removal_policy=removal_policy(props.keep),
+            removal_policy=removal_policy(keep),
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UseBucketProps:
-    bucket: s3.IBucket
-    read: tuple[str, ...]  # prefixes, such as "images/*"
-    write: tuple[str, ...] = ()
-
-
-def bucket_statements(props: UseBucketProps) -> tuple[Statement, ...]:
-    arn = props.bucket.bucket_arn
+def bucket_statements(
+    bucket: s3.IBucket, *, read: tuple[str, ...], write: tuple[str, ...] = ()
+) -> tuple[Statement, ...]:
+    """Allow finding what is in the bucket, and reading and writing below prefixes such as "images/*"."""
+    arn = bucket.bucket_arn
     listing = Statement(
         sid="FindObjects",
         actions=["s3:GetBucketLocation", "s3:ListBucket", "s3:ListBucketMultipartUploads"],
@@ -93,14 +78,14 @@ def bucket_statements(props: UseBucketProps) -> tuple[Statement, ...]:
     reading = Statement(
         sid="ReadObjects",
         actions=["s3:GetObject", "s3:GetObjectVersion"],
-        resources=[f"{arn}/{prefix}" for prefix in props.read],
+        resources=[f"{arn}/{prefix}" for prefix in read],
     )
     writing = Statement(
         sid="WriteObjects",
         actions=["s3:AbortMultipartUpload", "s3:DeleteObject", "s3:ListMultipartUploadParts", "s3:PutObject"],
-        resources=[f"{arn}/{prefix}" for prefix in props.write],
+        resources=[f"{arn}/{prefix}" for prefix in write],
     )
-    return (listing, reading, writing) if props.write else (listing, reading)
+    return (listing, reading, writing) if write else (listing, reading)
 
 
 def _bucket_for_logs(
@@ -178,8 +163,9 @@ BucketOf = Callable[[Construct, Cluster, kms.IKey], s3.IBucket]
 
 def make_bucket(scope: Construct, cluster: Cluster, key: kms.IKey) -> s3.IBucket:
     """Make the bucket that holds what jobs read and write."""
-    props = DataBucketProps(key=key, log_retention_days=cluster.log_retention_days, keep=cluster.keep_data)
-    return DataBucket(scope, "Data", props=props).bucket
+    return DataBucket(
+        scope, "Data", key=key, log_retention_days=cluster.log_retention_days, keep=cluster.keep_data
+    ).bucket
 
 
 # Looks at a bucket that is its owner's; of one that is imported, nothing can be seen here.

@@ -15,7 +15,7 @@ from constructs import Construct
 
 from slipway.infra.declare.types import Cluster, FileSystem
 from slipway.infra.patterns.encryption import removal_policy
-from slipway.infra.patterns.network.security_groups import NOTHING, PortRange
+from slipway.infra.patterns.network.security_groups import NOTHING, PortRange, allow
 from slipway.infra.patterns.network.vpc import NodeVpc
 from slipway.infra.patterns.statements import ACCOUNT_ID
 
@@ -45,6 +45,17 @@ class SharedFiles:
 NO_FILES = SharedFiles(
     kind=FileSystem.NONE, file_system_id=None, mount_point=None, security_group_id="", ports=()
 )
+
+
+class MountRules(Construct):
+    """Lets nodes reach the file system, and lets it reach them where its protocol asks for that."""
+
+    def __init__(self, scope: Construct, id: str, *, nodes: str, files: SharedFiles) -> None:
+        super().__init__(scope, id)
+        for ports in files.ports:
+            allow(self, "Mount", client=nodes, server=files.security_group_id, ports=ports)
+            if files.calls_back:
+                allow(self, "CallBack", client=files.security_group_id, server=nodes, ports=ports)
 
 
 class ElasticFiles(Construct):

@@ -16,6 +16,7 @@ from slipway.infra.verify.rules.template import (
     resources,
 )
 from slipway.jobs.words.catalogue.instances import InstanceType, find_instance_type
+from slipway.jobs.words.images.aws_images import is_published_by_aws
 
 _JOB = "AWS::Batch::JobDefinition"
 _REGISTERED_SHARE = 0.96  # of the nominal memory, where nobody has published what registers
@@ -83,11 +84,11 @@ def image_never_moves(template: Template) -> Iterator[Finding]:
 
 
 def image_is_ours(template: Template) -> Iterator[Finding]:
-    """Require an image of this app or account: nodes run it with the rights of a job."""
+    """Require an image of this app, of this account or of AWS: nodes run it with the rights of a job."""
     for name, properties in resources(template, _JOB):
         for container in job_containers(properties):
             image = container.get("Image")
-            if not _is_own_registry(_parts(image)):
+            if not _is_own_registry(_parts(image)) and not is_published_by_aws(str(image)):
                 message = f"image {_flat(image)} is not from a repository of ours; copy it there"
                 yield Finding(where=name, message=message)
 

@@ -6,9 +6,16 @@ Nothing on AWS fails where one may not. The message is dropped, and whoever wait
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
 
-from slipway.infra.verify.rules.template import Finding, Properties, Template, as_list, logical_id, resources
+from slipway.infra.verify.rules.template import (
+    Finding,
+    Properties,
+    Template,
+    as_list,
+    logical_id,
+    resources,
+    services_in,
+)
 from slipway.jobs.words.names import CLUSTER_TAG
 
 _ALARMS = "cloudwatch.amazonaws.com"
@@ -59,7 +66,7 @@ def keys_ask_events_for_no_source(template: Template) -> Iterator[Finding]:
     for name, properties in resources(template, _KEY):
         for statement in _statements(properties.get("KeyPolicy")):
             asked = {key.lower() for test in statement.get("Condition", {}).values() for key in test}
-            if _EVENTS in _services(statement) and asked.intersection(_SOURCES):
+            if _EVENTS in services_in(statement) and asked.intersection(_SOURCES):
                 yield Finding(
                     where=name,
                     message=f"asks {_EVENTS} for its source, which EventBridge does not tell KMS; "
@@ -107,18 +114,13 @@ def _admits(statement: Properties, service: str, actions: tuple[str, ...]) -> bo
     allowed = {str(each).lower() for each in as_list(statement.get("Action"))}
     return (
         statement.get("Effect") == "Allow"
-        and service in _services(statement)
+        and service in services_in(statement)
         and all(_covers(allowed, action.lower()) for action in actions)
     )
 
 
 def _covers(allowed: set[str], action: str) -> bool:
     return any(each == action or (each.endswith("*") and action.startswith(each[:-1])) for each in allowed)
-
-
-def _services(statement: Properties) -> list[Any]:
-    principal = statement.get("Principal")
-    return as_list(principal.get("Service")) if isinstance(principal, Mapping) else as_list(principal)
 
 
 # No custom resource runs unseen in a template; its budget counts what it should, and tells somebody.

@@ -5,10 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from slipway.infra.verify.rules.template import Finding, Properties, Template, as_list, logical_id, resources
+from slipway.infra.verify.rules.template import (
+    LAUNCH_TEMPLATE,
+    Finding,
+    Properties,
+    Template,
+    as_list,
+    efa_interfaces,
+    in_cluster_group,
+    is_capacity_block,
+    launch_data,
+    logical_id,
+    resources,
+)
 from slipway.jobs.words.catalogue.instances import find_instance_type
 
-_TEMPLATE = "AWS::EC2::LaunchTemplate"
 _POOL = "AWS::Batch::ComputeEnvironment"
 _PCS_GROUP = "AWS::PCS::ComputeNodeGroup"
 
@@ -16,15 +27,16 @@ _PCS_GROUP = "AWS::PCS::ComputeNodeGroup"
 def interfaces_fit_the_type(template: Template) -> Iterator[Finding]:
     """Check interfaces against the type: CloudFormation takes any, and EC2 refuses the launch."""
     types = _types_of_templates(template)
-    for name, properties in resources(template, _TEMPLATE):
-        interfaces = _interfaces(properties)
+    for name, properties in resources(template, LAUNCH_TEMPLATE):
+        data = properties.get("LaunchTemplateData", {})
+        interfaces = as_list(data.get("NetworkInterfaces"))
         yield from _wrong_order(name, interfaces)
         for sort in {
             interface.get("InterfaceType", "interface") for interface in interfaces
         } - _INTERFACE_TYPES:
             allowed = ", ".join(sorted(_INTERFACE_TYPES))
             yield Finding(where=name, message=f"InterfaceType is {sort}; allowed are {allowed}")
-        count = len(_efa(properties))
+        count = len(efa_interfaces(data))
         for instance_type in types.get(name, ()):
             most = known.efa_interfaces if (known := find_instance_type(instance_type)) else 0
             if count > most:
@@ -36,9 +48,11 @@ def groups_let_themselves_through(template: Template) -> Iterator[Finding]:
     """Require every group as its own source and destination: 0.0.0.0/0 does not cover EFA."""
     open_in = self_rules(template, "AWS::EC2::SecurityGroupIngress", "SourceSecurityGroupId")
     open_out = self_rules(template, "AWS::EC2::SecurityGroupEgress", "DestinationSecurityGroupId")
-    for name, properties in resources(template, _TEMPLATE):
+    for name, properties in resources(template, LAUNCH_TEMPLATE):
         groups = {
-            logical_id(group) or "of another stack" for each in _efa(properties) for group in each["Groups"]
+            logical_id(group) or "of another stack"
+            for each in efa_interfaces(properties.get("LaunchTemplateData", {}))
+            for group in each["Groups"]
         }
         for group in sorted(groups):
             missing = [
@@ -51,19 +65,14 @@ def groups_let_themselves_through(template: Template) -> Iterator[Finding]:
 
 def nodes_are_close(template: Template) -> Iterator[Finding]:
     """Require one cluster placement group for nodes with EFA; a capacity block is close by itself."""
-    launch_templates = dict(resources(template, _TEMPLATE))
-    strategies = {
-        name: each.get("Strategy") for name, each in resources(template, "AWS::EC2::PlacementGroup")
-    }
     for name, properties in resources(template, _POOL):
         pool = properties.get("ComputeResources", {})
-        source = launch_templates.get(logical_id(_template_id(pool)) or "", {})
-        if not _efa(source):
+        data = launch_data(template, _template_id(pool))
+        if not efa_interfaces(data):
             continue
         if len(as_list(pool.get("Subnets"))) != 1:
             yield Finding(where=name, message="nodes with EFA need exactly one subnet: EFA ends at its zone")
-        group = logical_id(pool.get("PlacementGroup"))
-        if not _is_capacity_block(source) and strategies.get(group or "") != "cluster":
+        if not is_capacity_block(data) and not in_cluster_group(template, pool.get("PlacementGroup")):
             yield Finding(where=name, message="nodes with EFA need a placement group of strategy cluster")
 
 
@@ -94,7 +103,7 @@ def _types_of_templates(template: Template) -> dict[str, list[str]]:
     """Map templates to instance types, which they or their users name."""
     types: dict[str, list[str]] = {
         name: as_list(properties.get("LaunchTemplateData", {}).get("InstanceType"))
-        for name, properties in resources(template, _TEMPLATE)
+        for name, properties in resources(template, LAUNCH_TEMPLATE)
     }
     for _, properties in resources(template, _POOL):
         pool = properties.get("ComputeResources", {})
@@ -108,22 +117,5 @@ def _types_of_templates(template: Template) -> dict[str, list[str]]:
     return types
 
 
-def _interfaces(properties: Properties) -> list[Mapping[str, Any]]:
-    return as_list(properties.get("LaunchTemplateData", {}).get("NetworkInterfaces"))
-
-
-def _efa(properties: Properties) -> list[Mapping[str, Any]]:
-    return [
-        interface
-        for interface in _interfaces(properties)
-        if str(interface.get("InterfaceType")).startswith("efa")
-    ]
-
-
 def _template_id(pool: Properties) -> object:
     return pool.get("LaunchTemplate", {}).get("LaunchTemplateId")
-
-
-def _is_capacity_block(launch_template: Properties) -> bool:
-    options = launch_template["LaunchTemplateData"].get("InstanceMarketOptions", {})
-    return bool(options.get("MarketType") == "capacity-block")

@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from slipway.infra.verify.rules.template import Finding, Properties, Template, as_list, logical_id, resources
+from slipway.infra.verify.rules.template import (
+    LAUNCH_TEMPLATE,
+    Finding,
+    Properties,
+    Template,
+    as_list,
+    in_cluster_group,
+    is_capacity_block,
+    launch_data,
+    resources,
+)
 from slipway.jobs.words.catalogue.instances import find_instance_type
 
 
@@ -40,29 +50,23 @@ def no_key_pair(template: Template) -> Iterator[Finding]:
 
 
 def _launch_templates(template: Template) -> Iterator[tuple[str, Properties]]:
-    for name, properties in resources(template, "AWS::EC2::LaunchTemplate"):
+    for name, properties in resources(template, LAUNCH_TEMPLATE):
         yield name, properties["LaunchTemplateData"]
 
 
 # Auto Scaling groups: equal nodes close together, one thread a core, and no deployment that ends a job.
 _GROUP = "AWS::AutoScaling::AutoScalingGroup"
-_TEMPLATE = "AWS::EC2::LaunchTemplate"
 # UpdatePolicy attributes that take instances away when the template of the stack changes.
 _ENDS_NODES = ("AutoScalingReplacingUpdate", "AutoScalingRollingUpdate")
 
 
 def nodes_are_close(template: Template) -> Iterator[Finding]:
     """Require a placement group, as nodes wait for each other; a capacity block has none."""
-    sources = dict(resources(template, _TEMPLATE))
-    strategies = {
-        name: each.get("Strategy") for name, each in resources(template, "AWS::EC2::PlacementGroup")
-    }
     for name, properties in resources(template, _GROUP):
         if len(as_list(properties.get("VPCZoneIdentifier"))) != 1:
             yield Finding(where=name, message="needs exactly one subnet: its nodes are in one zone")
-        source = sources.get(logical_id(_launch_template(properties).get("LaunchTemplateId")) or "", {})
-        strategy = strategies.get(logical_id(properties.get("PlacementGroup")) or "")
-        if strategy != "cluster" and _market(source) != "capacity-block":
+        data = launch_data(template, _launch_template(properties).get("LaunchTemplateId"))
+        if not in_cluster_group(template, properties.get("PlacementGroup")) and not is_capacity_block(data):
             yield Finding(where=name, message="needs a placement group of strategy cluster")
 
 
@@ -88,7 +92,7 @@ def no_deployment_ends_a_job(template: Template) -> Iterator[Finding]:
 
 def one_thread_a_core(template: Template) -> Iterator[Finding]:
     """Require one thread a core where EC2 can set it: two processes on a core wait for each other."""
-    for name, properties in resources(template, _TEMPLATE):
+    for name, properties in resources(template, LAUNCH_TEMPLATE):
         data = properties["LaunchTemplateData"]
         type_ = find_instance_type(str(data.get("InstanceType")))
         if type_ is None or type_.accelerator or type_.cores == type_.vcpus or not type_.threads_per_core:
@@ -100,7 +104,7 @@ def one_thread_a_core(template: Template) -> Iterator[Finding]:
 
 def no_options_where_none_are_taken(template: Template) -> Iterator[Finding]:
     """Refuse options that the type lacks: EC2 refuses the launch long after the deployment."""
-    for name, properties in resources(template, _TEMPLATE):
+    for name, properties in resources(template, LAUNCH_TEMPLATE):
         data = properties["LaunchTemplateData"]
         type_ = find_instance_type(str(data.get("InstanceType")))
         if type_ is not None and "CpuOptions" in data and not type_.threads_per_core:
@@ -110,8 +114,3 @@ def no_options_where_none_are_taken(template: Template) -> Iterator[Finding]:
 def _launch_template(group: Properties) -> Properties:
     found: Properties = group.get("LaunchTemplate", {})
     return found
-
-
-def _market(launch_template: Properties) -> str | None:
-    options = launch_template.get("LaunchTemplateData", {}).get("InstanceMarketOptions", {})
-    return str(options.get("MarketType")) if options else None

@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
 
-from slipway.infra.verify.rules.template import Finding, Properties, Template, as_list, logical_id, resources
+from slipway.infra.verify.rules.template import (
+    Finding,
+    Properties,
+    Template,
+    as_list,
+    efa_interfaces,
+    in_cluster_group,
+    launch_data,
+    logical_id,
+    resources,
+)
 
 _CLUSTER = "AWS::PCS::Cluster"
 _GROUP = "AWS::PCS::ComputeNodeGroup"
-_TEMPLATE = "AWS::EC2::LaunchTemplate"
 _PATH = "/aws-pcs/"
 
 
@@ -36,18 +44,14 @@ def machines_are_named(template: Template) -> Iterator[Finding]:
 
 def workers_are_close(template: Template) -> Iterator[Finding]:
     """Require one subnet and a cluster placement group for EFA; a capacity block is close by itself."""
-    sources = dict(resources(template, _TEMPLATE))
-    strategies = {
-        name: each.get("Strategy") for name, each in resources(template, "AWS::EC2::PlacementGroup")
-    }
     for name, properties in resources(template, _GROUP):
-        data = _launch_data(properties, sources)
-        if not any(str(each.get("InterfaceType")).startswith("efa") for each in _interfaces(data)):
+        data = launch_data(template, properties.get("CustomLaunchTemplate", {}).get("TemplateId"))
+        if not efa_interfaces(data):
             continue
         if len(as_list(properties.get("SubnetIds"))) != 1:
             yield Finding(where=name, message="nodes with EFA need exactly one subnet: EFA ends at its zone")
-        placed = strategies.get(logical_id(data.get("Placement", {}).get("GroupName")) or "")
-        if placed != "cluster" and properties.get("PurchaseOption") != "CAPACITY_BLOCK":
+        placed = in_cluster_group(template, data.get("Placement", {}).get("GroupName"))
+        if not placed and properties.get("PurchaseOption") != "CAPACITY_BLOCK":
             yield Finding(where=name, message="nodes with EFA need a placement group of strategy cluster")
 
 
@@ -93,16 +97,5 @@ def _is_for_pcs(named: Properties) -> bool:
 
 
 def _attribute_of(value: object) -> str:
-    if isinstance(value, Mapping) and "Fn::GetAtt" in value:
-        return str(value["Fn::GetAtt"][0])
-    return ""
-
-
-def _launch_data(group: Properties, sources: Mapping[str, Properties]) -> Properties:
-    source = logical_id(group.get("CustomLaunchTemplate", {}).get("TemplateId")) or ""
-    data: Properties = sources.get(source, {}).get("LaunchTemplateData", {})
-    return data
-
-
-def _interfaces(data: Properties) -> list[Mapping[str, Any]]:
-    return as_list(data.get("NetworkInterfaces"))
+    """Return whose attribute the value is: a Ref would be a name, and no ARN."""
+    return str(value["Fn::GetAtt"][0]) if isinstance(value, Mapping) and "Fn::GetAtt" in value else ""

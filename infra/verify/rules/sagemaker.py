@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from slipway.infra.verify.rules.efa import self_rules
-from slipway.infra.verify.rules.template import Finding, Properties, Template, as_list, logical_id, resources
+from slipway.infra.verify.rules.template import (
+    Finding,
+    Properties,
+    Template,
+    as_list,
+    logical_id,
+    resources,
+    services_in,
+)
 
 _PRINCIPAL = "sagemaker.amazonaws.com"
 _MAKES_INTERFACES = "ec2:CreateNetworkInterface"
@@ -24,7 +32,7 @@ def role_is_for_this_account(template: Template) -> Iterator[Finding]:
     for name, properties in resources(template, "AWS::IAM::Role"):
         for statement in as_list(properties.get("AssumeRolePolicyDocument", {}).get("Statement")):
             asked = {key for test in statement.get("Condition", {}).values() for key in test}
-            if _PRINCIPAL in _services(statement) and not asked & {"aws:SourceAccount", "aws:SourceArn"}:
+            if _PRINCIPAL in services_in(statement) and not asked & {"aws:SourceAccount", "aws:SourceArn"}:
                 yield Finding(
                     where=name, message=f"lets {_PRINCIPAL} in for any account; ask aws:SourceAccount"
                 )
@@ -66,8 +74,3 @@ def _names_in(value: object) -> Iterator[str]:
         yield from (name for each in value.values() for name in _names_in(each))
     elif isinstance(value, list):
         yield from (name for each in value for name in _names_in(each))
-
-
-def _services(statement: Properties) -> list[object]:
-    principal = statement.get("Principal")
-    return as_list(principal.get("Service")) if isinstance(principal, Mapping) else []

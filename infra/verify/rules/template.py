@@ -8,6 +8,7 @@ from typing import Any
 
 Template = Mapping[str, Any]  # JSON of any shape
 Properties = Mapping[str, Any]
+LAUNCH_TEMPLATE = "AWS::EC2::LaunchTemplate"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,6 +41,35 @@ def as_list(value: object) -> list[Any]:
     if value is None:
         return []
     return list(value) if isinstance(value, list | tuple) else [value]
+
+
+def launch_data(template: Template, launch_template_id: object) -> Properties:
+    """Return the data of the launch template that the value points to; empty for another stack's."""
+    sources = dict(resources(template, LAUNCH_TEMPLATE))
+    data: Properties = sources.get(logical_id(launch_template_id) or "", {}).get("LaunchTemplateData", {})
+    return data
+
+
+def efa_interfaces(data: Properties) -> list[Properties]:
+    """Return the EFA interfaces of a launch template's data."""
+    interfaces = as_list(data.get("NetworkInterfaces"))
+    return [each for each in interfaces if str(each.get("InterfaceType")).startswith("efa")]
+
+
+def is_capacity_block(data: Properties) -> bool:
+    return bool(data.get("InstanceMarketOptions", {}).get("MarketType") == "capacity-block")
+
+
+def in_cluster_group(template: Template, group: object) -> bool:
+    """Return whether the value points to a placement group of strategy cluster."""
+    groups = dict(resources(template, "AWS::EC2::PlacementGroup"))
+    return bool(groups.get(logical_id(group) or "", {}).get("Strategy") == "cluster")
+
+
+def services_in(statement: Properties) -> list[Any]:
+    """Return the services that are principals of a policy's statement."""
+    principal = statement.get("Principal")
+    return as_list(principal.get("Service")) if isinstance(principal, Mapping) else as_list(principal)
 
 
 def multi_node_jobs(template: Template) -> Iterator[tuple[str, Properties]]:

@@ -122,7 +122,7 @@ def _state(image: str, manifest: AmiManifest | None, is_named: bool, facts: AmiF
     changed = f"the lock {deployed.lock_digest}"
     if manifest.lock_digest == deployed.lock_digest:
         changed = "other steps, another parent or other code of Slipway"
-    return "stale", f"the pipeline has {changed}: slipway bake {image} --wait"
+    return "stale", f"the pipeline has {changed}: slipway image bake {image} --wait"
 
 
 def _missing(parameter: str, ami_id: str, facts: AmiFacts) -> DescribedAmi:
@@ -131,7 +131,7 @@ def _missing(parameter: str, ami_id: str, facts: AmiFacts) -> DescribedAmi:
         image=image,
         ami_id=ami_id,
         state="missing",
-        why=f"{parameter} names it: slipway bake {image} --wait",
+        why=f"{parameter} names it: slipway image bake {image} --wait",
         age_days=None,
         baked_at=None,
         lock_digest=None,
@@ -231,7 +231,7 @@ def previous_ami(bakery: Bakery, current: str) -> str | None:
 def how_to_use(ami_id: str, bakery: Bakery) -> str:
     """Return the command that makes the image's parameter name this AMI."""
     if describe_manifest(ami_id, bakery.region):
-        return f"slipway bake {bakery.name} --use {ami_id}"
+        return f"slipway image bake {bakery.name} --use {ami_id}"
     return (
         f"aws ssm put-parameter --overwrite --name {bakery.ami_parameter} --value {ami_id} "
         f"--region {bakery.region}"

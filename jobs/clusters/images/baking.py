@@ -136,7 +136,7 @@ def refuse_failure(image: Mapping[str, Any]) -> None:
     where = f" in {failure['phaseName']}.{failure['stepName']}" if failure.get("stepName") else ""
     raise BakeFailed(
         f"{image['arn']} ended as {state['status']}{where}: {reason}",
-        hint="ask AWS for the vCPUs, and bake again: slipway quota CLUSTER --request --wait"
+        hint="ask AWS for the vCPUs, and bake again: slipway cluster quota CLUSTER --request --wait"
         if is_quota
         else "fix the component, deploy it, and bake again; until then clusters use the previous AMI",
     )
@@ -192,8 +192,8 @@ def refuse_newer_parent(bakery: Bakery) -> None:
     raise ParentIsNewer(
         f"the parent AMI {found.ami_id} is Canonical's release {found.serial}, newer than the packages of "
         f"{bakery.snapshot}: these have no headers for its kernel, so no driver could be built",
-        hint=f"slipway pin {bakery.name}; cdk deploy slipway-bakery-{bakery.name}; "
-        f"slipway bake {bakery.name} --wait",
+        hint=f"slipway image pin {bakery.name}; cdk deploy slipway-bakery-{bakery.name}; "
+        f"slipway image bake {bakery.name} --wait",
     )
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from slipway.infra.declare.types import Cluster
-from slipway.jobs.clusters.preflight import account, images, surroundings, training
+from slipway.jobs.clusters.preflight import account, images, surroundings
 from slipway.jobs.clusters.preflight.facts import Facts
 from slipway.jobs.clusters.preflight.verdicts import Verdict
 
@@ -24,10 +24,10 @@ CHECKS: Mapping[str, Check] = {
     "project": surroundings.project,
     "default EBS key": surroundings.ebs_key,
     "default security group": surroundings.default_group,
-    "training instances": training.instances,
-    "warm pool": training.warm_pool,
-    "longest training job": training.longest_job,
-    "training log": training.log,
+    "training instances": surroundings.training_instances,
+    "warm pool": surroundings.warm_pool,
+    "longest training job": surroundings.longest_job,
+    "training log": surroundings.training_log,
     "size of the controller": surroundings.controller_size,
     "machines that start": surroundings.machines,
     "AMI and AWS Batch": surroundings.supported_pair,

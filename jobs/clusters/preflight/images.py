@@ -95,7 +95,7 @@ def image(cluster: Cluster, facts: Facts) -> Verdict:
         return ok("needs none: jobs run on the machines themselves")
     if container_of(cluster) not in image_names(find_containers()):
         return ok(f"AWS's own, as the lock of {container_of(cluster)} names it")
-    build = f"slipway build {container_of(cluster)} --on {cluster.name}"
+    build = f"slipway image build {container_of(cluster)} --on {cluster.name}"
     if isinstance(facts.target, DamagedTarget | NewerRecord):
         return failed(facts.target.message, facts.target.hint)
     if isinstance(facts.pushed, Unanswered):
@@ -123,7 +123,7 @@ def _bake(cluster: NodeCluster, facts: Facts | None = None) -> str:
     """Say how to make the parameter name an AMI that fits; `facts` may know that its bakery is deployed."""
     image = image_of(ami_parameter_of(cluster))
     if image:
-        bake = f"slipway bake {image} --wait --region {cluster.region}"
+        bake = f"slipway image bake {image} --wait --region {cluster.region}"
         stands = facts is not None and facts.bakery in _SETTLED
         return bake if stands else f"cdk deploy {bakery_stack_name(image)} && {bake}"
     return (

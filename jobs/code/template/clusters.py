@@ -13,7 +13,7 @@ CLUSTERS = (
     MpiCluster(
         # Begins the name of every stack. Another project of the account needs another one.
         name="my-cluster",
-        # 64 vCPUs, no accelerator, no EFA. `slipway instances` lists others with their prices.
+        # 64 vCPUs, no accelerator, no EFA. `slipway instance list` lists others with their prices.
         instance_type="c6i.16xlarge",
         # They all run while a job does, and are billed by the second.
         max_nodes=2,

@@ -6,25 +6,18 @@ printed beside an estimate is its own range, by its distance from what was measu
 
 from __future__ import annotations
 
-import csv
-import io
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from slipway.jobs.estimate.evidence.calibrations import WORDS
 from slipway.jobs.estimate.evidence.trials import Trial
-from slipway.jobs.estimate.prices import read_rows
+from slipway.jobs.estimate.prices import read_rows, written_rows
 from slipway.jobs.estimate.work.spread import NINE_OF_TEN
 from slipway.jobs.words.catalogue.hardware import CPU, FAMILIES
-
-if TYPE_CHECKING:
-    from slipway.jobs.estimate.evidence.trials import Trial
-
 
 SHARE = 0.9  # "nine of ten"
 LEAST_ROWS, LEAST_TABLES = 10, 3  # nine rows are the fewest that a ninth decile can be told from
@@ -113,13 +106,7 @@ def known_bands() -> Mapping[tuple[str, str], Band]:
 
 
 def encode_bands(bands: Iterable[Band]) -> str:
-    text = io.StringIO()
-    writer = csv.DictWriter(text, _COLUMNS, lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(
-        {key: "" if value is None else value for key, value in asdict(band).items()} for band in bands
-    )
-    return text.getvalue()
+    return written_rows(_COLUMNS, map(asdict, bands))
 
 
 def _band(word: str, device: str, trials: Sequence[Trial]) -> Band:

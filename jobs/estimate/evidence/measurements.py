@@ -5,8 +5,6 @@ A further fact of a measurement is one field here, and one column of the file.
 
 from __future__ import annotations
 
-import csv
-import io
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, fields
@@ -17,7 +15,7 @@ from typing import Any, get_args, get_type_hints
 
 from slipway.jobs.estimate.errors import CannotEstimate
 from slipway.jobs.estimate.hardware import family_of
-from slipway.jobs.estimate.prices import read_rows
+from slipway.jobs.estimate.prices import read_rows, written_rows
 from slipway.jobs.estimate.work.shapes import Calibration, Hardware, Layout, Model, accumulation, replicas
 
 _LARGEST_FILE = 10_000  # rows: beyond it somebody named the wrong file
@@ -77,11 +75,10 @@ def decode_measurements(text: str, where: str) -> tuple[Measurement, ...]:
 
 
 def encode_measurements(rows: Iterable[Measurement]) -> str:
-    text = io.StringIO()
-    writer = csv.DictWriter(text, [field.name for field in fields(Measurement)], lineterminator="\n")
-    writer.writeheader()
-    writer.writerows({key: _written(value) for key, value in asdict(row).items()} for row in rows)
-    return text.getvalue()
+    return written_rows(
+        [field.name for field in fields(Measurement)],
+        ({key: _written(value) for key, value in asdict(row).items()} for row in rows),
+    )
 
 
 def _decode(row: Mapping[str, str | None], where: str) -> Measurement:
@@ -108,8 +105,6 @@ def _value(where: str, name: str, kind: Any, text: str) -> Any:
 
 
 def _written(value: object) -> object:
-    if value is None:
-        return ""
     return f"{value:.10g}" if isinstance(value, float) else value
 
 

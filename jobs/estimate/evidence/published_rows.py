@@ -22,6 +22,7 @@ from slipway.jobs.estimate.evidence.named_hardware import (
     is_hardware,
     usual_gradient_bytes,
 )
+from slipway.jobs.estimate.prices import written_rows
 from slipway.jobs.estimate.work.models import MODELS, length_name
 from slipway.jobs.estimate.work.rate import fit_utilisation
 from slipway.jobs.estimate.work.shapes import (
@@ -105,11 +106,7 @@ def as_measurement(row: Published) -> Measurement:
 
 
 def encode_published(rows: Iterable[Published]) -> str:
-    text = io.StringIO()
-    writer = csv.DictWriter(text, list(COLUMNS), lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(dict(row.text) for row in rows)
-    return text.getvalue()
+    return written_rows(list(COLUMNS), (dict(row.text) for row in rows))
 
 
 def _lines(text: str, where: str) -> Sequence[tuple[int, Mapping[str, str]]]:
@@ -314,7 +311,7 @@ COLUMNS: Mapping[str, ColumnReader] = {
     "table": _ANY_TEXT,
     "hardware": ColumnReader(
         read=lambda text: text if is_hardware(text) else None,
-        allowed=f"types that `slipway instances` lists, and {', '.join(sorted(HARDWARE))}",
+        allowed=f"types that `slipway instance list` lists, and {', '.join(sorted(HARDWARE))}",
         is_required=True,
     ),
     "precision": _words(_ALL_PRECISIONS),

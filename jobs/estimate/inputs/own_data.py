@@ -1,7 +1,7 @@
 """The user's own measurements, published rows and prices: CSV files in $XDG_CONFIG_HOME/slipway.
 
-They go before what we ship. A further file is one row of FILES. What `slipway prices refresh` writes is apart
-from what a person writes.
+They go before what we ship. A further file is one OwnFile. What `slipway instance refresh-prices`
+writes is apart from what a person writes.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import fcntl
 import os
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,9 +34,6 @@ CALIBRATION = OwnFile(name="calibration.csv", variable="SLIPWAY_CALIBRATION")
 PUBLISHED = OwnFile(name="published.csv", variable="SLIPWAY_PUBLISHED")
 PRICES = OwnFile(name="prices.csv", variable="SLIPWAY_PRICES")
 REFRESHED_PRICES = OwnFile(name="prices-refreshed.csv", variable="SLIPWAY_REFRESHED_PRICES")
-FILES: Mapping[str, OwnFile] = {
-    each.name: each for each in (CALIBRATION, PUBLISHED, PRICES, REFRESHED_PRICES)
-}
 
 
 class Unreadable(SlipwayError):

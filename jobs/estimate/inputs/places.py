@@ -5,7 +5,7 @@ A thing that stands around a cluster's nodes and costs money is one field of Sur
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 
@@ -19,9 +19,6 @@ from slipway.jobs.words.catalogue.instances import InstanceType, find_instance_t
 from slipway.jobs.words.errors import did_you_mean
 from slipway.jobs.words.images.containers import locked_torch
 from slipway.jobs.words.installation import NoProject, find_containers
-
-# How many interface endpoints a kind has; tests/infra holds it to infra/patterns/network/endpoints.py.
-INTERFACE_ENDPOINTS: Mapping[str, int] = {"batch": 12, "mpi": 9, "slurm": 8, "sagemaker": 0}
 
 
 def find_place(name: str, rates: Sequence[Rate], *, region: str | None, term: str) -> PricedHardware:
@@ -109,7 +106,7 @@ def overheads(cluster: Cluster) -> Overheads:
     is_lustre = cluster.file_system == "fsx-lustre"
     item = f"fsx-lustre-{cluster.fsx_mbps_per_tib}" if is_lustre else cluster.file_system
     return Overheads(
-        interface_endpoints=0 if has_nat else INTERFACE_ENDPOINTS.get(cluster.kind, 0),
+        interface_endpoints=0 if has_nat else len(cluster.services),
         nat_gateways=int(has_nat),
         file_system=cluster.file_system,
         file_system_gib=cluster.fsx_capacity_gib if is_lustre else None,
@@ -141,7 +138,7 @@ def _declared(name: str) -> Cluster | None:
         hint=did_you_mean(
             name,
             [*names, *names_like(name)],
-            otherwise=f"declared are {', '.join(names) or 'none'}; slipway instances --all lists the types",
+            otherwise=f"declared are {', '.join(names) or 'none'}; types: slipway instance list --all",
             most=3,
         ),
     )

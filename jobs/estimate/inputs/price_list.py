@@ -89,7 +89,7 @@ def _spot_offers(names: Sequence[str], region: str) -> Sequence[Mapping[str, Any
 def _spot_rate(offer: Mapping[str, Any], region: str) -> Rate | None:
     name, usd = str(offer["InstanceType"]), float(offer["SpotPrice"])
     words = f"EC2 DescribeSpotPriceHistory, zone {offer['AvailabilityZone']}, the cheapest of the region's"
-    return _named_rate(name, region, SPOT, usd, words, str(offer["Timestamp"])[:10])
+    return _rate(name, region, SPOT, usd, words, str(offer["Timestamp"])[:10])
 
 
 def _asked_for(name: str, region: str) -> tuple[str, dict[str, str]]:
@@ -104,17 +104,14 @@ def _rates(products: Sequence[Mapping[str, Any]], name: str, region: str) -> Ite
     best: dict[str, Rate] = {}
     for product in products:
         for term, usd, words in _offers(product.get("terms", {})):
-            rate = _rate(name, region, term, usd, words, str(product.get("publicationDate", ""))[:10])
+            source = f"AWS Price List API, {words}"
+            rate = _rate(name, region, term, usd, source, str(product.get("publicationDate", ""))[:10])
             if rate is not None and (term not in best or usd < best[term].usd_per_hour):
                 best[term] = rate
     yield from best.values()
 
 
-def _rate(name: str, region: str, term: str, usd: float, words: str, date: str) -> Rate | None:
-    return _named_rate(name, region, term, usd, f"AWS Price List API, {words}", date)
-
-
-def _named_rate(name: str, region: str, term: str, usd: float, source: str, date: str) -> Rate | None:
+def _rate(name: str, region: str, term: str, usd: float, source: str, date: str) -> Rate | None:
     """Return a rate, or None if the list names no price above 0: the type is sold in another way."""
     try:
         return Rate(

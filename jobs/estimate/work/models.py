@@ -15,35 +15,6 @@ _MASKED = (
 )  # of positions that masked-LM predicts, in the reference's data at both lengths (80 of 512)
 
 
-def _bert(layers: int, hidden: int, heads: int, sequence: int, parameters: float) -> Model:
-    return Model(
-        layers=layers,
-        hidden_size=hidden,
-        heads=heads,
-        feed_forward=4 * hidden,
-        vocabulary=30522,
-        sequence_length=sequence,
-        causal=False,
-        head_share=_MASKED,
-        parameters=parameters,
-    )
-
-
-def _classifier(layers: int, vocabulary: int, parameters: float) -> Model:
-    """Describe BERT's base width with a classification head: no position reaches the vocabulary."""
-    return Model(
-        layers=layers,
-        hidden_size=768,
-        heads=12,
-        feed_forward=3072,
-        vocabulary=vocabulary,
-        sequence_length=128,
-        causal=False,
-        head_share=0.0,
-        parameters=parameters,
-    )
-
-
 def _decoder(layers: int, hidden: int, heads: int, vocabulary: int, parameters: float) -> Model:
     return Model(
         layers=layers,
@@ -55,6 +26,17 @@ def _decoder(layers: int, hidden: int, heads: int, vocabulary: int, parameters: 
         causal=True,
         parameters=parameters,
     )
+
+
+def _bert(layers: int, hidden: int, heads: int, sequence: int, parameters: float) -> Model:
+    own = _decoder(layers, hidden, heads, 30522, parameters)
+    return replace(own, sequence_length=sequence, causal=False, head_share=_MASKED)
+
+
+def _classifier(layers: int, vocabulary: int, parameters: float) -> Model:
+    """Describe BERT's base width with a classification head: no position reaches the vocabulary."""
+    own = _decoder(layers, 768, 12, vocabulary, parameters)
+    return replace(own, sequence_length=128, causal=False, head_share=0.0)
 
 
 MODELS: Mapping[str, Model] = {

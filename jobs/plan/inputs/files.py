@@ -13,18 +13,20 @@ import json
 import math
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
+from typing import TypeVar
 
 from slipway.containers.runtime.named_files import read_text
 from slipway.jobs.plan.search.model import Mode, PlanJob, Pool
 from slipway.jobs.plan.search.refusals import CannotPlan
-from slipway.jobs.words.catalogue.instances import InstanceType, find_instance_type
+from slipway.jobs.words.catalogue.instances import find_instance_type
 from slipway.jobs.words.job import Job
 from slipway.jobs.words.text import printable
 
 MOST_BYTES = 64 << 20
+Read = TypeVar("Read")
 
 _INPUT = ("name", "pools", "jobs", "known_optimum")
 # A plan that was written is also a file of its jobs and pools: it can be planned again.
@@ -88,11 +90,14 @@ def decode_plan_file(found: Fields, name: str) -> PlanFile:
     unpriced: list[str] = []
     pools = tuple(_pool(each, unknown, unpriced) for each in found.objects("pools"))
     jobs = tuple(_job(each, unknown) for each in found.objects("jobs"))
+    unknown_prices = [
+        f"no price of {printable(each[:60])} is known: it counts as 0 dollars" for each in unpriced
+    ]
     return PlanFile(
         name=found.text("name", name),
         jobs=jobs,
         pools=pools,
-        notes=(*_said_of_unknown(unknown), *_said_of_unpriced(unpriced)),
+        notes=(*_said_of_unknown(unknown), *unknown_prices),
         unpriced=tuple(unpriced),
     )
 
@@ -101,6 +106,7 @@ def _pool(found: Fields, unknown: list[str], unpriced: list[str]) -> Pool:
     unknown += found.unknown(_POOL)
     type_name = found.text("type")
     known = find_instance_type(type_name)
+    devices = known.accelerator.count if known and known.accelerator else None
     price = found.number("price_per_hour", known.price.usd_per_hour if known and known.price else -1.0)
     if price < 0 and not found.has("price_per_hour"):
         unpriced.append(type_name)
@@ -108,7 +114,7 @@ def _pool(found: Fields, unknown: list[str], unpriced: list[str]) -> Pool:
     return Pool(
         type=type_name,
         nodes=found.whole("nodes"),
-        devices_per_node=found.whole("devices_per_node", _devices(known)),
+        devices_per_node=found.whole("devices_per_node", devices),
         price_per_hour=price,
         is_spot=found.truth("spot", False),
         interruptions_per_hour=found.number("interruptions_per_hour", 0.0),
@@ -119,18 +125,14 @@ def _pool(found: Fields, unknown: list[str], unpriced: list[str]) -> Pool:
     )
 
 
-def _devices(known: InstanceType | None) -> int | None:
-    return known.accelerator.count if known and known.accelerator else None
-
-
 def _job(found: Fields, unknown: list[str]) -> PlanJob:
     unknown += found.unknown(_JOB)
     return PlanJob(
         name=found.text("name"),
         modes=tuple(_mode(each, unknown) for each in found.objects("modes")),
-        steps=found.whole("steps") if found.has("steps") else None,
+        steps=found.maybe(found.whole, "steps"),
         depends_on=found.texts("depends_on"),
-        deadline=found.seconds("deadline") if found.has("deadline") else None,
+        deadline=found.maybe(found.seconds, "deadline"),
         priority=found.whole("priority", 0),
         job=_house_job(found.inner("job"), unknown) if found.has("job") else None,
     )
@@ -138,23 +140,17 @@ def _job(found: Fields, unknown: list[str]) -> PlanJob:
 
 def _house_job(found: Fields, unknown: list[str]) -> Job:
     unknown += found.unknown(_HOUSE_JOB)
-    texts = {name: found.text(name) for name in ("data", "checkpoints", "image") if found.has(name)}
-    limits = {
-        name: found.whole(name)
-        for name in ("timeout_seconds", "attempts", "processes_per_node")
-        if found.has(name)
-    }
     return Job(
         name=found.text("name"),
         recipe=found.text("recipe"),
         nodes=found.whole("nodes"),
         settings=found.text_by_name("settings"),
-        data=texts.get("data"),
-        checkpoints=texts.get("checkpoints"),
-        image=texts.get("image"),
-        timeout_seconds=limits.get("timeout_seconds"),
-        attempts=limits.get("attempts"),
-        processes_per_node=limits.get("processes_per_node"),
+        data=found.maybe(found.text, "data"),
+        checkpoints=found.maybe(found.text, "checkpoints"),
+        image=found.maybe(found.text, "image"),
+        timeout_seconds=found.maybe(found.whole, "timeout_seconds"),
+        attempts=found.maybe(found.whole, "attempts"),
+        processes_per_node=found.maybe(found.whole, "processes_per_node"),
         repeat=found.whole("repeat", 0),
         depends_on=found.texts("depends_on"),
     )
@@ -193,10 +189,6 @@ def _said_of_unknown(places: Sequence[str]) -> list[str]:
     return [
         f"{printable(place[:100])} is no field that a plan knows: passed over" for place in first.values()
     ]
-
-
-def _said_of_unpriced(types: Sequence[str]) -> list[str]:
-    return [f"no price of {printable(name[:60])} is known: it counts as 0 dollars" for name in types]
 
 
 # The fields of an object that came out of a file, each of its own type or refused with its place.
@@ -269,6 +261,10 @@ class Fields:
     def objects(self, name: str) -> Iterator[Fields]:
         """Yield each object of a list that has to be there."""
         yield from objects_in(self._value(name, None), self._at(name))
+
+    def maybe(self, read: Callable[[str], Read], name: str) -> Read | None:
+        """Return what this reader finds, or None where nothing is said."""
+        return read(name) if self.has(name) else None
 
     def has(self, name: str) -> bool:
         """Tell whether the field is there and says anything: null says nothing."""

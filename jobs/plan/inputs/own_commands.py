@@ -68,30 +68,31 @@ def own_command_job(found: Fields, beside: Path, pools: Sequence[Pool], kinds: M
         modes=ways,
         job=job,
         depends_on=found.texts("depends_on"),
-        deadline=found.seconds("deadline") if found.has("deadline") else None,
+        deadline=found.maybe(found.seconds, "deadline"),
         priority=found.whole("priority", 0),
     )
 
 
 def _job(found: Fields, beside: Path) -> Job:
+    from slipway.jobs.clusters.images.builds import planned_image
     from slipway.jobs.code.command_job import RECIPE, OwnCommand, command_settings
 
     command = OwnCommand(
         words=found.texts("command"),
         is_per_node=found.truth("per_node", False),
-        requirements=_text(found, "requirements"),
+        requirements=found.maybe(found.text, "requirements"),
     )
-    ranks = _whole(found, "processes_per_node")
+    ranks = found.maybe(found.whole, "processes_per_node")
     job = Job(
         name=found.text("name"),
         recipe=RECIPE,
         nodes=1,
         settings=command_settings(command, _kept(found, beside, command)),
-        data=_text(found, "data"),
-        checkpoints=_text(found, "checkpoints"),
+        data=found.maybe(found.text, "data"),
+        checkpoints=found.maybe(found.text, "checkpoints"),
         processes_per_node=1 if command.is_per_node and ranks is None else ranks,
-        attempts=_whole(found, "attempts"),
-        image=_image(found),
+        attempts=found.maybe(found.whole, "attempts"),
+        image=planned_image(found.text("image")) if found.has("image") else None,
     )
     recipe = find_recipe(RECIPE)
     refuse_settings(recipe, job.settings)
@@ -117,22 +118,6 @@ def _kept(found: Fields, beside: Path, command: OwnCommand) -> str:
     if command.requirements is not None:
         refuse_left_behind(command.requirements, folder)
     return str(keep_archive(folder))
-
-
-def _image(found: Fields) -> str | None:
-    if not found.has("image"):
-        return None
-    from slipway.jobs.clusters.images.project_images import planned_image
-
-    return planned_image(found.text("image"))
-
-
-def _text(found: Fields, name: str) -> str | None:
-    return found.text(name) if found.has(name) else None
-
-
-def _whole(found: Fields, name: str) -> int | None:
-    return found.whole(name) if found.has(name) else None
 
 
 def _modes(found: Fields, pools: Sequence[Pool]) -> Iterator[Mode]:

@@ -1,4 +1,4 @@
-"""A plan as JSON: the answer of `slipway plan --json`, and the file that has its jobs and pools, too.
+"""A plan as JSON: the answer of `slipway plan make --json`, and the file that has its jobs and pools, too.
 
 The file has the fields of an input file beside the answer's, so that it can be planned again.
 """
@@ -47,7 +47,7 @@ def answer(plan: Plan) -> dict[str, object]:
 
 def encode_plan(plan: Plan) -> str:
     """Write everything that decode_plan needs."""
-    return json.dumps(_everything(plan), indent=1, allow_nan=False) + "\n"
+    return json.dumps(plan_fields(plan), indent=1, allow_nan=False) + "\n"
 
 
 def read_plan(path: Path, *, may_grow: bool = False) -> Plan:
@@ -72,8 +72,8 @@ def decode_plan(found: Fields, name: str) -> Plan:
         pools=inputs.pools,
         goal=Goal(
             objective=word_of("goal.objective", goal.text("objective"), Objective),
-            deadline=goal.whole("deadline") if goal.has("deadline") else None,
-            budget=goal.number("budget") if goal.has("budget") else None,
+            deadline=goal.maybe(goal.whole, "deadline"),
+            budget=goal.maybe(goal.number, "budget"),
             billing=word_of("goal.billing", goal.text("billing"), Billing),
         ),
         assignments=tuple(_decode_assignment(each, by_name) for each in found.objects("assignments")),
@@ -95,7 +95,8 @@ def _assignment(each: Assignment) -> dict[str, object]:
     }
 
 
-def _everything(plan: Plan) -> Mapping[str, object]:
+def plan_fields(plan: Plan) -> Mapping[str, object]:
+    """Return all fields of the file."""
     modes = {job.name: job.modes for job in plan.jobs}
     assignments = [
         {**_assignment(each), "mode": modes[each.job].index(each.mode)} for each in plan.assignments

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
-from typing import TypedDict, Unpack
+from typing import TYPE_CHECKING, TypedDict, Unpack
 
 from slipway.jobs.plan.inputs.portfolio import Incumbent, Portfolio, SearchLimits, search_counted
 from slipway.jobs.plan.search.check import check
 from slipway.jobs.plan.search.explain import AnsweredPlan
-from slipway.jobs.plan.search.list_schedule import cheapest, in_hours, refuse_unreachable
 from slipway.jobs.plan.search.model import Billing, Goal, LowerBound, Objective, Plan, PlanJob, Pool
 from slipway.jobs.plan.search.options import PlanProblem, new_problem
 from slipway.jobs.plan.search.refusals import CannotPlan, quoted, refuse_inputs, word_of
+from slipway.jobs.words.run import SECONDS_PER_HOUR
+
+if TYPE_CHECKING:
+    from slipway.jobs.plan.search.bounds.table import OptionTable
 
 Progress = Callable[[Plan], None]
 
@@ -72,13 +76,14 @@ def _search(best: Incumbent, options: PlanOptions, told: Callable[[], None]) -> 
 def _first(problem: PlanProblem) -> Incumbent:
     """Return the first plan and the quick bounds."""
     from slipway.jobs.plan.search.baselines import greedy
-    from slipway.jobs.plan.search.bounds.prove import least_makespan
+    from slipway.jobs.plan.search.bounds.prove import cheapest, least_makespan
     from slipway.jobs.plan.search.bounds.table import OptionTable
 
-    makespan = LowerBound(value=least_makespan(OptionTable(problem))[0], name="area")
-    refuse_unreachable(problem, makespan)
+    table = OptionTable(problem)
+    makespan = LowerBound(value=least_makespan(table)[0], name="area")
+    _refuse_unreachable(table, makespan)
     is_cost = problem.goal.objective is Objective.COST
-    bound = LowerBound(value=cheapest(problem), name="cheapest modes") if is_cost else makespan
+    bound = LowerBound(value=cheapest(table), name="cheapest modes") if is_cost else makespan
     return Incumbent(problem, greedy(problem), bound)
 
 
@@ -93,15 +98,67 @@ def _refuse_missed(best: Incumbent, found: Plan) -> None:
         if job.deadline is not None and each.end > job.deadline:
             raise CannotPlan(
                 f"{none} that ends every job by its deadline; in the best, {quoted(job.name)} ends at "
-                f"{in_hours(each.end)} and has until {in_hours(job.deadline)}",
+                f"{_in_hours(each.end)} and has until {_in_hours(job.deadline)}",
                 hint=f"allow more time{longer}",
             )
     if goal.deadline is not None and found.makespan > goal.deadline:
         raise CannotPlan(
-            f"{none} that ends by {in_hours(goal.deadline)}; the best ends at {in_hours(found.makespan)}",
+            f"{none} that ends by {_in_hours(goal.deadline)}; the best ends at {_in_hours(found.makespan)}",
             hint=f"allow more time{longer}",
         )
     raise CannotPlan(
         f"{none} for {goal.budget or 0:,.2f} dollars; the best costs {found.dollars:,.2f}",
         hint=f"allow more dollars{longer}",
     )
+
+
+# Refuse a goal that nothing reaches, and say how near to it a plan may come.
+_CENT = 0.01
+
+
+def _refuse_unreachable(table: OptionTable, makespan: LowerBound) -> None:
+    """Raise CannotPlan if a deadline or the budget is below what every plan needs."""
+    _refuse_job_deadlines(table)
+    _refuse_deadline(table.problem.goal.deadline, makespan)
+    _refuse_budget(table)
+
+
+def _in_hours(seconds: float) -> str:
+    """Write a time in seconds, and in hours where these tell more."""
+    if seconds < SECONDS_PER_HOUR:
+        return f"{seconds:,.0f} s"
+    return f"{seconds:,.0f} s ({seconds / SECONDS_PER_HOUR:,.2f} h)"
+
+
+def _refuse_job_deadlines(table: OptionTable) -> None:
+    earliest_ends = table.before + table.seconds.min(axis=1)
+    for job, earliest in zip(table.problem.jobs, earliest_ends.tolist(), strict=True):
+        if job.deadline is not None and job.deadline < earliest:
+            waits = " after the jobs that it waits for" if job.depends_on else ""
+            raise CannotPlan(
+                f"job {quoted(job.name)} has a deadline of {_in_hours(job.deadline)}, and its fastest "
+                f"mode{waits} ends at {_in_hours(earliest)}",
+                hint="give it more time, or a faster mode",
+            )
+
+
+def _refuse_deadline(deadline: int | None, makespan: LowerBound) -> None:
+    if deadline is not None and deadline < makespan.value:
+        raise CannotPlan(
+            f"the deadline is {_in_hours(deadline)}, and no plan ends before {_in_hours(makespan.value)} "
+            f"(lower bound: {makespan.name})",
+            hint=f"allow at least {math.ceil(makespan.value)} s, or add nodes",
+        )
+
+
+def _refuse_budget(table: OptionTable) -> None:
+    from slipway.jobs.plan.search.bounds.prove import cheapest
+
+    budget, least = table.problem.goal.budget, cheapest(table)
+    if budget is not None and budget < least * (1 - 1e-9):
+        up = math.ceil(least / _CENT) * _CENT
+        raise CannotPlan(
+            f"the budget is {budget:,.2f} dollars, and no plan costs less than {up:,.2f} (every job in its "
+            "cheapest mode)",
+            hint=f"allow at least {up:.2f} dollars, or add a cheaper pool",
+        )

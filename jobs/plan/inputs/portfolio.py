@@ -23,7 +23,7 @@ from itertools import count
 from slipway.jobs.plan.inputs.worker import SearchOrder, attempt, decode_slots, encode_order
 from slipway.jobs.plan.search.check import InvalidPlan, check
 from slipway.jobs.plan.search.list_schedule import Slot, as_plan, urgent_first
-from slipway.jobs.plan.search.model import LowerBound, Objective, Plan
+from slipway.jobs.plan.search.model import LowerBound, Plan
 from slipway.jobs.plan.search.options import PlanProblem
 
 # The best plan and the highest bound so far, each checked before it is kept.
@@ -290,10 +290,7 @@ class SearchProcess:
 
 # Which search runs when on which core: what was measured to find most on problems of each size.
 FEW_JOBS = 30  # so many an exact search can still settle
-SOME_JOBS = 200  # beyond, annealing gains less than lanes do
-SERIAL = ("bound", "lanes", "annealing")  # where iterations count, not time: exact search counts none
-# The package that a search needs beside the base install.
-EXTRAS = {"annealing": "numba", "exact": "ortools"}
+SERIAL = ("bound", "lanes")  # where iterations count, not time: exact search counts none
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -309,42 +306,19 @@ def shifts_of(problem: PlanProblem, cores: int, seed: int) -> list[Iterator[Shif
     """Return the shifts of each core, one after the other without an end."""
     table = _table(problem)
     if cores == 1:
-        both = [(search, share / 2) for pair in zip(*table, strict=False) for search, share in pair]
-        table = (both,)
+        table = ([(search, share / 2) for rows in table for search, share in rows],)
     return [_present(rows, seed + core) for core, rows in enumerate(table)]
 
 
 def _table(problem: PlanProblem) -> Sequence[Sequence[tuple[str, float]]]:
-    jobs = len(problem.jobs)
-    if jobs <= FEW_JOBS:
+    if len(problem.jobs) <= FEW_JOBS:
         return (
-            [("annealing", 0.1), ("exact", 0.9)],
-            [("bound", 0.3), ("lanes", 0.1), ("annealing", 0.6)],
-        )
-    if _has_conditions(problem):
-        return (
-            [("annealing", 1.0)],
-            [("bound", 0.3), ("lanes", 0.2), ("annealing", 0.5)],
-        )
-    if jobs <= SOME_JOBS:
-        return (
-            [("lanes", 0.4), ("annealing", 0.6)],
-            [("bound", 0.5), ("lanes", 0.2), ("annealing", 0.3)],
+            [("exact", 1.0)],
+            [("bound", 0.3), ("lanes", 0.7)],
         )
     return (
         [("lanes", 1.0)],
         [("bound", 0.5), ("lanes", 0.5)],
-    )
-
-
-def _has_conditions(problem: PlanProblem) -> bool:
-    """Return True where more counts than the last job's end, which is what lanes make early."""
-    goal = problem.goal
-    return (
-        goal.objective is Objective.COST
-        or goal.budget is not None
-        or any(problem.after)
-        or any(job.deadline is not None for job in problem.jobs)
     )
 
 
@@ -360,4 +334,5 @@ def _present(rows: Sequence[tuple[str, float]], seed: int) -> Iterator[Shift]:
 
 
 def is_installed(search: str) -> bool:
-    return search not in EXTRAS or find_spec(EXTRAS[search]) is not None
+    """Tell whether a search has the package that it needs beside the base install."""
+    return search != "exact" or find_spec("ortools") is not None

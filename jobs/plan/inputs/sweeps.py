@@ -90,9 +90,10 @@ def _place(found: Fields, kinds: Mapping[str, str]) -> _Place:
     cluster = found.text("cluster", "")
     place = find_place(cluster or found.text("type"), rates(), region=None, term=ON_DEMAND)
     devices = place.instance.accelerator.count if place.instance.accelerator else 1
+    most = 1 if kinds.get(cluster) == "mpi" else place.most_nodes  # that one has one job at a time
     pool = Pool(
         type=place.instance.name,
-        nodes=found.whole("nodes", _most_nodes(cluster, place, kinds) if cluster else None),
+        nodes=found.whole("nodes", most if cluster else None),
         # A cluster gives a job whole nodes.
         devices_per_node=1 if cluster else devices,
         price_per_hour=float(place.rate.usd_per_hour) if place.rate else 0.0,
@@ -116,11 +117,6 @@ def _kinds() -> Mapping[str, str]:
         return {}
 
 
-def _most_nodes(cluster: str, place: PricedHardware, kinds: Mapping[str, str]) -> int:
-    """Return how many nodes a plan may share out: an MPI cluster has one job at a time."""
-    return 1 if kinds.get(cluster) == "mpi" else place.most_nodes
-
-
 def _jobs(found: Fields, places: Sequence[_Place]) -> Iterator[PlanJob]:
     _refuse_unknown(found, _JOB)
     recipe = find_recipe(found.text("recipe"))
@@ -137,7 +133,6 @@ def _jobs(found: Fields, places: Sequence[_Place]) -> Iterator[PlanJob]:
 def _job(
     found: Fields, recipe: Recipe, settings: Mapping[str, str], name: str, places: Sequence[_Place]
 ) -> PlanJob:
-    texts = {field: found.text(field) for field in ("data", "checkpoints") if found.has(field)}
     try:
         refuse_settings(recipe, settings)
         job = Job(
@@ -145,8 +140,8 @@ def _job(
             recipe=recipe.name,
             nodes=1,
             settings=settings,
-            data=texts.get("data"),
-            checkpoints=texts.get("checkpoints"),
+            data=found.maybe(found.text, "data"),
+            checkpoints=found.maybe(found.text, "checkpoints"),
         )
         ways = tuple(_modes(recipe, settings, places))
     except (InvalidJob, CannotEstimate) as error:
@@ -162,7 +157,7 @@ def _job(
         modes=ways,
         job=job,
         depends_on=found.texts("depends_on"),
-        deadline=found.seconds("deadline") if found.has("deadline") else None,
+        deadline=found.maybe(found.seconds, "deadline"),
         priority=found.whole("priority", 0),
     )
 

@@ -10,26 +10,19 @@ import json
 import os
 import sys
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from importlib import import_module
 from typing import IO, TypeAlias
 
-from slipway.jobs.plan.search.list_schedule import Slot
-from slipway.jobs.plan.search.model import (
-    Billing,
-    Goal,
-    LowerBound,
-    Mode,
-    NodeDevices,
-    Objective,
-    PlanJob,
-    Pool,
-)
+from slipway.jobs.plan.inputs.files import Fields
+from slipway.jobs.plan.inputs.plan_json import decode_plan, plan_fields
+from slipway.jobs.plan.search.list_schedule import Slot, as_plan
+from slipway.jobs.plan.search.model import LowerBound, NodeDevices
 from slipway.jobs.plan.search.options import PlanProblem, new_problem
 
-# What a search's process and its parent say to each other: JSON, one message a line.
-# Both sides build the problem from the same words, so an option is its place among those of its job.
+# What a search's process and its parent say to each other: JSON, one message a line. An order is a plan, as
+# a file has it, and what to do with it. In answers, an option is its place among those of its job.
 Placed: TypeAlias = list[tuple[int, int, list[tuple[int, list[int]]]]]
 
 
@@ -45,33 +38,27 @@ class SearchOrder:
 
 
 def encode_order(order: SearchOrder) -> str:
-    problem = order.problem
-    return json.dumps(
-        {
-            "search": order.search,
-            "seed": order.seed,
-            "goal": asdict(problem.goal),
-            "pools": [asdict(pool) for pool in problem.pools],
-            "jobs": [_job(job) for job in problem.jobs],
-            "start": encode_slots(problem, order.start),
-            "bound": asdict(order.bound),
-        }
-    )
+    plan = as_plan(order.problem, order.start, order.bound)
+    return json.dumps({"search": order.search, "seed": order.seed, **plan_fields(plan)})
 
 
 def decode_order(line: str) -> SearchOrder:
     said = json.loads(line)
-    goal = said["goal"]
-    goal |= {"objective": Objective(goal["objective"]), "billing": Billing(goal["billing"])}
-    problem = new_problem(
-        [_decode_job(job) for job in said["jobs"]], [Pool(**pool) for pool in said["pools"]], Goal(**goal)
-    )
+    plan = decode_plan(Fields(where="", values=said), "")
+    problem = new_problem(plan.jobs, plan.pools, plan.goal)
     return SearchOrder(
         search=said["search"],
         problem=problem,
         seed=said["seed"],
-        start=decode_slots(problem, said["start"]),
-        bound=LowerBound(**said["bound"]),
+        start=[
+            Slot(
+                option=next(o for o in options if (o.mode, o.pool) == (each.mode, each.pool)),
+                start=each.start,
+                placement=each.placement,
+            )
+            for options, each in zip(problem.options, plan.assignments, strict=True)
+        ],
+        bound=plan.bound,
     )
 
 
@@ -97,36 +84,9 @@ def decode_slots(problem: PlanProblem, placed: Placed) -> list[Slot]:
     ]
 
 
-def _job(job: PlanJob) -> dict[str, object]:
-    """Write what a search reads of a job; what is submitted stays with the parent."""
-    modes = [[mode.technique, mode.type, mode.devices, mode.seconds, mode.source] for mode in job.modes]
-    return {
-        "name": job.name,
-        "modes": modes,
-        "depends_on": job.depends_on,
-        "deadline": job.deadline,
-        "priority": job.priority,
-    }
-
-
-def _decode_job(said: Mapping[str, object]) -> PlanJob:
-    words = dict(said)
-    modes = words.pop("modes")
-    depends_on = words.pop("depends_on")
-    assert isinstance(modes, list)
-    assert isinstance(depends_on, list)
-    names = ("technique", "type", "devices", "seconds", "source")
-    return PlanJob(
-        **words,  # type: ignore[arg-type] # what _job wrote
-        modes=tuple(Mode(**dict(zip(names, mode, strict=True))) for mode in modes),
-        depends_on=tuple(depends_on),
-    )
-
-
 # Each module has the `improve` of a heuristic, or the `prove` of a bound, or both.
 SEARCHES = {
     "lanes": "slipway.jobs.plan.search.lanes.search",
-    "annealing": "slipway.jobs.plan.search.annealing.search",
     "exact": "slipway.jobs.plan.search.cpsat.search",
 }
 PROOFS = {

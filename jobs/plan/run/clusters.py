@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from slipway.jobs.cloud import aws
 from slipway.jobs.cloud.aws import Unanswered, reader
 from slipway.jobs.cloud.deployed import find_target, find_target_by_name
-from slipway.jobs.clusters.images.project_images import image_at
+from slipway.jobs.clusters.images.builds import image_at
 from slipway.jobs.code.command_job import RECIPE, refuse_uninstallable
 from slipway.jobs.code.packing import read_kept, with_sent_source, with_source_at
 from slipway.jobs.plan.run.decisions import Report, Sight
@@ -124,7 +124,7 @@ class ClusterExecutor:
             target = self._target(place)
             if platform_of(target).is_known(run, target):
                 return target
-        raise NoTarget(f"no cluster of this plan knows job {run}", hint="slipway runs")
+        raise NoTarget(f"no cluster of this plan knows job {run}", hint="slipway status --all")
 
     def _target(self, place: int) -> Target:
         if place not in self.targets:

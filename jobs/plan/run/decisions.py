@@ -44,7 +44,8 @@ def find_ready(jobs: Sequence[PlanJob], ledger: Ledger) -> Iterator[tuple[PlanJo
     }
     for job, planned in _in_turn(jobs, ledger):
         devices = devices_of(planned)
-        if not devices & taken and _may_start(job, ledger):
+        may_start = all(ledger.jobs[name].stage is JobStage.SUCCEEDED for name in job.depends_on)
+        if may_start and not devices & taken:
             yield job, planned
         taken |= devices
 
@@ -64,12 +65,8 @@ def find_movers(ledger: Ledger) -> Iterator[tuple[str, Assignment]]:
     """Yield the jobs that run elsewhere than the plan in force has them."""
     for name, standing in ledger.jobs.items():
         planned, current = standing.planned, standing.assignment
-        if standing.stage is JobStage.RUNNING and planned and current and not is_same_place(planned, current):
+        if standing.stage is JobStage.RUNNING and planned and current and _place(planned) != _place(current):
             yield name, planned
-
-
-def is_same_place(one: Assignment, other: Assignment) -> bool:
-    return _place(one) == _place(other)
 
 
 def devices_of(assignment: Assignment) -> set[tuple[int, int, int]]:
@@ -121,10 +118,6 @@ def progress_of(standing: JobStanding, sight: Sight, now: float) -> tuple[float,
     return share, left / (planned * (1 - share))
 
 
-def is_off(pace: float, assumed: float) -> bool:
-    return abs(pace / assumed - 1) > OFF
-
-
 def left_after(standing: JobStanding, sight: Sight) -> float:
     """Return what is left of a job whose attempt was stopped: what it reported is saved, nothing else."""
     return standing.left if sight.last is None else min(standing.left, max(0.0, 1 - sight.last.done))
@@ -143,7 +136,7 @@ def is_another_plan(ledger: Ledger, assignments: Sequence[Assignment]) -> bool:
         return True
     current = {name: each.assignment for name, each in ledger.jobs.items()}
     return any(
-        (where := current[each.job]) is not None and not is_same_place(where, each) for each in assignments
+        (where := current[each.job]) is not None and _place(where) != _place(each) for each in assignments
     )
 
 
@@ -154,10 +147,6 @@ def _in_turn(jobs: Sequence[PlanJob], ledger: Ledger) -> list[tuple[PlanJob, Ass
         if (planned := ledger.jobs[job.name].planned) and ledger.jobs[job.name].stage is JobStage.WAITING
     ]
     return [(job, planned) for _, _, job, planned in sorted(waiting, key=lambda each: each[:2])]
-
-
-def _may_start(job: PlanJob, ledger: Ledger) -> bool:
-    return all(ledger.jobs[name].stage is JobStage.SUCCEEDED for name in job.depends_on)
 
 
 def _place(assignment: Assignment) -> tuple[object, ...]:

@@ -171,7 +171,7 @@ class PlanRun:
             known = self._paces.get(attempt)
             if pace is None:
                 continue
-            if known is None or decisions.is_off(pace, known):  # until it is known, a job cannot move
+            if known is None or abs(pace / known - 1) > decisions.OFF:  # until it is known, a job cannot move
                 self._paces[attempt] = pace
                 news.append(f"what is left of {name} takes {pace * _PERCENT:.0f} % of its estimate")
         return news

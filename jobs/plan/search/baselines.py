@@ -95,13 +95,13 @@ def score_of(problem: PlanProblem, slots: Sequence[Slot]) -> tuple[float, float,
 
 
 def _lists(problem: PlanProblem) -> Iterator[tuple[GreedyTrial, list[int]]]:
-    has_deadlines = any(job.deadline is not None for job in problem.jobs)
+    due = due_times(problem)
     for trial in _trials(problem):
         first = [ranked[0] for ranked in _ranked(problem, trial)]
         for key in ORDERS:
             order = sorted(range(len(first)), key=lambda job: key(first[job]), reverse=True)
-            if has_deadlines:
-                yield trial, sorted(order, key=lambda job: problem.jobs[job].deadline or NEVER)
+            if min(due) < NEVER:
+                yield trial, sorted(order, key=due.__getitem__)
             yield trial, order
 
 
@@ -139,15 +139,24 @@ def _place(problem: PlanProblem, trial: GreedyTrial, order: Sequence[int]) -> li
     free = [FreeDevices(replace(pool, nodes=count)) for pool, count in _nodes(problem, trial.share)]
     ranked = _ranked(problem, trial)
     slots: dict[int, Slot] = {}
+    due = due_times(problem)
     for job in after_dependencies(problem, order):
         ready = max((slots[before].end for before in problem.after[job]), default=0)
-        deadline = problem.jobs[job].deadline
-        limit = trial.limit if deadline is None else min(trial.limit, deadline)
-        option = _choose(ranked[job], free, ready, limit)
+        option = _choose(ranked[job], free, ready, min(trial.limit, due[job]))
         start, placement = free[option.pool].earliest(option, ready)
         free[option.pool].take(placement, start + option.seconds)
         slots[job] = Slot(option=option, start=start, placement=placement)
     return [slots[job] for job in range(len(problem.jobs))]
+
+
+def due_times(problem: PlanProblem) -> list[int]:
+    """Return when each job has to end, so that those that wait for it can keep their deadlines, too."""
+    due = [NEVER if job.deadline is None else job.deadline for job in problem.jobs]
+    for job in reversed(list(after_dependencies(problem, range(len(due))))):
+        quickest = min(option.seconds for option in problem.options[job])
+        for before in problem.after[job] if due[job] < NEVER else ():
+            due[before] = min(due[before], due[job] - quickest)
+    return due
 
 
 def _choose(ranked: Sequence[Option], free: Sequence[FreeDevices], ready: int, limit: int) -> Option:

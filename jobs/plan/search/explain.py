@@ -121,7 +121,11 @@ def _why(own: Alternative, others: Sequence[Alternative], plan: Plan) -> str:
     if not others:
         return "no pool has room for another mode"
     of_cost = plan.goal.objective is Objective.COST
-    what, scarce = ("dollars", _dollars) if of_cost else ("device-hours", _device_hours)
+    what = "dollars" if of_cost else "device-hours"
+
+    def scarce(each: Alternative) -> float:
+        return each.option.dollars if of_cost else each.device_hours
+
     less = [each for each in others if scarce(each) < scarce(own)]
     quicker = min([own, *others], key=lambda each: each.option.seconds)
     if not less:
@@ -132,14 +136,6 @@ def _why(own: Alternative, others: Sequence[Alternative], plan: Plan) -> str:
         f"{words_of(least.option.mode)} takes the fewest {what} ({fewer:.1%} fewer) and "
         f"{clock(least.option.seconds)}, here {clock(own.option.seconds)}"
     )
-
-
-def _dollars(each: Alternative) -> float:
-    return each.option.dollars
-
-
-def _device_hours(each: Alternative) -> float:
-    return each.device_hours
 
 
 def _next_best(others: Sequence[Alternative], plan: Plan) -> str:

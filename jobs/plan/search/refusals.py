@@ -1,6 +1,6 @@
 """What nobody can plan, told in one line before any search: what, its value, what is allowed, what to do.
 
-A further rule on the inputs is one generator in _RULES. reach.py refuses goals that nothing reaches.
+A further rule on the inputs is one generator in _RULES. Goals that nothing reaches: inputs/planning.py.
 """
 
 from __future__ import annotations

@@ -13,11 +13,12 @@ from slipway.containers.runtime.errors import Refusal
 from slipway.containers.tasks.description import stop_if_loading
 from slipway.jobs.plan.tasks.library import all_names, retrieve
 from slipway.jobs.plan.tasks.local_machine import LocalMachine, find_devices, scratch_folder
-from slipway.jobs.plan.tasks.on_clusters.searching_there import search_on
+from slipway.jobs.plan.tasks.on_clusters.searching_there import hopeless, search_on
 from slipway.jobs.plan.tasks.on_clusters.sent_code import ClusterOrder
 from slipway.jobs.plan.tasks.profiling import Profiler
 from slipway.jobs.plan.tasks.task import NamedTasks, Task
 from slipway.jobs.plan.tasks.trials import LocalTrials
+from slipway.jobs.platforms.on_nodes import write_whole
 from slipway.jobs.words.errors import SlipwayError
 from slipway.jobs.words.run import AGREED_UNSAID, Agreed
 from slipway.jobs.words.text import Say
@@ -61,7 +62,9 @@ def search(
     except Refusal as refusal:
         raise SlipwayError(refusal.message, hint=refusal.hint) from None
     for task in named:
-        _refuse_hopeless(task)
+        if not task.strategies:
+            hint = "register a technique of your own, or change the task"
+            raise hopeless(task, "this machine", otherwise="no technique was tried", hint=hint)
 
 
 def _counts(tasks: Sequence[Task], most: int) -> list[int]:
@@ -69,16 +72,6 @@ def _counts(tasks: Sequence[Task], most: int) -> list[int]:
     asked = {count for task in tasks for count in task.gpu_range or ()}
     usual = {2**power for power in range(most.bit_length())} | {most}
     return sorted(count for count in usual | asked if 1 <= count <= most)
-
-
-def _refuse_hopeless(task: Task) -> None:
-    if task.strategies:
-        return
-    reasons = "; ".join(f"{words}: {reason}" for words, reason in task.not_fitting.items())
-    raise SlipwayError(
-        f"nothing can train task '{task.name}' on this machine: {reasons or 'no technique was tried'}",
-        hint="register a technique of your own, or change the task",
-    )
 
 
 # What became of tasks, here or on clusters, and what is told of them.
@@ -118,8 +111,7 @@ def is_trained(task: Task) -> bool:
 
 def mark_trained(task: Task) -> None:
     """Note that exactly this task was trained to its end."""
-    task.folder.mkdir(parents=True, exist_ok=True)
-    (task.folder / _DONE).write_text(_mark_of(task), encoding="utf-8")
+    write_whole(task.folder / _DONE, _mark_of(task))
 
 
 def _mark_of(task: Task) -> str:

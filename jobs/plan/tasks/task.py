@@ -53,9 +53,6 @@ class HParams:
         self.optimizer_cls = optimizer_cls  # None: AdamW
         self.kwargs = kwargs
 
-    def as_dict(self) -> dict[str, float | None]:
-        return {"lr": self.lr, "epochs": self.epochs, "batch_count": self.batch_count}
-
     @property
     def optimizer_name(self) -> str:
         """Return torch's own optimizers by their small names, and others by where they are defined."""

@@ -21,6 +21,7 @@ from slipway.containers.runtime.errors import MISTAKE_EXIT_CODE
 from slipway.containers.tasks.description import FACTS_NAME, TaskDescription
 from slipway.jobs.plan.tasks.local_machine import LocalMachine, RankGang
 from slipway.jobs.plan.techniques.techniques import Variant
+from slipway.jobs.platforms.on_nodes import write_whole
 
 TRIAL_STEPS = 4  # the first of them is not counted
 MOST_SECONDS = 600.0
@@ -81,12 +82,8 @@ class ProfileCache:
             return None  # there is none, or another version's
 
     def keep(self, key: str, profile: Profile) -> None:
-        if not profile.is_kept:
-            return
-        self._folder.mkdir(parents=True, exist_ok=True)
-        draft = self._folder / f".{key}.{os.getpid()}"
-        draft.write_text(json.dumps(asdict(profile)), encoding="utf-8")
-        draft.replace(self._folder / f"{key}.json")
+        if profile.is_kept:
+            write_whole(self._folder / f"{key}.json", json.dumps(asdict(profile)))
 
 
 def content_key(task: TaskDescription, place: TrialPlace) -> str:

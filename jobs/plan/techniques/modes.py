@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from typing import Any
 
 from slipway.jobs.estimate.errors import CannotEstimate
@@ -17,7 +18,7 @@ from slipway.jobs.estimate.work.rate import throughput
 from slipway.jobs.estimate.work.shapes import Hardware
 from slipway.jobs.estimate.work.workloads import Workload
 from slipway.jobs.plan.search.model import Mode, Pool
-from slipway.jobs.plan.techniques.techniques import TECHNIQUES, Technique, Variant
+from slipway.jobs.plan.techniques.techniques import TECHNIQUES, Variant
 from slipway.jobs.words.catalogue.instances import InstanceType, instance_type
 
 MOST_ERROR = 0.5  # that a plan reckons with; a rate may be off by more, and a time by no more than all of it
@@ -44,12 +45,7 @@ class _Size:
 
 def modes(job: EstimatedJob, pool: Pool) -> Iterator[Mode]:
     """Yield for each technique and number of devices the fastest variant that fits, if one does."""
-    for technique in TECHNIQUES.values():
-        yield from modes_of(technique, job, pool)
-
-
-def modes_of(technique: Technique, job: EstimatedJob, pool: Pool) -> Iterator[Mode]:
-    for size in _sizes(pool):
+    for technique, size in product(TECHNIQUES.values(), list(_sizes(pool))):
         found = [
             mode
             for variant in technique(size.ranks, size.on_a_node)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from slipway.jobs.platforms.batch.runs import JobFacts
-from slipway.jobs.platforms.reasons import known_reason
+from slipway.jobs.platforms.reasons import Told, counted, explained, known_reason
 from slipway.jobs.words.run import (
     EXIT_CODES,
     RETRY_EXIT_CODE,
@@ -32,14 +32,7 @@ _TIME_LIMIT = "JobStateTimeLimit"  # Batch says it of a job that jobStateTimeLim
 
 
 def explain(facts: JobFacts) -> Explanation:
-    sentence, fix = _BY_STATE[facts.run.state](facts)
-    words = {"job": facts.run.name, "target": facts.run.target, "image": facts.image}
-    return Explanation(
-        sentence=f"{facts.run.name} {sentence}", fix=fix.format(**words), evidence=_evidence(facts)
-    )
-
-
-Told = tuple[str, str]
+    return explained(facts.run, _BY_STATE[facts.run.state](facts), facts.image, _evidence(facts))
 
 
 def _waiting(facts: JobFacts) -> Told:
@@ -53,10 +46,10 @@ def _waiting(facts: JobFacts) -> Told:
     if told:
         return told
     if facts.ahead:
-        return f"waits for its turn: {_count(facts.ahead, 'job')} came before it", _NOTHING_TO_DO
+        return f"waits for its turn: {counted(facts.ahead, 'job')} came before it", _NOTHING_TO_DO
     if own:
         return f"waits, and AWS Batch says: {own[0]}", _LOOK_AHEAD
-    busy = f"; {_count(facts.busy_nodes, 'node')} of the cluster are busy" if facts.busy_nodes else ""
+    busy = f"; {counted(facts.busy_nodes, 'node')} of the cluster are busy" if facts.busy_nodes else ""
     return f"waits for {_nodes(facts)} to start, which takes minutes{busy}", _NOTHING_TO_DO
 
 
@@ -139,8 +132,4 @@ def _evidence(facts: JobFacts) -> tuple[str, ...]:
 
 
 def _nodes(facts: JobFacts) -> str:
-    return "its nodes" if facts.run.nodes is None else _count(facts.run.nodes, "node")
-
-
-def _count(number: int, thing: str) -> str:
-    return f"{number} {thing}{'' if number == 1 else 's'}"
+    return counted(facts.run.nodes, "node")

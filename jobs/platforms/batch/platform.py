@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import partial
 from hashlib import sha256
 from typing import Any
 
@@ -20,7 +21,6 @@ from slipway.jobs.platforms.batch.request import (
     build_request,
     image_words,
 )
-from slipway.jobs.platforms.batch.request import send as send_request
 from slipway.jobs.platforms.batch.runs import (
     describe_jobs,
     find_dependencies_of,
@@ -34,14 +34,17 @@ from slipway.jobs.platforms.batch.runs import (
     refresh,
     unfinished_runs,
 )
+from slipway.jobs.platforms.code_bundle import own_bundle, own_containers, pack, upload
 from slipway.jobs.platforms.platform import Prepared
 from slipway.jobs.platforms.sending import refuse_malformed
 from slipway.jobs.words.catalogue.instances import instance_type
 from slipway.jobs.words.errors import SlipwayError
+from slipway.jobs.words.images.aws_images import is_published_by_aws
 from slipway.jobs.words.images.containers import read_image
-from slipway.jobs.words.job import DoesNotFit, Job, unreadable_inputs
+from slipway.jobs.words.job import DoesNotFit, Job
+from slipway.jobs.words.launch_environment import refuse_misfit
 from slipway.jobs.words.names import TARGET_TAG
-from slipway.jobs.words.recipes import Recipe, idle_accelerators
+from slipway.jobs.words.recipes import Recipe
 from slipway.jobs.words.run import Explanation, Found
 from slipway.jobs.words.targets import BatchTarget
 from slipway.jobs.words.text import Say
@@ -67,37 +70,31 @@ class NoImage(SlipwayError):
 
 
 def prepare(job: Job, recipe: Recipe, target: BatchTarget, waits_for: tuple[str, ...]) -> BatchPrepared:
-    build_request(job, target, module=recipe.module)  # refuses what does not fit before anything is asked
+    refuse_misfit(job, target)
     refuse_foreign_registry(target)
-    own = find_image(job.image, target) if job.image else None
+    uri = job.image or _published(target)
+    own = find_image(uri, target) if uri else None
     digest = own.digest if own else find_digest(target, target.image_tag)
-    known_digest, words = digest if isinstance(digest, str) else None, image_words(job, target)
+    code = own_bundle().digest if job.image is None and is_published_by_aws(target.repository_uri) else None
+    known_digest, words = digest if isinstance(digest, str) else None, image_words(job, target, code)
     if known_digest:
         repository = own.repository if own else target.repository_uri.partition("/")[2]
-        refuse_other_platform(target, repository, known_digest, words)
-    known = KnownImage(digest=known_digest, register=own.register if own else None)
+        registry = own.registry if own else target.account
+        refuse_other_platform(target, registry, repository, known_digest, words)
+    known = KnownImage(digest=known_digest, register=own.register if own else None, code=code)
+    build = partial(_request, recipe=recipe, target=target, image=known, waits_for=waits_for)
     return Prepared(
         job=job,
         recipe=recipe,
         target=target,
-        request=_request(job, recipe, target, known, waits_for),
+        request=build(job),
+        build=build,
         image=words,
         image_digest=known_digest,
         waits_for=waits_for,
         attempts=attempts(job, target),
-        warnings=(
-            *_warnings(job, target, digest),
-            *unreadable_inputs(job, target),
-            *idle_accelerators(recipe, instance_type(target.instance_type), job.nodes),
-        ),
+        warnings=tuple(_warnings(job, target, digest)),
     )
-
-
-def repeat(prepared: BatchPrepared, job: Job) -> BatchPrepared:
-    target = prepared.target
-    known = KnownImage(digest=prepared.image_digest, register=prepared.request.register)
-    request = _request(job, prepared.recipe, target, known, prepared.waits_for)
-    return replace(prepared, job=job, request=request)
 
 
 def refuse_unready(prepared: BatchPrepared) -> None:
@@ -108,23 +105,38 @@ def refuse_unready(prepared: BatchPrepared) -> None:
     if own:
         raise NoImage(
             f"the registry has no image {own}",
-            hint=f"push it there, or write images/NAME/Dockerfile: slipway build NAME --on {target.name}",
+            hint="push it there, or write images/NAME/Dockerfile: slipway image build NAME "
+            f"--on {target.name}",
+        )
+    if is_published_by_aws(target.repository_uri):
+        raise NoImage(
+            f"AWS's registry has no {target.repository_uri}:{target.image_tag}, which '{target.name}' runs",
+            hint="declare another image in clusters.py, or deploy with the tags of a newer Slipway",
         )
     raise NoImage(
         f"container image {prepared.image}, which '{target.name}' runs, is not in its repository",
-        hint=f"slipway build {target.image} --on {target.name}",
+        hint=f"slipway image build {target.image} --on {target.name}",
     )
 
 
-def make_ready(prepared: BatchPrepared, say: Say) -> BatchPrepared:
-    """Register the definition of an image that the job names; Batch starts machines with the job."""
+def make_ready(prepared: BatchPrepared, say: Say) -> None:
+    """Bring the code and the definition of an image; Batch starts machines with the job."""
+    if prepared.request.code:
+        upload(pack(own_containers()), prepared.request.code, prepared.target, say)
     if prepared.request.register:
         register_once(prepared.request.register, prepared.target, say)
-    return prepared
 
 
-def send(prepared: BatchPrepared) -> str:
-    return send_request(prepared.request, aws.sender("batch", prepared.target.region))
+def _published(target: BatchTarget) -> str | None:
+    """Return the image of AWS's own that the cluster runs; the yard has none, and runs this checkout."""
+    if aws.is_in_yard() or not is_published_by_aws(target.repository_uri):
+        return None
+    return f"{target.repository_uri}:{target.image_tag}"
+
+
+def send(prepared: BatchPrepared, _taker: None) -> str:
+    batch = aws.sender("batch", prepared.target.region)
+    return str(batch.submit_job(**prepared.request.submit)["jobId"])
 
 
 def find_job_id(name: str, target: BatchTarget) -> str | None:
@@ -171,9 +183,12 @@ def _warnings(job: Job, target: BatchTarget, digest: str | Unanswered | None) ->
     warnings = []
     if isinstance(digest, Unanswered):
         warnings.append(f"whether {image} is pushed is not known: {digest.action} said {digest.code}")
+    elif digest is None and job.image is None and is_published_by_aws(target.repository_uri):
+        if not aws.is_in_yard():
+            warnings.append(f"AWS's registry has no {image} here: declare another image, or another region")
     elif digest is None:
         built = "NAME" if job.image else target.image
-        warnings.append(f"{image} is not pushed: slipway build {built} --on {target.name}")
+        warnings.append(f"{image} is not pushed: slipway image build {built} --on {target.name}")
     if target.file_system_mount is None:
         warnings.append(
             f"the nodes of {target.name} share no files: what one saves is lost when the attempt ends"
@@ -225,6 +240,7 @@ class NoDefinition(SlipwayError):
 class FoundImage:
     """Hold what the registry said, and what has to be registered with AWS Batch."""
 
+    registry: str  # the account of it
     repository: str
     digest: str | Unanswered | None  # None: there is no such image
     register: dict[str, Any]
@@ -234,11 +250,12 @@ def find_image(uri: str, target: BatchTarget) -> FoundImage:
     """Find the image; its definition names the digest, so that all nodes and attempts run the same one."""
     image = read_image(uri, target)
     wanted = {"imageDigest": image.digest} if image.digest else {"imageTag": str(image.tag)}
-    digest = find_digest_in(target, image.repository, wanted)
+    registry = image.registry.partition(".")[0]
+    digest = find_digest_in(target, image.repository, wanted, registry)
     runs = image.pinned(digest) if isinstance(digest, str) else uri
     register = own_definition(_deployed_definition(target), runs, target)
     refuse_malformed("batch", "RegisterJobDefinition", register)
-    return FoundImage(repository=image.repository, digest=digest, register=register)
+    return FoundImage(registry=registry, repository=image.repository, digest=digest, register=register)
 
 
 def register_once(register: dict[str, Any], target: BatchTarget, say: Say) -> None:
@@ -281,15 +298,17 @@ def refuse_foreign_registry(target: BatchTarget) -> None:
     """Refuse a container image of another account: it would run with the rights of the job."""
     own = f"{target.account}.dkr.ecr.{target.region}.amazonaws.com"
     host = target.repository_uri.partition("/")[0]
-    if host not in (own, f"{own}.cn"):
+    if host not in (own, f"{own}.cn") and not is_published_by_aws(host):
         raise DoesNotFit(
             f"cluster '{target.name}' runs container images of {host}; only the account's own registry "
-            f"is allowed, {own}",
+            f"and AWS's are allowed, {own}",
             hint="copy the image there and deploy the cluster again",
         )
 
 
-def refuse_other_platform(target: BatchTarget, repository: str, digest: str, words: str) -> None:
+def refuse_other_platform(
+    target: BatchTarget, registry: str, repository: str, digest: str, words: str
+) -> None:
     """Refuse a container image for other processors; if ECR does not answer, let the node decide.
 
     `words` name the image as a person says it.
@@ -297,7 +316,7 @@ def refuse_other_platform(target: BatchTarget, repository: str, digest: str, wor
     answer = ask(
         reader("ecr", target.region),
         "BatchGetImage",
-        registryId=target.account,
+        registryId=registry,
         repositoryName=repository,
         imageIds=[{"imageDigest": digest}],
         acceptedMediaTypes=_INDEXES,
@@ -310,7 +329,7 @@ def refuse_other_platform(target: BatchTarget, repository: str, digest: str, wor
     if there and needed not in there:
         raise DoesNotFit(
             f"image {words} is for {', '.join(sorted(there))}, and {target.instance_type} is {needed}",
-            hint="build it for these machines: slipway build does so on machines of their kind",
+            hint="build it for these machines: slipway image build does so on machines of their kind",
         )
 
 

@@ -1,4 +1,4 @@
-"""AWS Batch: a job becomes one SubmitJob of the deployed multi-node definition. Decided here, sent by `send`.
+"""AWS Batch: a job becomes one SubmitJob of the deployed multi-node definition. Here it is decided.
 
 What containers are told is decided in jobs/words/launch_environment.py, for every backend alike.
 """
@@ -8,10 +8,12 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import lru_cache
+from importlib.resources import files
 from typing import Any
 
 from slipway.jobs.words.errors import Problem
-from slipway.jobs.words.job import InvalidJob, Job, submission_name
+from slipway.jobs.words.job import InvalidJob, Job, code_key, submission_name
 from slipway.jobs.words.launch_environment import (
     launch_environment,
     refuse_misfit,
@@ -39,7 +41,9 @@ IMAGE_TAG = "slipway:image"
 DIGEST_TAG = "slipway:image-digest"
 
 MOST_BYTES = 30 * 1024  # of a SubmitJob (AWS Batch user guide, service limits)
-_LAUNCH = ("python", "-m", "slipway.containers.runtime.launch", "--module")
+_LAUNCH = ("python", "-m", "slipway.containers.runtime.launch")
+_BRING = ("python", "-c")
+_DIGEST_SHOWN = 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +52,7 @@ class BatchRequest:
 
     submit: Mapping[str, Any]
     register: dict[str, Any] | None = None  # a job definition, for an image that the job names
+    code: str | None = None  # the digest of what is uploaded for it; None: the image holds the code
 
     @property
     def name(self) -> str:
@@ -60,6 +65,7 @@ class KnownImage:
 
     digest: str | None = None
     register: dict[str, Any] | None = None  # the definition of an image that the job names
+    code: str | None = None  # the digest of our code, which the job brings to an image that has none
 
 
 def build_request(
@@ -76,8 +82,11 @@ def build_request(
     """
     image = image or KnownImage()
     refuse_misfit(job, target)
-    name = _name(job, target)
-    container = {"command": _command(job, module), "environment": _environment(job, target, name)}
+    name = submission_name(job, target, image_words(job, target, image.code))
+    container = {
+        "command": _command(job, target, module, image.code),
+        "environment": _environment(job, target, name),
+    }
     submit = {
         "jobName": name,
         "jobQueue": target.queue_arn,
@@ -90,15 +99,10 @@ def build_request(
         "retryStrategy": {"attempts": attempts(job, target), "evaluateOnExit": _evaluate_on_exit()},
         "timeout": {"attemptDurationSeconds": timeout_seconds(job, target)},
         "propagateTags": True,
-        "tags": _tags(job, target, image.digest),
+        "tags": _tags(job, target, image),
     }
     _refuse_too_long(submit)
-    return BatchRequest(submit=submit, register=image.register)
-
-
-def send(request: BatchRequest, client: Any) -> str:
-    """Submit the job and return its id."""
-    return str(client.submit_job(**request.submit)["jobId"])
+    return BatchRequest(submit=submit, register=image.register, code=image.code)
 
 
 def attempts(job: Job, target: BatchTarget) -> int:
@@ -109,23 +113,23 @@ def _own_definition(image: KnownImage) -> str | None:
     return image.register["jobDefinitionName"] if image.register else None
 
 
-def image_words(job: Job, target: BatchTarget) -> str:
+def image_words(job: Job, target: BatchTarget, code: str | None = None) -> str:
     """Return what the job runs in, as a person says it."""
-    return job.image or f"{target.image}:{target.image_tag}"
+    brought = f"+{code[:_DIGEST_SHOWN]}" if code else ""
+    return job.image or f"{target.image}:{target.image_tag}{brought}"
 
 
-def _name(job: Job, target: BatchTarget) -> str:
-    place = {
-        "account": target.account,
-        "region": target.region,
-        "target": target.name,
-        "image": image_words(job, target),
-    }
-    return submission_name(job, place)
+def _command(job: Job, target: BatchTarget, module: str, code: str | None) -> list[str]:
+    words = ["--module", module, "--", *setting_words(job)]
+    if code is None:
+        return [*_LAUNCH, *words]
+    return [*_BRING, _bringing(), f"s3://{target.bucket}/{code_key(code)}", *words]
 
 
-def _command(job: Job, module: str) -> list[str]:
-    return [*_LAUNCH, module, "--", *setting_words(job)]
+@lru_cache(maxsize=1)
+def _bringing() -> str:
+    """Return the program that fetches the code and becomes the launcher, as it lies in containers/."""
+    return files("slipway.containers").joinpath("runtime/launch/bring_code.py").read_text(encoding="utf-8")
 
 
 def _environment(job: Job, target: BatchTarget, name: str) -> list[dict[str, str]]:
@@ -141,14 +145,14 @@ def _evaluate_on_exit() -> list[dict[str, str]]:
     ]
 
 
-def _tags(job: Job, target: BatchTarget, image_digest: str | None) -> dict[str, str]:
+def _tags(job: Job, target: BatchTarget, image: KnownImage) -> dict[str, str]:
     tags = {
         TARGET_TAG: target.name,
         RECIPE_TAG: job.recipe,
         NODES_TAG: str(job.nodes),
-        IMAGE_TAG: image_words(job, target),
+        IMAGE_TAG: image_words(job, target, image.code),
     }
-    return tags | ({DIGEST_TAG: image_digest} if image_digest else {})
+    return tags | ({DIGEST_TAG: image.digest} if image.digest else {})
 
 
 def _refuse_too_long(submit: Mapping[str, Any]) -> None:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 
-from slipway.jobs.cloud.aws import Unanswered, ask, reader
-from slipway.jobs.cloud.objects import last_lines
+from slipway.jobs.cloud.aws import Unanswered, reader
+from slipway.jobs.cloud.objects import find_streams, last_lines
 from slipway.jobs.platforms.mpi.main_node import MAIN_NODE_LOST
 from slipway.jobs.platforms.mpi.nodes import find_answers
 from slipway.jobs.platforms.mpi.runs import find_dependencies_of
-from slipway.jobs.platforms.reasons import known_reason
+from slipway.jobs.platforms.reasons import Told, counted, explained, known_reason
 from slipway.jobs.platforms.unjoined_nodes import why_nodes_did_not_join
 from slipway.jobs.words.run import (
     ERROR,
@@ -52,23 +52,16 @@ _DETAILS: Mapping[str, tuple[str, str]] = {
     "Terminated": ("Systems Manager ended it", "`slipway submit … --again` runs it once more; it resumes"),
 }
 
-Told = tuple[str, str]
-
 
 def explain(found: Found[MpiTarget], target: MpiTarget) -> Explanation:
     errors = last_errors(found, target) if found.run.state is JobState.FAILED else []
-    sentence, fix = _depends(found.run, target) or _BY_STATE[found.run.state](found.run, errors)
-    words = {"job": found.run.name, "target": target.name, "image": target.machine_image}
+    told = _depends(found.run, target) or _BY_STATE[found.run.state](found.run, errors)
     said = [
-        found.run.reason or "",
+        found.run.reason,
         *(f"the log: {line}" for line in errors[-1:]),
         *_broken(found.run, target),
     ]
-    return Explanation(
-        sentence=f"{found.run.name} {sentence}",
-        fix=fix.format(**words),
-        evidence=tuple(dict.fromkeys(each for each in said if each)),
-    )
+    return explained(found.run, told, target.machine_image, said)
 
 
 def _depends(run: Run, target: MpiTarget) -> Told | None:
@@ -102,15 +95,7 @@ def log_streams(found: Found[MpiTarget], target: MpiTarget) -> list[str]:
     The agent names streams by command, instance and step. stderr begins with what is needed to read the
     others (platform.py, `log_locator`).
     """
-    pages = ask(
-        reader("logs", target.region),
-        "DescribeLogStreams",
-        logGroupName=target.log_group,
-        logStreamNamePrefix=found.run.id,
-    )
-    if isinstance(pages, Unanswered):
-        return []
-    names = [str(stream["logStreamName"]) for stream in pages["logStreams"]]
+    names = find_streams(target.region, target.log_group, found.run.id)
     return sorted(names, key=lambda name: (not name.endswith("stderr"), name))
 
 
@@ -152,8 +137,7 @@ def _waiting(run: Run, errors: Sequence[str]) -> Told:
 
 
 def _running(run: Run, errors: Sequence[str]) -> Told:
-    nodes = "its nodes" if run.nodes is None else f"{run.nodes} node{'' if run.nodes == 1 else 's'}"
-    return f"runs on {nodes}", _NOTHING_TO_DO
+    return f"runs on {counted(run.nodes, 'node')}", _NOTHING_TO_DO
 
 
 def _succeeded(run: Run, errors: Sequence[str]) -> Told:

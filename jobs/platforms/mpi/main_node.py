@@ -71,7 +71,7 @@ def find_awaited(job_ids: Iterable[str], region: str) -> list[Awaited]:
 
 
 def _find(job_id: str, region: str) -> Awaited:
-    command = _find_command(job_id, region)
+    command = find_command(job_id, region)
     if command is None:
         return Awaited(name=job_id, state=JobState.FAILED, status="forgotten")
     if isinstance(command, Unanswered):
@@ -83,7 +83,7 @@ def _find(job_id: str, region: str) -> Awaited:
     return Awaited(name=name, state=state, status=status)
 
 
-def _find_command(job_id: str, region: str) -> Mapping[str, Any] | Unanswered | None:
+def find_command(job_id: str, region: str) -> Mapping[str, Any] | Unanswered | None:
     """Return a command; None where Systems Manager has forgotten it."""
     answer = ask(reader("ssm", region), "ListCommands", CommandId=job_id)
     if isinstance(answer, Unanswered):

@@ -13,6 +13,7 @@ from typing import Any
 from slipway.jobs.cloud import aws
 from slipway.jobs.cloud.aws import Unanswered, ask, ask_all, reader
 from slipway.jobs.cloud.objects import find_object
+from slipway.jobs.platforms.on_clusters import ONLINE, agent_state
 from slipway.jobs.platforms.reasons import machine_reason
 from slipway.jobs.words.errors import SlipwayError
 from slipway.jobs.words.job import DoesNotFit
@@ -167,7 +168,6 @@ def _instances(cluster: str, region: str, states: list[str]) -> Iterator[Any]:
 # by itself some time after a machine has booted. Nothing orders that before the unit that joins the cluster,
 # so a node may answer the others before it can be sent anything: SendCommand then refuses it with
 # InvalidInstanceId (API reference: "SSM Agent isn't registered with the SSM endpoint").
-_ONLINE = "Online"  # Systems Manager API reference, InstanceInformation
 _SILENT = "Systems Manager does not reach its agent yet"
 
 
@@ -176,11 +176,7 @@ def with_agent(answers: Sequence[Answer], region: str) -> list[Answer]:
     if not answers or not answers[0].answered:
         return list(answers)
     main = answers[0]
-    asked = [{"Key": "InstanceIds", "Values": [main.instance_id]}]
-    said = ask(reader("ssm", region), "DescribeInstanceInformation", Filters=asked)
-    if isinstance(said, Unanswered):  # who may not ask, is told by SendCommand itself
-        return list(answers)
-    if any(known["PingStatus"] == _ONLINE for known in said["InstanceInformationList"]):
+    if agent_state(main.instance_id, region) == ONLINE:
         return list(answers)
     return [replace(main, answered=False, why=_SILENT), *answers[1:]]
 

@@ -3,31 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
+from functools import partial
 
 from slipway.jobs.cloud import aws
 from slipway.jobs.platforms.code_bundle import own_containers, pack, upload
 from slipway.jobs.platforms.mpi import explain as mpi_explain
 from slipway.jobs.platforms.mpi.nodes import await_nodes, find_answers, launch_failure, shortage
-from slipway.jobs.platforms.mpi.request import KnownSubmission, MpiRequest, attempts, build_request
-from slipway.jobs.platforms.mpi.request import send as send_request
+from slipway.jobs.platforms.mpi.request import MpiRequest, attempts, build_request
 from slipway.jobs.platforms.mpi.runs import (
     find_dependencies_of,
     find_unfinished,
     is_known,
     list_jobs,
     list_runs,
-    read_request,
     refresh,
     unfinished_runs,
 )
+from slipway.jobs.platforms.on_clusters import read_request
 from slipway.jobs.platforms.platform import Prepared
 from slipway.jobs.platforms.sending import LOOK_PAUSE_SECONDS, LOOKS, Waiting, refuse_malformed
-from slipway.jobs.words.catalogue.instances import instance_type
+from slipway.jobs.words import mpi
 from slipway.jobs.words.errors import SlipwayError
-from slipway.jobs.words.job import Job, unreadable_inputs
+from slipway.jobs.words.job import Job, code_words
 from slipway.jobs.words.names import CLUSTER_TAG
-from slipway.jobs.words.recipes import Recipe, idle_accelerators
+from slipway.jobs.words.recipes import Recipe
 from slipway.jobs.words.run import Explanation, Found, Listed, locator
 from slipway.jobs.words.targets import MpiTarget
 from slipway.jobs.words.text import Say
@@ -38,16 +38,13 @@ MpiPrepared = Prepared[MpiTarget, MpiRequest]
 
 SERVICE = "Systems Manager"
 _LONGEST_COMMENT = 100  # of a command (API reference, SendCommand)
-_DIGEST_SHOWN = 16
 
 
 def prepare(job: Job, recipe: Recipe, target: MpiTarget, waits_for: tuple[str, ...]) -> MpiPrepared:
     code = pack(own_containers()).digest
-    known = KnownSubmission(module=recipe.module, code=code, waits_for=waits_for)
-    request = _request(job, target, known)
+    build = partial(_request, recipe=recipe, target=target, code=code, waits_for=waits_for)
+    request = build(job)
     answers = find_answers(target)
-    if answers:
-        request = _request(job, target, replace(known, main_node=answers[0].instance_id))
     is_short = len(answers) < job.nodes or not all(answer.answered for answer in answers[: job.nodes])
     then = "refuses" if any(answer.lasts for answer in answers[: job.nodes]) else "waits for them"
     missing = (f"{shortage(target, answers, job.nodes)}; submitting {then}",) if is_short else ()
@@ -56,41 +53,34 @@ def prepare(job: Job, recipe: Recipe, target: MpiTarget, waits_for: tuple[str, .
         recipe=recipe,
         target=target,
         request=request,
-        image=f"{target.machine_image}:{code[:_DIGEST_SHOWN]}",
+        build=build,
+        image=code_words(target.machine_image, code),
         image_digest=f"sha256:{code}",
         waits_for=waits_for,
         attempts=attempts(job, target),
-        warnings=(
-            *missing,
-            *unreadable_inputs(job, target),
-            *idle_accelerators(recipe, instance_type(target.instance_type), job.nodes),
-        ),
+        warnings=missing,
     )
-
-
-def repeat(prepared: MpiPrepared, job: Job) -> MpiPrepared:
-    main = next(iter(prepared.request.send_command["InstanceIds"]), None)
-    return replace(prepared, job=job, request=_request(job, prepared.target, _known(prepared, main)))
 
 
 def refuse_unready(prepared: MpiPrepared) -> None:
     """Machines that are missing are waited for, when it is certain that the job has to be sent."""
 
 
-def make_ready(prepared: MpiPrepared, say: Say) -> MpiPrepared:
-    """Refuse a busy cluster, wait for enough nodes, and upload the code."""
+def make_ready(prepared: MpiPrepared, say: Say) -> str:
+    """Refuse a busy cluster, upload the code, and wait for enough nodes; return the main one's instance."""
     target, request = prepared.target, prepared.request
     refuse_out_of_turn(prepared.name, prepared.waits_for, target)
     # Before any waiting: who waits goes on writing code.
     upload(pack(own_containers()), request.digest, target, say)
-    main = await_nodes(target, prepared.job.nodes, say)
-    return replace(prepared, request=_request(prepared.job, target, _known(prepared, main)))
+    return await_nodes(target, prepared.job.nodes, say)
 
 
-def send(prepared: MpiPrepared) -> str:
+def send(prepared: MpiPrepared, main_node: str) -> str:
+    """Send the command to the main node and return its id, which is the job's."""
     target, request = prepared.target, prepared.request
     aws.client("s3", target.region).put_object(**request.put)
-    return send_request(request, aws.sender("ssm", target.region))
+    sent = aws.sender("ssm", target.region).send_command(**request.send_command, InstanceIds=[main_node])
+    return str(sent["Command"]["CommandId"])
 
 
 def find_job_id(name: str, target: MpiTarget) -> str | None:
@@ -152,17 +142,10 @@ def missing_machines(target: MpiTarget) -> Sequence[tuple[str, str]]:
     return [(f"the last node that '{target.name}' asked for did not start: {why}", fix)] if why else []
 
 
-def _known(prepared: MpiPrepared, main: str | None) -> KnownSubmission:
-    return KnownSubmission(
-        module=prepared.recipe.module,
-        code=prepared.request.digest,
-        main_node=main,
-        waits_for=prepared.waits_for,
-    )
-
-
-def _request(job: Job, target: MpiTarget, known: KnownSubmission) -> MpiRequest:
-    request = build_request(job, target, known)
+def _request(
+    job: Job, recipe: Recipe, target: MpiTarget, code: str, waits_for: tuple[str, ...]
+) -> MpiRequest:
+    request = build_request(job, target, module=recipe.module, code=code, waits_for=waits_for)
     refuse_malformed("ssm", "SendCommand", request.send_command)
     return request
 
@@ -206,6 +189,6 @@ def _ahead(waits_for: Iterable[str], unfinished: Mapping[str, Listed], target: M
         job_id = left.pop()
         if job_id in unfinished and job_id not in ahead:
             ahead.add(job_id)
-            request = read_request(unfinished[job_id].name, target)
+            request = read_request(unfinished[job_id].name, target, mpi.decode)
             left += request.waits_for if request else ()
     return ahead

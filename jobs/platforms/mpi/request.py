@@ -14,7 +14,7 @@ from slipway.containers.runtime.contract import variables
 from slipway.jobs.words import mpi
 from slipway.jobs.words.catalogue.hardware import family_of
 from slipway.jobs.words.catalogue.instances import instance_type
-from slipway.jobs.words.job import DoesNotFit, Job, request_key, submission_name
+from slipway.jobs.words.job import DoesNotFit, Job, code_words, request_key, submission_name
 from slipway.jobs.words.launch_environment import (
     launch_environment,
     refuse_misfit,
@@ -40,7 +40,6 @@ STATES: Mapping[str, JobState] = {
 # In which the agent of the main node has to take the command, or it never starts.
 DELIVERY_SECONDS = 600
 _NODE_NAMES_ONLY = variables.PROCESSES_PER_NODE  # the nodes count their NUMA domains first
-_DIGEST_SHOWN = 16
 # containers/runtime/launch/supervise.py asks an instance whether it is taken back only where it is one of
 # Spot.
 _MARKETS: Mapping[bool, Mapping[str, str]] = {False: {}, True: {variables.MARKET: "spot"}}
@@ -48,7 +47,7 @@ _MARKETS: Mapping[bool, Mapping[str, str]] = {False: {}, True: {variables.MARKET
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MpiRequest:
-    """Holds everything that will be sent, except the code itself; a dry run prints it."""
+    """Holds everything that will be sent but the code and the main node's id; a dry run prints it."""
 
     digest: str  # of the code, which is uploaded where the nodes find it if nothing is there
     put: Mapping[str, Any]  # of the request object
@@ -59,28 +58,23 @@ class MpiRequest:
         return str(self.send_command["Comment"])
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KnownSubmission:
-    """Holds what is found out about a submission before its request is built."""
+def build_request(
+    job: Job, target: MpiTarget, *, module: str, code: str, waits_for: tuple[str, ...] = ()
+) -> MpiRequest:
+    """Build the request: `module` is what every rank runs, `code` the digest of the bundle.
 
-    module: str  # that every rank runs
-    code: str  # the digest of the bundle
-    main_node: str | None = None  # the instance that runs mpirun; None: a dry run without a node yet
-    waits_for: tuple[str, ...] = ()  # ids of the jobs that have to succeed first
-
-
-def build_request(job: Job, target: MpiTarget, known: KnownSubmission) -> MpiRequest:
+    `waits_for` are the ids of the jobs that have to succeed first.
+    """
     refuse_misfit(job, target)
     _refuse_what_the_cluster_cannot(job, target)
-    decided = _decide(job, target, known)
+    decided = _decide(job, target, module, code, waits_for)
     owner = {"Bucket": target.bucket, "ExpectedBucketOwner": target.account}
     key = request_key(decided.name)
     return MpiRequest(
-        digest=known.code,
+        digest=code,
         put={**owner, "Key": key, "Body": mpi.encode(decided), "ContentType": "application/json"},
         send_command={
             "DocumentName": target.run_document,
-            "InstanceIds": [known.main_node] if known.main_node else [],
             "Parameters": {"RequestKey": [key], "TimeoutSeconds": [str(_longest(decided))]},
             "Comment": decided.name,
             "TimeoutSeconds": DELIVERY_SECONDS,
@@ -92,17 +86,12 @@ def build_request(job: Job, target: MpiTarget, known: KnownSubmission) -> MpiReq
     )
 
 
-def send(request: MpiRequest, ssm: Any) -> str:
-    """Send the command and return its id, which is the job's."""
-    return str(ssm.send_command(**request.send_command)["Command"]["CommandId"])
-
-
 def attempts(job: Job, target: MpiTarget) -> int:
     return 1 if job.attempts is None else job.attempts
 
 
-def _decide(job: Job, target: MpiTarget, known: KnownSubmission) -> MpiJob:
-    name = _name(job, target, known.code)
+def _decide(job: Job, target: MpiTarget, module: str, code: str, waits_for: tuple[str, ...]) -> MpiJob:
+    name = submission_name(job, target, code_words(target.machine_image, code))
     hardware = instance_type(target.instance_type)
     family, accelerator = family_of(hardware), hardware.accelerator
     environment = {
@@ -114,27 +103,17 @@ def _decide(job: Job, target: MpiTarget, known: KnownSubmission) -> MpiJob:
         name=name,
         recipe=job.recipe,
         nodes=job.nodes,
-        module=known.module,
+        module=module,
         arguments=tuple(setting_words(job)),
         environment={key: value for key, value in environment.items() if key != _NODE_NAMES_ONLY},
         processes_per_node=job.processes_per_node or (accelerator.count if accelerator else None),
-        code=known.code,
+        code=code,
         mpi=target.mpi,
         efa_interfaces=target.efa_interfaces,
         attempts=attempts(job, target),
         timeout_seconds=timeout_seconds(job, target),
-        waits_for=known.waits_for,
+        waits_for=waits_for,
     )
-
-
-def _name(job: Job, target: MpiTarget, code: str) -> str:
-    place = {
-        "account": target.account,
-        "region": target.region,
-        "target": target.name,
-        "image": f"{target.machine_image}:{code[:_DIGEST_SHOWN]}",
-    }
-    return submission_name(job, place)
 
 
 def _longest(job: MpiJob) -> int:

@@ -5,16 +5,17 @@ A command is kept for 30 days. What it does not say (recipe, nodes) stands in th
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
 from slipway.jobs.cloud.aws import Unanswered, ask, reader
-from slipway.jobs.platforms.mpi.main_node import MAIN_NODE_LOST, Loss, find_loss
+from slipway.jobs.platforms.mpi.main_node import MAIN_NODE_LOST, Loss, find_command, find_loss
 from slipway.jobs.platforms.mpi.request import STATES
+from slipway.jobs.platforms.on_clusters import listed_once, read_request
 from slipway.jobs.words import mpi
-from slipway.jobs.words.job import NAME, DamagedRequest, request_key
+from slipway.jobs.words.errors import SlipwayError
+from slipway.jobs.words.job import code_words
 from slipway.jobs.words.mpi import MpiJob, begun_at
 from slipway.jobs.words.run import (
     ERROR,
@@ -32,10 +33,8 @@ from slipway.jobs.words.run import (
     translate,
 )
 from slipway.jobs.words.targets import MpiTarget
-from slipway.jobs.words.text import NewerRecord
 
 WAITS = "WaitsForOthers"  # our own word beside those of Systems Manager
-_DIGEST_SHOWN = 16
 _DELAYED = "Delayed"
 _FAILED = "Failed"
 _PLAIN = ("Success", _FAILED, "InProgress", "Pending", _DELAYED)  # they say no more than the state does
@@ -61,13 +60,9 @@ def find_unfinished(target: MpiTarget) -> list[Listed]:
 
 def list_jobs(target: MpiTarget) -> list[Listed]:
     """List all jobs; of those with the same name, the first was kept."""
-    seen: set[str] = set()
-    listed = []
-    for command in find_commands(target):
-        name = str(command.get("Comment", ""))
-        listed.append(Listed(id=str(command["CommandId"]), name=name, is_twin=name in seen))
-        seen.add(name)
-    return listed
+    return listed_once(
+        (str(command["CommandId"]), str(command.get("Comment", ""))) for command in find_commands(target)
+    )
 
 
 def list_runs(target: MpiTarget) -> list[Run]:
@@ -127,7 +122,7 @@ def read_run(
         stopped_at=stopped,
         attempts=_attempts(started, stopped, exit_code),
         exit_code=exit_code,
-        image=f"{target.machine_image}:{job.code[:_DIGEST_SHOWN]}" if job else None,
+        image=code_words(target.machine_image, job.code) if job else None,
         image_digest=f"sha256:{job.code}" if job else None,
         hours=None if seconds is None else round(seconds / SECONDS_PER_HOUR, 4),
         cost=cost(nodes, seconds, kind.price if kind else None),
@@ -179,12 +174,13 @@ def _exit_code(invocation: Mapping[str, Any]) -> int | None:
 
 
 def _find_command(job_id: str, target: MpiTarget) -> Mapping[str, Any] | None:
-    ssm = reader("ssm", target.region)
-    try:
-        found = ssm.list_commands(CommandId=job_id)["Commands"]
-    except ssm.exceptions.InvalidCommandId:  # of one that is forgotten by now
-        return None
-    return next((each for each in found if each["DocumentName"] == target.run_document), None)
+    found = find_command(job_id, target.region)
+    if isinstance(found, Unanswered):  # silence is no answer: the job would be sent again
+        raise SlipwayError(
+            f"{found.action} gave no answer: {found.code}, {found.message[:200]}",
+            hint=f"allow {found.action} to your role" if found.is_denied else "run the same command again",
+        )
+    return found if found and found["DocumentName"] == target.run_document else None
 
 
 def _found(command: Mapping[str, Any], target: MpiTarget) -> Found[MpiTarget]:
@@ -197,7 +193,7 @@ def _found(command: Mapping[str, Any], target: MpiTarget) -> Found[MpiTarget]:
             InstanceId=instances[0],
         )
         invocation = {} if isinstance(answer, Unanswered) else answer
-    job = read_request(str(command.get("Comment", "")), target)
+    job = read_request(str(command.get("Comment", "")), target, mpi.decode)
     detail = {**command, "Invocation": invocation}
     if job is not None:  # what the recipe was told is in no answer of Systems Manager
         detail["RecipeArguments"] = list(job.arguments)
@@ -222,21 +218,6 @@ def _loss(command: Mapping[str, Any], invocation: Mapping[str, Any], target: Mpi
 
 def _is_unfinished(said: Mapping[str, Any]) -> bool:
     return translate(STATES, str(said.get("Status"))) in (JobState.WAITING, JobState.RUNNING)
-
-
-def read_request(name: str, target: MpiTarget) -> MpiJob | None:
-    """Read a job's request; None if somebody sent the command by hand, or the request was deleted."""
-    if not re.fullmatch(NAME, name):
-        return None
-    key = request_key(name)
-    s3 = reader("s3", target.region)
-    answer = ask(s3, "GetObject", Bucket=target.bucket, Key=key, ExpectedBucketOwner=target.account)
-    if isinstance(answer, Unanswered):
-        return None
-    try:
-        return mpi.decode(answer["Body"].read().decode(errors="replace"), where=key)
-    except (DamagedRequest, NewerRecord):
-        return None
 
 
 def _attempts(

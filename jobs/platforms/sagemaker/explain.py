@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 
-from slipway.jobs.cloud.aws import Unanswered, ask_all, reader
-from slipway.jobs.cloud.objects import last_lines
-from slipway.jobs.platforms.reasons import known_reason
+from slipway.jobs.cloud.aws import reader
+from slipway.jobs.cloud.objects import find_streams, last_lines
+from slipway.jobs.platforms.reasons import Told, counted, explained, known_reason
 from slipway.jobs.platforms.sagemaker.runs import transitions
 from slipway.jobs.words.run import (
     EXIT_CODES,
@@ -28,7 +28,7 @@ REASONS: tuple[Reason, ...] = (
     Reason(
         pattern=r"service limit|ResourceLimitExceeded",
         means="the account's quota of this instance type for training jobs is too small",
-        fix="slipway quota {target} --request",
+        fix="slipway cluster quota {target} --request",
     ),
     Reason(
         pattern=r"CapacityError|[Ii]nsufficient capacity|Unable to provision requested ML compute",
@@ -44,12 +44,12 @@ REASONS: tuple[Reason, ...] = (
         pattern=r"No S3 objects found|NoSuchKey|NoSuchBucket|Data download failed|S3DownloadError",
         means="its data is not where it looks for it, or its role may not read it",
         fix="check --data and the settings that begin with s3://; copy it into the cluster's bucket: "
-        "slipway upload FILE --on {target}",
+        "slipway cluster upload FILE --on {target}",
     ),
     Reason(
         pattern=r"bucket .*region|PermanentRedirect|AuthorizationHeaderMalformed",
         means="a bucket that it uses lies in another Region",
-        fix="copy the data into the cluster's bucket: slipway upload FILE --on {target}",
+        fix="copy the data into the cluster's bucket: slipway cluster upload FILE --on {target}",
     ),
     Reason(
         pattern=r"No module named|ModuleNotFoundError|ImportError",
@@ -61,7 +61,7 @@ REASONS: tuple[Reason, ...] = (
         pattern=r"image .*(not found|does not exist)|manifest .*not found|CannotPull|[Uu]nable to pull|"
         r"ecr:BatchGetImage",
         means="the training image is not there, or the execution role may not pull it",
-        fix="slipway targets {target} names the image; check its Region, its tag and the role's rights",
+        fix="slipway cluster targets {target} names the image; check Region, tag and the role's rights",
     ),
     Reason(
         pattern=r"No space left on device|disk (is )?full|[Oo]ut of disk",
@@ -97,35 +97,22 @@ _STOPPED = "Stopped"
 _NOT_REPEATED = ", and SageMaker tries a job again only for faults of its own"
 
 TrainingFound = Found[SageMakerTarget]
-Told = tuple[str, str]
 
 
 def explain(found: TrainingFound) -> Explanation:
-    sentence, fix = _BY_STATE[found.run.state](found)
-    words = {"job": found.run.name, "target": found.run.target, "image": found.target.machine_image}
+    told = _BY_STATE[found.run.state](found)
     error = _last_error(found) if found.run.state is JobState.FAILED else None
     said = [
-        found.detail.get("FailureReason") or "",
+        found.detail.get("FailureReason"),
         f"the log: {error}" if error else "",
         *_history(found.detail),
     ]
-    return Explanation(
-        sentence=f"{found.run.name} {sentence}",
-        fix=fix.format(**words),
-        evidence=tuple(dict.fromkeys(line for line in said if line)),
-    )
+    return explained(found.run, told, found.target.machine_image, said)
 
 
 def log_streams(found: TrainingFound) -> list[tuple[int, str]]:
     """List the streams of all instances, each with its node: NAME/algo-1-… is node 0."""
-    answer = ask_all(
-        reader("logs", found.target.region),
-        "DescribeLogStreams",
-        "logStreams",
-        logGroupName=found.target.log_group,
-        logStreamNamePrefix=f"{found.run.name}/algo-",
-    )
-    names = [] if isinstance(answer, Unanswered) else [str(stream["logStreamName"]) for stream in answer]
+    names = find_streams(found.target.region, found.target.log_group, f"{found.run.name}/algo-")
     numbers = [(name.rpartition("/")[2].split("-"), name) for name in names]
     return sorted((int(parts[1]) - 1, name) for parts, name in numbers if parts[1].isdigit())
 
@@ -187,8 +174,7 @@ _BY_STATE: Mapping[JobState, Callable[[TrainingFound], Told]] = {
 
 
 def _instances(found: TrainingFound) -> str:
-    nodes = found.run.nodes
-    return "its instances" if nodes is None else f"{nodes} instance{'' if nodes == 1 else 's'}"
+    return counted(found.run.nodes, "instance")
 
 
 def _first_line(said: str) -> str:

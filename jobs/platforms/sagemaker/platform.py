@@ -6,7 +6,7 @@ What a dry run has no use for is imported where it is used.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from functools import partial
 
 from slipway.containers.runtime.contract import variables
 from slipway.jobs.cloud import aws
@@ -30,11 +30,10 @@ from slipway.jobs.platforms.sagemaker.runs import (
     unfinished_runs,
 )
 from slipway.jobs.platforms.sending import refuse_malformed
-from slipway.jobs.words.catalogue.instances import instance_type
 from slipway.jobs.words.errors import SlipwayError
 from slipway.jobs.words.images.containers import read_image
-from slipway.jobs.words.job import Job, unreadable_inputs
-from slipway.jobs.words.recipes import Recipe, idle_accelerators
+from slipway.jobs.words.job import Job
+from slipway.jobs.words.recipes import Recipe
 from slipway.jobs.words.run import Explanation, Found
 from slipway.jobs.words.sagemaker import CHECKPOINTS, ENTRY_POINT
 from slipway.jobs.words.targets import SageMakerTarget
@@ -63,28 +62,21 @@ def prepare(
     if job.image:
         read_image(job.image, target)  # refuses what its role could not pull
     digest = pack_for(target).digest
-    request = _request(job, recipe, target, digest)
+    build = partial(_request, recipe=recipe, target=target, digest=digest)
+    request = build(job)
     return Prepared(
         job=job,
         recipe=recipe,
         target=target,
         request=request,
+        build=build,
         image=image_words(job.image, target, digest),
         image_digest=f"sha256:{digest}",
         waits_for=waits_for,
         attempts=attempts(job),
         most_seconds=most_seconds(job, target),
-        warnings=(
-            *_warnings(request, recipe, target),
-            *unreadable_inputs(job, target),
-            *idle_accelerators(recipe, instance_type(target.instance_type), job.nodes),
-        ),
+        warnings=tuple(_warnings(request, recipe, target)),
     )
-
-
-def repeat(prepared: SageMakerPrepared, job: Job) -> SageMakerPrepared:
-    request = _request(job, prepared.recipe, prepared.target, prepared.request.digest)
-    return replace(prepared, job=job, request=request)
 
 
 def refuse_unready(prepared: SageMakerPrepared) -> None:
@@ -95,7 +87,7 @@ def refuse_unready(prepared: SageMakerPrepared) -> None:
         readiness.refuse_missing_image(prepared.job.image, prepared.target)
 
 
-def make_ready(prepared: SageMakerPrepared, say: Say) -> SageMakerPrepared:
+def make_ready(prepared: SageMakerPrepared, say: Say) -> None:
     """See that the request is whole and the buckets are there, and upload the code.
 
     Loading SageMaker's model takes a tenth of a dry run, which does without; tests hold every request to it.
@@ -107,10 +99,9 @@ def make_ready(prepared: SageMakerPrepared, say: Say) -> SageMakerPrepared:
     for bucket in dict.fromkeys([target.bucket, *_buckets_read(prepared.request)]):
         readiness.refuse_foreign_bucket(bucket, target)
     upload(pack_for(target), prepared.request.digest, target, say)
-    return prepared
 
 
-def send(prepared: SageMakerPrepared) -> str:
+def send(prepared: SageMakerPrepared, _taker: None) -> str:
     """Create the training job, or find the same one; a name is taken only once in an account."""
     from botocore.exceptions import ClientError
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from slipway.containers.runtime.contract import variables
 from slipway.jobs.platforms.sagemaker.files import JobFiles, decide_files
-from slipway.jobs.words.job import DoesNotFit, Job, code_key, request_key, submission_name
+from slipway.jobs.words.job import DoesNotFit, Job, code_key, code_words, request_key, submission_name
 from slipway.jobs.words.launch_environment import launch_environment, refuse_misfit, timeout_seconds
 from slipway.jobs.words.names import CLUSTER_TAG, TARGET_TAG
 from slipway.jobs.words.run import JobState
@@ -94,13 +94,8 @@ def build_request(
 
 def training_job_name(job: Job, target: SageMakerTarget, code: str) -> str:
     """Name the training job; SageMaker knows no underscore, and the digest keeps two names apart."""
-    place = {
-        "account": target.account,
-        "region": target.region,
-        "target": target.name,
-        "image": f"{job.image or target.image}#{code[:_DIGEST_SHOWN]}",
-    }
-    return submission_name(job, place).replace("_", "-")
+    image = f"{job.image or target.image}#{code[:_DIGEST_SHOWN]}"
+    return submission_name(job, target, image).replace("_", "-")
 
 
 def attempts(job: Job) -> int:
@@ -114,7 +109,7 @@ def most_seconds(job: Job, target: SageMakerTarget) -> int:
 
 def image_words(own: str | None, target: SageMakerTarget, code: str) -> str:
     """Return what a job runs in, as a person says it; `own` is the image that the job names."""
-    return own or f"{target.machine_image}:{code[:_DIGEST_SHOWN]}"
+    return own or code_words(target.machine_image, code)
 
 
 def _create(

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from slipway.jobs.cloud.aws import Unanswered, ask, reader
-from slipway.jobs.cloud.objects import last_lines
-from slipway.jobs.platforms.reasons import machine_reason
+from slipway.jobs.cloud.aws import reader
+from slipway.jobs.cloud.objects import find_streams, last_lines
+from slipway.jobs.platforms.reasons import Told, counted, explained, machine_reason
 from slipway.jobs.platforms.slurm.login_node import advice
 from slipway.jobs.platforms.slurm.request import STATES
 from slipway.jobs.platforms.slurm.runs import describe, first_failed
@@ -19,39 +19,24 @@ _LAST_EVENTS = 200
 _LOG = "look at its log: slipway logs {job}"
 _BAD_STATES = ("DRAIN", "FAIL", "NOT_RESPONDING", "INVALID_REG")
 
-Told = tuple[str, str]
-
 
 def explain(found: Found[SlurmTarget]) -> Explanation:
     run, detail = found.run, found.detail
-    sentence, fix = _refused(found) or _told(run, detail["Job"].reason, detail.get("Compile"))
+    told = _refused(found) or _told(run, detail["Job"].reason, detail.get("Compile"))
     error = _last_error(found) if run.state is JobState.FAILED else None
-    words = {"job": run.name, "target": run.target, "id": run.id, "image": found.target.machine_image}
     said = [
-        run.reason or "",
+        run.reason,
         f"the log: {error}" if error else "",
         *(describe(elements, detail["Count"]) if (elements := detail.get("Elements")) else ()),
         *(_bad_nodes(detail) if run.state is not JobState.SUCCEEDED else ()),
         *detail.get("Notes", ()),
     ]
-    return Explanation(
-        sentence=f"{run.name} {sentence}",
-        fix=fix.format(**words),
-        evidence=tuple(dict.fromkeys(each for each in said if each)),
-    )
+    return explained(run, told, found.target.machine_image, said)
 
 
 def log_streams(found: Found[SlurmTarget]) -> list[str]:
     """List the streams of a submission, that of its compile job first: NAME/ID-PHASE-ATTEMPT."""
-    pages = ask(
-        reader("logs", found.target.region),
-        "DescribeLogStreams",
-        logGroupName=found.target.log_group,
-        logStreamNamePrefix=f"{found.run.name}/",
-    )
-    if isinstance(pages, Unanswered):
-        return []
-    names = [str(stream["logStreamName"]) for stream in pages["logStreams"]]
+    names = find_streams(found.target.region, found.target.log_group, f"{found.run.name}/")
     return sorted(names, key=_stream_order)
 
 
@@ -82,8 +67,7 @@ def _told(run: Run, reason: str, compiled: SlurmRecord | None) -> Told:
             return f"waits: Slurm says {reason}", ""
         return f"waits: {meaning[0]}", meaning[1]
     if run.state is JobState.RUNNING:
-        nodes = "its nodes" if run.nodes is None else f"{run.nodes} node{'' if run.nodes == 1 else 's'}"
-        return f"runs on {nodes}", ""
+        return f"runs on {counted(run.nodes, 'node')}", ""
     if run.state is JobState.SUCCEEDED:
         return "succeeded", ""
     return (
@@ -154,12 +138,12 @@ REASONS: Mapping[str, tuple[str, str]] = {
         "it waits for nodes, which other jobs have or PCS is starting",
         "slipway status --on {target} --nodes",
     ),
-    "Priority": ("jobs before it in the queue wait for nodes as well", "slipway runs --on {target}"),
+    "Priority": ("jobs before it in the queue wait for nodes as well", "slipway status --all --on {target}"),
     "DependencyNeverSatisfied": (
         "a job that it waits for has failed, so it will never start",
         "slipway explain on that job; `slipway submit … --again` runs both once more",
     ),
-    "Dependency": ("it waits for another job to succeed", "slipway runs --on {target}"),
+    "Dependency": ("it waits for another job to succeed", "slipway status --all --on {target}"),
     "BeginTime": (
         "it is back in the queue; Slurm lets a requeued job wait two minutes, and starts it by itself",
         "",

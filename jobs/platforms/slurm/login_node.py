@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from slipway.jobs.cloud.aws import Unanswered, ask, ask_all, client, reader
+from slipway.jobs.platforms.on_clusters import ONLINE, agent_state
 from slipway.jobs.platforms.reasons import machine_reason
 from slipway.jobs.platforms.slurm.request import STATES, build_command
 from slipway.jobs.words.errors import SlipwayError
@@ -19,7 +20,6 @@ from slipway.jobs.words.targets import SlurmTarget
 WAIT_SECONDS = 300.0  # that the run document gives its program
 _POLL_SECONDS = 0.5
 _LONGEST_POLL_SECONDS = 4.0
-_ONLINE = "Online"
 _UNDER_WAY = ("Pending", "InProgress", "Delayed", "Cancelling")
 _NOT_YET = "InvocationDoesNotExist"  # in the first moments after SendCommand
 _ERROR, _HINT = "error: ", "hint: "
@@ -101,7 +101,7 @@ def needed_login_node(target: SlurmTarget) -> str:
     instance = find_login_node(target)
     if instance is None:
         raise no_login_node(target)
-    if (state := _agent_state(instance, target.region)) != _ONLINE:
+    if (state := agent_state(instance, target.region)) != ONLINE:
         raise NoLoginNode(
             f"Systems Manager does not reach the login node {instance} of '{target.name}' ({state})",
             hint="a node that boots is reached a minute or two later; run the same command again",
@@ -119,8 +119,10 @@ def run_action(
     target: SlurmTarget, action: str, *, request: str = "", clock: CommandClock | None = None
 ) -> str:
     """Run one action and return what it prints; none of these does harm when it is repeated."""
-    command = build_command(target, needed_login_node(target), action=action, request=request)
-    return await_output(target, client("ssm", target.region).send_command(**command), clock)
+    instance = needed_login_node(target)
+    command = build_command(target, action=action, request=request)
+    sent = client("ssm", target.region).send_command(**command, InstanceIds=[instance])
+    return await_output(target, sent, clock)
 
 
 def await_output(target: SlurmTarget, sent: Mapping[str, Any], clock: CommandClock | None = None) -> str:
@@ -158,15 +160,6 @@ def _output(answer: Mapping[str, Any], instance: str) -> str:
         last = next((line for line in reversed(lines) if line.strip()), "it says nothing")
         error = f"its command ended as {answer.get('StatusDetails') or answer['Status']}: {last.strip()}"
     raise LoginNodeRefused(f"login node {instance}: {error}", hint=hint)
-
-
-def _agent_state(instance: str, region: str) -> str:
-    asked = [{"Key": "InstanceIds", "Values": [instance]}]
-    said = ask(reader("ssm", region), "DescribeInstanceInformation", Filters=asked)
-    if isinstance(said, Unanswered):  # who may not ask, is told by SendCommand itself
-        return _ONLINE
-    states = [str(known["PingStatus"]) for known in said["InstanceInformationList"]]
-    return states[0] if states else "its agent has not registered"
 
 
 # What AWS says of nodes that it did not start: AWS PCS keeps it for a node group, Slurm for a node. PCS's

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from functools import partial
 
 from slipway.jobs.cloud import aws
 from slipway.jobs.platforms.code_bundle import own_containers, pack, upload
@@ -30,9 +30,8 @@ from slipway.jobs.platforms.slurm.runs import (
     refresh,
     unfinished_runs,
 )
-from slipway.jobs.words.catalogue.instances import instance_type
-from slipway.jobs.words.job import Job, request_key, unreadable_inputs
-from slipway.jobs.words.recipes import Recipe, idle_accelerators
+from slipway.jobs.words.job import Job, code_words, request_key
+from slipway.jobs.words.recipes import Recipe
 from slipway.jobs.words.run import Explanation, Found, Run, locator
 from slipway.jobs.words.slurm import SlurmNode
 from slipway.jobs.words.targets import SlurmTarget
@@ -44,34 +43,25 @@ SlurmPrepared = Prepared[SlurmTarget, SlurmRequest]
 
 SERVICE = "Slurm"
 TAKES_ARRAYS = True
-_DIGEST_SHOWN = 16
 
 
 def prepare(job: Job, recipe: Recipe, target: SlurmTarget, waits_for: tuple[str, ...]) -> SlurmPrepared:
     code = pack(own_containers()).digest
-    login = find_login_node(target)
-    request = _request(job, recipe, target, code, login, waits_for)
-    missing = () if login else (f"{no_login_node(target).message}; submitting refuses",)
+    build = partial(_request, recipe=recipe, target=target, code=code, waits_for=waits_for)
+    request = build(job)
+    missing = () if find_login_node(target) else (f"{no_login_node(target).message}; submitting refuses",)
     return Prepared(
         job=job,
         recipe=recipe,
         target=target,
         request=request,
-        image=f"{target.machine_image}:{code[:_DIGEST_SHOWN]}",
+        build=build,
+        image=code_words(target.machine_image, code),
         image_digest=f"sha256:{code}",
         waits_for=waits_for,
         attempts=attempts(job),
-        warnings=(
-            *missing,
-            *unreadable_inputs(job, target),
-            *idle_accelerators(recipe, instance_type(target.instance_type), job.nodes),
-        ),
+        warnings=missing,
     )
-
-
-def repeat(prepared: SlurmPrepared, job: Job) -> SlurmPrepared:
-    login = next(iter(prepared.request.send_command["InstanceIds"]), None)
-    return _again(prepared, job, login)
 
 
 def refuse_unready(prepared: SlurmPrepared) -> None:
@@ -79,19 +69,19 @@ def refuse_unready(prepared: SlurmPrepared) -> None:
     refuse_failed_scheduler(prepared.target)
 
 
-def make_ready(prepared: SlurmPrepared, say: Say) -> SlurmPrepared:
-    """See that the login node is there, and upload the code."""
+def make_ready(prepared: SlurmPrepared, say: Say) -> str:
+    """See that the login node is there, and upload the code; return the node's instance."""
     target, request = prepared.target, prepared.request
     login = needed_login_node(target)
     upload(pack(own_containers()), request.digest, target, say)
-    return _again(prepared, prepared.job, login)
+    return login
 
 
-def send(prepared: SlurmPrepared) -> str:
+def send(prepared: SlurmPrepared, login_node: str) -> str:
     """Send the request and return Slurm's id; the login node calls sbatch only for what Slurm lacks."""
     target, request = prepared.target, prepared.request
     aws.client("s3", target.region).put_object(**request.put)
-    sent = aws.sender("ssm", target.region).send_command(**request.send_command)
+    sent = aws.sender("ssm", target.region).send_command(**request.send_command, InstanceIds=[login_node])
     return await_output(target, sent).rpartition("\n")[2]
 
 
@@ -149,23 +139,9 @@ def _node_row(node: SlurmNode) -> Mapping[str, object]:
     }
 
 
-def _again(prepared: SlurmPrepared, job: Job, login: str | None) -> SlurmPrepared:
-    request = _request(
-        job, prepared.recipe, prepared.target, prepared.request.digest, login, prepared.waits_for
-    )
-    return replace(prepared, job=job, request=request)
-
-
 def _request(
-    job: Job,
-    recipe: Recipe,
-    target: SlurmTarget,
-    code: str,
-    login: str | None,
-    waits_for: tuple[str, ...],
+    job: Job, recipe: Recipe, target: SlurmTarget, code: str, waits_for: tuple[str, ...]
 ) -> SlurmRequest:
-    request = build_request(
-        job, target, module=recipe.module, code=code, login_node=login, waits_for=waits_for
-    )
+    request = build_request(job, target, module=recipe.module, code=code, waits_for=waits_for)
     refuse_malformed("ssm", "SendCommand", request.send_command)
     return request

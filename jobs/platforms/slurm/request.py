@@ -18,7 +18,7 @@ from slipway.jobs.words import slurm
 from slipway.jobs.words.catalogue.hardware import device_of
 from slipway.jobs.words.catalogue.instances import instance_type
 from slipway.jobs.words.errors import Problem
-from slipway.jobs.words.job import DoesNotFit, InvalidJob, Job, request_key, submission_name
+from slipway.jobs.words.job import DoesNotFit, InvalidJob, Job, code_words, request_key, submission_name
 from slipway.jobs.words.launch_environment import launch_environment, refuse_misfit, timeout_seconds
 from slipway.jobs.words.run import JobState
 from slipway.jobs.words.slurm import COMPILE, JOB_ID, NODE_MODULE, PYTHON, RUN, SlurmBatch, SlurmJob, comment
@@ -49,7 +49,6 @@ STATES: Mapping[str, JobState] = {
 # refused and a node that the prolog found unfit cost none. More than this is a job that fails by itself.
 ATTEMPTS = 3
 DELIVERY_SECONDS = 600  # in which the agent of the login node has to take a command
-_DIGEST_SHOWN = 16
 _MARKETS: Mapping[bool, Mapping[str, str]] = {False: {}, True: {variables.MARKET: "spot"}}
 _NEURON = "neuron"
 # Those that trace graphs for Neuron's compiler; others run on the nodes' processors.
@@ -60,7 +59,7 @@ _TENSOR, _PIPELINE = "tensor", "pipeline"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlurmRequest:
-    """Holds everything that will be sent, except the code itself; a dry run prints it."""
+    """Holds everything that will be sent but the code and the login node's id; a dry run prints it."""
 
     digest: str  # of the code
     put: Mapping[str, Any]  # of the request object: batch scripts and what sbatch is told
@@ -77,19 +76,16 @@ def build_request(
     *,
     module: str,
     code: str,
-    login_node: str | None = None,
     waits_for: tuple[str, ...] = (),
 ) -> SlurmRequest:
-    """Build the request of a job; `login_node` is an instance's id, None if a dry run found none."""
+    """Build the request: `module` is what every rank runs, `code` the digest of the bundle."""
     refuse_misfit(job, target)
     _refuse_what_cannot_be(job, target, waits_for)
     decided = _decide(job, target, module, code, waits_for)
     body = slurm.encode(decided)
     owner = {"Bucket": target.bucket, "ExpectedBucketOwner": target.account}
     key = request_key(decided.name)
-    command = build_command(
-        target, login_node, action="submit", request=key, digest=sha256(body.encode()).hexdigest()
-    )
+    command = build_command(target, action="submit", request=key, digest=sha256(body.encode()).hexdigest())
     return SlurmRequest(
         digest=code,
         put={**owner, "Key": key, "Body": body, "ContentType": "application/json"},
@@ -98,18 +94,12 @@ def build_request(
 
 
 def build_command(
-    target: SlurmTarget,
-    login_node: str | None,
-    *,
-    action: str,
-    request: str = "",
-    digest: str = "",
+    target: SlurmTarget, *, action: str, request: str = "", digest: str = ""
 ) -> Mapping[str, Any]:
     """Build a command to the login node; without a request it is about all jobs."""
     words = {"Action": action, "Request": request, "Digest": digest}
     return {
         "DocumentName": target.run_document,
-        "InstanceIds": [login_node] if login_node else [],
         "Parameters": {name: [word] for name, word in words.items() if word},
         "TimeoutSeconds": DELIVERY_SECONDS,
     }
@@ -124,15 +114,7 @@ def ranks_per_node(environment: Mapping[str, str]) -> int:
 
 
 def _decide(job: Job, target: SlurmTarget, module: str, code: str, waits_for: tuple[str, ...]) -> SlurmJob:
-    name = submission_name(
-        job,
-        {
-            "account": target.account,
-            "region": target.region,
-            "target": target.name,
-            "image": f"{target.machine_image}:{code[:_DIGEST_SHOWN]}",
-        },
-    )
+    name = submission_name(job, target, code_words(target.machine_image, code))
     settings = tuple(f"{key}={value}" for key, value in sorted(job.settings.items()))
     return SlurmJob(
         name=name,

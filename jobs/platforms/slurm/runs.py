@@ -7,11 +7,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from slipway.jobs.cloud.aws import Unanswered, ask, reader
+from slipway.jobs.platforms.on_clusters import listed_once, read_request
 from slipway.jobs.platforms.slurm.login_node import misses_nodes, read_answer, refused_workers
 from slipway.jobs.platforms.slurm.request import STATES
 from slipway.jobs.words import slurm
-from slipway.jobs.words.job import DamagedRequest, request_key
+from slipway.jobs.words.job import code_words
 from slipway.jobs.words.run import (
     SECONDS_PER_HOUR,
     Attempt,
@@ -25,21 +25,14 @@ from slipway.jobs.words.run import (
 )
 from slipway.jobs.words.slurm import COMPILE, RUN, SlurmAnswer, SlurmAttempt, SlurmJob, SlurmRecord, array_of
 from slipway.jobs.words.targets import SlurmTarget
-from slipway.jobs.words.text import NewerRecord
 
-_DIGEST_SHOWN = 16
 _SIGNAL_CODE = 128
 _AWS_SAYS = "AWS says {}"
 
 
 def list_jobs(target: SlurmTarget) -> list[Listed]:
     """List all jobs; of those with the same name, the first was kept."""
-    seen: set[str] = set()
-    listed = []
-    for record in _runs(read_answer(target)):
-        listed.append(Listed(id=record.id, name=record.name, is_twin=record.name in seen))
-        seen.add(record.name)
-    return listed
+    return listed_once((record.id, record.name) for record in _runs(read_answer(target)))
 
 
 def list_runs(target: SlurmTarget) -> list[Run]:
@@ -95,7 +88,7 @@ def read_run(
         stopped_at=_moment(record.ended) if state.is_final else None,
         attempts=tuple(_attempts(began, record, state)),
         exit_code=_exit_code(record) if state.is_final else None,
-        image=f"{target.machine_image}:{job.code[:_DIGEST_SHOWN]}" if job else None,
+        image=code_words(target.machine_image, job.code) if job else None,
         image_digest=f"sha256:{job.code}" if job else None,
         hours=None if seconds is None else round(seconds / SECONDS_PER_HOUR, 4),
         cost=cost(nodes, seconds, kind.price if kind else None),
@@ -116,7 +109,7 @@ def _found(
     record: SlurmRecord, answer: SlurmAnswer, target: SlurmTarget, refused: Sequence[str] = ()
 ) -> Found[SlurmTarget]:
     """Read a job; `refused` is what AWS says of the cluster's workers, and counts where it misses nodes."""
-    job = _request(record.name, target)
+    job = read_request(record.name, target, slurm.decode)
     compiled = _compile_of(record, answer)
     own = refused if misses_nodes(record.name, answer) else ()
     detail = {
@@ -136,19 +129,6 @@ def _found(
         target=target,
         detail=detail,
     )
-
-
-def _request(name: str, target: SlurmTarget) -> SlurmJob | None:
-    """Read the request; None if it was deleted, or this Slipway cannot read it."""
-    key = request_key(name)
-    s3 = reader("s3", target.region)
-    answer = ask(s3, "GetObject", Bucket=target.bucket, Key=key, ExpectedBucketOwner=target.account)
-    if isinstance(answer, Unanswered):
-        return None
-    try:
-        return slurm.decode(answer["Body"].read().decode(errors="replace"), where=key)
-    except (DamagedRequest, NewerRecord):
-        return None
 
 
 def _seconds(record: SlurmRecord, began: Sequence[SlurmAttempt], now: datetime | None) -> float | None:

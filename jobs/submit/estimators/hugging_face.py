@@ -54,8 +54,9 @@ def _of_job(job: Job, on: str, region: str | None, agreed: Agreed, say: Say) -> 
     target = _sagemaker_target(prepared.target)
     platform = platform_of(prepared.target)
     platform.refuse_unready(prepared)
-    refuse_unconfirmed(prepared.name, prepared.ceiling, agreed)
-    request: Any = platform.make_ready(prepared, say).request  # SageMaker's own: the target says so
+    refuse_unconfirmed(prepared, agreed)
+    platform.make_ready(prepared, say)
+    request: Any = prepared.request  # SageMaker's own: the target says so
     # Beside the job's files, as `submit` puts it: by this folder a cluster's jobs are found.
     aws.client("s3", target.region).put_object(**request.put)
     return of_request(request.create, target)

@@ -185,7 +185,7 @@ def _problems(script: Script) -> Iterator[Problem]:
         yield Problem(where="nodes", message=f"is {script.nodes}, and must be 1 or more")
     for name, url in script.channels.items():
         if not url.startswith("s3://"):
-            message, hint = f"is {url!r}, and must be a URL of S3", "upload it: slipway upload"
+            message, hint = f"is {url!r}, and must be a URL of S3", "upload it: slipway cluster upload"
             yield Problem(where=f"channels[{name!r}]", message=message, hint=hint)
     if script.smp and not script.image:
         message = "is None, and the cluster's image lacks SMP"

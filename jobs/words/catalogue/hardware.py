@@ -52,8 +52,8 @@ UNUSABLE: Mapping[str, str] = {
 
 _NEURON_OVER_EFA = {"FI_PROVIDER": "efa", "FI_EFA_USE_DEVICE_RDMA": "1"}
 
-# NVIDIA's open kernel modules, which AWS's AMIs hold, begin with Turing (NVIDIA/open-gpu-kernel-modules, README):
-# earlier devices run where AWS brings the machine.
+# NVIDIA's open kernel modules, which AWS's AMIs hold, begin with Turing (NVIDIA/open-gpu-kernel-modules,
+# README): earlier devices run where AWS brings the machine.
 _BEFORE_TURING = Family(
     device="cuda", nodes={}, container="pytorch", files="nvidia", driver="nvidia-driver", gres="gpu"
 )

@@ -143,7 +143,7 @@ def _of_sagemaker(hardware: InstanceType, row: dict[str, str]) -> InstanceType:
 
 
 def _suggest(name: str) -> str:
-    otherwise = "slipway instances --all lists the types that AWS names"
+    otherwise = "slipway instance list --all lists the types that AWS names"
     return did_you_mean(name, names_like(name), otherwise=otherwise, most=3)
 
 

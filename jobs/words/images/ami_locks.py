@@ -21,7 +21,7 @@ from slipway.jobs.words.images.containers import JUNK_FOLDERS
 
 # The AMI that a machine image begins with: a release of Canonical's, by its serial, and the kernel it runs.
 # Drivers are built for that kernel, with headers from the packages of one moment: a parent that is newer than
-# the moment runs a kernel that those packages do not know. `slipway pin` writes both into the image's lock.
+# the moment runs a kernel that those packages do not know. `slipway image pin` writes both into the lock.
 # Words of AWS's and Canonical's parameters whose value is replaced with every release.
 MOVING = frozenset({"latest", "current", "recommended"})
 SERIAL = re.compile(r"[0-9]{8}(\.[0-9]+)?")
@@ -108,7 +108,7 @@ SOURCES: Mapping[str, Mapping[str, Form]] = {
 _APT: Mapping[str, Form] = {
     "snapshot": (re.compile(r"[0-9]{8}T[0-9]{6}Z"), "a moment such as 20261120T000000Z")
 }
-_KERNEL = {"kernel": _WORD}  # of [apt]: the newest of the packages; only `slipway pin` writes it
+_KERNEL = {"kernel": _WORD}  # of [apt]: the newest of the packages; only `slipway image pin` writes it
 _PARENT: Mapping[str, Form] = {"serial": (SERIAL, "a serial such as 20261118"), **_KERNEL}
 # What no component is told: it would say nothing that the machine itself does not.
 _OF_THE_PARENT = {("parent", "serial"), ("parent", "kernel"), ("apt", "kernel")}

@@ -1,6 +1,6 @@
 """An AMI: who bakes it, and what a baked one says of itself. Another fact is one field.
 
-A Bakery is a deployed pipeline: infra writes it as one SSM parameter an image, `slipway bake` reads it. What
+A Bakery is a deployed pipeline: infra writes it as an SSM parameter, which `slipway image bake` reads. What
 an AMI holds, its own tags say: Image Builder sets them. The manifest is read from those tags; who followed
 the bake writes it beside the id (Image Builder writes ids only), for those who may read parameters only.
 """

@@ -29,6 +29,7 @@ class AwsAmi:
     batch_image_type: str = ""  # how AWS Batch writes its part of the user data, and for which types
     owner: str  # the account that publishes it; an AMI of another one under this name is refused
 
+
 AWS_AMIS: Mapping[str, AwsAmi] = {
     # Amazon ECS developer guide, "Retrieving Amazon ECS-optimized Linux AMI metadata": the parameters. What
     # they hold: aws/amazon-ecs-ami@a2532d35 (2026-08-19), al2023*.pkr.hcl: ecs-init, Docker, efs-utils, root
@@ -132,7 +133,7 @@ class NoPublishedImage(SlipwayError):
 def published_image(containers: Path, name: str, *, region: str, device: str) -> str:
     """Return the URI of the image of this name; `device` is what a recipe's ACCELERATORS calls it."""
     published = _published(containers, name)
-    account = _REGISTRIES.get(region) or (_REGISTRY if region in _SHARES_IT else None)
+    account = registry_account(region)
     if account is None:
         raise NoPublishedImage(
             f"AWS's registry of containers in {region} is not known",
@@ -145,6 +146,15 @@ def published_image(containers: Path, name: str, *, region: str, device: str) ->
             hint=f"use another instance type, or add one to containers/images/{name}/lock.toml",
         )
     return f"{account}.dkr.ecr.{region}.amazonaws.com/{published['repository']}:{published[device]}"
+
+
+def is_published_by_aws(uri: str) -> bool:
+    """Return True for an image of AWS's own registries, by the account that the URI begins with."""
+    return uri.partition(".dkr.ecr.")[0] in {_REGISTRY, *_REGISTRIES.values()}
+
+
+def registry_account(region: str) -> str | None:
+    return _REGISTRIES.get(region) or (_REGISTRY if region in _SHARES_IT else None)
 
 
 _NO_DEVICE = {"repository"}

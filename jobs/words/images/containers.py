@@ -1,4 +1,4 @@
-"""Which files make an image, and the tag that names them: infra and `slipway build` compute the same one."""
+"""Which files make an image, and its tag: infra and `slipway image build` compute the same one."""
 
 from __future__ import annotations
 
@@ -253,14 +253,14 @@ def read_image(uri: str, target: Target) -> ImageUri:
         raise DoesNotFit(
             f"--image {printable(uri)} is no image; one is {own}/REPOSITORY:TAG, or the name of a folder of "
             "your project's images/",
-            hint="slipway build NAME --on CLUSTER pushes one",
+            hint="slipway image build NAME --on CLUSTER pushes one",
         )
     image = ImageUri(**found.groupdict())
     if image.registry not in (own, f"{own}.cn") and not _is_the_clusters(image, target):
         raise DoesNotFit(
             f"--image {uri} is of {image.registry}, and the nodes of '{target.name}' may pull from "
             f"{own} alone",
-            hint="copy it there, or begin a Dockerfile with it: images/NAME/Dockerfile, slipway build NAME",
+            hint="copy it there, or begin images/NAME/Dockerfile with it: slipway image build NAME",
         )
     return image
 
@@ -271,5 +271,5 @@ def own_registry(target: Target) -> str:
 
 def _is_the_clusters(image: ImageUri, target: Target) -> bool:
     """Return True for another tag of the image that the cluster was declared with: its role may pull it."""
-    declared = str(getattr(target, "image", ""))
+    declared = str(getattr(target, "repository_uri", "") or getattr(target, "image", "")) + ":"
     return declared.startswith(f"{image.registry}/{image.repository}:")

@@ -1,6 +1,8 @@
-"""An encoder that has no memory yet is the one that has."""
+"""An encoder is the same filled later, and gives packed rows the answers that padded ones get."""
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 import pytest
 
@@ -8,11 +10,12 @@ torch = pytest.importorskip("torch")
 
 from slipway.containers.models.encoder import (  # noqa: E402
     BertForPreTraining,
+    Classifier,
     initialise,
 )
-from slipway.containers.models.shapes import EncoderShape  # noqa: E402
+from slipway.containers.models.shapes import EncoderShape, PackedRows  # noqa: E402
 
-SHAPE = EncoderShape(layers=2, hidden=16, heads=2, intermediate=32, vocabulary=50, positions=8)
+SHAPE = EncoderShape(layers=2, hidden=32, heads=4, intermediate=48, vocabulary=101, positions=32)
 
 
 def test_a_model_built_on_the_meta_device_is_filled_as_one_built_in_memory() -> None:
@@ -27,3 +30,23 @@ def test_a_model_built_on_the_meta_device_is_filled_as_one_built_in_memory() -> 
     model.apply(initialise)
     for name, tensor in model.state_dict().items():
         assert torch.equal(tensor, wanted[name]), name
+
+
+@pytest.mark.parametrize("family", ["bert", "distilbert"])
+@pytest.mark.parametrize("lengths", [[3, 3, 7, 7, 7, 20], [20, 1, 5, 1], [9]])
+def test_packed_rows_are_the_padded_ones(family: str, lengths: list[int]) -> None:
+    torch.manual_seed(3)
+    model = Classifier(replace(SHAPE, family=family), 2).eval()
+    counts = torch.tensor(lengths)
+    used = torch.arange(int(counts.max())) < counts[:, None]
+    words = torch.randint(1, 101, used.shape) * used
+    segments = (torch.arange(used.shape[1]) >= counts[:, None] // 2).long() * used
+    padded = model.encode(words, segments, used)[used]
+    together = model.encode_packed(words[used], segments[used], PackedRows.of(counts))
+    torch.testing.assert_close(together, padded, rtol=1e-5, atol=1e-6)
+    gradients = []
+    for hidden in (padded, together):
+        model.zero_grad()
+        hidden.square().sum().backward()
+        gradients.append(model.layers[0].query_key_value.weight.grad.clone())
+    torch.testing.assert_close(gradients[0], gradients[1], rtol=1e-4, atol=1e-5)

@@ -14,10 +14,16 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from slipway.containers.runtime.checkpoint.checkpoints import Checkpoints
-from slipway.containers.runtime.checkpoint.folder import CheckpointFolder
 from slipway.containers.runtime.collective import Collective
-from tests.containers.runtime.saving import FAILED, NONE, WRONG, in_processes, is_right, quiet, save, training
+from tests.containers.runtime.saving import (
+    FAILED,
+    NONE,
+    WRONG,
+    in_processes,
+    is_right,
+    opened,
+    save,
+)
 
 DIED = 77
 OPERATIONS = ("open", "write", "fsync", "link", "rename", "replace", "mkdir", "unlink", "rmdir")
@@ -80,9 +86,7 @@ def saving(folder: Path, step: int, dying: int, left: int, mode: str) -> Callabl
         if collective.rank == dying:
             Countdown(folder, left, mode)
         try:
-            with Checkpoints(
-                CheckpointFolder(folder), training(2), collective=collective, say=quiet, lease_seconds=0.2
-            ) as checkpoints:
+            with opened(folder, 2, collective=collective, lease_seconds=0.2) as checkpoints:
                 save(checkpoints, step, collective.rank)
         except (ConnectionError, OSError):
             return FAILED
@@ -94,9 +98,7 @@ def saving(folder: Path, step: int, dying: int, left: int, mode: str) -> Callabl
 def resuming(folder: Path) -> Callable[[Collective], int]:
     def body(collective: Collective) -> int:
         try:
-            with Checkpoints(
-                CheckpointFolder(folder), training(3), collective=collective, say=quiet, lease_seconds=0.2
-            ) as checkpoints:
+            with opened(folder, 3, collective=collective, lease_seconds=0.2) as checkpoints:
                 found = checkpoints.resume("auto")
                 left = [
                     path.name for path in folder.iterdir() if ".tmp-" in path.name or ".trash-" in path.name

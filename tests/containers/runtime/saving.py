@@ -61,15 +61,42 @@ def save(checkpoints: Checkpoints, step: int, rank: int = 0, count: int = 1000) 
     checkpoints.save(step, weights(step, rank, count), cursor=step * 64)
 
 
+def opened(folder: Path, attempt: int = 1, **options: object) -> Checkpoints:
+    """Return the checkpoints of this training in a folder; they say nothing."""
+    return Checkpoints(CheckpointFolder(folder), training(attempt), **{"say": quiet, **options})  # type: ignore[arg-type]  # passed through
+
+
+def save_together(world: int, folder: Path, *steps: int) -> list[int]:
+    """Save these steps by so many ranks, in real processes; return their exit statuses."""
+
+    def body(collective: Collective) -> int:
+        with opened(folder, collective=collective) as checkpoints:
+            for step in steps:
+                save(checkpoints, step, collective.rank)
+        return 0
+
+    return in_processes(world, body)
+
+
 def saved(folder: Path, *steps: int, attempt: int = 1, **options: object) -> None:
-    with Checkpoints(CheckpointFolder(folder), training(attempt), say=quiet, **options) as checkpoints:  # type: ignore[arg-type]  # passed through
+    with opened(folder, attempt, **options) as checkpoints:
         for step in steps:
             save(checkpoints, step)
 
 
 def resumed(folder: Path, attempt: int = 9) -> Resumed | None:
-    with Checkpoints(CheckpointFolder(folder), training(attempt), say=quiet) as checkpoints:
+    with opened(folder, attempt) as checkpoints:
         return checkpoints.resume("auto")
+
+
+def newest(folder: Path) -> int | None:
+    """Return the step that a training would resume from."""
+    found = resumed(folder)
+    return None if found is None else found.step
+
+
+def steps(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
 
 
 def quiet(line: str) -> None:

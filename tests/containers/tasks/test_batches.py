@@ -14,7 +14,7 @@ from torch import nn
 from slipway.containers.runtime.contract.launchers import read_contract
 from slipway.containers.runtime.errors import Refusal
 from slipway.containers.tasks.batches import LoadedBatches, RowShares, UserTask, flat, part_of
-from slipway.containers.tasks.layered import with_layers
+from slipway.containers.tasks.start import with_layers
 from slipway.containers.training.devices import open_device
 from slipway.containers.training.layout import Layout
 from slipway.containers.training.start import Beginning

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import socket
 import sys
-import traceback
 from dataclasses import replace
 from typing import Any
 
@@ -17,6 +14,7 @@ from slipway.containers.training.devices import open_device
 from slipway.containers.training.engine import build_mesh, process_group
 from slipway.containers.training.layout import DIMENSIONS, Layout
 from slipway.containers.training.saving import summed
+from tests.containers.forks import fork_each, free_port
 
 
 class FloatsOnly(distributed.ProcessGroup):  # type: ignore[misc]  # torch counts as untyped
@@ -35,13 +33,6 @@ class FloatsOnly(distributed.ProcessGroup):  # type: ignore[misc]  # torch count
         return "floats"
 
 
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
-
-
 def be_rank(rank: int, ports: tuple[int, int]) -> None:
     alone = replace(read_contract({}), collective_seconds=60.0)
     contract = replace(alone, rank=rank, local_rank=rank, world=2, local_world=2, main_port=ports[0])
@@ -58,17 +49,7 @@ def be_rank(rank: int, ports: tuple[int, int]) -> None:
 def main() -> int:
     distributed.Backend.register_backend("floats", FloatsOnly, devices=["cpu"])
     ports = free_port(), free_port()
-    children = []
-    for rank in range(2):
-        if (child := os.fork()) == 0:
-            try:
-                be_rank(rank, ports)
-            except BaseException:  # noqa: BLE001 - a fork ends here, whatever it was
-                traceback.print_exc()
-                os._exit(1)
-            os._exit(0)
-        children.append(child)
-    codes = [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children]
+    codes = fork_each(2, lambda rank: be_rank(rank, ports))
     print(f"{len(codes)} ranks ended with {codes}")
     return max(codes)
 

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import json
 import shutil
-import socket
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 
+from tests.containers.forks import free_port
 from tests.containers.training.warm import WarmRank
 
-ROOT = Path(__file__).resolve().parents[3]
 MOST_SECONDS = 400
 
 
@@ -72,9 +71,7 @@ class Ranks:
     def start(
         self, name: str, *, world: int, settings: Mapping[str, str], attempt: int = 1
     ) -> list[WarmRank]:
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            port = probe.getsockname()[1]
+        port = free_port()
         words = [word for key, value in settings.items() for word in ("--set", f"{key}={value}")]
         processes = [
             WarmRank(
@@ -98,19 +95,30 @@ class Ranks:
         )
 
     def environment(self, name: str, rank: int, world: int, port: int, attempt: int) -> dict[str, str]:
-        place = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": world, "LOCAL_WORLD_SIZE": world}
-        job = {"SLIPWAY_JOB": "test", "SLIPWAY_RUN": name, "SLIPWAY_ATTEMPT": attempt}
-        folders = {
-            "SLIPWAY_DATA": self._data,
-            "SLIPWAY_CHECKPOINTS": self.checkpoints(name),
-            "SLIPWAY_LOGS": self.logs(name),
-        }
-        rest = {
-            "MASTER_ADDR": "127.0.0.1",
-            "MASTER_PORT": port,
-            "SLIPWAY_NODE": 0,
-            "SLIPWAY_NODES": 1,
-            "SLIPWAY_COLLECTIVE_SECONDS": 60,
-            "OMP_NUM_THREADS": 1,
-        }
-        return {key: str(value) for key, value in {**place, **job, **folders, **rest}.items()}
+        return rank_variables(
+            (rank, world, port),
+            SLIPWAY_RUN=name,
+            SLIPWAY_ATTEMPT=attempt,
+            SLIPWAY_DATA=self._data,
+            SLIPWAY_CHECKPOINTS=self.checkpoints(name),
+            SLIPWAY_LOGS=self.logs(name),
+            SLIPWAY_COLLECTIVE_SECONDS=60,
+            OMP_NUM_THREADS=1,
+        )
+
+
+def rank_variables(place: tuple[int, int, int], **variables: object) -> dict[str, str]:
+    """Return what the launcher tells a rank on one node: its place (rank, world and port), and the rest."""
+    rank, world, port = place
+    told: dict[str, object] = {
+        "RANK": rank,
+        "LOCAL_RANK": rank,
+        "WORLD_SIZE": world,
+        "LOCAL_WORLD_SIZE": world,
+        "MASTER_ADDR": "127.0.0.1",
+        "MASTER_PORT": port,
+        "SLIPWAY_NODE": 0,
+        "SLIPWAY_NODES": 1,
+        "SLIPWAY_JOB": "test",
+    }
+    return {key: str(value) for key, value in {**told, **variables}.items()}

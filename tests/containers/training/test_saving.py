@@ -3,26 +3,28 @@
 from __future__ import annotations
 
 import errno
+import math
 import os
 import threading
 import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
-
-pytest.importorskip("torch")
-
 import torch
 
 from slipway.containers.runtime.checkpoint.checkpoints import Checkpoints, Training
 from slipway.containers.runtime.checkpoint.folder import CheckpointFolder
 from slipway.containers.runtime.checkpoint.storage import Parts, UnpublishedStep
 from slipway.containers.runtime.contract.contract import LaunchContract
+from slipway.containers.runtime.contract.launchers import read_contract
 from slipway.containers.runtime.errors import RESUMABLE_EXIT_CODE, Interruption
 from slipway.containers.training.saving import MOST_FAILED, HasPieces, Saving, ShutdownWatch
 from slipway.containers.training.state import WEIGHTS, HostCopy, SavedState, TensorPiece
+
+pytest.importorskip("torch")
 
 CONTRACT = LaunchContract(
     job="bert",
@@ -231,3 +233,16 @@ def test_what_was_taken_for_a_save_lies_in_the_buffers_of_the_one_before() -> No
     (second,) = snapshot.take(engine.pieces())
     assert first.data.data_ptr() == second.data.data_ptr() != engine.weights.data_ptr()
     assert second.data.tolist() == [2.0] * 4
+
+
+# A training knows when another step and a save would not fit any more.
+
+
+@pytest.mark.usefixtures("own_sigterm")
+def test_a_step_near_the_deadline_ends_the_training() -> None:
+    contract = SimpleNamespace(deadline=1.0)
+    ending = ShutdownWatch(contract)  # type: ignore[arg-type]  # it reads one field
+    assert ending.is_near
+    assert not ending.has_time_to_save()
+    assert not ShutdownWatch(read_contract({})).is_near
+    assert ShutdownWatch(read_contract({})).seconds_left() == math.inf

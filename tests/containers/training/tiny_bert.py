@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from slipway.containers.models.encoder import BertForPreTraining
 from slipway.containers.models.shapes import EncoderShape
-from slipway.containers.recipes.bert_pretrain.batch import plan_batch
-from slipway.containers.recipes.bert_pretrain.config import decode
+from slipway.containers.recipes.bert_pretrain.config import decode, plan_batch
 from slipway.containers.recipes.bert_pretrain.model import BertTask
 from slipway.containers.runtime.contract.launchers import read_contract
 from slipway.containers.training.devices import open_device

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
@@ -11,6 +12,7 @@ from slipway.infra.declare.checks.clusters import problems_of
 from slipway.infra.declare.s3_prefix_lists import S3_PREFIX_LISTS
 from slipway.infra.declare.types import (
     BatchCluster,
+    Cluster,
     ControllerSize,
     Egress,
     FileSystem,
@@ -26,11 +28,10 @@ from tests.infra.synthesis import (
     CLUSTER,
     MPI_CLUSTER,
     SLURM_CLUSTER,
+    Templates,
     of_type,
     only,
     synthesize,
-    synthesize_mpi,
-    synthesize_slurm,
 )
 
 RESERVED = (Market.TARGETED_RESERVATION, Market.CAPACITY_BLOCK)
@@ -46,34 +47,40 @@ def driven(*makers: str) -> list[InstanceType]:
     ]
 
 
+def drawn(draw: st.DrawFn, facts: InstanceType, *, never: Market) -> dict[str, Any]:
+    """Draw the settings that every kind has, for machines of a type."""
+    region = draw(st.sampled_from(sorted(set(facts.regions or S3_PREFIX_LISTS) & set(S3_PREFIX_LISTS))))
+    market = draw(st.sampled_from([each for each in Market if each is not never]))
+    return {
+        "instance_type": facts.name,
+        "region": region,
+        "zone": f"{region}{draw(st.sampled_from('abc'))}",
+        "account": draw(st.sampled_from([None, "123456789012"])),
+        "efa_interfaces": draw(st.none() | st.integers(0, facts.efa_interfaces)),
+        "market": market,
+        "reservation_id": "cr-0123456789abcdef0" if market in RESERVED else None,
+        "egress": draw(st.sampled_from(Egress)),
+        "log_retention_days": draw(st.sampled_from([1, 30, 365, 3653])),
+        "keep_data": draw(st.booleans()),
+        "tags": draw(st.dictionaries(st.sampled_from(["team", "größe"]), st.text("ab 東", max_size=9))),
+    }
+
+
 @st.composite
 def clusters(draw: st.DrawFn) -> BatchCluster:
-    facts = draw(st.sampled_from(driven("Habana")))
-    region = draw(st.sampled_from(sorted(set(facts.regions or S3_PREFIX_LISTS) & set(S3_PREFIX_LISTS))))
-    market = draw(st.sampled_from([each for each in Market if each is not Market.SPOT]))
     sort = draw(st.sampled_from(FileSystem))
     lustre = sort is FileSystem.FSX_LUSTRE
     return replace(
         CLUSTER,
+        **drawn(draw, draw(st.sampled_from(driven("Habana"))), never=Market.SPOT),
         name=draw(st.from_regex(r"[a-z][a-z0-9]{0,8}(-[a-z0-9]{1,8}){0,2}", fullmatch=True)),
-        instance_type=facts.name,
-        region=region,
-        zone=f"{region}{draw(st.sampled_from('abc'))}",
-        account=draw(st.sampled_from([None, "123456789012"])),
         max_nodes=draw(st.integers(1, 64)),
-        efa_interfaces=draw(st.none() | st.integers(0, facts.efa_interfaces)),
-        market=market,
-        reservation_id="cr-0123456789abcdef0" if market in RESERVED else None,
-        egress=draw(st.sampled_from(Egress)),
         file_system=sort,
         fsx_capacity_gib=draw(st.sampled_from([1200, 2400, 7200])) if lustre else 1200,
         fsx_mbps_per_tib=draw(st.sampled_from([125, 250, 500, 1000])) if lustre else 125,
         job_attempts=draw(st.integers(1, 10)),
         runnable_timeout_minutes=draw(st.integers(10, 1440)),
         job_timeout_hours=draw(st.integers(1, 8760)),
-        log_retention_days=draw(st.sampled_from([1, 30, 365, 3653])),
-        keep_data=draw(st.booleans()),
-        tags=draw(st.dictionaries(st.sampled_from(["team", "größe"]), st.text("ab 東", max_size=9))),
         ami_parameter="/mine/ami" if lustre else CLUSTER.ami_parameter,
         ami_made_from="gaudi-ecs" if lustre else None,
         ami_adds=("lustre-client",) if lustre else (),
@@ -82,30 +89,21 @@ def clusters(draw: st.DrawFn) -> BatchCluster:
 
 @st.composite
 def machines(draw: st.DrawFn) -> MpiCluster:
-    facts = draw(st.sampled_from(driven()))
-    region = draw(st.sampled_from(sorted(set(facts.regions or S3_PREFIX_LISTS) & set(S3_PREFIX_LISTS))))
-    market = draw(st.sampled_from([each for each in Market if each is not Market.CAPACITY_BLOCK]))
+    common = drawn(draw, draw(st.sampled_from(driven())), never=Market.CAPACITY_BLOCK)
     # On Spot without a file system a checkpoint would be lost with its machine.
-    files = [FileSystem.EFS, *([FileSystem.NONE] if market is not Market.SPOT else [])]
+    files = [FileSystem.EFS, *([FileSystem.NONE] if common["market"] is not Market.SPOT else [])]
     mpi = draw(st.sampled_from(Mpi))
     is_held = mpi is Mpi.OPEN_MPI
     return replace(
         MPI_CLUSTER,
-        instance_type=facts.name,
-        region=region,
-        zone=f"{region}b",
+        **common,
         max_nodes=draw(st.integers(1, 50)),
-        efa_interfaces=draw(st.none() | st.integers(0, facts.efa_interfaces)),
-        market=market,
-        reservation_id="cr-0123456789abcdef0" if market in RESERVED else None,
-        egress=draw(st.sampled_from(Egress)),
         file_system=draw(st.sampled_from(files)),
         mpi=mpi,
         ssh_cidrs=draw(st.sampled_from([(), ("10.0.0.0/8",), ("10.1.0.0/16", "192.168.0.0/24")])),
         idle_minutes=draw(st.none() | st.integers(10, 1440)),
         start_at=draw(st.sampled_from([None, "0 8 * * MON-FRI"])),
         stop_at=draw(st.sampled_from([None, "0 20 * * *"])),
-        keep_data=draw(st.booleans()),
         ami_parameter=MPI_CLUSTER.ami_parameter if is_held else "/mine/ami",
         ami_made_from=None if is_held else "cpu-mpi",
         ami_adds=() if is_held else (str(mpi),),
@@ -115,24 +113,15 @@ def machines(draw: st.DrawFn) -> MpiCluster:
 @st.composite
 def slurm_clusters(draw: st.DrawFn) -> SlurmCluster:
     facts = draw(st.sampled_from(driven("Trainium1", "Trainium2")))
-    region = draw(st.sampled_from(sorted(set(facts.regions or S3_PREFIX_LISTS) & set(S3_PREFIX_LISTS))))
-    market = draw(st.sampled_from([each for each in Market if each is not Market.SPOT]))
-    efa = draw(st.none() | st.integers(0, facts.efa_interfaces))
+    common = drawn(draw, facts, never=Market.SPOT)
     # Nodes with accelerators and without EFA cannot train together.
-    together = facts.accelerator is None or (facts.has_efa and efa != 0)
+    together = facts.accelerator is None or (facts.has_efa and common["efa_interfaces"] != 0)
     controller, most = draw(st.sampled_from([(None, 600), *((size, 31) for size in ControllerSize)]))
     return replace(
         SLURM_CLUSTER,
-        instance_type=facts.name,
-        region=region,
-        zone=f"{region}{draw(st.sampled_from('abc'))}",
-        account=draw(st.sampled_from([None, "123456789012"])),
+        **common,
         max_nodes=draw(st.integers(1, most)) if together else 1,
         controller=controller,
-        efa_interfaces=efa,
-        market=market,
-        reservation_id="cr-0123456789abcdef0" if market in RESERVED else None,
-        egress=draw(st.sampled_from(Egress)),
         ami_parameter="/mine/ami",
         ami_made_from="neuron-slurm",
         ami_adds=("lustre-client",),
@@ -140,10 +129,15 @@ def slurm_clusters(draw: st.DrawFn) -> SlurmCluster:
         rest_api=draw(st.booleans()),
         idle_minutes=draw(st.integers(1, 1440)),
         job_timeout_hours=draw(st.integers(1, 8760)),
-        log_retention_days=draw(st.sampled_from([1, 30, 365, 3653])),
-        keep_data=draw(st.booleans()),
-        tags=draw(st.dictionaries(st.sampled_from(["team", "größe"]), st.text("ab 東", max_size=9))),
     )
+
+
+def sound_templates(cluster: Cluster) -> Templates:
+    """Synthesize the cluster, and hold its templates to every rule."""
+    templates = synthesize(cluster)
+    found = [(name, *rule(template)) for template in templates.all() for name, rule in RULES.items()]
+    assert [each for each in found if len(each) > 1] == []
+    return templates
 
 
 @settings(max_examples=8, suppress_health_check=[HealthCheck.filter_too_much])
@@ -152,17 +146,14 @@ def test_every_sound_declaration_of_a_slurm_cluster_becomes_templates_that_pass_
     cluster: SlurmCluster,
 ) -> None:
     assume(not problems_of(cluster))
-    templates = synthesize_slurm(cluster)
-    for template in templates.all():
-        for name, rule in RULES.items():
-            assert list(rule(template)) == [], name
-    groups = of_type(templates.slurm, "AWS::PCS::ComputeNodeGroup").values()
+    templates = sound_templates(cluster)
+    groups = of_type(templates.compute, "AWS::PCS::ComputeNodeGroup").values()
     sizes = {group["Name"]: group["ScalingConfiguration"] for group in groups}
     assert sizes == {
         "login": {"MinInstanceCount": 1, "MaxInstanceCount": 1},
         "workers": {"MinInstanceCount": 0, "MaxInstanceCount": cluster.max_nodes},
     }
-    room = CONTROLLERS[only(templates.slurm, "AWS::PCS::Cluster")["Size"].lower()]
+    room = CONTROLLERS[only(templates.compute, "AWS::PCS::Cluster")["Size"].lower()]
     assert sum(size["MaxInstanceCount"] for size in sizes.values()) <= room
 
 
@@ -172,13 +163,10 @@ def test_every_sound_declaration_of_machines_becomes_templates_that_pass_every_r
     cluster: MpiCluster,
 ) -> None:
     assert problems_of(cluster) == ()
-    templates = synthesize_mpi(cluster)
-    for template in templates.all():
-        for name, rule in RULES.items():
-            assert list(rule(template)) == [], name
-    group = only(templates.mpi, "AWS::AutoScaling::AutoScalingGroup")
+    templates = sound_templates(cluster)
+    group = only(templates.compute, "AWS::AutoScaling::AutoScalingGroup")
     assert group["MaxSize"] == str(cluster.max_nodes)
-    assert only(templates.mpi, "AWS::EC2::LaunchTemplate")["LaunchTemplateData"]["InstanceType"] == (
+    assert only(templates.compute, "AWS::EC2::LaunchTemplate")["LaunchTemplateData"]["InstanceType"] == (
         cluster.instance_type
     )
 
@@ -187,11 +175,8 @@ def test_every_sound_declaration_of_machines_becomes_templates_that_pass_every_r
 @given(cluster=clusters())
 def test_every_sound_declaration_becomes_templates_that_pass_every_rule(cluster: BatchCluster) -> None:
     assume(not problems_of(cluster))
-    templates = synthesize(cluster)
-    for template in templates.all():
-        for name, rule in RULES.items():
-            assert list(rule(template)) == [], name
-    pool = only(templates.batch, "AWS::Batch::ComputeEnvironment")["ComputeResources"]
+    templates = sound_templates(cluster)
+    pool = only(templates.compute, "AWS::Batch::ComputeEnvironment")["ComputeResources"]
     assert pool["InstanceTypes"] == [cluster.instance_type]
     assert pool["MaxvCpus"] >= cluster.max_nodes
-    assert len(of_type(templates.batch, "AWS::SSM::Parameter")) == 1
+    assert len(of_type(templates.compute, "AWS::SSM::Parameter")) == 1

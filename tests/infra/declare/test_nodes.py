@@ -172,8 +172,8 @@ def test_a_gpu_that_no_ami_drives_is_refused_with_the_road_that_does(
             "batch",
             {"instance_type": "c6i.16xlarge", "machine_image": "ecs-nvidia"},
             (
-                "machine_image: is ecs-nvidia, which AWS Batch takes for GPU types alone (ECS_AL2023_NVIDIA); "
-                'use machine_image="ecs"'
+                "machine_image: is ecs-nvidia, which AWS Batch takes for GPU types alone "
+                '(ECS_AL2023_NVIDIA); use machine_image="ecs"'
             ),
         ),
         (

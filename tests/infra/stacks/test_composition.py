@@ -27,11 +27,13 @@ def test_a_stack_contains_no_condition() -> None:
 
 def test_a_stack_takes_its_declaration_and_no_copy_of_a_setting() -> None:
     copied = [
-        f"{name}: {kind.name}.{field.target.id}"
+        f"{name}: {kind.name} takes {given.arg}"
         for name, kind in nodes("stacks")
-        if isinstance(kind, ast.ClassDef) and kind.name.endswith("StackProps")
-        for field in kind.body
-        if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name)
-        if field.target.id in DECLARED - {"image"} or ast.unparse(field.annotation) in ("str", "int", "bool")
+        if isinstance(kind, ast.ClassDef)
+        for method in kind.body
+        if isinstance(method, ast.FunctionDef) and method.name == "__init__"
+        for given in method.args.kwonlyargs
+        if given.arg in DECLARED - {"image"}
+        or (given.annotation and ast.unparse(given.annotation) in ("str", "int", "bool"))
     ]
     assert not copied

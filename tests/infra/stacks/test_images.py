@@ -53,7 +53,7 @@ def test_a_build_runs_the_script_that_is_checked_and_nothing_else() -> None:
 
 
 def test_the_tag_of_a_job_is_the_digest_of_the_sources() -> None:
-    template = synthesize(CLUSTER).batch  # now: whoever edits containers/ meanwhile changes the tag
+    template = synthesize(CLUSTER).compute  # now: whoever edits containers/ meanwhile changes the tag
     job = only(template, "AWS::Batch::JobDefinition")["NodeProperties"]["NodeRangeProperties"][0]
     assert as_text(job["Container"]["Image"]) == f"<…>:{image_tag(CONTAINERS, 'gaudi')}"
 

@@ -7,14 +7,14 @@ import re
 import pytest
 
 from slipway.infra.declare.types import FileSystem, Market, Mpi
-from slipway.infra.patterns.nodes.launch_template import MOST_BYTES
+from slipway.infra.patterns.nodes.first_boot import MOST_BYTES
 from slipway.jobs.words.targets import MpiTarget, decode_target
 from tests.infra.mpi_cluster import document, group, launch, node_role, policies, statements, told
 from tests.infra.synthesis import as_text, mpi_templates_of, of_type, only
 
 
 def test_everything_passes_between_nodes_and_nothing_comes_in_from_outside() -> None:
-    template = mpi_templates_of().mpi
+    template = mpi_templates_of().compute
     (name,) = of_type(template, "AWS::EC2::SecurityGroup")
     own = {"Fn::GetAtt": [name, "GroupId"]}
     rules = of_type(template, "AWS::EC2::SecurityGroupIngress").values()
@@ -26,14 +26,14 @@ def test_everything_passes_between_nodes_and_nothing_comes_in_from_outside() -> 
 
 
 def test_ssh_is_open_where_it_is_asked_for_and_opens_that_port_alone() -> None:
-    opened = only(mpi_templates_of(ssh_cidrs=("10.9.0.0/16",)).mpi, "AWS::EC2::SecurityGroup")
+    opened = only(mpi_templates_of(ssh_cidrs=("10.9.0.0/16",)).compute, "AWS::EC2::SecurityGroup")
     (rule,) = opened["SecurityGroupIngress"]
     assert (rule["IpProtocol"], rule["FromPort"], rule["ToPort"]) == ("tcp", 22, 22)
     assert rule["CidrIp"] == "10.9.0.0/16"
 
 
 def test_the_secret_is_made_by_aws_and_read_by_the_nodes_alone() -> None:
-    template = mpi_templates_of().mpi
+    template = mpi_templates_of().compute
     (name,) = of_type(template, "AWS::SecretsManager::Secret")
     role = node_role()
     secret = only(template, "AWS::SecretsManager::Secret")
@@ -48,7 +48,7 @@ def test_the_secret_is_made_by_aws_and_read_by_the_nodes_alone() -> None:
 
 
 def test_a_node_is_told_what_its_services_need_and_nothing_that_is_secret() -> None:
-    found = told(mpi=Mpi.INTEL_MPI, ami_parameter="/mine/ami")
+    found = told(mpi=Mpi.INTEL_MPI, ami_parameter="/mine/ami", ami_made_from="cpu-mpi")
     assert {"cluster": "c6i", "region": "us-east-1", "nodes": 4, "mpi": "intel-mpi"}.items() <= found.items()
     assert found["file_system_mount"] == found["files"]["path"] == "/mnt/shared"
     assert set(found) == {
@@ -140,7 +140,7 @@ def test_nothing_is_kept_for_images_that_no_job_of_this_kind_runs() -> None:
 
 @pytest.mark.parametrize("market", [Market.ON_DEMAND, Market.SPOT])
 def test_the_target_says_whether_its_machines_may_be_taken_back(market: Market) -> None:
-    parameter = only(mpi_templates_of(market=market).mpi, "AWS::SSM::Parameter")
+    parameter = only(mpi_templates_of(market=market).compute, "AWS::SSM::Parameter")
     target = decode_target(as_text(parameter["Value"]), parameter=parameter["Name"])
     assert isinstance(target, MpiTarget)
     assert target.is_spot is (market is Market.SPOT)
@@ -148,7 +148,7 @@ def test_the_target_says_whether_its_machines_may_be_taken_back(market: Market) 
 
 @pytest.mark.parametrize("sort", FileSystem)
 def test_the_target_tells_jobs_what_was_deployed(sort: FileSystem) -> None:
-    parameter = only(mpi_templates_of(file_system=sort).mpi, "AWS::SSM::Parameter")
+    parameter = only(mpi_templates_of(file_system=sort).compute, "AWS::SSM::Parameter")
     target = decode_target(as_text(parameter["Value"]), parameter=parameter["Name"])
     assert isinstance(target, MpiTarget)
     assert (target.name, target.max_nodes, target.efa_interfaces) == ("c6i", 4, 1)
@@ -156,7 +156,7 @@ def test_the_target_tells_jobs_what_was_deployed(sort: FileSystem) -> None:
     assert target.run_document == document("DocumentsRun")["Name"]
     assert target.stop_document == document("DocumentsStop")["Name"]
     assert (target.machine_image, target.mpi) == ("cpu-mpi", "open-mpi")
-    assert target.ami_parameter == mpi_templates_of().mpi["Parameters"]["NodeImage"]["Default"]
+    assert target.ami_parameter == mpi_templates_of().compute["Parameters"]["NodeImage"]["Default"]
     shares = sort is not FileSystem.NONE
     assert (target.file_system_id, target.file_system_mount) == (
         ("<…>", "/mnt/shared") if shares else (None, None)
@@ -173,7 +173,7 @@ def test_jobs_have_a_role_of_their_own_that_reads_no_secret_and_that_nodes_alone
     }
     assert not [action for action in actions if action.startswith(("secretsmanager:", "ssm", "ec2messages:"))]
     (hand_on,) = [found["HandOn"] for found in policies() if "HandOn" in found]
-    (role,) = set(of_type(mpi_templates_of().mpi, "AWS::IAM::Role")) - {node_role()}
+    (role,) = set(of_type(mpi_templates_of().compute, "AWS::IAM::Role")) - {node_role()}
     assert hand_on["Action"] == "sts:AssumeRole"
     assert hand_on["Resource"] == {"Fn::GetAtt": [role, "Arn"]}
     assert told()["job_role_arn"]

@@ -47,12 +47,13 @@ def test_s3_is_reached_through_its_gateway_endpoint_from_every_subnet(egress: Eg
     assert {each["Ref"] for each in gateway["RouteTableIds"]} == tables
 
 
-def test_the_gateway_lets_through_to_buckets_of_this_account_and_to_image_layers_only() -> None:
-    own, layers = endpoints("Gateway")["s3"]["PolicyDocument"]["Statement"]
+def test_the_gateway_lets_through_to_buckets_of_this_account_to_image_layers_and_packages_only() -> None:
+    own, layers, packages = endpoints("Gateway")["s3"]["PolicyDocument"]["Statement"]
     assert own["Condition"] == {"StringEquals": {"aws:ResourceAccount": {"Ref": "AWS::AccountId"}}}
     assert not any("*" in action for action in own["Action"])
     assert as_text(layers["Resource"]) == "arn:<…>:s3:::prod-us-east-1-starport-layer-bucket/*"
-    assert layers["Action"] == "s3:GetObject"
+    assert as_text(packages["Resource"]) == "arn:<…>:s3:::al2023-repos-us-east-1-de612dc2/*"
+    assert layers["Action"] == packages["Action"] == "s3:GetObject"
 
 
 def test_without_nat_nothing_leads_to_the_internet() -> None:
@@ -74,12 +75,12 @@ def test_with_nat_there_are_no_interface_endpoints_and_nodes_go_out_by_https_onl
     templates = templates_of(egress=Egress.NAT)
     assert not endpoints("Interface", egress=Egress.NAT)
     assert len(of_type(templates.network, "AWS::EC2::NatGateway")) == 1
-    (rule,) = only(templates.batch, "AWS::EC2::SecurityGroup")["SecurityGroupEgress"]
+    (rule,) = only(templates.compute, "AWS::EC2::SecurityGroup")["SecurityGroupEgress"]
     assert (rule["CidrIp"], rule["FromPort"], rule["ToPort"]) == ("0.0.0.0/0", 443, 443)
 
 
 def test_without_nat_nodes_reach_s3_and_the_endpoints_only() -> None:
-    template = templates_of().batch
+    template = templates_of().compute
     (rule,) = only(template, "AWS::EC2::SecurityGroup")["SecurityGroupEgress"]
     assert rule["DestinationPrefixListId"] == S3_PREFIX_LISTS["us-east-1"]
     assert "CidrIp" not in rule

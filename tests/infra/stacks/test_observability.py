@@ -27,7 +27,7 @@ def test_a_job_that_blocks_the_queue_of_this_cluster_is_mailed_with_its_reason()
 
 
 def test_the_queue_that_is_watched_is_the_queue_that_jobs_enter() -> None:
-    assert only(templates_of().batch, "AWS::Batch::JobQueue")["JobQueueName"] == "dl1"
+    assert only(templates_of().compute, "AWS::Batch::JobQueue")["JobQueueName"] == "dl1"
 
 
 def test_one_stuck_job_raises_the_alarm() -> None:
@@ -47,7 +47,7 @@ def test_half_an_hour_of_idle_nodes_raises_the_alarm() -> None:
 def test_nodes_that_are_late_to_join_raise_the_alarm_before_they_end_themselves() -> None:
     found = alarm("AlarmsNodesNotJoined")
     join = _parameters(
-        as_text(only(templates_of().batch, "AWS::EC2::LaunchTemplate")["LaunchTemplateData"]["UserData"])
+        as_text(only(templates_of().compute, "AWS::EC2::LaunchTemplate")["LaunchTemplateData"]["UserData"])
     )["join"]
     assert found["MetricName"] == join["metric"]
     assert found["Dimensions"] == [{"Name": "Cluster", "Value": "dl1"}]
@@ -63,7 +63,7 @@ def test_a_day_of_nodes_without_a_pause_raises_the_alarm() -> None:
 
 def test_nodes_report_to_the_metric_that_the_alarm_reads() -> None:
     found = alarm("AlarmsIdleNodes")
-    data = only(templates_of().batch, "AWS::EC2::LaunchTemplate")["LaunchTemplateData"]
+    data = only(templates_of().compute, "AWS::EC2::LaunchTemplate")["LaunchTemplateData"]
     report = _parameters(as_text(data["UserData"]))["idle_report"]
     assert (report["namespace"], report["metric"]) == (found["Namespace"], found["MetricName"])
     assert report["dimension"] == found["Dimensions"][0]["Name"]
@@ -112,7 +112,7 @@ def test_the_budget_counts_this_cluster_and_mails_before_it_is_spent() -> None:
 
 
 def test_what_costs_most_carries_the_tag_that_the_budget_counts() -> None:
-    template = templates_of().batch
+    template = templates_of().compute
     pool = only(template, "AWS::Batch::ComputeEnvironment")["ComputeResources"]
     assert pool["Tags"]["slipway:cluster"] == "dl1"
     (volumes,) = only(template, "AWS::EC2::LaunchTemplate")["LaunchTemplateData"]["TagSpecifications"]

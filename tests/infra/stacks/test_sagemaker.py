@@ -22,7 +22,7 @@ SMALL: dict[str, Any] = {
 
 
 def target(**changes: Any) -> SageMakerTarget:
-    record = only(sagemaker_templates_of(**changes).sagemaker, "AWS::SSM::Parameter")
+    record = only(sagemaker_templates_of(**changes).compute, "AWS::SSM::Parameter")
     assert record["Name"] == "/slipway/targets/sagemaker"
     text = as_text(record["Value"])
     assert len(text.encode()) < MAX_BYTES - 1024, "expressions become ARNs of up to a hundred letters"
@@ -32,7 +32,7 @@ def target(**changes: Any) -> SageMakerTarget:
 
 
 def statements(**changes: Any) -> dict[str, Properties]:
-    policy = only(sagemaker_templates_of(**changes).sagemaker, "AWS::IAM::ManagedPolicy")
+    policy = only(sagemaker_templates_of(**changes).compute, "AWS::IAM::ManagedPolicy")
     return {each["Sid"]: each for each in policy["PolicyDocument"]["Statement"]}
 
 
@@ -41,7 +41,7 @@ def test_the_target_tells_jobs_what_they_may_use() -> None:
     assert (found.instance_type, found.max_nodes, found.efa_interfaces) == ("ml.p4d.24xlarge", 2, 4)
     assert found.image == (
         "763104351884.dkr.ecr.us-east-1.amazonaws.com/"
-        "pytorch-training:2.8.0-gpu-py312-cu129-ubuntu22.04-sagemaker"
+        "pytorch:2.13-cu133-amzn2023-sagemaker"
     )
     assert (found.is_spot, found.spot_wait_seconds, found.has_internet) == (False, 0, False)
     assert (found.file_system_id, found.file_system_mount, found.file_system_path) == (None, None, None)
@@ -69,7 +69,7 @@ def test_a_lustre_is_mounted_where_containers_look_for_shared_files() -> None:
     assert found.file_system_mount == "/opt/ml/input/data/shared"
     assert found.file_system_path is not None
     assert found.file_system_path.startswith("/")
-    rules = of_type(sagemaker_templates_of(**SMALL).sagemaker, "AWS::EC2::SecurityGroupIngress").values()
+    rules = of_type(sagemaker_templates_of(**SMALL).compute, "AWS::EC2::SecurityGroupIngress").values()
     assert 988 in {rule.get("FromPort") for rule in rules}
 
 
@@ -81,7 +81,7 @@ def test_the_role_finds_the_lustre_that_was_declared_and_no_other() -> None:
 
 
 def test_the_role_is_for_sagemaker_in_this_account_alone() -> None:
-    role = only(sagemaker_templates_of().sagemaker, "AWS::IAM::Role")
+    role = only(sagemaker_templates_of().compute, "AWS::IAM::Role")
     (trust,) = role["AssumeRolePolicyDocument"]["Statement"]
     assert trust["Principal"] == {"Service": "sagemaker.amazonaws.com"}
     assert trust["Condition"] == {"StringEquals": {"aws:SourceAccount": {"Ref": "AWS::AccountId"}}}
@@ -101,7 +101,7 @@ def test_the_role_hands_the_key_on_to_volumes_alone() -> None:
 
 def test_the_role_pulls_one_image_of_aws_and_logs_where_sagemaker_does() -> None:
     pulled = as_text(statements()["PullTheTrainingImage"]["Resource"])
-    assert pulled.endswith(":ecr:us-east-1:763104351884:repository/pytorch-training")
+    assert pulled.endswith(":ecr:us-east-1:763104351884:repository/pytorch")
     logged = as_text(statements()["WriteLogs"]["Resource"])
     assert logged.endswith(":log-group:/aws/sagemaker/TrainingJobs:log-stream:*")
     metrics = statements()["ReportMetrics"]["Condition"]
@@ -116,21 +116,8 @@ def test_the_role_makes_interfaces_in_one_subnet_and_one_group() -> None:
     assert "ec2:Subnet" in statements()["HandInterfacesToSageMaker"]["Condition"]["ArnEquals"]
 
 
-def test_instances_reach_each_other_both_ways_as_efa_needs() -> None:
-    template = sagemaker_templates_of().sagemaker
-    (group,) = of_type(template, "AWS::EC2::SecurityGroup")
-    own = {"Fn::GetAtt": [group, "GroupId"]}
-    ways = (
-        ("AWS::EC2::SecurityGroupIngress", "SourceSecurityGroupId"),
-        ("AWS::EC2::SecurityGroupEgress", "DestinationSecurityGroupId"),
-    )
-    for sort, other_end in ways:
-        rules = of_type(template, sort).values()
-        assert any(each["IpProtocol"] == "-1" and each[other_end] == own for each in rules)
-
-
 def test_a_job_that_failed_is_mailed_with_its_reason_and_raises_an_alarm_that_arrives() -> None:
-    template = sagemaker_templates_of().sagemaker
+    template = sagemaker_templates_of().compute
     rule = only(template, "AWS::Events::Rule")
     (role,) = of_type(template, "AWS::IAM::Role")
     assert rule["EventPattern"] == {

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from slipway.infra.declare.types import Market
-from slipway.infra.patterns.nodes.launch_template import MOST_BYTES
+from slipway.infra.patterns.nodes.first_boot import MOST_BYTES
 from slipway.jobs.words.slurm import ACTIONS, EPILOG, NODE_MODULE, PROLOG, PYTHON
 from slipway.jobs.words.targets import SlurmTarget, decode_target
 from tests.infra.patterns.nodes.test_user_data import written_files
@@ -25,22 +25,23 @@ LARGE: dict[str, Any] = {
     "rest_api": True,
     "job_timeout_hours": 3,
     "ami_parameter": "/mine/ami",
+    "ami_made_from": "neuron-slurm",
 }
 
 
 def cluster(**changes: Any) -> Properties:
-    return only(slurm_templates_of(**changes).slurm, "AWS::PCS::Cluster")
+    return only(slurm_templates_of(**changes).compute, "AWS::PCS::Cluster")
 
 
 def group(name: str, **changes: Any) -> Properties:
-    groups = of_type(slurm_templates_of(**changes).slurm, GROUP).values()
+    groups = of_type(slurm_templates_of(**changes).compute, GROUP).values()
     (found,) = [each for each in groups if each["Name"] == name]
     return found
 
 
 def launch(name: str, **changes: Any) -> Properties:
     wanted = group(name, **changes)["CustomLaunchTemplate"]["TemplateId"]["Ref"]
-    templates = of_type(slurm_templates_of(**changes).slurm, "AWS::EC2::LaunchTemplate")
+    templates = of_type(slurm_templates_of(**changes).compute, "AWS::EC2::LaunchTemplate")
     data: Properties = templates[wanted]["LaunchTemplateData"]
     return data
 
@@ -56,7 +57,7 @@ def custom(settings: list[Properties]) -> dict[str, str]:
 
 
 def statements(role: str) -> dict[str, Properties]:
-    policies = of_type(slurm_templates_of().slurm, "AWS::IAM::ManagedPolicy")
+    policies = of_type(slurm_templates_of().compute, "AWS::IAM::ManagedPolicy")
     (found,) = [each for name, each in policies.items() if name.startswith(f"Access{role}")]
     return {each["Sid"]: each for each in found["PolicyDocument"]["Statement"]}
 
@@ -103,10 +104,10 @@ def test_slurm_knows_sixteen_devices_in_both_of_its_files() -> None:
 
 
 def test_the_queue_gives_whole_nodes_and_no_job_outlives_the_declared_hours() -> None:
-    queue = only(slurm_templates_of(**LARGE).slurm, "AWS::PCS::Queue")
+    queue = only(slurm_templates_of(**LARGE).compute, "AWS::PCS::Queue")
     found = custom(queue["SlurmConfiguration"]["SlurmCustomSettings"])
     assert found == {"Default": "YES", "MaxTime": "180", "OverSubscribe": "EXCLUSIVE"}
-    workers = [name for name in of_type(slurm_templates_of().slurm, GROUP) if name.startswith("Workers")]
+    workers = [name for name in of_type(slurm_templates_of().compute, GROUP) if name.startswith("Workers")]
     assert queue["ComputeNodeGroupConfigurations"] == [
         {"ComputeNodeGroupId": {"Fn::GetAtt": [workers[0], "Id"]}}
     ]
@@ -125,7 +126,7 @@ def test_a_worker_opens_every_efa_interface_and_the_first_alone_carries_the_defa
 
 
 def test_workers_are_close_to_each_other_and_the_login_node_is_in_nobodys_way() -> None:
-    (placement,) = of_type(slurm_templates_of().slurm, "AWS::EC2::PlacementGroup")
+    (placement,) = of_type(slurm_templates_of().compute, "AWS::EC2::PlacementGroup")
     assert launch("workers")["Placement"] == {"GroupName": {"Ref": placement}}
     assert "Placement" not in launch("login")
 
@@ -158,12 +159,6 @@ def test_machines_and_their_disks_are_billed_with_their_cluster() -> None:
             assert {"Key": "slipway:cluster", "Value": "trn1"} in tags
 
 
-def test_roles_are_named_as_pcs_demands() -> None:
-    template = slurm_templates_of().slurm
-    for sort in ("AWS::IAM::Role", "AWS::IAM::InstanceProfile"):
-        assert {each["Path"] for each in of_type(template, sort).values()} == {"/aws-pcs/"}
-
-
 def test_only_the_login_node_writes_what_commands_print_and_jobs_change_no_code() -> None:
     worker, login = statements("Machine"), statements("Login")
     assert {"FindLogGroup", "FindLogStream"} <= login.keys()
@@ -194,12 +189,12 @@ def test_scratch_is_a_lustre_beside_the_shared_home() -> None:
     assert of_type(slurm_templates_of(**LARGE).storage, "AWS::FSx::FileSystem")
     found = told("workers", **LARGE)["scratch_files"]
     assert (found["kind"], found["path"]) == ("fsx-lustre", "/fsx")
-    rules = of_type(slurm_templates_of(**LARGE).slurm, "AWS::EC2::SecurityGroupIngress").values()
+    rules = of_type(slurm_templates_of(**LARGE).compute, "AWS::EC2::SecurityGroupIngress").values()
     assert {988, 2049} <= {rule.get("FromPort") for rule in rules}
 
 
 def test_a_job_comes_in_by_a_document_whose_parameters_no_shell_can_read() -> None:
-    found = only(slurm_templates_of().slurm, "AWS::SSM::Document")
+    found = only(slurm_templates_of().compute, "AWS::SSM::Document")
     assert found["Name"] == "slipway-trn1-slurm"
     parameters = found["Content"]["parameters"]
     (step,) = found["Content"]["mainSteps"]
@@ -216,7 +211,7 @@ def test_a_job_comes_in_by_a_document_whose_parameters_no_shell_can_read() -> No
 
 def test_a_worker_that_cannot_be_started_or_cannot_join_is_mailed() -> None:
     templates = slurm_templates_of()
-    counted = only(templates.slurm, "AWS::Logs::MetricFilter")
+    counted = only(templates.compute, "AWS::Logs::MetricFilter")
     for reason in ("LAUNCH_FAILED", "BOOTSTRAP_FAILED"):
         assert reason in counted["FilterPattern"]
     (transformed,) = counted["MetricTransformations"]
@@ -224,7 +219,7 @@ def test_a_worker_that_cannot_be_started_or_cannot_join_is_mailed() -> None:
     (alarm,) = [each for each in alarms if each.get("MetricName") == transformed["MetricName"]]
     assert alarm["Namespace"] == transformed["MetricNamespace"] == "Slipway/trn1"
     assert alarm["AlarmActions"]
-    assert only(templates.slurm, "AWS::Logs::DeliverySource")["LogType"] == "PCS_SCALING_LOGS"
+    assert only(templates.compute, "AWS::Logs::DeliverySource")["LogType"] == "PCS_SCALING_LOGS"
 
 
 def test_endpoints_let_machines_reach_pcs_and_nothing_of_containers() -> None:
@@ -235,7 +230,7 @@ def test_endpoints_let_machines_reach_pcs_and_nothing_of_containers() -> None:
 
 
 def test_the_target_tells_jobs_what_was_deployed() -> None:
-    parameter = only(slurm_templates_of().slurm, "AWS::SSM::Parameter")
+    parameter = only(slurm_templates_of().compute, "AWS::SSM::Parameter")
     target = decode_target(as_text(parameter["Value"]), parameter=parameter["Name"])
     assert isinstance(target, SlurmTarget)
     assert (target.name, target.max_nodes, target.efa_interfaces) == ("trn1", 16, 8)

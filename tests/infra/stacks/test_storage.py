@@ -20,7 +20,7 @@ def data_bucket(**changes: Any) -> Properties:
 
 def mount_rules(**changes: Any) -> set[tuple[str, int, int]]:
     """Which ports are open, and in which direction, to a group that is not the nodes' own."""
-    template = templates_of(**changes).batch
+    template = templates_of(**changes).compute
     return {
         (direction, rule["FromPort"], rule["ToPort"])
         for direction in ("Ingress", "Egress")
@@ -86,13 +86,6 @@ def test_abandoned_uploads_and_replaced_checkpoints_do_not_cost_for_ever() -> No
     assert any("AbortIncompleteMultipartUpload" in rule for rule in rules)
     assert any("NoncurrentVersionExpiration" in rule for rule in rules)
     assert {rule["Prefix"] for rule in rules if "ExpirationInDays" in rule} == {"builds/", "sources/"}
-
-
-def test_an_image_tag_never_changes_and_every_image_is_scanned() -> None:
-    repository = only(templates_of().storage, "AWS::ECR::Repository")
-    assert repository["ImageTagMutability"] == "IMMUTABLE"
-    assert repository["ImageScanningConfiguration"] == {"ScanOnPush": True}
-    assert repository["EncryptionConfiguration"]["EncryptionType"] == "KMS"
 
 
 def test_one_key_that_rotates_encrypts_everything() -> None:

@@ -14,12 +14,8 @@ from aws_cdk import aws_s3 as s3
 from cdk_nag import AwsSolutionsChecks
 
 from slipway.infra.build.bakeries import build_bakeries
-from slipway.infra.build.clusters import (
-    build_batch_cluster,
-    build_mpi_cluster,
-    build_sagemaker_cluster,
-    build_slurm_cluster,
-)
+from slipway.infra.build.clusters import BUILDERS
+from slipway.infra.build.parts import NOTHING_GIVEN
 from slipway.infra.clusters import MACHINE_IMAGES
 from slipway.infra.declare.cdk_json import feature_flags
 from slipway.infra.verify.gates import synthesis_findings
@@ -30,11 +26,9 @@ from tests.infra.synthesis import CLUSTER, MPI_CLUSTER, SAGEMAKER_CLUSTER, SLURM
 def findings_of_cdk_nag(folder: Path) -> Iterator[tuple[str, str]]:
     """Every finding of the bare pack, as (id, path of the construct)."""
     app = cdk.App(outdir=str(folder), context=dict(feature_flags()))
-    build_batch_cluster(app, CLUSTER)
-    build_batch_cluster(app, replace(CLUSTER, name="trial", keep_data=False))
-    build_mpi_cluster(app, MPI_CLUSTER)
-    build_slurm_cluster(app, SLURM_CLUSTER)
-    build_sagemaker_cluster(app, SAGEMAKER_CLUSTER)
+    short_lived = replace(CLUSTER, name="trial", keep_data=False)
+    for cluster in (CLUSTER, short_lived, MPI_CLUSTER, SLURM_CLUSTER, SAGEMAKER_CLUSTER):
+        BUILDERS[type(cluster)](app, cluster, NOTHING_GIVEN)
     build_bakeries(app, MACHINE_IMAGES)
     cdk.Validations.of(app).add_plugins(AwsSolutionsChecks(app))
     with pytest.raises(RuntimeError, match="ValidationFailed"):
@@ -68,7 +62,7 @@ def test_a_finding_that_nobody_accepted_fails_synthesis(tmp_path: Path) -> None:
 
 def test_a_new_wildcard_in_an_accepted_policy_fails_synthesis(tmp_path: Path) -> None:
     app = cdk.App(outdir=str(tmp_path), context=dict(feature_flags()))
-    built = build_batch_cluster(app, CLUSTER)
+    built = BUILDERS[type(CLUSTER)](app, CLUSTER, NOTHING_GIVEN)
     policy = (
         app.node.find_child("dl1").node.find_child("Access").node.find_child("Job").node.find_child("Policy")
     )

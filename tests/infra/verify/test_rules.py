@@ -4,30 +4,28 @@ from __future__ import annotations
 
 import pytest
 
-from slipway.infra.declare.types import Egress, FileSystem, Market
+from slipway.infra.declare.types import Cluster, Egress, FileSystem, Market
 from slipway.infra.verify.rules import RULES
 from tests.infra.stacks.test_sagemaker import SMALL
 from tests.infra.stacks.test_slurm import LARGE
 from tests.infra.synthesis import (
-    mpi_templates_of,
-    sagemaker_templates_of,
-    slurm_templates_of,
+    CLUSTER,
+    MPI_CLUSTER,
+    SAGEMAKER_CLUSTER,
+    SLURM_CLUSTER,
     templates_of,
 )
 from tests.infra.verify.rule_templates.names import Path
 from tests.infra.verify.rule_templates.sound import BAD, GOOD, changed
 
+CAPACITY_BLOCK = {"market": Market.CAPACITY_BLOCK, "reservation_id": "cr-0123456789abcdef0"}
 VARIANTS: tuple[dict[str, object], ...] = (
     {},
     {"egress": Egress.NAT},
     {"file_system": FileSystem.NONE},
     {"file_system": FileSystem.FSX_LUSTRE},
     {"market": Market.OPEN_RESERVATION},
-    {
-        "market": Market.CAPACITY_BLOCK,
-        "reservation_id": "cr-0123456789abcdef0",
-        "instance_type": "p4d.24xlarge",
-    },
+    {**CAPACITY_BLOCK, "instance_type": "p4d.24xlarge"},
     {"keep_data": False},
     {"efa_interfaces": 0},
 )
@@ -49,16 +47,13 @@ MPI_VARIANTS: tuple[dict[str, object], ...] = (
 )
 
 
-# As in tests/infra/stacks/test_slurm.py, so that a session synthesizes each once.
-SLURM_VARIANTS: tuple[dict[str, object], ...] = (
-    {},
-    LARGE,
-    {"market": Market.CAPACITY_BLOCK, "reservation_id": "cr-0123456789abcdef0"},
-)
-
-
-# As in tests/infra/stacks/test_sagemaker.py.
-SAGEMAKER_VARIANTS: tuple[dict[str, object], ...] = ({}, SMALL)
+# The last two as in tests/infra/stacks, so that a session synthesizes each once.
+EVERY_SORT = [
+    *((CLUSTER, changes) for changes in VARIANTS),
+    *((MPI_CLUSTER, changes) for changes in MPI_VARIANTS),
+    *((SLURM_CLUSTER, changes) for changes in ({}, LARGE, CAPACITY_BLOCK)),
+    *((SAGEMAKER_CLUSTER, changes) for changes in ({}, SMALL)),
+]
 
 
 @pytest.mark.parametrize("name", RULES)
@@ -96,9 +91,11 @@ def test_a_secret_is_never_printed() -> None:
     assert secret not in str(list(RULES["batch-no-secrets"](template)))
 
 
-@pytest.mark.parametrize("changes", VARIANTS, ids=str)
-def test_every_sort_of_cluster_passes_every_rule(changes: dict[str, object]) -> None:
-    for template in templates_of(**changes).all():
+@pytest.mark.parametrize(
+    ("cluster", "changes"), EVERY_SORT, ids=[f"{each.kind}-{changes}" for each, changes in EVERY_SORT]
+)
+def test_every_sort_of_cluster_passes_every_rule(cluster: Cluster, changes: dict[str, object]) -> None:
+    for template in templates_of(cluster, **changes).all():
         for name, rule in RULES.items():
             assert list(rule(template)) == [], name
 
@@ -114,24 +111,3 @@ def test_an_image_of_this_template_or_of_the_same_account_is_ours(registry: list
     container = ("NodeProperties", "NodeRangeProperties", 0, "Container", "Image")
     template = changed("AWS::Batch::JobDefinition", container, {"Fn::Join": ["", registry]})
     assert list(RULES["batch-image-is-ours"](template)) == []
-
-
-@pytest.mark.parametrize("changes", MPI_VARIANTS, ids=str)
-def test_every_sort_of_mpi_cluster_passes_every_rule(changes: dict[str, object]) -> None:
-    for template in mpi_templates_of(**changes).all():
-        for name, rule in RULES.items():
-            assert list(rule(template)) == [], name
-
-
-@pytest.mark.parametrize("changes", SLURM_VARIANTS, ids=["usual", "large", "capacity-block"])
-def test_every_sort_of_slurm_cluster_passes_every_rule(changes: dict[str, object]) -> None:
-    for template in slurm_templates_of(**changes).all():
-        for name, rule in RULES.items():
-            assert list(rule(template)) == [], name
-
-
-@pytest.mark.parametrize("changes", SAGEMAKER_VARIANTS, ids=["usual", "small"])
-def test_every_sort_of_sagemaker_cluster_passes_every_rule(changes: dict[str, object]) -> None:
-    for template in sagemaker_templates_of(**changes).all():
-        for name, rule in RULES.items():
-            assert list(rule(template)) == [], name

@@ -1,4 +1,4 @@
-"""`slipway bake` and `slipway amis`: one bake for one lock, followed, kept, and undone."""
+"""`slipway image bake` and `slipway image list`: one bake for one lock, followed, kept, and undone."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def deployed(bakery: YardBakery, monkeypatch: pytest.MonkeyPatch) -> Iterator[De
 
 def test_a_bake_is_followed_to_its_end_and_its_manifest_kept(deployed: Deployed, slipway: Slipway) -> None:
     found = deployed.deploy("echo laying bricks")
-    code, out, err = slipway("bake", IMAGE, "--wait", "--json")
+    code, out, err = slipway("image", "bake", IMAGE, "--wait", "--json")
     assert code == 0, err
     baked = json.loads(out)
     assert deployed.parameter(found.ami_parameter) == baked["ami_id"]
@@ -48,11 +48,11 @@ def test_a_bake_is_followed_to_its_end_and_its_manifest_kept(deployed: Deployed,
 
 def test_without_wait_the_bake_goes_on_and_is_found_again(deployed: Deployed, slipway: Slipway) -> None:
     found = deployed.deploy("true")
-    code, out, err = slipway("bake", IMAGE, "--json")
+    code, out, err = slipway("image", "bake", IMAGE, "--json")
     build = json.loads(out)["build"]
     assert (code, json.loads(out)["ami_id"]) == (0, None)
-    assert f"slipway bake {IMAGE} --wait" in err
-    code, out, _ = slipway("bake", IMAGE, "--wait", "--json")
+    assert f"slipway image bake {IMAGE} --wait" in err
+    code, out, _ = slipway("image", "bake", IMAGE, "--wait", "--json")
     assert code == 0
     assert len(images_of(found)) == 1
     assert json.loads(out)["build"] in (build, None)  # None: it had ended in between
@@ -62,9 +62,9 @@ def test_a_bake_that_runs_is_followed_and_none_started_beside_it(
     deployed: Deployed, slipway: Slipway
 ) -> None:
     found = deployed.deploy("echo waiting", "while true; do sleep 0.1; done")
-    _, out, _ = slipway("bake", IMAGE, "--json")
+    _, out, _ = slipway("image", "bake", IMAGE, "--json")
     build = json.loads(out)["build"]
-    code, out, err = slipway("bake", IMAGE, "--json")
+    code, out, err = slipway("image", "bake", IMAGE, "--json")
     assert (code, json.loads(out)["build"]) == (0, build)
     assert "is already being baked" in err
     assert len(images_of(found)) == 1
@@ -81,9 +81,9 @@ def test_ctrl_c_leaves_the_bake_running_and_says_how_to_follow_it(
         raise KeyboardInterrupt
 
     monkeypatch.setattr(baking, "follow", interrupted)
-    code, _, err = slipway("bake", IMAGE, "--wait")
+    code, _, err = slipway("image", "bake", IMAGE, "--wait")
     assert code == 130
-    assert f"continues in the cloud; to follow it again: slipway bake {IMAGE} --wait" in err
+    assert f"continues in the cloud; to follow it again: slipway image bake {IMAGE} --wait" in err
     (image,) = images_of(found)
     assert image["state"]["status"] not in baking.FINAL
     deployed.yard.builder.cancel_image_creation(imageBuildVersionArn=image["arn"])
@@ -94,22 +94,22 @@ def test_what_the_pipeline_baked_is_not_baked_again_unless_asked(
     deployed: Deployed, slipway: Slipway
 ) -> None:
     found = deployed.deploy("true")
-    _, first, _ = slipway("bake", IMAGE, "--wait", "--json")
-    code, second, err = slipway("bake", IMAGE, "--wait", "--json")
+    _, first, _ = slipway("image", "bake", IMAGE, "--wait", "--json")
+    code, second, err = slipway("image", "bake", IMAGE, "--wait", "--json")
     assert (code, json.loads(second)["ami_id"]) == (0, json.loads(first)["ami_id"])
     assert "is up to date with the pipeline of cpu-mpi" in err
     assert len(images_of(found)) == 1
-    _, third, _ = slipway("bake", IMAGE, "--wait", "--again", "--json")
+    _, third, _ = slipway("image", "bake", IMAGE, "--wait", "--again", "--json")
     assert json.loads(third)["ami_id"] != json.loads(first)["ami_id"]
 
 
 def test_a_bake_is_undone_with_the_command_that_it_prints(deployed: Deployed, slipway: Slipway) -> None:
     found = deployed.deploy("true")
-    _, first, _ = slipway("bake", IMAGE, "--wait", "--json")
-    _, second, _ = slipway("bake", IMAGE, "--wait", "--again", "--json")
+    _, first, _ = slipway("image", "bake", IMAGE, "--wait", "--json")
+    _, second, _ = slipway("image", "bake", IMAGE, "--wait", "--again", "--json")
     before = json.loads(first)["ami_id"]
     command = json.loads(second)["roll_back"]
-    assert command == f"slipway bake {IMAGE} --use {before}"
+    assert command == f"slipway image bake {IMAGE} --use {before}"
     code, _, _ = slipway(*command.split()[1:])
     assert (code, deployed.parameter(found.ami_parameter)) == (0, before)
     assert json.loads(deployed.parameter(found.manifest_parameter))["ami_id"] == before
@@ -120,7 +120,7 @@ def test_an_ami_of_somebody_else_is_not_used(deployed: Deployed, slipway: Slipwa
     found = deployed.deploy("true")
     stranger = deployed.yard.yard.client("ec2").describe_images(Owners=["amazon"])["Images"][0]["ImageId"]
     for ami_id in (stranger, "ami-00000000"):
-        code, _, err = slipway("bake", IMAGE, "--use", ami_id)
+        code, _, err = slipway("image", "bake", IMAGE, "--use", ami_id)
         assert code == 1
         assert f"{ami_id} in {REGION} does not exist or was not baked by Slipway" in err
     assert amis.current_ami(found) not in (stranger, "ami-00000000")
@@ -130,10 +130,10 @@ def test_a_bake_that_fails_names_its_step_and_leaves_the_parameter(
     deployed: Deployed, slipway: Slipway
 ) -> None:
     good = deployed.deploy("true")
-    slipway("bake", IMAGE, "--wait")
+    slipway("image", "bake", IMAGE, "--wait")
     before = deployed.parameter(good.ami_parameter)
     deployed.deploy("echo no such driver", "exit 4", lock_digest="b" * 16)
-    code, out, err = slipway("bake", IMAGE, "--wait")
+    code, out, err = slipway("image", "bake", IMAGE, "--wait")
     assert (code, out) == (1, "")
     assert "ended as FAILED in build.Run" in err
     assert "exit code 4: no such driver" in err
@@ -142,7 +142,7 @@ def test_a_bake_that_fails_names_its_step_and_leaves_the_parameter(
 
 def test_a_dry_run_starts_nothing(deployed: Deployed, slipway: Slipway) -> None:
     found = deployed.deploy("true")
-    code, out, _ = slipway("bake", IMAGE, "--dry-run")
+    code, out, _ = slipway("image", "bake", IMAGE, "--dry-run")
     assert (code, json.loads(out)["start"]["imagePipelineArn"]) == (0, found.pipeline_arn)
     assert images_of(found) == []
 
@@ -150,13 +150,13 @@ def test_a_dry_run_starts_nothing(deployed: Deployed, slipway: Slipway) -> None:
 def test_an_image_that_nobody_deployed_is_told_with_those_that_are(
     deployed: Deployed, slipway: Slipway
 ) -> None:
-    code, _, err = slipway("bake", "cpu-mpj")
+    code, _, err = slipway("image", "bake", "cpu-mpj")
     assert (code, "deploy it first: cdk deploy slipway-bakery-cpu-mpj (cdk list names all)" in err) == (
         1,
         True,
     )
     deployed.deploy("true")
-    code, _, err = slipway("bake", "cpu-mpj")
+    code, _, err = slipway("image", "bake", "cpu-mpj")
     assert (code, "deployed are cpu-mpi" in err) == (1, True)
 
 
@@ -169,7 +169,7 @@ def test_two_who_start_at_once_send_the_same_token_and_a_later_bake_another(depl
 
 def rows(slipway: Slipway) -> dict[str, dict[str, object]]:
     """By AMI."""
-    code, out, err = slipway("amis", IMAGE, "--json")
+    code, out, err = slipway("image", "list", IMAGE, "--json")
     assert code == 0, err
     return {row["ami_id"]: row for row in json.loads(out)}
 
@@ -178,8 +178,8 @@ def test_amis_tell_what_is_in_use_by_whom_what_was_replaced_and_what_is_stale(
     deployed: Deployed, slipway: Slipway
 ) -> None:
     found = deployed.deploy("true")
-    _, first, _ = slipway("bake", IMAGE, "--wait", "--json")
-    _, second, _ = slipway("bake", IMAGE, "--wait", "--again", "--json")
+    _, first, _ = slipway("image", "bake", IMAGE, "--wait", "--json")
+    _, second, _ = slipway("image", "bake", IMAGE, "--wait", "--again", "--json")
     old, new = json.loads(first)["ami_id"], json.loads(second)["ami_id"]
     ec2 = deployed.yard.yard.client("ec2")
     for name, image in (("by-id", old), ("by-parameter", f"resolve:ssm:{found.ami_parameter}")):
@@ -192,20 +192,20 @@ def test_amis_tell_what_is_in_use_by_whom_what_was_replaced_and_what_is_stale(
     deployed.deploy("true", lock_digest="b" * 16)
     told = rows(slipway)
     assert told[new]["state"] == "stale"
-    assert told[new]["why"] == f"the pipeline has the lock {'b' * 16}: slipway bake {IMAGE} --wait"
+    assert told[new]["why"] == f"the pipeline has the lock {'b' * 16}: slipway image bake {IMAGE} --wait"
     deployed.deploy("true", recipe_version="1.0.2")
     told = rows(slipway)
     assert told[new]["state"] == "stale"
-    assert "other code of Slipway: slipway bake" in str(told[new]["why"])
+    assert "other code of Slipway: slipway image bake" in str(told[new]["why"])
 
 
 def test_other_code_with_the_same_lock_is_baked_without_being_asked_twice(
     deployed: Deployed, slipway: Slipway
 ) -> None:
     deployed.deploy("true")
-    _, first, _ = slipway("bake", IMAGE, "--wait", "--json")
+    _, first, _ = slipway("image", "bake", IMAGE, "--wait", "--json")
     deployed.deploy("true", recipe_version="1.0.2")
-    _, other, _ = slipway("bake", IMAGE, "--wait", "--json")
+    _, other, _ = slipway("image", "bake", IMAGE, "--wait", "--json")
     assert json.loads(first)["ami_id"] != json.loads(other)["ami_id"]
 
 
@@ -235,12 +235,12 @@ def test_a_parent_that_is_newer_than_the_packages_is_refused_before_a_machine_st
     deployed: Deployed, slipway: Slipway
 ) -> None:
     found = deployed.deploy("true", parent=canonical_releases(deployed, "20261122"))
-    code, out, err = slipway("bake", IMAGE, "--wait")
+    code, out, err = slipway("image", "bake", IMAGE, "--wait")
     assert (code, out, images_of(found)) == (1, "", [])
     assert "is Canonical's release 20261122, newer than the packages of 20261120T000000Z" in err
-    assert f"hint: slipway pin {IMAGE}; cdk deploy slipway-bakery-{IMAGE}" in err
+    assert f"hint: slipway image pin {IMAGE}; cdk deploy slipway-bakery-{IMAGE}" in err
 
 
 def test_a_parent_of_an_earlier_day_is_baked(deployed: Deployed, slipway: Slipway) -> None:
     deployed.deploy("true", parent=canonical_releases(deployed, "20261118"))
-    assert slipway("bake", IMAGE, "--wait")[0] == 0
+    assert slipway("image", "bake", IMAGE, "--wait")[0] == 0

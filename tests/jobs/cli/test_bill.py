@@ -3,18 +3,12 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pytest
 
 from tests.jobs.conftest import Slipway
 
 GIB_MONTHS_HOURS = 730
-
-
-@pytest.fixture(autouse=True)
-def nothing_of_my_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
 
 
 def billed(slipway: Slipway, *arguments: str) -> dict[str, float]:

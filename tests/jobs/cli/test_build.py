@@ -1,4 +1,4 @@
-"""`slipway build`: one image for one set of files, built once, whoever asks and however often."""
+"""`slipway image build`: one image for one set of files, built once, whoever asks and however often."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def builds_of(yard: RunningYard) -> list[str]:
 def test_an_image_is_built_pushed_under_its_tag_and_told_with_its_digest(
     yard_shell: RunningYard, slipway: Slipway, target: BatchTarget
 ) -> None:
-    code, out, err = slipway("build", "gaudi", "--json")
+    code, out, err = slipway("image", "build", "gaudi", "--json")
     built = json.loads(out)
     (pushed,) = yard_shell.client("ecr").describe_images(repositoryName="slipway/gaudi")["imageDetails"]
     assert code == 0
@@ -84,12 +84,12 @@ def test_a_projects_own_image_is_built_and_a_command_runs_in_it(
     monkeypatch.chdir(write(tmp_path / "mine", dockerfile))
     arn = register_definition(yard_shell, target.name)
     target = deploy(yard_shell, replace(target, job_definition_arn=arn))
-    code, out, err = slipway("build", "vision", "--json")
+    code, out, err = slipway("image", "build", "vision", "--json")
     assert code == 0, err
     built = json.loads(out)
     assert "found project/Dockerfile" in err  # of the build's own log
     assert built["tag"].startswith("own-vision-")
-    assert "has been pushed already" in slipway("build", "vision", "--json")[2]
+    assert "has been pushed already" in slipway("image", "build", "vision", "--json")[2]
     run = ("run", "--on", target.name, "--nodes", "1", "--image", "vision", "--dry-run", "--", "true")
     (group,) = json.loads(slipway(*run)[1])["request"]["register"]["nodeProperties"]["nodeRangeProperties"]
     assert group["container"]["image"] == f"{target.repository_uri}@{built['digest']}"
@@ -98,8 +98,8 @@ def test_a_projects_own_image_is_built_and_a_command_runs_in_it(
 def test_what_is_pushed_already_is_said_and_not_built_again(
     yard_shell: RunningYard, slipway: Slipway, target: BatchTarget
 ) -> None:
-    _, first, _ = slipway("build", "gaudi", "--json")
-    code, second, err = slipway("build", "gaudi", "--json")
+    _, first, _ = slipway("image", "build", "gaudi", "--json")
+    code, second, err = slipway("image", "build", "gaudi", "--json")
     assert code == 0
     assert f"gaudi:{target.image_tag} has been pushed already" in err
     assert json.loads(second)["digest"] == json.loads(first)["digest"]
@@ -111,11 +111,11 @@ def test_a_build_that_fails_tells_phase_and_reason_and_can_be_tried_again_at_onc
 ) -> None:
     fault = Fault(service="s3", operation="GetObject", kind=FaultKind.SERVER_ERROR, times=ATTEMPTS)
     script(yard_shell, fault)
-    code, out, err = slipway("build", "gaudi")
+    code, out, err = slipway("image", "build", "gaudi")
     assert (code, out) == (1, "")
     assert "Phase DOWNLOAD_SOURCE failed" in err
     assert "ended with FAILED in DOWNLOAD_SOURCE" in err
-    assert slipway("build", "gaudi")[0] == 0
+    assert slipway("image", "build", "gaudi")[0] == 0
     assert len(builds_of(yard_shell)) == 2
 
 
@@ -124,22 +124,22 @@ def test_a_lost_answer_to_the_start_makes_no_second_build(
 ) -> None:
     fault = Fault(service="codebuild", operation="StartBuild", kind=FaultKind.DROP_RESPONSE)
     script(yard_shell, fault)
-    code, _, err = slipway("build", "gaudi")
+    code, _, err = slipway("image", "build", "gaudi")
     assert code == 1
     assert "error: AWS:" in err
-    assert slipway("build", "gaudi")[0] == 0
+    assert slipway("image", "build", "gaudi")[0] == 0
     assert len(builds_of(yard_shell)) == 1
 
 
 def test_without_waiting_the_build_is_started_and_the_same_command_follows_it(
     yard_shell: RunningYard, slipway: Slipway, target: BatchTarget
 ) -> None:
-    code, out, _ = slipway("build", "gaudi", "--no-wait", "--json")
+    code, out, _ = slipway("image", "build", "gaudi", "--no-wait", "--json")
     started = json.loads(out)
     assert code == 0
     assert started["digest"] is None
     assert started["build"] in builds_of(yard_shell)
-    code, out, _ = slipway("build", "gaudi", "--json")
+    code, out, _ = slipway("image", "build", "gaudi", "--json")
     assert code == 0
     assert json.loads(out)["digest"]
     assert builds_of(yard_shell) == [started["build"]]
@@ -148,7 +148,7 @@ def test_without_waiting_the_build_is_started_and_the_same_command_follows_it(
 def test_a_dry_run_prints_the_request_and_sends_nothing(
     yard_shell: RunningYard, slipway: Slipway, target: BatchTarget
 ) -> None:
-    code, out, _ = slipway("build", "gaudi", "--dry-run")
+    code, out, _ = slipway("image", "build", "gaudi", "--dry-run")
     request = json.loads(out)
     assert code == 0
     assert request["upload"]["ExpectedBucketOwner"] == "123456789012"
@@ -161,22 +161,22 @@ def test_where_two_clusters_use_the_image_one_must_be_named(
     yard_shell: RunningYard, slipway: Slipway, target: BatchTarget
 ) -> None:
     deploy(yard_shell, replace(target, name="dl1-b"))
-    code, _, err = slipway("build", "gaudi")
+    code, _, err = slipway("image", "build", "gaudi")
     assert code == 1
     assert "hint: choose one: --on dl1 or --on dl1-b" in err
-    assert slipway("build", "gaudi", "--on", "dl1", "--dry-run")[0] == 0
+    assert slipway("image", "build", "gaudi", "--on", "dl1", "--dry-run")[0] == 0
 
 
 def test_without_a_deployed_cluster_there_is_nowhere_to_push(
     yard_shell: RunningYard, slipway: Slipway
 ) -> None:
-    code, out, err = slipway("build", "gaudi")
+    code, out, err = slipway("image", "build", "gaudi")
     assert (code, out) == (1, "")
     assert "no deployed cluster uses container image 'gaudi', so it has no repository" in err
 
 
 def test_an_unknown_image_is_refused_with_the_nearest(yard_shell: RunningYard, slipway: Slipway) -> None:
-    code, _, err = slipway("build", "gaudy")
+    code, _, err = slipway("image", "build", "gaudy")
     assert code == 1
     assert "hint: did you mean gaudi?" in err
 
@@ -185,7 +185,7 @@ def test_another_tag_than_the_job_definitions_is_pointed_out(
     yard_shell: RunningYard, slipway: Slipway, target: BatchTarget
 ) -> None:
     deploy(yard_shell, replace(target, image_tag="older"))
-    _, _, err = slipway("build", "gaudi", "--dry-run")
+    _, _, err = slipway("image", "build", "gaudi", "--dry-run")
     assert "the job definition of dl1 names gaudi:older" in err
 
 

@@ -10,6 +10,7 @@ import pytest
 import slipway as package
 from slipway.jobs.estimate.evidence.nearest import other_rows
 from slipway.jobs.estimate.evidence.published_rows import encode_published
+from tests.jobs.cli.conftest import estimated
 from tests.jobs.conftest import Slipway
 
 HEADINGS = "table,hardware,precision,model,nodes,micro_batch,sequences_per_second\n"
@@ -20,26 +21,11 @@ p5.48xlarge,our-7b,32,4096,32,2048,yes,4,2,fsdp,300000,yes
 """
 
 
-@pytest.fixture(autouse=True)
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
-    for name in ("SLIPWAY_CALIBRATION", "SLIPWAY_PUBLISHED", "SLIPWAY_PRICES", "SLIPWAY_REFRESHED_PRICES"):
-        monkeypatch.delenv(name, raising=False)
-    return tmp_path
-
-
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
     path = tmp_path / "rates.csv"
     path.write_text(HEADINGS + GOOD)
     return path
-
-
-def estimated(slipway: Slipway, *arguments: str) -> list[dict[str, object]]:
-    code, out, err = slipway("estimate", *arguments, "--json")
-    assert code == 0, err
-    rows: list[dict[str, object]] = json.loads(out)
-    return rows
 
 
 def test_a_published_rate_is_what_later_estimates_stand_on_and_they_name_it(

@@ -30,13 +30,29 @@ NO_COMMANDS = {f"slipway.jobs.cli.{name}" for name in PARTS} | {
 }
 
 
+COMMANDS = {name: line for name, _, line in cli.commands()}
+MODULES = {file for _, file, _ in cli.commands()}
+
+
+def command_of(name: str) -> click.Command:
+    found: click.Command = cli.cli
+    for word in name.split():
+        assert isinstance(found, click.Group)
+        below = found.get_command(click.Context(found), word)
+        assert below is not None, name
+        found = below
+    return found
+
+
 def python(code: str) -> str:
     return subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT
     ).stdout
 
 
-@pytest.mark.parametrize("arguments", [["--help"], ["instances"], ["instances", "dl1.24xlarge", "--json"]])
+@pytest.mark.parametrize(
+    "arguments", [["--help"], ["instance", "list"], ["instance", "list", "dl1.24xlarge", "--json"]]
+)
 def test_help_and_the_catalogue_load_nothing_heavy(arguments: list[str]) -> None:
     code = f"import sys; from slipway.jobs.cli.cli import run; run({arguments}); print(*sys.modules)"
     loaded = {name.split(".")[0] for name in python(code).splitlines()[-1].split()}
@@ -47,33 +63,36 @@ def test_help_and_the_catalogue_load_nothing_heavy(arguments: list[str]) -> None
 def test_help_loads_no_command() -> None:
     code = "import sys; from slipway.jobs.cli.cli import run; run(['--help']); print(*sys.modules)"
     loaded = python(code).splitlines()[-1].split()
-    assert not set(cli.MODULES.values()) & set(loaded)
+    assert not MODULES & set(loaded)
     assert not [name for name in loaded if name.startswith("slipway.infra")]
 
 
 def test_importing_a_command_loads_nothing_heavy() -> None:
-    """Whatever a command needs, it imports when it runs: completing its options must not wait for it."""
-    commands = ", ".join(sorted(set(cli.MODULES.values())))
+    """A command imports what takes long when it runs: completing its options must not wait for it."""
+    commands = ", ".join(sorted(MODULES))
     code = f"import sys, {commands}; print(*sys.modules)"
     assert not {name.split(".")[0] for name in python(code).split()} & HEAVY
 
 
 def test_every_command_has_a_file_and_every_file_a_command() -> None:
-    rooms = {module.rpartition(".")[0] for module in cli.MODULES.values()}
+    rooms = {module.rpartition(".")[0] for module in MODULES}
     files = {
         f"{room}.{module.name}"
         for room in rooms
         for module in pkgutil.iter_modules(import_module(room).__path__)
         if not module.ispkg
     }
-    assert files - NO_COMMANDS == set(cli.MODULES.values()), (
+    assert files - NO_COMMANDS == MODULES, (
         "a command is a function NAME_command in a file of jobs/cli, and a line of GROUPS in jobs/cli/cli.py"
     )
 
 
 def test_help_shows_every_command_once_under_a_heading_and_what_a_newcomer_needs_first() -> None:
     shown = [name for names in cli.GROUPS.values() for name in names]
-    assert sorted(shown) == sorted(cli.COMMANDS)
+    assert len(shown) == len(set(shown))
+    assert {name for names in cli.GROUPS.values() for name, (file, _) in names.items() if not file} == set(
+        cli.GROUPED
+    )
     lines = python("from slipway.jobs.cli.cli import run; run(['--help'])").splitlines()
     headings = [line.removesuffix(":") for line in lines if line.removesuffix(":") in cli.GROUPS]
     assert headings == list(cli.GROUPS)
@@ -82,23 +101,21 @@ def test_help_shows_every_command_once_under_a_heading_and_what_a_newcomer_needs
 
 
 def test_every_function_of_a_command_is_listed() -> None:
-    files = {name: import_module(name) for name in cli.MODULES.values()}
     found = {
         each.removesuffix("_command").replace("_", "-")
-        for module in files.values()
+        for module in map(import_module, MODULES)
         for each, value in vars(module).items()
         if each.endswith("_command") and isinstance(value, click.Command)
     }
-    assert found == set(cli.COMMANDS)
+    assert found == {name.replace(" ", "-") for name in COMMANDS}
 
 
-@pytest.mark.parametrize("name", sorted(cli.COMMANDS))
+@pytest.mark.parametrize("name", sorted(COMMANDS))
 def test_the_table_alone_says_in_a_line_what_a_command_does(name: str) -> None:
-    command = cli.cli.get_command(click.Context(cli.cli), name)
-    assert command is not None
-    assert command.short_help is None, "the line of COMMANDS is the short help"
+    command = command_of(name)
+    assert command.short_help is None, "the line of the table is the short help"
     assert command.help, "the command's docstring is its long help"
-    line = cli.COMMANDS[name]
+    line = COMMANDS[name]
     assert line[0].isupper()
     assert not line.endswith(".")
     assert len(line) <= 66, "one line of help on a terminal of 80 columns"
@@ -107,17 +124,21 @@ def test_the_table_alone_says_in_a_line_what_a_command_does(name: str) -> None:
 @pytest.mark.parametrize(
     ("arguments", "error", "hint"),
     [
-        (["instancse"], "No such command 'instancse'", "did you mean instances? see 'slipway --help'"),
+        (["instnace"], "No such command 'instnace'", "did you mean instance? see 'slipway --help'"),
         (
-            ["instances", "--eaf"],
+            ["instance", "list", "--eaf"],
             "No such option '--eaf'",
-            "did you mean --efa or --all? see 'slipway instances --help'",
+            "did you mean --efa or --all? see 'slipway instance list --help'",
         ),
-        (["instances", "--sort", "x"], "'x' is not one of 'name'", "see 'slipway instances --help'"),
         (
-            ["images"],
-            "there is no command 'images'",
-            "slipway amis lists AMIs; slipway build builds container images",
+            ["instance", "list", "--sort", "x"],
+            "'x' is not one of 'name'",
+            "see 'slipway instance list --help'",
+        ),
+        (
+            ["image", "bkae"],
+            "No such command 'bkae'",
+            "did you mean bake? see 'slipway image --help'",
         ),
         (["--nothing"], "No such option '--nothing'", "see 'slipway --help'"),
     ],
@@ -155,10 +176,12 @@ def test_each_shell_gets_a_script_of_its_own(shell: str, capsys: pytest.CaptureF
 @pytest.mark.parametrize(
     ("typed", "offered"),
     [
-        ("slipway inst", {"instances"}),
+        ("slipway inst", {"instance"}),
+        ("slipway bu", set()),
+        ("slipway image b", {"build", "bake"}),
         ("slipway --deb", {"--debug"}),
-        ("slipway instances --e", {"--efa"}),
-        ("slipway instances trn1", {"trn1.2xlarge", "trn1.32xlarge", "trn1n.32xlarge"}),
+        ("slipway instance list --e", {"--efa"}),
+        ("slipway instance list trn1", {"trn1.2xlarge", "trn1.32xlarge", "trn1n.32xlarge"}),
         ("slipway completion ", {"bash", "zsh", "fish"}),
     ],
 )
@@ -168,3 +191,33 @@ def test_the_shell_completes_commands_options_and_instance_types(typed: str, off
     done = subprocess.run([SLIPWAY], capture_output=True, text=True, check=False, env={**os.environ, **asked})
     assert done.returncode == 0, done.stderr
     assert {line.split(",")[1] for line in done.stdout.split()} == offered
+
+
+@pytest.mark.parametrize(("old", "new"), cli.RENAMED.items(), ids=list(cli.RENAMED))
+def test_an_old_name_does_what_the_new_one_does_and_says_it(
+    old: str, new: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    called: list[tuple[str, list[str]]] = []
+
+    def make_context(
+        self: click.Command, name: str, words: list[str], parent: click.Context | None = None, **_: object
+    ) -> click.Context:
+        if isinstance(self, cli.CommandTable):
+            return made(self, name, words, parent)
+        called.append((f"{parent.command_path if parent else ''} {name}", words))
+        raise click.exceptions.Exit
+
+    made = click.Command.make_context
+    monkeypatch.setattr(click.Command, "make_context", make_context)
+    for name in (old, new):
+        assert cli.run([*name.split(), "one", "--two"]) == 0
+    assert called[0] == called[1]
+    assert capsys.readouterr().err == (
+        f"`slipway {old}` is now `slipway {new}`; the old name goes with the next release\n"
+    )
+
+
+@pytest.mark.parametrize("name", [name for name in cli.RENAMED if " " not in name])
+def test_an_old_name_is_in_no_help(name: str) -> None:
+    help_text = cli.cli.get_help(click.Context(cli.cli))
+    assert name in cli.GROUPED or not re.search(rf"^  {name} ", help_text, re.MULTILINE)

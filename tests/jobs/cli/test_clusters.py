@@ -1,9 +1,12 @@
-"""`slipway clusters`: what is deployed and what it costs, and never a price or a state that nobody knows."""
+"""`slipway cluster list` and `targets`: what is deployed and costs, and why machines do not start."""
 
 from __future__ import annotations
 
 import json
+import time
+from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -12,9 +15,13 @@ from slipway.infra.declare.types import Market
 from slipway.jobs.cloud.aws import Unanswered
 from slipway.jobs.clusters.bill import bill
 from slipway.jobs.words.names import CLUSTER_TAG
+from slipway.jobs.words.targets import SlurmTarget, encode_target, parameter_name
+from slipway.yard.endpoint import control
 from tests.jobs.conftest import Slipway
+from tests.jobs.words.test_targets import MPI_TARGET, SLURM_TARGET, TARGET
 from tests.yard.accounts import own_image
 from tests.yard.conftest import RunningYard
+from tests.yard.services.pcs.pcs_site import PcsSite
 
 TEMPLATE = {
     "Resources": {
@@ -44,7 +51,7 @@ def start_nodes(yard: RunningYard, cluster: str, count: int) -> list[str]:
 
 
 def row(slipway: Slipway) -> dict[str, object]:
-    code, out, err = slipway("clusters", "dl1", "--json")
+    code, out, err = slipway("cluster", "list", "dl1", "--json")
     assert code == 0, err
     found: dict[str, object] = json.loads(out)
     return found
@@ -92,7 +99,7 @@ def test_a_terminated_node_is_no_longer_billed(yard_shell: RunningYard, slipway:
 
 
 def test_the_price_is_told_with_its_region_and_day(yard_shell: RunningYard, slipway: Slipway) -> None:
-    code, out, _ = slipway("clusters")
+    code, out, _ = slipway("cluster", "list")
     assert code == 0
     assert "us-east-1" in out
     assert "2026-07-20" in out
@@ -102,7 +109,7 @@ def test_without_an_answer_state_and_cost_are_unknown_and_the_reason_is_told(
     yard_shell: RunningYard, slipway: Slipway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1")
-    code, out, err = slipway("clusters", "--json")
+    code, out, err = slipway("cluster", "list", "--json")
     assert code == 0
     for found in json.loads(out):
         assert (found["state"], found["running_nodes"], found["usd_per_hour_now"]) == (None, None, None)
@@ -110,7 +117,7 @@ def test_without_an_answer_state_and_cost_are_unknown_and_the_reason_is_told(
 
 
 def test_an_unknown_cluster_is_refused_with_the_nearest(yard_shell: RunningYard, slipway: Slipway) -> None:
-    assert slipway("clusters", "dl2") == (
+    assert slipway("cluster", "list", "dl2") == (
         1,
         "",
         "error: no cluster 'dl2' is declared\nhint: did you mean dl1?\n",
@@ -143,3 +150,125 @@ def test_what_is_deployed_and_not_known_is_not_called_free() -> None:
     found = bill(DL1, REFUSAL, REFUSAL)
     assert found.not_counted == ("whatever else is deployed",)
     assert (found.usd_per_month_idle, found.usd_per_hour_now) == (None, None)
+
+
+# `slipway cluster targets`: what infra wrote is listed; what another wrote is told and hides none.
+
+
+def record(yard: RunningYard, name: str, value: str) -> None:
+    yard.client("ssm").put_parameter(Name=parameter_name(name), Value=value, Type="String")
+
+
+def test_every_deployed_target_is_listed(yard_shell: RunningYard, slipway: Slipway) -> None:
+    for number in range(12):  # more than a page of SSM
+        name = f"c{number}"
+        record(yard_shell, name, encode_target(replace(TARGET, name=name)))
+    code, out, _ = slipway("cluster", "targets", "--json")
+    assert code == 0
+    assert {target["name"] for target in json.loads(out)} == {f"c{number}" for number in range(12)}
+    assert json.loads(out)[0]["queue_arn"] == TARGET.queue_arn
+
+
+def test_nothing_deployed_is_an_empty_list(yard_shell: RunningYard, slipway: Slipway) -> None:
+    assert slipway("cluster", "targets", "--json") == (0, "[]\n", "")
+    assert slipway("cluster", "targets") == (0, "", "targets: none\n")
+
+
+def test_one_target_is_shown_in_full(yard_shell: RunningYard, slipway: Slipway) -> None:
+    record(yard_shell, "dl1", encode_target(TARGET))
+    code, out, _ = slipway("cluster", "targets", "dl1")
+    assert code == 0
+    assert TARGET.queue_arn in out
+    assert TARGET.repository_uri in out
+
+
+def test_machines_and_batch_each_show_what_they_have_and_nothing_unknown(
+    yard_shell: RunningYard, slipway: Slipway
+) -> None:
+    record(yard_shell, "c6i", encode_target(MPI_TARGET))
+    record(yard_shell, "dl1", encode_target(TARGET))
+    _, listed, _ = slipway("cluster", "targets")
+    assert MPI_TARGET.machine_image in listed
+    assert "unknown" not in listed
+    for name, expected in (("c6i", MPI_TARGET.run_document), ("dl1", TARGET.queue_arn)):
+        _, out, _ = slipway("cluster", "targets", name)
+        assert expected in out
+        assert "unknown" not in out
+
+
+def test_a_damaged_record_is_told_and_the_others_are_listed(
+    yard_shell: RunningYard, slipway: Slipway
+) -> None:
+    record(yard_shell, "dl1", encode_target(TARGET))
+    record(yard_shell, "other", '{"schema": 0}')
+    record(yard_shell, "later", '{"schema": 99}')
+    code, out, err = slipway("cluster", "targets", "--json")
+    assert code == 1
+    assert [target["name"] for target in json.loads(out)] == ["dl1"]
+    assert "error: the SSM parameter /slipway/targets/other has schema 0" in err
+    assert "hint: deploy the cluster again" in err
+    assert "error: the SSM parameter /slipway/targets/later has schema 99, but this Slipway reads 1" in err
+    assert "hint: a newer Slipway wrote it" in err
+
+
+def test_an_unknown_target_is_refused_with_those_that_are_there(
+    yard_shell: RunningYard, slipway: Slipway
+) -> None:
+    record(yard_shell, "dl1", encode_target(TARGET))
+    code, out, err = slipway("cluster", "targets", "dl2")
+    assert (code, out) == (1, "")
+    assert err == "error: no target is called 'dl2'\nhint: deployed are dl1\n"
+
+
+# A machine that AWS does not start is told of in AWS's words, by every command that misses it.
+PATIENCE_S = 60.0
+ONE: Mapping[str, Any] = {"scalingConfiguration": {"minInstanceCount": 1, "maxInstanceCount": 1}}
+SAID = (
+    "no login node of 'trn1' is running: AWS says VcpuLimitExceeded: You have requested more vCPU capacity "
+    "than your current vCPU limit of 0"
+)
+FIX = "slipway cluster quota trn1 --request"
+
+
+@pytest.fixture
+def target(yard_shell: RunningYard) -> SlurmTarget:
+    """A Slurm cluster of a fresh account, which starts no login node."""
+    control(yard_shell, "POST", "/reset")
+    site = PcsSite(yard_shell)
+    cluster = site.cluster()["id"]
+    login = site.node_group(cluster, "login", **ONE)["id"]
+    workers = site.node_group(cluster)["id"]
+    deadline = time.monotonic() + PATIENCE_S
+    while not site.errors(cluster, login):
+        assert time.monotonic() < deadline, "PCS never says why it starts no login node"
+    made = replace(SLURM_TARGET, scheduler_cluster=cluster, login_group=login, node_group=workers)
+    record = {"Name": parameter_name(made.name), "Value": encode_target(made), "Type": "String"}
+    yard_shell.client("ssm").put_parameter(**record)
+    return made
+
+
+def test_targets_and_status_say_why_no_login_node_runs(target: SlurmTarget, slipway: Slipway) -> None:
+    code, _, said = slipway("cluster", "targets", "trn1")
+    assert code == 0
+    assert f"warning: {SAID}" in said
+    assert FIX in said
+    code, _, said = slipway("status", "--on", "trn1")
+    assert code == 1
+    assert f"error: {SAID}" in said
+    assert f"hint: {FIX}" in said
+
+
+def test_preflight_says_it_and_counts_the_login_node_beside_other_clusters(
+    target: SlurmTarget, slipway: Slipway
+) -> None:
+    code, out, _ = slipway("preflight", "trn1", "--json")
+    rows = {row["check"]: row for row in json.loads(out)}
+    assert code == 1
+    assert rows["machines that start"]["outcome"] == "failed"
+    assert rows["machines that start"]["found"].startswith(SAID)
+    assert rows["machines that start"]["fix"].startswith(FIX)
+    assert "1 login node × 2 vCPUs = 2 vCPUs and 256 of c6i, 258 in all" in rows["vCPU quota"]["found"]
+
+
+def test_a_list_of_targets_asks_no_cluster_why(target: SlurmTarget, slipway: Slipway) -> None:
+    assert slipway("cluster", "targets")[2] == ""

@@ -3,18 +3,8 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
-
-import pytest
 
 from tests.jobs.conftest import Slipway
-
-
-@pytest.fixture(autouse=True)
-def nothing_of_my_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
-    for name in ("SLIPWAY_CALIBRATION", "SLIPWAY_PRICES", "SLIPWAY_REFRESHED_PRICES"):
-        monkeypatch.delenv(name, raising=False)
 
 
 def test_compare_puts_the_cheapest_first_and_marks_what_none_beats(slipway: Slipway) -> None:

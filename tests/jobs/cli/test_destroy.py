@@ -1,18 +1,182 @@
-"""`slipway destroy`: a cluster goes without taking a job with it, and says what stays."""
+"""`slipway cluster destroy` and `empty`: what goes takes no job along, and what is kept is named."""
 
 from __future__ import annotations
 
+import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from slipway.jobs.platforms.mpi import halting
+from slipway.jobs.platforms.mpi.nodes import Clock
+from slipway.jobs.words.targets import MpiTarget, encode_target, parameter_name
 from slipway.yard.gateway.faults import Fault, FaultKind, script, unscript
-from tests.jobs.cli.test_empty import BUCKET, deploy, versions
 from tests.jobs.conftest import Slipway
+from tests.jobs.words.test_targets import MPI_TARGET, TARGET
+from tests.yard.accounts import own_image
 from tests.yard.conftest import RunningYard
 
+BUCKET = "dl1-storage-throw-away"
+
+
+def deploy(yard: RunningYard, deletion_policy: str) -> None:
+    """The storage stack and the target record, as infra makes them, with two versions of one object."""
+    bucket = {
+        "Type": "AWS::S3::Bucket",
+        "DeletionPolicy": deletion_policy,
+        "UpdateReplacePolicy": deletion_policy,
+        "Properties": {"BucketName": BUCKET, "VersioningConfiguration": {"Status": "Enabled"}},
+    }
+    cloudformation = yard.client("cloudformation")
+    template = json.dumps({"Resources": {"Data": bucket}})
+    cloudformation.create_stack(StackName="dl1-storage", TemplateBody=template)
+    cloudformation.get_waiter("stack_create_complete").wait(
+        StackName="dl1-storage", WaiterConfig={"Delay": 0.05, "MaxAttempts": 200}
+    )
+    for text in (b"first", b"second"):
+        yard.client("s3").put_object(Bucket=BUCKET, Key="runs/a b/π", Body=text)
+    target = replace(TARGET, name="dl1", bucket=BUCKET, account="123456789012", region="us-east-1")
+    yard.client("ssm").put_parameter(Name=parameter_name("dl1"), Value=encode_target(target), Type="String")
+
+
+def versions(yard: RunningYard) -> int:
+    return len(yard.client("s3").list_object_versions(Bucket=BUCKET).get("Versions", []))
+
+
+def test_every_version_is_deleted_and_counted(yard_shell: RunningYard, slipway: Slipway) -> None:
+    deploy(yard_shell, "Delete")
+    code, out, err = slipway("cluster", "empty", "dl1", "--yes")
+    assert (code, out) == (0, "")
+    assert "2 versions deleted" in err
+    assert versions(yard_shell) == 0
+
+
+def test_data_that_is_kept_is_not_touched(yard_shell: RunningYard, slipway: Slipway) -> None:
+    deploy(yard_shell, "Retain")
+    code, _, err = slipway("cluster", "empty", "dl1", "--yes")
+    assert code == 1
+    assert "error: the data of dl1 is kept" in err
+    assert "-c dl1.keep_data=false" in err
+    assert versions(yard_shell) == 2
+
+
+def test_a_running_job_is_named_and_nothing_is_deleted(yard_shell: RunningYard, slipway: Slipway) -> None:
+    """BI-180."""
+    deploy(yard_shell, "Delete")
+    summaries = [{"jobId": f"{number}a1b", "jobName": f"bert-{number}"} for number in (1, 2)]
+    details = [{**summary, "status": "RUNNING"} for summary in summaries]
+    for operation, body in (
+        ("DescribeJobQueues", {"jobQueues": [{"jobQueueName": "dl1", "state": "ENABLED"}]}),
+        ("ListJobs", {"jobSummaryList": summaries}),
+        ("DescribeJobs", {"jobs": details}),
+    ):
+        rule = Fault(service="batch", operation=operation, kind=FaultKind.RESPOND, body=[body], times=None)
+        script(yard_shell, rule)
+    code, _, err = slipway("cluster", "empty", "dl1", "--yes")
+    unscript(yard_shell)
+    assert code == 1
+    assert "error: bert-1 and 1 more of dl1 have not ended" in err
+    assert "slipway cancel bert-1" in err
+    assert versions(yard_shell) == 2
+
+
+def test_nobody_is_taken_to_have_said_yes(yard_shell: RunningYard, slipway: Slipway) -> None:
+    deploy(yard_shell, "Delete")
+    code, _, err = slipway("cluster", "empty", "dl1")
+    assert code == 1
+    assert "without a terminal nobody can be asked" in err  # BI-183
+    assert "slipway cluster empty dl1 --yes" in err
+    assert versions(yard_shell) == 2
+
+
+@pytest.mark.usefixtures("yard_shell")
+def test_a_cluster_that_is_not_deployed_is_named(slipway: Slipway) -> None:
+    code, _, err = slipway("cluster", "empty", "dl2", "--yes")
+    assert code == 1
+    assert "no cluster named 'dl2' is deployed" in err
+
+
+def deploy_machines(yard: RunningYard, *, protected: bool) -> MpiTarget:
+    """A cluster whose two machines stay between jobs, in the place of the one that deploy() made."""
+    image = own_image(yard.client("ec2"))
+    yard.client("ec2").create_launch_template(
+        LaunchTemplateName="c6i", LaunchTemplateData={"InstanceType": "c6i.large", "ImageId": image}
+    )
+    scaling = yard.client("autoscaling")
+    scaling.create_auto_scaling_group(
+        AutoScalingGroupName="c6i-nodes",
+        LaunchTemplate={"LaunchTemplateName": "c6i"},
+        MinSize=1,
+        MaxSize=2,
+        DesiredCapacity=2,
+        AvailabilityZones=["us-east-1a"],
+        NewInstancesProtectedFromScaleIn=protected,
+        Tags=[{"Key": "slipway:cluster", "Value": "dl1", "PropagateAtLaunch": True}],
+    )
+    target = replace(
+        MPI_TARGET,
+        name="dl1",
+        bucket=BUCKET,
+        account="123456789012",
+        region="us-east-1",
+        node_group="c6i-nodes",
+    )
+    record = encode_target(target)
+    yard.client("ssm").put_parameter(Name=parameter_name("dl1"), Value=record, Type="String", Overwrite=True)
+    return target
+
+
+def running(yard: RunningYard) -> int:
+    filters = [{"Name": "instance-state-name", "Values": ["pending", "running"]}]
+    found = yard.client("ec2").describe_instances(Filters=filters)["Reservations"]
+    return sum(len(reservation["Instances"]) for reservation in found)
+
+
+def test_machines_that_would_write_again_are_stopped_first(yard_shell: RunningYard, slipway: Slipway) -> None:
+    deploy(yard_shell, "Delete")
+    deploy_machines(yard_shell, protected=False)
+    assert running(yard_shell) == 2
+    code, _, err = slipway("cluster", "empty", "dl1", "--yes")
+    assert code == 0, err
+    assert (running(yard_shell), versions(yard_shell)) == (0, 0)
+
+
+def test_machines_that_somebody_protects_stay_and_so_does_the_data(
+    yard_shell: RunningYard, slipway: Slipway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(halting, "HELD_SECONDS", 0.0)
+    deploy(yard_shell, "Delete")
+    deploy_machines(yard_shell, protected=True)
+    code, _, err = slipway("cluster", "empty", "dl1", "--yes")
+    assert code == 1
+    assert "error: 2 machines of dl1 are protected from scaling in, though no job of Slipway's runs" in err
+    assert (running(yard_shell), versions(yard_shell)) == (2, 2)
+
+
+def test_machines_that_a_cancelled_job_still_holds_are_waited_for(yard_shell: RunningYard) -> None:
+    deploy(yard_shell, "Delete")
+    target = deploy_machines(yard_shell, protected=True)
+    said: list[str] = []
+
+    def pause(_: float) -> None:
+        """Do what the cluster's main node does soon after."""
+        scaling = yard_shell.client("autoscaling")
+        (group,) = scaling.describe_auto_scaling_groups()["AutoScalingGroups"]
+        scaling.set_instance_protection(
+            AutoScalingGroupName=group["AutoScalingGroupName"],
+            InstanceIds=[instance["InstanceId"] for instance in group["Instances"]],
+            ProtectedFromScaleIn=False,
+        )
+
+    halting.halt(target, said.append, Clock(pause=pause))
+    assert said == ["2 are still held by a job that ended"]
+    assert running(yard_shell) == 0
+
+
+# `slipway cluster destroy`: a cluster goes without taking a job with it, and says what stays.
 SUMMARY = {"jobId": "1a1b", "jobName": "bert-1"}
 # Writes what a synthesis would of the one stack, in a Stage, and deletes it where it is told that name.
 CDK = """#!{python}
@@ -74,11 +238,11 @@ def test_a_cluster_that_trains_is_not_destroyed_and_one_sentence_says_what_to_do
 ) -> None:
     deploy(yard_shell, "Delete")
     with_a_job(yard_shell, "RUNNING")
-    code, _, err = slipway("destroy", "dl1", "--yes")
+    code, _, err = slipway("cluster", "destroy", "dl1", "--yes")
     unscript(yard_shell)
     assert code == 1
     assert "error: bert-1 of dl1 has not ended, so nothing was destroyed" in err
-    assert "slipway destroy dl1 --cancel" in err
+    assert "slipway cluster destroy dl1 --cancel" in err
     assert (stacks(yard_shell), versions(yard_shell)) == (["dl1-storage"], 2)
 
 
@@ -87,7 +251,7 @@ def test_a_cancelled_job_is_waited_for_before_anything_goes(
 ) -> None:
     deploy(yard_shell, "Delete")
     with_a_job(yard_shell, *["RUNNING"] * 4, "FAILED")
-    code, _, err = slipway("destroy", "dl1", "--cancel", "--yes")
+    code, _, err = slipway("cluster", "destroy", "dl1", "--cancel", "--yes")
     unscript(yard_shell)
     assert code == 0, err
     assert "bert-1 was cancelled; its checkpoints go with the cluster" in err
@@ -97,9 +261,9 @@ def test_a_cancelled_job_is_waited_for_before_anything_goes(
 
 def test_data_that_is_kept_stays_and_its_cost_is_named(yard_shell: RunningYard, slipway: Slipway) -> None:
     deploy(yard_shell, "Retain")
-    code, _, err = slipway("destroy", "dl1", "--yes")
+    code, _, err = slipway("cluster", "destroy", "dl1", "--yes")
     assert code == 0, err
-    assert "its data stays, and costs: slipway leftovers dl1" in err
+    assert "its data stays, and costs: slipway cluster leftovers dl1" in err
     assert [bucket["Name"] for bucket in yard_shell.client("s3").list_buckets()["Buckets"]] == [BUCKET]
     assert versions(yard_shell) == 2
 
@@ -107,7 +271,7 @@ def test_data_that_is_kept_stays_and_its_cost_is_named(yard_shell: RunningYard, 
 def test_a_destroy_that_stopped_half_way_is_finished(yard_shell: RunningYard, slipway: Slipway) -> None:
     deploy(yard_shell, "Retain")
     yard_shell.client("ssm").delete_parameter(Name="/slipway/targets/dl1")
-    code, _, err = slipway("destroy", "dl1", "--yes")
+    code, _, err = slipway("cluster", "destroy", "dl1", "--yes")
     assert code == 0, err
     assert "what was left of dl1 is destroyed" in err
     assert stacks(yard_shell) == []
@@ -120,7 +284,7 @@ def test_without_the_cdk_no_job_is_cancelled_for_a_cluster_that_cannot_go(
     with_a_job(yard_shell, "RUNNING")
     (tmp_path / "bare").mkdir()
     monkeypatch.setenv("PATH", str(tmp_path / "bare"))
-    code, _, err = slipway("destroy", "dl1", "--cancel", "--yes")
+    code, _, err = slipway("cluster", "destroy", "dl1", "--cancel", "--yes")
     unscript(yard_shell)
     assert code == 1
     assert "error: there is no cdk command" in err
@@ -129,7 +293,7 @@ def test_without_the_cdk_no_job_is_cancelled_for_a_cluster_that_cannot_go(
 
 def test_nobody_is_taken_to_have_typed_the_name(yard_shell: RunningYard, slipway: Slipway) -> None:
     deploy(yard_shell, "Delete")
-    code, _, err = slipway("destroy", "dl1")
+    code, _, err = slipway("cluster", "destroy", "dl1")
     assert code == 1
     assert "without a terminal nobody can be asked" in err
     assert stacks(yard_shell) == ["dl1-storage"]

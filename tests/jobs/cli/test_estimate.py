@@ -12,21 +12,8 @@ import pytest
 
 from slipway.jobs.estimate.evidence import published, tables
 from slipway.jobs.estimate.evidence.measurements import encode_measurements, our_measurements
+from tests.jobs.cli.conftest import estimated
 from tests.jobs.conftest import Slipway
-
-
-@pytest.fixture(autouse=True)
-def nothing_of_my_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
-    for name in ("SLIPWAY_CALIBRATION", "SLIPWAY_PRICES", "SLIPWAY_REFRESHED_PRICES"):
-        monkeypatch.delenv(name, raising=False)
-
-
-def estimated(slipway: Slipway, *arguments: str) -> list[dict[str, object]]:
-    code, out, err = slipway("estimate", *arguments, "--json")
-    assert code == 0, err
-    rows: list[dict[str, object]] = json.loads(out)
-    return rows
 
 
 def test_a_table_has_what_there_is_to_know_before_paying(slipway: Slipway) -> None:
@@ -161,7 +148,7 @@ def test_fine_tuning_a_glue_task_is_the_article_s_minutes(slipway: Slipway) -> N
             "is not offered in eu-west-3; it is in us",
             "another type",
         ),
-        (("bert-large", "--on", "dl1", "--term", "1-year"), "no 1-year price", "prices refresh"),
+        (("bert-large", "--on", "dl1", "--term", "1-year"), "no 1-year price", "refresh-prices"),
         (("bert-large", "--on", "dl1", "--nodes", "0"), "0 nodes cannot be", "--nodes 1,2,4,8"),
         (("bert-large", "--on", "dl1", "--nodes", "-4"), "-4 nodes cannot be", "--nodes 1,2,4,8"),
         (("bert-large", "--on", "dl1", "--nodes", "99999999"), "1 to 10,000", "--nodes 1,2,4,8"),
@@ -273,7 +260,7 @@ def test_prices_say_where_they_are_kept_and_mine_go_first(slipway: Slipway, tmp_
     (tmp_path / "slipway" / "prices.csv").write_text(
         "instance_type,region,term,usd_per_hour,date,source\ndl1.24xlarge,us-east-1,on-demand,9,2026-08-01,mine\n"
     )
-    rows = json.loads(slipway("prices", "--json")[1])
+    rows = json.loads(slipway("instance", "prices", "--json")[1])
     mine = next(row for row in rows if row["instance_type"] == "dl1.24xlarge")
     assert (mine["usd_per_hour"], mine["written"]) == (9, str(tmp_path / "slipway" / "prices.csv"))
     assert all(row["date"] and row["source"] for row in rows)
@@ -282,7 +269,9 @@ def test_prices_say_where_they_are_kept_and_mine_go_first(slipway: Slipway, tmp_
 
 
 def test_fees_without_a_source_are_listed_as_unknown(slipway: Slipway) -> None:
-    fees = {fee["item"]: fee["usd"] for fee in json.loads(slipway("prices", "--fees", "--json")[1])}
+    fees = {
+        fee["item"]: fee["usd"] for fee in json.loads(slipway("instance", "prices", "--fees", "--json")[1])
+    }
     assert fees["nat-gateway"] == 0.045
     assert fees["pcs-controller-small"] is None
 

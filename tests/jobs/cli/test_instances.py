@@ -1,4 +1,4 @@
-"""`slipway instances`: what it lists, leaves out, sorts and says of one type."""
+"""`slipway instance list`: what it lists, leaves out, sorts and says of one type."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Capture = pytest.CaptureFixture[str]
 
 
 def listed(capsys: Capture, *arguments: str) -> list[Any]:
-    assert cli.run(["instances", "--json", *arguments]) == 0
+    assert cli.run(["instance", "list", "--json", *arguments]) == 0
     rows = json.loads(capsys.readouterr().out)
     assert isinstance(rows, list)
     return rows
@@ -30,7 +30,7 @@ def test_every_type_of_the_catalogue_is_listed(capsys: Capture) -> None:
 
 
 def test_the_table_says_units_and_where_and_when_prices_are_of(capsys: Capture) -> None:
-    assert cli.run(["instances"]) == 0
+    assert cli.run(["instance", "list"]) == 0
     title, headings, first, *_ = capsys.readouterr().out.splitlines()
     assert title == "instance types, prices on demand"
     assert "memory [GiB]" in headings
@@ -50,7 +50,7 @@ def test_the_table_says_units_and_where_and_when_prices_are_of(capsys: Capture) 
 
 
 def test_an_unknown_price_reads_as_unknown_and_says_where_each_is_of(capsys: Capture) -> None:
-    assert cli.run(["instances", "p5e.48xlarge", "trn2.48xlarge"]) == 0
+    assert cli.run(["instance", "list", "p5e.48xlarge", "trn2.48xlarge"]) == 0
     _, headings, *rows = capsys.readouterr().out.splitlines()
     assert "price region" in headings
     assert all("unknown" in row for row in rows)
@@ -67,7 +67,7 @@ def test_json_carries_all_facts_with_their_sources(capsys: Capture) -> None:
 
 
 def test_one_type_is_shown_in_full(capsys: Capture) -> None:
-    assert cli.run(["instances", "dl1.24xlarge"]) == 0
+    assert cli.run(["instance", "list", "dl1.24xlarge"]) == 0
     shown = capsys.readouterr().out
     assert "memory that ECS registers  unknown" in shown
     assert "price on demand            13.10904 USD/h" in shown
@@ -76,14 +76,14 @@ def test_one_type_is_shown_in_full(capsys: Capture) -> None:
 
 
 def test_why_there_is_no_price_is_said(capsys: Capture) -> None:
-    assert cli.run(["instances", "p5e.48xlarge"]) == 0
+    assert cli.run(["instance", "list", "p5e.48xlarge"]) == 0
     shown = capsys.readouterr().out
     assert "price on demand            unknown" in shown
     assert "why no price is known      not in the us-east-1 on-demand list" in shown
 
 
 def test_one_type_as_json_is_one_object(capsys: Capture) -> None:
-    assert cli.run(["instances", "dl1.24xlarge", "--json"]) == 0
+    assert cli.run(["instance", "list", "dl1.24xlarge", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["efa_interfaces"] == 4
 
 
@@ -102,7 +102,7 @@ def test_each_filter_keeps_exactly_what_it_says(capsys: Capture) -> None:
 
 
 def test_what_is_left_out_for_want_of_a_fact_is_named(capsys: Capture) -> None:
-    assert cli.run(["instances", "--max-usd-per-hour", "1000", "--json"]) == 0
+    assert cli.run(["instance", "list", "--max-usd-per-hour", "1000", "--json"]) == 0
     printed = capsys.readouterr()
     assert "p5e.48xlarge" not in [row["name"] for row in json.loads(printed.out)]
     assert "left out, because the price is not known: " in printed.err
@@ -122,7 +122,7 @@ def test_sorting_ascends_and_puts_the_unknown_last(fact: str, capsys: Capture) -
 
 
 def test_nothing_found_is_said_and_is_no_failure(capsys: Capture) -> None:
-    assert cli.run(["instances", "--accelerator", "gaudi", "--max-usd-per-hour", "1"]) == 0
+    assert cli.run(["instance", "list", "--accelerator", "gaudi", "--max-usd-per-hour", "1"]) == 0
     printed = capsys.readouterr()
     assert printed.out == ""
     assert printed.err.endswith(": none\n")
@@ -142,7 +142,7 @@ def test_nothing_found_is_said_and_is_no_failure(capsys: Capture) -> None:
 def test_a_wrong_filter_is_refused_with_what_is_allowed(
     arguments: list[str], error: str, hint: str, capsys: Capture
 ) -> None:
-    assert cli.run(["instances", *arguments]) in (1, 2)
+    assert cli.run(["instance", "list", *arguments]) in (1, 2)
     first, second = capsys.readouterr().err.splitlines()
     assert error in first
     assert hint in second
@@ -155,7 +155,7 @@ def test_all_lists_every_type_that_aws_names_and_any_of_them_is_shown(capsys: Ca
         "g5.48xlarge",
         *(name for name in everything if name.startswith("g5.") and name != "g5.48xlarge"),
     ]
-    assert cli.run(["instances", "g5.xlarge"]) == 0
+    assert cli.run(["instance", "list", "g5.xlarge"]) == 0
     shown = capsys.readouterr().out
     assert re.search(r"network baseline +2\.5 Gb/s", shown)
     assert "DescribeInstanceTypes" in shown

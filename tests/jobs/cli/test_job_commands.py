@@ -196,18 +196,18 @@ def test_status_lists_what_has_not_ended_and_shows_one_in_full(
     assert "HIBERNATING" in slipway("status", "bert")[1]
     unscript(yard_shell)
     job_as(yard_shell, status="SUCCEEDED")
-    assert slipway("status") == (0, "", "unfinished jobs: none\n1 have ended: slipway runs\n")
+    assert slipway("status") == (0, "", "unfinished jobs: none\n1 have ended: slipway status --all\n")
 
 
 def test_runs_say_what_is_known_of_the_cost(yard_shell: RunningYard, slipway: Slipway) -> None:
     job_as(yard_shell, status="SUCCEEDED", startedAt=1_795_000_000_000, stoppedAt=1_795_003_600_000)
-    code, out, err = slipway("runs", "--json")
+    code, out, err = slipway("status", "--all", "--json")
     (run,) = json.loads(out)
     assert (code, run["hours"], run["cost"]["node_hours"]) == (0, 1.0, 2.0)
     assert f"1 runs for {run['cost']['usd']:.2f} USD" in err
     unscript(yard_shell)
     job_as(yard_shell, status="SUCCEEDED")
-    assert "0 runs for 0.00 USD; 1 more of unknown cost" in slipway("runs")[2]
+    assert "0 runs for 0.00 USD; 1 more of unknown cost" in slipway("status", "--all")[2]
 
 
 def test_cancelling_ends_a_job_and_says_why_in_its_record(yard_shell: RunningYard, slipway: Slipway) -> None:

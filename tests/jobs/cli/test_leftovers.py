@@ -1,4 +1,4 @@
-"""`slipway leftovers`: what a destroyed cluster kept is listed with its cost, and goes only when named."""
+"""`slipway cluster leftovers`: what a destroyed cluster kept has a cost, and goes only when named."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def destroy(yard: RunningYard) -> None:
 
 
 def listed(slipway: Slipway) -> list[dict[str, Any]]:
-    code, out, err = slipway("leftovers", "dl1", "--region", REGION, "--json")
+    code, out, err = slipway("cluster", "leftovers", "dl1", "--region", REGION, "--json")
     assert code == 0, err
     found: list[dict[str, Any]] = json.loads(out)
     return found
@@ -69,7 +69,7 @@ def test_what_a_stack_owns_is_no_leftover_and_nothing_of_it_is_deleted(
     stack: RunningYard, slipway: Slipway
 ) -> None:
     assert listed(slipway) == []
-    code, _, err = slipway("leftovers", "dl1", "--region", REGION, "--delete", "--confirm", "dl1")
+    code, _, err = slipway("cluster", "leftovers", "dl1", "--region", REGION, "--delete", "--confirm", "dl1")
     assert code == 0, err
     assert bucket_of(stack)
 
@@ -109,7 +109,7 @@ def test_backups_that_outlive_their_files_are_listed_with_their_end_and_left_alo
     (found,) = listed(slipway)
     assert (found["kind"], found["id"], found["gib"], found["usd_per_month"]) == ("AWS Backup", ARN, 10, 0.5)
     assert found["holds"] == "a copy of fs-0123456789abcdef0; AWS deletes it on 2027-01-01"
-    code, _, err = slipway("leftovers", "dl1", "--region", REGION, "--delete", "--confirm", "dl1")
+    code, _, err = slipway("cluster", "leftovers", "dl1", "--region", REGION, "--delete", "--confirm", "dl1")
     assert code == 0, err
     assert "1 backups stay until AWS Backup deletes them" in err
     unscript(yard_shell)
@@ -117,16 +117,16 @@ def test_backups_that_outlive_their_files_are_listed_with_their_end_and_left_alo
 
 def test_nobody_is_taken_to_have_typed_a_name(stack: RunningYard, slipway: Slipway) -> None:
     destroy(stack)
-    code, _, err = slipway("leftovers", "dl1", "--region", REGION, "--delete", "--confirm", "c6i")
+    code, _, err = slipway("cluster", "leftovers", "dl1", "--region", REGION, "--delete", "--confirm", "c6i")
     assert code == 1
     assert "without a terminal nobody can be asked" in err
-    assert "slipway leftovers dl1 --delete --confirm dl1" in err
+    assert "slipway cluster leftovers dl1 --delete --confirm dl1" in err
     assert len(listed(slipway)) == len(KINDS)
 
 
 def test_a_named_cluster_s_leftovers_go_and_its_key_last(stack: RunningYard, slipway: Slipway) -> None:
     destroy(stack)
-    code, _, err = slipway("leftovers", "dl1", "--region", REGION, "--delete", "--confirm", "dl1")
+    code, _, err = slipway("cluster", "leftovers", "dl1", "--region", REGION, "--delete", "--confirm", "dl1")
     assert code == 0, err
     assert listed(slipway) == []
     (key,) = stack.client("kms").list_keys()["Keys"]
@@ -138,11 +138,11 @@ def test_a_named_cluster_s_leftovers_go_and_its_key_last(stack: RunningYard, sli
 def test_an_interrupted_deletion_is_finished_by_the_next(stack: RunningYard, slipway: Slipway) -> None:
     destroy(stack)
     script(stack, Fault(service="ecr", operation="DeleteRepository", kind=FaultKind.SERVER_ERROR, times=None))
-    code, _, _ = slipway("leftovers", "dl1", "--region", REGION, "--delete", "--confirm", "dl1")
+    code, _, _ = slipway("cluster", "leftovers", "dl1", "--region", REGION, "--delete", "--confirm", "dl1")
     unscript(stack)
     assert code != 0
     assert [each["kind"] for each in listed(slipway)] == KINDS[2:]
-    code, _, err = slipway("leftovers", "dl1", "--region", REGION, "--delete", "--confirm", "dl1")
+    code, _, err = slipway("cluster", "leftovers", "dl1", "--region", REGION, "--delete", "--confirm", "dl1")
     assert code == 0, err
     assert listed(slipway) == []
 
@@ -151,7 +151,7 @@ def test_a_key_stays_while_what_it_encrypts_cannot_be_seen(stack: RunningYard, s
     destroy(stack)
     silent = Fault(service="efs", operation="DescribeFileSystems", kind=FaultKind.SERVER_ERROR, times=None)
     script(stack, silent)
-    code, _, err = slipway("leftovers", "dl1", "--region", REGION, "--delete", "--confirm", "dl1")
+    code, _, err = slipway("cluster", "leftovers", "dl1", "--region", REGION, "--delete", "--confirm", "dl1")
     unscript(stack)
     assert code == 0, err
     assert "EFS: elasticfilesystem:DescribeFileSystems gave no answer" in err

@@ -1,16 +1,24 @@
-"""`slipway plan` as people and programs see it: a table with a proof, or the JSON that was promised."""
+"""`slipway plan make` shows a plan with its proof, and `plan run` begins nothing that nobody agreed to."""
 
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from slipway.jobs.cloud import aws
 from slipway.jobs.plan.inputs import planning
-from slipway.jobs.plan.inputs.plan_json import read_plan
+from slipway.jobs.plan.inputs.plan_json import encode_plan, read_plan
+from slipway.jobs.plan.run.journal import Ledger
+from slipway.jobs.plan.run.running import PlanRun
+from slipway.jobs.plan.search.list_schedule import as_plan, list_schedule
+from slipway.jobs.plan.search.model import LowerBound
+from slipway.jobs.words.job import Job
 from tests.jobs.conftest import Slipway
+from tests.jobs.plan.search.small import POOL, job, problem_of
 
 QUICK = ("--time-limit", "1")
 
@@ -35,7 +43,7 @@ def file(tmp_path: Path) -> Path:
 
 
 def test_the_answer_for_programs_has_what_was_promised(file: Path, slipway: Slipway) -> None:
-    code, out, err = slipway("plan", str(file), "--json", *QUICK)
+    code, out, err = slipway("plan", "make", str(file), "--json", *QUICK)
     assert code == 0, err
     found = json.loads(out)
     assert {"assignments", "makespan", "dollars", "bound", "bound_name", "gap"} <= set(found)
@@ -49,7 +57,7 @@ def test_the_answer_for_programs_has_what_was_promised(file: Path, slipway: Slip
 
 
 def test_people_see_a_row_for_each_job_and_the_proof(file: Path, slipway: Slipway) -> None:
-    code, out, err = slipway("plan", str(file), *QUICK)
+    code, out, err = slipway("plan", "make", str(file), *QUICK)
     assert code == 0, err
     lines = out.splitlines()
     assert lines[0].split()[:4] == ["job", "technique", "type", "devices"]
@@ -64,7 +72,7 @@ def test_only_what_a_plan_needs_has_to_be_said(tmp_path: Path, slipway: Slipway)
     path = tmp_path / "least.json"
     jobs = [{"name": "a", "modes": [{"type": "p4d.24xlarge", "devices": 16, "seconds": 60.5}]}]
     path.write_text(json.dumps({"pools": [{"type": "p4d.24xlarge", "nodes": 2}], "jobs": jobs}))
-    code, out, err = slipway("plan", str(path), "--json", *QUICK)
+    code, out, err = slipway("plan", "make", str(path), "--json", *QUICK)
     assert code == 0, err
     (only,) = json.loads(out)["assignments"]
     assert (only["seconds"], [share["node"] for share in only["placement"]]) == (61, [0, 1])
@@ -73,7 +81,7 @@ def test_only_what_a_plan_needs_has_to_be_said(tmp_path: Path, slipway: Slipway)
 
 def test_dollars_are_made_small_before_a_deadline(file: Path, slipway: Slipway) -> None:
     asked = ("--objective", "cost", "--deadline", "15m", "--json", *QUICK)
-    code, out, err = slipway("plan", str(file), *asked)
+    code, out, err = slipway("plan", "make", str(file), *asked)
     assert code == 0, err
     found = json.loads(out)
     assert found["makespan"] <= 900
@@ -85,7 +93,7 @@ def test_dollars_are_no_goal_where_a_price_is_not_known(tmp_path: Path, slipway:
     path = tmp_path / "unpriced.json"
     path.write_text(json.dumps(instance(pools=[{"type": "p4d", "nodes": 2, "devices_per_node": 4}])))
     for goal in (("--objective", "cost"), ("--budget", "9")):
-        code, out, err = slipway("plan", str(path), *goal, *QUICK)
+        code, out, err = slipway("plan", "make", str(path), *goal, *QUICK)
         assert (code != 0, out) == (True, "")
         assert "no price of p4d is known, and the goal is in dollars" in err
 
@@ -94,11 +102,11 @@ def test_a_plan_that_was_written_is_read_as_it_was_and_can_be_planned_again(
     file: Path, tmp_path: Path, slipway: Slipway
 ) -> None:
     path = tmp_path / "plan.json"
-    code, _, err = slipway("plan", str(file), "--output", str(path), *QUICK)
+    code, _, err = slipway("plan", "make", str(file), "--output", str(path), *QUICK)
     assert (code, "written to" in err) == (0, True)
     read = read_plan(path)
     assert [each.job for each in read.assignments] == list("abcd")
-    code, out, err = slipway("plan", str(path), "--json", *QUICK)
+    code, out, err = slipway("plan", "make", str(path), "--json", *QUICK)
     assert code == 0
     assert "passed over" not in err
     assert json.loads(out)["makespan"] == read.makespan
@@ -114,7 +122,7 @@ def test_an_interrupt_keeps_the_best_plan_so_far(
         raise KeyboardInterrupt
 
     monkeypatch.setattr(planning, "plan", interrupted)
-    code, out, _ = slipway("plan", str(file), *QUICK)
+    code, out, _ = slipway("plan", "make", str(file), *QUICK)
     assert code == 0
     assert "stopped: interrupted" in out
 
@@ -123,20 +131,86 @@ def test_a_plan_is_explained_and_compared_with_an_earlier_one(
     file: Path, tmp_path: Path, slipway: Slipway
 ) -> None:
     path = tmp_path / "plan.json"
-    assert slipway("plan", str(file), "--output", str(path), *QUICK)[0] == 0
+    assert slipway("plan", "make", str(file), "--output", str(path), *QUICK)[0] == 0
     asked = ("--explain", "a", "--diff", str(path), *QUICK)
-    code, out, err = slipway("plan", str(file), *asked)
+    code, out, err = slipway("plan", "make", str(file), *asked)
     assert code == 0, err
     assert "why: " in out
     assert "next best: " in out
     assert "0 jobs changed, 4 are as before; makespan +0:00:00, cost +0.00 USD" in out
-    found = json.loads(slipway("plan", str(file), "--json", *asked)[1])
+    found = json.loads(slipway("plan", "make", str(file), "--json", *asked)[1])
     assert found["explanation"]["assignment"]["job"] == "a"
     assert found["diff"]["same"] == 4
 
 
 def test_a_plan_is_written_as_a_page(file: Path, tmp_path: Path, slipway: Slipway) -> None:
     path = tmp_path / "plan.html"
-    code, _, err = slipway("plan", str(file), "--html", str(path), *QUICK)
+    code, _, err = slipway("plan", "make", str(file), "--html", str(path), *QUICK)
     assert (code, f"written to {path}" in err) == (0, True)
     assert path.read_text().startswith("<!DOCTYPE html>")
+
+
+# `slipway plan run` begins nothing that costs money which nobody agreed to.
+NOTHING_KNOWN = LowerBound(value=0, name="none")
+RECIPE = Job(name="lr1", recipe="bert_pretrain", nodes=1, settings={"size": "tiny"})
+
+
+def plan_at(path: Path, *, usd_per_hour: float) -> Path:
+    pool = replace(POOL, price_per_hour=usd_per_hour, cluster="dl1")
+    problem = problem_of(replace(job("lr1", (8, 36_000)), job=RECIPE), pool=pool)
+    path.write_text(encode_plan(as_plan(problem, list_schedule(problem, [0], [0]), NOTHING_KNOWN)))
+    return path
+
+
+@pytest.fixture(autouse=True)
+def begun(monkeypatch: pytest.MonkeyPatch) -> list[PlanRun]:
+    """Note what would begin, on what is not the yard."""
+    found: list[PlanRun] = []
+
+    def finish(run: PlanRun) -> Ledger:
+        found.append(run)
+        return run.ledger
+
+    monkeypatch.setattr(aws, "is_in_yard", lambda: False)
+    monkeypatch.setattr(PlanRun, "finish", finish)
+    return found
+
+
+def test_a_plan_without_a_known_price_runs_only_when_that_was_agreed_to(
+    tmp_path: Path, slipway: Slipway, begun: list[PlanRun]
+) -> None:
+    plan = str(plan_at(tmp_path / "plan.json", usd_per_hour=0.0))
+    for agreed in ((), ("--confirm-cost", "1000000")):
+        code, _, err = slipway("plan", "run", plan, *agreed)
+        assert (code, begun) == (1, [])
+        assert "costs an amount that is not known (no price of p4d)" in err
+        assert "--confirm-cost unknown" in err
+    slipway("plan", "run", plan, "--confirm-cost", "unknown")
+    assert len(begun) == 1
+
+
+def test_a_plan_runs_only_when_as_many_dollars_were_agreed_to(
+    tmp_path: Path, slipway: Slipway, begun: list[PlanRun]
+) -> None:
+    plan = str(plan_at(tmp_path / "plan.json", usd_per_hour=36.0))
+    for agreed in ("359", "unknown"):
+        code, _, err = slipway("plan", "run", plan, "--confirm-cost", agreed)
+        assert (code, begun) == (1, [])
+        assert "costs about 360.00 USD" in err
+        assert "--confirm-cost 360" in err
+    slipway("plan", "run", plan, "--confirm-cost", "360")
+    assert len(begun) == 1
+
+
+def test_a_job_that_was_written_into_the_file_later_joins_in(
+    tmp_path: Path, slipway: Slipway, begun: list[PlanRun], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(aws, "is_in_yard", lambda: True)
+    path = plan_at(tmp_path / "plan.json", usd_per_hour=36.0)
+    written = json.loads(path.read_text())
+    written["jobs"].append({**written["jobs"][0], "name": "late", "depends_on": ["lr1"]})
+    path.write_text(json.dumps(written))
+    _, out, err = slipway("plan", "run", str(path), "--json")
+    assert [job.name for job in begun[0].plan.jobs] == ["lr1", "late"], err
+    assert [row["job"] for row in json.loads(out)] == ["lr1", "late"]
+    assert "job 'late' is planned 0 times" in slipway("plan", "make", str(path), "--diff", str(path))[2]

@@ -13,7 +13,7 @@ import pytest
 from slipway.infra.declare.declared import declared_cluster
 from slipway.jobs.cloud.aws import Unanswered, reader
 from slipway.jobs.cloud.vcpu_quotas import Quota, ask_quota
-from slipway.jobs.clusters.preflight import facts, settings
+from slipway.jobs.clusters.preflight import facts
 from slipway.jobs.words.installation import find_containers
 from slipway.jobs.words.targets import encode_target, parameter_name
 from tests.jobs.conftest import Slipway
@@ -185,49 +185,49 @@ def test_the_default_key_of_volumes_is_asked_and_set_back_by_the_named_command(
     yard_shell: RunningYard,
 ) -> None:
     ec2 = yard_shell.client("ec2")
-    assert settings.ask_ebs_key(REGION) == settings.EbsKey(id="alias/aws/ebs", is_of_aws=True)
+    assert facts.ask_ebs_key(REGION) == facts.EbsKey(id="alias/aws/ebs", is_of_aws=True)
     own = yard_shell.client("kms").create_key()["KeyMetadata"]["Arn"]
     ec2.modify_ebs_default_kms_key_id(KmsKeyId=own)
-    assert settings.ask_ebs_key(REGION) == settings.EbsKey(id=own, is_of_aws=False)
+    assert facts.ask_ebs_key(REGION) == facts.EbsKey(id=own, is_of_aws=False)
     ec2.reset_ebs_default_kms_key_id()
-    assert settings.ask_ebs_key(REGION) == settings.EbsKey(id="alias/aws/ebs", is_of_aws=True)
+    assert facts.ask_ebs_key(REGION) == facts.EbsKey(id="alias/aws/ebs", is_of_aws=True)
 
 
 def test_a_default_group_that_an_account_emptied_is_seen_and_mended(yard_shell: RunningYard) -> None:
     ec2 = yard_shell.client("ec2")
-    assert settings.ask_default_group("dl1", REGION) is None
+    assert facts.ask_default_group("dl1", REGION) is None
     network = ec2.create_vpc(
         CidrBlock="10.20.0.0/16",
         TagSpecifications=[
             {"ResourceType": "vpc", "Tags": [{"Key": "slipway:cluster", "Value": "dl1"}]},
         ],
     )["Vpc"]["VpcId"]
-    whole = settings.ask_default_group("dl1", REGION)
-    assert isinstance(whole, settings.DefaultGroup)
+    whole = facts.ask_default_group("dl1", REGION)
+    assert isinstance(whole, facts.DefaultGroup)
     assert (whole.admits_itself, whole.lets_out) == (True, True)
     (group,) = ec2.describe_security_groups(Filters=[{"Name": "vpc-id", "Values": [network]}])[
         "SecurityGroups"
     ]
     ec2.revoke_security_group_ingress(GroupId=whole.id, IpPermissions=group["IpPermissions"])
-    emptied = settings.ask_default_group("dl1", REGION)
-    assert emptied == settings.DefaultGroup(id=whole.id, admits_itself=False, lets_out=True)
+    emptied = facts.ask_default_group("dl1", REGION)
+    assert emptied == facts.DefaultGroup(id=whole.id, admits_itself=False, lets_out=True)
     own = [{"IpProtocol": "-1", "UserIdGroupPairs": [{"GroupId": whole.id}]}]
     ec2.authorize_security_group_ingress(GroupId=whole.id, IpPermissions=own)
-    assert settings.ask_default_group("dl1", REGION) == whole
+    assert facts.ask_default_group("dl1", REGION) == whole
 
 
 def test_a_bakery_that_is_not_deployed_is_none_and_no_refusal(yard_shell: RunningYard) -> None:
-    assert settings.ask_stack("slipway-bakery-gaudi-ecs", REGION) is None
+    assert facts.ask_stack("slipway-bakery-gaudi-ecs", REGION) is None
 
 
 def test_the_billing_tag_is_unseen_then_inactive_then_activated_by_the_named_command(
     yard_shell: RunningYard,
 ) -> None:
-    assert settings.ask_cost_tag() is None
+    assert facts.ask_cost_tag() is None
     tagged = {"ResourceType": "vpc", "Tags": [{"Key": "slipway:cluster", "Value": "dl1"}]}
     yard_shell.client("ec2").create_vpc(CidrBlock="10.20.0.0/16", TagSpecifications=[tagged])
-    assert settings.ask_cost_tag() == "Inactive"
+    assert facts.ask_cost_tag() == "Inactive"
     activated = [{"TagKey": "slipway:cluster", "Status": "Active"}]
     answer = yard_shell.client("ce").update_cost_allocation_tags_status(CostAllocationTagsStatus=activated)
     assert answer.get("Errors", []) == []
-    assert settings.ask_cost_tag() == "Active"
+    assert facts.ask_cost_tag() == "Active"

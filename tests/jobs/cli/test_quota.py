@@ -1,4 +1,4 @@
-"""`slipway quota` against a fresh account: what is needed, what is allowed, and one request."""
+"""`slipway cluster quota` against a fresh account: what is needed, what is allowed, and one request."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def fresh_account(yard_shell: RunningYard) -> None:
 
 
 def quotas(capsys: pytest.CaptureFixture[str], *options: str) -> dict[str, dict[str, Any]]:
-    assert run(["quota", "dl1", "--json", *options]) == 0
+    assert run(["cluster", "quota", "dl1", "--json", *options]) == 0
     return {quota["code"]: quota for quota in json.loads(capsys.readouterr().out)}
 
 
@@ -78,17 +78,17 @@ def test_sagemaker_has_quotas_of_its_own_which_are_requested_of_it(
     capsys: pytest.CaptureFixture[str], market: str, code: str
 ) -> None:
     chosen = ["-c", f"sagemaker.market={market}", "--json"]
-    run(["quota", "sagemaker", *chosen])
+    run(["cluster", "quota", "sagemaker", *chosen])
     before = {quota["code"]: quota for quota in json.loads(capsys.readouterr().out)}
     assert (before[code]["needed"], before[code]["allowed"], before[code]["unit"]) == (2, 0, "instances")
     assert (before[LONGEST]["allowed"], before[LONGEST]["unit"]) == (432_000, "seconds")
-    assert run(["quota", "sagemaker", *chosen, "--request", "--wait"]) == 0
+    assert run(["cluster", "quota", "sagemaker", *chosen, "--request", "--wait"]) == 0
     after = {quota["code"]: quota["allowed"] for quota in json.loads(capsys.readouterr().out)}
     assert after == {code: 2, LONGEST: 432_000}
 
 
 def test_a_quota_that_service_quotas_does_not_list_is_no_number(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["quota", "sagemaker", "-c", "sagemaker.instance_type=ml.p5.48xlarge"]) == 1
+    assert run(["cluster", "quota", "sagemaker", "-c", "sagemaker.instance_type=ml.p5.48xlarge"]) == 1
     said = capsys.readouterr().err
     assert "lists none for a job of sagemaker, such as 'ml.p5.48xlarge for training job usage'" in said
 
@@ -118,7 +118,7 @@ def test_a_request_that_is_granted_while_it_is_looked_at_is_no_refusal(
 
 
 def standard(capsys: pytest.CaptureFixture[str], cluster: str) -> dict[str, Any]:
-    assert run(["quota", cluster, "--json"]) == 0
+    assert run(["cluster", "quota", cluster, "--json"]) == 0
     (found,) = [each for each in json.loads(capsys.readouterr().out) if each["code"] == STANDARD]
     return found  # type: ignore[no-any-return]  # JSON
 

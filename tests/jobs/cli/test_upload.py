@@ -1,15 +1,22 @@
-"""`slipway upload`: what a job is to read gets into its cluster's bucket, once, and nothing else does."""
+"""`slipway cluster upload` brings files to a cluster; `slipway report tensorboard` shows a job's charts."""
 
 from __future__ import annotations
 
 import json
 import os
-from dataclasses import replace
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from slipway.jobs.cli import curves
+from slipway.jobs.submit import find, logs
+from slipway.jobs.submit.logs import LogLine
+from slipway.jobs.words.run import JobState
 from slipway.jobs.words.targets import encode_target, parameter_name
 from tests.jobs.conftest import Slipway
 from tests.jobs.words.test_targets import TARGET
@@ -45,7 +52,7 @@ def keys(yard: RunningYard) -> list[str]:
 
 
 def test_a_folder_lies_where_jobs_may_read_it(bucket: RunningYard, slipway: Slipway, folder: Path) -> None:
-    code, out, err = slipway("upload", str(folder), "--on", "dl1", "--name", "glue/mrpc")
+    code, out, err = slipway("cluster", "upload", str(folder), "--on", "dl1", "--name", "glue/mrpc")
     assert (code, out) == (0, f"s3://{BUCKET}/datasets/glue/mrpc\n")
     assert "2 of 2 files sent" in err
     assert keys(bucket) == ["datasets/glue/mrpc/more/dev π.tsv", "datasets/glue/mrpc/train.tsv"]
@@ -56,16 +63,16 @@ def test_a_folder_lies_where_jobs_may_read_it(bucket: RunningYard, slipway: Slip
 def test_what_is_there_already_is_not_sent_again_and_what_changed_is(
     bucket: RunningYard, slipway: Slipway, folder: Path
 ) -> None:
-    slipway("upload", str(folder), "--on", "dl1")
+    slipway("cluster", "upload", str(folder), "--on", "dl1")
     (folder / "train.tsv").write_text("x\tb\n", encoding="utf-8")  # of the same size
-    code, out, _ = slipway("upload", str(folder), "--on", "dl1", "--json")
+    code, out, _ = slipway("cluster", "upload", str(folder), "--on", "dl1", "--json")
     done = json.loads(out)
     assert (code, done["files"], done["sent"], done["sent_bytes"]) == (0, 2, 1, 4)
     assert done["address"] == f"s3://{BUCKET}/datasets/mrpc"
 
 
 def test_one_file_gets_its_own_name(bucket: RunningYard, slipway: Slipway, folder: Path) -> None:
-    _, out, _ = slipway("upload", str(folder / "train.tsv"), "--on", "dl1")
+    _, out, _ = slipway("cluster", "upload", str(folder / "train.tsv"), "--on", "dl1")
     assert out == f"s3://{BUCKET}/datasets/train.tsv\n"
     assert keys(bucket) == ["datasets/train.tsv"]
 
@@ -90,7 +97,7 @@ def test_what_cannot_be_copied_is_refused_in_one_line_and_nothing_is_sent(
     (folder.parent / "around").mkdir()
     (folder.parent / "around" / "more").symlink_to(folder / "more")
     path, *more = words
-    code, out, err = slipway("upload", str(folder.parent / path), "--on", "dl1", *more)
+    code, out, err = slipway("cluster", "upload", str(folder.parent / path), "--on", "dl1", *more)
     errors = [line for line in err.splitlines() if line.startswith("error:")]
     assert (code, out, len(errors)) == (2, "", 1)
     assert said in errors[0]
@@ -108,7 +115,82 @@ def test_a_folder_that_cannot_be_read_is_refused_and_not_passed_over(
         return read(path)
 
     monkeypatch.setattr(os, "scandir", scandir)
-    code, _, err = slipway("upload", str(folder), "--on", "dl1")
+    code, _, err = slipway("cluster", "upload", str(folder), "--on", "dl1")
     assert code == 2
     assert "more cannot be read: Permission denied" in err
     assert keys(bucket) == []
+
+
+# `slipway report tensorboard` serves a job's own files where they are seen, else charts of its log.
+STEP = "[0] step 1/6  loss 8.8861  lr 6.25e-05  |g| 1.71  89.4 sequences/s  0:00:25 left"
+
+
+@dataclass
+class Thing:
+    """Hold whatever a job or a target has that is asked for here."""
+
+    id: str = "a/1"
+    name: str = "neox"
+    state: JobState = JobState.SUCCEEDED
+    file_system_mount: str | None = None
+
+
+@dataclass
+class Found:
+    run: Thing
+    target: Thing
+
+
+@pytest.fixture
+def job(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Found:
+    found = Found(Thing(), Thing(file_system_mount=str(tmp_path / "shared")))
+    line = LogLine(time=datetime(2026, 11, 22, tzinfo=UTC), node=0, rank=0, text=STEP)
+
+    def lines(*_: Any, **__: Any) -> Sequence[LogLine]:
+        return [line]
+
+    monkeypatch.setattr(find, "targets_to_search", lambda *_: [])
+    monkeypatch.setattr(find, "find_run", lambda *_: found)
+    monkeypatch.setattr(logs, "follow_lines", lines)
+    return found
+
+
+@pytest.fixture
+def served(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """A program in TensorBoard's place notes what it was asked to show, and ends."""
+    note = tmp_path / "served.txt"
+    code = (
+        "import pathlib, sys; folder = pathlib.Path(sys.argv[2]); "
+        f"pathlib.Path({str(note)!r}).write_text(' '.join([*sys.argv[1:], *os.listdir(folder)]))"
+    )
+    program = [sys.executable, "-c", f"import os; {code}"]
+    monkeypatch.setattr(curves, "_program", lambda: program)
+    return note
+
+
+@pytest.mark.usefixtures("job")
+def test_a_machine_without_the_cluster_s_files_is_shown_the_charts_of_the_log(
+    slipway: Slipway, served: Path
+) -> None:
+    assert slipway("report", "tensorboard", "neox", "--port", "21650")[0] == 0
+    told = served.read_text().split()
+    assert told[0] == "--logdir"
+    assert told[2:] == ["--port", "21650", "events.out.tfevents.0.a-1"]
+    assert not Path(told[1]).exists()
+
+
+def test_a_machine_with_the_cluster_s_files_is_shown_those_of_the_job(
+    slipway: Slipway, served: Path, job: Found
+) -> None:
+    own = Path(job.target.file_system_mount or "") / "logs" / "neox"
+    own.mkdir(parents=True)
+    assert slipway("report", "tensorboard", "neox")[0] == 0
+    assert served.read_text() == f"--logdir {own} --port 6006"
+
+
+@pytest.mark.usefixtures("job")
+def test_charts_can_be_written_for_another_machine(slipway: Slipway, tmp_path: Path) -> None:
+    code, _, err = slipway("report", "tensorboard", "neox", "--write", str(tmp_path / "charts"))
+    assert code == 0
+    assert [path.name for path in (tmp_path / "charts").iterdir()] == ["events.out.tfevents.0.a-1"]
+    assert f"tensorboard --logdir {tmp_path / 'charts'}" in err

@@ -51,8 +51,7 @@ def on_batch() -> CommandConfig:
 
 
 def on_mpi() -> CommandConfig:
-    known = mpi.KnownSubmission(module=MODULE, code=CODE)
-    request = mpi.build_request(job_on(MPI_TARGET), MPI_TARGET, known)
+    request = mpi.build_request(job_on(MPI_TARGET), MPI_TARGET, module=MODULE, code=CODE)
     return config_of(list(mpi_job.decode(request.put["Body"], where="here").arguments))
 
 
@@ -101,14 +100,12 @@ def test_sagemaker_brings_the_folder_and_the_data_folder_stays_what_it_is() -> N
 
 
 def test_another_folder_or_another_command_is_another_job() -> None:
-    known = mpi.KnownSubmission(module=MODULE, code=CODE)
     jobs = [job_on(MPI_TARGET), job_on(MPI_TARGET, ("true",))]
-    other = {**jobs[0].settings, "source": project_url("e" * 64, MPI_TARGET)}
-    names = [
-        mpi.build_request(job, MPI_TARGET, known).name for job in (*jobs, replace(jobs[0], settings=other))
+    other = replace(jobs[0], settings={**jobs[0].settings, "source": project_url("e" * 64, MPI_TARGET)})
+    first, *others = [
+        mpi.build_request(job, MPI_TARGET, module=MODULE, code=CODE).name for job in (jobs[0], *jobs, other)
     ]
-    assert len(set(names)) == 3
-    assert mpi.build_request(job_on(MPI_TARGET), MPI_TARGET, known).name == names[0]
+    assert (others[0], len(set(others))) == (first, 3)
 
 
 @pytest.mark.parametrize(

@@ -44,7 +44,7 @@ def test_one_that_is_gone_is_named_with_what_to_do(
     archive.unlink()
     with pytest.raises(LostArchive, match="job 'mine': its folder is not kept") as refused:
         with_sent_source(planned(archive), target, yard_shell.client("s3"))
-    assert refused.value.hint == "plan again: slipway plan FILE"
+    assert refused.value.hint == "plan again: slipway plan make FILE"
 
 
 def test_what_no_bucket_keeps_any_longer_is_forgotten(tmp_path: Path, archive: Path) -> None:

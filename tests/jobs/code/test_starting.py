@@ -38,11 +38,11 @@ def test_its_readme_asks_for_a_quota_before_anything_starts_a_machine(tmp_path: 
     """A fresh account may start 5 vCPUs: without more, neither a bake nor a job begins."""
     page = (begun(tmp_path / "own") / "README.md").read_text(encoding="utf-8")
     steps = (
-        "slipway quota own --request --wait",
-        "slipway bake",
+        "slipway cluster quota own --request --wait",
+        "slipway image bake",
         "cdk deploy own",
         "slipway run",
-        "slipway curve",
+        "slipway report curve",
     )
     places = [page.find(step) for step in steps]
     assert min(places) > 0

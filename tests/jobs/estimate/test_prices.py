@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from slipway.jobs.estimate import CannotEstimate
@@ -57,7 +55,7 @@ def test_a_region_without_a_price_is_refused_with_those_that_have_one() -> None:
     with pytest.raises(CannotEstimate, match=r"no on-demand price of p4d\.24xlarge in sa-east-1") as refused:
         require_rate(RATES, instance_type("p4d.24xlarge"), "sa-east-1", "on-demand")
     assert "on-demand in us-east-1" in refused.value.message
-    assert "slipway prices refresh --region sa-east-1" in refused.value.hint
+    assert "slipway instance refresh-prices --region sa-east-1" in refused.value.hint
 
 
 def test_a_region_that_does_not_offer_the_type_is_refused_with_those_that_do() -> None:
@@ -118,8 +116,3 @@ def test_a_rate_that_cannot_be_is_refused_with_its_file_and_line(
     with pytest.raises(CannotEstimate, match=r"mine\.csv, line 2") as refused:
         decode_rates(f"{header}\n{','.join(cells.values())}\n", "mine.csv")
     assert message in refused.value.message
-
-
-def test_a_rate_of_zero_is_refused_where_it_is_made() -> None:
-    with pytest.raises(CannotEstimate, match="must be more than 0"):
-        replace(MINE, usd_per_hour=0.0)

@@ -89,7 +89,7 @@ def nothing_of_my_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def page(tmp_path: Path, slipway: Slipway) -> Path:
     path = tmp_path / "page.html"
-    code, out, err = slipway("report", "bert-large", "--on", "dl1", "-o", str(path))
+    code, out, err = slipway("report", "page", "bert-large", "--on", "dl1", "-o", str(path))
     assert (code, out) == (0, "")
     assert f"written to {path}" in err
     return path
@@ -158,7 +158,7 @@ def test_a_name_cannot_put_anything_into_the_page() -> None:
 
 def test_the_published_tables_are_a_page_too(tmp_path: Path, slipway: Slipway) -> None:
     path = tmp_path / "published.html"
-    assert slipway("report", "-o", str(path))[0] == 0
+    assert slipway("report", "page", "-o", str(path))[0] == 0
     text = Reading(path.read_text()).text
     assert "47 of 47" in text
     assert "trn1/gpt-neox-20b" in text
@@ -178,7 +178,7 @@ def test_what_cannot_be_written_is_told_in_a_line(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[3]))
-    code, out, err = slipway("report", *arguments)
+    code, out, err = slipway("report", "page", *arguments)
     assert code in (1, 2)
     assert out == ""
     assert error in err.replace("\n", " ")

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from slipway.jobs.cli import submitting
+from slipway.jobs import output
 from slipway.jobs.cloud import aws
 from slipway.jobs.submit.submission import Unconfirmed, submit
 from slipway.jobs.words.job import Job
@@ -41,7 +41,7 @@ def answer(monkeypatch: pytest.MonkeyPatch) -> Answer:
     """Somebody sits at a terminal and types this to a question."""
 
     def answer(typed: str) -> None:
-        monkeypatch.setattr(submitting, "can_ask", lambda: True)
+        monkeypatch.setattr(output, "can_ask", lambda: True)
         monkeypatch.setattr("click.termui.visible_prompt_func", lambda _prompt: typed)
 
     return answer

@@ -1,12 +1,16 @@
-"""`slipway curve` reads what the recipe prints, and shows each step as the attempt that went on made it."""
+"""`slipway report curve` reads what the recipe prints, and shows each step as the last attempt made it."""
 
 from __future__ import annotations
 
 import math
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
 
 import pytest
 
-from slipway.jobs.submit.curve import bar, points, thinned
+from slipway.jobs.submit.curve import ScalarFile, bar, points, thinned
+from slipway.jobs.submit.logs import LogLine
 
 FIRST = [
     "[0] no checkpoint in /mnt/shared/checkpoints/x: starting from step 0",
@@ -72,3 +76,34 @@ def test_a_long_curve_is_thinned_to_its_ends() -> None:
 def test_a_bar_is_as_long_as_the_loss_is_high() -> None:
     assert len(bar(4.0, 8.0)) * 2 == len(bar(8.0, 8.0))
     assert bar(math.nan, 8.0) == ""
+
+
+# The charts of a job are made of its log as telemetry would have written them, each line once.
+TEXTS = (
+    "[0] GPT-NeoX tiny: 768 tokens in 6 steps, from random tokens",
+    "[0] step 1/6  loss 8.8861  lr 6.25e-05  |g| 1.71  1,089.4 sequences/s  MFU 3%  24,123 tokens/$  0:25",
+    "[0] step 2/6  loss nan  lr 0.0001  |g| inf  9.0 sequences/s  0:00:17 left",
+)
+LINES = [LogLine(time=datetime(2026, 11, 22, tzinfo=UTC), node=0, rank=0, text=text) for text in TEXTS]
+
+
+def test_tensorboard_reads_what_the_lines_of_steps_say(tmp_path: Path) -> None:
+    loader: Any = pytest.importorskip("tensorboard.backend.event_processing.event_file_loader")
+    charts = ScalarFile(tmp_path / "events.out.tfevents.0.job")
+    charts.add_new(LINES[:2])
+    charts.add_new(LINES)
+    events = [event for event in loader.LegacyEventFileLoader(str(charts.path)).Load() if event.summary.value]
+    assert [event.step for event in events] == [1, 2]
+    first = {value.tag: value.simple_value for value in events[0].summary.value}
+    assert first == pytest.approx(
+        {
+            "train/loss": 8.8861,
+            "train/learning_rate": 6.25e-05,
+            "train/gradient_norm": 1.71,
+            "train/sequences_per_second": 1089.4,
+            "train/tokens_per_dollar": 24_123,
+        }
+    )
+    second = {value.tag: value.simple_value for value in events[1].summary.value}
+    assert second["train/loss"] != second["train/loss"]
+    assert "train/tokens_per_dollar" not in second

@@ -1,4 +1,4 @@
-"""What is decided before a job is sent: its cost at most, its image, and whether it can run at all."""
+"""What is decided before a job is sent: its cost at most, its image, its quota, and whether it can run."""
 
 from __future__ import annotations
 
@@ -9,16 +9,91 @@ from typing import Any
 import pytest
 
 from slipway.jobs.cloud import aws
+from slipway.jobs.cloud.aws import Unanswered
 from slipway.jobs.platforms.batch.platform import NoImage
 from slipway.jobs.platforms.batch.request import BatchRequest
+from slipway.jobs.submit import submission
 from slipway.jobs.submit.preparing import prepare
-from slipway.jobs.submit.submission import submit_prepared
+from slipway.jobs.submit.submission import SmallQuota, refuse_small_quota, submit_prepared
 from slipway.jobs.words.job import DoesNotFit, InvalidJob, Job
 from slipway.jobs.words.recipes import UnknownRecipe
-from slipway.jobs.words.targets import BatchTarget, encode_target, parameter_name
+from slipway.jobs.words.targets import BatchTarget, Target, encode_target, parameter_name
+from slipway.yard.endpoint import control
+from slipway.yard.gateway.faults import Fault, FaultKind, script
 from tests.jobs.deployed import job_names
-from tests.jobs.words.test_targets import MPI_TARGET
+from tests.jobs.words.test_targets import MPI_TARGET, SAGEMAKER_TARGET, SLURM_TARGET, TARGET
 from tests.yard.conftest import RunningYard
+
+# A job that is larger than the account's quota is refused with the command that asks for more.
+DL = "L-6E869C2A"
+
+
+def allow(yard: RunningYard, vcpus: int) -> None:
+    control(yard, "POST", "/grant-quota", {"code": DL, "vcpus": vcpus})
+
+
+@pytest.mark.parametrize("vcpus", [0, 95, 2 * 96 - 1])
+def test_a_job_that_no_quota_lets_start_is_not_submitted(
+    target: BatchTarget, yard_shell: RunningYard, vcpus: int
+) -> None:
+    allow(yard_shell, vcpus)
+    with pytest.raises(SmallQuota) as caught:
+        submit_prepared(prepare(JOB, "dl1"))
+    assert "bert needs 2 × 96 = 192 vCPUs of dl1.24xlarge" in caught.value.message
+    assert f"'Running On-Demand DL instances' of this account is {vcpus} in us-east-1" in caught.value.message
+    assert caught.value.hint.startswith("slipway cluster quota dl1 --request")
+    assert job_names(yard_shell, target) == []
+
+
+def test_a_job_that_just_fits_is_submitted(target: BatchTarget, yard_shell: RunningYard) -> None:
+    allow(yard_shell, 2 * 96)
+    assert submit_prepared(prepare(JOB, "dl1")).job_id
+
+
+@pytest.mark.parametrize("other", [MPI_TARGET, SLURM_TARGET])
+def test_every_kind_with_machines_of_ec2_is_judged(yard_shell: RunningYard, other: Target) -> None:
+    control(yard_shell, "POST", "/reset")
+    with pytest.raises(SmallQuota, match=f"of {other.instance_type}, but the quota"):
+        refuse_small_quota(JOB, other)
+
+
+def test_machines_of_sagemaker_count_against_quotas_of_its_own(yard_shell: RunningYard) -> None:
+    control(yard_shell, "POST", "/reset")
+    refuse_small_quota(JOB, SAGEMAKER_TARGET)
+
+
+@pytest.mark.parametrize("question", ["ask_quota", "ask_all"])
+def test_who_may_not_ask_is_not_kept_from_submitting(
+    yard_shell: RunningYard, monkeypatch: pytest.MonkeyPatch, question: str
+) -> None:
+    allow(yard_shell, 0)
+    denied = Unanswered(action="some:Action", code="AccessDeniedException", message="no")
+    monkeypatch.setattr(submission, question, lambda *_, **__: denied)
+    refuse_small_quota(JOB, TARGET)
+
+
+def test_a_type_that_no_quota_counts_is_not_judged(
+    yard_shell: RunningYard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    allow(yard_shell, 0)
+    monkeypatch.setattr(submission, "ask_quota", lambda *_: None)
+    refuse_small_quota(JOB, TARGET)
+
+
+def test_a_capacity_block_counts_against_no_quota(yard_shell: RunningYard) -> None:
+    control(yard_shell, "POST", "/reset")
+    block = {"State": "scheduled", "ReservationType": "capacity-block", "InstanceType": "dl1.24xlarge"}
+    said = {"CapacityReservations": [block]}
+    fault = Fault(
+        service="ec2",
+        operation="DescribeCapacityReservations",
+        kind=FaultKind.RESPOND,
+        body=(said,),
+        times=None,
+    )
+    script(yard_shell, fault)
+    refuse_small_quota(JOB, TARGET)
+
 
 JOB = Job(name="bert", recipe="bert_pretrain", nodes=2, settings={"size": "tiny"})
 
@@ -79,7 +154,7 @@ def test_an_image_that_is_not_pushed_is_refused_on_aws(
 ) -> None:
     prepared = prepare(JOB, "dl1")
     assert prepared.image_digest is None
-    assert "is not pushed: slipway build gaudi --on dl1" in prepared.warnings[0]
+    assert "is not pushed: slipway image build gaudi --on dl1" in prepared.warnings[0]
     monkeypatch.delenv("AWS_ENDPOINT_URL")
     with pytest.raises(NoImage, match="is not in its repository"):
         submit_prepared(prepared)

@@ -174,7 +174,7 @@ def test_a_report_lays_the_run_beside_its_estimate(
 ) -> None:
     pytest.importorskip("vl_convert")
     run_in(yard_shell, target, STEADY)
-    code, _, err = slipway("report", "bert_pretrain-0123", "-o", str(tmp_path / "run.html"))
+    code, _, err = slipway("report", "page", "bert_pretrain-0123", "-o", str(tmp_path / "run.html"))
     assert code == 0, err
     text = (tmp_path / "run.html").read_text()
     assert "90 steps on 2 nodes (16 devices) trained 2,500.0 sequences a second" in text
@@ -188,7 +188,7 @@ def test_a_report_of_a_run_that_was_calibrated_with_does_not_compare_it_with_its
     pytest.importorskip("vl_convert")
     run_in(yard_shell, target, STEADY)
     assert slipway("calibrate", "bert_pretrain", "--from-yard")[0] == 0
-    assert slipway("report", "bert_pretrain-0123", "-o", str(tmp_path / "run.html"))[0] == 0
+    assert slipway("report", "page", "bert_pretrain-0123", "-o", str(tmp_path / "run.html"))[0] == 0
     assert "the estimate is 2,709.7" in (tmp_path / "run.html").read_text()
 
 
@@ -197,5 +197,5 @@ def test_a_report_of_a_run_counts_what_stands_around_its_nodes(
 ) -> None:
     pytest.importorskip("vl_convert")
     run_in(yard_shell, target, STEADY)
-    assert slipway("report", "bert_pretrain-0123", "-o", str(tmp_path / "run.html"))[0] == 0
+    assert slipway("report", "page", "bert_pretrain-0123", "-o", str(tmp_path / "run.html"))[0] == 0
     assert "Not counted: efs: as much as is stored" in (tmp_path / "run.html").read_text()

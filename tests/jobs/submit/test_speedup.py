@@ -177,7 +177,7 @@ def finished(monkeypatch: pytest.MonkeyPatch) -> list[AnyFound]:
 def test_the_command_prints_a_row_a_size_and_what_it_rests_on(
     slipway: Slipway, finished: list[AnyFound]
 ) -> None:
-    code, out, err = slipway("speedup", "glue_finetune", "--on", "c6i")
+    code, out, err = slipway("report", "speedup", "glue_finetune", "--on", "c6i")
     assert code == 0, err
     title, _, *rows = out.splitlines()
     assert title == "glue_finetune on c6i, c6i.16xlarge"
@@ -193,14 +193,14 @@ def test_the_command_prints_a_row_a_size_and_what_it_rests_on(
 
 
 def test_named_jobs_are_compared_and_json_has_every_field(slipway: Slipway, finished: list[AnyFound]) -> None:
-    code, out, err = slipway("speedup", "glue-4-3", "glue-1-1", "--json")
+    code, out, err = slipway("report", "speedup", "glue-4-3", "glue-1-1", "--json")
     assert code == 0, err
     assert [(row["nodes"], row["job"], row["speedup"]) for row in json.loads(out)] == [
         (1, "glue-1-1", 1.0),
         (4, "glue-4-3", 3.0),
     ]
     assert "for another size: slipway submit glue_finetune --on c6i --nodes 2 --set task=mrpc" in err
-    code, _, err = slipway("speedup", "glue-4-3", "glue-2-2")
+    code, _, err = slipway("report", "speedup", "glue-4-3", "glue-2-2")
     assert code == 1
     assert "none of these jobs ran on one node" in err
 
@@ -209,13 +209,13 @@ def test_in_the_yard_the_table_says_that_its_speed_ups_mean_nothing(
     slipway: Slipway, finished: list[AnyFound], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("slipway.jobs.cloud.aws.is_in_yard", lambda: True)
-    code, _, err = slipway("speedup", "glue_finetune", "--on", "c6i")
+    code, _, err = slipway("report", "speedup", "glue_finetune", "--on", "c6i")
     assert code == 0
     assert "share this machine's" in err
     assert "speed-ups measured here mean nothing" in err
 
 
 def test_a_recipe_needs_a_target(slipway: Slipway) -> None:
-    code, _, err = slipway("speedup", "glue_finetune")
+    code, _, err = slipway("report", "speedup", "glue_finetune")
     assert code == 2
-    assert "slipway speedup RECIPE --on TARGET" in err
+    assert "slipway report speedup RECIPE --on TARGET" in err

@@ -11,11 +11,11 @@ import pytest
 from botocore.exceptions import ClientError
 
 from slipway.jobs.cloud import aws
+from slipway.jobs.platforms.batch import platform
 from slipway.jobs.platforms.batch.request import BatchRequest
 from slipway.jobs.platforms.sending import DEADLINE_SECONDS, NotSubmitted, Unsettled, Waiting
-from slipway.jobs.submit import submission
 from slipway.jobs.submit.preparing import prepare
-from slipway.jobs.submit.submission import Submitted, submit_prepared
+from slipway.jobs.submit.submission import Consent, Submitted, submit_prepared
 from slipway.jobs.words.errors import SlipwayError
 from slipway.jobs.words.job import Job
 from slipway.jobs.words.targets import BatchTarget
@@ -53,7 +53,7 @@ def clock() -> Clock:
 @pytest.fixture
 def submit(clock: Clock) -> Submit:
     def submit(job: Job = JOB, *, again: bool = False) -> Submitted:
-        return submit_prepared(prepare(job, "dl1"), again=again, waiting=clock.waiting())
+        return submit_prepared(prepare(job, "dl1"), Consent(again=again), waiting=clock.waiting())
 
     return submit
 
@@ -106,13 +106,13 @@ def test_a_server_error_is_looked_into_before_the_job_is_sent_again(
     yard_shell: RunningYard, target: BatchTarget, submit: Submit, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     looks: list[str | None] = []
-    find = submission.find_job_id
+    find = platform.find_job_id
 
     def look(name: str, where: BatchTarget) -> str | None:
         looks.append(find(name, where))
         return looks[-1]
 
-    monkeypatch.setattr(submission, "find_job_id", look)
+    monkeypatch.setattr(platform, "find_job_id", look)
     fail(yard_shell, FaultKind.SERVER_ERROR, times=2)
     submitted = submit()
     assert job_names(yard_shell, target) == [submitted.prepared.name]
@@ -149,7 +149,7 @@ def test_what_cannot_be_settled_is_told_and_settled_by_the_next_command(
     """The answer is lost, and so is the view of what there is."""
     prepared = prepare(JOB, "dl1")
     fail(yard_shell, FaultKind.DROP_RESPONSE)
-    listed = submission.find_job_id
+    listed = platform.find_job_id
     calls: list[str] = []
 
     def find(name: str, where: BatchTarget) -> str | None:
@@ -159,7 +159,7 @@ def test_what_cannot_be_settled_is_told_and_settled_by_the_next_command(
         return listed(name, where)
 
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(submission, "find_job_id", find)
+        patched.setattr(platform, "find_job_id", find)
         patched.setattr(aws, "DEADLINE_SECONDS", 0.0)
         with pytest.raises(Unsettled, match="it is not known whether AWS Batch took job"):
             submit_prepared(prepared)

@@ -1,4 +1,4 @@
-"""What somebody asks to run is checked before anything is sent, and all that is wrong is said at once."""
+"""What somebody asks to run is checked before anything is sent or paid for, and every mistake is said."""
 
 from __future__ import annotations
 
@@ -8,10 +8,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slipway.jobs.words.job import LONGEST_NAME, InvalidJob, Job, parse_settings, submission_name
+from slipway.jobs.words.catalogue.instances import Price
+from slipway.jobs.words.job import (
+    JOB_PREFIXES,
+    LONGEST_NAME,
+    DoesNotFit,
+    InvalidJob,
+    Job,
+    parse_settings,
+    refuse_unreachable_inputs,
+    submission_name,
+    unreadable_inputs,
+)
+from slipway.jobs.words.run import Agreed, Cost, NoAmount, cost, parse_agreed
+from tests.jobs.words.test_targets import TARGET
 
 JOB = Job(name="bert", recipe="bert_pretrain", nodes=2, settings={"size": "tiny"})
-PLACE = {"account": "123456789012", "region": "us-east-1", "target": "dl1", "image": "gaudi:1"}
+PLACE = (TARGET, "gaudi:1")
 
 
 @pytest.mark.parametrize(
@@ -105,7 +118,7 @@ def test_a_value_may_hold_equals_signs() -> None:
 def test_the_same_job_has_the_same_name_whatever_the_order_of_its_settings() -> None:
     one = replace(JOB, settings={"a": "1", "b": "2"})
     other = replace(JOB, settings={"b": "2", "a": "1"})
-    assert submission_name(one, PLACE) == submission_name(other, PLACE)
+    assert submission_name(one, *PLACE) == submission_name(other, *PLACE)
 
 
 @pytest.mark.parametrize(
@@ -113,15 +126,15 @@ def test_the_same_job_has_the_same_name_whatever_the_order_of_its_settings() -> 
 )
 def test_another_job_has_another_name(changes: dict[str, object]) -> None:
     other = replace(JOB, **changes)  # type: ignore[arg-type]  # the parameters are fields of a job
-    assert submission_name(other, PLACE) != submission_name(JOB, PLACE)
+    assert submission_name(other, *PLACE) != submission_name(JOB, *PLACE)
 
 
 def test_what_a_job_waits_for_does_not_make_it_another_job() -> None:
-    assert submission_name(replace(JOB, depends_on=("data",)), PLACE) == submission_name(JOB, PLACE)
+    assert submission_name(replace(JOB, depends_on=("data",)), *PLACE) == submission_name(JOB, *PLACE)
 
 
 def test_another_image_makes_it_another_job() -> None:
-    assert submission_name(JOB, {**PLACE, "image": "gaudi:2"}) != submission_name(JOB, PLACE)
+    assert submission_name(JOB, TARGET, "gaudi:2") != submission_name(JOB, *PLACE)
 
 
 @given(name=st.from_regex(r"[A-Za-z0-9][A-Za-z0-9_-]{0,49}", fullmatch=True), values=st.text(max_size=50))
@@ -130,6 +143,76 @@ def test_every_derived_name_is_one_that_every_platform_takes(name: str, values: 
         job = replace(JOB, name=name, settings={"size": values})
     except InvalidJob:
         return
-    derived = submission_name(job, PLACE)
+    derived = submission_name(job, *PLACE)
     assert len(derived) <= 63
     assert derived.startswith(f"{name}-")
+
+
+# Where a job may read is said before it is paid for, and is what its role is given.
+
+
+def warned(value: str) -> list[str]:
+    job = Job(name="p", recipe="prepare_bert", nodes=1, settings={"input": value, "phase": "1"})
+    return list(unreadable_inputs(job, TARGET))
+
+
+@pytest.mark.parametrize("prefix", JOB_PREFIXES)
+def test_what_the_role_may_read_needs_no_word(prefix: str) -> None:
+    assert warned(f"s3://{TARGET.bucket}/{prefix}wiki") == []
+    assert warned(f"s3://{TARGET.bucket}/{prefix.rstrip('/')}") == []
+    assert warned("wikicorpus") == []
+
+
+@pytest.mark.parametrize("place", ["s3://elsewhere/datasets/wiki", f"s3://{TARGET.bucket}/wiki"])
+def test_what_it_may_not_read_is_said_with_a_way_out(place: str) -> None:
+    (line,) = warned(place)
+    assert line.startswith(f"input is {place}, and the role of jobs on {TARGET.name} may read only ")
+    assert f"aws s3 sync {place} s3://{TARGET.bucket}/datasets/input" in line
+    assert "\n" not in line
+
+
+@pytest.mark.parametrize("place", ["https://example.com/wiki.txt", "HTTP://example.com/wiki.txt"])
+def test_a_url_is_refused_where_the_nodes_reach_no_internet(place: str) -> None:
+    job = Job(name="p", recipe="prepare_bert", nodes=1, settings={"input": place})
+    with pytest.raises(DoesNotFit, match="reach no internet") as refused:
+        refuse_unreachable_inputs(job, TARGET)
+    assert f"slipway cluster upload FILE --on {TARGET.name}" in refused.value.hint
+    assert f"-c {TARGET.name}.egress=nat" in refused.value.hint
+    refuse_unreachable_inputs(job, replace(TARGET, has_internet=True))
+
+
+def test_data_that_the_role_of_jobs_cannot_read_is_warned_of_as_a_setting_is() -> None:
+    job = Job(name="bert", recipe="bert_pretrain", nodes=1, data="s3://elsewhere/wiki")
+    (warning,) = unreadable_inputs(job, TARGET)
+    assert warning.startswith("--data is s3://elsewhere/wiki, and the role of jobs on dl1 may read only")
+    assert warning.count("datasets/data") == 1
+
+
+# What is unknown is never taken for nothing, and an agreement is to an amount of money.
+PRICE = Price(usd_per_hour=12.5, region="us-east-1", date="2026-07-20", source="a list")
+
+
+def test_an_amount_covers_what_costs_as_much_at_most() -> None:
+    ceiling = cost(2, 7200, PRICE)
+    assert (ceiling.usd, ceiling.node_hours) == (50.0, 4.0)
+    assert Agreed(usd=50.0).covers(ceiling)
+    assert not Agreed(usd=49.99).covers(ceiling)
+    assert ceiling.words == "up to 50.00 USD (4 node-hours at 12.5 USD on demand, us-east-1, 2026-07-20)"
+
+
+@pytest.mark.parametrize("ceiling", [cost(2, 3600, None), Cost(usd=None, node_hours=None, price=PRICE)])
+def test_no_amount_covers_what_is_not_known(ceiling: Cost) -> None:
+    assert not Agreed(usd=1e12).covers(ceiling)
+    assert parse_agreed("unknown").covers(ceiling)
+    assert "an amount that is not known" in ceiling.words
+
+
+def test_agreeing_to_the_unknown_is_not_agreeing_to_any_amount() -> None:
+    assert not parse_agreed("unknown").covers(cost(2, 3600 * 24, PRICE))
+
+
+@pytest.mark.parametrize("text", ["0", "-5", "nan", "inf", "", "ten", "1e999", "1\n2", "$5"])
+def test_what_is_no_amount_is_refused_with_what_is_allowed(text: str) -> None:
+    """BI-172."""
+    with pytest.raises(NoAmount, match="give dollars above 0, or 'unknown'"):
+        parse_agreed(text)

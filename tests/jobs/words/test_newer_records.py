@@ -13,8 +13,7 @@ from slipway.jobs.words.mpi import READY_KEY, decode_readiness, encode_readiness
 from slipway.jobs.words.targets import decode_target, encode_target
 from slipway.jobs.words.text import NewerRecord
 from tests.jobs.words.images.test_amis import BAKERY
-from tests.jobs.words.test_mpi_job import JOB
-from tests.jobs.words.test_mpi_nodes import READINESS
+from tests.jobs.words.test_mpi import JOB, READINESS
 from tests.jobs.words.test_targets import TARGET
 
 WHERE = "/slipway/here"

@@ -69,7 +69,7 @@ def test_hardware_that_a_recipe_cannot_use_is_refused() -> None:
 
 
 GAUDI = LockedTorch(image="gaudi", version="2.4.0")
-SAGEMAKER = LockedTorch(image="sagemaker-pytorch", version="2.8.0")
+SAGEMAKER = LockedTorch(image="sagemaker-pytorch", version="2.13.0")
 
 
 def test_a_layout_that_is_not_proved_on_the_image_s_pytorch_is_refused_by_both_versions() -> None:

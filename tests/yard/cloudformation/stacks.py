@@ -68,3 +68,8 @@ def _text(body: Mapping[str, Any] | str) -> str:
     if isinstance(body, str):
         return body
     return json.dumps(body if "Resources" in body else {"Resources": body})
+
+
+def typed(kind: str, **properties: Any) -> dict[str, Any]:
+    """Return a resource of a template."""
+    return {"Type": kind, "Properties": properties}

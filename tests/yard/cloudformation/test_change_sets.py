@@ -1,13 +1,18 @@
-"""A change set says what would happen; executing it does exactly that."""
+"""A change set says what would happen, of tags, too, and drift what has happened by hand."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
+import pytest
+
 from slipway.yard.cloudformation.engine.changes import NO_CHANGES
-from tests.yard.cloudformation.conftest import Cfn, text
-from tests.yard.cloudformation.templates import topic
+from slipway.yard.cloudformation.engine.stack import with_stack_tags
+from slipway.yard.cloudformation.resources import registry
+from slipway.yard.cloudformation.resources.api import ApiResource
+from slipway.yard.cloudformation.template import schemas
+from tests.yard.cloudformation.conftest import Cfn, text, topic
 
 
 def propose(cfn: Cfn, body: Mapping[str, Any], kind: str = "UPDATE", **given: Any) -> dict[str, Any]:
@@ -167,3 +172,126 @@ def test_executing_one_change_set_discards_the_others(cfn: Cfn) -> None:
     cfn.settled("s")
     assert cfn.cloud.of("A") == {"DisplayName": "two"}
     assert "ChangeSetNotFound" in cfn.refusal("ExecuteChangeSet", StackName="s", ChangeSetName="other")
+
+
+# Drift names what was changed behind a stack's back, and says what it could not look at.
+POLICY = {"Type": "AWS::SNS::TopicPolicy", "Properties": {"PolicyDocument": {}, "Topics": [{"Ref": "A"}]}}
+
+
+def drifts(cfn: Cfn) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
+    started = cfn("DetectStackDrift", StackName="s")
+    status = cfn("DescribeStackDriftDetectionStatus", **started)
+    found = cfn("DescribeStackResourceDrifts", StackName="s")["StackResourceDrifts"]
+    return status, {one["LogicalResourceId"]: one for one in found}
+
+
+def test_an_untouched_stack_is_in_sync_and_names_what_was_not_checked(cfn: Cfn) -> None:
+    cfn.create("s", {"A": topic("one"), "P": POLICY})
+    status, found = drifts(cfn)
+    assert (status["StackDriftStatus"], status["DetectionStatus"]) == ("IN_SYNC", "DETECTION_COMPLETE")
+    assert found["A"]["StackResourceDriftStatus"] == "IN_SYNC"
+    assert found["P"]["StackResourceDriftStatus"] == "NOT_CHECKED"
+
+
+def test_a_changed_and_a_deleted_resource_are_told_apart(cfn: Cfn) -> None:
+    tags = [{"Key": "a", "Value": "1"}, {"Key": "b", "Value": "2"}]
+    bodies = {"A": topic("one"), "B": topic("b"), "T": topic()}
+    bodies["T"]["Properties"] = {"Tags": tags}
+    cfn.create("s", bodies)
+    cfn.cloud.of("A")["DisplayName"] = "elsewhere"
+    cfn.cloud.of("T")["Tags"] = [*reversed(tags), {"Key": "aws:service", "Value": "x"}]
+    del cfn.cloud.live[cfn.resources("s")["B"]]
+    status, found = drifts(cfn)
+    assert (status["StackDriftStatus"], status["DriftedStackResourceCount"]) == ("DRIFTED", 2)
+    assert found["A"]["PropertyDifferences"] == [
+        {
+            "PropertyPath": "/DisplayName",
+            "ExpectedValue": "one",
+            "ActualValue": "elsewhere",
+            "DifferenceType": "NOT_EQUAL",
+        }
+    ]
+    assert found["B"]["StackResourceDriftStatus"] == "DELETED"
+    assert found["T"]["StackResourceDriftStatus"] == "IN_SYNC"
+    one = cfn("DetectStackResourceDrift", StackName="s", LogicalResourceId="A")["StackResourceDrift"]
+    assert one["StackResourceDriftStatus"] == "MODIFIED"
+
+
+def test_what_the_template_leaves_to_the_service_is_no_drift(cfn: Cfn) -> None:
+    bucket = {"Type": "AWS::S3::Bucket", "Properties": {"LifecycleConfiguration": {"Rules": []}}}
+    cfn.create("s", {"B": bucket})
+    cfn.cloud.of("B")["LifecycleConfiguration"]["TransitionDefaultMinimumObjectSize"] = (
+        "all_storage_classes_128K"
+    )
+    assert drifts(cfn)[1]["B"]["StackResourceDriftStatus"] == "IN_SYNC"
+    cfn.cloud.of("B")["LifecycleConfiguration"]["Rules"].append({"Status": "Enabled"})
+    assert drifts(cfn)[1]["B"]["StackResourceDriftStatus"] == "MODIFIED"
+
+
+# A stack's tags reach its resources, and a change of them alone is a change.
+ML = [{"Key": "team", "Value": "ml"}]
+OWN = [{"Key": "team", "Value": "own"}]
+
+
+def test_every_resource_that_carries_tags_gets_those_of_its_stack(cfn: Cfn) -> None:
+    cfn.create("s", {"A": topic("one")}, Tags=ML)
+    assert cfn.cloud.of("A")["Tags"] == ML
+
+
+def test_a_tag_of_the_template_wins_over_the_same_of_the_stack(cfn: Cfn) -> None:
+    tagged = topic("one")
+    tagged["Properties"]["Tags"] = OWN
+    cfn.create("s", {"A": tagged}, Tags=ML)
+    assert cfn.cloud.of("A")["Tags"] == OWN
+
+
+def test_a_change_set_of_tags_alone_says_and_makes_its_changes(cfn: Cfn) -> None:
+    body = text({"A": topic("one")})
+    cfn("CreateStack", StackName="s", TemplateBody=body)
+    cfn.settled("s")
+    cfn("CreateChangeSet", StackName="s", ChangeSetName="tags", TemplateBody=body, Tags=ML)
+    shown = cfn("DescribeChangeSet", StackName="s", ChangeSetName="tags")
+    (change,) = shown["Changes"]
+    assert (change["ResourceChange"]["LogicalResourceId"], change["ResourceChange"]["Replacement"]) == (
+        "A",
+        "False",
+    )
+    assert change["ResourceChange"]["Scope"] == ["Tags"]
+    cfn("ExecuteChangeSet", StackName="s", ChangeSetName="tags")
+    assert cfn.settled("s") == "UPDATE_COMPLETE"
+    assert cfn.cloud.of("A")["Tags"] == ML
+
+
+def test_tags_that_a_failed_update_set_are_taken_back(cfn: Cfn) -> None:
+    cfn.create("s", {"A": topic("one")})
+    cfn.cloud.fail("create", "B")
+    cfn.update("s", {"A": topic("one"), "B": topic("two", DependsOn="A")}, Tags=ML)
+    assert "Tags" not in cfn.cloud.of("A")
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "tags"),
+    [
+        ("AWS::SSM::Parameter", "Tags", {"team": "ml"}),
+        ("AWS::EFS::FileSystem", "FileSystemTags", ML),
+        ("AWS::AutoScaling::AutoScalingGroup", "Tags", [{**ML[0], "PropagateAtLaunch": True}]),
+        ("AWS::FSx::FileSystem", "Tags", ML),
+    ],
+)
+def test_tags_stand_where_and_as_the_type_writes_them(kind: str, name: str, tags: object) -> None:
+    assert with_stack_tags(kind, {}, {"team": "ml"}) == {name: tags}
+
+
+def test_a_type_that_carries_no_tags_gets_none() -> None:
+    assert with_stack_tags("AWS::EC2::Route", {}, {"team": "ml"}) == {}
+
+
+def test_every_type_that_follows_its_stacks_tags_takes_others_in_place() -> None:
+    fixed = []
+    for kind in registry.TYPES:
+        holder, maker = schemas.tag_property(kind), registry.provider(kind)
+        if holder is None or not holder.is_updatable or not isinstance(maker, ApiResource):
+            continue
+        if not any(holder.name in setting.properties for setting in maker.settings):
+            fixed.append(kind)
+    assert not fixed

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import threading
 
-from tests.yard.cloudformation.conftest import Cfn, text
-from tests.yard.cloudformation.templates import exporting, importing, topic
+from tests.yard.cloudformation.conftest import Cfn, exporting, importing, text, topic
 
 
 def test_a_stack_reads_what_another_exports(cfn: Cfn) -> None:

@@ -8,8 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from slipway.yard.errors import ApiError
-from tests.yard.cloudformation.conftest import REGION, Cfn
-from tests.yard.cloudformation.templates import topic
+from tests.yard.cloudformation.conftest import REGION, Cfn, topic
 
 NAMES = ("A", "B", "C", "D", "E")
 VALUES = ("one", "two", None)

@@ -5,8 +5,7 @@ from __future__ import annotations
 import threading
 from typing import Any
 
-from tests.yard.cloudformation.conftest import Cfn, text
-from tests.yard.cloudformation.templates import topic
+from tests.yard.cloudformation.conftest import Cfn, text, topic
 
 REF = {"Ref": "A"}
 

@@ -5,13 +5,232 @@ To add a call: a function that takes a Call in the file of its kind, and its lin
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any
 
-from slipway.yard.cloudformation.api import change_set_commands, commands, reads
+from slipway.yard.cloudformation.api import answers, change_set_commands, commands
+from slipway.yard.cloudformation.api.answers import page
+from slipway.yard.cloudformation.api.change_set_commands import locate
+from slipway.yard.cloudformation.api.commands import Answer
 from slipway.yard.cloudformation.engine.engine import StackEngine, StackRequest
+from slipway.yard.cloudformation.engine.stack import Event, Stack
+from slipway.yard.cloudformation.template import checks, sources
+from slipway.yard.cloudformation.template.template import Template
 from slipway.yard.errors import ApiError
+
+# The calls that only look: stacks, events, resources, templates, exports and drift.
+WITH_ID = "Stack with id {} does not exist"
+STAGES = ["Original", "Processed"]
+
+
+def describe_stacks(call: StackRequest) -> Answer:
+    if call.get("StackName"):
+        stacks = [call.stack(WITH_ID)]
+    else:
+        stacks = [stack for stack in call.engine.stacks(call.region) if not stack.is_gone]
+    listed, token = page(stacks, call, size=50)
+    return {
+        "Stacks": [{**_locked(stack, answers.stack), **_family(call, stack)} for stack in listed],
+        **token,
+    }
+
+
+def _family(call: StackRequest, stack: Stack) -> dict[str, str]:
+    """The parent of a nested stack, and the stack above them all."""
+    parent = _parent(call, stack)
+    if parent is None:
+        return {}
+    root, above = parent, _parent(call, parent)
+    while above is not None:
+        root, above = above, _parent(call, above)
+    return {"ParentId": parent.stack_id, "RootId": root.stack_id}
+
+
+def _parent(call: StackRequest, stack: Stack) -> Stack | None:
+    for one in call.engine.stacks(call.region):
+        if any(record.resource.physical_id == stack.stack_id for record in list(one.records.values())):
+            return one
+    return None
+
+
+def _locked(stack: Stack, show: Any) -> answers.Shown:
+    with stack.lock:
+        shown: answers.Shown = show(stack)
+    return shown
+
+
+def list_stacks(call: StackRequest) -> Answer:
+    wanted = call.get("StackStatusFilter", [])
+    stacks = [stack for stack in call.engine.stacks(call.region) if not wanted or stack.status in wanted]
+    listed, token = page(stacks, call, size=100)
+    return {"StackSummaries": [_locked(stack, answers.stack_summary) for stack in listed], **token}
+
+
+def describe_stack_events(call: StackRequest) -> Answer:
+    stack = call.stack()
+    with stack.lock:
+        listed, token = page(list(reversed(stack.events)), call, size=100)
+        return {"StackEvents": [answers.event(one, stack) for one in listed], **token}
+
+
+def describe_events(call: StackRequest) -> Answer:
+    """The newer list of events, which also holds why a change set failed its validation."""
+    if call.get("ChangeSetName"):
+        stack, change_set = locate(call)
+        shown = answers.validation_events(change_set, stack)
+    elif call.get("StackName") or call.get("OperationId"):
+        shown = _operation_events(call)
+    else:
+        message = "One of ChangeSetName, OperationId or StackName must be specified"
+        raise ApiError("ValidationError", message)
+    if call.get("Filters", {}).get("FailedEvents"):
+        shown = [one for one in shown if one["EventType"] in ("VALIDATION_ERROR", "PROVISIONING_ERROR")]
+    listed, token = page(shown, call, size=100)
+    return {"OperationEvents": list(listed), **token}
+
+
+def _operation_events(call: StackRequest) -> list[answers.Shown]:
+    stacks = [call.stack()] if call.get("StackName") else call.engine.stacks(call.region)
+    wanted = call.get("OperationId")
+    return [
+        answers.operation_event(one, stack)
+        for stack in stacks
+        for one in reversed(stack.events)
+        if wanted in (None, one.operation.operation_id)
+    ]
+
+
+def _resources(stack: Stack, logical_id: str | None = None) -> list[Event]:
+    found = [one for one in stack.latest.values() if logical_id in (None, one.logical_id)]
+    if logical_id is not None and not found:
+        raise ApiError("ValidationError", f"Resource {logical_id} does not exist for stack {stack.name}")
+    return found
+
+
+def describe_stack_resources(call: StackRequest) -> Answer:
+    if call.get("StackName"):
+        stack = call.stack(WITH_ID)
+    else:
+        stack = _owner(call, str(call.get("PhysicalResourceId", "")))
+    logical_id = call.get("LogicalResourceId")
+    with stack.lock:
+        names = {"StackId": stack.stack_id, "StackName": stack.name}
+        found = [{**names, **answers.resource(one, stack)} for one in _resources(stack, logical_id)]
+    return {"StackResources": found}
+
+
+def _owner(call: StackRequest, physical_id: str) -> Stack:
+    for stack in call.engine.stacks(call.region):
+        if any(one.resource.physical_id == physical_id for one in stack.records.values()):
+            return stack
+    raise ApiError("ValidationError", f"Stack for {physical_id} does not exist")
+
+
+def describe_stack_resource(call: StackRequest) -> Answer:
+    stack = call.stack("Stack '{}' does not exist")
+    logical_id = str(call.get("LogicalResourceId", ""))
+    with stack.lock:
+        (one,) = _resources(stack, logical_id)
+        shown = answers.resource(one, stack, time="LastUpdatedTimestamp")
+        declared = stack.blueprint.template.resources.get(logical_id) if stack.blueprint else None
+        metadata = json.dumps(declared.metadata) if declared and declared.metadata else None
+        names = {"StackName": stack.name, "StackId": stack.stack_id}
+        return {"StackResourceDetail": {**names, **shown, **answers.given(Metadata=metadata)}}
+
+
+def list_stack_resources(call: StackRequest) -> Answer:
+    stack = call.stack(WITH_ID)
+    with stack.lock:
+        listed, token = page(_resources(stack), call, size=100)
+        shown = [answers.resource(one, stack, time="LastUpdatedTimestamp") for one in listed]
+    return {"StackResourceSummaries": shown, **token}
+
+
+def get_template(call: StackRequest) -> Answer:
+    if call.get("ChangeSetName"):
+        _, change_set = locate(call)
+        return {"TemplateBody": change_set.blueprint.template.text, "StagesAvailable": STAGES}
+    stack = call.stack(WITH_ID)
+    text = stack.blueprint.template.text if stack.blueprint else ""
+    return {"TemplateBody": text, "StagesAvailable": STAGES}
+
+
+def validate_template(call: StackRequest) -> Answer:
+    template = sources.template_of(call.parameters, call.surroundings.lookups, None)
+    return _summary(template)
+
+
+def _summary(template: Template) -> Answer:
+    needed, reason = checks.capabilities(template)
+    return answers.given(
+        Parameters=[_declared(key, one) for key, one in template.section("Parameters").items()],
+        Description=template.description,
+        Capabilities=list(needed),
+        CapabilitiesReason=reason,
+        DeclaredTransforms=list(template.transforms),
+    )
+
+
+def _declared(key: str, declaration: Any) -> answers.Shown:
+    default = declaration.get("Default")
+    return answers.given(
+        ParameterKey=key,
+        DefaultValue=None if default is None else str(default),
+        NoEcho=str(declaration.get("NoEcho", "false")).lower() == "true",
+        Description=declaration.get("Description"),
+    )
+
+
+def get_template_summary(call: StackRequest) -> Answer:
+    template = _named_template(call)
+    summary = _summary(template)
+    for shown in summary["Parameters"]:
+        declaration = template.section("Parameters")[shown["ParameterKey"]]
+        shown["ParameterType"] = declaration.get("Type", "String")
+        if "AllowedValues" in declaration:
+            allowed = [str(value) for value in declaration["AllowedValues"]]
+            shown["ParameterConstraints"] = {"AllowedValues": allowed}
+    metadata = template.section("Metadata")
+    return {
+        **summary,
+        "ResourceTypes": sorted({one.type for one in template.resources.values()}),
+        **answers.given(
+            Version=template.body.get("AWSTemplateFormatVersion"),
+            Metadata=json.dumps(metadata) if metadata else None,
+        ),
+    }
+
+
+def _named_template(call: StackRequest) -> Template:
+    if not call.get("StackName"):
+        return sources.template_of(call.parameters, call.surroundings.lookups, None)
+    stack = call.stack(WITH_ID)
+    if stack.blueprint is None:
+        raise ApiError("ValidationError", f"Stack {stack.name} has no template yet")
+    return stack.blueprint.template
+
+
+def list_exports(call: StackRequest) -> Answer:
+    listed, token = page(call.surroundings.exports.all(), call, size=100)
+    shown = [{"ExportingStackId": one.stack_id, "Name": one.name, "Value": one.value} for one in listed]
+    return {"Exports": shown, **token}
+
+
+def list_imports(call: StackRequest) -> Answer:
+    name = str(call.get("ExportName", ""))
+    users = call.surroundings.exports.importers(name)
+    if not users:
+        raise ApiError("ValidationError", f"Export '{name}' is not imported by any stack.")
+    listed, token = page(users, call, size=100)
+    return {"Imports": list(listed), **token}
+
+
+def list_hook_results(call: StackRequest) -> Answer:
+    """The yard has no hooks; the CDK asks for their results when a change set fails."""
+    return {"HookResults": []}
+
 
 PATIENCE_SECONDS = 3.0
 
@@ -23,30 +242,30 @@ CALLS: Mapping[str, Callable[[StackRequest], dict[str, Any]]] = {
     "DeleteChangeSet": change_set_commands.delete_change_set,
     "DeleteStack": commands.delete_stack,
     "DescribeChangeSet": change_set_commands.describe_change_set,
-    "DescribeEvents": reads.describe_events,
+    "DescribeEvents": describe_events,
     "DescribeStackDriftDetectionStatus": change_set_commands.describe_stack_drift_detection_status,
-    "DescribeStackEvents": reads.describe_stack_events,
-    "DescribeStackResource": reads.describe_stack_resource,
+    "DescribeStackEvents": describe_stack_events,
+    "DescribeStackResource": describe_stack_resource,
     "DescribeStackResourceDrifts": change_set_commands.describe_stack_resource_drifts,
-    "DescribeStackResources": reads.describe_stack_resources,
-    "DescribeStacks": reads.describe_stacks,
+    "DescribeStackResources": describe_stack_resources,
+    "DescribeStacks": describe_stacks,
     "DetectStackDrift": change_set_commands.detect_stack_drift,
     "DetectStackResourceDrift": change_set_commands.detect_stack_resource_drift,
     "ExecuteChangeSet": change_set_commands.execute_change_set,
     "GetStackPolicy": commands.get_stack_policy,
-    "GetTemplate": reads.get_template,
-    "GetTemplateSummary": reads.get_template_summary,
+    "GetTemplate": get_template,
+    "GetTemplateSummary": get_template_summary,
     "ListChangeSets": change_set_commands.list_change_sets,
-    "ListExports": reads.list_exports,
-    "ListHookResults": reads.list_hook_results,
-    "ListImports": reads.list_imports,
-    "ListStackResources": reads.list_stack_resources,
-    "ListStacks": reads.list_stacks,
+    "ListExports": list_exports,
+    "ListHookResults": list_hook_results,
+    "ListImports": list_imports,
+    "ListStackResources": list_stack_resources,
+    "ListStacks": list_stacks,
     "RollbackStack": commands.rollback_stack,
     "SetStackPolicy": commands.set_stack_policy,
     "UpdateStack": commands.update_stack,
     "UpdateTerminationProtection": commands.update_termination_protection,
-    "ValidateTemplate": reads.validate_template,
+    "ValidateTemplate": validate_template,
 }
 
 

@@ -17,7 +17,7 @@ from slipway.yard.errors import ApiError
 from slipway.yard.permissions import deployed, judging, roles
 from slipway.yard.permissions.calls.asked import ANY_RESOURCE, ActionNeed, AskedCall
 from slipway.yard.permissions.conditions import is_like
-from slipway.yard.permissions.sessions import RoleSession
+from slipway.yard.permissions.keys import RoleSession
 
 PRINCIPAL = "cloudformation.amazonaws.com"
 SESSION = "AWSCloudFormation"  # as AWS names it

@@ -25,7 +25,7 @@ SYSTEMD, IMITATED = "systemd", "imitated"
 WAYS = (SYSTEMD, IMITATED)
 TRIAL_SECONDS = 40.0
 MEND = "python3 scripts/set_up.py machine (as root) installs it"
-BAKE = "bake the image again: slipway bake"
+BAKE = "bake the image again: slipway image bake"
 # What the better way wants of a root file system, and which package of Debian has it.
 _PROGRAMS = {
     "usr/lib/systemd/systemd": "systemd",

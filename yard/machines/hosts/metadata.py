@@ -25,7 +25,7 @@ from slipway.yard.endpoint import ACCOUNT
 from slipway.yard.errors import ApiError
 from slipway.yard.machines.hosts.host_store import Host, HostInstance
 from slipway.yard.permissions import keys, roles
-from slipway.yard.permissions.sessions import RoleSession
+from slipway.yard.permissions.keys import RoleSession
 
 LONGEST_TOKEN_S = 21600
 CREDENTIALS_LAST = timedelta(hours=6)

@@ -1,6 +1,6 @@
 """Keeps the hosts as EC2 has its instances: starts, ends and replaces them, and sets their firewalls.
 
-One thread, that looks when something may have changed; `noticed` hears of every call to the yard.
+One thread, that looks when something may have changed; `noticed` hears of calls that change instances.
 """
 
 from __future__ import annotations
@@ -30,8 +30,6 @@ HOSTS_VARIABLE = "SLIPWAY_YARD_HOSTS"
 NO_HOSTS = "none"  # instances are then records of moto's, and no more
 END_TIMEOUT_S = 5.0
 SHUT_DOWN_S = 15.0  # of a host's own systemd; EC2 waits for minutes before it turns an instance off
-# Calls to these change which hosts there are, or what their firewalls let in.
-WATCHED = ("autoscaling", "ec2")
 ONLY_READ = ("Describe", "Get", "List")
 
 _networks: dict[tuple[str, str], VpcNetwork] = {}  # (region, VPC)
@@ -46,11 +44,9 @@ def are_kept() -> bool:
     return os.environ.get(HOSTS_VARIABLE) != NO_HOSTS
 
 
-def noticed(service: str, operation: str) -> None:
-    """Hear of a call that was carried out, and wake the reconciler if it may change hosts."""
-    if not are_kept():
-        return
-    if service in WATCHED and not operation.startswith(ONLY_READ):
+def noticed(operation: str) -> None:
+    """Hear of a call to EC2 or Auto Scaling, and wake the reconciler if it may change hosts or firewalls."""
+    if are_kept() and not operation.startswith(ONLY_READ):
         with host_store.changed:
             for host in host_store.hosts.values():
                 _show_shutting_down(host)  # before the caller asks; its host still runs

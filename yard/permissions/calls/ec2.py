@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from slipway.yard.errors import texts
+from slipway.yard.permissions.calls.arns import resource_types
 from slipway.yard.permissions.calls.asked import ANY_RESOURCE, ActionNeed, AskedCall, arn, found
-from slipway.yard.permissions.calls.facts import resource_types
 
 # The beginning of an id -> its type in ARNs.
 TYPE_OF_ID: Mapping[str, str] = {

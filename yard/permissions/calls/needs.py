@@ -7,12 +7,14 @@ an operation whose action has another name is one of ACTIONS.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from typing import Any
 
-from slipway.yard.permissions.calls import ec2, encrypted, passing, s3
-from slipway.yard.permissions.calls.arns import named
-from slipway.yard.permissions.calls.asked import ActionNeed, AskedCall, NotJudged, found
+from slipway.yard.endpoint import ACCOUNT
+from slipway.yard.errors import texts
+from slipway.yard.permissions.calls import ec2, encrypted, s3
+from slipway.yard.permissions.calls.arns import named, prefix, resource_types
+from slipway.yard.permissions.calls.asked import ActionNeed, AskedCall, NotJudged, arn, found
 from slipway.yard.permissions.calls.ec2 import value_keys
-from slipway.yard.permissions.calls.facts import prefix, resource_types
 
 # Nobody needs a permission for these (STS API reference).
 FREE = frozenset({("sts", "GetCallerIdentity"), ("sts", "GetSessionToken")})
@@ -34,7 +36,7 @@ def needs(call: AskedCall) -> tuple[ActionNeed, ...]:
     if (call.service, call.operation) in FREE:
         return ()
     direct = _OWN.get(call.service, _of_reference)(call)
-    return (*direct, *encrypted.needs(call), *passing.needs(call))
+    return (*direct, *encrypted.needs(call), *passed_roles(call))
 
 
 def _of_reference(call: AskedCall) -> Iterator[ActionNeed]:
@@ -54,3 +56,62 @@ def _of_reference(call: AskedCall) -> Iterator[ActionNeed]:
 def _is_create(call: AskedCall) -> bool:
     """Take a resource without a name as not made yet: AWS asks for "*", or for a pattern of the type."""
     return call.operation.startswith(("Create", "Register", "Send")) and not found(call.parameters, "Name")
+
+
+# Roles that a call hands to a service: each needs iam:PassRole, with iam:PassedToService.
+# To add one: the parameter's name in _ROLES; whom a service hands it to, if not to itself, in _PASSED_TO.
+_ROLES = frozenset(
+    {
+        "executionrole",
+        "executionrolearn",
+        "jobrolearn",
+        "rolearn",
+        "servicerole",
+        "servicerolearn",
+        "taskrolearn",
+    }
+)
+_PROFILES = frozenset({"iaminstanceprofilearn", "instanceprofilename", "instancerole"})
+# Where AWS passes it on to another service than the one that is called: (service, parameter) -> service.
+_PASSED_TO: Mapping[tuple[str, str], str] = {
+    ("batch", "executionrolearn"): "ecs-tasks",
+    ("batch", "jobrolearn"): "ecs-tasks",
+    ("ecs", "executionrolearn"): "ecs-tasks",
+    ("ecs", "taskrolearn"): "ecs-tasks",
+    ("elasticfilesystem", "rolearn"): "elasticfilesystem",
+}
+# What other services call something else: (service, parameter).
+_ROLES_OF = frozenset({("lambda", "role")})
+# These name a role and pass it to nobody.
+_NO_PASSING = frozenset({"iam", "sts"})
+
+
+def passed_roles(call: AskedCall) -> Iterator[ActionNeed]:
+    if call.service in _NO_PASSING:
+        return
+    profile = call.parameters.get("IamInstanceProfile")  # EC2's, with an Arn or a Name inside
+    for _, value in texts(profile):
+        yield from _of_profile(value)
+    for name, value in texts({key: item for key, item in call.parameters.items() if item is not profile}):
+        lowered = name.lower()
+        if lowered in _PROFILES:
+            yield from _of_profile(value)
+        elif (
+            lowered in _ROLES or (call.service, lowered) in _ROLES_OF
+        ) and "/aws-service-role/" not in value:
+            to = _PASSED_TO.get((call.service, lowered), call.service)
+            yield _pass(value, f"{to}.amazonaws.com")
+
+
+def _of_profile(name_or_arn: str) -> Iterator[ActionNeed]:
+    from moto.iam.models import iam_backends
+
+    profiles: Any = iam_backends[ACCOUNT]["aws"].instance_profiles
+    for profile in list(profiles.values()):
+        if name_or_arn in (profile.name, profile.arn):
+            yield from (_pass(role.arn, "ec2.amazonaws.com") for role in profile.roles)
+
+
+def _pass(role: str, service: str) -> ActionNeed:
+    resource = role if role.startswith("arn:") else arn("iam", "", f"role/{role}")
+    return ActionNeed(action="iam:PassRole", resource=resource, keys={"iam:passedtoservice": (service,)})

@@ -9,9 +9,9 @@ from collections.abc import Iterator, Mapping
 from urllib.parse import unquote
 
 from slipway.yard.endpoint import ACCOUNT
+from slipway.yard.permissions.calls.arns import resource_types
 from slipway.yard.permissions.calls.asked import ActionNeed, AskedCall, NotJudged
 from slipway.yard.permissions.calls.encrypted import in_bucket
-from slipway.yard.permissions.calls.facts import resource_types
 
 # An object's operations -> actions. With a version, VERSIONED has another.
 OBJECT: Mapping[str, tuple[str, ...]] = {

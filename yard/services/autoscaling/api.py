@@ -5,7 +5,10 @@ moto answers for everything else. To carry out a further part of a launch templa
 
 from __future__ import annotations
 
+import threading
+import uuid
 from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any
 
@@ -13,10 +16,10 @@ from slipway.yard.chaos import conditions, consistency
 from slipway.yard.endpoint import ACCOUNT
 from slipway.yard.errors import ApiError
 from slipway.yard.gateway.faults import is_refused_by_script
-from slipway.yard.machines.hosts import reconciler
+from slipway.yard.machines.hosts import instances, reconciler
 from slipway.yard.machines.hosts.instances import is_suspended
-from slipway.yard.services.autoscaling import activities
 from slipway.yard.services.ec2 import template_launch
+from slipway.yard.services.recorded import page
 from slipway.yard.services.service_quotas import quotas
 
 Parameters = Mapping[str, Any]
@@ -145,7 +148,7 @@ def _launch(group: Any, count: int, tags: dict[str, str]) -> None:
     bought = market or quotas.ON_DEMAND
     fitting = quotas.fitting(version.instance_type, count, group.region, bought)
     granted = _granted(group, version.instance_type, fitting)
-    activities.record(
+    record(
         group, launched=granted, refused=count - fitting, instance_type=version.instance_type, market=bought
     )
     if not granted:
@@ -175,7 +178,7 @@ def _granted(group: Any, instance_type: str, count: int) -> int:
     zone = group.availability_zones[0]
     lacking = sum(is_refused_by_script() or conditions.lacks_capacity(instance_type) for _ in range(count))
     if lacking:
-        activities.record_lack(group, conditions.words_of_no_capacity(instance_type, zone), _launch_missing)
+        record_lack(group, conditions.words_of_no_capacity(instance_type, zone), _launch_missing)
     return count - lacking
 
 
@@ -188,11 +191,78 @@ def _launch_missing(group: Any) -> None:
         reconciler.wake_if_kept()
 
 
+def reset() -> None:
+    _made.clear()
+    instances.groups_without_capacity.clear()
+
+
+# Auto Scaling's activities: what it launched, and why a group has too few instances.
+RETRY_S = 3.0  # until a group without capacity is tried again; minutes on AWS
+MOST_KEPT = 200  # of all groups; AWS forgets them after six weeks
+
+_FAILED = "Launching EC2 instance failed."
+
+_made: list[tuple[str, dict[str, Any]]] = []  # region and activity, the newest first
+
+
+def record(group: Any, *, launched: int, refused: int, instance_type: str, market: str) -> None:
+    """Remember the launch of so many instances, and that so many more were above the quota."""
+    if launched:
+        _add(group, "Successful", f"Launching {launched} new EC2 instances.", "")
+    if refused:
+        said = quotas.refusal(instance_type, group.region, market)
+        _add(group, "Failed", "Launching a new EC2 instance.", f"{said} {_FAILED}")
+
+
+def record_lack(group: Any, reason: str, launch: Callable[[Any], None]) -> None:
+    """Remember that EC2 has no capacity, and let the group launch again after a while."""
+    _add(group, "Failed", f"Launching a new EC2 instance.  Status Reason: {reason}", f"{reason} {_FAILED}")
+    waiting = instances.groups_without_capacity
+    if (name := (group.region, group.name)) not in waiting:
+        waiting.add(name)
+        timer = threading.Timer(RETRY_S, _try_again, [group, launch])
+        timer.daemon = True
+        timer.start()
+
+
+def describe_activities(parameters: Mapping[str, Any], region: str) -> dict[str, Any]:
+    wanted = parameters.get("AutoScalingGroupName")
+    found = [
+        activity
+        for where, activity in _made
+        if where == region and wanted in (None, activity["AutoScalingGroupName"])
+    ]
+    asked = {"nextToken": parameters.get("NextToken"), "maxResults": parameters.get("MaxRecords")}
+    shown, more = page(found, asked)
+    return {"Activities": shown, **({"NextToken": more["nextToken"]} if more else {})}
+
+
+def _try_again(group: Any, launch: Callable[[Any], None]) -> None:
+    waiting, name = instances.groups_without_capacity, (group.region, group.name)
+    if name in waiting:  # the yard was not reset
+        waiting.discard(name)
+        launch(group)
+
+
+def _add(group: Any, status: str, description: str, message: str) -> None:
+    now = datetime.now(UTC)
+    activity = {
+        "ActivityId": str(uuid.uuid4()),
+        "AutoScalingGroupName": group.name,
+        "Description": description,
+        "Cause": f"At {now:%Y-%m-%dT%H:%M:%SZ} an instance was started in response to a difference between "
+        "desired and actual capacity.",
+        "StartTime": now,
+        "EndTime": now,
+        "StatusCode": status,
+        "Progress": 100,
+        **({"StatusMessage": message} if message else {}),
+    }
+    _made.insert(0, (group.region, activity))
+    del _made[MOST_KEPT:]
+
+
 _OPERATIONS: Mapping[str, Callable[[Parameters, str], dict[str, Any]]] = {
-    "DescribeScalingActivities": activities.describe,
+    "DescribeScalingActivities": describe_activities,
     "CreateAutoScalingGroup": _create,
 }
-
-
-def reset() -> None:
-    activities.reset()

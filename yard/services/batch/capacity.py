@@ -80,7 +80,8 @@ def vcpus(job: BatchJob) -> int:
 
 def memory_need(job: BatchJob) -> Need:
     """Return what the job takes of this machine; a node without a launcher counts as one process."""
-    return Need(nodes=job.nodes, ranks=sum(map(_ranks, containers(job))))
+    found = containers(job)
+    return Need(nodes=len(found), ranks=sum(map(_ranks, found)))
 
 
 def containers(job: BatchJob) -> list[Mapping[str, Any]]:

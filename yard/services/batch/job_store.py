@@ -9,6 +9,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from slipway.yard.endpoint import ACCOUNT
+
 jobs: dict[str, BatchJob] = {}  # in the order in which they were submitted
 changed = threading.Condition(threading.RLock())
 
@@ -43,7 +45,7 @@ def wait_until_final(job_id: str, timeout_s: float) -> str:
         return jobs[job_id].status if job_id in jobs else "FORGOTTEN"
 
 
-# What the yard's Batch knows of a job. Whoever changes a record holds the lock of book.py.
+# What the yard's Batch knows of a job. Whoever changes a record holds the lock.
 ACTIVE = ("SUBMITTED", "PENDING", "RUNNABLE", "STARTING", "RUNNING")
 WAITING = ACTIVE[:3]
 FINAL = ("SUCCEEDED", "FAILED")
@@ -113,6 +115,10 @@ class BatchJob:
     parent: BatchJob | None = None
     index: int | None = None
     children: list[BatchJob] = field(default_factory=list)
+
+    @property
+    def arn(self) -> str:
+        return f"arn:aws:batch:{self.region}:{ACCOUNT}:job/{self.id}"
 
     @property
     def is_final(self) -> bool:

@@ -19,7 +19,7 @@ from slipway.yard.machines.isolation import home
 from slipway.yard.machines.isolation.tiers import Tier
 from slipway.yard.machines.settings import CHECKOUT, STAND_IN, interpreter, needed
 from slipway.yard.permissions import keys
-from slipway.yard.permissions.sessions import RoleSession
+from slipway.yard.permissions.keys import RoleSession
 from slipway.yard.services.batch import capacity, overrides, task_roles
 from slipway.yard.services.batch.job_store import BatchJob, JobAttempt
 

@@ -13,8 +13,26 @@ from typing import Any
 
 from slipway.yard.machines import memory
 from slipway.yard.machines.settings import real_seconds
-from slipway.yard.services.batch import attempt, capacity, instances, job_events, job_store
+from slipway.yard.services.batch import attempt, capacity, instances, job_store
+from slipway.yard.services.batch.api import views
 from slipway.yard.services.batch.job_store import WAITING, BatchJob
+from slipway.yard.services.events import bus
+
+# What Batch tells EventBridge of jobs, in the words of DescribeJobs.
+
+
+def queue_blocked(job: BatchJob) -> None:
+    """Tell that this job is the first of its queue, and why it cannot start."""
+    bus.emit(
+        bus.ServiceEvent(
+            source="aws.batch",
+            detail_type="Batch Job Queue Blocked",
+            region=job.region,
+            resources=(job.arn, job.queue),
+            detail=views.detail(job),
+        )
+    )
+
 
 log = logging.getLogger(__name__)
 
@@ -127,7 +145,7 @@ def _place(job: BatchJob) -> bool:
         job.status_reason = verdict.reason
         job.blocked_since = time.monotonic() if verdict.reason else None
         if verdict.reason and verdict.reason != memory.WAITS:  # which AWS knows nothing of
-            job_events.queue_blocked(job)
+            queue_blocked(job)
         job_store.changed.notify_all()
     if verdict.reason and _is_over_time(job, verdict.reason):
         stop(job, CANCELED.format(verdict.reason.partition(" ")[0]))

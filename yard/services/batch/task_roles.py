@@ -14,7 +14,7 @@ from slipway.yard.endpoint import ACCOUNT
 from slipway.yard.errors import ApiError
 from slipway.yard.permissions import deployed, roles
 from slipway.yard.permissions.calls.asked import ActionNeed, arn
-from slipway.yard.permissions.sessions import RoleSession
+from slipway.yard.permissions.keys import RoleSession
 
 TASKS = "ecs-tasks.amazonaws.com"
 MACHINES = "ec2.amazonaws.com"

@@ -5,18 +5,22 @@ moto keeps alarms and leaves them in the state that they are told. What an alarm
 
 from __future__ import annotations
 
+import json
 import logging
 import threading
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
+from slipway.yard.endpoint import ACCOUNT
 from slipway.yard.gateway.protocols import Call, Reply
-from slipway.yard.services.cloudwatch import actions, evaluation
+from slipway.yard.services.cloudwatch import evaluation
 from slipway.yard.services.cloudwatch.evaluation import (
     ALARM,
     NO_DATA,
+    OK,
     AlarmRule,
     Datapoint,
     UnknownExpression,
@@ -24,7 +28,9 @@ from slipway.yard.services.cloudwatch.evaluation import (
     compute,
     evaluate,
 )
+from slipway.yard.services.events import bus
 from slipway.yard.services.sns import delivery
+from slipway.yard.services.sns.delivery import Publication, publish
 
 log = logging.getLogger("yard.alarms")
 
@@ -48,8 +54,8 @@ _started = threading.Lock()  # the first caller takes it forever
 
 
 def noticed(call: Call, _reply: Reply) -> None:
-    """Hear of a call that was answered."""
-    if call.service != "cloudwatch" or not call.operation.startswith(_CHANGES):
+    """Hear of an answered call to CloudWatch."""
+    if not call.operation.startswith(_CHANGES):
         return
     if _started.acquire(blocking=False):
         threading.Thread(target=_look_forever, name="alarms", daemon=True).start()
@@ -85,7 +91,7 @@ def history(name: str | None, region: str) -> list[dict[str, Any]]:
 def reset() -> None:
     with _lock:
         _watched.clear()
-    actions.reset()
+    forget_actions()
 
 
 def _look_forever() -> None:
@@ -118,14 +124,14 @@ def _look_at(watched: WatchedAlarm, region: str, now: datetime, *, told: bool, a
     if alarm.state_value != watched.state:
         before, watched.state = watched.state, alarm.state_value
         _record(watched, "StateUpdate", f"Alarm updated from {before} to {watched.state}")
-        actions.tell_of_change(alarm, before)
+        tell_of_change(alarm, before)
         _act(watched, before)
     elif again and watched.state == ALARM:
         _act(watched, watched.state, only_repeated=True)
 
 
 def _act(watched: WatchedAlarm, before: str, *, only_repeated: bool = False) -> None:
-    for arn, outcome in actions.act(watched.alarm, before, only_repeated=only_repeated):
+    for arn, outcome in act(watched.alarm, before, only_repeated=only_repeated):
         if outcome is None:
             _record(watched, "Action", f"Successfully executed action {arn}")
         else:
@@ -198,3 +204,89 @@ def call(operation: str, parameters: Mapping[str, Any], region: str) -> dict[str
     if parameters.get("ScanBy") == "TimestampAscending":
         items.reverse()
     return {"AlarmHistoryItems": items[: int(parameters.get("MaxRecords") or 100)]}
+
+
+# What an alarm does when its state changes: publish, or scale. A further action is a row of _ACTIONS.
+_of_state: Mapping[str, str] = {
+    ALARM: "alarm_actions",
+    OK: "ok_actions",
+    NO_DATA: "insufficient_data_actions",
+}
+_scaled_at: dict[str, float] = {}  # by the ARN of the policy, for its cooldown
+_lock_of_actions = threading.Lock()
+
+
+def act(alarm: Any, before: str, *, only_repeated: bool) -> Iterator[tuple[str, str | None]]:
+    """Carry out the actions of the alarm's state; yield each with the error that it met, if any.
+
+    Those of Auto Scaling are repeated as long as the alarm is on (CloudWatch user guide, "Alarm actions").
+    """
+    if not alarm.actions_enabled:
+        return
+    for arn in getattr(alarm, _of_state[alarm.state_value]):
+        service = arn.split(":")[2]
+        if only_repeated and service != "autoscaling":
+            continue
+        run = _ACTIONS.get(service)
+        yield arn, (run(alarm, arn, before) if run else f"the yard has no alarm action of {service}")
+
+
+def tell_of_change(alarm: Any, before: str) -> None:
+    """Put the event that CloudWatch puts with every change of state."""
+    state = {"value": alarm.state_value, "reason": alarm.state_reason}
+    detail = {"alarmName": alarm.name, "state": state, "previousState": {"value": before}}
+    bus.emit(
+        bus.ServiceEvent(
+            source="aws.cloudwatch",
+            detail_type="CloudWatch Alarm State Change",
+            region=alarm.region_name,
+            resources=(alarm.alarm_arn,),
+            detail=detail,
+        )
+    )
+
+
+def forget_actions() -> None:
+    with _lock_of_actions:
+        _scaled_at.clear()
+
+
+def _publish(alarm: Any, arn: str, before: str) -> str | None:
+    message = {
+        "AlarmName": alarm.name,
+        "AlarmDescription": alarm.description,
+        "AWSAccountId": ACCOUNT,
+        "NewStateValue": alarm.state_value,
+        "NewStateReason": alarm.state_reason,
+        "OldStateValue": before,
+        "Region": alarm.region_name,
+        "AlarmArn": alarm.alarm_arn,
+    }
+    return publish(
+        Publication(
+            service="cloudwatch",
+            source_arn=alarm.alarm_arn,
+            topic_arn=arn,
+            subject=f'{alarm.state_value}: "{alarm.name}" in {alarm.region_name}',
+            message=json.dumps(message),
+        )
+    )
+
+
+def _scale(alarm: Any, arn: str, _before: str) -> str | None:
+    """Carry out a scaling policy, unless its group still cools down from the last time."""
+    from moto.autoscaling.models import autoscaling_backends
+
+    backend = autoscaling_backends[ACCOUNT][alarm.region_name]
+    policy = next((each for each in backend.policies.values() if each.arn == arn), None)
+    if policy is None:
+        return "No scaling policy found"
+    with _lock_of_actions:
+        if time.monotonic() - _scaled_at.get(arn, float("-inf")) < (policy.cooldown or 0):
+            return None
+        _scaled_at[arn] = time.monotonic()
+    policy.execute()
+    return None
+
+
+_ACTIONS: Mapping[str, Callable[[Any, str, str], str | None]] = {"autoscaling": _scale, "sns": _publish}

@@ -24,7 +24,7 @@ from typing import Any
 from slipway.yard.endpoint import ACCOUNT
 from slipway.yard.permissions import keys, roles
 from slipway.yard.permissions.calls.asked import ActionNeed, arn
-from slipway.yard.permissions.sessions import RoleSession
+from slipway.yard.permissions.keys import RoleSession
 
 log = logging.getLogger(__name__)
 

@@ -18,7 +18,7 @@ from slipway.yard.machines.hosts import metadata, reconciler
 from slipway.yard.machines.hosts.boot_ways import tier_of
 from slipway.yard.machines.hosts.planning.plain import loopback
 from slipway.yard.machines.settings import real_seconds
-from slipway.yard.services.ec2 import launching
+from slipway.yard.services.ec2 import launches
 from slipway.yard.services.events import bus
 
 
@@ -62,7 +62,7 @@ def launch(wanted: TemplateLaunch, region: str) -> list[Any]:
         _give_address(instance, wanted.tags)
         if wanted.profile:
             _give_profile(backend, instance, wanted.profile)
-        launching.hold(instance)
+        launches.hold(instance)
         launched(instance, region)
     return list(reservation.instances)
 

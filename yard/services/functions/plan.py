@@ -20,7 +20,7 @@ from slipway.yard.machines.isolation import home
 from slipway.yard.machines.isolation.tiers import Tier
 from slipway.yard.machines.settings import interpreter, needed
 from slipway.yard.permissions import keys
-from slipway.yard.permissions.sessions import RoleSession
+from slipway.yard.permissions.keys import RoleSession
 
 TASK, RUNTIME = "/var/task", "/var/runtime"
 ADDRESS = "10.0.0.10/16"

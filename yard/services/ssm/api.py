@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from slipway.yard.endpoint import ACCOUNT
 from slipway.yard.errors import ApiError
 from slipway.yard.machines.hosts import host_store
 from slipway.yard.machines.hosts.host_store import Host
-from slipway.yard.machines.hosts.memory_need import need_of
 from slipway.yard.machines.memory import promises
 from slipway.yard.services.recorded import page
-from slipway.yard.services.ssm import documents, run_command, views
-from slipway.yard.services.ssm.run_command import Command
+from slipway.yard.services.ssm import documents, run_command
+from slipway.yard.services.ssm.mpi_jobs import need_of
+from slipway.yard.services.ssm.run_command import Command, Invocation, StepOutcome
 
 Parameters = Mapping[str, Any]
-Answer = dict[str, Any]
 
 MOST_LISTED = 50
 LOG_GROUP = "/aws/ssm/{}"  # where output goes when CloudWatch is asked for and no group is named
@@ -53,7 +52,7 @@ def _send(parameters: Parameters, region: str) -> Answer:
         need=need,
     )
     run_command.send(command, instances)
-    return {"Command": views.command(command)}
+    return {"Command": _shown_command(command)}
 
 
 def _document(parameters: Parameters, region: str) -> tuple[str, str, Mapping[str, Any]]:
@@ -121,13 +120,13 @@ def _list(parameters: Parameters, region: str) -> Answer:
         found = [each for each in found if each.id == wanted]
     if instance := parameters.get("InstanceId"):
         found = [each for each in found if instance in each.invocations]
-    shown = [views.command(each) for each in found if _passes(views.command(each), parameters)]
+    shown = [_shown_command(each) for each in found if _passes(_shown_command(each), parameters)]
     return _page(shown, "Commands", parameters)
 
 
 def _list_invocations(parameters: Parameters, region: str) -> Answer:
     found = [
-        views.listed(invocation, bool(parameters.get("Details")))
+        _listed_invocation(invocation, bool(parameters.get("Details")))
         for command in reversed(list(run_command.commands.values()))
         for invocation in command.invocations.values()
         if command.region == region
@@ -167,7 +166,7 @@ def _get(parameters: Parameters, region: str) -> Answer:
     name = parameters.get("PluginName")
     if name and name not in (outcome.name for outcome in invocation.outcomes):
         raise ApiError("InvalidPluginName", "")
-    return views.invocation(invocation, name)
+    return _shown_invocation(invocation, name)
 
 
 def _command(parameters: Parameters, region: str) -> Command:
@@ -212,3 +211,115 @@ _OPERATIONS: Mapping[str, Callable[[Parameters, str], Answer]] = {
     "ListCommands": _list,
     "SendCommand": _send,
 }
+
+
+Answer = dict[str, Any]
+
+DELIVERY_TIMEOUT_S = 3600  # TimeoutSeconds where none is given
+MOST_OUTPUT_LISTED = 2500  # characters of a step that ListCommandInvocations shows
+
+
+# How SSM's API shows a command and its invocations. A further member is a line of its function.
+
+
+def _shown_command(sent_one: Command) -> Answer:
+    sent, states = sent_one.sent, [each.status for each in sent_one.invocations.values()]
+    return {
+        "CommandId": sent_one.id,
+        "DocumentName": sent["DocumentName"],
+        "DocumentVersion": sent_one.version,
+        "Comment": sent.get("Comment", ""),
+        "ExpiresAfter": sent_one.requested_at
+        + timedelta(seconds=sent.get("TimeoutSeconds", DELIVERY_TIMEOUT_S)),
+        "Parameters": sent.get("Parameters") or {},
+        "InstanceIds": sent.get("InstanceIds") or [],
+        "Targets": sent.get("Targets") or [],
+        "RequestedDateTime": sent_one.requested_at,
+        "Status": sent_one.status,
+        "StatusDetails": sent_one.status,
+        "MaxConcurrency": sent.get("MaxConcurrency", "50"),
+        "MaxErrors": sent.get("MaxErrors", "0"),
+        "TargetCount": len(states),
+        "CompletedCount": sum(state in run_command.FINAL for state in states),
+        "ErrorCount": sum(state in ("Failed", "TimedOut") for state in states),
+        "DeliveryTimedOutCount": 0,
+        "CloudWatchOutputConfig": _output_config(sent_one),
+        "TimeoutSeconds": sent.get("TimeoutSeconds", DELIVERY_TIMEOUT_S),
+    }
+
+
+def _shown_invocation(one: Invocation, step: str | None) -> Answer:
+    """GetCommandInvocation's: of the step that is named, else of the last one that has begun."""
+    outcome = _outcome(one, step)
+    return {
+        **_of_both(one),
+        "PluginName": outcome.name,
+        "ResponseCode": outcome.code,
+        **_times(outcome),
+        "Status": outcome.status if step else one.status,
+        "StandardOutputContent": outcome.text("stdout"),
+        "StandardErrorContent": outcome.text("stderr"),
+        "StandardOutputUrl": "",
+        "StandardErrorUrl": "",
+    }
+
+
+def _listed_invocation(one: Invocation, with_steps: bool) -> Answer:
+    """ListCommandInvocations'."""
+    return {
+        **_of_both(one),
+        "RequestedDateTime": one.command.requested_at,
+        "CommandPlugins": [_plugin(outcome) for outcome in one.outcomes] if with_steps else [],
+    }
+
+
+def _of_both(one: Invocation) -> Answer:
+    return {
+        "CommandId": one.command.id,
+        "InstanceId": one.instance,
+        "Comment": one.command.sent.get("Comment", ""),
+        "DocumentName": one.command.sent["DocumentName"],
+        "DocumentVersion": one.command.version,
+        "Status": one.status,
+        "StatusDetails": one.details,
+        "CloudWatchOutputConfig": _output_config(one.command),
+    }
+
+
+def _outcome(one: Invocation, step: str | None) -> StepOutcome:
+    if step:
+        return next(outcome for outcome in one.outcomes if outcome.name == step)
+    begun = [outcome for outcome in one.outcomes if outcome.started_at]
+    return begun[-1] if begun else one.outcomes[0]
+
+
+def _times(outcome: StepOutcome) -> Answer:
+    """Return the times, each "" until it is known."""
+    started, ended = outcome.started_at, outcome.ended_at
+    if started is None:
+        return {"ExecutionStartDateTime": "", "ExecutionEndDateTime": "", "ExecutionElapsedTime": ""}
+    elapsed = f"PT{(ended - started).total_seconds():.3f}S" if ended else ""
+    return {
+        "ExecutionStartDateTime": started.isoformat(timespec="milliseconds"),
+        "ExecutionEndDateTime": ended.isoformat(timespec="milliseconds") if ended else "",
+        "ExecutionElapsedTime": elapsed,
+    }
+
+
+def _output_config(command: Command) -> Answer:
+    return {"CloudWatchLogGroupName": command.log_group, "CloudWatchOutputEnabled": bool(command.log_group)}
+
+
+def _plugin(outcome: StepOutcome) -> Answer:
+    shown: Answer = {
+        "Name": outcome.name,
+        "Status": outcome.status,
+        "StatusDetails": outcome.status,
+        "ResponseCode": outcome.code,
+        "Output": (outcome.text("stdout") + outcome.text("stderr"))[:MOST_OUTPUT_LISTED],
+    }
+    if outcome.started_at:
+        shown["ResponseStartDateTime"] = outcome.started_at
+    if outcome.ended_at:
+        shown["ResponseFinishDateTime"] = outcome.ended_at
+    return shown

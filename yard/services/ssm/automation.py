@@ -20,8 +20,8 @@ from slipway.yard.endpoint import ACCOUNT, own_client
 from slipway.yard.errors import ApiError
 from slipway.yard.machines.settings import real_seconds
 from slipway.yard.permissions import deployed, keys
+from slipway.yard.permissions.keys import RoleSession
 from slipway.yard.permissions.roles import judge_service
-from slipway.yard.permissions.sessions import RoleSession
 
 # The actions of runbooks: waiting, calling AWS, and going on by what it answered.
 _NAME = re.compile(r"\{\{\s*([A-Za-z0-9_.:]+)\s*\}\}")

@@ -18,7 +18,6 @@ from slipway.yard.endpoint import ACCOUNT
 
 ROOT = "/aws/service/"
 _lock = threading.RLock()
-_LINUX_ROOT = "/dev/sda1"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,18 +27,20 @@ class AmiFamily:
     pattern: str  # below ROOT
     parts: tuple[tuple[str, ...], ...] = ()
     owner: str = "137112412989"  # Amazon's own
+    root_device: str = "/dev/sda1"
 
     def names(self) -> Iterator[str]:
         for chosen in product(*self.parts):
             yield ROOT + self.pattern.format(*chosen)
 
 
-CANONICAL, DEBIAN, DEEP_LEARNING, WINDOWS, EKS = (
+CANONICAL, DEBIAN, DEEP_LEARNING, WINDOWS, EKS, ECS = (
     "099720109477",
     "136693071363",
     "898082745236",
     "801119661308",
     "602401143452",
+    "591542846629",
 )
 _PROCESSORS = ("amd64", "arm64")
 _KERNELS = ("x86_64", "arm64")
@@ -65,6 +66,17 @@ FAMILIES = (
     AmiFamily(
         pattern="deeplearning/ami/{}/base-oss-nvidia-driver-gpu-{}/latest/ami-id",
         parts=(_KERNELS, ("amazon-linux-2023", "ubuntu-22.04", "ubuntu-24.04")),
+        owner=DEEP_LEARNING,
+    ),
+    AmiFamily(
+        pattern="ecs/optimized-ami/amazon-linux-2023/{}recommended/image_id",
+        parts=(("", "arm64/", "gpu/", "neuron/"),),
+        owner=ECS,
+        root_device="/dev/xvda",
+    ),
+    AmiFamily(
+        pattern="pcs/ami/dlami-base-ubuntu2404/{}/latest/ami-id",
+        parts=(_KERNELS,),
         owner=DEEP_LEARNING,
     ),
     AmiFamily(
@@ -131,7 +143,7 @@ def _load(parameters: Any) -> None:
         for name in family.names():
             identifier = _identifier(name, region)
             if name not in parameters.keys():  # noqa: SIM118 - what moto asks of a dict loads, and comes here
-                _register(ec2_backends[ACCOUNT][region], identifier, name, family.owner)
+                _register(ec2_backends[ACCOUNT][region], identifier, name, family)
                 parameters.setdefault(name, [_parameter(name, identifier)])
 
 
@@ -139,7 +151,7 @@ def _identifier(name: str, region: str) -> str:
     return f"ami-{hashlib.sha256(f'{region} {name}'.encode()).hexdigest()[:17]}"
 
 
-def _register(backend: Any, identifier: str, name: str, owner: str) -> None:
+def _register(backend: Any, identifier: str, name: str, family: AmiFamily) -> None:
     from moto.ec2.models.amis import Ami
 
     backend.amis[identifier] = Ami(
@@ -147,12 +159,12 @@ def _register(backend: Any, identifier: str, name: str, owner: str) -> None:
         identifier,
         name=name.removeprefix(ROOT),
         description="a stand-in of the yard for the AMI of a public parameter",
-        owner_id=owner,
+        owner_id=family.owner,
         public=True,
         architecture="arm64" if "arm64" in name else "x86_64",
         virtualization_type="hvm",
         root_device_type="ebs",
-        root_device_name=_LINUX_ROOT,
+        root_device_name=family.root_device,
         platform="windows" if "windows" in name else None,
         hypervisor="xen",
         region_name=f"{backend.region_name}a",

@@ -14,7 +14,6 @@ from torch.autograd.graph import saved_tensors_hooks
 from torch.distributed.tensor import DTensor
 from torch.utils.checkpoint import checkpoint
 
-from slipway.containers.runtime.errors import Refusal
 from slipway.containers.training.engines.native.assembly import Draws, local_of
 
 _GIB = 1 << 30
@@ -32,19 +31,9 @@ class Keeping:
     @classmethod
     def of(cls, word: str, *, offloads: bool) -> Keeping:
         """Decode `none`, `layer`, or `budget:` and how many GiB activations may take on each rank."""
-        kind, _, number = word.partition(":")
-        if word in ("none", "layer"):
-            return cls(recomputes=word == "layer", offloads=offloads)
-        try:
-            gib = float(number) if kind == "budget" else -1.0
-        except ValueError:
-            gib = -1.0
-        if not 0 <= gib < float("inf"):
-            raise Refusal(
-                f"checkpoint_activations={word!r} is none of none, layer and budget:GIB",
-                hint="set checkpoint_activations=layer, or a budget such as budget:8",
-            )
-        return cls(recomputes=True, budget_bytes=int(gib * _GIB), offloads=offloads)
+        _, _, gib = word.partition(":")
+        budget = int(float(gib) * _GIB) if gib else None
+        return cls(recomputes=word != "none", budget_bytes=budget, offloads=offloads)
 
 
 class LayerMemory:

@@ -9,7 +9,6 @@ from collections.abc import Collection, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Protocol
 
 import torch
 from torch import Tensor, nn
@@ -17,7 +16,8 @@ from torch.distributed.fsdp import FSDPModule
 from torch.distributed.tensor.parallel import loss_parallel
 
 from slipway.containers.runtime.errors import Refusal
-from slipway.containers.training.engine import EngineParts, build_mesh, metric_sums
+from slipway.containers.training.config import TrainingConfig
+from slipway.containers.training.engine import EngineParts, RestoredEngine, build_mesh, metric_sums
 from slipway.containers.training.engines.native.activations import Keeping, LayerMemory
 from slipway.containers.training.engines.native.assembly import (
     Draws,
@@ -37,7 +37,6 @@ from slipway.containers.training.engines.native.pipeline import Pipeline, Staged
 from slipway.containers.training.engines.native.updates import LossScale, Updates
 from slipway.containers.training.state import (
     ENGINE,
-    MOMENTS,
     WEIGHTS,
     SavedState,
     TensorPiece,
@@ -48,7 +47,7 @@ from slipway.containers.training.task import Inputs, MicroBatch, Task
 _LOSS_SCALE = "loss_scale"
 
 
-class LayoutEngine:
+class LayoutEngine(RestoredEngine):
     def __init__(self, parts: EngineParts, place: RankPlace, settings: NativeSettings) -> None:
         self._parts, self._place = parts, place
         self._draws = Draws(parts.device.seed, place.at.tensor)
@@ -115,12 +114,9 @@ class LayoutEngine:
             yield from _boxes(one, WEIGHTS, master)
 
     def restore(self, saved: SavedState, steps: int) -> None:
-        self._load(saved, {WEIGHTS, *MOMENTS}, steps)
+        super().restore(saved, steps)
         if self.scale is not None and ENGINE in saved.kinds:
             self.scale.take(saved.read(ENGINE, _LOSS_SCALE))
-
-    def start_from(self, saved: SavedState) -> None:
-        self._load(saved, saved.kinds, 0)
 
     def _reshard(self) -> None:
         """Let go of gathered weights: the next pass then gathers what the shares hold by then."""
@@ -263,21 +259,6 @@ def build_native(parts: EngineParts, settings: NativeSettings) -> LayoutEngine:
 # What a person may set of this engine beside what all trainings share.
 
 
-class EngineChoices(Protocol):
-    """Name what this engine needs of a training's config."""
-
-    @property
-    def pipeline_schedule(self) -> str: ...
-    @property
-    def stages_per_rank(self) -> int: ...
-    @property
-    def checkpoint_activations(self) -> str: ...
-    @property
-    def offload_activations(self) -> str: ...
-    @property
-    def sharded_state(self) -> str: ...
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NativeSettings:
     schedule: str = "1f1b"
@@ -287,7 +268,7 @@ class NativeSettings:
     keeps_weights: bool = False
 
     @classmethod
-    def of(cls, config: EngineChoices) -> NativeSettings:
+    def of(cls, config: TrainingConfig) -> NativeSettings:
         return cls(
             schedule=config.pipeline_schedule,
             stages_per_rank=config.stages_per_rank,

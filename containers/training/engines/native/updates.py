@@ -11,7 +11,7 @@ from torch import Tensor, distributed
 
 from slipway.containers.training.engine import EngineParts
 from slipway.containers.training.engines.native.assembly import HeldParameter, RankPlace
-from slipway.containers.training.optimizers import build_optimizer, set_rate
+from slipway.containers.training.optimizers import build_optimizer, set_rate, state_of
 from slipway.containers.training.state import MOMENTS, WEIGHTS
 
 _CLIP_EPSILON = 1e-6  # torch's and DeepSpeed's
@@ -82,13 +82,7 @@ class Updates:
             self._state(master)["step"].fill_(steps)
 
     def _state(self, master: Tensor) -> dict[str, Tensor]:
-        """Return the optimizer's state, and make it if no step has: torch makes it at the first one."""
-        state: dict[str, Tensor] = self._optimizer.state[master]
-        if not state:
-            place = master.device if self._parts.device.has_fused_adam else torch.device("cpu")
-            state["step"] = torch.zeros((), dtype=torch.float32, device=place)
-            state |= {kind: torch.zeros_like(master) for kind in MOMENTS}
-        return state
+        return state_of(self._optimizer, master, is_fused=self._parts.device.has_fused_adam)
 
     def _take_gradients(self) -> None:
         for one, master in self.masters.items():

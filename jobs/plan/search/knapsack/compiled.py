@@ -5,9 +5,12 @@ All that is compiled stands in this one file: numba's cache does not notice a ch
 
 from __future__ import annotations
 
+import numpy as np
 from numba import njit
+from numpy.typing import NDArray
 
-from slipway.jobs.plan.search.knapsack.plain import Numbers, Whole
+Numbers = NDArray[np.float64]
+Whole = NDArray[np.int64]
 
 
 @njit(cache=True, nogil=True)

@@ -1,19 +1,41 @@
-"""Chooses how the tables of knapsacks are filled: by compiled code where numba is installed.
+"""Fills the table of a knapsack: row by item, column by room, the most that the items so far are worth in it.
 
-Both ways make the same sums in the same order, so that a plan does not depend on it.
+Each item is left out, or taken in one of its options. Where numba is installed, compiled code makes the same
+sums in the same order, so that a plan does not depend on it.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from importlib.util import find_spec
 
-from slipway.jobs.plan.search.knapsack import plain
-from slipway.jobs.plan.search.knapsack.plain import Filling
+import numpy as np
+from numpy.typing import NDArray
+
+Numbers = NDArray[np.float64]
+Whole = NDArray[np.int64]
+# Of the table; where each item's options begin, and where the last ones end; room and value of each option.
+Filling = Callable[[Numbers, Whole, Whole, Numbers], None]
+
+
+def plain_fill(most: Numbers, first: Whole, lengths: Whole, values: Numbers) -> None:
+    size = most.shape[1]
+    sums = np.empty(size)
+    most[0] = 0.0
+    starts, rooms, worths = first.tolist(), lengths.tolist(), values.tolist()
+    for item in range(len(starts) - 1):
+        before, after = most[item], most[item + 1]
+        after[:] = before
+        for option in range(starts[item], starts[item + 1]):
+            room = rooms[option]
+            taken = sums[: max(size - room, 0)]
+            np.add(before[: len(taken)], worths[option], out=taken)
+            np.maximum(after[room:], taken, out=after[room:])
 
 
 def _fastest() -> Filling:
     if find_spec("numba") is None:
-        return plain.fill
+        return plain_fill
     from slipway.jobs.plan.search.knapsack import compiled
 
     return compiled.fill

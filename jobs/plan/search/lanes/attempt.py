@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from slipway.jobs.plan.search.baselines import due_times
 from slipway.jobs.plan.search.lanes.board import Board, Floats, Integers, Lane, Menu, PlacedLane, Worths
 from slipway.jobs.plan.search.lanes.generation import Aim, Effort, Generation
 from slipway.jobs.plan.search.list_schedule import Slot, list_schedule
@@ -46,6 +47,7 @@ class Attempts:
     ) -> None:
         self.problem = problem
         self.menu = menu
+        self._due = due_times(problem)
         self._worths = worths
         self._is_dollars = problem.goal.objective is Objective.COST
         self._keep_going = keep_going
@@ -127,9 +129,7 @@ class Attempts:
 
     def _urgency(self, job: int) -> tuple[float, ...]:
         """Order jobs of a lane: deadlines first, then priorities, then the longest."""
-        asked = self.problem.jobs[job]
-        deadline = float("inf") if asked.deadline is None else float(asked.deadline)
-        return (deadline, -asked.priority, job)
+        return (self._due[job], -self.problem.jobs[job].priority, job)
 
 
 # Shortens lanes that stand on nodes: moves and swaps jobs until none is longer than asked.

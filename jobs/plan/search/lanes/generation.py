@@ -95,7 +95,7 @@ class Generation:
     def _price(self, guide: Floats) -> int:
         added = 0
         most = np.zeros(len(self.aim.capacity))
-        for kind in range(len(self.menu.kinds)):
+        for kind in range(len(self.menu.devices)):
             values, lanes = self._fill(kind, guide)
             if values:
                 pool, devices = self.menu.pools[kind], self.menu.devices[kind]

@@ -87,8 +87,12 @@ def search_there(
                 names=list(names or TECHNIQUES),
                 say=say,
             ).profile(tasks)
+    where = ", ".join(cluster.name for cluster in clusters)
     for task in tasks:
-        _refuse_hopeless(task, clusters)
+        if not any(task.strategies_at(cluster.name) for cluster in clusters):
+            raise hopeless(
+                task, where, otherwise=_NOTHING_TRIED, hint="change the task, or name another cluster"
+            )
 
 
 def _counts(tasks: Sequence[Task], cluster: TaskCluster) -> list[int]:
@@ -98,15 +102,10 @@ def _counts(tasks: Sequence[Task], cluster: TaskCluster) -> list[int]:
     return cluster.counts(None if None in ranges else wanted)
 
 
-def _refuse_hopeless(task: Task, clusters: Sequence[TaskCluster]) -> None:
-    if any(task.strategies_at(cluster.name) for cluster in clusters):
-        return
+def hopeless(task: Task, where: str, *, otherwise: str, hint: str) -> SlipwayError:
+    """Say why nothing can train a task there; `otherwise` stands for reasons that nobody noted."""
     reasons = "; ".join(f"{words}: {reason}" for words, reason in task.not_fitting.items())
-    where = ", ".join(cluster.name for cluster in clusters)
-    raise SlipwayError(
-        f"nothing can train task '{task.name}' on {where}: {reasons or _NOTHING_TRIED}",
-        hint="change the task, or name another cluster",
-    )
+    return SlipwayError(f"nothing can train task '{task.name}' on {where}: {reasons or otherwise}", hint=hint)
 
 
 def _ours(names: Sequence[str] | None) -> list[str]:

@@ -161,7 +161,7 @@ class ClusterOrder:
         if isinstance(names, str) or not names or len(set(names)) < len(names):
             raise NoClusters(
                 f"on is {names!r}, and names of clusters are wanted, each once",
-                hint='write on=["dl1"], or leave it out to train on this machine; slipway targets lists them',
+                hint='write on=["dl1"], or leave it out to train here; slipway cluster targets lists them',
             )
         if most_ranks is not None and most_ranks < 1:
             raise NoClusters(f"devices is {most_ranks}", hint="give at least 1, or leave it out")

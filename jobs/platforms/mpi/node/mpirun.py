@@ -16,6 +16,7 @@ from slipway.containers.runtime.contract import variables
 from slipway.jobs.platforms.mpi.node import hosts as nodes
 from slipway.jobs.platforms.mpi.node.facts import NodeFacts
 from slipway.jobs.platforms.mpi.node.setting import NodePaths
+from slipway.jobs.platforms.on_nodes import read_exit_code
 from slipway.jobs.words.mpi import (
     OPEN_MPI,
     Launch,
@@ -214,7 +215,5 @@ def _end_everywhere(
 def _true_code(path: Path, code: int, dead: Sequence[str]) -> int:
     if dead:
         return RETRY_EXIT_CODE
-    try:
-        return int(path.read_text(encoding="ascii"))
-    except (OSError, ValueError):
-        return code
+    written = read_exit_code(path)
+    return code if written is None else written

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import os
-import shutil
 import signal
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -25,7 +23,7 @@ from slipway.jobs.platforms.mpi.node.lock import CHECK, CannotRun, await_others,
 from slipway.jobs.platforms.mpi.node.mpirun import Ended, MpirunWork, StopRequested, run_everywhere
 from slipway.jobs.platforms.mpi.node.setting import NodePaths, Setup
 from slipway.jobs.platforms.mpi.nodes import find_members
-from slipway.jobs.platforms.on_nodes import ensure_unpacked, rank_python
+from slipway.jobs.platforms.on_nodes import ensure_unpacked, rank_python, scratch
 from slipway.jobs.words import mpi
 from slipway.jobs.words.errors import SlipwayError
 from slipway.jobs.words.mpi import REPLACED_SECONDS, Answer, Member, MpiJob, Readiness
@@ -35,6 +33,7 @@ from slipway.jobs.words.run import RETRY_EXIT_CODE
 _ENDING_SECONDS = 60.0  # in which the ranks of a cancelled job have saved
 _LOOK_AGAIN_SECONDS = 10.0  # at nodes of which some are missing
 _STOPPED_CODE = 143  # 128 + SIGTERM, as the launcher ends after it
+_SCRATCH = "slipway-run-"
 _PREFIX = "[run] "  # beside "[3] " of rank 3 and "[node 3] " of its launcher
 
 
@@ -46,7 +45,11 @@ def run_job(where: NodePaths, setup: Setup, key: str) -> int:
     become_cluster_user()
     signal.signal(signal.SIGTERM, _stop)
     try:
-        with lock_cluster(where, job.name, _ENDING_SECONDS) as lock, _released(setup), scratch() as folder:
+        with (
+            lock_cluster(where, job.name, _ENDING_SECONDS) as lock,
+            _released(setup),
+            scratch(_SCRATCH) as folder,
+        ):
             return _attempts(where, setup, job, folder, lock)
     except StopRequested as stop:
         say(f"error: {job.name} ended before its ranks began: {stop}")
@@ -64,15 +67,6 @@ def _released(setup: Setup) -> Iterator[None]:
         yield
     finally:
         release(setup, say)
-
-
-@contextmanager
-def scratch() -> Iterator[Path]:
-    folder = Path(tempfile.mkdtemp(prefix="slipway-run-"))
-    try:
-        yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _attempts(where: NodePaths, setup: Setup, job: MpiJob, folder: Path, lock: int) -> int:
@@ -326,7 +320,7 @@ _SECONDS = {
 
 def check(where: NodePaths, setup: Setup, members: Sequence[Member]) -> Readiness:
     """Run the all-reduce as the cluster's user, without nodes that do not answer."""
-    with lock_cluster(where, CHECK) as lock, scratch() as folder:
+    with lock_cluster(where, CHECK) as lock, scratch(_SCRATCH) as folder:
         facts, problems = ask_facts(where, [member.name for member in members], setup.mpi)
         unlike = {host for host in problems if host in facts and not facts[host].running}
         able = [member for member in members if member.name not in problems]

@@ -133,7 +133,7 @@ def _name(request: str) -> str:
     if name is None:
         raise SlipwayError(
             f"'{request[:80]}' is not the key of a request; allowed is jobs/NAME/request.json",
-            hint="slipway runs lists the names",
+            hint="slipway status --all lists the names",
         )
     return name
 

@@ -16,6 +16,7 @@ from pathlib import Path
 from types import FrameType
 from typing import IO
 
+from slipway.jobs.platforms.on_nodes import read_exit_code
 from slipway.jobs.platforms.slurm.node import programs
 from slipway.jobs.words.errors import SlipwayError
 from slipway.jobs.words.run import RETRY_EXIT_CODE
@@ -125,8 +126,8 @@ def _ask_to_save(job: str) -> bool:
 
 def _true_code(exit_file: Path, code: int) -> int:
     """Return the code of the main node's launcher: srun's is the largest of all."""
-    with suppress(OSError, ValueError):
-        return int(exit_file.read_text(encoding="ascii"))
+    if (written := read_exit_code(exit_file)) is not None:
+        return written
     if code == 0 or code in _ITS_OWN_WORDS:
         return code
     return RETRY_EXIT_CODE

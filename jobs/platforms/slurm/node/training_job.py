@@ -7,17 +7,13 @@ began, and gives the job back to the queue itself where another one resumes.
 from __future__ import annotations
 
 import os
-import shutil
 import sys
-import tempfile
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
 from slipway.containers.runtime.errors import Refusal
-from slipway.jobs.platforms.on_nodes import rank_python
+from slipway.jobs.platforms.on_nodes import rank_python, scratch
 from slipway.jobs.platforms.slurm.node.allocation import Allocation, read_allocation
 from slipway.jobs.platforms.slurm.node.attempts import AttemptNote, begin_note, write_note
 from slipway.jobs.platforms.slurm.node.compiling import Graphs
@@ -41,6 +37,8 @@ from slipway.jobs.words.errors import SlipwayError
 from slipway.jobs.words.recipes import UnknownRecipe, find_recipe, refuse_settings
 from slipway.jobs.words.run import RETRY_EXIT_CODE
 from slipway.jobs.words.slurm import COMPILE
+
+_SCRATCH = "slipway-train-"  # epilog.sh removes what is left of it
 
 
 def train(where: SlurmNodePaths, facts: SlurmNodeFacts, words: TrainWords) -> int:
@@ -78,8 +76,8 @@ def _run(
 ) -> StepEnd:
     if number > words.attempts:  # Slurm itself requeues what its nodes lost
         raise AttemptsOver(f"attempt {number} is one more than the {words.attempts} of this job")
-    with _scratch() as scratch:
-        attempt = _prepare(where, facts, words, allocation, number, scratch)
+    with scratch(_SCRATCH) as folder:
+        attempt = _prepare(where, facts, words, allocation, number, folder)
         tally = CompileTally()
         graphs = Graphs(attempt=attempt, tally=tally)
         graphs.begin(log.say)
@@ -114,7 +112,7 @@ def _prepare(
     words: TrainWords,
     allocation: Allocation,
     number: int,
-    scratch: Path,
+    folder: Path,
 ) -> LaunchAttempt:
     """Find everything that is wrong with the job before a rank starts on any node."""
     module, has_steps = _recipe(words)
@@ -129,7 +127,7 @@ def _prepare(
         module=module,
         has_steps=has_steps,
         compiler=NO_COMPILER,
-        scratch=scratch,
+        scratch=folder,
     )
     refuse_split(words.settings, attempt.ranks_per_node * allocation.nodes, f"{allocation.nodes} nodes")
     return replace(attempt, compiler=installed_compiler(python)) if compiles_graphs(attempt) else attempt
@@ -184,12 +182,3 @@ def _say_ending(
     else:
         error = "error: " if code else ""
         log.say(f"[run] {error}{words.model} ended with exit code {code}, {which}")
-
-
-@contextmanager
-def _scratch() -> Iterator[Path]:
-    folder = Path(tempfile.mkdtemp(prefix="slipway-train-"))
-    try:
-        yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)

@@ -1,4 +1,4 @@
-"""Every article of a dump becomes one document, wherever the file is cut."""
+"""Every article of a dump becomes one document of its passages, wherever the file is cut."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-pytest.importorskip("mwparserfromhell", reason="the extra 'training' is not installed")
-
 from slipway.containers.data.corpus import parts as streams
-from slipway.containers.data.corpus.documents import CorpusDocument, documents_of
+from slipway.containers.data.corpus.documents import CorpusDocument, documents_of, passages
 from slipway.containers.data.corpus.parts import parts_of
 from slipway.containers.data.errors import DataError
 from slipway.containers.data.sources.sources import FetchSource, Source, SourceFile, local_source
 from tests.containers.data.corpus.dumps import articles, cut_anywhere, multistream, page, xml
+
+pytest.importorskip("mwparserfromhell", reason="the extra 'training' is not installed")
 
 PAGES = articles(31)
 WHOLE = xml(PAGES)
@@ -119,3 +119,46 @@ def test_small_files_share_a_part(tmp_path: Path) -> None:
         (tmp_path / f"{number:02}.txt").write_text("A sentence here. Another there.\n")
     assert 2 <= len(parts_of(local_source(tmp_path), 3)) <= 4
     assert len(documents(local_source(tmp_path), 3)) == 30
+
+
+# Of an article's markup, its passages are left and nothing else.
+
+ARTICLE = """{{Infobox person|name=Foo|birth={{birth date|1950|1|1}}|image=[[File:x.jpg|A [[nested]] one]]}}
+'''Foo Bar''' (born {{circa|1950}}) is a [[physicist|theoretical ''physicist'']].<ref>{{a|b}}</ref> She lives
+in [[Paris]], [http://e.org the capital] of France&nbsp;&mdash; see [[:Category:Foo]].
+__NOTOC__
+== Life ==
+[[File:Foo.jpg|thumb|left|Foo in [[1970]]]]
+In 1970 she moved to [[Berlin]]<!-- hidden -->.<br />It <small>rained</small>.
+* item ''one'' [[here]]
+# item two
+: indented
+{| class="wikitable"
+! a !! b
+|-
+| 1 || 2
+|}
+<math>E = mc^2</math> is known. [[de:Foo]]
+
+== References ==
+{{reflist}}
+[[Category:Physicists]]
+"""
+
+
+def test_the_passages_of_an_article() -> None:
+    assert passages(ARTICLE) == [
+        "Foo Bar (born) is a theoretical physicist. She lives",
+        "in Paris, the capital of France — see.",
+        "In 1970 she moved to Berlin.",
+        "It rained.",
+        "is known.",
+    ]
+
+
+@pytest.mark.parametrize(
+    "markup",
+    ["", "{{", "[[", "{|", "<ref>", "'''", "[[a|b", "{{a|{{b|[[c", "&#x110000;", "<", "\x00", "=" * 50],
+)
+def test_markup_that_is_not_closed_ends(markup: str) -> None:
+    assert isinstance(passages(f"Before. {markup}\nAfter."), list)

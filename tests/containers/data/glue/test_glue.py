@@ -9,17 +9,13 @@ import pytest
 pytest.importorskip("tokenizers")
 
 import tokenizers
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from slipway.containers.data.errors import DataError
-from slipway.containers.data.glue.arrow_file import read_arrow
 from slipway.containers.data.glue.tasks import TASKS, Task, find_task
 from slipway.containers.data.glue.texts import TRAIN, Texts, parse_tsv, read_texts
 from slipway.containers.data.glue.tokens import Examples, tokenise
 from slipway.containers.data.samples.model_sample import sample_vocabulary
 from slipway.containers.data.samples.texts import write_task
-from tests.containers.data.arrow_samples import COMPRESSED, DICTIONARY, FILE, STREAM
 
 # A line of each official train.tsv: the columns as GLUE's download has them, and what should be read.
 HEADINGS = {
@@ -100,8 +96,8 @@ def test_the_lines_that_official_files_have_damaged_are_left_out_and_counted() -
         parse_tsv("train.tsv", (HEADINGS["qqp"] + f"{damaged}\n" * 4).encode(), TASKS["qqp"])
 
 
-def test_a_folder_with_neither_layout_is_named(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"neither train\.tsv nor Arrow files of train"):
+def test_a_folder_without_the_file_is_named_and_how_datasets_writes_it(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"has no train\.tsv; .* split\.to_csv\("):
         read_texts(str(tmp_path), TASKS["mrpc"], TRAIN)
     with pytest.raises(DataError, match="is no folder"):
         read_texts(str(tmp_path / "none"), TASKS["mrpc"], TRAIN)
@@ -110,58 +106,28 @@ def test_a_folder_with_neither_layout_is_named(tmp_path: Path) -> None:
         read_texts(str(tmp_path), TASKS["mrpc"], TRAIN)
 
 
-@pytest.mark.parametrize("data", [STREAM, FILE], ids=["stream", "file"])
-def test_arrow_columns_are_those_that_pyarrow_wrote(data: bytes) -> None:
-    found = read_arrow("x.arrow", data, ("sentence1", "sentence2", "label", "idx", "score"))
-    assert found == {
-        "sentence1": ["Ein Satz – hier.", "zwei", ""],
-        "sentence2": ["drei", "vier", "fünf"],
-        "label": [1, 0, 1],
-        "idx": [0, 1, 2],
-        "score": [0.5, None, 5.0],
-    }
+# What `to_csv` of datasets makes of a row of a task: its own columns, labels as numbers, and nothing quoted.
+FROM_DATASETS = {
+    "cola": ('sentence\tlabel\tidx\nA "one.\t0\t7\n', ('A "one.',), 0),
+    "mrpc": ("sentence1\tsentence2\tlabel\tidx\nA one.\tB two.\t1\t7\n", ("A one.", "B two."), 1),
+    "stsb": ("sentence1\tsentence2\tlabel\tidx\nA.\tB.\t3.799999952316284\t7\n", ("A.", "B."), 3.8),
+    "mnli": ("premise\thypothesis\tlabel\tidx\nA one.\tB two.\t2\t7\n", ("A one.", "B two."), 2),
+    "rte": ("sentence1\tsentence2\tlabel\tidx\nA one.\tB two.\t1\t7\n", ("A one.", "B two."), 1),
+}
 
 
-@pytest.mark.parametrize("name", ["train/data-00000-of-00001.arrow", "glue-train.arrow"])
-def test_the_layouts_of_datasets_are_found(tmp_path: Path, name: str) -> None:
-    (tmp_path / name).parent.mkdir(exist_ok=True)
-    (tmp_path / name).write_bytes(STREAM)
-    texts = read_texts(str(tmp_path), TASKS["mrpc"], TRAIN)
-    assert (list(texts.second), list(texts.labels)) == (["drei", "vier", "fünf"], [1, 0, 1])
+@pytest.mark.parametrize("name", FROM_DATASETS)
+def test_what_datasets_writes_as_tsv_is_read(name: str) -> None:
+    text, texts, label = FROM_DATASETS[name]
+    rows = parse_tsv("train.tsv", text.encode(), TASKS[name])
+    assert rows.texts == [texts]
+    assert rows.labels == pytest.approx([label])
 
 
-def test_what_arrow_cannot_tell_is_refused() -> None:
-    with pytest.raises(DataError, match=r"x\.arrow is compressed"):
-        read_arrow("x.arrow", COMPRESSED, ("label",))
-    with pytest.raises(DataError, match="the column 'label' is dictionary-encoded"):
-        read_arrow("x.arrow", DICTIONARY, ("label",))
-    with pytest.raises(DataError, match=r"x\.arrow has no column premise; it has sentence1, "):
-        read_arrow("x.arrow", STREAM, ("premise",))
-
-
-def test_a_test_set_without_labels_is_refused_by_row(tmp_path: Path) -> None:
-    labels = b"\1" + b"\0" * 15 + b"\1" + b"\0" * 7
-    assert FILE.count(labels) == 1
-    (tmp_path / "glue-train.arrow").write_bytes(FILE.replace(labels, b"\xff" * 8 + labels[8:]))
-    with pytest.raises(DataError, match=r"glue-train\.arrow: row 1 has the label -1; mrpc has 0 to 1"):
-        read_texts(str(tmp_path), TASKS["mrpc"], TRAIN)
-
-
-@settings(max_examples=300)
-@given(
-    changes=st.lists(st.tuples(st.integers(0, len(STREAM) - 1), st.integers(0, 255)), max_size=4),
-    kept=st.integers(0, len(STREAM)),
-)
-def test_a_damaged_arrow_file_gives_columns_or_one_refusal(changes: list[tuple[int, int]], kept: int) -> None:
-    data = bytearray(STREAM)
-    for at, byte in changes:
-        data[at] = byte
-    try:
-        found = read_arrow("x.arrow", bytes(data[:kept]), ("sentence1", "label"))
-    except DataError as error:
-        assert str(error).startswith("x.arrow")  # noqa: PT017  # either is right
-    else:
-        assert set(found) == {"sentence1", "label"}
+def test_a_test_set_without_labels_is_refused_by_line() -> None:
+    data = b"sentence1\tsentence2\tlabel\tidx\nA one.\tB two.\t-1\t7\n"
+    with pytest.raises(DataError, match=r"test\.tsv:2 has the label '-1'; mrpc has 0 or 1"):
+        parse_tsv("test.tsv", data, TASKS["mrpc"])
 
 
 def test_rows_are_those_of_the_tokenizers_library() -> None:

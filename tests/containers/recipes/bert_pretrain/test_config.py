@@ -7,13 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slipway.containers.recipes.bert_pretrain import config as recipe
-from slipway.containers.recipes.bert_pretrain.batch import plan_batch
 from slipway.containers.recipes.bert_pretrain.config import (
     BY_SIZE,
     PEAKS,
     BertConfig,
     decode,
     decode_arguments,
+    plan_batch,
 )
 from slipway.containers.training.layout import IndivisibleBatch
 from slipway.containers.training.settings import InvalidSettings, kinds_of

@@ -10,8 +10,8 @@ pytest.importorskip("numpy")
 
 import numpy as np
 
-from slipway.containers.recipes.glue_finetune.data import Batches, dealt
-from slipway.containers.training.layout import BatchPlan
+from slipway.containers.recipes.glue_finetune.data import Batches
+from slipway.containers.training.layout import BatchPlan, dealt
 
 ROWS = 1000
 

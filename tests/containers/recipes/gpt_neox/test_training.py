@@ -4,68 +4,22 @@ from __future__ import annotations
 
 import json
 import math
-import os
-import subprocess
-import sys
-from collections.abc import Mapping
-from dataclasses import dataclass
-from pathlib import Path
 
 import pytest
 
 pytest.importorskip("torch")
 
-import torch
-
-from slipway.containers.models.decoder import build_decoder
-from slipway.containers.models.published import load_weights, open_model
 from slipway.containers.runtime.errors import MISTAKE_EXIT_CODE
+from tests.containers.recipes.trainings import Trained, check_scores, close
 
 LENGTH, ROWS, STEPS, SAVED_AFTER = 16, 8, 6, 3
-ROOT = Path(__file__).resolve().parents[4]
-MOST_SECONDS = 600
 
 pytestmark = pytest.mark.slow
 
 
-@dataclass(frozen=True, slots=True)
-class Trained:
-    folder: Path
-    codes: Mapping[str, list[int]]
-
-    def records(self, name: str) -> dict[int, dict[str, float]]:
-        lines = (self.folder / "logs" / name / "steps.jsonl").read_text().splitlines()
-        return {record["step"]: record for record in map(json.loads, lines)}
-
-    def numbers(self, name: str) -> list[tuple[float, float]]:
-        return [(each["loss"], each["gradient_norm"]) for _, each in sorted(self.records(name).items())]
-
-    def said(self, name: str) -> str:
-        return (self.folder / f"{name}.0.txt").read_text()
-
-    def held_out(self, name: str) -> float:
-        lines = (self.folder / "logs" / name / "held_out.jsonl").read_text().splitlines()
-        return float(json.loads(lines[-1])["loss"])
-
-
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Trained:
-    folder = tmp_path_factory.mktemp("trained")
-    ran = subprocess.run(
-        [sys.executable, "-m", "tests.containers.recipes.gpt_neox.trained", str(folder)],
-        cwd=ROOT,
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
-        capture_output=True,
-        text=True,
-        timeout=MOST_SECONDS,
-        check=False,
-    )
-    assert ran.returncode == 0, ran.stderr
-    return Trained(folder, json.loads((folder / "codes.json").read_text()))
-
-
-def close(numbers: list[tuple[float, float]]) -> object:
-    return [pytest.approx(pair, rel=1e-5, abs=1e-5) for pair in numbers]
+    return Trained.make("tests.containers.recipes.gpt_neox.trained", tmp_path_factory.mktemp("trained"))
 
 
 def test_the_loss_falls_and_the_title_says_how_many_tokens_that_takes(trained: Trained) -> None:
@@ -97,16 +51,7 @@ def test_a_training_does_not_resume_with_the_rows_of_the_other_rotation(trained:
 
 
 def test_the_model_folder_says_here_and_in_transformers_what_the_training_said(trained: Trained) -> None:
-    transformers = pytest.importorskip("transformers", reason="the extra 'compare' is not installed")
-    place = trained.folder / "checkpoints" / "alone" / "model"
-    theirs = transformers.AutoModelForCausalLM.from_pretrained(place).eval()
-    assert type(theirs).__name__ == "GPTNeoXForCausalLM"
-    found = open_model(str(place))
-    ours = build_decoder(found.shape, seed=0)  # type: ignore[arg-type]  # a decoder's
-    assert load_weights(ours, found.weights()) == []
-    words = torch.randint(128, (2, LENGTH), generator=torch.Generator().manual_seed(0))
-    with torch.no_grad():
-        torch.testing.assert_close(ours(words), theirs(words).logits, rtol=2e-5, atol=2e-5)
+    check_scores(trained.model("alone"), "GPTNeoXForCausalLM", words=128, length=LENGTH)
 
 
 def test_published_weights_begin_where_their_training_ended_whatever_the_rotation(trained: Trained) -> None:

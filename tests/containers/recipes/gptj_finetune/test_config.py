@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from slipway.containers.recipes.gptj_finetune.batch import BatchOrder, dealt
 from slipway.containers.recipes.gptj_finetune.config import GptjConfig, decode, refuse_spanning
+from slipway.containers.recipes.gptj_finetune.data import BatchOrder
 from slipway.containers.runtime.errors import Refusal
-from slipway.containers.training.layout import BatchPlan, Layout, share_batch
+from slipway.containers.training.layout import BatchPlan, Layout, dealt, share_batch
 
 PUBLISHED = {"size": "gptj-6b", "model": "s3://bucket/gpt-j-6b"}
 

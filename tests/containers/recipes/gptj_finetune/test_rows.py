@@ -118,6 +118,5 @@ def test_a_large_vocabulary_takes_layers_off_the_last_stage() -> None:
     costs = profile(shape, PROCESSOR, (2, 16), recomputes=False, measure=operations)
     counts = balanced(costs, 2)
     assert counts[0] > counts[1]
-    assert max(costs.of_stages(counts)) < 0.8 * max(costs.of_stages((4, 4)))
     again = profile(shape, PROCESSOR, (2, 16), recomputes=True, measure=operations)
     assert again.layers[0] == pytest.approx(costs.layers[0] * 4 / 3, rel=0.05)

@@ -3,11 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
-from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,13 +15,10 @@ from torch import Tensor
 
 from slipway.containers.data.glue.tasks import TASKS
 from slipway.containers.data.glue.texts import read_texts
-from slipway.containers.models.decoder import build_decoder
-from slipway.containers.models.published import load_weights, open_model
 from slipway.containers.recipes.gptj_finetune.data import LABEL_WORDS, PROMPT
 from slipway.containers.runtime.errors import MISTAKE_EXIT_CODE
+from tests.containers.recipes.trainings import Trained, check_scores, close, transformers_model
 
-ROOT = Path(__file__).resolve().parents[4]
-MOST_SECONDS = 600
 STEPS, SAVED_AFTER, LENGTH = 4, 2, 48
 LAYOUTS = ("optimizer2", "pp2", "tp2-pp2", "hybrid")
 # engines/native/test_layouts.py trains an encoder in these each day; the others contain them.
@@ -37,56 +29,19 @@ ABOVE_CHANCE = 0.25
 pytestmark = pytest.mark.slow
 
 
-@dataclass(frozen=True, slots=True)
-class Tuned:
-    folder: Path
-    codes: Mapping[str, list[int]]
-
-    def numbers(self, name: str) -> list[tuple[float, float]]:
-        lines = (self.folder / "logs" / name / "steps.jsonl").read_text().splitlines()
-        records = {record["step"]: record for record in map(json.loads, lines)}
-        return [(each["loss"], each["gradient_norm"]) for _, each in sorted(records.items())]
-
-    def said(self, name: str) -> str:
-        return (self.folder / f"{name}.0.txt").read_text()
-
-    def scores(self, name: str) -> dict[str, float]:
-        found: dict[str, float] = json.loads((self.folder / "logs" / name / "scores.json").read_text())[
-            "scores"
-        ]
-        return found
-
-    def model(self, name: str) -> Path:
-        return self.folder / "checkpoints" / name / "model"
-
-
 @pytest.fixture(scope="module")
-def tuned(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Tuned:
-    folder = tmp_path_factory.mktemp("tuned")
+def tuned(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Trained:
     wanted = {item.name.partition("[")[2].removesuffix("]") for item in request.session.items}
     asked = [name for name in OTHER_LAYOUTS if name in wanted]
-    ran = subprocess.run(
-        [sys.executable, "-m", "tests.containers.recipes.gptj_finetune.tuned", str(folder), *LAYOUTS, *asked],
-        cwd=ROOT,
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
-        capture_output=True,
-        text=True,
-        timeout=MOST_SECONDS,
-        check=False,
-    )
-    assert ran.returncode == 0, ran.stderr
-    return Tuned(folder, json.loads((folder / "codes.json").read_text()))
-
-
-def close(numbers: list[tuple[float, float]]) -> object:
-    return [pytest.approx(pair, rel=1e-5, abs=1e-5) for pair in numbers]
+    folder = tmp_path_factory.mktemp("tuned")
+    return Trained.make("tests.containers.recipes.gptj_finetune.tuned", folder, *LAYOUTS, *asked)
 
 
 @pytest.mark.parametrize(
     "name",
     ["padded", *LAYOUTS, *(pytest.param(name, marks=pytest.mark.long) for name in OTHER_LAYOUTS)],
 )
-def test_every_layout_has_the_losses_and_norms_of_one_process(tuned: Tuned, name: str) -> None:
+def test_every_layout_has_the_losses_and_norms_of_one_process(tuned: Trained, name: str) -> None:
     assert set(tuned.codes[name]) == {0}, tuned.said(name)
     assert len(tuned.numbers(name)) == STEPS
     assert tuned.numbers(name) == close(tuned.numbers("alone"))
@@ -94,27 +49,27 @@ def test_every_layout_has_the_losses_and_norms_of_one_process(tuned: Tuned, name
 
 
 @pytest.mark.parametrize("name", RESUMED)
-def test_a_checkpoint_goes_on_in_another_layout(tuned: Tuned, name: str) -> None:
+def test_a_checkpoint_goes_on_in_another_layout(tuned: Trained, name: str) -> None:
     assert set(tuned.codes[name]) == {0}, tuned.said(name)
     assert tuned.numbers(name) == close(tuned.numbers("alone")[SAVED_AFTER:])
 
 
-def test_moods_that_were_never_seen_are_told_far_above_chance(tuned: Tuned) -> None:
+def test_moods_that_were_never_seen_are_told_far_above_chance(tuned: Trained) -> None:
     assert tuned.codes["learned"] == [0], tuned.said("learned")
     assert tuned.scores("learned")["accuracy"] > 0.5 + ABOVE_CHANCE
 
 
-def test_stages_are_cut_by_what_layers_take_here(tuned: Tuned) -> None:
+def test_stages_are_cut_by_what_layers_take_here(tuned: Trained) -> None:
     assert "layers, by what they take here" in tuned.said("pp2")
 
 
-def test_transformers_tells_the_same_moods_of_the_exported_model(tuned: Tuned) -> None:
-    theirs = transformers_model(tuned.model("learned"))
+def test_transformers_tells_the_same_moods_of_the_exported_model(tuned: Trained) -> None:
+    theirs = transformers_model(tuned.model("learned"), "GPTJForCausalLM")
     right = sum(answers(theirs, tuned))
     assert right / 240 == tuned.scores("learned")["accuracy"]
 
 
-def test_the_folder_that_the_platform_keeps_has_the_same_model(tuned: Tuned) -> None:
+def test_the_folder_that_the_platform_keeps_has_the_same_model(tuned: Trained) -> None:
     kept, left = tuned.folder / "archives" / "tp2-pp2", tuned.model("tp2-pp2")
     assert {path.name: path.read_bytes() for path in kept.iterdir()} == {
         path.name: path.read_bytes() for path in left.iterdir()
@@ -122,16 +77,11 @@ def test_the_folder_that_the_platform_keeps_has_the_same_model(tuned: Tuned) -> 
 
 
 @pytest.mark.parametrize("name", ["tp2-pp2", "lora-tp2-pp2"])
-def test_the_exported_model_scores_words_as_transformers_does(tuned: Tuned, name: str) -> None:
-    theirs, found = transformers_model(tuned.model(name)), open_model(str(tuned.model(name)))
-    ours = build_decoder(found.shape, seed=0)  # type: ignore[arg-type]  # a decoder's
-    assert load_weights(ours, found.weights()) == []
-    words = torch.randint(1198, (2, LENGTH), generator=torch.Generator().manual_seed(0))
-    with torch.no_grad():
-        torch.testing.assert_close(ours(words), theirs(words).logits, rtol=2e-5, atol=2e-5)
+def test_the_exported_model_scores_words_as_transformers_does(tuned: Trained, name: str) -> None:
+    check_scores(tuned.model(name), "GPTJForCausalLM", words=1198, length=LENGTH)
 
 
-def test_adapters_train_alike_in_layouts_and_leave_the_frozen_weights(tuned: Tuned) -> None:
+def test_adapters_train_alike_in_layouts_and_leave_the_frozen_weights(tuned: Trained) -> None:
     assert tuned.codes["lora"] == [0], tuned.said("lora")
     assert set(tuned.codes["lora-tp2-pp2"]) == {0}, tuned.said("lora-tp2-pp2")
     assert tuned.numbers("lora-tp2-pp2") == close(tuned.numbers("lora"))
@@ -142,7 +92,7 @@ def test_adapters_train_alike_in_layouts_and_leave_the_frozen_weights(tuned: Tun
     assert saved < sum(tensor.nbytes for tensor in before.values()) / 4
 
 
-def test_adapters_merge_into_published_weights_by_the_rule_of_peft(tuned: Tuned) -> None:
+def test_adapters_merge_into_published_weights_by_the_rule_of_peft(tuned: Trained) -> None:
     safetensors = pytest.importorskip("safetensors.torch")
     place = tuned.folder / "checkpoints" / "lora" / "adapter"
     settings = json.loads((place / "adapter_config.json").read_text())
@@ -158,32 +108,24 @@ def test_adapters_merge_into_published_weights_by_the_rule_of_peft(tuned: Tuned)
         torch.testing.assert_close(merged[name], tensor, rtol=1e-6, atol=1e-7)
 
 
-def test_json_lines_are_learned_and_measured_on_other_text(tuned: Tuned) -> None:
+def test_json_lines_are_learned_and_measured_on_other_text(tuned: Trained) -> None:
     assert set(tuned.codes["text"]) == {0}, tuned.said("text")
     losses = [loss for loss, _ in tuned.numbers("text")]
     assert losses[-1] < losses[0]
     assert set(tuned.scores("text")) == {"loss"}
 
 
-def test_fp16_trains_with_a_loss_scale(tuned: Tuned) -> None:
+def test_fp16_trains_with_a_loss_scale(tuned: Trained) -> None:
     assert tuned.codes["fp16"] == [0], tuned.said("fp16")
-    lines = (tuned.folder / "logs" / "fp16" / "steps.jsonl").read_text().splitlines()
-    assert all(json.loads(line)["loss_scale"] >= 1 for line in lines)
+    assert all(record["loss_scale"] >= 1 for record in tuned.records("fp16").values())
 
 
-def test_a_batch_of_more_rows_than_there_are_is_refused(tuned: Tuned) -> None:
+def test_a_batch_of_more_rows_than_there_are_is_refused(tuned: Trained) -> None:
     assert tuned.codes["short"] == [MISTAKE_EXIT_CODE]
     assert "the data has 64 rows, and a batch 4096; set global_batch to at most 64" in tuned.said("short")
 
 
-def transformers_model(place: Path) -> Any:
-    transformers = pytest.importorskip("transformers", reason="the extra 'compare' is not installed")
-    found = transformers.AutoModelForCausalLM.from_pretrained(place).eval()
-    assert type(found).__name__ == "GPTJForCausalLM"
-    return found
-
-
-def answers(model: Any, tuned: Tuned) -> list[bool]:
+def answers(model: Any, tuned: Trained) -> list[bool]:
     """Return for each held-out sentence whether transformers finds the word for its label likelier."""
     transformers = pytest.importorskip("transformers")
     tokenizer = transformers.PreTrainedTokenizerFast(

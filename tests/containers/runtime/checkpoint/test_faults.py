@@ -27,16 +27,15 @@ from tests.containers.runtime.saving import (
     FAILED,
     in_processes,
     is_right,
+    newest,
+    opened,
     quiet,
     resumed,
     save,
     saved,
+    steps,
     training,
 )
-
-
-def steps(folder: Path) -> list[str]:
-    return sorted(path.name for path in folder.iterdir())
 
 
 def lease_of(folder: Path) -> LeaseFile:
@@ -45,9 +44,7 @@ def lease_of(folder: Path) -> LeaseFile:
 
 def test_a_rank_that_cannot_write_fails_the_save_on_all_and_leaves_the_older_one(tmp_path: Path) -> None:
     def body(collective: Collective) -> int:
-        with Checkpoints(
-            CheckpointFolder(tmp_path), training(), collective=collective, say=quiet
-        ) as checkpoints:
+        with opened(tmp_path, collective=collective) as checkpoints:
             save(checkpoints, 1, collective.rank)
             if collective.rank == 1:
                 _limit_files(1000)
@@ -83,7 +80,7 @@ def small_disk(folder: Path) -> Iterator[None]:
 def test_a_full_disk_leaves_the_older_checkpoint_and_one_clear_line(tmp_path: Path) -> None:
     """F15, BI: the disk fills while saving, training continues, and saves again when there is room."""
     folder = tmp_path / "small"
-    with small_disk(folder), Checkpoints(CheckpointFolder(folder), training(), say=quiet) as checkpoints:
+    with small_disk(folder), opened(folder) as checkpoints:
         save(checkpoints, 1)
         filler = folder / "filler"
         with suppress(OSError):
@@ -117,7 +114,7 @@ def test_a_full_disk_makes_room_from_the_oldest_good_checkpoint(tmp_path: Path) 
     with small_disk(folder):
         assert in_processes(2, body) == [50, 50]
         assert steps(folder) == ["step-0000000002", "step-0000000003"]
-        with Checkpoints(CheckpointFolder(folder), training(), say=quiet) as checkpoints:
+        with opened(folder) as checkpoints:
             found = checkpoints.resume("required", reshard=True)
         assert found is not None
         assert is_right(found, rank=1, count=12_000)
@@ -135,7 +132,7 @@ def test_a_failing_disk_leaves_the_older_checkpoint(
     def failing(*arguments: object, **options: object) -> None:
         raise OSError(code, os.strerror(code))
 
-    with Checkpoints(CheckpointFolder(tmp_path), training(2), say=quiet) as checkpoints:
+    with opened(tmp_path, 2) as checkpoints:
         with monkeypatch.context() as broken:
             broken.setattr(os, call, failing)
             with pytest.raises(SaveFailed, match=os.strerror(code)):
@@ -153,28 +150,26 @@ def test_a_folder_that_cannot_be_made_is_one_clear_line(tmp_path: Path) -> None:
 
 def test_a_stale_attempt_cannot_publish(tmp_path: Path) -> None:
     """F11, F12: the cut-off attempt still runs when its successor has taken over."""
-    with Checkpoints(CheckpointFolder(tmp_path), training(1), say=quiet) as stale:
+    with opened(tmp_path) as stale:
         save(stale, 1)
-        with Checkpoints(CheckpointFolder(tmp_path), training(2), say=quiet) as fresh:
+        with opened(tmp_path, 2) as fresh:
             with pytest.raises(Fenced, match="attempt 2"):
                 save(stale, 2)
             assert steps(tmp_path) == ["LEASE.json", "step-0000000001"]
             save(fresh, 3)
-    found = resumed(tmp_path)
-    assert found is not None
-    assert found.step == 3
+    assert newest(tmp_path) == 3
 
 
 def test_what_a_stale_attempt_has_begun_is_gone_when_it_wakes_between_check_and_rename(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A process stopped right after its check, and continued after a takeover, publishes nothing."""
-    with Checkpoints(CheckpointFolder(tmp_path), training(1), say=quiet) as stale:
+    with opened(tmp_path) as stale:
         real = Lease.check
 
         def check_then_sleep_long(lease: Lease) -> None:
             real(lease)
-            with Checkpoints(CheckpointFolder(tmp_path), training(2), say=quiet):
+            with opened(tmp_path, 2):
                 pass
 
         monkeypatch.setattr(Lease, "check", check_then_sleep_long)
@@ -184,26 +179,20 @@ def test_what_a_stale_attempt_has_begun_is_gone_when_it_wakes_between_check_and_
 
 
 def test_an_older_attempt_is_refused_at_the_door(tmp_path: Path) -> None:
-    with (
-        Checkpoints(CheckpointFolder(tmp_path), training(3), say=quiet),
-        pytest.raises(Fenced, match="this is attempt 2"),
-    ):
-        Checkpoints(CheckpointFolder(tmp_path), training(2), say=quiet).__enter__()
+    with opened(tmp_path, 3), pytest.raises(Fenced, match="this is attempt 2"):
+        opened(tmp_path, 2).__enter__()
 
 
 @pytest.mark.parametrize("attempt", [1, 2])
 def test_two_jobs_on_one_folder_are_refused(tmp_path: Path, attempt: int) -> None:
     """BI-127"""
-    with (
-        Checkpoints(CheckpointFolder(tmp_path), training(1), say=quiet, lease_seconds=0.5),
-        pytest.raises(FolderInUse, match="run r1, attempt 1"),
-    ):
+    with opened(tmp_path, lease_seconds=0.5), pytest.raises(FolderInUse, match="run r1, attempt 1"):
         Checkpoints(CheckpointFolder(tmp_path), training(attempt, run="r2"), say=quiet).__enter__()
 
 
 def test_the_lease_of_a_dead_process_is_taken_at_once(tmp_path: Path) -> None:
     def body(collective: Collective) -> int:
-        Checkpoints(CheckpointFolder(tmp_path), training(1), say=quiet).__enter__()
+        opened(tmp_path).__enter__()
         return 0
 
     assert in_processes(1, body) == [0]

@@ -1,9 +1,11 @@
-"""The tensor file is the safetensors format, read without trust."""
+"""The tensor file is the safetensors format, read without trust; boxes of tensors are cut and met."""
 
 from __future__ import annotations
 
 import hashlib
 import json
+import math
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -11,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slipway.containers.runtime.checkpoint import tensor_file
+from slipway.containers.runtime.checkpoint.boxes import Box, boxes_of_stretch, strides
 from slipway.containers.runtime.checkpoint.tensor_file import (
     DamagedTensorFile,
     TensorData,
@@ -150,3 +153,47 @@ def test_a_pickle_is_refused_and_never_run(tmp_path: Path) -> None:
 def test_tensors_that_are_none_cannot_be_made(dtype: str, shape: tuple[int, ...], size: int) -> None:
     with pytest.raises(Refusal):
         TensorData(dtype=dtype, shape=shape, data=memoryview(bytes(size)))
+
+
+# A stretch of a flattened tensor is a few boxes; boxes meet where their tensors do.
+SHAPES = st.lists(st.integers(1, 5), max_size=4).map(tuple)
+
+
+def numbers(box: Box, shape: tuple[int, ...]) -> list[int]:
+    """Number the elements of a box as they lie in the flattened whole, in the box's own order."""
+    steps = strides(shape)
+    sides = [range(start, end) for start, end in zip(box.offsets, box.ends, strict=True)]
+    return [sum(at * step for at, step in zip(place, steps, strict=True)) for place in product(*sides)]
+
+
+@given(shape=SHAPES, data=st.data())
+def test_a_stretch_is_its_boxes_in_order_and_never_more_than_2n_minus_1(
+    shape: tuple[int, ...], data: st.DataObject
+) -> None:
+    size = math.prod(shape)
+    start = data.draw(st.integers(0, size))
+    end = data.draw(st.integers(start, size))
+    boxes = boxes_of_stretch(shape, start, end)
+    assert [number for box in boxes for number in numbers(box, shape)] == list(range(start, end))
+    assert len(boxes) <= max(1, 2 * len(shape) - 1)
+
+
+@st.composite
+def box_in(draw: st.DrawFn, shape: tuple[int, ...]) -> Box:
+    starts = [draw(st.integers(0, side - 1)) for side in shape]
+    return Box(
+        tuple(starts),
+        tuple(draw(st.integers(1, side - start)) for side, start in zip(shape, starts, strict=True)),
+    )
+
+
+@given(shape=SHAPES, data=st.data())
+def test_two_boxes_share_exactly_their_common_elements(shape: tuple[int, ...], data: st.DataObject) -> None:
+    one, other = data.draw(box_in(shape)), data.draw(box_in(shape))
+    common = one.overlap(other)
+    shared = set(numbers(one, shape)) & set(numbers(other, shape))
+    assert set(numbers(common, shape) if common else ()) == shared
+    if common is not None:
+        first, last = common.stretch_in(one)
+        within = [numbers(one, shape).index(number) for number in numbers(common, shape)]
+        assert (first, last) == (within[0], within[-1] + 1)

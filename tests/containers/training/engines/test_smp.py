@@ -7,9 +7,6 @@ from __future__ import annotations
 
 import ast
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -18,6 +15,7 @@ pytest.importorskip("torch")
 
 from slipway.containers.recipes.gptj_finetune.config import decode
 from slipway.containers.runtime.errors import Refusal
+from tests.containers.forks import run_module
 
 ROOT = Path(__file__).resolve().parents[4]
 SOURCE = ROOT / "containers" / "training" / "engines" / "smp.py"
@@ -27,15 +25,7 @@ SMP = {"engine": "smp", "sharded": "2"}
 
 @pytest.mark.slow
 def test_it_trains_saves_and_resumes_as_the_native_engine_does(tmp_path: Path) -> None:
-    ran = subprocess.run(
-        [sys.executable, "-m", "tests.containers.training.engines.smp_ranks", str(tmp_path)],
-        cwd=ROOT,
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
-        capture_output=True,
-        text=True,
-        timeout=600,
-        check=False,
-    )
+    ran = run_module("tests.containers.training.engines.smp_ranks", tmp_path)
     assert ran.returncode == 0, ran.stderr
     native, ours = (json.loads((tmp_path / f"{name}.json").read_text()) for name in ("native", "smp"))
     assert len(native) == len(ours) == 4

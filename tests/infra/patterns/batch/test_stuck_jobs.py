@@ -9,16 +9,16 @@ from tests.infra.synthesis import Properties, as_text, of_type, only, templates_
 
 
 def rule() -> Properties:
-    return only(templates_of().batch, "AWS::Events::Rule")
+    return only(templates_of().compute, "AWS::Events::Rule")
 
 
 def steps(**changes: Any) -> dict[str, dict[str, Any]]:
-    content = only(templates_of(**changes).batch, "AWS::SSM::Document")["Content"]
+    content = only(templates_of(**changes).compute, "AWS::SSM::Document")["Content"]
     return {step["name"]: step for step in content["mainSteps"]}
 
 
 def roles() -> dict[str, list[dict[str, Any]]]:
-    policies = of_type(templates_of().batch, "AWS::IAM::ManagedPolicy")
+    policies = of_type(templates_of().compute, "AWS::IAM::ManagedPolicy")
     return {
         name: each["PolicyDocument"]["Statement"]
         for name, each in policies.items()
@@ -28,17 +28,17 @@ def roles() -> dict[str, list[dict[str, Any]]]:
 
 def test_the_runbook_starts_for_jobs_of_this_queue_whose_reason_has_no_time_limit() -> None:
     pattern = rule()["EventPattern"]
-    (queue,) = of_type(templates_of().batch, "AWS::Batch::JobQueue")
+    (queue,) = of_type(templates_of().compute, "AWS::Batch::JobQueue")
     assert pattern["detail-type"] == ["Batch Job Queue Blocked"]
     assert pattern["detail"]["jobQueue"] == [{"Fn::GetAtt": [queue, "JobQueueArn"]}]
     assert pattern["detail"]["statusReason"] == [{"prefix": "UNDETERMINED"}]
-    limits = only(templates_of().batch, "AWS::Batch::JobQueue")["JobStateTimeLimitActions"]
+    limits = only(templates_of().compute, "AWS::Batch::JobQueue")["JobStateTimeLimitActions"]
     assert not any(limit["Reason"].startswith("UNDETERMINED") for limit in limits)
 
 
 def test_the_rule_tells_the_runbook_which_job() -> None:
     (target,) = rule()["Targets"]
-    document = only(templates_of().batch, "AWS::SSM::Document")
+    document = only(templates_of().compute, "AWS::SSM::Document")
     assert as_text(target["Arn"]).endswith(f":automation-definition/{document['Name']}:$DEFAULT")
     transformer = target["InputTransformer"]
     assert transformer["InputPathsMap"] == {"job": "$.detail.jobId"}
@@ -47,9 +47,9 @@ def test_the_rule_tells_the_runbook_which_job() -> None:
 
 
 def test_a_job_has_as_long_to_start_as_with_any_other_reason() -> None:
-    content = only(templates_of(runnable_timeout_minutes=30).batch, "AWS::SSM::Document")["Content"]
+    content = only(templates_of(runnable_timeout_minutes=30).compute, "AWS::SSM::Document")["Content"]
     assert content["parameters"]["Wait"]["default"] == "PT1800S"
-    (limit, *_) = only(templates_of(runnable_timeout_minutes=30).batch, "AWS::Batch::JobQueue")[
+    (limit, *_) = only(templates_of(runnable_timeout_minutes=30).compute, "AWS::Batch::JobQueue")[
         "JobStateTimeLimitActions"
     ]
     assert limit["MaxTimeSeconds"] == 1800

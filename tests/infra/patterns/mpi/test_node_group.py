@@ -18,7 +18,7 @@ from tests.infra.synthesis import (
     mpi_templates_of,
     of_type,
     only,
-    synthesize_mpi,
+    synthesize,
 )
 
 RESERVATION = "cr-0123456789abcdef0"
@@ -27,7 +27,7 @@ SCHEDULED = "AWS::AutoScaling::ScheduledAction"
 
 
 def alarm_called(part: str, **changes: Any) -> Properties:
-    alarms = of_type(mpi_templates_of(**changes).mpi, "AWS::CloudWatch::Alarm")
+    alarms = of_type(mpi_templates_of(**changes).compute, "AWS::CloudWatch::Alarm")
     (found,) = [each for name, each in alarms.items() if part in name]
     return found
 
@@ -36,7 +36,7 @@ def test_all_nodes_run_or_none_does_in_one_subnet_and_one_cluster_placement_grou
     found = group(max_nodes=8)
     assert (found["MinSize"], found["MaxSize"]) == ("0", "8")
     assert len(found["VPCZoneIdentifier"]) == 1
-    (placement,) = of_type(mpi_templates_of().mpi, "AWS::EC2::PlacementGroup")
+    (placement,) = of_type(mpi_templates_of().compute, "AWS::EC2::PlacementGroup")
     assert found["PlacementGroup"] == {"Ref": placement}
 
 
@@ -48,11 +48,11 @@ def test_no_deployment_starts_a_machine_that_no_job_asked_for() -> None:
 def test_a_cluster_that_never_stops_by_itself_is_of_a_fixed_size() -> None:
     found = group(idle_minutes=None)
     assert (found["MinSize"], found["MaxSize"]) == ("4", "4")
-    assert not of_type(mpi_templates_of(idle_minutes=None).mpi, POLICY)
+    assert not of_type(mpi_templates_of(idle_minutes=None).compute, POLICY)
 
 
 def test_nodes_that_all_idle_for_the_declared_time_stop() -> None:
-    template = mpi_templates_of(idle_minutes=30).mpi
+    template = mpi_templates_of(idle_minutes=30).compute
     (policy_name,) = of_type(template, POLICY)
     policy, alarm = only(template, POLICY), alarm_called("AllIdle", idle_minutes=30)
     assert (policy["AdjustmentType"], policy["ScalingAdjustment"]) == ("ExactCapacity", 0)
@@ -84,7 +84,7 @@ def test_nodes_that_have_stopped_do_not_keep_the_alarm_on_and_stop_the_next_ones
 
 def test_nodes_that_cannot_say_that_they_idle_stop_after_six_hours_and_somebody_is_told() -> None:
     alarm = alarm_called("TooLong")
-    (policy,) = of_type(mpi_templates_of().mpi, POLICY)
+    (policy,) = of_type(mpi_templates_of().compute, POLICY)
     assert (alarm["Namespace"], alarm["MetricName"]) == ("AWS/AutoScaling", "GroupInServiceInstances")
     assert alarm["Period"] * alarm["EvaluationPeriods"] == 6 * 3600
     stops, tells = alarm["AlarmActions"]
@@ -93,19 +93,19 @@ def test_nodes_that_cannot_say_that_they_idle_stop_after_six_hours_and_somebody_
     assert group()["MetricsCollection"] == [
         {"Granularity": "1Minute", "Metrics": ["GroupInServiceInstances"]}
     ]
-    assert not of_type(mpi_templates_of(idle_minutes=None).mpi, "AWS::CloudWatch::Alarm")
+    assert not of_type(mpi_templates_of(idle_minutes=None).compute, "AWS::CloudWatch::Alarm")
 
 
 def test_nodes_start_and_stop_by_the_clock_where_it_is_declared() -> None:
     clock = {"start_at": "0 8 * * MON-FRI", "stop_at": "30 19 * * *", "time_zone": "Europe/Berlin"}
-    actions = of_type(mpi_templates_of(**clock).mpi, SCHEDULED).values()
+    actions = of_type(mpi_templates_of(**clock).compute, SCHEDULED).values()
     found = {action["Recurrence"]: (action["DesiredCapacity"], action["TimeZone"]) for action in actions}
     assert found == {"0 8 * * MON-FRI": (4, "Europe/Berlin"), "30 19 * * *": (0, "Europe/Berlin")}
-    assert not of_type(mpi_templates_of().mpi, SCHEDULED)
+    assert not of_type(mpi_templates_of().compute, SCHEDULED)
 
 
 def test_no_deployment_takes_a_node_away_and_a_new_template_reaches_new_nodes() -> None:
-    template = mpi_templates_of().mpi
+    template = mpi_templates_of().compute
     (name,) = of_type(template, GROUP)
     (launch_template,) = of_type(template, "AWS::EC2::LaunchTemplate")
     assert "UpdatePolicy" not in template["Resources"][name]
@@ -179,7 +179,7 @@ def test_a_spot_node_is_not_exchanged_under_a_job_before_ec2_takes_it() -> None:
 
 
 def test_every_node_carries_the_cluster_and_the_users_tags_to_be_found_and_billed_by() -> None:
-    template = synthesize_mpi(replace(MPI_CLUSTER, tags={"team": "nlp"})).mpi
+    template = synthesize(replace(MPI_CLUSTER, tags={"team": "nlp"})).compute
     tags = {tag["Key"]: tag for tag in only(template, GROUP)["Tags"]}
     assert {key: each["Value"] for key, each in tags.items()} == {
         "Name": "c6i",

@@ -23,7 +23,7 @@ PROMISED = {
 
 
 def interfaces(**changes: Any) -> list[Mapping[str, Any]]:
-    data = only(templates_of(**changes).batch, "AWS::EC2::LaunchTemplate")["LaunchTemplateData"]
+    data = only(templates_of(**changes).compute, "AWS::EC2::LaunchTemplate")["LaunchTemplateData"]
     found = data["NetworkInterfaces"]
     assert isinstance(found, list)
     return found
@@ -40,7 +40,7 @@ def test_a_node_opens_one_efa_interface_on_every_card(type_name: str, count: int
 
 @pytest.mark.parametrize(("type_name", "count"), PROMISED.items())
 def test_a_container_is_given_the_device_of_every_efa_interface(type_name: str, count: int) -> None:
-    job = only(templates_of(instance_type=type_name).batch, "AWS::Batch::JobDefinition")
+    job = only(templates_of(instance_type=type_name).compute, "AWS::Batch::JobDefinition")
     container = job["NodeProperties"]["NodeRangeProperties"][0]["Container"]
     devices = [each["HostPath"] for each in container["LinuxParameters"]["Devices"]]
     efa = [device for device in devices if device.startswith("/dev/infiniband/")]
@@ -68,7 +68,7 @@ def test_fewer_efa_interfaces_are_opened_where_fewer_are_asked() -> None:
 
 
 def test_the_group_of_the_nodes_lets_all_traffic_of_itself_in_and_out() -> None:
-    template = templates_of().batch
+    template = templates_of().compute
     (group,) = {str(group) for interface in interfaces() for group in interface["Groups"]}
     (name,) = of_type(template, "AWS::EC2::SecurityGroup")
     own = {"Fn::GetAtt": [name, "GroupId"]}
@@ -84,7 +84,7 @@ def test_the_group_of_the_nodes_lets_all_traffic_of_itself_in_and_out() -> None:
 
 
 def test_nodes_are_in_one_subnet_and_one_cluster_placement_group() -> None:
-    template = templates_of().batch
+    template = templates_of().compute
     pool = only(template, "AWS::Batch::ComputeEnvironment")["ComputeResources"]
     (group,) = of_type(template, "AWS::EC2::PlacementGroup")
     assert len(pool["Subnets"]) == 1

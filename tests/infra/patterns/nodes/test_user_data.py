@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
 from email import message_from_string
 from email.message import Message
+from pathlib import Path
 from typing import Any
 
 import aws_cdk as cdk
@@ -12,12 +15,21 @@ import pytest
 import yaml
 
 from slipway.infra.clusters import CLUSTERS
+from slipway.infra.declare.node_images import NodeImage, node_images
 from slipway.infra.declare.types import FileSystem
 from slipway.infra.patterns.nodes.boot import ECS_MEMBERSHIP, boot_parameters
-from slipway.infra.patterns.nodes.launch_template import MOST_BYTES, boot_files, mime_document, node_user_data
+from slipway.infra.patterns.nodes.first_boot import (
+    MOST_BYTES,
+    boot_files,
+    mime_document,
+    node_user_data,
+    unpacking,
+)
 from slipway.infra.patterns.storage.file_systems import SharedFiles
+from slipway.jobs.words.installation import PACKAGE
 from tests.infra.synthesis import as_text, only, templates_of
 
+BOOT = PACKAGE / "infra" / "boot"
 HOSTILE = [
     "$(reboot)",
     "`reboot`",
@@ -32,7 +44,7 @@ HOSTILE = [
 
 
 def user_data(**changes: Any) -> str:
-    data = only(templates_of(**changes).batch, "AWS::EC2::LaunchTemplate")["LaunchTemplateData"]
+    data = only(templates_of(**changes).compute, "AWS::EC2::LaunchTemplate")["LaunchTemplateData"]
     return as_text(data["UserData"])
 
 
@@ -45,7 +57,8 @@ def parts(document: str) -> list[Message]:
 
 
 def written_files(document: str) -> dict[str, dict[str, str]]:
-    cloud_config = parts(document)[0].get_payload(decode=True)
+    (config,) = [part for part in parts(document) if part.get_content_type() == "text/cloud-config"]
+    cloud_config = config.get_payload(decode=True)
     assert isinstance(cloud_config, bytes)
     entries = yaml.safe_load(cloud_config.decode())["write_files"]
     return {entry["path"]: entry for entry in entries}
@@ -74,6 +87,62 @@ def test_a_node_without_shared_files_is_told_of_none() -> None:
     assert "files" not in told
 
 
+GPU = {"instance_type": "p5.48xlarge"}  # whose nodes boot AWS's own AMI
+
+
+def unpacked(root: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Run the program of the user data as cloud-init does, below a folder; return what systemd was told."""
+    told, program = root / "told", root / "part-001"
+    (root / "bin").mkdir()
+    systemctl = root / "bin" / "systemctl"
+    systemctl.write_text(f'#!/bin/sh\necho "$@" >>{told}\n')
+    systemctl.chmod(0o755)
+    (hook,) = [part for part in parts(user_data(**GPU)) if part.get_content_type() == "text/cloud-boothook"]
+    payload = hook.get_payload(decode=True)
+    assert isinstance(payload, bytes)
+    program.write_bytes(payload.replace(b'extractall("/")', f'extractall("{root}")'.encode()))
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{root / 'bin'}:{os.environ['PATH']}")
+    subprocess.run([program], check=True)
+    return told.read_text().splitlines()
+
+
+def test_a_node_of_awss_own_ami_is_brought_what_a_bake_holds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One source, two ways in: the scripts and units are those that the component node-boot installs."""
+    told = unpacked(tmp_path, monkeypatch)
+    installed = {"usr/lib/slipway": BOOT.glob("*.sh"), "usr/lib/systemd/system": (BOOT / "units").iterdir()}
+    for folder, files in installed.items():
+        for file in files:
+            found = tmp_path / folder / file.name
+            assert found.read_bytes() == file.read_bytes(), file.name
+            assert (found.stat().st_mode & 0o777) == (0o755 if file.suffix == ".sh" else 0o644)
+    waits = tmp_path / "etc/systemd/system/ecs.service.d/10-slipway.conf"
+    assert "Requires=slipway-boot.service" in waits.read_text()
+    units = "slipway-packages.service slipway-scratch.service slipway-boot.service slipway-idle.timer"
+    assert told == [
+        "daemon-reload",
+        f"enable --quiet {units} slipway-watchdog.timer",
+        f"start --no-block {units} slipway-watchdog.timer",
+    ]
+
+
+def test_awss_own_agent_keeps_its_settings_and_gets_ours() -> None:
+    """The GPU's AMI says in the same file that the agent may give GPUs to tasks; Batch names the cluster."""
+    settings = written_files(user_data(**GPU))["/etc/ecs/ecs.config"]
+    assert settings["append"]
+    assert "ECS_IMAGE_PULL_INACTIVITY_TIMEOUT=30m\n" in settings["content"]
+
+
+@pytest.mark.parametrize("image", node_images().values(), ids=lambda image: image.name)
+def test_every_machine_image_leaves_batch_its_room(image: NodeImage) -> None:
+    program = "" if image.is_baked else unpacking(image)
+    document = mime_document(boot_files("x" * 1500, image), program)
+    assert len(document.encode()) < MOST_BYTES - 1024
+    assert document.isascii()
+
+
 @pytest.mark.parametrize("sort", FileSystem)
 def test_it_fits_what_ec2_takes_with_room_for_what_batch_adds(sort: FileSystem) -> None:
     assert len(user_data(file_system=sort).encode()) < MOST_BYTES - 2048
@@ -86,11 +155,11 @@ def test_it_is_ascii_because_cloud_init_spoils_the_rest() -> None:
 @pytest.mark.parametrize("value", HOSTILE)
 def test_a_value_never_leaves_the_parameters_file(value: str) -> None:
     stack = cdk.Stack(cdk.App(), "Stack")
-    encoded = stack.resolve(node_user_data({"cluster": value}))
+    encoded = stack.resolve(node_user_data({"cluster": value}, node_images()["gaudi-ecs"]))
     document = as_text(encoded)
     files = written_files(document)
     assert json.loads(files["/etc/slipway/node.json"]["content"]) == {"cluster": value}
-    harmless = mime_document(boot_files('{"cluster":"x"}'))
+    harmless = mime_document(boot_files('{"cluster":"x"}', node_images()["gaudi-ecs"]))
     assert len(parts(document)) == len(parts(harmless)) == 1
 
 

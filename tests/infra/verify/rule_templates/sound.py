@@ -1,4 +1,4 @@
-"""A template that every rule passes, and for each rule what it does not. A new subject is one of SUBJECTS."""
+"""A template that every rule passes, and for each rule what it does not."""
 
 from __future__ import annotations
 
@@ -6,25 +6,11 @@ import copy
 from collections.abc import Mapping
 from typing import Any
 
-from tests.infra.verify.rule_templates import (
-    access,
-    bakeries,
-    batch,
-    delivery,
-    network,
-    nodes,
-    pcs,
-    sagemaker,
-    storage,
-)
+from tests.infra.verify.rule_templates import machines, surroundings
 from tests.infra.verify.rule_templates.names import GONE, BadRow, Path
 
-SUBJECTS = (access, bakeries, batch, delivery, network, nodes, pcs, sagemaker, storage)
-
-GOOD: Mapping[str, Any] = {
-    "Resources": {name: resource for subject in SUBJECTS for name, resource in subject.GOOD.items()}
-}
-BAD: tuple[BadRow, ...] = tuple(row for subject in SUBJECTS for row in subject.BAD)
+GOOD: Mapping[str, Any] = {"Resources": {**surroundings.GOOD, **machines.GOOD}}
+BAD: tuple[BadRow, ...] = (*surroundings.BAD, *machines.BAD)
 
 
 def changed(resource_type: str, path: Path, value: object) -> dict[str, Any]:

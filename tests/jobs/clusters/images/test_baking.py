@@ -12,7 +12,10 @@ ARN = "arn:aws:imagebuilder:us-east-1:123456789012:image/slipway-bakery-cpu-mpi/
 @pytest.mark.parametrize(
     ("reason", "hint"),
     [
-        ("VcpuLimitExceeded: You have requested more vCPU capacity", "slipway quota CLUSTER --request"),
+        (
+            "VcpuLimitExceeded: You have requested more vCPU capacity",
+            "slipway cluster quota CLUSTER --request",
+        ),
         ("step build.InstallPackages failed: exit code 1", "fix the component"),
     ],
 )

@@ -11,8 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from slipway.jobs.clusters.images.builds import zip_entries
-from slipway.jobs.clusters.images.project_images import CHECK, ProjectImage, find_project_image, resolve_image
+from slipway.jobs.clusters.images.builds import (
+    CHECK,
+    ProjectImage,
+    find_project_image,
+    resolve_image,
+    zip_entries,
+)
 from slipway.jobs.words.errors import SlipwayError
 from slipway.jobs.words.installation import containers_folder
 from tests.jobs.code.projects import write

@@ -12,8 +12,7 @@ from slipway.jobs.cloud.aws import Unanswered
 from slipway.jobs.cloud.vcpu_quotas import Quota
 from slipway.jobs.clusters.neighbours import QuotaShare
 from slipway.jobs.clusters.preflight.checks import CHECKS
-from slipway.jobs.clusters.preflight.facts import Facts, FoundAmi, Reservation
-from slipway.jobs.clusters.preflight.settings import DefaultGroup, EbsKey
+from slipway.jobs.clusters.preflight.facts import DefaultGroup, EbsKey, Facts, FoundAmi, Reservation
 from slipway.jobs.clusters.preflight.vcpu_limits import OwnMachines, VcpuNeed
 from slipway.jobs.clusters.preflight.verdicts import CheckOutcome, Verdict
 from slipway.jobs.words.images.containers import Lock
@@ -28,7 +27,7 @@ DENIED = Unanswered(
 RESERVED = replace(CLUSTER, market=Market.TARGETED_RESERVATION, reservation_id="cr-0123456789abcdef0")
 RESERVATION = Reservation(state="active", zone="us-east-1a", instance_type="dl1.24xlarge", free=12, total=16)
 
-BAKE = "cdk deploy slipway-bakery-gaudi-ecs && slipway bake gaudi-ecs --wait --region us-east-1"
+BAKE = "cdk deploy slipway-bakery-gaudi-ecs && slipway image bake gaudi-ecs --wait --region us-east-1"
 MANIFEST = {"synapseai": "1.18.0", "ecs-agent": "1.105.1-1"}
 
 
@@ -113,9 +112,9 @@ def test_without_any_answer_no_check_that_needs_one_is_ok() -> None:
         ("vCPU quota", {"vcpus": (need(1535),)}, "is 1535", "--desired-value 1536"),
         (
             "machines that start",
-            {"missing": [("no login node runs: AWS says why", "slipway quota dl1 --request")]},
+            {"missing": [("no login node runs: AWS says why", "slipway cluster quota dl1 --request")]},
             "AWS says why",
-            "slipway quota dl1 --request",
+            "slipway cluster quota dl1 --request",
         ),
         (
             "CDK bootstrap",
@@ -140,7 +139,7 @@ def test_without_any_answer_no_check_that_needs_one_is_ok() -> None:
             "container image",
             {"pushed": False},
             "abc, which the job definition names, is not pushed",
-            "slipway build gaudi --on dl1",
+            "slipway image build gaudi --on dl1",
         ),
         (
             "container image",
@@ -229,4 +228,4 @@ def test_machines_need_no_image_and_are_judged_like_the_rest() -> None:
     other = verdict("locked versions", machines, lock=lock, manifest={"open-mpi": "5.0"})
     assert other.outcome is CheckOutcome.FAILED
     assert "open-mpi is 5.0, locked is 4.1" in other.found
-    assert "containers/images/cpu-mpi/lock.toml" in other.fix or "slipway bake cpu-mpi" in other.fix
+    assert "containers/images/cpu-mpi/lock.toml" in other.fix or "slipway image bake cpu-mpi" in other.fix

@@ -11,7 +11,7 @@ from slipway.jobs.plan.search.baselines import greedy, marginal_gain, score_of, 
 from slipway.jobs.plan.search.list_schedule import Slot
 from slipway.jobs.plan.search.model import Billing, Goal, Mode, Objective, PlanJob, Pool
 from slipway.jobs.plan.search.options import PlanProblem, new_problem
-from tests.jobs.plan.search.tiny import broken_rules, tiny_problem
+from tests.jobs.plan.search.small import assert_valid, job, problem_of, tiny_problem
 
 Baseline = Callable[[PlanProblem], list[Slot]]
 
@@ -47,7 +47,7 @@ def cheap_and_quick(goal: Goal) -> PlanProblem:
 def test_every_baseline_gives_each_job_its_own_devices(baseline: Baseline) -> None:
     for seed in range(12):  # four with each count of pools
         problem = tiny_problem(seed, jobs=6, pools=1 + seed % 3)
-        assert broken_rules(problem, baseline(problem)) == []
+        assert_valid(problem, baseline(problem))
 
 
 def test_the_first_plan_is_never_worse_than_whole_nodes_or_marginal_gain_on_many_jobs() -> None:
@@ -86,3 +86,12 @@ def test_a_job_with_a_deadline_goes_before_others() -> None:
     ]
     pool = Pool(type="p4d", nodes=1, devices_per_node=8, price_per_hour=10.0)
     assert [slot.start for slot in greedy(new_problem(jobs, [pool], Goal()))] == [10, 0]
+
+
+def test_a_job_is_quick_where_one_that_waits_for_it_has_a_deadline() -> None:
+    jobs = [
+        job("long", (8, 1000)),
+        job("first", (1, 70), (8, 10)),
+        job("last", (8, 10), after=("first",), deadline=25),
+    ]
+    assert [slot.start for slot in greedy(problem_of(*jobs))] == [20, 0, 10]

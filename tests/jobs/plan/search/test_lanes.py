@@ -7,11 +7,17 @@ import random
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+import numpy as np
+import pytest
+
 from slipway.jobs.plan.search.baselines import greedy, score_of
+from slipway.jobs.plan.search.lanes.attempt import NOT_THERE, Shaving
+from slipway.jobs.plan.search.lanes.board import Integers, Menu
 from slipway.jobs.plan.search.lanes.search import improve
 from slipway.jobs.plan.search.list_schedule import Slot
 from slipway.jobs.plan.search.model import Goal, Mode, Objective, PlanJob, Pool
 from slipway.jobs.plan.search.options import PlanProblem, new_problem
+from tests.jobs.plan.search.small import POOL, assert_valid, job, problem_of
 
 NODE = 8
 
@@ -22,7 +28,7 @@ def asked(calls: int) -> Callable[[], bool]:
     return lambda: next(left) > 0
 
 
-def job(name: str, chance: random.Random, counts: Sequence[int], types: Sequence[str]) -> PlanJob:
+def random_job(name: str, chance: random.Random, counts: Sequence[int], types: Sequence[str]) -> PlanJob:
     area = chance.lognormvariate(10, 0.8)
     loss = chance.uniform(0.05, 0.3)
     modes = tuple(
@@ -42,7 +48,7 @@ def mixture(jobs: int, nodes: int, counts: Sequence[int] = range(1, NODE + 1), p
     chance = random.Random(7)  # noqa: S311  # no secret
     types = [f"type-{place}" for place in range(pools)]
     return new_problem(
-        [job(f"job-{place}", chance, counts, types) for place in range(jobs)],
+        [random_job(f"job-{place}", chance, counts, types) for place in range(jobs)],
         [Pool(type=each, nodes=nodes, devices_per_node=NODE, price_per_hour=30.0) for each in types],
         Goal(),
     )
@@ -56,25 +62,6 @@ def plans_of(problem: PlanProblem, calls: int, seed: int = 0) -> list[list[Slot]
 
 def makespan(slots: Sequence[Slot]) -> int:
     return max(slot.end for slot in slots)
-
-
-def assert_valid(problem: PlanProblem, slots: Sequence[Slot]) -> None:
-    assert len(slots) == len(problem.jobs)
-    busy: dict[tuple[int, int, int], list[tuple[int, int]]] = {}
-    for options, slot in zip(problem.options, slots, strict=True):
-        assert slot.option in options
-        assert slot.start >= 0
-        pool = problem.pools[slot.option.pool]
-        assert len(slot.placement) == max(1, slot.option.nodes)
-        assert sum(len(share.devices) for share in slot.placement) == slot.option.devices
-        for share in slot.placement:
-            assert 0 <= share.node < pool.nodes
-            assert set(share.devices) <= set(range(pool.devices_per_node))
-            for device in share.devices:
-                busy.setdefault((slot.option.pool, share.node, device), []).append((slot.start, slot.end))
-    for spans in busy.values():
-        spans.sort()
-        assert all(end <= start for (_, end), (start, _) in itertools.pairwise(spans))
 
 
 def test_every_plan_by_lanes_is_valid_and_better_than_the_one_before() -> None:
@@ -135,3 +122,37 @@ def test_lanes_spend_less_than_the_greedy_plan_and_meet_the_deadline() -> None:
     assert_valid(problem, best)
     assert makespan(best) <= deadline
     assert score_of(problem, best) < score_of(problem, greedy(problem))
+
+
+# Lanes that are on nodes already get shorter: jobs change places until room comes together.
+SECONDS = (60, 50, 40, 30, 20)
+
+
+def shaved(menu: Menu, kinds: list[int], lane_of: list[int], seed: int = 0) -> Integers:
+    """Return how long each lane is in the end."""
+    dice = random.Random(seed)  # noqa: S311 - no secret
+    found = Shaving(menu, kinds, np.array(lane_of)).shorten(dice, lambda: True)
+    seconds = np.where(menu.seconds > 0, menu.seconds, NOT_THERE)[
+        np.array(kinds)[found], np.arange(len(found))
+    ]
+    return np.bincount(found, weights=seconds, minlength=len(kinds)).astype(np.int64)
+
+
+@pytest.mark.parametrize("lane_of", [[0, 0, 0, 1, 1], [0, 0, 0, 0, 0], [0, 0, 0, 1, -1], [-1] * 5])
+@pytest.mark.parametrize("seed", range(3))
+def test_jobs_are_shared_out_evenly_wherever_they_are_at_first(lane_of: list[int], seed: int) -> None:
+    jobs = [job(f"job{place}", (1, seconds)) for place, seconds in enumerate(SECONDS)]
+    menu = Menu(problem_of(*jobs, pool=replace(POOL, devices_per_node=2)))
+    assert sorted(shaved(menu, [0, 0], lane_of, seed).tolist()) == [100, 100]
+
+
+def test_a_job_goes_only_on_lanes_of_devices_that_it_has_a_mode_for() -> None:
+    menu = Menu(problem_of(job("wide", (4, 100)), job("both", (1, 90), (4, 60)), job("slim", (1, 90))))
+    assert shaved(menu, [0, 1], [1, 1, 0]).tolist() == [90, 160]
+
+
+def test_without_time_the_lanes_stay_as_they_are() -> None:
+    menu = Menu(problem_of(*[job(f"job{place}", (1, 10)) for place in range(4)]))
+    lane_of = np.array([0, 0, 0, 1])
+    dice = random.Random(0)  # noqa: S311 - no secret
+    assert Shaving(menu, [0, 0], lane_of).shorten(dice, lambda: False).tolist() == [0, 0, 0, 1]

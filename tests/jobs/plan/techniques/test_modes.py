@@ -1,4 +1,4 @@
-"""Every technique says in which ways a job can run in a pool, and the registry has them all."""
+"""Every technique says in which ways a job can run in a pool; a few measured steps tell the others."""
 
 from __future__ import annotations
 
@@ -12,8 +12,16 @@ from slipway.jobs.estimate.errors import CannotEstimate
 from slipway.jobs.estimate.evidence.measurements import our_measurements
 from slipway.jobs.estimate.work.workloads import find_workload
 from slipway.jobs.plan.search.model import Mode, Pool
+from slipway.jobs.plan.techniques.fitted import (
+    UNCHECKED_ERROR,
+    MeasuredStep,
+    ModelFacts,
+    _features,
+    _product,
+    fit_steps,
+)
 from slipway.jobs.plan.techniques.modes import EstimatedJob, device_counts, modes
-from slipway.jobs.plan.techniques.techniques import variants
+from slipway.jobs.plan.techniques.techniques import TECHNIQUES, Variant, variants
 
 NODE = Pool(type="p4d.24xlarge", nodes=2, devices_per_node=8, price_per_hour=30.0)
 LARGE = find_workload("bert-large-512")
@@ -81,3 +89,65 @@ def test_a_job_without_an_end_is_refused() -> None:
 def test_a_pool_offers_powers_of_two_and_all_of_a_node_then_whole_nodes() -> None:
     assert device_counts(replace(NODE, nodes=5, devices_per_node=6)) == [1, 2, 4, 6, 12, 24, 30]
     assert device_counts(replace(NODE, spans_nodes=False)) == [1, 2, 4, 8]
+
+
+# A few measured steps tell the others, and how far to trust that.
+TRUE = (0.003, 2.0, 5.0)  # what this machine really takes
+
+
+def facts(rows: int) -> ModelFacts:
+    return ModelFacts(parameters=50_000_000, layers=8, widest=512, rows=rows)
+
+
+def variant(technique: str, devices: int) -> Variant:
+    return next(iter(TECHNIQUES[technique](devices, devices)))
+
+
+def seconds(technique: str, rows: int, devices: int, *, slower: float = 1.0) -> float:
+    features = _features(facts(rows), variant(technique, devices), devices)
+    assert features is not None, "it can be split so"
+    return _product(TRUE, features) * slower
+
+
+def measured(technique: str, rows: int, devices: int, *, slower: float = 1.0) -> MeasuredStep:
+    return MeasuredStep(
+        kind="decoder",
+        facts=facts(rows),
+        technique=technique,
+        variant=variant(technique, devices),
+        devices=devices,
+        seconds=seconds(technique, rows, devices, slower=slower),
+    )
+
+
+FEW = [measured("data", 8, 1), measured("data", 64, 1), measured("data", 64, 8), measured("fsdp", 64, 8)]
+
+
+@pytest.mark.parametrize(("rows", "devices"), [(16, 1), (32, 2), (64, 4), (8, 8)])
+def test_sizes_that_nobody_measured_follow_from_a_few(rows: int, devices: int) -> None:
+    told = fit_steps(FEW).seconds("decoder", facts(rows), variant("data", devices), devices, "data")
+    assert told == pytest.approx(seconds("data", rows, devices), rel=0.05)
+
+
+def test_a_technique_that_was_slow_once_is_expected_to_be_slow_at_other_sizes() -> None:
+    slow = [*FEW, measured("gpipe", 64, 8, slower=3.0)]
+    told = fit_steps(slow).seconds("decoder", facts(64), variant("gpipe", 4), 4, "gpipe")
+    other = fit_steps(slow).seconds("encoder", facts(64), variant("gpipe", 4), 4, "gpipe")
+    assert told is not None
+    assert other is not None
+    assert told > 1.2 * other
+
+
+def test_what_was_left_out_says_how_far_to_trust_the_rest() -> None:
+    assert fit_steps(FEW).error < 0.5
+    assert fit_steps(FEW[:2]).error == UNCHECKED_ERROR
+
+
+def test_a_split_that_cannot_be_is_not_told() -> None:
+    narrow = ModelFacts(parameters=100, layers=2, widest=7, rows=8)
+    assert fit_steps(FEW).seconds("decoder", narrow, variant("gpipe", 8), 8, "gpipe") is None
+    assert fit_steps(FEW).seconds("decoder", narrow, variant("tensor", 2), 2, "tensor") is None
+
+
+def test_nothing_measured_still_gives_an_answer_with_a_wide_error() -> None:
+    assert fit_steps([]).error == UNCHECKED_ERROR

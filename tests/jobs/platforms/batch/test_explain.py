@@ -104,7 +104,7 @@ def test_why_a_job_waits_is_said_with_what_to_do(reason: str, means: str, fix: s
         (
             "CannotPullContainerError: pull image manifest has been retried",
             "could not pull",
-            "slipway build gaudi",
+            "slipway image build gaudi",
         ),
         ("Host EC2 (instance i-0123456789abcdef0) terminated.", "its machine was lost", "--again"),
         ("OutOfMemoryError: Container killed due to memory usage", "more memory", "micro_batch"),

@@ -57,7 +57,7 @@ def test_an_image_from_elsewhere_is_refused(
     yard_shell.client("ssm").put_parameter(
         Name=parameter_name("dl1"), Value=encode_target(foreign), Type="String", Overwrite=True
     )
-    with pytest.raises(DoesNotFit, match="only the account's own registry is allowed, 123456789012"):
+    with pytest.raises(DoesNotFit, match="only the account's own registry and AWS's are allowed"):
         prepare(JOB, "dl1")
 
 

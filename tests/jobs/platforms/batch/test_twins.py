@@ -14,10 +14,8 @@ from unittest.mock import patch
 import pytest
 
 from slipway.jobs.cloud import aws
-from slipway.jobs.platforms.batch import runs
-from slipway.jobs.platforms.batch.request import BatchRequest, send
+from slipway.jobs.platforms.batch import platform, runs
 from slipway.jobs.platforms.batch.runs import SubmittedTwice
-from slipway.jobs.submit import submission
 from slipway.jobs.submit.preparing import prepare
 from slipway.jobs.submit.submission import Submitted, submit_prepared
 from slipway.jobs.words.job import Job
@@ -45,13 +43,13 @@ def jobs_of(yard: RunningYard, target: BatchTarget) -> dict[str, str]:
 def machine(state: str, ready: Barrier, said: Any) -> None:
     """A machine of its own: its own process and journal. It has looked before anybody sends."""
     os.environ["XDG_STATE_HOME"] = state
-    send = submission._send
+    send = platform.send
 
     def together(*arguments: Any) -> str:
         ready.wait(PATIENCE_S)
         return send(*arguments)
 
-    with patch.object(submission, "_send", together):
+    with patch.object(platform, "send", together):
         submitted = submit_prepared(prepare(JOB, "dl1"))
     (journal,) = Path(state).rglob("*.json")
     said.put((submitted.job_id, submitted.existed, json.loads(journal.read_text())["job_id"]))
@@ -88,22 +86,21 @@ def meanwhile(monkeypatch: pytest.MonkeyPatch) -> Meanwhile:
     """Do what another machine does after this one has looked and before it sends."""
 
     def meanwhile(act: Callable[[], Any]) -> None:
-        send = submission._send
+        send = platform.send
 
         def late(*arguments: Any) -> str:
             act()
             return send(*arguments)
 
-        monkeypatch.setattr(submission, "_send", late)
+        monkeypatch.setattr(platform, "send", late)
 
     return meanwhile
 
 
 def elsewhere(target: BatchTarget) -> str:
     """The same job, sent by a machine that looked at the same time."""
-    request = prepare(JOB, "dl1").request
-    assert isinstance(request, BatchRequest)
-    return send(request, aws.client("batch", target.region))
+    request: Any = prepare(JOB, "dl1").request
+    return str(aws.client("batch", target.region).submit_job(**request.submit)["jobId"])
 
 
 def submit(clock: Clock, says: list[str] | None = None) -> Submitted:
@@ -130,14 +127,14 @@ def test_who_sent_later_ends_its_own_and_says_which_one_stays(
 def test_who_sees_a_later_one_ends_it_though_its_sender_died(
     yard_shell: RunningYard, target: BatchTarget, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    send, other = submission._send, []
+    send, other = platform.send, []
 
     def early(*arguments: Any) -> str:
         sent = send(*arguments)
         other.append(elsewhere(target))
         return sent
 
-    monkeypatch.setattr(submission, "_send", early)
+    monkeypatch.setattr(platform, "send", early)
     submitted = submit(Clock())
     assert not submitted.existed
     assert jobs_of(yard_shell, target)[other[0]].endswith(f"kept is {submitted.job_id}")

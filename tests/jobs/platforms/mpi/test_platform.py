@@ -29,6 +29,7 @@ from slipway.jobs.submit.submission import Submitted, submit_prepared
 from slipway.jobs.words.job import Job
 from slipway.jobs.words.mpi import READY_KEY, Member
 from slipway.jobs.words.names import CLUSTER_TAG
+from slipway.jobs.words.recipes import find_recipe
 from slipway.jobs.words.run import Found, JobState
 from slipway.jobs.words.targets import MpiTarget
 from slipway.yard.endpoint import control
@@ -263,7 +264,7 @@ def test_a_job_that_fails_with_the_one_it_waits_for_never_started_and_explain_na
     """The other one fails after this one was sent; only then does the platform take both."""
     data = submit(target, replace(JOB, name="data"))
     train = replace(JOB, name="train")
-    prepared = replace(prepare(train, target.name), waits_for=(data.job_id,))
+    prepared: Any = platform.prepare(train, find_recipe(train.recipe), target, (data.job_id,))
     ended(site, target, data.job_id)
     found = ended(site, target, submit_prepared(prepared, waiting=Clock().waiting()).job_id)
     assert (found.run.started_at, found.run.exit_code, found.run.cost.usd) == (None, None, 0.0)

@@ -10,7 +10,7 @@ import pytest
 
 from slipway.containers.runtime.contract.launchers import read_position
 from slipway.containers.runtime.contract.settings import SPOT, Settings
-from slipway.jobs.platforms.mpi.request import STATES, KnownSubmission, MpiRequest, build_request
+from slipway.jobs.platforms.mpi.request import STATES, MpiRequest, build_request
 from slipway.jobs.platforms.sending import refuse_malformed
 from slipway.jobs.words.job import DoesNotFit, Job
 from slipway.jobs.words.mpi import LONGEST_SECONDS, REPLACED_SECONDS, MpiJob, decode
@@ -19,12 +19,12 @@ from tests.jobs.words.test_targets import MPI_TARGET
 
 JOB = Job(name="glue", recipe="prepare_bert", nodes=4, settings={"task": "mrpc"})
 CODE = "c" * 64
-KNOWN = KnownSubmission(module="containers.x", code=CODE, main_node="i-0123456789abcdef0")
+MODULE = "containers.x"
 
 
 def request_for(job: Job = JOB, **changes: Any) -> MpiRequest:
     target = replace(MPI_TARGET, **changes)
-    return build_request(job, target, KNOWN)
+    return build_request(job, target, module=MODULE, code=CODE)
 
 
 def job_of(request: MpiRequest) -> MpiJob:
@@ -38,7 +38,6 @@ def test_the_command_names_the_request_and_nothing_else_that_a_shell_could_read(
     assert re.fullmatch(r"jobs/[A-Za-z0-9_-]{1,128}/request\.json", request.put["Key"])
     assert set(parameters) == {"RequestKey", "TimeoutSeconds"}
     assert request.send_command["DocumentName"] == MPI_TARGET.run_document
-    assert request.send_command["InstanceIds"] == ["i-0123456789abcdef0"]
 
 
 def test_systems_manager_would_take_the_command() -> None:
@@ -48,7 +47,7 @@ def test_systems_manager_would_take_the_command() -> None:
 def test_the_same_job_has_the_same_name_and_other_code_or_another_repeat_another() -> None:
     assert request_for().name == request_for().name == request_for().send_command["Comment"]
     others = {request_for(replace(JOB, repeat=1)).name, request_for(replace(JOB, nodes=2)).name}
-    other_code = build_request(JOB, MPI_TARGET, replace(KNOWN, code="d" * 64))
+    other_code = build_request(JOB, MPI_TARGET, module=MODULE, code="d" * 64)
     assert len({*others, other_code.name, request_for().name}) == 4
 
 
@@ -94,7 +93,7 @@ def test_systems_manager_ends_the_command_after_the_job_has_ended_itself() -> No
 def test_a_job_that_waits_has_as_long_as_a_command_can_and_the_name_that_it_would_have_alone() -> None:
     """Systems Manager counts the wait as part of the command, and ends every command after two days."""
     brief = replace(JOB, timeout_seconds=600)
-    waiting = build_request(brief, MPI_TARGET, replace(KNOWN, waits_for=("c-1",)))
+    waiting = build_request(brief, MPI_TARGET, module=MODULE, code=CODE, waits_for=("c-1",))
     assert (job_of(waiting).waits_for, job_of(request_for(brief)).waits_for) == (("c-1",), ())
     assert waiting.send_command["Parameters"]["TimeoutSeconds"] == [str(LONGEST_SECONDS)]
     assert waiting.name == request_for(brief).name

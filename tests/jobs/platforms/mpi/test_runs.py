@@ -6,17 +6,21 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from botocore.exceptions import ClientError
 from botocore.session import get_session
 from botocore.stub import Stubber
 
-from slipway.jobs.platforms.mpi import runs
+from slipway.jobs.platforms.mpi import main_node, runs
 from slipway.jobs.platforms.mpi.explain import _DETAILS, _failed, _waiting
 from slipway.jobs.platforms.mpi.runs import read_run
+from slipway.jobs.platforms.platform import platform_of
+from slipway.jobs.words.errors import SlipwayError
 from slipway.jobs.words.run import JobState, Run
+from slipway.jobs.words.targets import MpiTarget
 from slipway.yard.machines.memory import WAITS
-from tests.jobs.words.test_mpi_job import JOB
+from tests.jobs.platforms.mpi.test_platform import ended, submit, with_document
+from tests.jobs.words.test_mpi import JOB
 from tests.jobs.words.test_targets import MPI_TARGET
+from tests.yard.machines.hosts.conftest import Site
 
 JOB_ID = "11111111-2222-3333-4444-555555555555"
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
@@ -68,7 +72,7 @@ def test_a_command_that_somebody_sent_by_hand_is_listed_with_what_is_known() -> 
 def ssm(monkeypatch: pytest.MonkeyPatch) -> Stubber:
     keys = {"aws_access_key_id": "a", "aws_secret_access_key": "b"}
     client = get_session().create_client("ssm", region_name="us-east-1", **keys)
-    monkeypatch.setattr(runs, "reader", lambda *_: client)
+    monkeypatch.setattr(main_node, "reader", lambda *_: client)
     stub = Stubber(client)
     stub.activate()
     return stub
@@ -84,7 +88,7 @@ def test_a_command_that_is_forgotten_is_no_job_any_more(ssm: Stubber) -> None:
 def test_who_gets_no_answer_does_not_take_a_job_for_forgotten(ssm: Stubber) -> None:
     """Or it would be submitted a second time."""
     ssm.add_client_error("list_commands", "AccessDeniedException")
-    with pytest.raises(ClientError):
+    with pytest.raises(SlipwayError, match="ssm:ListCommands gave no answer"):
         runs.is_known(JOB_ID, MPI_TARGET)
 
 
@@ -112,3 +116,47 @@ def test_every_way_in_which_a_command_ends_by_itself_is_explained(details: str) 
 def test_an_exit_code_that_no_table_knows_is_said() -> None:
     run = run_of(Status="Failed", StatusDetails="Failed", ResponseCode=42)
     assert _failed(run, []) == ("failed with exit code 42", "look at its log: slipway logs {job}")
+
+
+# Why a job of an MPI cluster failed, as its nodes said it: by ranks, by lost hosts, by attempts.
+BADLY = [
+    "echo '[1] error: no such task' >&2",
+    "echo '[run] error: glue ended with exit code 7' >&2",
+    "exit 7",
+]
+GONE = "host ip-10-9-9-9 does not answer: timed out"
+
+
+@with_document(BADLY)
+def test_a_failed_job_is_explained_by_what_its_ranks_said(site: Site, target: MpiTarget) -> None:
+    found = ended(site, target, submit(target).job_id)
+    assert (found.run.state, found.run.exit_code, found.run.reason) == (JobState.FAILED, 7, "no such task")
+    told = platform_of(target).explain(found)
+    assert "exit code 7" in told.sentence
+    assert any("no such task" in words for words in told.evidence)
+
+
+def ends(code: int, *errors: str) -> list[str]:
+    return [*(f"echo '[run] error: {error}' >&2" for error in errors), f"exit {code}"]
+
+
+@pytest.mark.parametrize(
+    ("target", "means", "reason"),
+    [
+        (ends(85, "x ended with exit code 85, host h was lost"), "host h was lost", "host h was lost"),
+        (
+            ends(85, f"{GONE}; it was not replaced", "x ended with exit code 85, attempt 1 of 3"),
+            "host ip-10-9-9-9 was lost in attempt 1 of 3",
+            f"{GONE}; it was not replaced",
+        ),
+        (ends(7, GONE, "x ended with exit code 7, attempt 2 of 2"), "with exit code 7", "attempt 2 of 2"),
+    ],
+    indirect=["target"],
+    ids=["lost", "not replaced", "lost earlier"],
+)
+def test_a_lost_host_is_named_where_it_ended_the_job_and_attempts_are_counted_as_the_log_counts_them(
+    site: Site, target: MpiTarget, means: str, reason: str
+) -> None:
+    found = ended(site, target, submit(target).job_id)
+    assert platform_of(target).explain(found).sentence.endswith(f" {means}")
+    assert str(found.run.reason).endswith(reason)

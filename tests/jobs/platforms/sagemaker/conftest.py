@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from slipway.jobs.cloud import aws
+from slipway.jobs.cloud import aws, objects
 from slipway.jobs.platforms.sagemaker import explain, readiness, runs
 
 ACCOUNT_QUOTA = (
@@ -108,6 +108,6 @@ def sdk(monkeypatch: pytest.MonkeyPatch) -> Sdk:
 
     for name in ("client", "sender", "reader"):
         monkeypatch.setattr(aws, name, same)
-    for module in (runs, explain, readiness):
+    for module in (runs, explain, readiness, objects):
         monkeypatch.setattr(module, "reader", same)
     return found

@@ -12,16 +12,16 @@ from typing import Any
 import pytest
 from botocore.exceptions import ReadTimeoutError
 
-from slipway.jobs.platforms.platform import nodes_of, twins_of, waiting_of
+from slipway.jobs.platforms.platform import MayHaveTwins, nodes_of, waiting_of
 from slipway.jobs.platforms.sagemaker import platform
 from slipway.jobs.platforms.sagemaker.explain import explain
 from slipway.jobs.platforms.sagemaker.platform import BUCKET_PACKAGE, NameTaken, pack_for
 from slipway.jobs.platforms.sagemaker.runs import list_jobs, list_runs, refresh, unfinished_runs
 from slipway.jobs.platforms.sending import Waiting
 from slipway.jobs.submit.find import find_run
-from slipway.jobs.submit.submission import submit_prepared
+from slipway.jobs.submit.submission import Consent, submit_prepared
 from slipway.jobs.words.catalogue.instances import instance_type, training_types
-from slipway.jobs.words.run import JobState
+from slipway.jobs.words.run import Agreed, JobState
 from tests.jobs.platforms.sagemaker.conftest import Sdk
 from tests.jobs.platforms.sagemaker.training_jobs import (
     JOB,
@@ -40,7 +40,7 @@ __all__ = ["pack_once"]
 
 def test_a_training_job_has_no_nodes_before_it_no_twin_and_waits_for_no_other() -> None:
     assert nodes_of(TARGET) is None
-    assert twins_of(TARGET) is None
+    assert not isinstance(platform, MayHaveTwins)
     assert waiting_of(TARGET) is None
 
 
@@ -66,7 +66,7 @@ def test_a_cluster_with_a_way_to_the_internet_fetches_what_the_image_lacks() -> 
 
 
 def test_the_same_job_is_created_once_however_often_it_is_sent(sdk: Sdk) -> None:
-    assert platform.send(prepared()) == platform.send(prepared())
+    assert platform.send(prepared(), None) == platform.send(prepared(), None)
     assert len(sdk.jobs) == 1
     assert platform.find_job_id(prepared().name, TARGET) == prepared().name
 
@@ -83,8 +83,8 @@ def test_a_lost_answer_makes_no_second_job(sdk: Sdk, monkeypatch: pytest.MonkeyP
 
     monkeypatch.setattr(Sdk, "create_training_job", lambda _self, **given: answer_is_lost(**given))
     waiting = Waiting(pause=lambda _: None, now=lambda: 0.0, share=lambda: 1.0)
-    sent = submit_prepared(prepared(), waiting=waiting, confirm=lambda *_: None)
-    again = submit_prepared(prepared(), waiting=waiting, confirm=lambda *_: None)
+    sent = submit_prepared(prepared(), Consent(agreed=Agreed(usd=1e6)), waiting=waiting)
+    again = submit_prepared(prepared(), Consent(agreed=Agreed(usd=1e6)), waiting=waiting)
     assert (sent.job_id, again.job_id, again.existed) == (prepared().name, prepared().name, True)
     assert calls == [prepared().name]
 
@@ -92,7 +92,7 @@ def test_a_lost_answer_makes_no_second_job(sdk: Sdk, monkeypatch: pytest.MonkeyP
 def test_another_job_of_the_account_with_this_name_is_not_taken_for_ours(sdk: Sdk) -> None:
     sdk.jobs[prepared().name] = {"TrainingJobName": prepared().name}
     with pytest.raises(NameTaken, match="has another training job of the name"):
-        platform.send(prepared())
+        platform.send(prepared(), None)
 
 
 def test_the_jobs_of_a_cluster_are_those_of_its_bucket_and_not_of_the_account(sdk: Sdk) -> None:
@@ -108,7 +108,7 @@ def test_a_job_is_found_by_the_name_that_it_was_given_although_sagemaker_knows_n
     sdk: Sdk,
 ) -> None:
     sent = prepared(replace(JOB, name="gptj_sst2"))
-    name = platform.send(sent)
+    name = platform.send(sent, None)
     sdk.jobs[name] |= {"CreationTime": NOON}
     assert name.startswith("gptj-sst2-")
     assert find_run("gptj_sst2", [TARGET]).run.name == name

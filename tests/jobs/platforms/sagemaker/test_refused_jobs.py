@@ -34,18 +34,18 @@ __all__ = ["pack_once"]
             "Could not assume role arn:aws:iam::123456789012:role/x. Please ensure that the role exists",
             "the role must exist and trust sagemaker.amazonaws.com",
         ),
-        ("ResourceLimitExceeded", ACCOUNT_QUOTA, "slipway quota gptj --request"),
+        ("ResourceLimitExceeded", ACCOUNT_QUOTA, "slipway cluster quota gptj --request"),
         (
             "ValidationException",
             'No S3 objects found under S3 URL "s3://b/x"',
-            "slipway upload FILE --on gptj",
+            "slipway cluster upload FILE --on gptj",
         ),
     ],
 )
 def test_what_sagemaker_refuses_is_said_with_what_to_do(sdk: Sdk, code: str, message: str, hint: str) -> None:
     sdk.refuses = refusal(code, message)
     with pytest.raises(Refused) as refused:
-        platform.send(prepared())
+        platform.send(prepared(), None)
     assert message in refused.value.message
     assert hint in (refused.value.hint or "")
 
@@ -53,7 +53,7 @@ def test_what_sagemaker_refuses_is_said_with_what_to_do(sdk: Sdk, code: str, mes
 def test_a_refusal_that_nobody_knows_is_passed_on(sdk: Sdk) -> None:
     sdk.refuses = refusal("ValidationException", "the moon is in the wrong house")
     with pytest.raises(type(sdk.refuses), match="the moon"):
-        platform.send(prepared())
+        platform.send(prepared(), None)
 
 
 def test_data_in_another_region_is_refused_before_a_machine_is_asked_for(sdk: Sdk) -> None:

@@ -40,7 +40,7 @@ def submitted(sdk: Sdk, **described: Any) -> str:
     """Submit a job, and let SageMaker say of it what is given."""
     sent = prepared()
     platform.make_ready(sent, lambda _: None)
-    name = platform.send(sent)
+    name = platform.send(sent, None)
     sdk.jobs[name] |= {"CreationTime": NOON, **described}
     return name
 

@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from slipway.jobs.cloud import aws
+from slipway.jobs.cloud import aws, objects
+from slipway.jobs.platforms import on_clusters
 from slipway.jobs.platforms.slurm import explain as slurm_explain
 from slipway.jobs.platforms.slurm import login_node, platform, runs
-from slipway.jobs.platforms.slurm import login_node as refusals
 from slipway.jobs.platforms.slurm.explain import explain
 from slipway.jobs.platforms.slurm.login_node import LoginNodeRefused, NoLoginNode, NoScheduler
 from slipway.jobs.platforms.slurm.node import users
@@ -75,11 +75,14 @@ class Sdk:
             {"InstanceId": LOGIN, "LaunchTime": datetime(2026, 1, 1, tzinfo=UTC)}
         ]
 
-    def get_paginator(self, operation: str) -> Sdk:
-        assert operation == "describe_instances"
-        return self
+    def get_paginator(self, operation: str) -> SimpleNamespace:
+        pages = {"describe_instances": self._instances, "describe_log_streams": self._streams}
+        return SimpleNamespace(paginate=pages[operation])
 
-    def paginate(self, **given: Any) -> list[Mapping[str, Any]]:
+    def _streams(self, **_: Any) -> list[Mapping[str, Any]]:
+        return [{"logStreams": [{"logStreamName": name} for name in self.streams]}]
+
+    def _instances(self, **given: Any) -> list[Mapping[str, Any]]:
         assert given["Filters"][0] == {"Name": f"tag:{GROUP_TAG}", "Values": [SLURM_TARGET.login_group]}
         return [{"Reservations": [{"Instances": self.instances}]}]
 
@@ -107,9 +110,6 @@ class Sdk:
         if given["Key"] not in self.objects:
             raise ClientError({"Error": {"Code": "NoSuchKey"}}, "GetObject")
         return {"Body": io.BytesIO(self.objects[given["Key"]])}
-
-    def describe_log_streams(self, **_: Any) -> Mapping[str, Any]:
-        return {"logStreams": [{"logStreamName": name} for name in self.streams]}
 
     def get_log_events(self, **given: Any) -> Mapping[str, Any]:
         return {"events": [{"message": line} for line in self.streams[given["logStreamName"]]]}
@@ -144,7 +144,7 @@ class Sdk:
 @pytest.fixture
 def sdk(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> Sdk:
     found = Sdk()
-    for module in (aws, login_node, refusals, runs, slurm_explain):
+    for module in (aws, login_node, objects, on_clusters, slurm_explain):
         for name in ("client", "sender", "reader"):
             if hasattr(module, name):
                 monkeypatch.setattr(module, name, lambda service, region=None: found)
@@ -162,8 +162,8 @@ def test_a_job_is_submitted_listed_explained_and_cancelled(cluster: Cluster, sdk
         job = Job(name="smoke", recipe="smoke", nodes=2, settings={"largest_mib": "1"})
         prepared = platform.prepare(job, recipe, target, ())
         (cluster.root / f"shared/slipway/code/{prepared.request.digest}").mkdir(parents=True)
-        job_id = platform.send(prepared)
-        assert platform.send(prepared) == job_id
+        job_id = platform.send(prepared, LOGIN)
+        assert platform.send(prepared, LOGIN) == job_id
         assert platform.find_job_id(prepared.name, target) == job_id
         found = platform.refresh(job_id, target)
         assert found is not None

@@ -30,7 +30,7 @@ NO_CAPACITY = {
 NODE = SlurmNode(name="workers-1", state="IDLE+CLOUD+POWERED_DOWN", reason="")
 LOST = replace(NODE, reason="VcpuLimitExceeded")
 REQUEUED = replace(RECORD, reason="BeginTime", restarts=1)
-QUOTA = "slipway quota trn1 --request"
+QUOTA = "slipway cluster quota trn1 --request"
 
 
 def told(answer: SlurmAnswer, record: SlurmRecord = REQUEUED) -> Any:

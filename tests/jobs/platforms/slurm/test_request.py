@@ -24,7 +24,7 @@ TEXT = st.text(st.characters(codec="utf-8", exclude_categories=["Cc", "Cs"]), ma
 
 def request_of(job: Job = NEOX, **changes: object) -> SlurmRequest:
     target = replace(SLURM_TARGET, **changes)  # type: ignore[arg-type]  # of a test's own fields
-    return build_request(job, target, module="neox.train", code=CODE, login_node="i-0123456789abcdef0")
+    return build_request(job, target, module="neox.train", code=CODE)
 
 
 def job_of(request: SlurmRequest) -> SlurmJob:

@@ -101,7 +101,7 @@ def test_an_unknown_type_is_refused_with_the_nearest() -> None:
 def test_a_type_unlike_any_is_refused_with_the_command_that_lists_them() -> None:
     with pytest.raises(SlipwayError) as refused:
         instance_type("???")
-    assert "slipway instances --all" in refused.value.hint
+    assert "slipway instance list --all" in refused.value.hint
 
 
 def test_sagemakers_type_is_the_hardware_of_ec2s_at_a_price_of_its_own() -> None:

@@ -43,7 +43,7 @@ def test_a_lock_is_read_from_the_folder_of_its_image(tmp_path: Path) -> None:
         ("gaudi", "2.4.0"),
         ("gaudi-mpi", "2.4.0"),  # the vendor's, not the one of the node's programs
         ("neuron-slurm", "2.9.0"),
-        ("sagemaker-pytorch", "2.8.0"),
+        ("sagemaker-pytorch", "2.13.0"),
     ],
 )
 def test_the_pytorch_of_an_image_is_the_one_that_ranks_run_on(image: str, version: str) -> None:

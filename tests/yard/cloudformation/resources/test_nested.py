@@ -7,6 +7,12 @@ from typing import Any
 
 import pytest
 
+from slipway.yard.cloudformation.resources.nested import RULES, replaces
+from slipway.yard.cloudformation.resources.registry import provider
+from slipway.yard.cloudformation.template import schemas
+from slipway.yard.errors import ApiError
+from tests.yard.cloudformation.resources.cases import CASES
+from tests.yard.cloudformation.resources.world import World, new_context
 from tests.yard.cloudformation.stacks import Stacks
 from tests.yard.conftest import RunningYard
 
@@ -98,3 +104,109 @@ def test_a_template_that_is_not_in_the_yard_is_named(stacks: Stacks) -> None:
     body["Resources"]["Child"]["Properties"]["TemplateURL"] = "https://elsewhere.s3.amazonaws.com/a.yaml"
     with pytest.raises(AssertionError, match=r"upload the template there as s3://elsewhere/a\.yaml"):
         stacks.create("parent", body)
+
+
+# ParallelCluster in CloudFormation: its provider as a nested stack, and a cluster that is kept.
+KIND = "Custom::PclusterCluster"
+PROVIDER_URL = (
+    "https://${AWS::Region}-aws-parallelcluster.s3.${AWS::Region}.${AWS::URLSuffix}"
+    "/parallelcluster/3.14.0/templates/custom_resource/cluster.yaml"
+)
+
+
+def test_a_template_nests_the_provider_that_aws_publishes_and_makes_a_cluster_with_it(
+    yard: RunningYard,
+) -> None:
+    stacks = Stacks(yard)
+    nested = {"TemplateURL": {"Fn::Sub": PROVIDER_URL}, "TimeoutInMinutes": 10}
+    subnet = {"Ref": "Subnet"}
+    scheduling = {
+        "Scheduler": "slurm",
+        "SlurmQueues": [{"Name": "hpc", "Networking": {"SubnetIds": [subnet]}}],
+    }
+    configuration = {
+        "Image": {"Os": "alinux2023"},
+        "HeadNode": {"InstanceType": "c6i.large", "Networking": {"SubnetId": subnet}},
+        "Scheduling": scheduling,
+    }
+    cluster = {
+        "ServiceToken": {"Fn::GetAtt": ["Provider", "Outputs.ServiceToken"]},
+        "ClusterName": "hpc",
+        "ClusterConfiguration": configuration,
+    }
+    network = {"VpcId": {"Ref": "Vpc"}, "CidrBlock": "10.40.0.0/24"}
+    resources = {
+        "Vpc": {"Type": "AWS::EC2::VPC", "Properties": {"CidrBlock": "10.40.0.0/16"}},
+        "Subnet": {"Type": "AWS::EC2::Subnet", "Properties": network},
+        "Provider": {"Type": "AWS::CloudFormation::Stack", "Properties": nested},
+        "Cluster": {"Type": KIND, "Properties": cluster},
+    }
+    outputs = {"Said": {"Value": {"Fn::GetAtt": ["Cluster", "validationMessages"]}}}
+    made = stacks.create("pcluster", {"Resources": resources, "Outputs": outputs})
+    assert made["Cluster"] == "hpc"
+    assert stacks.outputs("pcluster") == {"Said": "[]"}
+    stacks.delete("pcluster")
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"ClusterName": "1st"}, "'1st' does not match"),
+        ({"ServiceToken": "arn:aws:sns:us-east-1:123456789012:topic"}, "has to be the ARN of one"),
+        ({"ClusterConfiguration": {"HeadNode": {}}}, "missing Image.Os, HeadNode.InstanceType"),
+    ],
+)
+def test_a_cluster_that_parallel_cluster_would_not_make_is_refused(
+    world: World, changed: dict[str, Any], said: str
+) -> None:
+    given = {**CASES[KIND](world).properties, **changed}
+    with pytest.raises(ApiError, match=said):
+        provider(KIND).create(new_context("Cluster"), given)
+
+
+def test_a_cluster_in_a_subnet_that_is_not_there_is_refused(world: World) -> None:
+    given = CASES[KIND](world).properties
+    nowhere = {"InstanceType": "c6i.large", "Networking": {"SubnetId": "subnet-0123456789abcdef0"}}
+    broken = {**given, "ClusterConfiguration": {**given["ClusterConfiguration"], "HeadNode": nowhere}}
+    with pytest.raises(ApiError, match="subnet-0123456789abcdef0"):
+        provider(KIND).create(new_context("Cluster"), broken)
+
+
+def test_a_cluster_keeps_its_name(world: World) -> None:
+    made = world.make(KIND, **CASES[KIND](world).properties)
+    with pytest.raises(ApiError, match="Cannot update the ClusterName"):
+        made.update(ClusterName="another")
+
+
+# When a conditionally create-only property replaces its resource.
+
+
+@pytest.mark.parametrize(
+    ("kind", "path", "new", "replaced"),
+    [
+        ("AWS::Batch::ComputeEnvironment", "ComputeResources/InstanceTypes", {}, True),
+        (
+            "AWS::Batch::ComputeEnvironment",
+            "ComputeResources/LaunchTemplate",
+            {"ReplaceComputeEnvironment": False},
+            False,
+        ),
+        ("AWS::AutoScaling::AutoScalingGroup", "LaunchTemplate", {}, False),
+        ("AWS::EC2::VPC", "InstanceTenancy", {"InstanceTenancy": "dedicated"}, True),
+        ("AWS::EC2::VPC", "InstanceTenancy", {"InstanceTenancy": "default"}, False),
+        ("AWS::EC2::Instance", "InstanceType", {}, False),
+        ("AWS::EC2::Instance", "BlockDeviceMappings", {}, True),
+        ("AWS::SSM::Document", "Content", {"UpdateMethod": "NewVersion"}, False),
+        ("AWS::SSM::Document", "Content", {}, True),
+        ("AWS::Events::Rule", "EventBusName", {}, True),
+    ],
+)
+def test_a_conditional_change_replaces_as_cloudformation_says(
+    kind: str, path: str, new: dict[str, Any], replaced: bool
+) -> None:
+    assert replaces(kind, path, {}, new) is replaced
+
+
+@pytest.mark.parametrize(("kind", "path"), [(kind, path) for kind, paths in RULES.items() for path in paths])
+def test_every_rule_is_about_a_property_that_the_schema_calls_conditional(kind: str, path: str) -> None:
+    assert path == "*" or path in schemas.conditional_create_only(kind)

@@ -9,17 +9,14 @@ import pytest
 
 from slipway.yard.cloudformation.resources.provider import Properties
 from slipway.yard.cloudformation.template import schemas
+from slipway.yard.errors import ApiError
 from tests.yard.asking import refusal
 from tests.yard.cloudformation.resources.world import TRUST, World
-from tests.yard.cloudformation.stacks import Stacks
+from tests.yard.cloudformation.stacks import Stacks, typed
 from tests.yard.conftest import RunningYard
 
 VPC = {"Type": "AWS::EC2::VPC", "Properties": {"CidrBlock": "10.40.0.0/16"}}
 ANYWHERE = {"IpProtocol": "-1", "CidrIp": "0.0.0.0/0"}
-
-
-def typed(kind: str, **properties: Any) -> dict[str, Any]:
-    return {"Type": kind, "Properties": properties}
 
 
 @pytest.fixture
@@ -122,37 +119,23 @@ def test_a_deleted_cluster_of_ecs_is_not_listed(world: World) -> None:
     assert ecs.list_clusters()["clusterArns"] == []
 
 
-def test_a_root_volume_goes_with_its_instance(world: World) -> None:
-    disks = [
-        {"DeviceName": "/dev/xvda", "Ebs": {"VolumeSize": 30}},
-        {"DeviceName": "/dev/sdb", "VirtualName": "ephemeral0"},
-    ]
-    made = world.make(
-        "AWS::EC2::Instance",
-        ImageId="ami-12c6146b",
-        InstanceType="c6i.large",
-        SubnetId=world.subnet(),
-        BlockDeviceMappings=disks,
-    )
-    mine = [{"Name": "attachment.instance-id", "Values": [made.id]}]
-    held = [one["VolumeId"] for one in world.client("ec2").describe_volumes(Filters=mine)["Volumes"]]
-    assert held
-    made.delete()
-    left = world.client("ec2").describe_volumes()["Volumes"]
-    assert not set(held) & {one["VolumeId"] for one in left}
+ROOT_DISK = {"DeviceName": "/dev/xvda", "Ebs": {"VolumeSize": 30}}
 
 
-def test_a_root_volume_of_a_launch_template_goes_with_its_instance(world: World) -> None:
-    disks = [{"DeviceName": "/dev/xvda", "Ebs": {"VolumeSize": 30}}]
-    data = {"ImageId": "ami-12c6146b", "InstanceType": "c6i.large", "BlockDeviceMappings": disks}
-    template = world.make("AWS::EC2::LaunchTemplate", LaunchTemplateData=data)
-    made = world.make(
-        "AWS::EC2::Instance",
-        LaunchTemplate={"LaunchTemplateId": template.id, "Version": "1"},
-        SubnetId=world.subnet(),
-    )
-    mine = [{"Name": "attachment.instance-id", "Values": [made.id]}]
-    ec2 = world.client("ec2")
+@pytest.mark.parametrize("said_by", ["instance", "launch template"])
+def test_a_root_volume_goes_with_its_instance(world: World, said_by: str) -> None:
+    data: dict[str, Any] = {"ImageId": "ami-12c6146b", "InstanceType": "c6i.large"}
+    if said_by == "instance":
+        given = {
+            **data,
+            "BlockDeviceMappings": [ROOT_DISK, {"DeviceName": "/dev/sdb", "VirtualName": "ephemeral0"}],
+        }
+    else:
+        data["BlockDeviceMappings"] = [ROOT_DISK]
+        template = world.make("AWS::EC2::LaunchTemplate", LaunchTemplateData=data)
+        given = {"LaunchTemplate": {"LaunchTemplateId": template.id, "Version": "1"}}
+    made = world.make("AWS::EC2::Instance", SubnetId=world.subnet(), **given)
+    ec2, mine = world.client("ec2"), [{"Name": "attachment.instance-id", "Values": [made.id]}]
     held = {volume["VolumeId"] for volume in ec2.describe_volumes(Filters=mine)["Volumes"]}
     assert held
     made.delete()
@@ -236,3 +219,76 @@ def test_a_component_of_windows_is_kept_and_powershell_on_linux_is_not(stacks: S
     assert set(stacks.create("s", {"Component": made})) == {"Component"}
     with pytest.raises(AssertionError, match="the yard knows AppendFile"):
         stacks.create("t", {"Component": typed("AWS::ImageBuilder::Component", **given, Platform="Linux")})
+
+
+# What AWS refuses to delete, the yard refuses; moto lets much of it go.
+MANIFEST = '{"schemaVersion": 2, "mediaType": "application/vnd.docker.distribution.manifest.v2+json"}'
+
+
+def deletion_refusal(made: Any) -> ApiError:
+    with pytest.raises(ApiError) as refused:
+        made.delete()
+    return refused.value
+
+
+def test_a_vpc_with_a_subnet_a_gateway_or_a_security_group_stays(world: World) -> None:
+    vpc = world.make("AWS::EC2::VPC", CidrBlock="10.40.0.0/16")
+    group = world.make("AWS::EC2::SecurityGroup", GroupDescription="x", VpcId=vpc.id)
+    assert group.id in deletion_refusal(vpc).message
+    group.delete()
+    gateway = world.make("AWS::EC2::InternetGateway")
+    attached = world.make("AWS::EC2::VPCGatewayAttachment", VpcId=vpc.id, InternetGatewayId=gateway.id)
+    refused = deletion_refusal(vpc)
+    assert (refused.code, gateway.id in refused.message) == ("DependencyViolation", True)
+    attached.delete()
+    world.make("AWS::EC2::Subnet", VpcId=vpc.id, CidrBlock="10.40.1.0/24")
+    assert deletion_refusal(vpc).code == "DependencyViolation"
+
+
+def test_a_subnet_and_a_group_in_use_by_a_mount_target_stay(world: World) -> None:
+    target = world.make(
+        "AWS::EFS::MountTarget",
+        FileSystemId=world.file_system(),
+        SubnetId=world.subnet(),
+        SecurityGroups=[world.security_group()],
+    )
+    users = {"AWS::EC2::Subnet": world.subnet(), "AWS::EC2::SecurityGroup": world.security_group()}
+    for made in [made for made in world.made if made.id in users.values()]:
+        assert deletion_refusal(made).code == "DependencyViolation"
+    target.delete()
+
+
+def test_a_bucket_with_an_object_stays(world: World) -> None:
+    bucket = world.make("AWS::S3::Bucket")
+    s3 = world.client("s3")
+    s3.put_object(Bucket=bucket.id, Key="checkpoint", Body=b"x")
+    assert deletion_refusal(bucket).code == "BucketNotEmpty"
+    s3.delete_object(Bucket=bucket.id, Key="checkpoint")
+
+
+def test_a_repository_with_an_image_stays_unless_told_to_empty_it(world: World) -> None:
+    ecr = world.client("ecr")
+    repository = world.make("AWS::ECR::Repository")
+    ecr.put_image(repositoryName=repository.id, imageManifest=MANIFEST, imageTag="1")
+    assert deletion_refusal(repository).code == "RepositoryNotEmptyException"
+    repository.update(EmptyOnDelete=True)
+    repository.delete()
+    assert repository.id not in [
+        found["repositoryName"] for found in ecr.describe_repositories()["repositories"]
+    ]
+
+
+def test_a_role_with_a_policy_of_somebody_else_stays(world: World) -> None:
+    role = world.make("AWS::IAM::Role", AssumeRolePolicyDocument=TRUST)
+    foreign = {"RoleName": role.id, "PolicyArn": "arn:aws:iam::aws:policy/ReadOnlyAccess"}
+    world.client("iam").attach_role_policy(**foreign)
+    assert deletion_refusal(role).code == "DeleteConflict"
+    world.client("iam").detach_role_policy(**foreign)
+
+
+def test_a_compute_environment_stays_while_a_queue_uses_it(world: World) -> None:
+    environment = world.compute_environment()
+    order = [{"ComputeEnvironment": environment, "Order": 1}]
+    world.make("AWS::Batch::JobQueue", Priority=1, ComputeEnvironmentOrder=order)
+    made = next(made for made in world.made if made.id == environment)
+    assert "existing JobQueue relationship" in deletion_refusal(made).message

@@ -105,28 +105,6 @@ class World:
             "AWS::EC2::Subnet", VpcId=self.vpc(), CidrBlock="10.20.1.0/24", AvailabilityZone=f"{self.region}a"
         ).id
 
-    def other_subnet(self) -> str:
-        if "other subnet" not in self.shared:
-            zone = f"{self.region}b"
-            self.shared["other subnet"] = self.make(
-                "AWS::EC2::Subnet", VpcId=self.vpc(), CidrBlock="10.20.2.0/24", AvailabilityZone=zone
-            )
-        return self.shared["other subnet"].id
-
-    def instance(self) -> str:
-        return self._once(
-            "AWS::EC2::Instance", ImageId="ami-12c6146b", InstanceType="c6i.large", SubnetId=self.subnet()
-        ).id
-
-    def load_balancer(self) -> str:
-        subnets = [self.subnet(), self.other_subnet()]
-        return self._once("AWS::ElasticLoadBalancingV2::LoadBalancer", Subnets=subnets).id
-
-    def target_group(self) -> str:
-        return self._once(
-            "AWS::ElasticLoadBalancingV2::TargetGroup", Port=80, Protocol="HTTP", VpcId=self.vpc()
-        ).id
-
     def security_group(self) -> str:
         return self._once("AWS::EC2::SecurityGroup", GroupDescription="trial", VpcId=self.vpc()).id
 

@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 import json
+from typing import Any
+
+import pytest
 
 from slipway.yard.cloudformation.template import template
+from slipway.yard.cloudformation.template.template import load
+from slipway.yard.errors import ApiError
+from tests.yard.cloudformation.template.test_template import TOPIC, draw, refusal, value
 
 
 def test_a_dependency_written_as_text_is_one_name() -> None:
@@ -38,3 +44,82 @@ def test_a_template_with_nothing_serverless_in_it_may_name_that_transform() -> N
     topic = {"Type": "AWS::SNS::Topic"}
     text = json.dumps({"Resources": {"T": topic}, "Transform": ["AWS::Serverless-2016-10-31"]})
     assert set(template.load(text).resources) == {"T"}
+
+
+# What functions of a template decide before anything is made: deletion policies, defaults of mappings.
+
+
+@pytest.mark.parametrize(("keep", "policy"), [("yes", "Retain"), ("no", "Delete")])
+def test_a_parameter_may_decide_what_becomes_of_a_resource(keep: str, policy: str) -> None:
+    """cfn-lint's authors at AWS: it works without the language extensions as well."""
+    chosen = {"Fn::If": ["Keeps", "Retain", "Delete"]}
+    body = {
+        "Parameters": {"Keep": {"Type": "String"}, "Policy": {"Type": "String", "Default": "Snapshot"}},
+        "Conditions": {"Keeps": {"Fn::Equals": [{"Ref": "Keep"}, "yes"]}},
+        "Resources": {"T": {**TOPIC, "DeletionPolicy": chosen, "UpdateReplacePolicy": {"Ref": "Policy"}}},
+    }
+    declared = draw(body, Keep=keep).resources["T"].declared
+    assert (declared.deletion_policy, declared.update_replace_policy) == (policy, "Snapshot")
+    assert "DeletionPolicy of resource T is 'Keep'" in refusal(
+        {"Resources": {"T": {**TOPIC, "DeletionPolicy": {"Fn::Sub": "Keep"}}}}
+    )
+    assert "Unresolved resource dependencies" in refusal(
+        {"Resources": {"T": {**TOPIC, "DeletionPolicy": {"Ref": "Nobody"}}}}
+    )
+
+
+def test_a_mapping_falls_back_on_its_default() -> None:
+    given = {"Fn::FindInMap": ["Sizes", {"Ref": "AWS::Region"}, "big", {"DefaultValue": "c7i"}]}
+    assert value(given, Mappings={"Sizes": {"us-east-1": {"big": "c6i"}}}) == "c7i"
+    assert value(given, Mappings={"Sizes": {"eu-west-1": {"big": "c6i"}}}) == "c6i"
+
+
+# Fn::ForEach: written out where the template lists the language extensions, and refused where it is none.
+LOOPED = {
+    "Topic${Name}": {
+        "Type": "AWS::SNS::Topic",
+        "Properties": {"DisplayName": {"Ref": "Name"}, "TopicName": {"Fn::Sub": "of-${Name}"}},
+    }
+}
+
+
+def looped(loop: Any, transform: str = "AWS::LanguageExtensions", **resources: Any) -> str:
+    return json.dumps({"Transform": transform, "Resources": {"Fn::ForEach::Topics": loop, **resources}})
+
+
+def test_a_loop_makes_one_resource_for_each_item() -> None:
+    made = load(looped(["Name", ["One", "Two"], LOOPED])).resources
+    assert set(made) == {"TopicOne", "TopicTwo"}
+    assert made["TopicTwo"].properties == {"DisplayName": "Two", "TopicName": {"Fn::Sub": "of-Two"}}
+
+
+def test_a_loop_may_stand_in_a_loop_and_in_properties() -> None:
+    subnet = {"Type": "AWS::EC2::Subnet", "Properties": {"Fn::ForEach::P": ["P", ["VpcId"], {"${P}": "v"}]}}
+    inner = {"Fn::ForEach::Zones": ["Zone", ["a", "b"], {"Subnet${Tier}${Zone}": subnet}]}
+    made = load(looped(["Tier", ["Public", "Private"], inner])).resources
+    assert sorted(made) == ["SubnetPrivatea", "SubnetPrivateb", "SubnetPublica", "SubnetPublicb"]
+    assert made["SubnetPublica"].properties == {"VpcId": "v"}
+
+
+def test_an_ampersand_leaves_letters_and_digits_for_a_name() -> None:
+    block = {"Block&{Cidr}": {"Type": "AWS::SNS::Topic", "Properties": {"DisplayName": "${Cidr}"}}}
+    made = load(looped(["Cidr", ["10.0.0.0/16"], block])).resources
+    assert made["Block1000016"].properties == {"DisplayName": "10.0.0.0/16"}
+
+
+@pytest.mark.parametrize(
+    ("loop", "said"),
+    [
+        (["Name", {"Ref": "Names"}, LOOPED], "goes over a list of texts in the template"),
+        (["Name", ["One"]], "needs a list of an identifier"),
+        (["Name", ["One", "Two"], {"Topic": LOOPED["Topic${Name}"]}], "for two items"),
+    ],
+)
+def test_a_loop_that_cannot_be_written_out_is_refused(loop: Any, said: str) -> None:
+    with pytest.raises(ApiError, match=said):
+        load(looped(loop))
+
+
+def test_a_loop_without_the_language_extensions_is_no_resource() -> None:
+    with pytest.raises(ApiError, match="Fn::ForEach::Topics is non alphanumeric"):
+        load(looped(["Name", ["One"], LOOPED], transform="AWS::Serverless-2016-10-31"))

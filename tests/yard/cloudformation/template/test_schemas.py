@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from slipway.yard.cloudformation.template import blueprint, parameters, schemas, template
-from tests.yard.cloudformation.fakes import FakeLookups
+from tests.yard.cloudformation.conftest import FakeLookups
 
 if TYPE_CHECKING:
     from aws_cdk import Stack

@@ -13,7 +13,7 @@ from slipway.yard.cloudformation.template import blueprint, parameters, template
 from slipway.yard.cloudformation.template.blueprint import Blueprint, StackIdentity
 from slipway.yard.cloudformation.template.scope import Pending, fail
 from slipway.yard.errors import ApiError
-from tests.yard.cloudformation.fakes import FakeLookups
+from tests.yard.cloudformation.conftest import FakeLookups
 
 PLACE = StackIdentity(region="eu-west-1", account="123456789012", stack_name="net", stack_id="arn:net")
 TOPIC = {"Type": "AWS::SNS::Topic"}

@@ -26,6 +26,8 @@ from tests.yard.conftest import RunningYard
 PATIENCE_S = 90.0
 LOOK_AGAIN_S = 0.1
 IMAGE = "resolve:ssm:/slipway/amis/cpu-mpi/id"  # a stand-in: nothing is baked
+METADATA = "http://169.254.169.254/latest"
+TOKEN = ("-X", "PUT", "-H", "X-aws-ec2-metadata-token-ttl-seconds: 60", f"{METADATA}/api/token")
 FILES = {"kind": "efs", "id": "fs-0123456789abcdef0", "path": "/shared"}
 # In place of a node of ours: no cluster to join, and keys by which the hosts let each other in.
 BOOT = """\
@@ -97,6 +99,13 @@ class Site:
         for descriptor in entry.descriptors:
             os.close(descriptor)
         return Said(code=done.returncode, out=done.stdout, errors=done.stderr)
+
+    def header(self, host: str) -> str:
+        """Return the header with which the host may ask its metadata."""
+        return f"X-aws-ec2-metadata-token: {self.on(host, 'curl', '-s', *TOKEN).out}"
+
+    def metadata(self, host: str, path: str) -> str:
+        return self.on(host, "curl", "-s", "-H", self.header(host), f"{METADATA}/meta-data/{path}").out
 
     def until(self, holds: Callable[[], Any]) -> Any:
         """Make what the yard does by itself come soon."""

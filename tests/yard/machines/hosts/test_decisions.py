@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import gzip
+import sys
 from typing import Any
 
 import pytest
@@ -12,7 +13,9 @@ from slipway.jobs.platforms.mpi.node import job_credentials
 from slipway.yard.errors import ApiError
 from slipway.yard.machines.hosts.firewall import ANY, Rule, ruleset
 from slipway.yard.machines.hosts.inside import nft_door
-from slipway.yard.machines.hosts.planning import boot
+from slipway.yard.machines.hosts.planning import boot, own_files, real_boot
+from slipway.yard.machines.isolation.tiers import Tier
+from slipway.yard.machines.settings import CHECKOUT
 from slipway.yard.services.ssm import documents
 
 
@@ -195,3 +198,33 @@ def test_security_groups_are_set_without_touching_a_host_s_own_tables() -> None:
     text = ruleset([rule()])
     assert "flush ruleset" not in text
     assert text.startswith("table inet security_groups {}\ndelete table inet security_groups\n")
+
+
+# What of this machine a host is given, where its machine image was not baked here.
+ORDINARY_USER = Tier(name="user", isolated=True, words="", obstacle=lambda: "")
+
+
+def test_a_host_may_write_beside_the_programs_of_this_machine_whichever_python_runs_the_yard(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(sys, "base_prefix", "/usr")
+    mounted = [target for _, target in own_files.plan(ORDINARY_USER)["mounts"]]
+    assert str(CHECKOUT) in mounted
+    assert "/usr" not in mounted
+
+
+# What a host that really boots sees of this machine.
+
+
+def test_a_checkout_in_a_home_on_a_file_system_of_its_own_is_seen_read_only() -> None:
+    tree = {
+        "mounts": [("/disk/you/slipway", "/disk/you/slipway"), ("/data/python", "/data/python")],
+        "read_only": ["/disk/you/slipway"],
+        "removed": [],
+        "links": {},
+        "written": {},
+    }
+    planned = real_boot.of_tree(tree, is_own=False, is_slurm=False)
+    assert planned["read_only"] == [("/disk/you/slipway", "/disk/you/slipway")]
+    assert ("/data/python", "/data/python") in planned["mounts"]
+    assert ("/disk/you/slipway", "/disk/you/slipway") not in planned["mounts"], "it would be writable"

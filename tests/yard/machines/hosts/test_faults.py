@@ -14,8 +14,8 @@ from slipway.yard.endpoint import control
 from slipway.yard.machines.hosts.boot_ways import BOOT_VARIABLE, IMITATED
 from slipway.yard.machines.hosts.instances import REPLACE_VARIABLE
 from slipway.yard.machines.settings import CLOCK_VARIABLE
+from tests.yard.asking import switch
 from tests.yard.machines.hosts.conftest import Site, new_site
-from tests.yard.machines.hosts.test_hosts import METADATA, TOKEN
 
 SPOT = {"MarketType": "spot"}
 HEARD = "/aws/events/spot"
@@ -27,17 +27,6 @@ def fast(tier: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     """A yard in which two minutes of notice take a little over two seconds, and a boot no longer."""
     settings = {REPLACE_VARIABLE: "0.1", CLOCK_VARIABLE: "0.02", BOOT_VARIABLE: IMITATED}
     yield from new_site(tmp_path_factory.mktemp("faults"), settings)
-
-
-def switch(site: Site, **values: float) -> None:
-    given = {name.replace("_", "-"): value for name, value in values.items()}
-    control(site.yard, "POST", "/switches", {"values": given, "seed": 1})
-
-
-def metadata(site: Site, host: str, path: str) -> str:
-    token = site.on(host, "curl", "-s", *TOKEN).out
-    header = f"X-aws-ec2-metadata-token: {token}"
-    return site.on(host, "curl", "-s", "-H", header, f"{METADATA}/meta-data/{path}").out
 
 
 def listen(site: Site) -> None:
@@ -61,10 +50,10 @@ def test_ec2_takes_a_spot_host_back_after_its_notice_and_the_group_starts_anothe
     (host,) = vpc.start("nodes", vpc.security_group("members"), 1, InstanceMarketOptions=SPOT)
     (before,) = vpc.hosts("nodes")
     control(fast.yard, "POST", "/interrupt-host", {"host": host})
-    said = json.loads(metadata(fast, host, "spot/instance-action"))
+    said = json.loads(fast.metadata(host, "spot/instance-action"))
     assert said["action"] == "terminate"
     ends_at = datetime.strptime(said["time"], "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=UTC)
-    assert metadata(fast, host, "spot/termination-time") == said["time"]
+    assert fast.metadata(host, "spot/termination-time") == said["time"]
     assert ends_at.year >= 2026
     (event,) = heard(fast)
     assert event["detail"] == {"instance-id": before["instance"], "instance-action": "terminate"}
@@ -75,11 +64,11 @@ def test_ec2_takes_a_spot_host_back_after_its_notice_and_the_group_starts_anothe
 
 def test_every_spot_host_is_interrupted_some_time_after_its_launch(fast: Site) -> None:
     vpc = fast.vpc()
-    switch(fast, spot_interruptions=2)
+    switch(fast.yard, spot_interruptions=2)
     vpc.start("nodes", vpc.security_group("members"), 1, InstanceMarketOptions=SPOT)
     (before,) = vpc.hosts("nodes")
     fast.until(lambda: before["instance"] not in {host["instance"] for host in vpc.hosts("nodes")})
-    switch(fast, spot_interruptions=0)
+    switch(fast.yard, spot_interruptions=0)
     vpc.delete()
 
 
@@ -93,10 +82,10 @@ def test_a_host_that_is_not_bought_as_spot_is_not_interrupted(fast: Site) -> Non
 
 def test_a_host_whose_launch_takes_a_while_boots_when_it_runs(fast: Site) -> None:
     vpc = fast.vpc()
-    switch(fast, launch_delay=1)
+    switch(fast.yard, launch_delay=1)
     assert len(vpc.start("nodes", vpc.security_group("members"), 1)) == 1
     assert [host["state"] for host in vpc.hosts("nodes")] == ["running"]
-    switch(fast, launch_delay=0)
+    switch(fast.yard, launch_delay=0)
     vpc.delete()
 
 
@@ -105,8 +94,8 @@ def test_the_link_of_a_running_host_gets_slow_and_well_again(fast: Site) -> None
     vpc = fast.vpc()
     (host,) = vpc.start("nodes", vpc.security_group("members"), 1)
     show = ("tc", "qdisc", "show", "dev", "eth0")
-    switch(fast, bandwidth=3, packet_loss=10)
+    switch(fast.yard, bandwidth=3, packet_loss=10)
     fast.until(lambda: "rate 3Mbit" in fast.on(host, *show).out)
-    switch(fast, bandwidth=0, packet_loss=0)
+    switch(fast.yard, bandwidth=0, packet_loss=0)
     fast.until(lambda: "tbf" not in fast.on(host, *show).out)
     vpc.delete()

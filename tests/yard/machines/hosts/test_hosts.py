@@ -8,6 +8,7 @@ import re
 import shlex
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,7 +16,8 @@ from slipway.jobs.platforms.mpi.node import job_credentials
 from slipway.yard.machines.settings import CHECKOUT
 from tests.yard.asking import client_of
 from tests.yard.cloudformation.resources.world import TRUST
-from tests.yard.machines.hosts.conftest import FILES, Cluster, Said, Site, Vpc
+from tests.yard.machines.hosts.conftest import FILES, METADATA, Cluster, Said, Site, Vpc
+from tests.yard.machines.hosts.test_run_command import Commands
 from tests.yard.services.imagebuilder.tiny import write_root
 
 SSH, CLOSED = 22, 9999  # nobody listens at the second
@@ -27,9 +29,7 @@ try:
 except OSError as error:
     print(type(error).__name__)
 """
-METADATA = "http://169.254.169.254/latest"
 ASK = ("curl", "-s", "-o", "/dev/null", "-w", "%{http_code}")
-TOKEN = ("-X", "PUT", "-H", "X-aws-ec2-metadata-token-ttl-seconds: 60", f"{METADATA}/api/token")
 
 
 def reach(site: Site, source: str, address: str, port: int) -> str:
@@ -139,9 +139,8 @@ def test_metadata_is_given_to_who_has_a_token(site: Site, cluster: Cluster) -> N
     path = f"{METADATA}/meta-data/instance-id"
     assert site.on(first, *ASK, path).out == "401"
     assert site.on(first, *ASK, "-X", "PUT", f"{METADATA}/api/token").out == "400"
-    token = site.on(first, "curl", "-s", *TOKEN).out
-    header = f"X-aws-ec2-metadata-token: {token}"
-    assert site.on(first, "curl", "-s", "-H", header, path).out == cluster.instance(first)
+    assert site.metadata(first, "instance-id") == cluster.instance(first)
+    header = site.header(first)
     assert site.on(first, *ASK, "-H", header, f"{METADATA}/meta-data/nothing").out == "404"
     second = cluster.members[1]
     assert site.on(second, *ASK, "-H", header, path).out == "401"
@@ -175,18 +174,9 @@ def test_a_host_starts_from_the_machine_image_that_was_baked_for_it(
     assert not (files / "etc/changed").exists()
 
 
-def run(site: Site, instance: str, *lines: str) -> dict[str, str]:
-    ssm = site.client("ssm")
-    sent = ssm.send_command(
-        DocumentName="AWS-RunShellScript", InstanceIds=[instance], Parameters={"commands": list(lines)}
-    )
-    command = sent["Command"]["CommandId"]
-
-    def ended() -> dict[str, str] | None:
-        found: dict[str, str] = ssm.get_command_invocation(CommandId=command, InstanceId=instance)
-        return found if found["Status"] not in ("Pending", "InProgress") else None
-
-    return dict(site.until(ended))
+def run(site: Site, instance: str, line: str) -> dict[str, Any]:
+    commands = Commands(site, instance)
+    return commands.ended(commands.shell(line))
 
 
 def test_credentials_of_a_hosts_role_are_taken_by_the_yard(site: Site, own_vpc: Vpc) -> None:
@@ -201,16 +191,7 @@ def test_credentials_of_a_hosts_role_are_taken_by_the_yard(site: Site, own_vpc: 
         IamInstanceProfile={"Name": "trial"}, InstanceId=instance
     )
     site.settle()
-    token = site.on(host, "curl", "-s", *TOKEN).out
-    said = site.on(
-        host,
-        "curl",
-        "-s",
-        "-H",
-        f"X-aws-ec2-metadata-token: {token}",
-        f"{METADATA}/meta-data/iam/security-credentials/nodes",
-    )
-    keys = json.loads(said.out)
+    keys = json.loads(site.metadata(host, "iam/security-credentials/nodes"))
     given = {**keys, "SessionToken": keys["Token"]}
     sts = client_of(site.yard, "sts", given)
     assert sts.get_caller_identity()["Account"]
@@ -220,13 +201,12 @@ def test_credentials_of_a_hosts_role_are_taken_by_the_yard(site: Site, own_vpc: 
 def test_a_host_knows_how_its_machine_was_bought(site: Site, own_vpc: Vpc, market: str) -> None:
     members = own_vpc.security_group("members")
     (host,) = own_vpc.start("nodes", members, 1, InstanceMarketOptions={"MarketType": market})
-    token = site.on(host, "curl", "-s", *TOKEN).out
-    header = f"X-aws-ec2-metadata-token: {token}"
-    assert (
-        site.on(host, "curl", "-s", "-H", header, f"{METADATA}/meta-data/instance-life-cycle").out == market
-    )
+    assert site.metadata(host, "instance-life-cycle") == market
     # No interruption is announced, which a job on Spot asks for every few seconds.
-    assert site.on(host, *ASK, "-H", header, f"{METADATA}/meta-data/spot/instance-action").out == "404"
+    assert (
+        site.on(host, *ASK, "-H", site.header(host), f"{METADATA}/meta-data/spot/instance-action").out
+        == "404"
+    )
 
 
 def test_a_host_sees_of_every_home_of_this_machine_only_what_it_runs(site: Site, cluster: Cluster) -> None:

@@ -14,7 +14,7 @@ from slipway.jobs.words.job import request_key
 from slipway.jobs.words.targets import encode_target, parameter_name
 from slipway.yard.machines.hosts.boot_ways import BOOT_VARIABLE, IMITATED
 from slipway.yard.machines.memory import VARIABLE, WAITS, Need
-from tests.jobs.words.test_mpi_job import JOB
+from tests.jobs.words.test_mpi import JOB
 from tests.jobs.words.test_targets import MPI_TARGET
 from tests.yard.asking import refusal
 from tests.yard.machines.hosts.conftest import Site, new_site

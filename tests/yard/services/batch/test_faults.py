@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from slipway.yard.endpoint import control
 from slipway.yard.machines.isolation.tiers import best_tier
+from tests.yard.asking import switch
 from tests.yard.services.batch.conftest import FOREVER, NODE, Cluster, limit
 
 NO_CAPACITY = "CAPACITY:INSUFFICIENT_INSTANCE_CAPACITY"
@@ -36,30 +36,25 @@ else:
 )
 
 
-def switch(cluster: Cluster, **values: float) -> None:
-    given = {name.replace("_", "-"): value for name, value in values.items()}
-    control(cluster.yard, "POST", "/switches", {"values": given, "seed": 1})
-
-
 def test_without_capacity_a_job_waits_its_environment_stays_and_the_queue_ends_it(cluster: Cluster) -> None:
     cluster.batch.update_job_queue(jobQueue="queue", jobStateTimeLimitActions=[limit(NO_CAPACITY)])
-    switch(cluster, no_capacity=100)
+    switch(cluster.yard, no_capacity=100)
     found = cluster.ended(cluster.submit("pass"))
     assert found["statusReason"] == f"Canceled by JobStateTimeLimit action due to reason: {NO_CAPACITY}"
     assert found["attempts"] == []
     (environment,) = cluster.batch.describe_compute_environments()["computeEnvironments"]
     assert (environment["state"], environment["status"]) == ("ENABLED", "VALID")
-    switch(cluster, no_capacity=0)
+    switch(cluster.yard, no_capacity=0)
     assert cluster.ended(cluster.submit("pass"))["status"] == "SUCCEEDED"
 
 
 def test_capacity_that_comes_and_goes_lets_a_job_through_in_the_end(cluster: Cluster) -> None:
-    switch(cluster, no_capacity=50)
+    switch(cluster.yard, no_capacity=50)
     assert cluster.ended(cluster.submit("pass"))["status"] == "SUCCEEDED"
 
 
 def test_nodes_that_come_late_keep_a_job_starting_and_it_can_be_ended_meanwhile(cluster: Cluster) -> None:
-    switch(cluster, launch_delay=600)
+    switch(cluster.yard, launch_delay=600)
     job = cluster.submit(FOREVER)
     cluster.until(lambda: cluster.describe(job)["status"] == "STARTING")
     cluster.batch.terminate_job(jobId=job, reason="too late")
@@ -67,7 +62,7 @@ def test_nodes_that_come_late_keep_a_job_starting_and_it_can_be_ended_meanwhile(
 
 
 def test_nodes_that_come_one_after_the_other_run_the_same_job(cluster: Cluster) -> None:
-    switch(cluster, launch_delay=1)
+    switch(cluster.yard, launch_delay=1)
     job = cluster.submit("print('here')", nodes=4)
     assert cluster.ended(job)["status"] == "SUCCEEDED"
     assert cluster.lines(job) == ["here"]
@@ -76,7 +71,7 @@ def test_nodes_that_come_one_after_the_other_run_the_same_job(cluster: Cluster) 
 def test_a_node_whose_dns_fails_knows_itself_and_reaches_the_main_node_by_address(cluster: Cluster) -> None:
     """F14."""
     needs_networks()
-    switch(cluster, dns=100)
+    switch(cluster.yard, dns=100)
     job = cluster.submit(LOOK_UP)
     assert cluster.ended(job)["status"] == "SUCCEEDED"
     said = json.loads(cluster.lines(job, 1)[0])
@@ -87,7 +82,7 @@ def test_a_node_whose_dns_fails_knows_itself_and_reaches_the_main_node_by_addres
 def test_a_node_sends_over_the_link_that_was_asked_for(cluster: Cluster) -> None:
     """F13. A kernel without netem delays nothing, and the job's log says so."""
     needs_networks()
-    switch(cluster, bandwidth=5, packet_delay=1)
+    switch(cluster.yard, bandwidth=5, packet_delay=1)
     job = cluster.submit("import subprocess as s; print(s.getoutput('tc qdisc show dev eth0'), flush=True)")
     assert cluster.ended(job)["status"] == "SUCCEEDED"
     said = cluster.lines(job)

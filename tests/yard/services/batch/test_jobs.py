@@ -1,9 +1,14 @@
-"""A job that was submitted runs as AWS Batch would run it, in real processes."""
+"""A job that was submitted runs as AWS Batch would run it, in real processes, and commands reach it."""
 
 from __future__ import annotations
 
 import json
 
+import pytest
+
+from slipway.jobs.cli.cli import run
+from slipway.yard.machines.isolation.tiers import TIERS
+from slipway.yard.services.batch.differences import LEFT_OUT
 from tests.yard.services.batch.conftest import ATTEMPT, FOREVER, NODE, Cluster, exit_codes
 
 SHOW_ENVIRONMENT = "import json, os\nprint(json.dumps(dict(os.environ)))"
@@ -48,16 +53,6 @@ def test_exit_85_is_retried_and_exit_1_is_not(cluster: Cluster) -> None:
     assert (cluster.ended(resumable)["status"], cluster.ended(final)["status"]) == ("FAILED", "FAILED")
     assert exit_codes(cluster.describe(f"{resumable}#0")) == [85, 85, 85]
     assert exit_codes(cluster.describe(f"{final}#0")) == [1]
-
-
-def test_a_child_node_that_dies_triggers_nothing(cluster: Cluster) -> None:
-    job = cluster.submit(FOREVER)
-    for node in (0, 1):
-        cluster.says(job, "ready", node)
-    cluster.kill_node(job, 1)
-    cluster.until(lambda: cluster.describe(f"{job}#1")["container"].get("exitCode"))
-    assert cluster.describe(job)["status"] == "RUNNING"
-    assert "exitCode" not in cluster.describe(f"{job}#0")["container"]
 
 
 def test_a_job_that_takes_too_long_is_ended_and_not_tried_again(cluster: Cluster) -> None:
@@ -109,3 +104,44 @@ def test_a_single_container_runs_without_the_variables_of_nodes(cluster: Cluster
     seen = json.loads(cluster.lines(job, None)[0])
     assert seen["AWS_BATCH_JOB_ID"] == job
     assert not [name for name in seen if "NODE" in name]
+
+
+# `slipway yard kill-node` and what `slipway yard status` says of jobs.
+
+
+@pytest.fixture(autouse=True)
+def home(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SLIPWAY_YARD_HOME", str(cluster.yard.home))
+
+
+def test_a_child_node_that_is_killed_by_command_triggers_nothing(cluster: Cluster) -> None:
+    job = cluster.submit(FOREVER)
+    cluster.says(job, "ready", 1)
+    assert run(("yard", "kill-node", "tri", "1")) == 0
+    cluster.until(lambda: cluster.describe(f"{job}#1")["container"].get("exitCode") == 137)
+    assert cluster.describe(job)["status"] == "RUNNING"
+    assert "exitCode" not in cluster.describe(f"{job}#0")["container"]
+
+
+def test_a_node_that_is_not_there_is_named(cluster: Cluster, capsys: pytest.CaptureFixture[str]) -> None:
+    job = cluster.submit(FOREVER)
+    cluster.says(job, "ready")
+    for wrong, words in (
+        ((job, "2"), "has no node 2; it has 0 to 1"),
+        (("absent", "0"), f"'absent' matches 0 running jobs; name one of: trial ({job})"),
+    ):
+        assert run(("yard", "kill-node", *wrong)) != 0
+        assert words in capsys.readouterr().err
+    assert cluster.describe(job)["status"] == "RUNNING"
+
+
+def test_status_says_what_is_kept_apart_and_what_is_left_out(
+    cluster: Cluster, capsys: pytest.CaptureFixture[str], tier: str
+) -> None:
+    assert run(("yard", "status", "--json")) == 0
+    said = json.loads(capsys.readouterr().out)["batch_jobs"]
+    words = next(each.words for each in TIERS if each.name == tier)
+    assert said[0] == f"isolation: {words}"
+    assert said[1].startswith("homes: ")
+    assert said[2].endswith(str(cluster.yard.home / "tmp" / "batch" / "file-systems"))
+    assert len(said) == 3 + len(LEFT_OUT)

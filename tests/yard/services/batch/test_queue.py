@@ -9,7 +9,7 @@ import pytest
 
 from slipway.yard.gateway.faults import Fault, FaultKind, script, unscript
 from tests.yard.asking import refusal
-from tests.yard.services.batch.conftest import FOREVER, Cluster, limit
+from tests.yard.services.batch.conftest import FOREVER, Cluster
 
 ALL = [{"name": "AFTER_CREATED_AT", "values": ["0"]}]
 
@@ -69,15 +69,6 @@ def test_without_capacity_a_job_waits_until_there_is_some(cluster: Cluster) -> N
     assert "[dl1.24xlarge]" in cluster.describe(job)["statusReason"]
     unscript(cluster.yard)
     assert cluster.ended(job)["status"] == "SUCCEEDED"
-
-
-def test_a_capacity_that_never_comes_ends_at_the_queues_limit(cluster: Cluster) -> None:
-    reason = "CAPACITY:INSUFFICIENT_INSTANCE_CAPACITY"
-    cluster.batch.update_job_queue(jobQueue="queue", jobStateTimeLimitActions=[limit(reason)])
-    always = Fault(service="ec2", operation="RunInstances", kind=FaultKind.INSUFFICIENT_CAPACITY, times=None)
-    script(cluster.yard, always)
-    found = cluster.ended(cluster.submit("pass"))
-    assert found["statusReason"] == f"Canceled by JobStateTimeLimit action due to reason: {reason}"
 
 
 def test_a_waiting_job_can_be_cancelled_and_a_running_one_cannot(cluster: Cluster) -> None:

@@ -3,28 +3,27 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
 
 from slipway.jobs.words.names import TARGET_TAG
 from slipway.yard.endpoint import ACCOUNT
-from slipway.yard.gateway.faults import Fault, FaultKind, script, unscript
+from slipway.yard.gateway.faults import script, unscript
 from tests.infra.synthesis import of_type, only, templates_of
+from tests.yard.asking import EVERYTHING, make_role
 from tests.yard.services.batch.conftest import Cluster
+from tests.yard.services.batch.test_instances import SILENT, running
 
 REASON = "UNDETERMINED"
 RUNBOOK = "cancel"
-POLICY_OF_ANYTHING = {"Effect": "Allow", "Action": "*", "Resource": "*"}
-
-
-def document(*statements: dict[str, Any]) -> str:
-    return json.dumps({"Version": "2012-10-17", "Statement": list(statements)})
+SSM, EVENTS = {"Service": "ssm.amazonaws.com"}, {"Service": "events.amazonaws.com"}
 
 
 def of_template() -> list[dict[str, Any]]:
     """Return what dl1's template lets the runbook do."""
-    policies = of_type(templates_of().batch, "AWS::IAM::ManagedPolicy")
+    policies = of_type(templates_of().compute, "AWS::IAM::ManagedPolicy")
     (may,) = [each for name, each in policies.items() if name.startswith("StuckRunbook")]
     jobs = f"arn:aws:batch:us-east-1:{ACCOUNT}:job/*"
     return [
@@ -33,32 +32,21 @@ def of_template() -> list[dict[str, Any]]:
     ]
 
 
-def make_role(cluster: Cluster, name: str, service: str, *statements: dict[str, Any]) -> str:
-    iam = cluster.yard.client("iam")
-    principal = {"Service": f"{service}.amazonaws.com"}
-    trust = document({"Effect": "Allow", "Principal": principal, "Action": "sts:AssumeRole"})
-    arn = iam.create_role(RoleName=name, AssumeRolePolicyDocument=trust)["Role"]["Arn"]
-    iam.put_role_policy(
-        RoleName=name, PolicyName="all", PolicyDocument=document(*(statements or (POLICY_OF_ANYTHING,)))
-    )
-    return str(arn)
-
-
-def deploy(cluster: Cluster, *, reason: str = REASON, rule_trusts: str = "events") -> None:
+def deploy(cluster: Cluster, *, reason: str = REASON, rule_trusts: Mapping[str, str] = EVENTS) -> None:
     """Make the runbook and the rule of dl1's template in the cluster of these tests."""
-    content = dict(only(templates_of().batch, "AWS::SSM::Document")["Content"])
-    content["assumeRole"] = make_role(cluster, "runbook", "ssm", *of_template())
+    content = dict(only(templates_of().compute, "AWS::SSM::Document")["Content"])
+    content["assumeRole"] = make_role(cluster.yard, "runbook", SSM, *of_template())
     cluster.yard.client("ssm").create_document(
         Name=RUNBOOK, DocumentType="Automation", DocumentFormat="JSON", Content=json.dumps(content)
     )
-    events, rule = cluster.yard.client("events"), only(templates_of().batch, "AWS::Events::Rule")
+    events, rule = cluster.yard.client("events"), only(templates_of().compute, "AWS::Events::Rule")
     queue = cluster.batch.describe_job_queues(jobQueues=["queue"])["jobQueues"][0]["jobQueueArn"]
     detail = {"jobQueue": [queue], "statusReason": [{"prefix": reason}]}
     events.put_rule(Name="stuck", EventPattern=json.dumps({**rule["EventPattern"], "detail": detail}))
     target = {
         "Id": "Runbook",
         "Arn": f"arn:aws:ssm:us-east-1:{ACCOUNT}:automation-definition/{RUNBOOK}:$DEFAULT",
-        "RoleArn": make_role(cluster, "rule", rule_trusts),
+        "RoleArn": make_role(cluster.yard, "rule", rule_trusts, EVERYTHING),
         "InputTransformer": rule["Targets"][0]["InputTransformer"],
     }
     events.put_targets(Rule="stuck", Targets=[target])
@@ -71,30 +59,21 @@ def executions(cluster: Cluster) -> list[dict[str, Any]]:
 
 def stuck(cluster: Cluster) -> str:
     """Submit a job whose nodes are launched and never join."""
-    silent = Fault(
-        service="ecs", operation="RegisterContainerInstance", kind=FaultKind.SERVER_ERROR, times=None
-    )
-    script(cluster.yard, silent)
+    script(cluster.yard, SILENT)
     job = cluster.submit("pass", tags={TARGET_TAG: "dl1"})
     cluster.until(lambda: cluster.describe(job).get("statusReason", "").startswith(REASON))
     unscript(cluster.yard)
     return job
 
 
-def running_instances(cluster: Cluster) -> int:
-    is_running = [{"Name": "instance-state-name", "Values": ["pending", "running"]}]
-    found = cluster.yard.client("ec2").describe_instances(Filters=is_running)["Reservations"]
-    return sum(len(each["Instances"]) for each in found)
-
-
 def test_a_job_that_stays_stuck_is_cancelled_and_says_why(cluster: Cluster) -> None:
     deploy(cluster)
     job = stuck(cluster)
-    assert running_instances(cluster) == 2
+    assert len(running(cluster)) == 2
     found = cluster.ended(job)
     assert found["statusReason"].startswith(f"{REASON} for 60 minutes: the nodes of the job did not join")
     assert found["attempts"] == []
-    assert running_instances(cluster) == 0
+    assert running(cluster) == []
     cluster.until(lambda: executions(cluster)[0]["AutomationExecutionStatus"] == "Success")
 
 
@@ -124,7 +103,7 @@ def test_a_job_that_runs_by_then_is_left_alone(cluster: Cluster) -> None:
 
 
 def test_a_rule_whose_role_does_not_trust_events_starts_nothing(cluster: Cluster) -> None:
-    deploy(cluster, rule_trusts="ec2")
+    deploy(cluster, rule_trusts={"Service": "ec2.amazonaws.com"})
     stuck(cluster)
     assert executions(cluster) == []
     metrics = cluster.yard.client("cloudwatch").list_metrics(MetricName="FailedInvocations")

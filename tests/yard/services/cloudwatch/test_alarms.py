@@ -9,6 +9,15 @@ from typing import Any
 
 import pytest
 
+from slipway.yard.services.cloudwatch.evaluation import (
+    ALARM,
+    NO_DATA,
+    OK,
+    AlarmRule,
+    UnknownExpression,
+    compute,
+    evaluate,
+)
 from tests.infra.synthesis import mpi_templates_of, of_type
 from tests.yard.conftest import RunningYard
 from tests.yard.services.delivery_site import OF_ACCOUNT, Topic, allow, make_topic, use_key
@@ -206,7 +215,7 @@ def test_an_alarm_stops_the_nodes_of_a_group_but_for_those_of_a_job(yard: Runnin
 def test_nodes_that_have_run_for_hours_stop_whatever_they_report(yard: RunningYard) -> None:
     """The alarm is that of c6i's template, for fewer periods; here anybody may write this metric."""
     policy, topic = make_group(yard), make_topic(yard)
-    alarms = of_type(mpi_templates_of().mpi, "AWS::CloudWatch::Alarm")
+    alarms = of_type(mpi_templates_of().compute, "AWS::CloudWatch::Alarm")
     (deployed,) = [alarm for alarm in alarms.values() if alarm.get("Namespace") == "AWS/AutoScaling"]
     dimensions = [{"Name": "AutoScalingGroupName", "Value": "c6i"}]
     shorter = {**deployed, "AlarmActions": [policy, topic.arn], "EvaluationPeriods": 2}
@@ -218,3 +227,67 @@ def test_nodes_that_have_run_for_hours_stop_whatever_they_report(yard: RunningYa
         watch.put_metric_data(Namespace="AWS/AutoScaling", MetricData=[datum])
     assert len(nodes(yard)) == 1
     assert topic.mails()[0]["subject"].startswith('ALARM: "c6i-up-for-hours"')
+
+
+# The state of an alarm for datapoints with gaps, as the tables of CloudWatch's user guide have it.
+KEPT = None
+TREATMENTS = ("missing", "ignore", "breaching", "notBreaching")
+
+
+# "0" does not breach, "X" does, "-" is missing; the oldest first. Then the state for each treatment.
+@pytest.mark.parametrize(
+    ("datapoints", "states"),
+    [
+        ("0 - X - X", (OK, OK, OK, OK)),
+        ("0 - - - -", (OK, OK, OK, OK)),
+        ("- - - - -", (NO_DATA, KEPT, ALARM, OK)),
+        ("0 X X - X", (ALARM, ALARM, ALARM, ALARM)),
+        ("- - X - -", (ALARM, KEPT, ALARM, OK)),
+    ],
+)
+def test_gaps_are_treated_as_the_alarm_says(datapoints: str, states: tuple[str | None, ...]) -> None:
+    values = [{"0": 0.0, "X": 1.0, "-": None}[mark] for mark in datapoints.split()]
+    found = tuple(evaluate(rule(missing), values) for missing in TREATMENTS)
+    assert found == states
+
+
+def rule(missing: str) -> AlarmRule:
+    return AlarmRule(
+        periods=3,
+        datapoints=3,
+        threshold=1,
+        comparison="GreaterThanOrEqualToThreshold",
+        missing=missing,
+    )
+
+
+def test_some_of_the_periods_are_enough_where_the_alarm_says_so() -> None:
+    two_of_three = AlarmRule(
+        periods=3, datapoints=2, threshold=1, comparison="GreaterThanThreshold", missing="notBreaching"
+    )
+    assert evaluate(two_of_three, [2, 0, 2]) == ALARM
+    assert evaluate(two_of_three, [2, 0, 1]) == OK
+
+
+@pytest.mark.parametrize(
+    ("expression", "expected"),
+    [
+        ("FILL(m, 0)", [1, 0, 3]),
+        ("IF(FILL(m, 0) < n, 1, 0)", [1, 1, 0]),
+        ("m * 2 + n", [4, None, 8]),
+        ("FILL(nothing, 0)", [None, None, None]),
+    ],
+)
+def test_metric_math_is_computed_period_by_period(expression: str, expected: list[float | None]) -> None:
+    series: dict[str, list[float | None]] = {
+        "m": [1.0, None, 3.0],
+        "n": [2.0, 2.0, 2.0],
+        "nothing": [None, None, None],
+    }
+    assert compute(expression, series, 3) == expected
+
+
+@pytest.mark.parametrize("expression", ["ANOMALY_DETECTION_BAND(m)", "__import__('os')", "m.real", "("])
+def test_an_expression_that_is_not_known_is_not_computed(expression: str) -> None:
+    with pytest.raises(UnknownExpression):
+        compute(expression, {"m": [1.0]}, 1)

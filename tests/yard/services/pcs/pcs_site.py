@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import base64
-import json
 from dataclasses import dataclass, field
 from typing import Any
 
 from tests.yard.accounts import own_image
+from tests.yard.asking import make_role
 from tests.yard.conftest import RunningYard
 
 ROLE = "AWSPCS-nodes"
-TRUST = {"Effect": "Allow", "Principal": {"Service": "ec2.amazonaws.com"}, "Action": "sts:AssumeRole"}
 NODE = ("pcs:RegisterComputeNodeGroupInstance", "ssm:UpdateInstanceInformation", "ssmmessages:*")
 SCRIPT = "#!/bin/bash\necho the script of user data ran before slurmd >/run/trial\n"
 MIME = (
@@ -59,10 +58,8 @@ class PcsSite:
         return str(made["LaunchTemplate"]["LaunchTemplateId"])
 
     def instance_profile(self, role: str, actions: tuple[str, ...] = NODE) -> str:
-        iam = self.yard.client("iam")
-        iam.create_role(RoleName=role, AssumeRolePolicyDocument=_policy(TRUST))
-        allowed = {"Effect": "Allow", "Action": list(actions), "Resource": "*"}
-        iam.put_role_policy(RoleName=role, PolicyName="node", PolicyDocument=_policy(allowed))
+        iam, allowed = self.yard.client("iam"), {"Effect": "Allow", "Action": list(actions), "Resource": "*"}
+        make_role(self.yard, role, {"Service": "ec2.amazonaws.com"}, allowed)
         made = iam.create_instance_profile(InstanceProfileName=role)["InstanceProfile"]
         iam.add_role_to_instance_profile(InstanceProfileName=role, RoleName=role)
         return str(made["Arn"])
@@ -107,7 +104,3 @@ class PcsSite:
             **more,
         )["queue"]
         return made
-
-
-def _policy(statement: dict[str, Any]) -> str:
-    return json.dumps({"Version": "2012-10-17", "Statement": [statement]})

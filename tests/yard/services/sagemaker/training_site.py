@@ -7,7 +7,7 @@ import io
 import json
 import tarfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,12 +16,13 @@ import pytest
 from slipway.yard.endpoint import control
 from slipway.yard.machines.isolation.tiers import best_tier
 from slipway.yard.services.sagemaker.training.plan import TOOLKIT
+from tests.yard.asking import EVERYTHING, make_role
 from tests.yard.conftest import REGION, RunningYard
 
 BUCKET = "training-site"
 IMAGE = f"763104351884.dkr.ecr.{REGION}.amazonaws.com/pytorch-training:2.6.0-cpu-py312-ubuntu22.04-sagemaker"
 ROLE = "training"
-TRUST = {"Effect": "Allow", "Principal": {"Service": "sagemaker.amazonaws.com"}, "Action": "sts:AssumeRole"}
+BY_SAGEMAKER = {"Service": "sagemaker.amazonaws.com"}
 LOG_GROUP = "/aws/sagemaker/TrainingJobs"
 PATIENCE_S = 240.0
 LOOK_AGAIN_S = 0.1  # a job needs the processors that looking takes
@@ -132,18 +133,7 @@ def require_training() -> None:
 
 
 def new_site(yard: RunningYard) -> TrainingSite:
-    s3, iam = yard.client("s3"), yard.client("iam")
+    s3 = yard.client("s3")
     s3.create_bucket(Bucket=BUCKET)
-    role = make_role(iam, ROLE, TRUST)
-    everything = {"Effect": "Allow", "Action": "*", "Resource": "*"}
-    iam.put_role_policy(RoleName=ROLE, PolicyName="all", PolicyDocument=document(everything))
+    role = make_role(yard, ROLE, BY_SAGEMAKER, EVERYTHING)
     return TrainingSite(yard=yard, sagemaker=yard.client("sagemaker"), s3=s3, role=role)
-
-
-def make_role(iam: Any, name: str, trust: Mapping[str, Any]) -> str:
-    made = iam.create_role(RoleName=name, AssumeRolePolicyDocument=document(trust))
-    return str(made["Role"]["Arn"])
-
-
-def document(statement: Mapping[str, Any]) -> str:
-    return json.dumps({"Version": "2012-10-17", "Statement": [statement]})

@@ -10,6 +10,7 @@ import contextlib
 import json
 import os
 import select
+import shutil
 import signal
 import socket
 import sys
@@ -20,7 +21,6 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from slipway.yard.machines.hosts.inside import nft_door, tree
-from slipway.yard.machines.hosts.inside.failures import Failures
 from slipway.yard.machines.isolation import kernel, namespaces
 
 LARGEST_ORDER = 1 << 17
@@ -262,3 +262,40 @@ def listen(address: tuple[str, int]) -> socket.socket:
 def tell(yard: socket.socket, event: Mapping[str, object], descriptors: Sequence[int]) -> None:
     with contextlib.suppress(OSError):
         socket.send_fds(yard, [json.dumps(event).encode()], list(descriptors))
+
+
+# What went wrong while a host booted, in words that say how to mend it. Standard library only.
+
+
+class Failures:
+    def __init__(self, plan: Mapping[str, Any]) -> None:
+        self._plan = plan
+        self._said: list[str] = []
+
+    @property
+    def words(self) -> str:
+        """List the failures in words; return "" if nothing failed."""
+        return "; ".join(dict.fromkeys(self._said))
+
+    def step(self, argv: Sequence[str], code: int) -> None:
+        program, log = argv[0], self._plan["keep_output"][-1]
+        if self.has(program):
+            self._said.append(
+                f"at boot {program} ended with {code}; what it said: slipway yard logs, and {log} of the host"
+            )
+
+    def unit(self, name: str, code: int) -> None:
+        self._said.append(f"{name} ends as soon as it starts, with {code}; what it said: slipway yard logs")
+
+    def has(self, program: str, *others: str) -> bool:
+        """Return True if one of the programs is there; if not, remember the first name as missing."""
+        path = self._plan["environment"]["PATH"]
+        if any(shutil.which(each, path=path) for each in (program, *others)):
+            return True
+        self._said.append(f"{program} is not there; {self._plan['mend']}")
+        return False
+
+    def look_for_programs(self) -> None:
+        """Look for programs that jobs need although no step and no unit starts them."""
+        for names in self._plan["programs"]:
+            self.has(*names)

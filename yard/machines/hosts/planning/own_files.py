@@ -48,7 +48,7 @@ INSTALL = (
     "install it with `python3 scripts/set_up.py machine` (as root), then restart the yard: "
     "slipway yard down; slipway yard up"
 )
-BAKE_AGAIN = "bake a machine image that has it: slipway bake"
+BAKE_AGAIN = "bake a machine image that has it: slipway image bake"
 _HIDDEN = ("/tmp", "/var/tmp", "/run")  # noqa: S108 - a host's are its own
 
 

@@ -19,7 +19,7 @@ from slipway.yard.errors import ApiError
 from slipway.yard.permissions import roles
 from slipway.yard.permissions.calls.asked import ActionNeed, AskedCall, arn
 from slipway.yard.permissions.calls.needs import needs
-from slipway.yard.permissions.sessions import RoleSession
+from slipway.yard.permissions.keys import RoleSession
 
 # One bake: what is to be built, and how far it is. The thread that runs it writes, the API reads.
 FINAL = frozenset({"AVAILABLE", "FAILED", "CANCELLED", "DELETED"})

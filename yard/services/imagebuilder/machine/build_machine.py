@@ -25,7 +25,7 @@ from slipway.yard.endpoint import HIDDEN_VARIABLES, own_client
 from slipway.yard.machines.isolation.tiers import best_tier
 from slipway.yard.machines.settings import CHECKOUT
 from slipway.yard.permissions import keys
-from slipway.yard.permissions.sessions import RoleSession
+from slipway.yard.permissions.keys import RoleSession
 from slipway.yard.services.imagebuilder.components.actions import Download, Order
 from slipway.yard.services.imagebuilder.machine import base, network_settings
 from slipway.yard.state import remove_tree

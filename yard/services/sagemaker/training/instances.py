@@ -20,7 +20,7 @@ from slipway.yard.machines import api_proxy, log_stream
 from slipway.yard.machines.settings import real_seconds
 from slipway.yard.permissions import roles
 from slipway.yard.permissions.calls.asked import ActionNeed, arn
-from slipway.yard.permissions.sessions import RoleSession
+from slipway.yard.permissions.keys import RoleSession
 from slipway.yard.services.batch.attempt_processes import AttemptProcesses, NodeEvent
 from slipway.yard.services.sagemaker.training import plan, records
 from slipway.yard.services.sagemaker.training.plan import TrainingLaunch

@@ -23,7 +23,7 @@ from slipway.yard.gateway import faults
 from slipway.yard.machines import memory, storage
 from slipway.yard.machines.settings import real_seconds
 from slipway.yard.permissions import keys, roles
-from slipway.yard.permissions.sessions import RoleSession
+from slipway.yard.permissions.keys import RoleSession
 from slipway.yard.services.sagemaker.training import buckets, checks, plan, records, volume
 from slipway.yard.services.sagemaker.training.buckets import FolderSync, Location, TransferFailed
 from slipway.yard.services.sagemaker.training.instances import (

@@ -22,7 +22,7 @@ from slipway.yard.machines.isolation.tiers import best_tier
 from slipway.yard.machines.settings import STAND_IN, interpreter, needed
 from slipway.yard.permissions import keys
 from slipway.yard.permissions.calls.asked import ActionNeed, arn
-from slipway.yard.permissions.sessions import RoleSession
+from slipway.yard.permissions.keys import RoleSession
 from slipway.yard.services.sagemaker.training import volume
 from slipway.yard.services.sagemaker.training.records import TrainingJob
 

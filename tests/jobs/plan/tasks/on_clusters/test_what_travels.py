@@ -1,4 +1,4 @@
-"""What no node could find or do is refused in one line, before anything is sent or asked of AWS."""
+"""What no node could find or do is refused before anything is sent; a trial's log becomes a profile."""
 
 from __future__ import annotations
 
@@ -6,17 +6,21 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-pytest.importorskip("torch")
-
 from slipway import BaseTechnique, HParams, SlipwayError, Task, orchestrate, register, search
 from slipway.jobs.plan.tasks import library
+from slipway.jobs.plan.tasks.on_clusters.searching_there import profile_from
 from slipway.jobs.plan.tasks.on_clusters.sent_code import ClusterOrder, packed_code
+from slipway.jobs.words.run import JobState, Run
 from tests.containers.tasks import own_code
+from tests.jobs.plan.run.test_clusters import run
+
+pytest.importorskip("torch")
 
 MODULE = """
 def load_model(): return None
@@ -114,3 +118,39 @@ def test_the_folder_that_modules_are_imported_from_is_sent() -> None:
     with packed_code([own_task()]) as packed:
         assert packed.files > 1000  # of this repository, from which tests.containers.tasks is imported
     assert ClusterOrder.of(["dl1"], None, ClusterOrder(names=()).agreed).names == ("dl1",)
+
+
+# A trial's log becomes a profile: its seconds, or why it does not fit, and whether that is kept.
+BEGAN = datetime(2026, 1, 1, tzinfo=UTC)
+FACTS = '{"parameters": 5, "layers": 1, "widest": 2, "rows": 8, "batches": null, "device": "cpu"}'
+
+
+def timed(**facts: Any) -> Run:
+    return run(started_at=BEGAN, stopped_at=BEGAN + timedelta(seconds=30), **facts)
+
+
+def test_a_trial_that_went_well_tells_a_batch_and_what_its_start_took() -> None:
+    lines = ["[0] step 4/4  loss 1.0", f'[0] trial: {{"facts": {FACTS}, "seconds": [9.0, 1.0, 2.0, 3.0]}}']
+    found = profile_from(timed(state=JobState.SUCCEEDED, status="SUCCEEDED"), lines)
+    assert (found.seconds, found.error, found.startup) == (2.0, 0.5, 30 - 4 * 2.0)
+    assert found.facts == {"parameters": 5, "layers": 1, "widest": 2, "rows": 8, "batches": None}
+    assert found.is_kept
+
+
+@pytest.mark.parametrize(
+    ("status", "why", "lines", "reason", "is_kept"),
+    [
+        ("FAILED", "exit code 2", ["[1] error: no layers", f'trial: {{"facts": {FACTS}, "seconds": []}}'],
+         "no layers", True),
+        ("FAILED", "exit code 137", [], "exit code 137", False),
+        ("FAILED", "Host EC2 (instance i-1) terminated.", ["[0] error: lost another rank: gloo"],
+         "Host EC2 (instance i-1) terminated.", False),
+        ("FAILED", "Host EC2 (instance i-1) terminated.", ["[0] error: no layers"], "no layers", False),
+        ("CANCELLED", None, [], "its job ended as CANCELLED", False),
+    ],
+)  # fmt: skip
+def test_a_trial_that_failed_says_why_and_only_what_would_happen_again_is_kept(
+    status: str, why: str | None, lines: list[str], reason: str, is_kept: bool
+) -> None:
+    found = profile_from(timed(state=JobState.FAILED, status=status, reason=why), lines)
+    assert (found.seconds, found.reason, found.is_kept) == (None, reason, is_kept)

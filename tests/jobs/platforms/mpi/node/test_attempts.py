@@ -2,21 +2,36 @@
 
 from __future__ import annotations
 
+import gzip
+import io
+import json
+import os
 import signal
+import tarfile
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from dataclasses import asdict, replace
+from hashlib import sha256
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from slipway.jobs.platforms.code_bundle import own_containers, pack
 from slipway.jobs.platforms.mpi.node import run as node_run
 from slipway.jobs.platforms.mpi.node.hosts import Said
+from slipway.jobs.platforms.mpi.node.lock import last_holder, lock_cluster
 from slipway.jobs.platforms.mpi.node.mpirun import Ended
-from slipway.jobs.platforms.mpi.node.run import DeadHost
-from slipway.jobs.platforms.mpi.node.setting import NodePaths
+from slipway.jobs.platforms.mpi.node.run import DeadHost, ensure_code, protect, release
+from slipway.jobs.platforms.mpi.node.serve import Server
+from slipway.jobs.platforms.mpi.node.setting import ROOT_VARIABLE, NodePaths, Setup
+from slipway.jobs.platforms.mpi.nodes import find_members
+from slipway.jobs.platforms.on_nodes import DamagedCode, write_whole
 from slipway.jobs.words.mpi import Member
+from slipway.jobs.words.names import CLUSTER_TAG
 from tests.jobs.platforms.mpi.node.conftest import SETUP
-from tests.jobs.words.test_mpi_job import JOB
+from tests.jobs.words.test_mpi import JOB
+from tests.yard.accounts import own_image
+from tests.yard.conftest import RunningYard
 
 MEMBER = Member(name="ip-127-0-0-1", address="127.0.0.1", instance_id="i-1")
 Attempted = Callable[..., tuple[int, list[int]]]
@@ -120,3 +135,200 @@ def test_a_host_that_dies_while_it_fetches_the_code_is_a_dead_host(
     )
     with pytest.raises(DeadHost, match="host ip-10-0-0-2 does not answer: timed out"):
         node_run._fetch_everywhere(NodePaths(root=tmp_path), [MEMBER], JOB.code)
+
+
+# While a job runs, no rule takes its nodes away; afterwards every node may go.
+
+
+@pytest.fixture
+def group(yard_shell: RunningYard) -> Iterator[RunningYard]:
+    """Two nodes, as the stack makes them; when it is over they are gone."""
+    ec2, scaling = yard_shell.client("ec2"), yard_shell.client("autoscaling")
+    image = own_image(ec2)
+    data = {"ImageId": image, "InstanceType": "c6i.16xlarge"}
+    made = ec2.create_launch_template(LaunchTemplateName="nodes", LaunchTemplateData=data)["LaunchTemplate"]
+    scaling.create_auto_scaling_group(
+        AutoScalingGroupName="c6i",
+        MinSize=0,
+        MaxSize=2,
+        DesiredCapacity=2,
+        VPCZoneIdentifier=ec2.describe_subnets()["Subnets"][0]["SubnetId"],
+        LaunchTemplate={"LaunchTemplateId": made["LaunchTemplateId"], "Version": "1"},
+        Tags=[
+            {
+                "ResourceId": "c6i",
+                "ResourceType": "auto-scaling-group",
+                "Key": CLUSTER_TAG,
+                "Value": "c6i",
+                "PropagateAtLaunch": True,
+            }
+        ],
+    )
+    yield yard_shell
+    scaling.delete_auto_scaling_group(AutoScalingGroupName="c6i", ForceDelete=True)
+
+
+def protected(running: RunningYard) -> list[bool]:
+    (found,) = running.client("autoscaling").describe_auto_scaling_groups()["AutoScalingGroups"]
+    return [instance["ProtectedFromScaleIn"] for instance in found["Instances"]]
+
+
+def test_the_nodes_of_a_job_are_protected_until_it_is_over(group: RunningYard) -> None:
+    said: list[str] = []
+    members = find_members(SETUP.cluster, SETUP.region)
+    assert len(members) == 2
+    protect(SETUP, members[:1], said.append)
+    assert sorted(protected(group)) == [False, True]
+    protect(SETUP, members, said.append)
+    assert protected(group) == [True, True]
+    release(SETUP, said.append)
+    assert protected(group) == [False, False]
+    assert said == []
+
+
+def test_nodes_of_a_job_whose_run_was_killed_may_go_once_nothing_of_it_is_left(
+    group: RunningYard, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """mpirun has the lock until it has ended, too."""
+    monkeypatch.setenv(ROOT_VARIABLE, str(tmp_path))
+    where = NodePaths(root=tmp_path)
+    write_whole(where.setup, json.dumps(asdict(SETUP)))
+    server = Server(where)
+    with lock_cluster(where, "killed-1"):
+        protect(SETUP, find_members(SETUP.cluster, SETUP.region), print)
+        server.release_left()
+        assert protected(group) == [True, True]
+    server.release_left()
+    assert protected(group) == [False, False]
+    protect(SETUP, find_members(SETUP.cluster, SETUP.region), print)
+    server.release_left()
+    assert protected(group) == [True, True]  # nobody is asked again until another job has run
+    Server(where).release_left()
+    assert protected(group) == [False, False]  # but by a new main node
+
+
+def test_what_root_reads_of_the_lock_is_no_link_that_a_job_has_laid(tmp_path: Path) -> None:
+    where = NodePaths(root=tmp_path)
+    assert last_holder(where) == ""
+    where.lock.parent.mkdir(parents=True)
+    (tmp_path / "secret").write_text("secret")
+    where.lock.symlink_to(tmp_path / "secret")
+    assert last_holder(where) == ""
+
+
+def test_a_job_runs_without_protection_too_and_its_log_says_so(
+    yard_shell: RunningYard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1")
+    said: list[str] = []
+    protect(SETUP, [Member(name="a", address="10.30.0.5", instance_id="i-1")], said.append)
+    release(SETUP, said.append)
+    assert said[0].startswith("warning: nodes are not protected from scaling in: EndpointConnectionError")
+    assert said[1].startswith("warning: nodes stay protected from scaling in: ")
+
+
+# The code of a job: packed alike everywhere, proved before it is unpacked, and unpacked once.
+WHERE = NodePaths(root=Path("/nowhere"))
+
+
+class Store:
+    """S3 with one object."""
+
+    def __init__(self, body: bytes) -> None:
+        self.body, self.asked = body, 0
+
+    def get_object(self, **_: Any) -> dict[str, Any]:
+        self.asked += 1
+        return {"Body": io.BytesIO(self.body)}
+
+
+def tree(folder: Path, **files: str) -> Path:
+    for name, text in files.items():
+        path = folder / name.replace("__", "/")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return folder
+
+
+def setup_of(tmp_path: Path) -> Setup:
+    return replace(SETUP, file_system_mount=str(tmp_path))
+
+
+def test_the_same_files_make_the_same_bytes_whenever_they_were_written(tmp_path: Path) -> None:
+    one = tree(tmp_path / "one", a="1", sub__b="2")
+    two = tree(tmp_path / "two", sub__b="2", a="1")
+    os.utime(two / "a", (1, 1))
+    assert pack(one) == pack(two)
+
+
+@pytest.mark.parametrize("changed", [{"a": "2"}, {"a": "1", "c": ""}])
+def test_other_files_are_another_bundle(tmp_path: Path, changed: dict[str, str]) -> None:
+    assert pack(tree(tmp_path / "one", a="1")).digest != pack(tree(tmp_path / "two", **changed)).digest
+
+
+def test_what_is_unpacked_is_what_was_packed_without_what_only_images_need(tmp_path: Path) -> None:
+    bundle = pack(own_containers())
+    folder = ensure_code(WHERE, setup_of(tmp_path), bundle.digest, Store(bundle.packed))
+    launch = Path("runtime/launch/launcher.py")
+    assert (folder / "slipway" / "containers" / launch).read_bytes() == (
+        own_containers() / launch
+    ).read_bytes()
+    assert not (folder / "slipway/containers/images").exists()
+    assert not list(folder.rglob("__pycache__"))
+
+
+def test_code_that_is_there_is_not_fetched_again(tmp_path: Path) -> None:
+    bundle = pack(tree(tmp_path / "one", a="1"))
+    store = Store(bundle.packed)
+    folders = {ensure_code(WHERE, setup_of(tmp_path), bundle.digest, store) for _ in range(3)}
+    assert (len(folders), store.asked) == (1, 1)
+
+
+def test_how_far_it_is_compressed_does_not_matter(tmp_path: Path) -> None:
+    bundle = pack(tree(tmp_path / "one", a="1"))
+    otherwise = gzip.compress(gzip.decompress(bundle.packed), 1)
+    folder = ensure_code(WHERE, setup_of(tmp_path), bundle.digest, Store(otherwise))
+    assert (folder / "slipway/containers/a").read_text() == "1"
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        pytest.param(b"", id="nothing"),
+        pytest.param(b"no gzip", id="no gzip"),
+        pytest.param(gzip.compress(b"another archive"), id="another archive"),
+    ],
+)
+def test_what_is_not_the_code_that_was_sent_is_never_unpacked(tmp_path: Path, body: bytes) -> None:
+    digest = pack(tree(tmp_path / "one", a="1")).digest
+    with pytest.raises(DamagedCode, match=digest):
+        ensure_code(WHERE, setup_of(tmp_path), digest, Store(body))
+    assert not (tmp_path / "slipway").exists()
+
+
+def a_link() -> tarfile.TarInfo:
+    member = tarfile.TarInfo("inside")
+    member.type, member.linkname = tarfile.SYMTYPE, "/etc"
+    return member
+
+
+@pytest.mark.parametrize(
+    "member", [tarfile.TarInfo("../../escaped"), tarfile.TarInfo("/tmp/escaped-slipway"), a_link()]
+)
+def test_an_archive_writes_plain_files_below_its_folder_and_nothing_else(
+    tmp_path: Path, member: tarfile.TarInfo
+) -> None:
+    plain = io.BytesIO()
+    with tarfile.open(fileobj=plain, mode="w") as tar:
+        tar.addfile(member)
+    body = plain.getvalue()
+    with pytest.raises(DamagedCode, match="no file below its folder"):
+        ensure_code(WHERE, setup_of(tmp_path), sha256(body).hexdigest(), Store(gzip.compress(body)))
+    assert not list(tmp_path.rglob("*escaped*"))
+
+
+def test_code_that_no_files_share_lies_where_no_other_user_can_lay_some_before(tmp_path: Path) -> None:
+    """Folders in /tmp have names that anybody could take first."""
+    where, bundle = NodePaths(root=tmp_path / "node"), pack(tree(tmp_path / "one", a="1"))
+    folder = ensure_code(where, replace(SETUP, file_system_mount=None), bundle.digest, Store(bundle.packed))
+    assert folder.is_relative_to(where.run)

@@ -1,22 +1,30 @@
-"""What a node says of itself, and what the main node makes of nodes that differ."""
+"""What a node says of itself and its processes, and what the main node makes of nodes that differ."""
 
 from __future__ import annotations
 
 import os
+import subprocess
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from slipway.jobs.platforms.mpi.node import run
 from slipway.jobs.platforms.mpi.node.facts import (
     NodeFacts,
+    clear_memory,
     decode_facts,
     differences,
     encode_facts,
+    end_processes,
+    find_program,
     own_topology,
     parse_list,
 )
-from slipway.jobs.words.mpi import Topology
+from slipway.jobs.platforms.mpi.node.run import check, summarise
+from slipway.jobs.words.mpi import Member, Topology, host_name
+from tests.jobs.platforms.mpi.node.conftest import SETUP, Node, Start
 
 FACTS = NodeFacts(
     python="3.11.7",
@@ -77,3 +85,76 @@ def test_a_machine_that_says_nothing_of_itself_has_one_domain(tmp_path: Path) ->
 def write(path: Path, text: str) -> None:
     path.parent.mkdir(parents=True)
     path.write_text(f"{text}\n")
+
+
+# What a job leaves on a node is gone before the next one begins.
+pytestmark = pytest.mark.alone  # another test's job would count as one that still runs
+
+
+def test_what_ranks_left_in_memory_is_removed_once_no_job_runs(tmp_path: Path) -> None:
+    memory, elsewhere = tmp_path / "shm", tmp_path / "elsewhere"
+    (memory / "session").mkdir(parents=True)
+    (memory / "session" / "segment").touch()
+    (memory / "torch_1").touch()
+    elsewhere.mkdir()
+    (memory / "link").symlink_to(elsewhere)
+    job = f"glue-{os.getpid()}"
+    with subprocess.Popen(["sleep", "60"], env={**os.environ, "SLIPWAY_JOB": job}):
+        clear_memory(os.geteuid(), memory)
+        assert {path.name for path in memory.iterdir()} == {"session", "torch_1", "link"}
+        end_processes(job, 1.0)
+    clear_memory(os.geteuid(), memory)
+    assert (list(memory.iterdir()), elsewhere.exists()) == ([], True)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
+def test_what_another_user_has_in_memory_stays(tmp_path: Path) -> None:
+    (tmp_path / "theirs").touch()
+    os.chown(tmp_path / "theirs", 64001, 64001)
+    clear_memory(os.geteuid(), tmp_path)
+    assert (tmp_path / "theirs").exists()
+
+
+# A cluster is ready when as many nodes as were declared answered together; who did not is named.
+
+pytest.importorskip("torch", reason="torch is not installed")
+
+MPI = next((mpi for mpi in ("open-mpi", "mpich") if find_program(mpi)), "")
+MEMBERS = [
+    Member(name=host_name(f"10.0.0.{number}"), address=f"10.0.0.{number}", instance_id=f"i-{number}")
+    for number in (1, 2)
+]
+
+
+def test_ready_needs_all_that_were_declared_and_an_answer_of_each() -> None:
+    assert summarise(MEMBERS, {}, 2, 7).ready
+    assert not summarise(MEMBERS, {}, 3, 7).ready
+    silent = summarise(MEMBERS, {"ip-10-0-0-2": "no answer within 20 s"}, 2, 7)
+    assert not silent.ready
+    assert [node.why for node in silent.nodes if not node.answered] == ["no answer within 20 s"]
+
+
+def test_a_failed_all_reduce_blames_the_lost_host_alone_where_there_is_one() -> None:
+    assert run._problems(MEMBERS, 0, ()) == {}
+    assert list(run._problems(MEMBERS, 85, ("ip-10-0-0-2",))) == ["ip-10-0-0-2"]
+    assert list(run._problems(MEMBERS, 1, ())) == [member.name for member in MEMBERS]
+
+
+@pytest.mark.slow
+@pytest.mark.alone  # no other test may have a process of a job, or this node would count as busy
+@pytest.mark.skipif(not MPI, reason="neither Open MPI nor MPICH is installed")
+def test_nodes_that_answer_are_asked_together_and_those_that_do_not_are_left_out(
+    start: Start, as_node: Callable[[Node], None]
+) -> None:
+    """A real all-reduce of torch, through a real mpirun."""
+    node = start("127.0.0.1")
+    as_node(node)
+    dead = Member(name="ip-127-0-0-2", address="127.0.0.2", instance_id="i-dead")
+    node.knows([node.member, dead])
+    found = check(node.where, replace(SETUP, mpi=MPI), [node.member, dead])
+    assert [(each.name, each.answered) for each in found.nodes] == [
+        (node.member.name, True),
+        (dead.name, False),
+    ]
+    assert not found.ready
+    assert "refused" in found.nodes[1].why

@@ -22,7 +22,7 @@ from slipway.jobs.platforms.mpi.node.setting import NodePaths
 from slipway.jobs.platforms.on_nodes import FOLDER, rank_python
 from slipway.jobs.words.mpi import REPLACED_SECONDS, Member
 from tests.jobs.platforms.mpi.node.conftest import SETUP, Node, Start
-from tests.jobs.words.test_mpi_job import JOB
+from tests.jobs.words.test_mpi import JOB
 
 HERE, THERE = "127.0.0.1", "127.0.0.2"
 MEMBER = Member(name="ip-127-0-0-1", address=HERE, instance_id="i-1")

@@ -12,7 +12,7 @@ from botocore.stub import Stubber
 from slipway.jobs.platforms.mpi import main_node
 from slipway.jobs.platforms.mpi.node.lock import CannotRun, await_others
 from slipway.jobs.words.mpi import LONGEST_SECONDS, MARGIN_SECONDS, MpiJob, begun_at
-from tests.jobs.words.test_mpi_job import JOB
+from tests.jobs.words.test_mpi import JOB
 
 REGION = "us-east-1"
 DATA = "11111111-2222-3333-4444-555555555555"

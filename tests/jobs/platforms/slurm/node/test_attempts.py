@@ -1,12 +1,22 @@
-"""The notes of attempts: a start has one number, whatever is written at the same time or was left before."""
+"""The notes of attempts, of which each start has one number, and what Slurm itself prints of jobs."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
+from slipway.jobs.platforms.slurm.node.allocation import (
+    OddAnswer,
+    read_accounts,
+    read_nodes,
+    read_queue,
+    whole,
+)
 from slipway.jobs.platforms.slurm.node.attempts import (
     AttemptNote,
     begin_note,
@@ -14,6 +24,9 @@ from slipway.jobs.platforms.slurm.node.attempts import (
     remembered,
     write_note,
 )
+from slipway.jobs.platforms.slurm.node.programs import DeadController, refusal
+from slipway.jobs.platforms.slurm.request import STATES
+from slipway.jobs.words.run import JobState, translate
 from slipway.jobs.words.slurm import RUN
 
 NOTE = AttemptNote(
@@ -73,3 +86,157 @@ def test_notes_of_a_slipway_that_wrote_no_restarts_are_read(tmp_path: Path) -> N
     path.write_text(json.dumps(record))
     assert begin_note(tmp_path, NOTE).number == 2
     assert {job.id: job.restarts for job in remembered(tmp_path)} == {"7": 2}
+
+
+# Slurm's JSON of several releases reads the same.
+# As release 22.05 writes a job, and as 24.11 writes the same one.
+OLD: Mapping[str, object] = {
+    "job_id": 7,
+    "array_job_id": 0,
+    "array_task_id": None,
+    "comment": "slipway:neox-0123456789ab",
+    "job_state": "FAILED",
+    "state_reason": "NonZeroExitCode",
+    "state_description": "",
+    "exit_code": 85 << 8,
+    "node_count": 4,
+    "nodes": "trn1-[1-4]",
+    "restart_cnt": 2,
+    "submit_time": 100,
+    "start_time": 200,
+    "end_time": 300,
+    "dependency": "afterok:5(unfulfilled),afterok:6(unfulfilled)",
+}
+
+
+def set_(number: int) -> dict[str, object]:
+    return {"set": True, "infinite": False, "number": number}
+
+
+NEW: Mapping[str, object] = {
+    **OLD,
+    "array_job_id": set_(0),
+    "array_task_id": {"set": False, "infinite": False, "number": 0},
+    "job_state": ["FAILED"],
+    "exit_code": {
+        "status": ["ERROR"],
+        "return_code": set_(85),
+        "signal": {"id": {"set": False, "infinite": False, "number": 0}, "name": ""},
+    },
+    "node_count": set_(4),
+    "submit_time": set_(100),
+    "start_time": set_(200),
+    "end_time": set_(300),
+}
+
+
+def queue(*jobs: Mapping[str, object]) -> str:
+    return json.dumps({"jobs": jobs})
+
+
+def test_every_release_tells_the_same_of_a_job() -> None:
+    (old,), (new,) = read_queue(queue(OLD)), read_queue(queue(NEW))
+    assert old == new
+    assert (old.id, old.name, old.phase, old.exit_code) == ("7", "neox-0123456789ab", "run", 85)
+    assert (old.submitted, old.started, old.ended, old.restarts) == (100, 200, 300, 2)
+    assert old.depends_on == "5,6"
+
+
+@pytest.mark.parametrize(
+    ("state", "read", "means"),
+    [
+        ("PENDING", "PENDING", JobState.WAITING),
+        (["PENDING", "REQUEUED"], "REQUEUED", JobState.WAITING),
+        (["RUNNING", "CONFIGURING"], "CONFIGURING", JobState.STARTING),
+        (["PENDING", "POWER_UP_NODE"], "POWER_UP_NODE", JobState.STARTING),
+        (["COMPLETED", "COMPLETING"], "COMPLETED", JobState.SUCCEEDED),
+        ("CANCELLED by 0", "CANCELLED", JobState.FAILED),
+        ("OUT_OF_MEMORY", "OUT_OF_MEMORY", JobState.FAILED),
+        (["HIBERNATING"], "HIBERNATING", JobState.UNKNOWN),
+        (None, "UNKNOWN", JobState.UNKNOWN),
+    ],
+)
+def test_a_state_is_read_whatever_its_flags_and_a_new_word_is_shown(
+    state: object, read: str, means: JobState
+) -> None:
+    (job,) = read_queue(queue({**OLD, "job_state": state}))
+    assert job.state == read
+    assert translate(STATES, job.state) is means
+
+
+def test_a_job_that_waits_has_not_started_though_slurm_foresees_when() -> None:
+    (job,) = read_queue(queue({**OLD, "job_state": "PENDING", "end_time": 400, "state_reason": "Resources"}))
+    assert (job.started, job.ended, job.exit_code, job.reason) == (None, None, None, "Resources")
+
+
+def test_an_element_of_an_array_is_named_after_its_array() -> None:
+    (old,) = read_queue(queue({**OLD, "array_job_id": 5, "array_task_id": 0}))
+    (new,) = read_queue(queue({**NEW, "array_job_id": set_(5), "array_task_id": set_(0)}))
+    assert old.id == new.id == "5_0"
+
+
+def test_a_job_killed_by_a_signal_has_its_number() -> None:
+    (old,) = read_queue(queue({**OLD, "exit_code": 9}))
+    (new,) = read_queue(
+        queue({**NEW, "exit_code": {"return_code": set_(0), "signal": {"id": set_(9), "name": "KILL"}}})
+    )
+    assert old.exit_signal == new.exit_signal == 9
+
+
+def test_jobs_of_others_are_left_out() -> None:
+    assert not read_queue(queue({**OLD, "comment": "mine"}, {**OLD, "comment": None}))
+
+
+def test_accounts_tell_the_same_of_a_job_as_the_queue() -> None:
+    accounted = {
+        "job_id": 7,
+        "comment": {"administrator": "", "job": "slipway:neox-0123456789ab/compile", "system": ""},
+        "state": {"current": ["TIMEOUT"], "reason": "None"},
+        "exit_code": NEW["exit_code"],
+        "allocation_nodes": 4,
+        "nodes": "trn1-[1-4]",
+        "time": {"submission": 100, "start": 200, "end": 300},
+    }
+    (job,) = read_accounts(queue(accounted))
+    assert (job.id, job.phase, job.state, job.nodes, job.ended) == ("7", "compile", "TIMEOUT", 4, 300)
+
+
+def test_nodes_tell_why_they_are_drained() -> None:
+    text = json.dumps({"nodes": [{"name": "n1", "state": ["IDLE", "DRAIN"], "reason": "slipway: 15 of 16"}]})
+    (node,) = read_nodes(text)
+    assert (node.name, node.state, node.reason) == ("n1", "IDLE+DRAIN", "slipway: 15 of 16")
+
+
+@pytest.mark.parametrize("text", ["", "slurm_load_jobs error", "[]", '{"jobs": 3}'])
+def test_what_is_no_answer_of_slurm_is_said_in_one_line(text: str) -> None:
+    with pytest.raises(OddAnswer, match="squeue --json printed no"):
+        read_queue(text)
+
+
+def test_a_number_that_is_not_set_is_none() -> None:
+    assert whole({"set": False, "infinite": False, "number": 3}) is None
+    assert whole({"set": True, "infinite": True, "number": 0}) is None
+    assert whole(True) is None
+
+
+def test_an_answer_without_a_controller_is_not_an_empty_queue() -> None:
+    silent = {
+        "jobs": [],
+        "errors": [{"description": "Failed while looking for jobs", "error": "Unspecified"}],
+    }
+    with pytest.raises(DeadController, match="controller does not answer"):
+        read_queue(json.dumps(silent))
+
+
+def test_a_node_in_its_first_minutes_says_so_and_when_to_ask_again() -> None:
+    """The words are squeue's of release 22.05, on a login node whose sackd has not started."""
+    said = (
+        "squeue: error: resolve_ctls_from_dns_srv: res_nsearch error: Unknown host\n"
+        "squeue: error: fetch_config: DNS SRV lookup failed\n"
+        "squeue: error: _establish_config_source: failed to fetch config\n"
+        "squeue: fatal: Could not establish a configuration source"
+    )
+    told = refusal("squeue", said)
+    assert isinstance(told, DeadController)
+    assert "has no configuration of Slurm yet" in told.message
+    assert "run the same command again in a minute" in str(told.hint)

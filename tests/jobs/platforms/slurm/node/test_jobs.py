@@ -157,7 +157,7 @@ def test_a_job_that_hears_its_time_is_nearly_over_saves_and_its_next_attempt_res
 @pytest.mark.long
 @pytest.mark.slow  # Slurm looks at time limits only twice a minute
 def test_at_the_end_of_its_time_a_job_saves_and_its_next_attempt_resumes(cluster: Cluster) -> None:
-    request = cluster.request(LIMITED)
+    request = cluster.request(replace(LIMITED, name="over"))  # else it is the job of the test before
     (batch,) = request.batches
     assert signals(batch.options) == ["USR1"]
     short = tuple(
@@ -219,7 +219,7 @@ def test_launches_that_failed_before_a_job_began_leave_it_all_of_its_attempts(cl
     assert [line for line in log.splitlines() if "of attempt" in line] == [
         "[0] of attempt 1",
         "[0] of attempt 2",
-    ]
+    ], log
     assert "[run] attempt 1 of 2 ended: its machines failed it" in log
     assert "ended with exit code 85, attempt 2 of 2" in log
     assert "is one more than" not in log

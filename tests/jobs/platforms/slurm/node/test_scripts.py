@@ -1,9 +1,11 @@
-"""compile.slurm and run.slurm by hand, and the prolog, on a real Slurm whose nodes pretend to be Trn1."""
+"""Scripts and commands of a person's own, and the prolog, on a real Slurm whose nodes pretend to be Trn1."""
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
+import re
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -12,6 +14,13 @@ from pathlib import Path
 import pytest
 
 import slipway.jobs.platforms.slurm as platform
+from slipway.jobs.code.command_job import RECIPE, OwnCommand, command_settings
+from slipway.jobs.code.folder import read_folder
+from slipway.jobs.code.packing import pack_project
+from slipway.jobs.platforms.slurm.node.train import TrainWords, WrongWords, add_arguments, train_words
+from slipway.jobs.words.job import Job
+from tests.jobs.code.projects import write
+from tests.jobs.platforms.slurm.conftest import CODE, Cluster
 from tests.jobs.platforms.slurm.one_slurm import NODES, OneSlurm
 
 SCRIPTS = Path(next(iter(platform.__path__))) / "scripts"
@@ -181,3 +190,58 @@ def test_an_unfit_node_drains_and_the_job_runs_on_another(trn1: Trn1, tmp_path: 
         assert reason == said
     finally:
         trn1.slurm.ask("scontrol", "update", "nodename=n1", "state=resume")
+
+
+# A user's own command on two nodes of a real Slurm, from the frozen request to what it prints.
+COMMAND = """
+import sys
+from slipway.containers.recipes.command.train import main
+sys.exit(main())
+"""
+SHOW = """
+import os, sys
+told = [os.environ[name] for name in ("RANK", "WORLD_SIZE", "NODE_RANK", "NNODES")]
+print("told", *told, sys.argv[1:])
+"""
+WORDS = ("python", "show.py", "it's $(id)", "Ref::x", "")
+
+
+@pytest.fixture
+def archive(cluster: Cluster, tmp_path: Path) -> Path:
+    """A user's folder, packed; what every rank runs here is the recipe that unpacks it."""
+    write(cluster.root / f"shared/slipway/code/{CODE}", {"rank_program.py": COMMAND})
+    folder = write(tmp_path / "project", {"show.py": SHOW})
+    packed = pack_project(read_folder(folder), tmp_path / "packed")
+    return packed.archive.rename(tmp_path / f"{packed.digest}.tar.gz")
+
+
+def test_a_users_own_command_runs_on_every_node_with_its_words(cluster: Cluster, archive: Path) -> None:
+    settings = command_settings(OwnCommand(words=WORDS), str(archive))
+    job_id, request = cluster.submit(Job(name="own", recipe=RECIPE, nodes=2, settings=settings))
+    ended, log = cluster.slurm.ended(job_id), cluster.log(request.name)
+    assert ended == "COMPLETED", log
+    said = sorted(re.findall(r"^\[\d+\] (told .*)$", log, re.MULTILINE))
+    assert said == [f"told {rank} 2 {rank} 2 {list(WORDS[2:])}" for rank in range(2)]
+
+
+# What a batch script asks of an attempt: from its own words, or from variables of whoever called sbatch.
+
+
+def words(*given: str, **environment: str) -> TrainWords:
+    parser = argparse.ArgumentParser()
+    add_arguments(parser)
+    return train_words(parser.parse_args([*given, "--", "smoke"]), environment)
+
+
+def test_ranks_of_a_node_are_those_of_the_script_or_else_of_the_variable() -> None:
+    assert words().ranks_per_node is None
+    assert words(SLIPWAY_PROCESSES_PER_NODE="2").ranks_per_node == 2
+    assert words("--ranks-per-node", "1", SLIPWAY_PROCESSES_PER_NODE="2").ranks_per_node == 1
+
+
+@pytest.mark.parametrize("value", ["0", "-1", "two", "", "²"])
+def test_a_number_of_ranks_that_is_none_is_refused(value: str) -> None:
+    with pytest.raises(
+        WrongWords, match=f"SLIPWAY_PROCESSES_PER_NODE is '{value}'; a number of ranks from 1"
+    ):
+        words(SLIPWAY_PROCESSES_PER_NODE=value)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tests.yard.cloudformation.resources.world import World
@@ -13,6 +13,13 @@ from tests.yard.cloudformation.resources.world import World
 class Case:
     properties: Mapping[str, Any]
     change: Mapping[str, Any] = field(default_factory=dict)  # empty: nothing of it can change in place
+
+    def changed(self, **change: Any) -> Case:
+        return replace(self, change=change)
+
+
+def case(**properties: Any) -> Case:
+    return Case(properties=properties)
 
 
 Cases = Mapping[str, Callable[[World], Case]]  # by the resource's type

@@ -5,7 +5,11 @@ from __future__ import annotations
 import io
 import zipfile
 
-from tests.yard.cloudformation.resources.cases.case import Case, Cases
+from tests.yard.cloudformation.resources.cases.case import (
+    Case,
+    Cases,
+    case,
+)
 from tests.yard.cloudformation.resources.world import World
 
 TOKEN = "arn:aws:lambda:us-east-1:123456789012:function:provider"
@@ -17,38 +21,22 @@ def restricted_group(world: World) -> Case:
         Filters=[{"Name": "vpc-id", "Values": [world.vpc()]}]
     )
     (group,) = [one["GroupId"] for one in found["SecurityGroups"] if one["GroupName"] == "default"]
-    return Case(
-        properties={"ServiceToken": TOKEN, "DefaultSecurityGroupId": group, "Account": "123456789012"}
-    )
+    return case(ServiceToken=TOKEN, DefaultSecurityGroupId=group, Account="123456789012")
 
 
 def emptied_bucket(world: World) -> Case:
     bucket = world.make("AWS::S3::Bucket", Tags=EMPTIES).id
     world.client("s3").put_object(Bucket=bucket, Key="result", Body=b"1")
-    return Case(properties={"ServiceToken": TOKEN, "BucketName": bucket})
-
-
-def log_retention(_world: World) -> Case:
-    return Case(
-        properties={
-            "ServiceToken": TOKEN,
-            "LogGroupName": "/trial/kept",
-            "RetentionInDays": "7",
-            "RemovalPolicy": "destroy",
-        },
-        change={"RetentionInDays": "14"},
-    )
+    return case(ServiceToken=TOKEN, BucketName=bucket)
 
 
 def notifications(world: World) -> Case:
     topics = [{"TopicArn": world.topic(), "Events": ["s3:ObjectCreated:*"]}]
-    return Case(
-        properties={
-            "ServiceToken": TOKEN,
-            "BucketName": world.bucket(),
-            "NotificationConfiguration": {"TopicConfigurations": topics},
-            "Managed": "true",
-        }
+    return case(
+        ServiceToken=TOKEN,
+        BucketName=world.bucket(),
+        NotificationConfiguration={"TopicConfigurations": topics},
+        Managed="true",
     )
 
 
@@ -58,33 +46,17 @@ def bucket_deployment(world: World) -> Case:
         archive.writestr("config/cluster.json", '{"name": "<marker>"}')
     world.client("s3").put_object(Bucket=world.bucket(), Key="asset.zip", Body=packed.getvalue())
     world.objects.append((world.bucket(), "asset.zip"))
-    return Case(
-        properties={
-            "ServiceToken": TOKEN,
-            "SourceBucketNames": [world.bucket()],
-            "SourceObjectKeys": ["asset.zip"],
-            "SourceMarkers": [{"<marker>": 'a "dl1"'}],
-            "SourceMarkersConfig": [{"jsonEscape": "true"}],
-            "WaitForDistributionInvalidation": True,
-            "DestinationBucketName": world.bucket(),
-            "DestinationBucketKeyPrefix": "here",
-            "RetainOnDelete": "false",
-        },
-        change={"SourceMarkers": [{"<marker>": "p5"}]},
-    )
-
-
-def open_id(_world: World) -> Case:
-    return Case(
-        properties={
-            "ServiceToken": TOKEN,
-            "Url": "https://tokens.example.com",
-            "ClientIDList": ["sts.amazonaws.com"],
-            "RejectUnauthorized": False,
-            "CodeHash": "c0",
-        },
-        change={"ClientIDList": ["other"], "ThumbprintList": ["a" * 40]},
-    )
+    return case(
+        ServiceToken=TOKEN,
+        SourceBucketNames=[world.bucket()],
+        SourceObjectKeys=["asset.zip"],
+        SourceMarkers=[{"<marker>": 'a "dl1"'}],
+        SourceMarkersConfig=[{"jsonEscape": "true"}],
+        WaitForDistributionInvalidation=True,
+        DestinationBucketName=world.bucket(),
+        DestinationBucketKeyPrefix="here",
+        RetainOnDelete="false",
+    ).changed(SourceMarkers=[{"<marker>": "p5"}])
 
 
 def parallel_cluster(world: World) -> Case:
@@ -94,18 +66,23 @@ def parallel_cluster(world: World) -> Case:
     scheduling = {"Scheduler": "slurm", "SlurmQueues": [queue]}
     larger = {**cluster, "HeadNode": {**head, "InstanceType": "c6i.xlarge"}, "Scheduling": scheduling}
     given = {"ClusterName": "trial", "ClusterConfiguration": {**cluster, "Scheduling": scheduling}}
-    return Case(
-        properties={"ServiceToken": TOKEN, **given},
-        change={"ClusterConfiguration": larger},
-    )
+    return case(ServiceToken=TOKEN, **given).changed(ClusterConfiguration=larger)
 
 
 CASES: Cases = {
-    "Custom::PclusterCluster": parallel_cluster,
-    "Custom::AWSCDKOpenIdConnectProvider": open_id,
     "Custom::VpcRestrictDefaultSG": restricted_group,
     "Custom::S3AutoDeleteObjects": emptied_bucket,
-    "Custom::LogRetention": log_retention,
+    "Custom::LogRetention": lambda _world: case(
+        ServiceToken=TOKEN, LogGroupName="/trial/kept", RetentionInDays="7", RemovalPolicy="destroy"
+    ).changed(RetentionInDays="14"),
     "Custom::S3BucketNotifications": notifications,
     "Custom::CDKBucketDeployment": bucket_deployment,
+    "Custom::AWSCDKOpenIdConnectProvider": lambda _world: case(
+        ServiceToken=TOKEN,
+        Url="https://tokens.example.com",
+        ClientIDList=["sts.amazonaws.com"],
+        RejectUnauthorized=False,
+        CodeHash="c0",
+    ).changed(ClientIDList=["other"], ThumbprintList=["a" * 40]),
+    "Custom::PclusterCluster": parallel_cluster,
 }

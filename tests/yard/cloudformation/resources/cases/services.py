@@ -1,193 +1,204 @@
-"""Services of which the yard keeps the resources, and runs nothing: queues, tables, balancers, databases."""
+"""Who may do what, where data are, what is told, and the functions and stacks of an account."""
 
 from __future__ import annotations
 
 import json
 
-from tests.yard.cloudformation.resources.cases.case import OTHER_TAGS, TAGS, Case, Cases
-from tests.yard.cloudformation.resources.world import World, allow
+from tests.yard.cloudformation.resources.cases.case import (
+    OTHER_TAG_MAP,
+    OTHER_TAGS,
+    TAG_MAP,
+    TAGS,
+    Case,
+    Cases,
+    case,
+)
+from tests.yard.cloudformation.resources.world import TRUST, World, allow
 
-CONTAINER = {"Name": "train", "Image": "train:1", "Memory": 512, "Essential": True}
-MACHINE = {"StartAt": "End", "States": {"End": {"Type": "Succeed"}}}
 INLINE = {"ZipFile": "def handler(event, context): return event"}
 CODE = {"Runtime": "python3.12", "Handler": "index.handler"}
 
 
-def queue(_world: World) -> Case:
-    return Case(properties={"VisibilityTimeout": 60, "Tags": TAGS}, change={"VisibilityTimeout": 90})
+def instance_profile(world: World) -> Case:
+    other = world.make("AWS::IAM::Role", AssumeRolePolicyDocument=TRUST)
+    return case(Roles=[world.role().id]).changed(Roles=[other.id])
 
 
-def queue_policy(world: World) -> Case:
-    url = world.make("AWS::SQS::Queue").id
-    policy = allow("sqs:SendMessage")
-    policy["Statement"][0]["Principal"] = "*"
-    return Case(properties={"Queues": [url], "PolicyDocument": policy})
+def alias(world: World) -> Case:
+    other = world.make("AWS::KMS::Key", KeyPolicy=allow("kms:*"))
+    return case(AliasName="alias/slipway-trial", TargetKeyId=world.key().id).changed(TargetKeyId=other.id)
 
 
-def table(_world: World) -> Case:
-    return Case(
-        properties={
-            "AttributeDefinitions": [{"AttributeName": "id", "AttributeType": "S"}],
-            "KeySchema": [{"AttributeName": "id", "KeyType": "HASH"}],
-            "BillingMode": "PAY_PER_REQUEST",
-            "SSESpecification": {"SSEEnabled": True},
-            "StreamSpecification": {"StreamViewType": "NEW_IMAGE"},
-            "PointInTimeRecoverySpecification": {"PointInTimeRecoveryEnabled": True},
-            "Tags": TAGS,
-        },
-        change={"DeletionProtectionEnabled": False, "BillingMode": "PAY_PER_REQUEST", "Tags": OTHER_TAGS},
+def secret(_world: World) -> Case:
+    generated = {
+        "SecretStringTemplate": '{"user": "slurm"}',
+        "GenerateStringKey": "password",
+        "PasswordLength": 20,
+    }
+    return case(Description="slurm", GenerateSecretString=generated, Tags=TAGS).changed(
+        Description="slurm accounting", Tags=OTHER_TAGS
     )
 
 
-def load_balancer(world: World) -> Case:
-    return Case(
-        properties={
-            "Type": "application",
-            "Subnets": [world.subnet(), world.other_subnet()],
-            "SecurityGroups": [world.security_group()],
-            "LoadBalancerAttributes": [{"Key": "idle_timeout.timeout_seconds", "Value": "50"}],
-            "Tags": TAGS,
-        },
-        change={
-            "SecurityGroups": [
-                world.make("AWS::EC2::SecurityGroup", GroupDescription="b", VpcId=world.vpc()).id
+def secret_policy(world: World) -> Case:
+    owner = world.make("AWS::SecretsManager::Secret", SecretString="x")
+    return case(SecretId=owner.id, ResourcePolicy=allow("secretsmanager:GetSecretValue")).changed(
+        ResourcePolicy=allow("secretsmanager:*")
+    )
+
+
+def bucket(world: World) -> Case:
+    key = world.key().attribute("Arn")
+    return case(
+        BucketEncryption={
+            "ServerSideEncryptionConfiguration": [
+                {
+                    "BucketKeyEnabled": True,
+                    "ServerSideEncryptionByDefault": {"SSEAlgorithm": "aws:kms", "KMSMasterKeyID": key},
+                }
             ]
         },
-    )
-
-
-def target_group(world: World) -> Case:
-    return Case(
-        properties={
-            "Port": 80,
-            "Protocol": "HTTP",
-            "VpcId": world.vpc(),
-            "HealthCheckPath": "/a",
-            "Tags": TAGS,
+        LifecycleConfiguration={
+            "Rules": [
+                {
+                    "Id": "old",
+                    "Status": "Enabled",
+                    "Prefix": "checkpoints/",
+                    "ExpirationInDays": 90,
+                    "NoncurrentVersionExpiration": {"NoncurrentDays": 30},
+                    "AbortIncompleteMultipartUpload": {"DaysAfterInitiation": 1},
+                    "Transitions": [{"StorageClass": "GLACIER", "TransitionInDays": 60}],
+                }
+            ]
         },
-        change={"HealthCheckPath": "/b"},
-    )
-
-
-def listener(world: World) -> Case:
-    actions = [{"Type": "forward", "TargetGroupArn": world.target_group()}]
-    balancer = world.load_balancer()
-    return Case(
-        properties={"LoadBalancerArn": balancer, "Port": 80, "Protocol": "HTTP", "DefaultActions": actions},
-        change={"Port": 81},
-    )
-
-
-def listener_rule(world: World) -> Case:
-    actions = [{"Type": "forward", "TargetGroupArn": world.target_group()}]
-    listening = world.make(
-        "AWS::ElasticLoadBalancingV2::Listener",
-        LoadBalancerArn=world.load_balancer(),
-        Port=8080,
-        Protocol="HTTP",
-        DefaultActions=actions,
-    )
-    paths = [{"Field": "path-pattern", "Values": ["/a"]}]
-    return Case(
-        properties={"ListenerArn": listening.id, "Priority": 1, "Actions": actions, "Conditions": paths},
-        change={"Conditions": [{"Field": "path-pattern", "Values": ["/b"]}]},
-    )
-
-
-def cluster(_world: World) -> Case:
-    return Case(
-        properties={"ClusterSettings": [{"Name": "containerInsights", "Value": "disabled"}], "Tags": TAGS},
-        change={"ClusterSettings": [{"Name": "containerInsights", "Value": "enabled"}]},
-    )
-
-
-def task_definition(_world: World) -> Case:
-    return Case(properties={"ContainerDefinitions": [CONTAINER], "Tags": TAGS})
-
-
-def database(_world: World) -> Case:
-    return Case(
-        properties={
-            "Engine": "mysql",
-            "DBInstanceClass": "db.t3.micro",
-            "AllocatedStorage": "20",
-            "MasterUsername": "admin",
-            "MasterUserPassword": "not-a-secret-1",
-            "Tags": TAGS,
+        OwnershipControls={"Rules": [{"ObjectOwnership": "BucketOwnerEnforced"}]},
+        PublicAccessBlockConfiguration={
+            "BlockPublicAcls": True,
+            "BlockPublicPolicy": True,
+            "IgnorePublicAcls": True,
+            "RestrictPublicBuckets": True,
         },
-        change={"AllocatedStorage": "40"},
+        Tags=TAGS,
+        VersioningConfiguration={"Status": "Enabled"},
+    ).changed(VersioningConfiguration={"Status": "Suspended"}, Tags=OTHER_TAGS)
+
+
+def bucket_policy(world: World) -> Case:
+    name = world.bucket()
+    deny = {
+        "Effect": "Deny",
+        "Principal": {"AWS": "*"},
+        "Action": "s3:*",
+        "Resource": [f"arn:aws:s3:::{name}", f"arn:aws:s3:::{name}/*"],
+        "Condition": {"Bool": {"aws:SecureTransport": "false"}},
+    }
+    document = {"Version": "2012-10-17", "Statement": [deny]}
+    return case(Bucket=name, PolicyDocument=document).changed(
+        PolicyDocument={**document, "Statement": [deny, {**deny, "Action": "s3:PutObject"}]}
     )
 
 
-def database_cluster(_world: World) -> Case:
-    return Case(
-        properties={
-            "Engine": "aurora-mysql",
-            "MasterUsername": "admin",
-            "MasterUserPassword": "not-a-secret-1",
-            "Tags": TAGS,
-        },
-        change={"Tags": OTHER_TAGS},
+def repository(_world: World) -> Case:
+    expiry = {
+        "tagStatus": "untagged",
+        "countType": "sinceImagePushed",
+        "countUnit": "days",
+        "countNumber": 14,
+    }
+    rule = json.dumps({"rules": [{"rulePriority": 1, "selection": expiry, "action": {"type": "expire"}}]})
+    return case(
+        RepositoryName="slipway/trial",
+        EmptyOnDelete=True,
+        ImageScanningConfiguration={"ScanOnPush": True},
+        ImageTagMutability="IMMUTABLE",
+        LifecyclePolicy={"LifecyclePolicyText": rule},
+        Tags=TAGS,
+    ).changed(ImageTagMutability="MUTABLE", LifecyclePolicy=None, Tags=OTHER_TAGS)
+
+
+def mount_target(world: World) -> Case:
+    other = world.make("AWS::EC2::SecurityGroup", GroupDescription="other", VpcId=world.vpc())
+    return case(
+        FileSystemId=world.file_system(), SubnetId=world.subnet(), SecurityGroups=[world.security_group()]
+    ).changed(SecurityGroups=[other.id])
+
+
+def metric_filter(world: World) -> Case:
+    transformation = {"MetricName": "errors", "MetricNamespace": "Slipway", "MetricValue": "1"}
+    return case(
+        LogGroupName=world.log_group(), FilterPattern="ERROR", MetricTransformations=[transformation]
+    ).changed(FilterPattern="FATAL")
+
+
+def alarm(world: World) -> Case:
+    return case(
+        AlarmDescription="jobs stuck in RUNNABLE",
+        AlarmActions=[world.topic()],
+        ComparisonOperator="GreaterThanThreshold",
+        Dimensions=[{"Name": "JobQueue", "Value": "dl1"}],
+        EvaluationPeriods=3,
+        MetricName="Runnable",
+        Namespace="Slipway",
+        Period=300,
+        Statistic="Maximum",
+        Threshold=0,
+        TreatMissingData="notBreaching",
+        Tags=TAGS,
+    ).changed(Threshold=1, EvaluationPeriods=2)
+
+
+def composite_alarm(world: World) -> Case:
+    child = world.make("AWS::CloudWatch::Alarm", **alarm(world).properties)
+    return case(AlarmRule=f"ALARM({child.id})", AlarmActions=[world.topic()], ActionsEnabled=True).changed(
+        ActionsEnabled=False
     )
 
 
-def subnet_group(world: World) -> Case:
-    return Case(
-        properties={
-            "DBSubnetGroupDescription": "trial",
-            "SubnetIds": [world.subnet(), world.other_subnet()],
-            "Tags": TAGS,
-        },
-        change={"SubnetIds": [world.subnet()]},
+def topic_policy(world: World) -> Case:
+    statement = {
+        "Effect": "Allow",
+        "Principal": {"Service": "budgets.amazonaws.com"},
+        "Action": "sns:Publish",
+        "Resource": world.topic(),
+    }
+    document = {"Version": "2012-10-17", "Statement": [statement]}
+    return case(Topics=[world.topic()], PolicyDocument=document).changed(
+        PolicyDocument={**document, "Id": "second"}
     )
 
 
-def parameter_group(_world: World) -> Case:
-    return Case(
-        properties={
-            "Family": "mysql8.0",
-            "Description": "trial",
-            "Parameters": {"max_connections": 20},
-            "Tags": TAGS,
-        },
-        change={"Parameters": {"max_connections": 40}},
-    )
+def budget(_world: World) -> Case:
+    monthly = {
+        "BudgetName": "slipway-trial",
+        "BudgetType": "COST",
+        "TimeUnit": "MONTHLY",
+        "BudgetLimit": {"Amount": 5000, "Unit": "USD"},
+    }
+    notification = {"NotificationType": "ACTUAL", "ComparisonOperator": "GREATER_THAN", "Threshold": 80}
+    subscribers = [{"SubscriptionType": "EMAIL", "Address": "you@example.com"}]
+    return case(
+        Budget=monthly,
+        NotificationsWithSubscribers=[{"Notification": notification, "Subscribers": subscribers}],
+    ).changed(Budget={**monthly, "BudgetLimit": {"Amount": 6000, "Unit": "USD"}})
 
 
-def event_bus(_world: World) -> Case:
-    return Case(properties={"Name": "trial", "Tags": TAGS}, change={"Tags": OTHER_TAGS})
-
-
-def state_machine(world: World) -> Case:
-    role = world.role().attribute("Arn")
-    return Case(
-        properties={"Definition": MACHINE, "RoleArn": role, "Tags": TAGS},
-        change={"Definition": {**MACHINE, "Comment": "another"}},
-    )
-
-
-def function(world: World) -> Case:
-    return Case(
-        properties={**CODE, "Code": INLINE, "Role": world.role().attribute("Arn"), "Tags": TAGS},
-        change={"MemorySize": 256},
+def document(_world: World) -> Case:
+    step = {"action": "aws:runShellScript", "name": "run", "inputs": {"runCommand": ["true"]}}
+    content = {"schemaVersion": "2.2", "description": "prepare", "mainSteps": [step]}
+    return case(Content=content, DocumentType="Command", UpdateMethod="NewVersion", Tags=TAGS).changed(
+        Content={**content, "description": "prepare a node"}
     )
 
 
 def permission(world: World) -> Case:
     made = world.make("AWS::Lambda::Function", **CODE, Code=INLINE, Role=world.role().attribute("Arn"))
-    return Case(
-        properties={
-            "FunctionName": made.id,
-            "Action": "lambda:InvokeFunction",
-            "Principal": "events.amazonaws.com",
-        }
-    )
+    return case(FunctionName=made.id, Action="lambda:InvokeFunction", Principal="events.amazonaws.com")
 
 
 def layer(world: World) -> Case:
     world.client("s3").put_object(Bucket=world.bucket(), Key="layer.zip", Body=b"PK\x05\x06" + bytes(18))
     world.objects.append((world.bucket(), "layer.zip"))
-    return Case(properties={"Content": {"S3Bucket": world.bucket(), "S3Key": "layer.zip"}})
+    return case(Content={"S3Bucket": world.bucket(), "S3Key": "layer.zip"})
 
 
 def nested(world: World) -> Case:
@@ -195,48 +206,139 @@ def nested(world: World) -> Case:
     world.client("s3").put_object(Bucket=world.bucket(), Key="child.json", Body=json.dumps(template).encode())
     world.objects.append((world.bucket(), "child.json"))
     url = f"https://{world.bucket()}.s3.{world.region}.amazonaws.com/child.json"
-    return Case(properties={"TemplateURL": url}, change={"Tags": TAGS})
-
-
-def launch_configuration(_world: World) -> Case:
-    return Case(
-        properties={"ImageId": "ami-12c6146b", "InstanceType": "c6i.large", "InstanceMonitoring": False}
-    )
-
-
-def microsoft_ad(world: World) -> Case:
-    place = {"VpcId": world.vpc(), "SubnetIds": [world.subnet(), world.other_subnet()]}
-    given = {"Name": "corp.example.com", "Password": "Passw0rd-1", "Edition": "Standard"}
-    return Case(properties={**given, "VpcSettings": place, "CreateAlias": True})
-
-
-def simple_ad(world: World) -> Case:
-    place = {"VpcId": world.vpc(), "SubnetIds": [world.subnet(), world.other_subnet()]}
-    given = {"Name": "lab.example.com", "Password": "Passw0rd-1", "Size": "Small", "ShortName": "LAB"}
-    return Case(properties={**given, "VpcSettings": place})
+    return case(TemplateURL=url).changed(Tags=TAGS)
 
 
 CASES: Cases = {
-    "AWS::DirectoryService::MicrosoftAD": microsoft_ad,
-    "AWS::DirectoryService::SimpleAD": simple_ad,
-    "AWS::AutoScaling::LaunchConfiguration": launch_configuration,
-    "AWS::CloudFormation::Stack": nested,
-    "AWS::SQS::Queue": queue,
-    "AWS::SQS::QueuePolicy": queue_policy,
-    "AWS::DynamoDB::Table": table,
-    "AWS::ElasticLoadBalancingV2::LoadBalancer": load_balancer,
-    "AWS::ElasticLoadBalancingV2::TargetGroup": target_group,
-    "AWS::ElasticLoadBalancingV2::Listener": listener,
-    "AWS::ElasticLoadBalancingV2::ListenerRule": listener_rule,
-    "AWS::ECS::Cluster": cluster,
-    "AWS::ECS::TaskDefinition": task_definition,
-    "AWS::RDS::DBInstance": database,
-    "AWS::RDS::DBCluster": database_cluster,
-    "AWS::RDS::DBParameterGroup": parameter_group,
-    "AWS::RDS::DBSubnetGroup": subnet_group,
-    "AWS::Events::EventBus": event_bus,
-    "AWS::StepFunctions::StateMachine": state_machine,
-    "AWS::Lambda::Function": function,
+    "AWS::IAM::Role": lambda _world: case(
+        AssumeRolePolicyDocument=TRUST,
+        Description="runs the nodes",
+        ManagedPolicyArns=["arn:aws:iam::aws:policy/AmazonSSMManagedInstanceCore"],
+        Policies=[{"PolicyName": "data", "PolicyDocument": allow("s3:GetObject")}],
+        Tags=TAGS,
+    ).changed(
+        Policies=[{"PolicyName": "data", "PolicyDocument": allow("s3:PutObject")}],
+        ManagedPolicyArns=["arn:aws:iam::aws:policy/CloudWatchAgentServerPolicy"],
+        Description="runs the nodes of dl1",
+    ),
+    "AWS::IAM::Policy": lambda world: case(
+        PolicyName="logs", PolicyDocument=allow("logs:PutLogEvents"), Roles=[world.role().id]
+    ).changed(PolicyDocument=allow("logs:*")),
+    "AWS::IAM::ManagedPolicy": lambda world: case(
+        Description="boundary", PolicyDocument=allow("s3:GetObject"), Roles=[world.role().id]
+    ).changed(PolicyDocument=allow("s3:*")),
+    "AWS::IAM::InstanceProfile": instance_profile,
+    "AWS::IAM::ServiceLinkedRole": lambda _world: case(
+        AWSServiceName="fsx.amazonaws.com", Description="for FSx"
+    ).changed(Description="for FSx for Lustre"),
+    "AWS::KMS::Key": lambda _world: case(
+        Description="data of the cluster",
+        EnableKeyRotation=True,
+        KeyPolicy=allow("kms:*"),
+        PendingWindowInDays=7,
+        Tags=TAGS,
+    ).changed(Description="data", EnableKeyRotation=False, Tags=OTHER_TAGS),
+    "AWS::KMS::Alias": alias,
+    "AWS::SecretsManager::Secret": secret,
+    "AWS::SecretsManager::ResourcePolicy": secret_policy,
+    "AWS::S3::Bucket": bucket,
+    "AWS::S3::BucketPolicy": bucket_policy,
+    "AWS::ECR::Repository": repository,
+    "AWS::CodeBuild::Project": lambda world: case(
+        Artifacts={"Type": "NO_ARTIFACTS"},
+        Description="builds the image",
+        Environment={
+            "ComputeType": "BUILD_GENERAL1_LARGE",
+            "Image": "aws/codebuild/amazonlinux2-x86_64-standard:5.0",
+            "PrivilegedMode": True,
+            "Type": "LINUX_CONTAINER",
+            "EnvironmentVariables": [{"Name": "IMAGE", "Value": "gaudi"}],
+        },
+        ServiceRole=world.role().attribute("Arn"),
+        Source={"Type": "S3", "Location": "bucket/source.zip"},
+        TimeoutInMinutes=60,
+    ).changed(Description="builds and pushes the image"),
+    "AWS::EFS::FileSystem": lambda _world: case(
+        Encrypted=True,
+        PerformanceMode="generalPurpose",
+        ThroughputMode="elastic",
+        BackupPolicy={"Status": "ENABLED"},
+        LifecyclePolicies=[{"TransitionToIA": "AFTER_30_DAYS"}],
+        FileSystemTags=TAGS,
+    ).changed(FileSystemTags=OTHER_TAGS, LifecyclePolicies=[{"TransitionToIA": "AFTER_7_DAYS"}]),
+    "AWS::EFS::MountTarget": mount_target,
+    "AWS::EFS::AccessPoint": lambda world: case(
+        FileSystemId=world.file_system(),
+        PosixUser={"Uid": "1000", "Gid": "1000"},
+        RootDirectory={
+            "Path": "/data",
+            "CreationInfo": {"OwnerUid": "1000", "OwnerGid": "1000", "Permissions": "755"},
+        },
+        AccessPointTags=TAGS,
+    ).changed(AccessPointTags=OTHER_TAGS),
+    "AWS::FSx::FileSystem": lambda world: case(
+        FileSystemType="LUSTRE",
+        FileSystemTypeVersion="2.15",
+        StorageCapacity=1200,
+        SubnetIds=[world.subnet()],
+        SecurityGroupIds=[world.security_group()],
+        LustreConfiguration={
+            "DeploymentType": "PERSISTENT_2",
+            "PerUnitStorageThroughput": 125,
+            "DataCompressionType": "LZ4",
+        },
+        Tags=TAGS,
+    ).changed(Tags=OTHER_TAGS),
+    "AWS::FSx::DataRepositoryAssociation": lambda world: case(
+        FileSystemId=world.lustre(),
+        FileSystemPath="/data",
+        DataRepositoryPath="s3://bucket/data",
+        BatchImportMetaDataOnCreate=True,
+    ).changed(S3={"AutoImportPolicy": {"Events": ["NEW"]}}),
+    "AWS::Logs::LogGroup": lambda _world: case(RetentionInDays=365, Tags=TAGS).changed(RetentionInDays=30),
+    "AWS::Logs::LogStream": lambda world: case(LogGroupName=world.log_group()),
+    "AWS::Logs::MetricFilter": metric_filter,
+    "AWS::Logs::ResourcePolicy": lambda _world: case(
+        PolicyName="events", PolicyDocument='{"Version": "2012-10-17", "Statement": []}'
+    ).changed(PolicyDocument='{"Version": "2012-10-17", "Statement": [{"Sid": "a"}]}'),
+    "AWS::CloudWatch::Alarm": alarm,
+    "AWS::CloudWatch::CompositeAlarm": composite_alarm,
+    "AWS::CloudWatch::Dashboard": lambda _world: case(DashboardBody='{"widgets": []}').changed(
+        DashboardBody='{"widgets": [{}]}'
+    ),
+    "AWS::SNS::Topic": lambda world: case(
+        DisplayName="alerts",
+        KmsMasterKeyId=world.key().id,
+        Subscription=[{"Protocol": "email", "Endpoint": "you@example.com"}],
+        Tags=TAGS,
+    ).changed(DisplayName="alarms", Tags=OTHER_TAGS),
+    "AWS::SNS::Subscription": lambda world: case(
+        TopicArn=world.topic(), Protocol="email", Endpoint="you@example.com"
+    ).changed(FilterPolicy={"kind": ["idle"]}),
+    "AWS::SNS::TopicPolicy": topic_policy,
+    "AWS::Budgets::Budget": budget,
+    "AWS::Events::Rule": lambda world: case(
+        Description="a queue is blocked",
+        EventPattern={"source": ["aws.batch"], "detail-type": ["Batch Job Queue Blocked"]},
+        State="ENABLED",
+        Targets=[{"Id": "alerts", "Arn": world.topic()}],
+    ).changed(State="DISABLED"),
+    "AWS::SSM::Parameter": lambda _world: case(
+        Name="/slipway/trial", Type="String", Value="one", Tags=TAG_MAP
+    ).changed(Value="two", Tags=OTHER_TAG_MAP),
+    "AWS::SSM::Document": document,
+    "AWS::CloudFormation::WaitConditionHandle": lambda _world: case(),
+    "AWS::CDK::Metadata": lambda _world: case(Analytics="v2:deflate64:abc").changed(
+        Analytics="v2:deflate64:def"
+    ),
+    "AWS::Events::EventBus": lambda _world: case(Name="trial", Tags=TAGS).changed(Tags=OTHER_TAGS),
+    "AWS::Lambda::Function": lambda world: case(
+        **CODE, Code=INLINE, Role=world.role().attribute("Arn"), Tags=TAGS
+    ).changed(MemorySize=256),
     "AWS::Lambda::Permission": permission,
     "AWS::Lambda::LayerVersion": layer,
+    "AWS::CloudFormation::Stack": nested,
+    "AWS::AutoScaling::LaunchConfiguration": lambda _world: case(
+        ImageId="ami-12c6146b", InstanceType="c6i.large", InstanceMonitoring=False
+    ),
 }

@@ -1,0 +1,56 @@
+"""What MPI and Slurm clusters share, seen from a laptop: their jobs' requests and names, their agents."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Protocol, TypeVar
+
+from slipway.jobs.cloud.aws import Unanswered, ask, reader
+from slipway.jobs.words.job import NAME, DamagedRequest, request_key
+from slipway.jobs.words.run import Listed
+from slipway.jobs.words.targets import MpiTarget, SlurmTarget
+from slipway.jobs.words.text import NewerRecord
+
+ONLINE = "Online"  # Systems Manager API reference, InstanceInformation
+
+R_co = TypeVar("R_co", covariant=True)
+
+
+class Decode(Protocol[R_co]):
+    def __call__(self, text: str, *, where: str) -> R_co: ...
+
+
+def read_request(name: str, target: MpiTarget | SlurmTarget, decode: Decode[R_co]) -> R_co | None:
+    """Read a job's request; None if somebody sent it by hand, or it was deleted, or another Slipway's."""
+    if not re.fullmatch(NAME, name):
+        return None
+    key = request_key(name)
+    s3 = reader("s3", target.region)
+    answer = ask(s3, "GetObject", Bucket=target.bucket, Key=key, ExpectedBucketOwner=target.account)
+    if isinstance(answer, Unanswered):
+        return None
+    try:
+        return decode(answer["Body"].read().decode(errors="replace"), where=key)
+    except (DamagedRequest, NewerRecord):
+        return None
+
+
+def listed_once(jobs: Iterable[tuple[str, str]]) -> list[Listed]:
+    """List jobs by id and name, the first one first; of those with the same name, the first was kept."""
+    seen: set[str] = set()
+    listed = []
+    for job_id, name in jobs:
+        listed.append(Listed(id=job_id, name=name, is_twin=name in seen))
+        seen.add(name)
+    return listed
+
+
+def agent_state(instance_id: str, region: str) -> str:
+    """Return how Systems Manager reaches the agent of a node, without which it refuses a command to it."""
+    asked = [{"Key": "InstanceIds", "Values": [instance_id]}]
+    said = ask(reader("ssm", region), "DescribeInstanceInformation", Filters=asked)
+    if isinstance(said, Unanswered):  # who may not ask, is told by SendCommand itself
+        return ONLINE
+    states = [str(known["PingStatus"]) for known in said["InstanceInformationList"]]
+    return states[0] if states else "its agent has not registered"

@@ -1,0 +1,262 @@
+"""An estimate names its run, region and time, and says what of it does not work; or one line why."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from slipway.containers.recipes.bert_pretrain.config import decode_arguments, plan_batch
+from slipway.jobs.cli.estimate_views import ARTICLE_RUNS
+from slipway.jobs.estimate.prices import find_rate, known_rates
+from tests.jobs.conftest import Slipway
+
+
+def test_the_run_is_named_with_its_length_batches_layout_and_epochs(slipway: Slipway) -> None:
+    _, _, err = slipway(
+        *("estimate", "gpt-neox-20b", "--on", "p4d.24xlarge", "--nodes", "4,8"),
+        *("--set", "tensor=8", "--set", "pipeline=4", "--set", "global_batch=256"),
+        *("--set", "checkpointing=full", "--set", "micro_batch=2"),
+    )
+    assert (
+        "the run: sequences of 2,048 tokens, micro-batch 2, 256 a step, tensor 8, 4 pipeline stages, zero1, "
+        "full checkpointing of activations" in err
+    )
+    _, _, err = slipway("estimate", "glue_finetune", "--on", "c6i", "--nodes", "1,4")
+    assert "micro-batch 32, 32 a step on 1 node to 128 a step on 4 nodes, no sharding, 3 epochs" in err
+
+
+def test_a_run_that_is_not_the_article_s_says_which_one_is(slipway: Slipway) -> None:
+    _, _, err = slipway("estimate", "bert_pretrain", "--on", "dl1", "--nodes", "1")
+    assert "not the run that the article measured; that is: BERT-Large: --set size=large; BERT-1.5B:" in err
+    _, _, err = slipway("estimate", "bert_pretrain", "--on", "dl1", "--nodes", "1", "--set", "size=large")
+    assert "not the run" not in err
+
+
+MEASURED_AT = {"bert_pretrain": ("dl1", "8"), "glue_finetune": ("c6i", "1"), "gpt_neox": ("trn1", "4")}
+
+
+@pytest.mark.parametrize(
+    ("recipe", "settings"),
+    [(recipe, settings) for recipe, runs in ARTICLE_RUNS.items() for settings in runs.values()],
+)
+def test_what_is_called_the_article_s_run_stands_on_its_table(
+    slipway: Slipway, recipe: str, settings: str
+) -> None:
+    place, nodes = MEASURED_AT[recipe]
+    given = [word for each in settings.split() for word in ("--set", each)]
+    code, out, err = slipway("estimate", recipe, "--on", place, "--nodes", nodes, *given, "--json")
+    assert code == 0, err
+    assert json.loads(out)[0]["word"] in ("measured", "calibrated")
+    assert "article measured" not in err
+
+
+def test_a_size_that_does_not_divide_voids_no_table(slipway: Slipway) -> None:
+    sizes = [str(size) for size in range(1, 17)]
+    asked = ("bert_pretrain", "--on", "dl1", "--nodes", ",".join(sizes), "--set", "global_batch=23040")
+    code, out, _ = slipway("estimate", *asked)
+    rows = {line.split()[0]: line for line in out.splitlines()[2:]}
+    assert code == 0
+    assert list(rows) == sizes
+    assert rows["7"].split(maxsplit=1)[1].startswith("global_batch 23040 is not a multiple of the 896")
+    assert "not a multiple" not in rows["5"]
+    code, out, _ = slipway("estimate", *asked, "--json")
+    lines = {line["nodes"]: line for line in json.loads(out)}
+    assert "not a multiple" in lines[7]["refused"]
+    assert "refused" not in lines[5]
+
+
+def test_a_table_in_which_nothing_works_is_an_error(slipway: Slipway) -> None:
+    code, out, err = slipway(
+        "estimate", "bert_pretrain", "--on", "dl1", "--nodes", "7,11", "--set", "global_batch=23040"
+    )
+    assert (code, out) == (2, "")
+    assert err.startswith("error: global_batch 23040 is not a multiple of the 896")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--check", "--on", "dl1"), "--check takes no --on"),
+        (("--check", "bert-large"), "--check takes no recipe or model"),
+        (("--check", "--nodes", "2"), "--check takes no --nodes"),
+        (("--check", "--set", "size=large"), "--check takes no --set"),
+        (("--check", "--term", "3-year"), "--check takes no --term"),
+        (("--check", "--region", "eu-west-1"), "--check takes no --region"),
+        (("--idle", "dl1", "--on", "dl1"), "--idle takes no --on"),
+        (("--idle", "dl1", "--check"), "--check and --idle are two questions"),
+    ],
+)
+def test_a_question_about_no_job_is_asked_alone(
+    slipway: Slipway, arguments: tuple[str, ...], said: str
+) -> None:
+    code, out, err = slipway("estimate", *arguments)
+    assert (code, out) == (2, "")
+    assert said in err.splitlines()[0]
+
+
+def test_nodes_that_no_catalogue_has_are_estimated_without_a_price(slipway: Slipway) -> None:
+    on = ("estimate", "gpt-neox-20b", "--nodes", "8", "--on", "p4d.24xlarge")
+    asked = (*on, "--set", "sharding=fsdp", "--set", "checkpointing=full", "--json")
+    rates = {}
+    for network in ("50", "1600"):
+        code, out, err = slipway(*asked, "--network", network)
+        assert code == 0, err
+        (row,) = json.loads(out)
+        rates[network] = row["sequences_per_second"]
+        assert (row["usd_per_hour"], row["place"]) == (None, f"p4d.24xlarge with {network} Gbit/s")
+    assert rates["50"] < rates["1600"]
+    (row,) = json.loads(slipway(*asked, "--devices", "16")[1])
+    assert row["devices"] == 128
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--on", "c6i", "--devices", "8"), "c6i.16xlarge has no accelerators"),
+        (("--on", "dl1", "--devices", "0"), "--devices 0 cannot be; allowed are 1 to 1,024"),
+        (("--on", "dl1", "--network", "nan"), "--network nan cannot be"),
+        (("--on", "dl1", "--network", "-1"), "--network -1 cannot be"),
+    ],
+)
+def test_nodes_that_cannot_be_are_refused(slipway: Slipway, arguments: tuple[str, ...], said: str) -> None:
+    code, out, err = slipway("estimate", "bert-large", *arguments)
+    assert (code, out) == (2, "")
+    assert said in err.splitlines()[0]
+
+
+def test_a_model_by_its_config_is_estimated_compared_and_drawn(slipway: Slipway, tmp_path: Path) -> None:
+    pytest.importorskip("vl_convert")
+    config = {"model_type": "llama", "hidden_size": 2048, "intermediate_size": 5632, "num_hidden_layers": 22}
+    config |= {"num_attention_heads": 32, "num_key_value_heads": 4, "vocab_size": 32000}
+    (tmp_path / "small-llama").mkdir()
+    (tmp_path / "small-llama" / "config.json").write_text(json.dumps(config))
+    model, on = str(tmp_path / "small-llama"), ("--on", "p4d.24xlarge", "--set", "sharding=fsdp")
+    code, out, err = slipway("estimate", model, *on, "--nodes", "1,2")
+    assert (code, out.splitlines()[0].partition(",")[0]) == (0, "small-llama on p4d.24xlarge")
+    assert "where no --set says another" in err
+    assert slipway("compare", model, *on, "--nodes", "1")[0] == 0
+    code, _, err = slipway("report", "page", model, *on, "--nodes", "1", "-o", str(tmp_path / "page.html"))
+    assert code == 0, err
+    assert "small-llama on p4d.24xlarge" in (tmp_path / "page.html").read_text()
+
+
+def test_an_estimate_of_what_a_submission_refuses_says_so(slipway: Slipway) -> None:
+    asked = ("estimate", "bert_pretrain", "--on", "dl1", "--nodes", "1", "--set", "size=large")
+    assert "would refuse" not in slipway(*asked)[2]
+    code, _, err = slipway(
+        *asked, "--set", "sharded=8", "--set", "optimizer=adamw", "--set", "learning_rate=1e-3"
+    )
+    assert code == 0
+    assert (
+        "warning: slipway submit would refuse it: sharded=8: its engine, native, is proved on PyTorch" in err
+    )
+
+
+# The time of an estimate is that of the run which submit would start, and says what it is derived from.
+
+
+@pytest.mark.parametrize("nodes", [1, 8, 16])
+@pytest.mark.parametrize(
+    "settings",
+    [
+        ("size=1.5b", "zero=1"),
+        ("size=1.5b", "steps=69"),
+        ("size=large", "global_batch=65536"),
+        ("phase=2",),
+        (),
+    ],
+    ids=" ".join,
+)
+def test_the_time_is_of_the_run_that_submit_starts_with_the_same_settings(
+    slipway: Slipway, settings: tuple[str, ...], nodes: int
+) -> None:
+    words = [word for setting in settings for word in ("--set", setting)]
+    on = ("estimate", "bert_pretrain", "--on", "dl1", "--nodes", str(nodes))
+    (row,) = json.loads(slipway(*on, *words, "--json")[1])
+    run = decode_arguments(settings)
+    batch = plan_batch(run, readers=nodes * 8).global_batch
+    steps = run.steps_of(batch)
+    assert (row["steps"], row["sequences_per_step"]) == (steps, batch)
+    seconds = steps * batch / float(str(row["sequences_per_second"])) + 10
+    assert float(str(row["hours"])) * 3600 == pytest.approx(seconds)
+    assert row["time_basis"] == (
+        f"derived: {steps:,} steps of {batch:,} sequences at this rate, and 10 s to start"
+    )
+
+
+def test_twice_the_nodes_take_half_the_steps_of_twice_the_sequences(slipway: Slipway) -> None:
+    on = ("bert_pretrain", "--on", "dl1", "--nodes", "16", "--set", "size=1.5b")
+    _, out, err = slipway("estimate", *on)
+    assert "3,450 × 49,152 12.9 h" in " ".join(out.splitlines()[2].split())
+    assert "time and cost: derived from the rate: 169,574,400 sequences of phase 1" in err
+    _, _, err = slipway("estimate", *on, "--set", "steps=69")
+    assert "derived from the rate: 69 steps of phase 1" in err
+
+
+# Estimates by region and by way to pay: whose price they take, and what they say where there is none.
+
+
+def test_a_price_is_that_of_the_region_that_was_named(slipway: Slipway) -> None:
+    code, out, _ = slipway(
+        "estimate", "bert-large", "--on", "p4d.24xlarge", "--region", "eu-west-1", "--nodes", "1"
+    )
+    assert code == 0
+    assert "prices on-demand in eu-west-1 of 2025-11-18 or later" in out
+    assert "23.72" in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error"),
+    [
+        (("p4d.24xlarge", "--region", "eu-west-9"), "AWS has no region 'eu-west-9'"),
+        (
+            ("p4d.24xlarge", "--region", "eu-west-3"),
+            "p4d.24xlarge is not offered in eu-west-3; it is in ap-northeast-1",
+        ),
+        (
+            ("p4d.24xlarge", "--region", "sa-east-1"),
+            "no on-demand price of p4d.24xlarge in sa-east-1 is known",
+        ),
+        (
+            ("m5.large", "--term", "spot"),
+            "no spot price of m5.large is known; known are on-demand in us-east-1",
+        ),
+        (("dl1.24xlarge", "--term", "capacity-block"), "no capacity-block price of dl1.24xlarge is known"),
+        (
+            ("p4d.24xlarge", "--term", "spot", "--region", "us-gov-east-1"),
+            "no spot price of p4d.24xlarge in us-gov",
+        ),
+    ],
+)
+def test_a_region_or_a_term_without_a_price_is_one_line_that_says_what_there_is(
+    slipway: Slipway, arguments: tuple[str, ...], error: str
+) -> None:
+    code, out, err = slipway("estimate", "bert-large", "--on", *arguments)
+    assert (code, out) == (2, "")
+    assert error in err.splitlines()[0]
+    assert "Traceback" not in err
+
+
+def test_capacity_blocks_cost_what_their_page_said_where_it_did(slipway: Slipway) -> None:
+    asked = (
+        "estimate",
+        "bert-large",
+        "--on",
+        "p5.48xlarge",
+        "--term",
+        "capacity-block",
+        "--nodes",
+        "1",
+        "--json",
+    )
+    (row,) = json.loads(slipway(*asked)[1])
+    assert (row["price"]["usd_per_hour"], row["price"]["date"]) == (39.33, "2024-12")
+    assert "capacityblocks" in row["price"]["source"]
+
+
+def test_the_rates_of_years_are_never_mistaken_for_those_on_demand() -> None:
+    on_demand = find_rate(known_rates(), "trn1.32xlarge", "us-east-1")
+    assert on_demand is not None
+    assert on_demand.usd_per_hour == 21.5

@@ -1,0 +1,329 @@
+"""What single types do beyond their calls: Batch's, buckets and their policies, Lustre, security groups."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from slipway.yard.services.s3.resources import lifecycle_rule
+from tests.yard.cloudformation.resources.world import Made, World
+
+
+def environment(world: World, **changes: Any) -> Made:
+    resources = {**world.compute_resources(), **changes}
+    return world.make(
+        "AWS::Batch::ComputeEnvironment",
+        Type="MANAGED",
+        ReplaceComputeEnvironment=False,
+        ComputeResources=resources,
+    )
+
+
+def described(world: World, made: Made) -> dict[str, Any]:
+    batch = world.client("batch")
+    (found,) = batch.describe_compute_environments(computeEnvironments=[made.id])["computeEnvironments"]
+    return dict(found)
+
+
+def test_an_unnamed_environment_without_a_role_gets_both(world: World) -> None:
+    found = described(world, environment(world))
+    assert found["computeEnvironmentName"].startswith("trial-ComputeEnvironment-")
+    assert found["serviceRole"].endswith("/AWSServiceRoleForBatch")
+
+
+def test_the_launch_template_keeps_its_explicit_version(world: World) -> None:
+    template = described(world, environment(world))["computeResources"]["launchTemplate"]
+    assert template == {"launchTemplateId": world.launch_template().id, "version": "1"}
+
+
+def test_security_groups_may_come_from_the_launch_template_alone(world: World) -> None:
+    resources = {
+        name: value for name, value in world.compute_resources().items() if name != "SecurityGroupIds"
+    }
+    made = world.make("AWS::Batch::ComputeEnvironment", Type="MANAGED", ComputeResources=resources)
+    assert not described(world, made)["computeResources"].get("securityGroupIds")
+
+
+def test_more_nodes_are_allowed_in_place_and_a_rollback_takes_them_back(world: World) -> None:
+    made = environment(world)
+    old, before = made.properties, made.id
+    made.update(ComputeResources={**old["ComputeResources"], "MaxvCpus": 384})
+    assert (made.id, described(world, made)["computeResources"]["maxvCpus"]) == (before, 384)
+    made.become(old)
+    assert described(world, made)["computeResources"]["maxvCpus"] == 96
+
+
+def test_a_new_template_version_reaches_the_environment_in_place(world: World) -> None:
+    made = environment(world)
+    template = world.launch_template()
+    template.update(LaunchTemplateData={"InstanceType": "dl1.24xlarge", "UserData": "eA=="})
+    version = {"LaunchTemplateId": template.id, "Version": template.attribute("LatestVersionNumber")}
+    made.update(ComputeResources={**made.properties["ComputeResources"], "LaunchTemplate": version})
+    assert described(world, made)["computeResources"]["launchTemplate"]["version"] == "2"
+
+
+def test_a_queue_keeps_the_time_limits_of_job_states(world: World) -> None:
+    limit = {
+        "Action": "CANCEL",
+        "MaxTimeSeconds": 3600,
+        "Reason": "CAPACITY:INSUFFICIENT_INSTANCE_CAPACITY",
+        "State": "RUNNABLE",
+    }
+    order = [{"ComputeEnvironment": world.compute_environment(), "Order": 1}]
+    queue = world.make(
+        "AWS::Batch::JobQueue", Priority=1, ComputeEnvironmentOrder=order, JobStateTimeLimitActions=[limit]
+    )
+    queue.update(JobStateTimeLimitActions=[{**limit, "MaxTimeSeconds": 7200}])
+    (found,) = world.client("batch").describe_job_queues(jobQueues=[queue.id])["jobQueues"]
+    assert [action["maxTimeSeconds"] for action in found["jobStateTimeLimitActions"]] == [7200]
+
+
+def multinode(command: str) -> dict[str, Any]:
+    container = {
+        "Image": "123456789012.dkr.ecr.us-east-1.amazonaws.com/gaudi:1",
+        "Command": [command],
+        "InstanceType": "dl1.24xlarge",
+        "ResourceRequirements": [{"Type": "MEMORY", "Value": "700000"}, {"Type": "VCPU", "Value": "96"}],
+        "LinuxParameters": {"SharedMemorySize": 65536},
+        "Ulimits": [{"Name": "memlock", "SoftLimit": -1, "HardLimit": -1}],
+    }
+    ranges = [{"TargetNodes": "0:", "Container": container}]
+    return {"MainNode": 0, "NumNodes": 2, "NodeRangeProperties": ranges}
+
+
+def test_a_multi_node_definition_keeps_its_open_range_of_nodes(world: World) -> None:
+    made = world.make("AWS::Batch::JobDefinition", Type="multinode", NodeProperties=multinode("train"))
+    (found,) = world.client("batch").describe_job_definitions(jobDefinitions=[made.id])["jobDefinitions"]
+    (nodes,) = found["nodeProperties"]["nodeRangeProperties"]
+    assert found["type"] == "multinode"
+    assert nodes["targetNodes"] == "0:"
+    assert nodes["container"]["ulimits"] == [{"name": "memlock", "softLimit": -1, "hardLimit": -1}]
+
+
+def test_a_changed_definition_is_a_new_revision_and_the_old_one_is_closed(world: World) -> None:
+    made = world.make("AWS::Batch::JobDefinition", Type="multinode", NodeProperties=multinode("train"))
+    first = made.id
+    made.update(NodeProperties=multinode("evaluate"))
+    name = made.id.rpartition("/")[2].rpartition(":")[0]
+    found = world.client("batch").describe_job_definitions(jobDefinitionName=name)["jobDefinitions"]
+    assert {one["jobDefinitionArn"]: one["status"] for one in found} == {first: "INACTIVE", made.id: "ACTIVE"}
+    assert made.id.endswith(":2")
+
+
+# Buckets, their policies, and Lustre.
+
+
+def tls_only(bucket: str) -> dict[str, object]:
+    deny = {
+        "Effect": "Deny",
+        "Principal": {"AWS": "*"},
+        "Action": "s3:*",
+        "Resource": [f"arn:aws:s3:::{bucket}", f"arn:aws:s3:::{bucket}/*"],
+        "Condition": {"Bool": {"aws:SecureTransport": "false"}},
+    }
+    allow = {
+        "Effect": "Allow",
+        "Principal": {"Service": "logging.s3.amazonaws.com"},
+        "Action": "s3:PutObject",
+        "Resource": f"arn:aws:s3:::{bucket}/*",
+    }
+    return {"Version": "2012-10-17", "Statement": [deny, allow]}
+
+
+def test_a_tls_only_policy_does_not_lock_the_bucket(world: World) -> None:
+    bucket = world.bucket()
+    world.make("AWS::S3::BucketPolicy", Bucket=bucket, PolicyDocument=tls_only(bucket))
+    s3 = world.client("s3")
+    s3.put_object(Bucket=bucket, Key="data", Body=b"x")
+    assert s3.get_object(Bucket=bucket, Key="data")["Body"].read() == b"x"
+    s3.delete_object(Bucket=bucket, Key="data")
+
+
+def test_the_whole_policy_stands_in_s3_and_goes_with_its_resource(world: World) -> None:
+    bucket = world.bucket()
+    policy = world.make("AWS::S3::BucketPolicy", Bucket=bucket, PolicyDocument=tls_only(bucket))
+    s3 = world.client("s3")
+    assert json.loads(s3.get_bucket_policy(Bucket=bucket)["Policy"]) == tls_only(bucket)
+    policy.delete()
+    with pytest.raises(s3.exceptions.ClientError, match="NoSuchBucketPolicy"):
+        s3.get_bucket_policy(Bucket=bucket)
+
+
+def test_access_logs_may_be_asked_for_before_the_policy_that_permits_them(world: World) -> None:
+    target = world.bucket()
+    logging = {"DestinationBucketName": target, "LogFilePrefix": "access/"}
+    source = world.make("AWS::S3::Bucket", LoggingConfiguration=logging)
+    world.make("AWS::S3::BucketPolicy", Bucket=target, PolicyDocument=tls_only(target))
+    said = world.client("s3").get_bucket_logging(Bucket=source.id)["LoggingEnabled"]
+    assert (said["TargetBucket"], said["TargetPrefix"]) == (target, "access/")
+    source.update(LoggingConfiguration=None)
+    s3 = world.client("s3")
+    for log in s3.list_objects_v2(Bucket=target).get("Contents", []):
+        s3.delete_object(Bucket=target, Key=log["Key"])
+
+
+def test_a_bucket_is_named_as_s3_allows(world: World) -> None:
+    name = world.make("AWS::S3::Bucket").id
+    assert name == name.lower()
+    assert len(name) <= 63
+
+
+def test_versioning_that_is_taken_away_is_suspended(world: World) -> None:
+    bucket = world.make("AWS::S3::Bucket", VersioningConfiguration={"Status": "Enabled"})
+    bucket.update(VersioningConfiguration=None)
+    assert world.client("s3").get_bucket_versioning(Bucket=bucket.id)["Status"] == "Suspended"
+
+
+@pytest.mark.parametrize(
+    ("rule", "nested"),
+    [
+        ({"Status": "Enabled", "ExpirationInDays": 3}, {"Filter": {"Prefix": ""}, "Expiration": {"Days": 3}}),
+        (
+            {"Status": "Enabled", "Prefix": "a/", "TagFilters": [{"Key": "k", "Value": "v"}]},
+            {"Filter": {"And": {"Prefix": "a/", "Tags": [{"Key": "k", "Value": "v"}]}}},
+        ),
+        (
+            {
+                "Status": "Enabled",
+                "NoncurrentVersionTransitions": [{"StorageClass": "GLACIER", "TransitionInDays": 9}],
+            },
+            {
+                "Filter": {"Prefix": ""},
+                "NoncurrentVersionTransitions": [{"StorageClass": "GLACIER", "NoncurrentDays": 9}],
+            },
+        ),
+    ],
+)
+def test_a_lifecycle_rule_is_nested_as_s3_wants_it(
+    rule: dict[str, object], nested: dict[str, object]
+) -> None:
+    assert lifecycle_rule(rule) == {"Status": "Enabled", **nested}
+
+
+def test_lustre_shows_where_to_mount_it(world: World) -> None:
+    made = world.make(
+        "AWS::FSx::FileSystem",
+        FileSystemType="LUSTRE",
+        SubnetIds=[world.subnet()],
+        StorageCapacity=1200,
+        LustreConfiguration={"DeploymentType": "PERSISTENT_2", "PerUnitStorageThroughput": 125},
+    )
+    assert made.attribute("DNSName") == f"{made.id}.fsx.us-east-1.amazonaws.com"
+    assert made.attribute("LustreMountName")
+
+
+def test_a_data_repository_is_recorded_under_an_id_like_those_of_fsx(world: World) -> None:
+    made = world.make(
+        "AWS::FSx::DataRepositoryAssociation",
+        FileSystemId="fs-0123456789abcdef0",
+        FileSystemPath="/data",
+        DataRepositoryPath="s3://bucket",
+    )
+    assert made.id.startswith("dra-")
+    assert len(made.id) == len("dra-0123456789abcdef0")
+    assert made.attribute("ResourceARN").endswith(f":association/fs-0123456789abcdef0/{made.id}")
+
+
+# Rules change in place and one by one, and drift tells whose they are.
+SSH = {"IpProtocol": "tcp", "FromPort": 22, "ToPort": 22, "CidrIp": "10.0.0.0/8", "Description": "ssh"}
+NFS = {"IpProtocol": "tcp", "FromPort": 2049, "ToPort": 2049, "CidrIp": "10.20.0.0/16"}
+LUSTRE = {"IpProtocol": "tcp", "FromPort": 988, "ToPort": 988, "CidrIp": "10.20.0.0/16"}
+
+
+def group(world: World, **properties: Any) -> Made:
+    return world.make("AWS::EC2::SecurityGroup", GroupDescription="nodes", VpcId=world.vpc(), **properties)
+
+
+def rules(world: World, made: Made) -> dict[str, dict[str, Any]]:
+    filters = [{"Name": "group-id", "Values": [made.id]}]
+    found = world.client("ec2").describe_security_group_rules(Filters=filters)["SecurityGroupRules"]
+    return {rule["SecurityGroupRuleId"]: rule for rule in found}
+
+
+def ports(world: World, made: Made) -> list[int]:
+    return sorted(rule["FromPort"] for rule in rules(world, made).values() if not rule["IsEgress"])
+
+
+def test_a_changed_rule_leaves_the_group_and_its_other_rules_in_place(world: World) -> None:
+    made = group(world, SecurityGroupIngress=[SSH, NFS])
+    kept = {key for key, rule in rules(world, made).items() if rule.get("FromPort") == 2049}
+    before = made.id
+    made.update(SecurityGroupIngress=[NFS, LUSTRE])
+    assert made.id == before
+    assert ports(world, made) == [988, 2049]
+    assert kept < set(rules(world, made))
+
+
+def test_a_rollback_brings_the_old_rules_back(world: World) -> None:
+    made = group(world, SecurityGroupIngress=[SSH])
+    old = made.properties
+    made.update(SecurityGroupIngress=[LUSTRE])
+    made.become(old)
+    assert ports(world, made) == [22]
+
+
+def test_undoing_what_never_happened_is_no_error(world: World) -> None:
+    made = group(world, SecurityGroupIngress=[SSH])
+    never = {**made.properties, "SecurityGroupIngress": [LUSTRE]}
+    made.provider.update(made.context, made.resource, never, made.properties)
+    assert ports(world, made) == [22]
+
+
+def test_a_group_with_its_own_egress_does_not_let_everything_out(world: World) -> None:
+    made = group(world, SecurityGroupEgress=[NFS])
+    outward = [rule for rule in rules(world, made).values() if rule["IsEgress"]]
+    assert [rule["CidrIpv4"] for rule in outward] == ["10.20.0.0/16"]
+
+
+def test_egress_that_is_taken_away_lets_everything_out_again(world: World) -> None:
+    made = group(world, SecurityGroupEgress=[NFS])
+    made.update(SecurityGroupEgress=None)
+    outward = [rule for rule in rules(world, made).values() if rule["IsEgress"]]
+    assert [(rule["IpProtocol"], rule["CidrIpv4"]) for rule in outward] == [("-1", "0.0.0.0/0")]
+
+
+def test_a_rule_of_its_own_survives_a_change_of_the_group(world: World) -> None:
+    made = group(world, SecurityGroupIngress=[SSH])
+    own = world.make(
+        "AWS::EC2::SecurityGroupIngress", GroupId=made.id, IpProtocol="-1", SourceSecurityGroupId=made.id
+    )
+    made.update(SecurityGroupIngress=[NFS])
+    assert own.id in rules(world, made)
+
+
+def test_a_rule_of_its_own_is_no_drift_of_the_group(world: World) -> None:
+    made = group(world, SecurityGroupIngress=[SSH])
+    world.make("AWS::EC2::SecurityGroupIngress", GroupId=made.id, **LUSTRE)
+    live = made.read()
+    assert live is not None
+    assert live["SecurityGroupIngress"] == [SSH]
+
+
+def test_a_rule_that_somebody_added_by_hand_is_drift(world: World) -> None:
+    made = group(world, SecurityGroupIngress=[SSH])
+    world.client("ec2").authorize_security_group_ingress(
+        GroupId=made.id, IpProtocol="tcp", FromPort=3389, ToPort=3389, CidrIp="0.0.0.0/0"
+    )
+    live = made.read()
+    assert live is not None
+    assert [rule["FromPort"] for rule in live["SecurityGroupIngress"]] == [22, 3389]
+
+
+def test_nodes_may_reach_each_other_over_efa_both_ways(world: World) -> None:
+    made = group(world)
+    both = {"GroupId": made.id, "IpProtocol": "-1"}
+    world.make("AWS::EC2::SecurityGroupIngress", **both, SourceSecurityGroupId=made.id)
+    world.make("AWS::EC2::SecurityGroupEgress", **both, DestinationSecurityGroupId=made.id)
+    among = [rule for rule in rules(world, made).values() if "ReferencedGroupInfo" in rule]
+    assert sorted(rule["IsEgress"] for rule in among) == [False, True]
+    assert {rule["ReferencedGroupInfo"]["GroupId"] for rule in among} == {made.id}
+
+
+def test_a_described_rule_for_the_addresses_of_s3_is_no_drift(world: World) -> None:
+    https = {"IpProtocol": "tcp", "FromPort": 443, "ToPort": 443, "Description": "HTTPS to S3"}
+    to_s3 = {**https, "DestinationPrefixListId": "pl-63a5400a"}
+    live = group(world, SecurityGroupEgress=[to_s3]).read()
+    assert live is not None
+    assert live["SecurityGroupEgress"] == [to_s3]

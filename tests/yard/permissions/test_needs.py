@@ -1,0 +1,238 @@
+"""Which actions on which resources a call needs, for the calls that the roads' roles make."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from moto import mock_aws
+
+from slipway.yard.endpoint import ACCOUNT
+from slipway.yard.permissions.calls.asked import AskedCall, NotJudged
+from slipway.yard.permissions.calls.needs import needs
+from slipway.yard.permissions.roles import judge_service
+
+# Services that deliver in their own name, against policies that stand in a yard.
+
+
+def topic(*statements: dict[str, object]) -> str:
+    from moto.sns.models import sns_backends
+
+    made = sns_backends[ACCOUNT][REGION].create_topic("alarms")
+    if statements:
+        made.policy = json.dumps({"Version": "2012-10-17", "Statement": list(statements)})
+    return str(made.arn)
+
+
+def allow(service: str, **condition: object) -> dict[str, object]:
+    stated = {"Effect": "Allow", "Principal": {"Service": service}, "Action": "sns:Publish", "Resource": "*"}
+    return {**stated, **({"Condition": condition} if condition else {})}
+
+
+def test_an_alarm_publishes_through_a_topics_default_policy() -> None:
+    keys = {"aws:SourceOwner": ACCOUNT}
+    assert judge_service("cloudwatch.amazonaws.com", "SNS:Publish", topic(), keys).is_allowed
+
+
+def test_a_policy_of_ones_own_replaces_the_default_one() -> None:
+    keys = {"aws:SourceOwner": ACCOUNT}
+    arn = topic(allow("events.amazonaws.com"))
+    assert judge_service("events.amazonaws.com", "sns:Publish", arn).is_allowed
+    assert not judge_service("cloudwatch.amazonaws.com", "sns:Publish", arn, keys).is_allowed
+
+
+def test_a_service_that_does_not_say_whom_it_acts_for_fails_the_condition() -> None:
+    from moto.kms.models import kms_backends
+
+    own = {
+        "Effect": "Allow",
+        "Principal": {"Service": "events.amazonaws.com"},
+        "Action": ["kms:Decrypt", "kms:GenerateDataKey*"],
+        "Resource": "*",
+        "Condition": {"StringEquals": {"aws:SourceAccount": ACCOUNT}},
+    }
+    document = json.dumps({"Version": "2012-10-17", "Statement": [own]})
+    key = kms_backends[ACCOUNT][REGION].create_key(document, "ENCRYPT_DECRYPT", "SYMMETRIC_DEFAULT", "", None)
+    told = {"aws:SourceAccount": ACCOUNT}
+    assert judge_service("events.amazonaws.com", "kms:GenerateDataKey", key.arn, told).is_allowed
+    assert not judge_service("events.amazonaws.com", "kms:GenerateDataKey", key.arn).is_allowed
+
+
+REGION = "us-east-1"
+EC2 = f"arn:aws:ec2:{REGION}:{ACCOUNT}:"
+LOGS = f"arn:aws:logs:{REGION}:{ACCOUNT}:log-group:"
+
+
+@pytest.fixture(autouse=True)
+def moto() -> Iterator[None]:
+    with mock_aws():
+        yield
+
+
+def needed(service: str, operation: str, **parameters: Any) -> list[tuple[str, str]]:
+    call = AskedCall(service=service, operation=operation, region=REGION, parameters=parameters)
+    return [(need.action, need.resource) for need in needs(call)]
+
+
+@pytest.mark.parametrize(
+    ("service", "operation", "parameters", "action", "resource"),
+    [
+        ("s3", "ListObjectsV2", {"Bucket": "b", "Key": ""}, "s3:ListBucket", "arn:aws:s3:::b"),
+        ("sqs", "CreateQueue", {"QueueName": "q"}, "sqs:CreateQueue", f"arn:aws:sqs:{REGION}:{ACCOUNT}:q"),
+        (
+            "lambda",
+            "CreateFunction",
+            {"FunctionName": "f"},
+            "lambda:CreateFunction",
+            f"arn:aws:lambda:{REGION}:{ACCOUNT}:function:f",
+        ),
+        (
+            "ds",
+            "ResetUserPassword",
+            {"DirectoryId": "d-1", "UserName": "u", "NewPassword": "p"},
+            "ds:ResetUserPassword",
+            f"arn:aws:ds:{REGION}:{ACCOUNT}:directory/d-1",
+        ),
+        (
+            "cognito-idp",
+            "DescribeUserPool",
+            {"UserPoolId": "us-east-1_x"},
+            "cognito-idp:DescribeUserPool",
+            f"arn:aws:cognito-idp:{REGION}:{ACCOUNT}:userpool/us-east-1_x",
+        ),
+        (
+            "dynamodb",
+            "CreateTable",
+            {"TableName": "t"},
+            "dynamodb:CreateTable",
+            f"arn:aws:dynamodb:{REGION}:{ACCOUNT}:table/t",
+        ),
+        ("s3", "HeadObject", {"Bucket": "b", "Key": "k"}, "s3:GetObject", "arn:aws:s3:::b/k"),
+        ("s3", "UploadPart", {"Bucket": "b", "Key": "k"}, "s3:PutObject", "arn:aws:s3:::b/k"),
+        ("s3", "GetBucketLocation", {"Bucket": "b", "Key": ""}, "s3:GetBucketLocation", "arn:aws:s3:::b"),
+        ("logs", "DescribeLogGroups", {}, "logs:DescribeLogGroups", f"{LOGS}:log-stream:"),
+        (
+            "logs",
+            "PutLogEvents",
+            {"logGroupName": "/g", "logStreamName": "s"},
+            "logs:PutLogEvents",
+            f"{LOGS}/g:log-stream:s",
+        ),
+        (
+            "ssm",
+            "GetParameter",
+            {"Name": "/slipway/clusters/c6i"},
+            "ssm:GetParameter",
+            f"arn:aws:ssm:{REGION}:{ACCOUNT}:parameter/slipway/clusters/c6i",
+        ),
+        (
+            "ssm",
+            "GetParameter",
+            {"Name": "/aws/service/ecs/x"},
+            "ssm:GetParameter",
+            f"arn:aws:ssm:{REGION}::parameter/aws/service/ecs/x",
+        ),
+        ("ec2", "DescribeInstances", {}, "ec2:DescribeInstances", "*"),
+        ("cloudwatch", "PutMetricData", {"Namespace": "Slipway"}, "cloudwatch:PutMetricData", "*"),
+        ("ecr", "GetAuthorizationToken", {}, "ecr:GetAuthorizationToken", "*"),
+        (
+            "ecr",
+            "PutImage",
+            {"repositoryName": "slipway/gaudi"},
+            "ecr:PutImage",
+            f"arn:aws:ecr:{REGION}:{ACCOUNT}:repository/slipway/gaudi",
+        ),
+        (
+            "codebuild",
+            "BatchGetBuilds",
+            {"ids": ["images:1"]},
+            "codebuild:BatchGetBuilds",
+            f"arn:aws:codebuild:{REGION}:{ACCOUNT}:project/images",
+        ),
+        (
+            "efs",
+            "DescribeMountTargets",
+            {"FileSystemId": "fs-1"},
+            "elasticfilesystem:DescribeMountTargets",
+            f"arn:aws:elasticfilesystem:{REGION}:{ACCOUNT}:file-system/fs-1",
+        ),
+        (
+            "batch",
+            "TerminateJob",
+            {"jobId": "j"},
+            "batch:TerminateJob",
+            f"arn:aws:batch:{REGION}:{ACCOUNT}:job/j",
+        ),
+    ],
+)
+def test_a_call_needs_one_action_on_one_resource(
+    service: str, operation: str, parameters: dict[str, Any], action: str, resource: str
+) -> None:
+    assert needed(service, operation, **parameters) == [(action, resource)]
+
+
+def test_a_job_is_submitted_by_the_leave_of_its_definition_and_its_queue() -> None:
+    asked = needed("batch", "SubmitJob", jobName="j", jobQueue="q", jobDefinition="d:3")
+    batch = f"arn:aws:batch:{REGION}:{ACCOUNT}:"
+    assert asked == [
+        ("batch:SubmitJob", f"{batch}job-definition/d:3"),
+        ("batch:SubmitJob", f"{batch}job-queue/q"),
+    ]
+
+
+def test_a_command_needs_its_document_and_its_instances() -> None:
+    asked = needed("ssm", "SendCommand", DocumentName="AWS-RunShellScript", InstanceIds=["i-1", "i-2"])
+    assert asked == [
+        ("ssm:SendCommand", f"arn:aws:ssm:{REGION}::document/AWS-RunShellScript"),
+        ("ssm:SendCommand", f"{EC2}instance/i-1"),
+        ("ssm:SendCommand", f"{EC2}instance/i-2"),
+    ]
+
+
+def test_an_instance_is_started_from_an_image_into_a_subnet_with_tags() -> None:
+    tags = [{"ResourceType": "instance", "Tags": [{"Key": "CreatedBy", "Value": "me"}]}]
+    asked = needed("ec2", "RunInstances", ImageId="ami-1", SubnetId="subnet-1", TagSpecifications=tags)
+    run = [resource for action, resource in asked if action == "ec2:RunInstances"]
+    image = f"arn:aws:ec2:{REGION}::image/ami-1"
+    made = [f"{EC2}{kind}/*" for kind in ("instance", "volume", "network-interface")]
+    assert run == [image, f"{EC2}subnet/subnet-1", *made]
+    assert ("ec2:CreateTags", f"{EC2}instance/*") in asked
+
+
+def test_a_copy_reads_its_source_and_writes_its_target() -> None:
+    call = AskedCall(
+        service="s3",
+        operation="CopyObject",
+        region=REGION,
+        parameters={"Bucket": "to", "Key": "k"},
+        headers={"x-amz-copy-source": "/from/a%20b?versionId=1"},
+    )
+    assert [(need.action, need.resource) for need in needs(call)] == [
+        ("s3:PutObject", "arn:aws:s3:::to/k"),
+        ("s3:GetObject", "arn:aws:s3:::from/a b"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("identifier", "kind"),
+    [
+        ("pcx-1", "vpc-peering-connection"),
+        ("tgw-attach-1", "transit-gateway-attachment"),
+        ("i-1", "instance"),
+    ],
+)
+def test_a_tag_needs_leave_for_what_it_is_put_on(identifier: str, kind: str) -> None:
+    asked = needed("ec2", "CreateTags", Resources=[identifier], Tags=[{"Key": "Name", "Value": "x"}])
+    assert asked == [("ec2:CreateTags", f"{EC2}{kind}/{identifier}")]
+
+
+def test_an_unknown_action_is_not_guessed() -> None:
+    with pytest.raises(NotJudged):
+        needed("batch", "InventJob")
+
+
+def test_who_makes_a_function_passes_it_its_role() -> None:
+    role = f"arn:aws:iam::{ACCOUNT}:role/worker"
+    assert ("iam:PassRole", role) in needed("lambda", "CreateFunction", FunctionName="f", Role=role)
