@@ -112,10 +112,10 @@ LAUNCH = "from slipway.containers.runtime.launch import launcher as l; exit(l.ma
 def test_nodes_of_gpus_start_where_all_are_well_and_else_name_the_one_that_is_ill(cluster: Cluster) -> None:
     """F47. The launcher asks programs that answer as NVIDIA's do."""
     cluster.define("gpus", container=GPUS)
-    switch(cluster, gpu_faults=0)
+    switch(cluster.yard, gpu_faults=0)
     job = cluster.submit(LAUNCH, definition="gpus")
     assert cluster.ended(job)["status"] == "SUCCEEDED", cluster.lines(job)
-    switch(cluster, gpu_faults=100)
+    switch(cluster.yard, gpu_faults=100)
     job = cluster.submit(LAUNCH, definition="gpus", retryStrategy={"attempts": 2})
     found = cluster.ended(job)
     assert found["status"] == "FAILED"
