@@ -126,6 +126,7 @@ def test_compiled_layers_of_bert_train_as_others_do_and_are_compiled_once(compil
 
     assert losses(2, compiles=True) == pytest.approx(losses(2, compiles=False), rel=1e-4)
     first = compiler.graphs
+    assert first
     torch.compiler.reset()
     losses(12, compiles=True)
     assert compiler.graphs == 2 * first, "layers share their code"
