@@ -36,6 +36,7 @@ from slipway.containers.training.loop import Loop
 from slipway.containers.training.saving import Saving, ShutdownWatch
 from slipway.containers.training.schedules import Schedule
 
+PROCESSOR = torch.device("cpu")
 TRAIN_ROWS = 640
 EPOCHS, BATCH, LENGTH, RATE = 3, 32, 128, 5e-4
 SIZE = Size(layers=4, hidden=256, heads=4)
@@ -101,11 +102,19 @@ def _ours(folder: Path) -> Ours:
         lengths=data.train.lengths, plan=plan, pool_batches=config.pool_batches, seed=config.seed
     )
     evaluations = Evaluations(
-        task=data.task, sets=data.dev, model=model, contract=contract, beat=_silent, say=_silent
+        task=data.task,
+        sets=data.dev,
+        model=model,
+        contract=contract,
+        place=PROCESSOR,
+        beat=_silent,
+        say=_silent,
     )
     return Ours(
         loop=_loop(config, model, plan, start.build_schedule(config, batches)),
-        batches=GlueBatches(examples=data.train, batches=batches, reader=0, seed=config.seed),
+        batches=GlueBatches(
+            examples=data.train, batches=batches, reader=0, seed=config.seed, place=PROCESSOR
+        ),
         evaluations=evaluations,
         data=data,
         directory=directory,
@@ -156,7 +165,7 @@ def _accuracy(model: Any, data: Data) -> float:
 
 
 def _padded(examples: Examples, row: int, length: int = 0) -> dict[str, torch.Tensor]:
-    inputs, labels = inputs_of(examples, np.array([row]))
+    inputs, labels = inputs_of(examples, np.array([row]), PROCESSOR)
     words, segments = inputs["words"], inputs["segments"]
     assert words is not None
     assert segments is not None

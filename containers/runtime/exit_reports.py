@@ -18,6 +18,12 @@ _LEAVE_THE_GROUP = (
     "a thread of a library outlived Python; if it ended after the training, call "
     "torch.distributed.destroy_process_group() as its last step"
 )
+# As os.fork says it; what AWS advises then (aws-samples/awsome-distributed-training, efa-cheatsheet.md).
+_NO_MEMORY_TO_FORK = "[Errno 12] Cannot allocate memory"
+_HUGE_PAGES = (
+    "no memory was left for a process that it started; on nodes with EFA set FI_EFA_USE_HUGE_PAGE=0, "
+    "or start fewer workers"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,7 +64,9 @@ def of_rank(rank: int, host: str, status: int, tail: Sequence[str], *, out_of_me
     code = os.waitstatus_to_exitcode(status)
     who = f"rank {rank} on {host}"
     if code >= 0:
-        return ExitReport(code=code, reason=f"{who} ended with exit code {code}", rank=rank, tail=tuple(tail))
+        why = f": {_HUGE_PAGES}" if code and any(_NO_MEMORY_TO_FORK in line for line in tail) else ""
+        reason = f"{who} ended with exit code {code}{why}"
+        return ExitReport(code=code, reason=reason, rank=rank, tail=tuple(tail))
     name = _signal_name(-code)
     why = f": {words}" if (words := _why(-code, tail, out_of_memory=out_of_memory)) else ""
     return ExitReport(

@@ -61,6 +61,7 @@ class TrainingConfig:
     profile: Annotated[str | None, StepRange()] = None  # first:last step to trace
     device: str = "cpu"
     backend: str = "auto"  # who carries gradients between processors
+    compile_layers: str = "no"  # by torch.compile: of use where every step has the same form
     on_nan: Annotated[str, Choice(("stop", "skip"))] = "stop"
     engine: str = "plain"  # from here on see SpreadConfig
     zero: int = 0
@@ -159,7 +160,7 @@ def decoder_mistakes(values: Mapping[str, object]) -> Iterator[str]:
 _OF_ENGINE = tuple(get_annotations(SpreadConfig))
 FREE_TO_CHANGE = frozenset(
     {
-        *("device", "precision", "backend", *_OF_ENGINE),
+        *("device", "precision", "backend", "compile_layers", *_OF_ENGINE),
         *("on_nan", "resume", "checkpoint_every", "checkpoint_minutes", "keep", "log_every"),
         *("evaluate_every", "profile"),
     }

@@ -7,15 +7,16 @@ from __future__ import annotations
 
 import importlib
 import resource
+import shutil
 import socket
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from importlib.util import find_spec
 from pathlib import Path
 
 import torch
-from torch import distributed
+from torch import distributed, nn
 
 from slipway.containers.runtime.contract.contract import LaunchContract
 from slipway.containers.runtime.errors import Refusal
@@ -45,6 +46,7 @@ class DeviceKind:
     has_bf16: Callable[[], bool]
     has_fused_adam: bool
     traces: bool = False  # compiles a graph for each form of a step, which then must not depend on the data
+    compiles: Callable[[], bool] = lambda: False  # layers run faster as torch.compile makes them here
     place: str = ""  # torch's own name for it, where that is another
     lost_peer: tuple[str, ...] = ()  # what its plain RuntimeErrors say when another rank is gone
 
@@ -57,6 +59,7 @@ class Device:
     backend: str
     has_fused_adam: bool
     traces: bool = False
+    compiles: bool = False
 
     @property
     def name(self) -> str:
@@ -81,6 +84,15 @@ class Device:
             torch.cuda.manual_seed(number)
         if self.kind == "hpu":
             importlib.import_module("habana_frameworks.torch.hpu.random").manual_seed_all(number)
+
+    def compile_layers(self, model: nn.Module) -> None:
+        """Let each layer run compiled, where this device is to: below all that hooks into the layers.
+
+        Layers share their code, so that all of them are compiled once.
+        """
+        if self.compiles:
+            for layer in model.get_submodule("layers").children():
+                layer.forward = torch.compile(layer.forward)
 
     def submit(self) -> None:
         """Run what was collected: Gaudi's lazy mode holds operations back until it is told to."""
@@ -122,6 +134,11 @@ def open_device(contract: LaunchContract, kind_name: str, precision: str) -> Dev
         has_fused_adam=kind.has_fused_adam,
         traces=kind.traces,
     )
+
+
+def with_layers(device: Device, wanted: str) -> Device:
+    """Return the device with its layers compiled or not; `auto` is as suits it."""
+    return replace(device, compiles=KINDS[device.kind].compiles() if wanted == "auto" else wanted == "yes")
 
 
 def join_group(device: Device, contract: LaunchContract) -> None:
@@ -168,6 +185,11 @@ def _has_neuron() -> bool:
     return True
 
 
+def _has_triton() -> bool:
+    """Return True if torch.compile can make kernels for GPUs: Triton needs a C compiler beside it."""
+    return find_spec("triton") is not None and any(map(shutil.which, ("cc", "gcc", "clang")))
+
+
 def _processor_has_bf16() -> bool:
     try:
         text = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
@@ -200,6 +222,7 @@ KINDS: Mapping[str, DeviceKind] = {
         is_present=torch.cuda.is_available,
         has_bf16=torch.cuda.is_bf16_supported,
         has_fused_adam=True,
+        compiles=_has_triton,
     ),
     "cpu": DeviceKind(
         backend="gloo",

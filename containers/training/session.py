@@ -19,7 +19,7 @@ from slipway.containers.runtime.collective import Collective, Json
 from slipway.containers.runtime.contract.contract import LaunchContract
 from slipway.containers.runtime.observe.telemetry import Telemetry
 from slipway.containers.training.config import TrainingConfig, refuse_unproved
-from slipway.containers.training.devices import Device, open_device
+from slipway.containers.training.devices import Device, open_device, with_layers
 from slipway.containers.training.engine import (
     EngineParts,
     StepWatch,
@@ -123,7 +123,7 @@ def _open_place(
     return Workplace(
         contract=contract,
         layout=layout,
-        device=with_backend(device, config.backend),
+        device=with_backend(with_layers(device, config.compile_layers), config.backend),
         words=Words.of(contract),
         telemetry=stack.enter_context(Telemetry.of(contract)),
     )

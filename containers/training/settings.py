@@ -193,4 +193,5 @@ MaybePath = Annotated[str | None, RelativePath()]
 MicroBatch = Annotated[int, Whole(1, 65_536)]
 Count = Annotated[int, Whole(1, 1_000_000)]
 Device = Annotated[str, Choice(("auto", "hpu", "cuda", "cpu"))]
+Compiling = Annotated[str, Choice(("auto", "yes", "no"))]  # auto: where the device gains by it
 Seed = Annotated[int, Whole(0, 2**31 - 1)]

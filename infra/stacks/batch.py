@@ -20,7 +20,11 @@ from slipway.infra.patterns.foundation import NodeFoundation
 from slipway.infra.patterns.images.image_project import ImageRepository, build_project_name
 from slipway.infra.patterns.nodes.boot import ECS_MEMBERSHIP, boot_parameters
 from slipway.infra.patterns.nodes.launch_template import NodeTemplate, NodeTemplateProps
-from slipway.infra.patterns.nodes.network_interfaces import efa_interface_count, node_security_group
+from slipway.infra.patterns.nodes.network_interfaces import (
+    capacity_block_of,
+    efa_interface_count,
+    node_security_group,
+)
 from slipway.jobs.words.images.containers import image_tag
 from slipway.jobs.words.targets import BatchTarget
 
@@ -100,4 +104,5 @@ def _target(
         file_system_id=files.file_system_id,
         file_system_mount=files.mount_point,
         has_internet=cluster.egress is Egress.NAT,
+        capacity_block=capacity_block_of(cluster),
     )

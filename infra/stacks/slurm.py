@@ -21,7 +21,11 @@ from slipway.infra.patterns.nodes.launch_template import (
     NodeTemplateProps,
     node_image_id,
 )
-from slipway.infra.patterns.nodes.network_interfaces import efa_interface_count, placement_group
+from slipway.infra.patterns.nodes.network_interfaces import (
+    capacity_block_of,
+    efa_interface_count,
+    placement_group,
+)
 from slipway.infra.patterns.slurm.node_groups import (
     Machines,
     Scheduler,
@@ -144,4 +148,5 @@ class SlurmStack(DeclaredStack):
             file_system_mount=storage.files.mount_point,
             scratch_mount=scratch_mount(self._scratch),
             has_internet=cluster.egress is Egress.NAT,
+            capacity_block=capacity_block_of(cluster),
         )

@@ -11,7 +11,7 @@ from functools import lru_cache
 
 from slipway.jobs.estimate.errors import CannotEstimate
 from slipway.jobs.estimate.work.shapes import Hardware
-from slipway.jobs.words.catalogue.hardware import unusable
+from slipway.jobs.words.catalogue.hardware import ranks_of, unusable
 from slipway.jobs.words.catalogue.instances import SAGEMAKER, Accelerator, InstanceType
 
 _GIB = 2.0**30
@@ -22,7 +22,6 @@ _BYTES_PER_GBIT = 1e9 / 8
 class Habit:
     """Say how a family's datasheet is to be read."""
 
-    workers_per_device: int = 1
     link_share: float = 1.0  # of the printed link that goes one way
     inside_bytes_per_second: float = 0.0  # between the workers of a device that is alone in its node
     has_fused_attention: bool = True
@@ -35,12 +34,12 @@ _CHIP_MEMORY = 820 * _GIB
 HABITS: Mapping[str, Habit] = {
     # The catalogue counts seven links of 100 Gbit/s, one way. Fused attention came with Gaudi 2.
     "dl1": Habit(network="dl1", has_fused_attention=False),
-    # A Trainium chip has two NeuronCores, each one a worker with half of everything.
-    "trn1": Habit(workers_per_device=2, inside_bytes_per_second=_CHIP_MEMORY, network="trn1"),
-    "trn1n": Habit(workers_per_device=2, network="trn1"),
+    # The workers of a Trainium chip share it equally.
+    "trn1": Habit(inside_bytes_per_second=_CHIP_MEMORY, network="trn1"),
+    "trn1n": Habit(network="trn1"),
     # The HBM of a Trainium2 chip: 2.9 TB/s (Neuron docs, Trn2 architecture).
-    "trn2": Habit(workers_per_device=2, inside_bytes_per_second=2.9e12, network="trn1"),
-    "trn2u": Habit(workers_per_device=2, network="trn1"),
+    "trn2": Habit(inside_bytes_per_second=2.9e12, network="trn1"),
+    "trn2u": Habit(network="trn1"),
 }
 _NVIDIA = Habit(link_share=0.5)  # NVLink is printed with both directions added up
 _PROCESSORS: Mapping[str, str] = {
@@ -61,8 +60,8 @@ def cluster_of(instance: InstanceType, nodes: int) -> Hardware:
     if instance.accelerator is None:
         return _of_processors(instance, nodes)
     habit = HABITS.get(family_of(instance.name), _NVIDIA)
-    accelerator, workers = instance.accelerator, habit.workers_per_device
-    peak = _peak_of(instance, accelerator)
+    accelerator = instance.accelerator
+    peak, workers = _peak_of(instance, accelerator), ranks_of(instance) // accelerator.count
     link = accelerator.link_gb_s * 1e9 * habit.link_share or habit.inside_bytes_per_second
     return Hardware(
         nodes=nodes,

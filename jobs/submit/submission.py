@@ -11,11 +11,13 @@ import random
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from functools import partial
 from itertools import count
 
 from slipway.jobs.cloud import aws
 from slipway.jobs.cloud.aws import Unanswered, ask_all, reader
+from slipway.jobs.cloud.reservations import ask_reservation, in_utc
 from slipway.jobs.cloud.vcpu_quotas import CAPACITY_BLOCK, ON_DEMAND, SPOT, ask_quota
 from slipway.jobs.platforms.journal import Entry, Journal, NoJournal, journal_folder
 from slipway.jobs.platforms.platform import AnyPlatform, AnyPrepared, MayHaveTwins, platform_of
@@ -24,6 +26,7 @@ from slipway.jobs.submit.preparing import prepare
 from slipway.jobs.words.catalogue.instances import instance_type
 from slipway.jobs.words.errors import SlipwayError
 from slipway.jobs.words.job import Job
+from slipway.jobs.words.launch_environment import timeout_seconds
 from slipway.jobs.words.run import AGREED_UNSAID, UNKNOWN, Agreed
 from slipway.jobs.words.targets import SageMakerTarget, Target
 from slipway.jobs.words.text import Say
@@ -104,6 +107,7 @@ def submit_prepared(
         job_id = platform.find_job_id(name, target) or _remembered(noted, platform, target)
         if job_id is None:
             refuse_small_quota(prepared.job, target)
+            refuse_past_block(prepared.job, target)
             refuse_unconfirmed(prepared, consent.agreed, consent.ask)
             if bring:
                 bring()
@@ -186,6 +190,29 @@ def refuse_small_quota(job: Job, target: Target) -> None:
         f"{job.name} needs {job.nodes} × {vcpus} = {needed} vCPUs of {target.instance_type}, but the quota "
         f"'{quota.name}' of this account is {quota.vcpus:.0f} in {target.region}, so its nodes cannot start",
         hint=f"slipway cluster quota {target.name} --request; or ask for fewer --nodes",
+    )
+
+
+class PastTheBlock(SlipwayError):
+    """EC2 would take the nodes before the job's time is over, so nothing was submitted."""
+
+
+def refuse_past_block(job: Job, target: Target) -> None:
+    """Refuse a job that may run longer than its capacity block; where nobody may ask, AWS decides."""
+    block = getattr(target, "capacity_block", None)
+    found = ask_reservation(block, target.region)
+    if found is None or isinstance(found, Unanswered):
+        return
+    last, left = found.last_minute, found.seconds_left(datetime.now(UTC))
+    if last is None or left is None or timeout_seconds(job, target) <= left:
+        return
+    hours = math.floor(left / 360) / 10
+    raise PastTheBlock(
+        f"{job.name} may take {timeout_seconds(job, target) / 3600:g} hours, but EC2 ends the nodes of "
+        f"{block} from {in_utc(last)} on",
+        hint=f"--timeout-hours {hours:g}"
+        if hours > 0
+        else f"declare {target.name} with another reservation_id, and deploy it again",
     )
 
 

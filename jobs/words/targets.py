@@ -49,6 +49,7 @@ class BatchTarget:
     file_system_id: str | None  # None: the cluster shares no files
     file_system_mount: str | None  # where containers find it
     has_internet: bool = False  # its nodes reach more than AWS's endpoints
+    capacity_block: str | None = None  # the reservation that its nodes are of, with an end of its own
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,6 +109,7 @@ class SlurmTarget:
     file_system_mount: str | None
     scratch_mount: str | None  # FSx for Lustre
     has_internet: bool = False
+    capacity_block: str | None = None  # the reservation that its nodes are of, with an end of its own
     capacity: str = "pcs"  # the only one; records of deployed clusters have it
 
 

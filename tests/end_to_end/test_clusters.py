@@ -84,9 +84,9 @@ def test_every_stack_of_every_cluster_is_there(deployed: tuple[Shell, Path]) -> 
 def test_the_nodes_get_one_efa_interface_on_each_of_four_network_cards(deployed: tuple[Shell, Path]) -> None:
     shell, _ = deployed
     interfaces = launch_template(shell, "dl1")["NetworkInterfaces"]
-    assert [interface["InterfaceType"] for interface in interfaces] == ["efa"] * 4
+    assert [interface["InterfaceType"] for interface in interfaces] == ["efa", *["efa-only"] * 3]
     assert [interface["NetworkCardIndex"] for interface in interfaces] == [0, 1, 2, 3]
-    assert [interface["DeviceIndex"] for interface in interfaces] == [0, 1, 1, 1]
+    assert [interface["DeviceIndex"] for interface in interfaces] == [0, 0, 0, 0]
 
 
 def test_the_compute_environment_starts_from_zero_in_one_zone(deployed: tuple[Shell, Path]) -> None:

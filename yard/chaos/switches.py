@@ -120,6 +120,14 @@ SWITCHES: Mapping[str, Switch] = {
             most=100,
             in_chaos=50,
         ),
+        Switch(
+            name="gpu-faults",
+            does="share of the nodes of AWS Batch jobs on NVIDIA types one of whose GPUs is ill",
+            unit="%",
+            default=100,
+            most=100,
+            in_chaos=10,
+        ),
     )
 }
 

@@ -22,6 +22,7 @@ from slipway.containers.training.schedules import DECAYS
 from slipway.containers.training.settings import (
     RATE,
     Choice,
+    Compiling,
     Count,
     Device,
     MaybePath,
@@ -140,6 +141,7 @@ class BertConfig(SpreadConfig):
     weight_decay: Share = 0.01
     dropout: Annotated[float | None, Number(0.0, 0.9)] = None  # None: what config.json says
     device: Device = "auto"
+    compile_layers: Compiling = "auto"
     seed: Seed = 12345
     checkpoint_every: Count = 200
     keep: Annotated[int, Whole(2, 1000)] = 3

@@ -91,6 +91,6 @@ NAME = "command"
 CONFIG = CommandConfig
 SUMMARY = "Run your own command in your own folder: slipway run"
 MODULE = "slipway.containers.recipes.command.train"
-ACCELERATORS = ("gaudi", "cuda", "neuron", "cpu")
+ACCELERATORS = ("gaudi", "cuda", "neuron", "neuron2", "cpu")
 PARALLELISMS = ("data",)
 CODE_SETTINGS = ("source",)

@@ -57,6 +57,7 @@ class GlueConfig(TrainingConfig):
     warmup_share: Share = 0.0
     weight_decay: Share = 0.0
     dropout: Annotated[float | None, Number(0.0, 0.9)] = None  # None: the model's own
+    device: Annotated[str, Choice(("auto", "cuda", "cpu"))] = "auto"
     backend: Annotated[str, Choice(("auto", "gloo", "mpi", "ccl"))] = "auto"
     seed: Seed = 42
     evaluate: Annotated[str, Choice(("epoch", "end"))] = "epoch"
@@ -90,6 +91,6 @@ NAME = "glue_finetune"
 CONFIG = GlueConfig
 SUMMARY = "Fine-tune BERT or DistilBERT on a task of GLUE"
 MODULE = "slipway.containers.recipes.glue_finetune.train"
-ACCELERATORS = ("cpu",)
+ACCELERATORS = ("cuda", "cpu")
 PARALLELISMS = ("data",)
 JOB_SETTINGS = ("start_from",)  # each names a job on the same cluster

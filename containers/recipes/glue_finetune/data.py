@@ -24,8 +24,8 @@ from slipway.containers.training.report import Say
 from slipway.containers.training.start import address_of_input
 
 
-def inputs_of(examples: Examples, rows: Rows) -> tuple[dict[str, Tensor | None], Tensor]:
-    """Return the model's arguments for these rows, end to end, and the labels."""
+def inputs_of(examples: Examples, rows: Rows, place: torch.device) -> tuple[dict[str, Tensor | None], Tensor]:
+    """Return the model's arguments for these rows, end to end, and the labels, all at this place."""
     chosen = torch.from_numpy(rows)
     begins = torch.from_numpy(examples.begins)[chosen]
     lengths = torch.from_numpy(examples.begins)[chosen + 1] - begins
@@ -34,7 +34,8 @@ def inputs_of(examples: Examples, rows: Rows) -> tuple[dict[str, Tensor | None],
     words = torch.from_numpy(examples.ids)[begins.repeat_interleave(lengths) + places]
     firsts = torch.from_numpy(examples.firsts)[chosen].repeat_interleave(lengths)
     labels = torch.from_numpy(examples.labels)[chosen]
-    return {"words": words.long(), "segments": (places >= firsts).long(), "lengths": lengths}, labels
+    inputs = {"words": words.long(), "segments": (places >= firsts).long(), "lengths": lengths}
+    return {name: tensor.to(place) for name, tensor in inputs.items()}, labels.to(place)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

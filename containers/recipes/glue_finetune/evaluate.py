@@ -32,6 +32,7 @@ class Evaluations:
     sets: Mapping[str, Examples]
     model: Classifier
     contract: LaunchContract
+    place: torch.device
     beat: Callable[[str], None]
     say: Callable[[str], None]
 
@@ -45,18 +46,19 @@ class Evaluations:
         return found
 
     def _answers(self, examples: Examples) -> tuple[np.ndarray, np.ndarray]:
-        answers = torch.zeros(len(examples), self.task.outputs, dtype=torch.float32)
+        answers = torch.zeros(len(examples), self.task.outputs, dtype=torch.float32, device=self.place)
         order = np.argsort(examples.lengths, kind="stable")
         self.model.eval()
         with torch.inference_mode():
             for at in range(self.contract.rank * ROWS, len(order), self.contract.world * ROWS):
                 rows = order[at : at + ROWS]
-                answers[torch.from_numpy(rows)] = self.model(**inputs_of(examples, rows)[0])
+                inputs, _ = inputs_of(examples, rows, self.place)
+                answers[torch.from_numpy(rows)] = self.model(**inputs)
                 self.beat(f"evaluating row {at}")
         self.model.train()
         if self.contract.world > 1:  # each row is one rank's, and zero on all others
             distributed.all_reduce(answers)
-        return answers.double().numpy(), examples.labels.astype(np.float64)
+        return answers.cpu().double().numpy(), examples.labels.astype(np.float64)
 
 
 # GLUE's metrics (Wang et al. 2019, table 1). A new one is one function and one row of METRICS.
@@ -144,7 +146,7 @@ class FinetuneEnd:
         if contract.rank == 0 and trained.checkpoints is not None:
             model = self.scoring.model
             weights = {
-                piece.parameter: piece.data.view_as(model.get_parameter(piece.parameter))
+                piece.parameter: piece.data.cpu().view_as(model.get_parameter(piece.parameter))
                 for piece in trained.engine.weights()
             }
             storage = trained.checkpoints.storage

@@ -52,7 +52,13 @@ def prepare(config: GlueConfig, place: Workplace) -> RecipeParts:
     batches = Batches(
         lengths=data.train.lengths, plan=plan, pool_batches=config.pool_batches, seed=config.seed
     )
-    own = GlueBatches(examples=data.train, batches=batches, reader=place.reader, seed=config.seed)
+    own = GlueBatches(
+        examples=data.train,
+        batches=batches,
+        reader=place.reader,
+        seed=config.seed,
+        place=place.device.place,
+    )
     ending = FinetuneEnd(
         config=config,
         pretrained=pretrained,
@@ -62,6 +68,7 @@ def prepare(config: GlueConfig, place: Workplace) -> RecipeParts:
             sets=data.dev,
             model=model,
             contract=contract,
+            place=place.device.place,
             beat=place.telemetry.beat,
             say=words.show,
         ),
@@ -150,6 +157,7 @@ class GlueBatches:
     batches: Batches
     reader: int
     seed: int
+    place: torch.device
 
     def after(self, step: int) -> Iterator[StepBatch]:
         """Return batches without end, beginning with that of a step."""
@@ -171,7 +179,7 @@ class GlueBatches:
         )
 
     def _micro_batch(self, step: int, number: int, rows: Rows, share: float) -> MicroBatch:
-        inputs, labels = inputs_of(self.examples, rows)
+        inputs, labels = inputs_of(self.examples, rows, self.place)
         return MicroBatch(
             inputs={**inputs, "labels": labels},
             # Of the micro-batch, not of the rank: dropout is the same however the batch is shared.

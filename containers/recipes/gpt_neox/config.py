@@ -13,6 +13,7 @@ from slipway.containers.training.config import FREE_TO_CHANGE, TWO_CONFIGS, Deco
 from slipway.containers.training.layout import sequences_of_tokens, share_batch, steps_of_sequences
 from slipway.containers.training.settings import (
     Choice,
+    Compiling,
     Count,
     LearningRate,
     MaybePath,
@@ -90,6 +91,7 @@ class GptNeoxConfig(DecoderConfig):
     weight_decay: Share = 0.01
     rotary: Annotated[str, Choice(("published", "whole"))] = "published"
     device: Annotated[str, Choice(("auto", "neuron", "cuda", "cpu"))] = "auto"
+    compile_layers: Compiling = "auto"
     seed: Seed = 1234
     checkpoint_every: Count = 500
     keep: Annotated[int, Whole(2, 1000)] = 3

@@ -13,6 +13,7 @@ from slipway.containers.training.config import FREE_TO_CHANGE, DecoderConfig, de
 from slipway.containers.training.layout import ImpossibleLayout, Layout, share_batch
 from slipway.containers.training.settings import (
     Choice,
+    Compiling,
     Count,
     Number,
     PathBelow,
@@ -108,6 +109,7 @@ class GptjConfig(DecoderConfig):
     lora_alpha: Annotated[float, Number(1e-3, 1e5)] = 16.0
     evaluate: Annotated[str, Choice(("epoch", "end"))] = "end"
     device: Annotated[str, Choice(("auto", "cuda", "cpu"))] = "auto"
+    compile_layers: Compiling = "no"  # rows have other lengths at each step, and each would be a new graph
     seed: Seed = 42
     checkpoint_every: Count = 500
     keep: Annotated[int, Whole(2, 1000)] = 2

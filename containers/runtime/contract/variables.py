@@ -31,7 +31,9 @@ ACCELERATOR = "SLIPWAY_ACCELERATOR"
 ACCELERATORS = "SLIPWAY_ACCELERATORS"
 EFA_INTERFACES = "SLIPWAY_EFA_INTERFACES"
 HUGE_PAGES = "SLIPWAY_HUGE_PAGES"
-STAND_IN = "SLIPWAY_STAND_IN"  # only a yard sets it: processors stand in for accelerators, and TCP for EFA
+# Only a yard sets it: processors stand in for accelerators, and TCP for EFA. A key of ACCELERATOR_FILES says
+# that the programs that tell of such devices' health are there nevertheless.
+STAND_IN = "SLIPWAY_STAND_IN"
 CONFIG_DIGEST = "SLIPWAY_CONFIG_DIGEST"
 MARKET = "SLIPWAY_MARKET"
 RESUME_AFTER_SIGNALS = "SLIPWAY_RESUME_AFTER_SIGNALS"

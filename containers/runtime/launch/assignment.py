@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -20,14 +20,22 @@ from slipway.containers.runtime.contract.settings import (
     digest_of,
     run_of,
 )
+from slipway.containers.runtime.launch import gpus
 from slipway.containers.runtime.linux import Machine
 from slipway.containers.runtime.rendezvous import wire
 from slipway.containers.runtime.rendezvous.peers import PeerMember
 
 ROOT_VARIABLE = "SLIPWAY_ROOT"  # where /dev, /proc and /sys are looked for: tests have their own
 _MINUTE_SECONDS = 60
-# What the collectives of an accelerator (a key of ACCELERATOR_FILES) read.
-_MEETS_OVER: Mapping[str, str] = {"habana": "HCCL_SOCKET_IFNAME", "neuron": "CCOM_SOCKET_IFNAME"}
+# What the collectives of an accelerator (a key of ACCELERATOR_FILES) read, and how it names one interface:
+# to NCCL a bare eth1 would mean eth10 as well (NCCL documentation, "Environment Variables").
+_MEETS_OVER: Mapping[str, tuple[str, str]] = {
+    "habana": ("HCCL_SOCKET_IFNAME", "{}"),
+    "neuron": ("CCOM_SOCKET_IFNAME", "{}"),
+    "nvidia": ("NCCL_SOCKET_IFNAME", "={}"),
+}
+# Who says what is wrong with devices (a key of ACCELERATOR_FILES) that are all there.
+_HEALTH: Mapping[str, Callable[[int, Path], Iterable[str]]] = {"nvidia": gpus.findings}
 # What lets accelerate, and so transformers' Trainer, join processors into one training: without it each rank
 # trains alone where accelerate finds no accelerator (accelerate/state.py, _prepare_backend).
 _JOINS_PROCESSORS: Mapping[str, str] = {"ACCELERATE_USE_CPU": "true"}
@@ -54,8 +62,18 @@ class Node:
             nodes=self.place.world,
             host=self.machine.host(),
             digest=digest_of(self.settings),
-            findings=tuple(findings(self.settings, self.machine.root)),
+            findings=tuple(self._findings()),
         )
+
+    def _findings(self) -> list[str]:
+        """Count the devices; then, of a node's launchers, the first asks after their health."""
+        found = findings(self.settings, self.machine.root)
+        kind = self.settings.accelerator or ""
+        check = _HEALTH.get(kind)
+        is_told = not self.settings.is_stand_in or self.environment[variables.STAND_IN] == kind
+        if found or check is None or not is_told or self.place.local_rank:
+            return found
+        return list(check(self.settings.accelerators, self.machine.root))
 
 
 def read_node(environment: Mapping[str, str], module: str, arguments: list[str]) -> Node:
@@ -118,11 +136,12 @@ def has_accelerators(environment: Mapping[str, str]) -> bool:
 def _interface(environment: Mapping[str, str]) -> dict[str, str]:
     """Tell collectives over which interface ranks meet: such a node has many, most without a way.
 
-    Outside a container the first may have any name, and Gaudi's own ports are interfaces as well.
+    Outside a container the first may have any name, and Gaudi's own ports are interfaces as well. A container
+    of AWS Batch's multi-node jobs has an interface of its own, whose name differs from the node's.
     """
-    name = _MEETS_OVER.get(environment.get(variables.ACCELERATOR, ""))
-    found = Machine(root=Path(environment.get(ROOT_VARIABLE, "/"))).own_interface() if name else None
-    return {name: found} if name and found else {}
+    read = _MEETS_OVER.get(environment.get(variables.ACCELERATOR, ""))
+    found = Machine(root=Path(environment.get(ROOT_VARIABLE, "/"))).own_interface() if read else None
+    return {read[0]: read[1].format(found)} if read and found else {}
 
 
 # Is this node what the job was promised? Counted before anything is started, and said to all nodes.

@@ -153,7 +153,7 @@ class Alone(Peers):
 
 def unhealthy(node: int, host: str, findings: tuple[str, ...]) -> Interruption:
     return Interruption(
-        f"node {node} ({host}) lacks what the job needs: {'; '.join(findings)}",
+        f"node {node} ({host}) is not fit for the job: {'; '.join(findings)}",
         hint="another attempt may find a healthy one; if all say so, the job definition and the image differ",
     )
 

@@ -63,6 +63,8 @@ class DeepSpeedEngine(RestoredEngine):
 
         self._parts = parts
         self._model = parts.model.to(parts.device.place, parts.device.precision).train()
+        if parts.config.zero < PARTITIONED:  # else weights are gathered on the way through a layer
+            parts.device.compile_layers(self._model)
         self._optimizer = build_optimizer(
             parts.config.optimizer,
             parts.optimizer_groups(self._model.parameters()),

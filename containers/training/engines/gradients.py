@@ -28,6 +28,7 @@ class DataParallel(RestoredEngine):
     def __init__(self, parts: EngineParts) -> None:
         self._parts = parts
         self._model = parts.model.to(parts.device.place, parts.device.precision).train()
+        parts.device.compile_layers(self._model)
         self._named: dict[str, Parameter] = dict(self._model.named_parameters())
         self._gradients = GradientSum(self._named.values(), parts.layout.world)
         self._masters = {name: self._master(parameter) for name, parameter in self._named.items()}

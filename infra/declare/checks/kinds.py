@@ -54,7 +54,7 @@ def spot_with_files_that_outlive_it(cluster: Cluster) -> Iterator[Problem]:
         yield Problem(
             where="market",
             message="is spot, but without a file system checkpoints are lost with their node",
-            hint="use FileSystem.EFS, or Market.ON_DEMAND",
+            hint="use file_system=FileSystem.EFS, or market=Market.ON_DEMAND",
         )
 
 
@@ -64,7 +64,7 @@ def no_capacity_block(cluster: Cluster) -> Iterator[Problem]:
         yield Problem(
             where="market",
             message="is capacity-block, but AWS sells these only for P and Trn types",
-            hint="use Market.TARGETED_RESERVATION with a reservation_id, or Market.ON_DEMAND",
+            hint="use market=Market.ON_DEMAND, reservation_id=None",
         )
 
 
@@ -109,7 +109,7 @@ def home_on_efs(cluster: Cluster) -> Iterator[Problem]:
         yield Problem(
             where="file_system",
             message=f"is {cluster.file_system}, but the home and the folders of jobs are on EFS",
-            hint="use FileSystem.EFS; scratch=True adds an FSx for Lustre",
+            hint="use file_system=FileSystem.EFS; the setting scratch adds an FSx for Lustre",
         )
 
 
@@ -118,7 +118,7 @@ def no_spot_with_slurm(cluster: Cluster) -> Iterator[Problem]:
         yield Problem(
             where="market",
             message="is spot, which ends a job of many nodes with each single one that AWS takes back",
-            hint="use Market.ON_DEMAND, a reservation, or Market.CAPACITY_BLOCK",
+            hint="use market=Market.ON_DEMAND",
         )
 
 

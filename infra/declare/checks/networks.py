@@ -8,7 +8,6 @@ from ipaddress import IPv4Network
 
 from slipway.infra.declare.checks.values import shown
 from slipway.infra.declare.types import Cluster
-from slipway.jobs.words.catalogue.instances import instance_type
 from slipway.jobs.words.errors import Problem
 
 # RFC 1918, and RFC 6598, which AWS takes as well (https://docs.aws.amazon.com/vpc/latest/userguide/vpc-cidr-blocks.html).
@@ -53,14 +52,15 @@ def vpc_apart_from_peers(cluster: Cluster) -> Iterator[Problem]:
 
 
 def addresses_needed(cluster: Cluster) -> int:
-    """Count the addresses that all nodes, their containers and AWS take of the private subnet."""
-    type_ = instance_type(cluster.instance_type)
-    interfaces = type_.efa_interfaces if cluster.efa_interfaces is None else cluster.efa_interfaces
-    return cluster.max_nodes * (max(interfaces, 1) + 1) + _TAKEN_BY_AWS
+    """Count the addresses that all nodes, their containers and AWS take of the private subnet.
+
+    A node has one, on card 0: its other cards have EFA alone (infra/patterns/nodes/network_interfaces.py).
+    """
+    return cluster.max_nodes * 2 + _TAKEN_BY_AWS
 
 
 def room_for_every_node(cluster: Cluster) -> Iterator[Problem]:
-    """Check that every interface and container of all nodes gets an address of the private subnet."""
+    """Check that all nodes and their containers get an address of the private subnet."""
     network = ipv4_network(cluster.vpc_cidr)
     if network is None:
         return
@@ -71,9 +71,7 @@ def room_for_every_node(cluster: Cluster) -> Iterator[Problem]:
     yield Problem(
         where="vpc_cidr",
         message=f"is {network}, but {cluster.max_nodes} nodes need {needed} addresses in its private half",
-        hint=f"use a /{prefix}"
-        if prefix >= 16
-        else "no VPC is large enough: lower max_nodes or efa_interfaces",
+        hint=f"use a /{prefix}" if prefix >= 16 else "no VPC is large enough: lower max_nodes",
     )
 
 

@@ -224,7 +224,7 @@ def no_spot_with_batch(cluster: Cluster) -> Iterator[Problem]:
         yield Problem(
             where="market",
             message="is spot, but AWS Batch does not run multi-node jobs on Spot instances",
-            hint="use Market.ON_DEMAND, or Market.CAPACITY_BLOCK with its reservation_id",
+            hint="use market=Market.ON_DEMAND",
         )
 
 
@@ -266,7 +266,7 @@ RULES: Mapping[Rule, tuple[str, ...]] = {
     trainium_nodes_joined_by_efa: ("instance_type", "max_nodes"),
     market_and_reservation: ("market", "reservation_id"),
     vpc_cidr: ("vpc_cidr",),
-    room_for_every_node: ("vpc_cidr", "max_nodes", "instance_type", "efa_interfaces"),
+    room_for_every_node: ("vpc_cidr", "max_nodes"),
     vpc_apart_from_peers: ("vpc_cidr", "peer_cidrs"),
     prefix_list_of_region: ("egress", "region"),
     fsx_settings_with_fsx: ("file_system", "fsx_capacity_gib", "fsx_mbps_per_tib"),
@@ -284,6 +284,7 @@ RULES_OF_KIND: Mapping[ClusterKind, Mapping[Rule, tuple[str, ...]]] = {
     ClusterKind.BATCH: {
         **_RULES_OF_NODES,
         no_spot_with_batch: ("market",),
+        no_capacity_block: ("market", "instance_type"),
         image_of_this_checkout: ("image",),
         container_of_the_type: ("instance_type", "image", "region"),
     },

@@ -67,7 +67,7 @@ def _data(props: NodeTemplateProps) -> ec2.CfnLaunchTemplate.LaunchTemplateDataP
         else None,
         cpu_options=cpu_options(type_) if machine else None,
         network_interfaces=network_interfaces(
-            efa_interfaces=efa_interface_count(cluster), security_group_id=props.security_group_id
+            type_, efa_interfaces=efa_interface_count(cluster), security_group_id=props.security_group_id
         ),
         block_device_mappings=[_root_volume(cluster)],
         metadata_options=_METADATA,

@@ -1,4 +1,4 @@
-"""The network interfaces of a node: one EFA interface for each network card, in order."""
+"""The network interfaces of a node: one EFA interface for each network card that takes it, in order."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from slipway.infra.declare.types import BatchCluster, Cluster, Market
 from slipway.infra.patterns.foundation import Foundation
 from slipway.infra.patterns.network.security_groups import NodeSecurityGroup
 from slipway.infra.patterns.storage.file_systems import MountRules
-from slipway.jobs.words.catalogue.instances import instance_type
+from slipway.jobs.words.catalogue.instances import InstanceType, instance_type
 from slipway.jobs.words.errors import SlipwayError
 
 Interface = ec2.CfnLaunchTemplate.NetworkInterfaceProperty
@@ -35,19 +35,30 @@ def efa_interface_count(cluster: Cluster) -> int:
     return asked
 
 
-def network_interfaces(*, efa_interfaces: int, security_group_id: str) -> list[Interface]:
-    """Return one EFA interface a card, or one plain interface for a node without EFA."""
-    if not efa_interfaces:
-        return [_interface(0, "interface", security_group_id)]
-    return [_interface(card, "efa", security_group_id) for card in range(efa_interfaces)]
+def network_interfaces(
+    type_: InstanceType, *, efa_interfaces: int, security_group_id: str
+) -> list[Interface]:
+    """Return the interface with the node's one address on card 0, and EFA on as many cards as are asked.
+
+    Card 0 carries EFA beside its address where it has EFA ("efa"); every further card has EFA alone
+    ("efa-only"), without an address (EC2 user guide, "Maximize network bandwidth on Amazon EC2 instances with
+    multiple network cards": use case 1 of P5, "save IP addresses and avoid potential Linux IP issues"). The
+    guide's newest form is an "interface" and an "efa-only" on card 0 as well. A card of P5 and Trn2 takes two
+    interfaces, and the second one of card 0 is for the container of AWS Batch, so both are one here.
+    """
+    first = "efa" if efa_interfaces and type_.first_efa_card == 0 else "interface"
+    further = range(1, type_.first_efa_card + efa_interfaces)
+    return [
+        _interface(0, first, security_group_id),
+        *(_interface(card, "efa-only", security_group_id) for card in further if efa_interfaces),
+    ]
 
 
 def _interface(card: int, sort: str, security_group_id: str) -> Interface:
     return Interface(
         network_card_index=card,
-        # Device 0 of card 0 carries the default route; on every other card it is device 1 (EC2 user guide,
-        # "Maximize network bandwidth on Amazon EC2 instances with multiple network cards").
-        device_index=0 if card == 0 else 1,
+        # Each is the first of its card (the same guide): a card of hpc6id takes no second one.
+        device_index=0,
         interface_type=sort,
         groups=[security_group_id],
         delete_on_termination=True,
@@ -100,6 +111,11 @@ def placement_group(scope: Construct, cluster: Cluster) -> str | None:
     if not purchase(cluster).in_placement_group:
         return None
     return ec2.CfnPlacementGroup(scope, "PlacementGroup", strategy="cluster").ref
+
+
+def capacity_block_of(cluster: Cluster) -> str | None:
+    """Return the id of the capacity block that nodes are of; None where they are bought otherwise."""
+    return cluster.reservation_id if cluster.market is Market.CAPACITY_BLOCK else None
 
 
 def _targeted(reservation_id: str | None) -> _Reservation:

@@ -38,10 +38,15 @@ def interfaces_fit_the_type(template: Template) -> Iterator[Finding]:
             yield Finding(where=name, message=f"InterfaceType is {sort}; allowed are {allowed}")
         count = len(efa_interfaces(data))
         for instance_type in types.get(name, ()):
-            most = known.efa_interfaces if (known := find_instance_type(instance_type)) else 0
+            known = find_instance_type(instance_type)
+            most = known.efa_interfaces if known else 0
             if count > most:
                 allowed = f"{instance_type} has {most}"
                 yield Finding(where=name, message=f"opens {count} EFA interfaces; {allowed}")
+            without = known.first_efa_card if known else 0
+            if any(each.get("NetworkCardIndex", 0) < without for each in efa_interfaces(data)):
+                message = f"opens EFA on card 0; on {instance_type} it begins at card {without}"
+                yield Finding(where=name, message=message)
 
 
 def groups_let_themselves_through(template: Template) -> Iterator[Finding]:
@@ -91,11 +96,14 @@ _INTERFACE_TYPES = frozenset({"interface", "efa", "efa-only"})
 
 
 def _wrong_order(name: str, interfaces: list[Mapping[str, Any]]) -> Iterator[Finding]:
-    """Require device 0 on card 0, which carries the default route, and device 1 on further cards."""
+    """Require device 0 of card 0 first, which has the address and the route, and no place twice."""
     found = [(interface.get("NetworkCardIndex", 0), interface.get("DeviceIndex")) for interface in interfaces]
-    expected = [(card, min(card, 1)) for card in range(len(interfaces))]
-    if found != expected:
-        message = f"(card, device) of its interfaces are {found}; they must be {expected}"
+    devices = {device for _, device in found}
+    if found and (found[0] != (0, 0) or len(set(found)) < len(found) or not devices <= {0, 1}):
+        needs = "the first must be (0, 0), devices 0 or 1, and no two the same"
+        yield Finding(where=name, message=f"(card, device) of its interfaces are {found}; {needs}")
+    if interfaces and interfaces[0].get("InterfaceType") == "efa-only":
+        message = "its first interface is efa-only, which has no address; use efa or interface"
         yield Finding(where=name, message=message)
 
 

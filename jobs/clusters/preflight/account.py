@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import datetime
 
-from slipway.infra.declare.types import Cluster
+from slipway.infra.declare.types import Cluster, Market
 from slipway.jobs.cloud.aws import Unanswered
+from slipway.jobs.cloud.reservations import Reservation, in_utc
 from slipway.jobs.clusters.preflight.facts import Facts
 from slipway.jobs.clusters.preflight.training_limits import TRAINING_KIND
 from slipway.jobs.clusters.preflight.vcpu_limits import VcpuNeed
@@ -126,7 +128,40 @@ def reservation(cluster: Cluster, facts: Facts) -> Verdict:
             f"{name} has {found.total} instances, but max_nodes is {cluster.max_nodes}",
             f"-c {cluster.name}.max_nodes={found.total}, or reserve more",
         )
+    if found.is_block is not (cluster.market is Market.CAPACITY_BLOCK):
+        market = Market.CAPACITY_BLOCK if found.is_block else Market.TARGETED_RESERVATION
+        return failed(
+            f"{name} is {'a' if found.is_block else 'no'} capacity block, and market is {cluster.market}: "
+            "EC2 would start no node",
+            f"set market to Market.{market.name}",
+        )
+    if found.is_block:
+        return _block(cluster, found, facts.asked_at)
     return ok(f"{name} is {found.state}, {found.free} of {found.total} instances free")
+
+
+def _block(cluster: Cluster, found: Reservation, now: datetime) -> Verdict:
+    """Judge when the instances of a capacity block run, and whether its longest job could end in time."""
+    last, left = found.last_minute, found.seconds_left(now)
+    if last is None or left is None:
+        return unknown(f"EC2 does not say when {cluster.reservation_id} ends")
+    until = f"EC2 ends its instances from {in_utc(last)} on"
+    if left <= 0:
+        return failed(f"{cluster.reservation_id} is over: {until}", "set reservation_id to another block")
+    if found.begins and found.begins > now:
+        return warning(
+            f"{cluster.reservation_id} begins at {in_utc(found.begins)}, and {until}",
+            f"submit jobs then: one that waits longer than {_longest_wait(cluster)} is cancelled",
+        )
+    return ok(
+        f"{cluster.reservation_id} is {found.state}, {found.free} of {found.total} instances free; {until}, "
+        f"so a job may take {left / 3600:.1f} hours"
+    )
+
+
+def _longest_wait(cluster: Cluster) -> str:
+    minutes = getattr(cluster, "runnable_timeout_minutes", None)
+    return "its time limit" if minutes is None else f"{minutes} minutes (runnable_timeout_minutes)"
 
 
 def bootstrap(cluster: Cluster, facts: Facts) -> Verdict:

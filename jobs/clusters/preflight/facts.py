@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -14,6 +15,7 @@ from slipway.infra.declare.node_images import ami_parameter_of, booted_image, co
 from slipway.infra.declare.types import BatchCluster, Cluster, NodeCluster, SlurmCluster
 from slipway.jobs.cloud.aws import Unanswered, ask, ask_all, reader
 from slipway.jobs.cloud.deployed import ask_owner, find_digest, find_target
+from slipway.jobs.cloud.reservations import Reservation, ask_reservation
 from slipway.jobs.clusters.neighbours import Neighbourhood, find_neighbourhood
 from slipway.jobs.clusters.preflight.training_limits import TrainingLimits, ask_training
 from slipway.jobs.clusters.preflight.vcpu_limits import VcpuNeed, ask_vcpus
@@ -42,15 +44,6 @@ class FoundAmi:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reservation:
-    state: str
-    zone: str
-    instance_type: str
-    free: int
-    total: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
     account: str | Unanswered
     region_status: str | Unanswered
@@ -63,6 +56,7 @@ class Facts:
     bootstrap_version: str | Unanswered | None
     owner: str | Unanswered | None  # the project that deployed the cluster; None: none that has a name
     project: str | None  # this one, as its cdk.json calls it
+    asked_at: datetime
     bakery: str | Unanswered | None  # the state of the stack that bakes the AMI
     ami_is_debian: bool | None  # None: no lock here says what it is made of
     ebs_key: EbsKey | Unanswered
@@ -102,6 +96,7 @@ def gather(cluster: Cluster, containers: Path) -> Facts:
         bootstrap_version=refusal or ask_parameter(_BOOTSTRAP_VERSION, cluster.region),
         owner=refusal or ask_owner(cluster.name, cluster.region),
         project=find_project().name,
+        asked_at=datetime.now(UTC),
         bakery=refusal or ask_bakery(cluster),
         ami_is_debian=is_debian(containers, own) if own else None,
         ebs_key=refusal or ask_ebs_key(cluster.region),
@@ -192,17 +187,6 @@ def ask_manifest(ami_parameter: str, region: str) -> Mapping[str, object] | Unan
     return manifest if isinstance(manifest, dict) else None
 
 
-def ask_reservation(reservation_id: str | None, region: str) -> Reservation | Unanswered | None:
-    if reservation_id is None:
-        return None
-    answer = ask(
-        reader("ec2", region), "DescribeCapacityReservations", CapacityReservationIds=[reservation_id]
-    )
-    if isinstance(answer, Unanswered):
-        return None if answer.code.startswith("InvalidCapacityReservationId") else answer
-    return next(map(_reservation, answer["CapacityReservations"]), None)
-
-
 def ask_target(cluster: Cluster) -> Target | DamagedTarget | NewerRecord | Unanswered | None:
     try:
         return find_target(cluster.name, cluster.region)
@@ -241,16 +225,6 @@ def _machine_image(image: Mapping[str, Any]) -> FoundAmi:
         id=image["ImageId"],
         architecture=image.get("Architecture"),
         state=image["State"],
-    )
-
-
-def _reservation(reservation: Mapping[str, Any]) -> Reservation:
-    return Reservation(
-        state=reservation["State"],
-        zone=reservation["AvailabilityZone"],
-        instance_type=reservation["InstanceType"],
-        free=reservation.get("AvailableInstanceCount", 0),
-        total=reservation["TotalInstanceCount"],
     )
 
 

@@ -291,7 +291,7 @@ _INDEXES = (
     "application/vnd.docker.distribution.manifest.list.v2+json",
 )
 # As container images call what EC2 calls otherwise (GOARCH, OCI image specification).
-_ARCHITECTURES = {"x86_64": "amd64"}
+_ARCHITECTURES = {"x86_64": "amd64", "arm64": "arm64"}
 
 
 def refuse_foreign_registry(target: BatchTarget) -> None:

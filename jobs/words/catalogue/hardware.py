@@ -8,7 +8,7 @@ says so; docs/roads/gpu.md and the other roads repeat it to users.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from slipway.jobs.words.catalogue.instances import InstanceType
 
@@ -41,6 +41,8 @@ class Family:
 
 
 PROCESSORS = Family(device=CPU, nodes={"batch": "ecs", "mpi": "cpu-mpi", "slurm": "pcs"}, container="pytorch")
+# AWS publishes no container for training on processors of arm64: ours is built, by `slipway build`.
+_PROCESSORS_OF = {"x86_64": PROCESSORS, "arm64": replace(PROCESSORS, container="cpu")}
 
 # They run models, or our images lack their software: nothing of ours trains on them.
 UNUSABLE: Mapping[str, str] = {
@@ -108,7 +110,7 @@ FAMILIES: Mapping[str, Family] = {
     # Eight cores a chip, joined by two into four logical ones: LNC=2, the default (Neuron documentation,
     # "Logical NeuronCore configuration"). For code of one's own, on AWS's AMI of the newest driver.
     "Trainium2": Family(
-        device="neuron",
+        device="neuron2",  # no recipe of ours trains there: those for "neuron" need the SDK of Trainium1
         nodes={"batch": "ecs-neuron"},
         container="neuron",
         files="neuron",
@@ -124,7 +126,7 @@ FAMILIES: Mapping[str, Family] = {
 
 def hardware_of(instance_type: InstanceType) -> Family:
     """Return the family of the type's accelerators, or that of processors; refuse nothing."""
-    return family_of(instance_type) or PROCESSORS
+    return family_of(instance_type) or _PROCESSORS_OF[instance_type.architecture]
 
 
 def family_of(instance_type: InstanceType) -> Family | None:

@@ -75,6 +75,15 @@ class InstanceType:
     def has_efa(self) -> bool:
         return self.efa_interfaces > 0
 
+    @property
+    def first_efa_card(self) -> int:
+        """Return 0 where every card takes EFA, else the first that does: the cards before carry addresses.
+
+        So on P6-B300, whose "primary network card (network card index 0) only supports ENA" (AWS's words in
+        aws/aws-parallelcluster#7143); AWS ParallelCluster reads it from these two numbers, too.
+        """
+        return self.network_cards - self.efa_interfaces if self.has_efa else 0
+
 
 @lru_cache(maxsize=1)
 def instance_types() -> tuple[InstanceType, ...]:

@@ -66,7 +66,7 @@ DECLARED: tuple[tuple[str, dict[str, Any], str], ...] = (
     ("BI-016", {"region": False}, "region: is False, not text in quotes"),
     (
         "BI-019",
-        {"instance_type": "c7g.16xlarge"},
+        {"instance_type": "c7g.16xlarge", "image": "pytorch"},
         "which is not for the arm64 of c7g.16xlarge",
     ),
     ("BI-020", {"instance_type": "p3.16xlarge"}, "whose NVIDIA V100 16GB nothing in a BatchCluster drives"),
@@ -75,7 +75,7 @@ DECLARED: tuple[tuple[str, dict[str, Any], str], ...] = (
     (
         "BI-022",
         {"market": Market.SPOT},
-        "does not run multi-node jobs on Spot instances; use Market.ON_DEMAND",
+        "does not run multi-node jobs on Spot instances; use market=Market.ON_DEMAND",
     ),
     ("BI-026", {"max_nodes": 0}, "is 0, not a whole number from 1 to 1000"),
     ("BI-026", {"max_nodes": True}, "is True, not a whole number"),

@@ -20,7 +20,7 @@ from tests.infra.declare.hints import CLUSTERS, OWN, followed
 
 # Which devices a cluster of a kind drives without a word about its AMI or its container, by architecture.
 DRIVEN = {
-    "batch": {"x86_64": ("", "NVIDIA", "Habana", "Trainium2"), "arm64": ()},
+    "batch": {"x86_64": ("", "NVIDIA", "Habana", "Trainium2"), "arm64": ("",)},
     "mpi": {"x86_64": ("", "Habana"), "arm64": ()},
     "slurm": {"x86_64": ("", "NVIDIA", "Trainium1"), "arm64": ("", "NVIDIA")},
 }

@@ -114,13 +114,13 @@ def test_the_queue_gives_whole_nodes_and_no_job_outlives_the_declared_hours() ->
 
 
 @pytest.mark.parametrize(("changes", "count"), [({}, 8), (LARGE, 16)], ids=["trn1", "trn1n"])
-def test_a_worker_opens_every_efa_interface_and_the_first_alone_carries_the_default_route(
+def test_a_worker_opens_every_efa_interface_and_the_first_alone_has_an_address(
     changes: dict[str, Any], count: int
 ) -> None:
     interfaces = launch("workers", **changes)["NetworkInterfaces"]
-    assert [each["InterfaceType"] for each in interfaces] == ["efa"] * count
+    assert [each["InterfaceType"] for each in interfaces] == ["efa", *["efa-only"] * (count - 1)]
     assert [(each["NetworkCardIndex"], each["DeviceIndex"]) for each in interfaces] == [
-        (card, min(card, 1)) for card in range(count)
+        (card, 0) for card in range(count)
     ]
     assert [each["InterfaceType"] for each in launch("login")["NetworkInterfaces"]] == ["interface"]
 

@@ -12,6 +12,7 @@ import pytest
 
 from slipway.infra.declare.declared import declared_cluster
 from slipway.jobs.cloud.aws import Unanswered, reader
+from slipway.jobs.cloud.reservations import Reservation, ask_reservation
 from slipway.jobs.cloud.vcpu_quotas import Quota, ask_quota
 from slipway.jobs.clusters.preflight import facts
 from slipway.jobs.words.installation import find_containers
@@ -138,10 +139,10 @@ def test_a_reservation_is_read_with_its_zone_and_size(yard_shell: RunningYard) -
         AvailabilityZone="us-east-1a",
         InstanceCount=2,
     )["CapacityReservation"]
-    found = facts.ask_reservation(made["CapacityReservationId"], REGION)
-    assert isinstance(found, facts.Reservation)
+    found = ask_reservation(made["CapacityReservationId"], REGION)
+    assert isinstance(found, Reservation)
     assert (found.zone, found.total, found.instance_type) == ("us-east-1a", 2, "dl1.24xlarge")
-    assert facts.ask_reservation("cr-0123456789abcdef0", REGION) is None
+    assert ask_reservation("cr-0123456789abcdef0", REGION) is None
 
 
 def test_a_machine_image_that_is_gone_is_none_and_no_refusal(yard_shell: RunningYard) -> None:

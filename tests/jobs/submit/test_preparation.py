@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,13 @@ from slipway.jobs.platforms.batch.platform import NoImage
 from slipway.jobs.platforms.batch.request import BatchRequest
 from slipway.jobs.submit import submission
 from slipway.jobs.submit.preparing import prepare
-from slipway.jobs.submit.submission import SmallQuota, refuse_small_quota, submit_prepared
+from slipway.jobs.submit.submission import (
+    PastTheBlock,
+    SmallQuota,
+    refuse_past_block,
+    refuse_small_quota,
+    submit_prepared,
+)
 from slipway.jobs.words.job import DoesNotFit, InvalidJob, Job
 from slipway.jobs.words.recipes import UnknownRecipe
 from slipway.jobs.words.targets import BatchTarget, Target, encode_target, parameter_name
@@ -93,6 +100,52 @@ def test_a_capacity_block_counts_against_no_quota(yard_shell: RunningYard) -> No
     )
     script(yard_shell, fault)
     refuse_small_quota(JOB, TARGET)
+
+
+@pytest.mark.parametrize(
+    ("hours", "asked", "hint"),
+    [
+        (24, None, "--timeout-hours 23.4"),
+        (24, 23.0, None),
+        (24, 23.6, "--timeout-hours 23.4"),
+        (0.4, None, "declare dl1 with another reservation_id, and deploy it again"),
+        (72, None, None),
+    ],
+)
+def test_a_job_ends_before_ec2_takes_the_nodes_of_its_capacity_block(
+    yard_shell: RunningYard, hours: float, asked: float | None, hint: str | None
+) -> None:
+    block = {
+        "CapacityReservationId": "cr-0123456789abcdef0",
+        "ReservationType": "capacity-block",
+        "InstanceType": "p5.48xlarge",
+        "State": "active",
+        "AvailabilityZone": "us-east-1a",
+        "TotalInstanceCount": 2,
+        "EndDate": (datetime.now(UTC) + timedelta(hours=hours)).isoformat(),
+    }
+    said = {"CapacityReservations": [block]}
+    respond = FaultKind.RESPOND
+    script(
+        yard_shell,
+        Fault(
+            service="ec2", operation="DescribeCapacityReservations", kind=respond, body=(said,), times=None
+        ),
+    )
+    job = replace(JOB, timeout_seconds=None if asked is None else int(asked * 3600))
+    target = replace(TARGET, capacity_block="cr-0123456789abcdef0")
+    if hint is None:
+        refuse_past_block(job, target)
+        return
+    with pytest.raises(
+        PastTheBlock, match="but EC2 ends the nodes of cr-0123456789abcdef0 from 20"
+    ) as caught:
+        refuse_past_block(job, target)
+    assert caught.value.hint == hint
+
+
+def test_other_nodes_are_asked_for_no_end(yard_shell: RunningYard) -> None:
+    refuse_past_block(JOB, TARGET)
 
 
 JOB = Job(name="bert", recipe="bert_pretrain", nodes=2, settings={"size": "tiny"})

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from slipway.containers.runtime.contract.settings import ACCELERATOR_FILES
-from slipway.jobs.words.catalogue.hardware import FAMILIES, device_of
+from slipway.jobs.words.catalogue.hardware import FAMILIES, device_of, ranks_of
 from slipway.jobs.words.catalogue.instances import instance_type, instance_types
 from slipway.jobs.words.images.containers import LockedTorch
 from slipway.jobs.words.job import DoesNotFit, InvalidJob
@@ -57,7 +57,7 @@ def test_reading_a_recipe_loads_nothing_heavy(name: str) -> None:
 
 def test_every_instance_type_has_an_accelerator_in_the_recipes_words() -> None:
     known = {device_of(each) for each in instance_types()}
-    assert known == {"gaudi", "cuda", "neuron", "cpu"}
+    assert known == {"gaudi", "cuda", "neuron", "neuron2", "cpu"}
     assert {family.files for family in FAMILIES.values()} == set(ACCELERATOR_FILES)
 
 
@@ -66,6 +66,20 @@ def test_hardware_that_a_recipe_cannot_use_is_refused() -> None:
     refuse_hardware(recipe, instance_type("dl1.24xlarge"))
     with pytest.raises(DoesNotFit, match=r"cannot train on neuron, which is what trn1\.32xlarge has"):
         refuse_hardware(recipe, instance_type("trn1.32xlarge"))
+
+
+def test_of_ours_only_own_commands_and_work_for_processors_run_on_trainium2() -> None:
+    """Neuron documentation, "Best practices for training": trn2.48xlarge has "64 ranks per instance"."""
+    trn2 = instance_type("trn2.48xlarge")
+    assert ranks_of(trn2) == 64
+    for recipe in map(find_recipe, RECIPES):
+        if recipe.name == "command" or (not recipe.uses_accelerators and "neuron" in recipe.accelerators):
+            refuse_hardware(recipe, trn2)
+        else:
+            with pytest.raises(
+                DoesNotFit, match=r"cannot train on neuron2, which is what trn2\.48xlarge has"
+            ):
+                refuse_hardware(recipe, trn2)
 
 
 GAUDI = LockedTorch(image="gaudi", version="2.4.0")

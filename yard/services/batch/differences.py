@@ -9,6 +9,7 @@ from slipway.yard.machines.isolation.tiers import best_tier
 LEFT_OUT = (
     "the container image: `python` is this machine's interpreter, and the code is this checkout",
     "devices, EFA, GPUs and drivers: linuxParameters.devices are neither there nor counted",
+    "health of GPUs: where a job asks for GPUs, programs answer as nvidia-smi and dcgmi would",
     "limits: vCPUs and memory are counted before a job starts, but neither they nor ulimits are enforced",
     "instances: they are records, one for each node, up at once and gone when its job ends; jobs share none",
     "roles, secrets and users: every node has a key of its own, and no policy is checked",

@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from slipway.containers.runtime.contract import variables
 from slipway.yard import state
 from slipway.yard.chaos import conditions
-from slipway.yard.machines import storage
+from slipway.yard.machines import gpu_programs, storage
 from slipway.yard.machines.isolation import home
 from slipway.yard.machines.isolation.tiers import Tier
 from slipway.yard.machines.settings import CHECKOUT, STAND_IN, interpreter, needed
@@ -27,6 +28,7 @@ WORK = "/job"  # the folder in which a command starts
 SHARED_MEMORY_MIB = 64  # Docker's
 PLAN_FILE = "plan.json"
 _NODES_IN_A_ROW = 200
+_GPU_PROGRAMS = "/usr/local/nvidia/bin"  # the first of PATH in NVIDIA's own images
 
 Node = dict[str, Any]
 
@@ -95,7 +97,22 @@ def _node(stage: Stage, index: int, container: Mapping[str, Any], shared: Mappin
         "link": conditions.faults_of_links(),
         "launch_seconds": conditions.seconds("launch-delay", "node"),
     }
+    if gpus := overrides.resource(container, "GPU", "gpus"):
+        _add_gpu_programs(node, own / "gpus", gpus)
     return node if stage.tier.isolated else _without_mounts(node)
+
+
+def _add_gpu_programs(node: Node, folder: Path, gpus: int) -> None:
+    """Give a node what the NVIDIA runtime brings into a container, as far as health checks ask it."""
+    answers = gpu_programs.of_node(gpu_programs.RECORDED, gpus)
+    if conditions.strikes("gpu-faults", "node"):
+        faults = list(gpu_programs.FAULTS.values())
+        answers = faults[int(conditions.draw("gpu-faults", "which") * len(faults))](answers)
+    gpu_programs.write(folder, answers)
+    node["mounts"].append((str(folder), _GPU_PROGRAMS))
+    environment = node["environment"]
+    environment["PATH"] = os.pathsep.join((_GPU_PROGRAMS, environment["PATH"]))
+    environment[variables.STAND_IN] = gpu_programs.STAND_IN
 
 
 def _place(stage: Stage, index: int) -> NodePosition:

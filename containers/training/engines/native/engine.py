@@ -184,7 +184,10 @@ class LayoutEngine(RestoredEngine):
             self._pipeline = Pipeline(task, self._draws, place, stages=count, schedule=settings.schedule)
         for number, stage in own.items():
             sides = cut_stage(stage, place)
-            self._draws.watch(stage)
+            if place.layout.tensor == 1 and place.device.compiles:
+                place.device.compile_layers(stage)
+            else:  # no graph holds seeds that are set on the way through a layer
+                self._draws.watch(stage)
             for name, layer in stage.layers.named_children():
                 self._memory.take(layer, int(name))
             root = stage if self._pipeline is None else self._pipeline.take(number, stage)

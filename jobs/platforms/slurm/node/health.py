@@ -14,6 +14,7 @@ import sys
 from collections.abc import Iterator, Mapping
 
 from slipway.containers.runtime.contract.settings import ACCELERATOR_FILES
+from slipway.containers.runtime.launch import gpus
 from slipway.containers.runtime.launch.assignment import count_devices
 from slipway.jobs.platforms.slurm.node import programs
 from slipway.jobs.platforms.slurm.node.launch import own_instance_type
@@ -57,9 +58,13 @@ def findings(where: SlurmNodePaths, facts: SlurmNodeFacts) -> Iterator[str]:
     missing.append(("EFA", count_devices(_EFA_FILES, where.root), facts.efa_interfaces or 0))
     few = [f"{count} of {wanted} {name} devices" for name, count, wanted in missing if count < wanted]
     yield from few
-    if not few and hardware is not None and hardware.name in FLOORS and hardware.accelerator and family:
+    if few or hardware is None or hardware.accelerator is None or family is None:
+        return
+    if hardware.name in FLOORS:
         ranks = hardware.accelerator.count * family.ranks_per_device
         yield from _slow_collectives(where, ranks, FLOORS[hardware.name])
+    if family.files == "nvidia":
+        yield from gpus.findings(hardware.accelerator.count, where.root)
 
 
 def _slow_collectives(where: SlurmNodePaths, ranks: int, floor: float) -> Iterator[str]:

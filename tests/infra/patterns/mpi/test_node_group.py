@@ -132,7 +132,7 @@ def test_a_node_has_the_efa_of_its_size_and_one_thread_on_every_core(
     assert data["InstanceType"] == type_name
     assert data["CpuOptions"] == {"CoreCount": cores, "ThreadsPerCore": 1}
     sorts = [interface["InterfaceType"] for interface in data["NetworkInterfaces"]]
-    assert sorts == (["efa"] * efa if efa else ["interface"])
+    assert sorts == (["efa", "efa-only"][:efa] or ["interface"])
     assert told(instance_type=type_name)["smt"] == "on"
 
 

@@ -8,17 +8,34 @@ from typing import Any
 
 import pytest
 
-from slipway.infra.patterns.nodes.network_interfaces import efa_interface_count
+from slipway.infra.patterns.nodes.network_interfaces import Interface, efa_interface_count, network_interfaces
+from slipway.jobs.words.catalogue.instances import instance_type
 from slipway.jobs.words.errors import SlipwayError
 from tests.infra.synthesis import CLUSTER, of_type, only, templates_of
 
-PROMISED = {
-    "dl1.24xlarge": 4,
-    "trn1.32xlarge": 8,
-    "trn1n.32xlarge": 16,
-    "p4d.24xlarge": 4,
-    "p5.48xlarge": 32,
-    "c6i.32xlarge": 1,
+# The network cards of a type, and those of them that take EFA: DescribeInstanceTypes as moto 5.2.5 keeps it
+# (MaximumNetworkCards, MaximumEfaInterfaces), and of dl1 the EC2 user guide's table. On P6-B300 "the primary
+# network card (network card index 0) only supports ENA, the remaining secondary network cards (indexes 1-16)
+# support EFA and ENA" (AWS in aws/aws-parallelcluster#7143).
+CARDS_WITH_EFA = {
+    "dl1.24xlarge": range(4),
+    "trn1.32xlarge": range(8),
+    "trn1n.32xlarge": range(16),
+    "trn2.48xlarge": range(16),
+    "p4d.24xlarge": range(4),
+    "p5.48xlarge": range(32),
+    "p5e.48xlarge": range(32),
+    "p5en.48xlarge": range(16),
+    "p6-b200.48xlarge": range(8),
+    "p6-b300.48xlarge": range(1, 17),
+    "g5.xlarge": range(0),
+    "g5.48xlarge": range(1),
+    "g6e.48xlarge": range(4),
+    "c6i.32xlarge": range(1),
+    "c7i.48xlarge": range(1),
+    "c7i.24xlarge": range(0),
+    "c7g.16xlarge": range(1),
+    "hpc7a.96xlarge": range(2),
 }
 
 
@@ -29,28 +46,37 @@ def interfaces(**changes: Any) -> list[Mapping[str, Any]]:
     return found
 
 
-@pytest.mark.parametrize(("type_name", "count"), PROMISED.items())
-def test_a_node_opens_one_efa_interface_on_every_card(type_name: str, count: int) -> None:
-    found = interfaces(instance_type=type_name)
-    assert [each["InterfaceType"] for each in found] == ["efa"] * count
-    assert [each["NetworkCardIndex"] for each in found] == list(range(count))
-    assert [each["DeviceIndex"] for each in found] == [0] + [1] * (count - 1)
-    assert all(each["DeleteOnTermination"] for each in found)
+def opened(type_name: str, efa_interfaces: int | None = None) -> list[Interface]:
+    type_ = instance_type(type_name)
+    count = type_.efa_interfaces if efa_interfaces is None else efa_interfaces
+    return network_interfaces(type_, efa_interfaces=count, security_group_id="sg-1")
 
 
-@pytest.mark.parametrize(("type_name", "count"), PROMISED.items())
-def test_a_container_is_given_the_device_of_every_efa_interface(type_name: str, count: int) -> None:
+@pytest.mark.parametrize(("type_name", "cards"), CARDS_WITH_EFA.items())
+def test_a_node_opens_efa_on_every_card_that_takes_it_and_has_one_address(
+    type_name: str, cards: range
+) -> None:
+    """EC2 user guide, "Maximize network bandwidth …": card 0 first, and further cards with EFA alone.
+
+    "You can't use an EFA-only network interface as the primary network interface"; "for each additional
+    network interface, use the next unused network card index, device index 0, for EFA-only".
+    """
+    found = opened(type_name)
+    sorts = {each.network_card_index: each.interface_type for each in found}
+    assert sorts == {0: "efa" if 0 in cards else "interface", **dict.fromkeys(set(cards) - {0}, "efa-only")}
+    assert len(sorts) == len(found), "one interface a card"
+    assert {each.device_index for each in found} == {0}
+    assert all(each.delete_on_termination for each in found)
+    assert [each.associate_public_ip_address for each in found] == [False, *[None] * (len(found) - 1)]
+
+
+@pytest.mark.parametrize("type_name", ["dl1.24xlarge", "p5.48xlarge", "c6i.32xlarge"])
+def test_a_container_is_given_the_device_of_every_efa_interface(type_name: str) -> None:
     job = only(templates_of(instance_type=type_name).compute, "AWS::Batch::JobDefinition")
     container = job["NodeProperties"]["NodeRangeProperties"][0]["Container"]
     devices = [each["HostPath"] for each in container["LinuxParameters"]["Devices"]]
     efa = [device for device in devices if device.startswith("/dev/infiniband/")]
-    assert efa == [f"/dev/infiniband/uverbs{index}" for index in range(count)]
-
-
-def test_a_type_without_efa_has_one_plain_interface() -> None:
-    assert [interface["InterfaceType"] for interface in interfaces(instance_type="c6i.16xlarge")] == [
-        "interface"
-    ]
+    assert efa == [f"/dev/infiniband/uverbs{index}" for index in range(len(CARDS_WITH_EFA[type_name]))]
 
 
 def test_efa_asked_of_a_type_without_it_is_refused_by_name() -> None:
@@ -65,6 +91,8 @@ def test_more_efa_than_the_type_has_is_refused_with_its_maximum() -> None:
 
 def test_fewer_efa_interfaces_are_opened_where_fewer_are_asked() -> None:
     assert len(interfaces(efa_interfaces=2)) == 2
+    assert len(opened("p6-b300.48xlarge", 2)) == 3, "card 0 has none"
+    assert [each.interface_type for each in opened("p5.48xlarge", 0)] == ["interface"]
 
 
 def test_the_group_of_the_nodes_lets_all_traffic_of_itself_in_and_out() -> None:

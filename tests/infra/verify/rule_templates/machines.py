@@ -25,8 +25,8 @@ NODE_GROUP = "AWS::AutoScaling::AutoScalingGroup"
 def _interface(card: int) -> dict[str, Any]:
     return {
         "NetworkCardIndex": card,
-        "DeviceIndex": min(card, 1),
-        "InterfaceType": "efa",
+        "DeviceIndex": 0,
+        "InterfaceType": "efa-only" if card else "efa",
         "Groups": [SELF],
         **({"AssociatePublicIpAddress": False} if card == 0 else {}),
     }
@@ -75,8 +75,11 @@ BAD_NODES: tuple[BadRow, ...] = (
     ("efa-interfaces", TEMPLATE, (*DATA, "NetworkInterfaces"), [_interface(card) for card in range(5)]),
     ("efa-interfaces", TEMPLATE, (*DATA, "NetworkInterfaces", 2, "InterfaceType"), "efax"),
     ("efa-interfaces", TEMPLATE, (*DATA, "NetworkInterfaces", 3, "NetworkCardIndex"), 2),
-    ("efa-interfaces", TEMPLATE, (*DATA, "NetworkInterfaces", 1, "DeviceIndex"), 0),
+    ("efa-interfaces", TEMPLATE, (*DATA, "NetworkInterfaces", 1, "DeviceIndex"), 2),
+    ("efa-interfaces", TEMPLATE, (*DATA, "NetworkInterfaces", 0, "DeviceIndex"), 1),
+    ("efa-interfaces", TEMPLATE, (*DATA, "NetworkInterfaces", 0, "InterfaceType"), "efa-only"),
     ("efa-interfaces", COMPUTE, (*POOL, "InstanceTypes"), ["c6i.16xlarge"]),
+    ("efa-interfaces", COMPUTE, (*POOL, "InstanceTypes"), ["p6-b300.48xlarge"]),
     ("efa-together", COMPUTE, (*POOL, "Subnets"), [{"Ref": "Subnet"}, {"Ref": "Another"}]),
     ("efa-together", COMPUTE, (*POOL, "PlacementGroup"), GONE),
     ("efa-together", "AWS::EC2::PlacementGroup", ("Strategy",), "spread"),

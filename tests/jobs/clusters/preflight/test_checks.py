@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import fields, replace
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
 from slipway.infra.declare.types import BatchCluster, Market, MpiCluster
 from slipway.jobs.cloud.aws import Unanswered
+from slipway.jobs.cloud.reservations import Reservation
 from slipway.jobs.cloud.vcpu_quotas import Quota
 from slipway.jobs.clusters.neighbours import QuotaShare
 from slipway.jobs.clusters.preflight.checks import CHECKS
-from slipway.jobs.clusters.preflight.facts import DefaultGroup, EbsKey, Facts, FoundAmi, Reservation
+from slipway.jobs.clusters.preflight.facts import DefaultGroup, EbsKey, Facts, FoundAmi
 from slipway.jobs.clusters.preflight.vcpu_limits import OwnMachines, VcpuNeed
 from slipway.jobs.clusters.preflight.verdicts import CheckOutcome, Verdict
 from slipway.jobs.words.images.containers import Lock
@@ -25,6 +27,8 @@ DENIED = Unanswered(
     action="ec2:DescribeSomething", code="UnauthorizedOperation", message="You are not authorized"
 )
 RESERVED = replace(CLUSTER, market=Market.TARGETED_RESERVATION, reservation_id="cr-0123456789abcdef0")
+NOW = datetime(2026, 12, 1, 12, 0, tzinfo=UTC)
+BLOCK = replace(RESERVED, market=Market.CAPACITY_BLOCK, instance_type="p5.48xlarge")
 RESERVATION = Reservation(state="active", zone="us-east-1a", instance_type="dl1.24xlarge", free=12, total=16)
 
 BAKE = "cdk deploy slipway-bakery-gaudi-ecs && slipway image bake gaudi-ecs --wait --region us-east-1"
@@ -50,6 +54,7 @@ READY = Facts(
     bootstrap_version="21",
     owner=None,
     project=None,
+    asked_at=NOW,
     bakery=None,
     ami_is_debian=False,
     ebs_key=EbsKey(id="alias/aws/ebs", is_of_aws=True),
@@ -180,6 +185,32 @@ def test_a_reservation_that_cannot_serve_is_refused(changes: dict[str, Any], fou
     assert failed.outcome is CheckOutcome.FAILED
     assert found in failed.found
     assert failed.fix
+
+
+def of_a_block(**changes: Any) -> Verdict:
+    found = replace(RESERVATION, instance_type="p5.48xlarge", is_block=True, begins=NOW)
+    found = replace(found, **{"ends": NOW + timedelta(hours=24), **changes})
+    return verdict("capacity reservation", BLOCK, reservation=found)
+
+
+def test_of_a_capacity_block_preflight_says_when_it_begins_and_when_ec2_takes_its_nodes() -> None:
+    runs = of_a_block()
+    assert runs.outcome is CheckOutcome.OK
+    assert "ends its instances from 2026-12-02 11:30 UTC on, so a job may take 23.5 hours" in runs.found
+    waits = of_a_block(begins=NOW + timedelta(hours=6), state="scheduled")
+    assert waits.outcome is CheckOutcome.WARNING
+    assert "begins at 2026-12-01 18:00 UTC" in waits.found
+    assert "60 minutes (runnable_timeout_minutes)" in waits.fix
+    assert of_a_block(ends=NOW + timedelta(minutes=29)).outcome is CheckOutcome.FAILED
+    assert of_a_block(ends=None).outcome is CheckOutcome.UNKNOWN
+
+
+def test_a_reservation_is_bought_as_the_market_says() -> None:
+    no_block = of_a_block(is_block=False)
+    assert no_block.outcome is CheckOutcome.FAILED
+    assert no_block.fix == "set market to Market.TARGETED_RESERVATION"
+    block = verdict("capacity reservation", RESERVED, reservation=replace(RESERVATION, is_block=True))
+    assert block.fix == "set market to Market.CAPACITY_BLOCK"
 
 
 def test_credentials_of_another_account_than_declared_are_refused() -> None:

@@ -208,6 +208,16 @@ def test_attention_without_a_fused_kernel_keeps_its_square() -> None:
     assert again.activations / 1e9 == pytest.approx(21.4 + (46.5 - 21.4) / 48, abs=0.1)
 
 
+def test_a_node_has_as_many_workers_as_the_table_counts_ranks() -> None:
+    """Neuron documentation: two NeuronCores of a Trainium1 chip, four logical ones of a Trainium2 (LNC=2)."""
+    workers = {"dl1.24xlarge": 8, "trn1.32xlarge": 32, "trn2.48xlarge": 64, "p4d.24xlarge": 8}
+    for name, count in workers.items():
+        known, chip = cluster_of(instance_type(name), 1), instance_type(name).accelerator
+        assert chip is not None
+        assert known.devices_per_node == count
+        assert known.memory_bytes * count == chip.memory_gib * chip.count * GIB
+
+
 def test_gaudi_s_first_generation_has_no_fused_attention_and_others_have() -> None:
     assert not cluster_of(instance_type("dl1.24xlarge"), 1).has_fused_attention
     assert cluster_of(instance_type("p4d.24xlarge"), 1).has_fused_attention

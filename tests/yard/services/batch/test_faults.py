@@ -93,3 +93,31 @@ def test_a_node_sends_over_the_link_that_was_asked_for(cluster: Cluster) -> None
 def needs_networks() -> None:
     if not best_tier().isolated:
         pytest.skip("nodes share this machine's network")
+
+
+GPUS = {
+    "resourceRequirements": [
+        {"type": "VCPU", "value": "96"},
+        {"type": "MEMORY", "value": "700000"},
+        {"type": "GPU", "value": "8"},
+    ],
+    "environment": [
+        {"name": "SLIPWAY_ACCELERATOR", "value": "nvidia"},
+        {"name": "SLIPWAY_ACCELERATORS", "value": "8"},
+    ],
+}
+LAUNCH = "from slipway.containers.runtime.launch import launcher as l; exit(l.main(['--module', 'platform']))"
+
+
+def test_nodes_of_gpus_start_where_all_are_well_and_else_name_the_one_that_is_ill(cluster: Cluster) -> None:
+    """F47. The launcher asks programs that answer as NVIDIA's do."""
+    cluster.define("gpus", container=GPUS)
+    switch(cluster.yard, gpu_faults=0)
+    job = cluster.submit(LAUNCH, definition="gpus")
+    assert cluster.ended(job)["status"] == "SUCCEEDED", cluster.lines(job)
+    switch(cluster.yard, gpu_faults=100)
+    job = cluster.submit(LAUNCH, definition="gpus", retryStrategy={"attempts": 2})
+    found = cluster.ended(job)
+    assert found["status"] == "FAILED"
+    assert any("is not fit for the job: " in line for line in cluster.lines(job)), cluster.lines(job)
+    assert len(found["attempts"]) == 2, "another one may find a healthy node"

@@ -39,6 +39,20 @@ def test_a_placement_group_is_created_described_and_deleted(ec2: Any) -> None:
     assert refusal(ec2.delete_placement_group, GroupName="dl1")["Code"] == "InvalidPlacementGroup.Unknown"
 
 
+def test_an_instance_starts_with_efa_alone_on_its_further_cards(ec2: Any, yard: RunningYard) -> None:
+    group = ec2.create_security_group(GroupName="nodes", Description="nodes")["GroupId"]
+    image = ec2.register_image(Name="nodes")["ImageId"]
+    interfaces = [
+        {"NetworkCardIndex": card, "DeviceIndex": 0, "InterfaceType": sort, "Groups": [group]}
+        for card, sort in enumerate(("efa", "efa-only"))
+    ]
+    wanted = {"ImageId": image, "InstanceType": "c6in.32xlarge", "NetworkInterfaces": interfaces}
+    template = ec2.create_launch_template(LaunchTemplateName="nodes", LaunchTemplateData=wanted)
+    named = {"LaunchTemplateId": template["LaunchTemplate"]["LaunchTemplateId"]}
+    (made,) = ec2.run_instances(LaunchTemplate=named, MinCount=1, MaxCount=1)["Instances"]
+    assert made["InstanceType"] == "c6in.32xlarge"
+
+
 def test_two_placement_groups_have_two_names_in_one_region(ec2: Any, yard: RunningYard) -> None:
     ec2.create_placement_group(GroupName="a")
     assert refusal(ec2.create_placement_group, GroupName="a")["Code"] == "InvalidPlacementGroup.Duplicate"
