@@ -7,7 +7,7 @@ its instance type need; one that names something is held to the same rule (check
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 
@@ -135,6 +135,20 @@ def slurm_release(cluster: SlurmCluster) -> str:
 def container_of(cluster: BatchCluster) -> str:
     """Name the folder of containers/images whose container runs the ranks."""
     return cluster.image or hardware_of(instance_type(cluster.instance_type)).container
+
+
+def with_defaults(cluster: Cluster) -> Cluster:
+    """Return the cluster with what the table chooses written out, as people look at it."""
+    if not isinstance(cluster, NodeCluster):
+        return cluster
+    found = replace(
+        cluster, machine_image=node_image_of(cluster).name, ami_parameter=ami_parameter_of(cluster)
+    )
+    if isinstance(found, BatchCluster):
+        return replace(found, image=container_of(found))
+    if isinstance(found, SlurmCluster):
+        return replace(found, login_instance_type=login_type_of(found))
+    return found
 
 
 def training_image(cluster: SageMakerCluster) -> str:

@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 
 from slipway.infra.declare.declared import build_type, declared_cluster, declared_clusters
+from slipway.infra.declare.node_images import with_defaults
 from slipway.infra.declare.types import Cluster
 from slipway.jobs.cli.options import say_project, target_region_option
 from slipway.jobs.cloud.aws import Unanswered
@@ -110,7 +111,7 @@ def _row(cluster: Cluster) -> Mapping[str, object]:
     _tell(cluster.name, stacks, running)
     return {
         "kind": cluster.kind,
-        **asdict(cluster),
+        **asdict(with_defaults(cluster)),
         "build_type": build_type(cluster),
         "state": _state(stacks),
         "running_nodes": None if isinstance(running, Unanswered) else running,

@@ -152,7 +152,7 @@ def _count_resources(cloudformation: Any, stack: str) -> Mapping[str, int] | Non
 
 
 def _likely_regions() -> Iterator[str | None]:
-    """Reading the declarations starts a process of their own: only where the nearest place has no answer."""
+    """Yield the nearest place first: the declarations are read only where it has no answer."""
     own = own_region()
     if own:
         yield own
@@ -160,6 +160,8 @@ def _likely_regions() -> Iterator[str | None]:
 
 
 def _suggest(cluster: str, region: str | None) -> str:
+    if cluster in _declared():
+        return f"it is declared: slipway up {cluster}"
     names = [target.name for target in find_targets(region)[0]]
     deployed = (
         f"deployed are {', '.join(names)}"
@@ -171,12 +173,17 @@ def _suggest(cluster: str, region: str | None) -> str:
 
 def _regions() -> Sequence[str | None]:
     """Return the regions of the declared clusters; without a project the region of the credentials."""
+    return sorted(set(_declared().values())) or [None]
+
+
+def _declared() -> Mapping[str, str]:
+    """Return the regions of the declared clusters by their names; nothing without a project."""
     from slipway.infra.declare.declared import declared_clusters  # a region that was named needs none
 
     try:
-        return sorted({cluster.region for cluster in declared_clusters()})
+        return {cluster.name: cluster.region for cluster in declared_clusters()}
     except NoProject:
-        return [None]
+        return {}
 
 
 # Tells whose cluster a deployed one is, where several projects share an account.

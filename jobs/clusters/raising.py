@@ -1,4 +1,4 @@
-"""What a declared cluster lacks before jobs can run on it, and its templates with what they cost. Pure but for cdk.
+"""What a declared cluster lacks before jobs can run on it, and its templates, which are priced first.
 
 A step is said as a person would type it. Each asks or does nothing where its work is done, so that who was
 interrupted begins again. A further step is a function and a line of _STEPS.

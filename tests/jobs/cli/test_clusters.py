@@ -67,15 +67,15 @@ def test_json_has_every_setting_of_the_kind_and_none_of_another(
     yard_shell: RunningYard, slipway: Slipway
 ) -> None:
     found = row(slipway)
-    said = {name: found[name] for name in ("kind", "market", "image", "build_type", "root_volume_gib")}
+    said = {name: found[name] for name in ("kind", "market", "image", "machine_image", "build_type")}
     assert said == {
         "kind": "batch",
         "market": "on-demand",
         "image": "gaudi",
+        "machine_image": "gaudi-ecs",
         "build_type": "c6i.16xlarge",
-        "root_volume_gib": 200,
     }
-    assert not {"machine_image", "scratch", "warm_pool_minutes"} & found.keys()
+    assert not {"scratch", "warm_pool_minutes"} & found.keys()
 
 
 def test_stacks_resources_and_running_nodes_are_counted(yard_shell: RunningYard, slipway: Slipway) -> None:
