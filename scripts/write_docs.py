@@ -8,6 +8,7 @@ from __future__ import annotations
 import csv
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from datetime import date
 from pathlib import Path
 
 import click
@@ -16,10 +17,12 @@ from scripts.architecture_picture import architecture_picture
 from scripts.estimate_page import estimate_page
 from scripts.fidelity_page import fidelity_page
 from scripts.recipe_pages import gpt_neox_page, gptj_page
+from slipway.infra.declare.machine_images import CONTAINERS
 from slipway.jobs.cli.cli import PROGRAM, cli
 from slipway.jobs.estimate.evidence.bands import bands_of, encode_bands
 from slipway.jobs.estimate.evidence.trials import trials
 from slipway.jobs.words.catalogue.instances import InstanceType, instance_types
+from slipway.jobs.words.images.support import TOOLS, pinned_versions
 from slipway.jobs.words.text import words
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -72,6 +75,18 @@ costs, and what bounds it. "Preflight", "bake", "watchdog", "prolog" and "launch
 | Number | Where | Believed | Shown by | First to know | Costs if wrong | Bounded by | Held by |
 |---|---|---|---|---|---|---|---|
 """
+_SUPPORT = """\
+# What is pinned, and until when
+
+Every version that a lock of [containers/images](../containers/images) pins, and the tools that deploy, by the
+day on which its publisher stops mending it. The sources stand beside the days, in the table `[support]` of
+each `lock.toml`. "unknown": nobody publishes a day. `slipway preflight CLUSTER` warns 90 days before, of what
+the cluster uses. What has ended still works, without fixes, unless its lock says otherwise: AWS PCS makes no
+new cluster with a Slurm that has ended.
+
+| Pinned by | Component | Version | Supported until |
+|---|---|---|---|
+"""
 
 
 def cli_page() -> str:
@@ -113,6 +128,15 @@ def doubts_page() -> str:
     return _DOUBTS + "".join(_listed("doubts.csv", columns))
 
 
+def support_page() -> str:
+    locks = sorted(path.parent.name for path in CONTAINERS.glob("images/*/lock.toml"))
+    pinned = (*pinned_versions(CONTAINERS, locks), *TOOLS)
+    rows = sorted(pinned, key=lambda each: (each.until or date.max, each.image))
+    return _SUPPORT + "".join(
+        f"| {each.image} | {each.component} | {each.version} | {words(each.until)} |\n" for each in rows
+    )
+
+
 def _listed(name: str, columns: tuple[str, ...]) -> Iterator[str]:
     with (LISTS / name).open(encoding="utf-8", newline="") as file:
         for row in csv.DictReader(file):
@@ -136,6 +160,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "docs/gpt-neox.md": gpt_neox_page,
     "docs/gptj.md": gptj_page,
     "docs/instances.md": instances_page,
+    "docs/support.md": support_page,
     "docs/yard-fidelity.md": fidelity_page,
 }
 DATA: dict[str, Callable[[], str]] = {
