@@ -111,6 +111,7 @@ def test_a_doubt_says_who_finds_out_and_what_bounds_its_cost(row: dict[str, str]
     assert all((text or "").strip() for text in row.values())
     assert None not in row, "a cell more than there are columns"
     assert row["first"] in FINDERS
+    assert "as above" not in row["bound"], "a row may move"
     if row["bound"].startswith("nothing"):
         assert row["cost"].startswith("nothing"), "what costs money has a bound, or somebody who is told"
 
