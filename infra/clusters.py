@@ -65,7 +65,7 @@ CLUSTERS = (
     ),
 )
 
-# Ubuntu's newest release, until `slipway image pin NAME` writes one into the lock with fitting packages.
+# Ubuntu's newest release, until `slipway image pin` writes one into the locks with fitting packages.
 _NO_DAY_KNOWN = "no release of Canonical's has been tried yet"
 _EVERY_NODE = ("base-apt", "ssh-hardening", "efa", "efs-utils")
 _BOOT = ("payload", "node-boot")

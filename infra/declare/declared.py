@@ -55,8 +55,12 @@ def declared_cluster(name: str, overrides: Sequence[str] = ()) -> Cluster:
 
 
 def declared_machine_image(name: str) -> MachineImage:
+    return _named(name, declared_machine_images(), "machine image")
+
+
+def declared_machine_images() -> tuple[MachineImage, ...]:
     load({})
-    return _named(name, load_machine_images(), "machine image")
+    return load_machine_images()
 
 
 def build_type(cluster: Cluster) -> str | None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from slipway.infra.declare.declared import declared_machine_image
+from slipway.infra.declare.declared import declared_machine_image, declared_machine_images
 from slipway.jobs.cli.options import dry_run_option
 from slipway.jobs.cloud.aws import client
 from slipway.jobs.clusters.images import baking
@@ -25,7 +25,7 @@ from slipway.jobs.clusters.images.baked import (
     previous_ami,
     write_manifest,
 )
-from slipway.jobs.clusters.images.pinning import find_pin, kernels_of, suite_of, with_pin
+from slipway.jobs.clusters.images.pinning import find_pins, kernels_of, with_pin
 from slipway.jobs.output import (
     Column,
     json_option,
@@ -37,8 +37,8 @@ from slipway.jobs.output import (
     warn,
 )
 from slipway.jobs.words.errors import SlipwayError
-from slipway.jobs.words.images.ami_locks import lock_digest, lock_path, unfilled
-from slipway.jobs.words.images.amis import AmiManifest, Bakery
+from slipway.jobs.words.images.ami_locks import can_be_pinned, lock_digest, lock_path, unfilled
+from slipway.jobs.words.images.amis import AmiManifest, Bakery, bakery_stack_name
 from slipway.jobs.words.installation import find_containers, find_project
 
 BAKE_COLUMNS = (
@@ -251,7 +251,7 @@ def image_list_command(images: tuple[str, ...], region: str | None, as_json: boo
     print_table("AMIs", AMIS_COLUMNS, shown, as_json=as_json)
 
 
-# `slipway image pin`: writes down which release of Ubuntu a machine image begins with.
+# `slipway image pin`: writes down which release of Ubuntu machine images begin with.
 PIN_COLUMNS = (
     Column(name="image"),
     Column(name="serial", title="release"),
@@ -263,29 +263,38 @@ PIN_COLUMNS = (
 
 
 @click.command()
-@click.argument("image")
+@click.argument("images", nargs=-1, metavar="[IMAGE]...")
 @json_option
-def image_pin_command(image: str, as_json: bool) -> None:
-    """Pin the parent AMI of IMAGE to Canonical's newest release, and its packages to this hour.
+def image_pin_command(images: tuple[str, ...], as_json: bool) -> None:
+    """Pin the parent AMI of each IMAGE to Canonical's newest release, and its packages to this hour.
 
-    A parent that moves brings, one day, a kernel for which the packages of the lock have no headers, and
-    then no driver can be built. The release and its kernel are written into the image's lock, if the packages
-    fit. Deploy the bakery afterwards, and bake.
+    Without IMAGE it does so for all that begin with a release of Canonical's, in one go. A parent that moves
+    brings, one day, a kernel for which the packages of the lock have no headers, and then no driver can be
+    built. The release and its kernel are written into the image's lock, if the packages fit; if those of one
+    image do not, no lock changes. Deploy the bakery afterwards, and bake.
 
     \b
-    slipway image pin cpu-mpi
+    slipway image pin
     cdk deploy slipway-bakery-cpu-mpi
     slipway image bake cpu-mpi --wait
     """
     locks = _own_locks()
-    declared = declared_machine_image(image)
-    suite = suite_of(declared.parent)
-    serial = baking.newest_release(declared.parent, declared.region)
-    say(f"reading the packages of Ubuntu {suite}")
-    pin = find_pin(serial, lambda moment: kernels_of(suite, moment), datetime.now(UTC))
-    path = lock_path(locks, image)
-    path.write_text(with_pin(path.read_text(encoding="utf-8"), pin), encoding="utf-8")
-    print_record("", PIN_COLUMNS, {"image": image, **asdict(pin), "lock": str(path)}, as_json=as_json)
+    declared = [declared_machine_image(name) for name in images]
+    chosen = declared or [image for image in declared_machine_images() if can_be_pinned(image.parent)]
+    if not chosen:
+        raise SlipwayError(
+            "no declared machine image begins with a release of Canonical's",
+            hint="an AMI id as parent never moves: there is nothing to pin",
+        )
+    say(f"reading the packages of Ubuntu for {', '.join(image.name for image in chosen)}")
+    pins = find_pins(chosen, baking.newest_release, kernels_of, datetime.now(UTC))
+    rows = []
+    for name, pin in pins.items():
+        path = lock_path(locks, name)
+        path.write_text(with_pin(path.read_text(encoding="utf-8"), pin), encoding="utf-8")
+        rows.append({"image": name, **asdict(pin), "lock": str(path)})
+    print_table("", PIN_COLUMNS, rows, as_json=as_json)
+    say(f"to bake what is pinned now: cdk deploy {' '.join(map(bakery_stack_name, pins))}")
 
 
 def _own_locks() -> Path:

@@ -1,7 +1,8 @@
 """A code that points to a list, such as BI-052 or F15, points to a row that a reader finds in docs/.
 
-A row of either list says in `held_by` which tests hold it (`file::test`, or only the file where
-it runs the row's inputs as parameters), or `nothing: ` and the reason.
+A row of those lists says in `held_by` which tests hold it (`file::test`, or only the file where
+it runs the row's inputs as parameters), or `nothing: ` and the reason. A doubt of docs/doubts.md may also be
+held by a check of preflight, a claim of scripts/acceptance or a step of a component.
 """
 
 from __future__ import annotations
@@ -9,10 +10,12 @@ from __future__ import annotations
 import ast
 import csv
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 import pytest
 
+from scripts.real_account.all_claims import NAMES
+from slipway.jobs.clusters.preflight.checks import CHECKS
 from tests.architecture import tracked
 
 CITED_IN = (".c", ".h", ".md", ".py", ".sh", ".toml", ".yaml")
@@ -73,6 +76,58 @@ def test_a_bad_input_that_a_test_names_is_held_by_it() -> None:
 @pytest.mark.parametrize("name", ["bad-inputs", "faults"])
 def test_a_row_that_nothing_holds_says_why(name: str) -> None:
     assert not [number for number, holder in holders(name) if not holder.removeprefix("nothing: ").strip()]
+
+
+# Who finds out first that a row of docs/doubts.md is wrong.
+FINDERS = {
+    "acceptance",
+    "bake",
+    "deployment",
+    "explain",
+    "launcher",
+    "preflight",
+    "prolog",
+    "smoke",
+    "submission",
+    "watchdog",
+    "you",
+}
+_OTHER_HOLDERS: dict[str, Collection[str]] = {"preflight": CHECKS, "acceptance": NAMES}
+STEP = re.compile(r"^      - name: (\w+)$", re.MULTILINE)
+
+
+def doubts() -> list[dict[str, str]]:
+    return list(csv.DictReader(tracked.text("docs/lists/doubts.csv").splitlines()))
+
+
+def test_doubts_are_many_and_numbered_in_their_order() -> None:
+    numbers = [row["id"] for row in doubts()]
+    assert len(numbers) > 40
+    assert numbers == [f"D{number:02}" for number in range(1, len(numbers) + 1)]
+
+
+@pytest.mark.parametrize("row", doubts(), ids=lambda row: row["id"])
+def test_a_doubt_says_who_finds_out_and_what_bounds_its_cost(row: dict[str, str]) -> None:
+    assert all((text or "").strip() for text in row.values())
+    assert None not in row, "a cell more than there are columns"
+    assert row["first"] in FINDERS
+    assert "as above" not in row["bound"], "a row may move"
+    if row["bound"].startswith("nothing"):
+        assert row["cost"].startswith("nothing"), "what costs money has a bound, or somebody who is told"
+
+
+@pytest.mark.parametrize(("number", "holder"), list(holders("doubts")))
+def test_what_holds_a_doubt_is_there(number: str, holder: str) -> None:
+    path, _, name = holder.partition("::")
+    if is_unheld(holder):
+        assert holder.removeprefix("nothing: ").strip()
+    elif path in _OTHER_HOLDERS:
+        assert name in _OTHER_HOLDERS[path], f"{number}: {path} has no {name!r}"
+    elif path.startswith("infra/components/"):
+        assert name in STEP.findall(tracked.text(path)), f"{number}: {path} has no step {name!r}"
+    else:
+        functions = {node.name for node in tracked.nodes(path) if isinstance(node, ast.FunctionDef)}
+        assert name in functions, f"{number}: {path} has no test {name!r}"
 
 
 def billing_states() -> list[tuple[str, ...]]:

@@ -1,4 +1,4 @@
-"""Writes into an image's lock which release of Ubuntu its AMI begins with, and packages that fit it."""
+"""Writes into images' locks which release of Ubuntu their AMIs begin with, and packages that fit it."""
 
 from __future__ import annotations
 
@@ -6,10 +6,12 @@ import gzip
 import re
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cache, partial
 
+from slipway.infra.declare.machine_images import MachineImage
 from slipway.jobs.words.errors import SlipwayError
 from slipway.jobs.words.images.ami_locks import can_be_pinned, kernel_numbers
 
@@ -46,6 +48,22 @@ def suite_of(parent: str) -> str:
             hint="add it to SUITES in jobs/clusters/images/pinning.py",
         )
     return suite
+
+
+def find_pins(
+    images: Sequence[MachineImage],
+    newest: Callable[[str, str], str],
+    kernels: Callable[[str, str], Kernels],
+    now: datetime,
+) -> Mapping[str, Pin]:
+    """Find the pin of each image, of one hour for all; raise where one of them has none.
+
+    `newest` tells the serial of a parent in a region, `kernels` what a suite's archive had at a moment.
+    """
+    ask = cache(kernels)  # releases of one day are asked for once
+    suites = {image.name: suite_of(image.parent) for image in images}
+    serials = {image.name: newest(image.parent, image.region) for image in images}
+    return {name: find_pin(serials[name], partial(ask, suite), now) for name, suite in suites.items()}
 
 
 def find_pin(serial: str, kernels: Callable[[str], Kernels], now: datetime) -> Pin:

@@ -33,6 +33,7 @@ CHECKS: Mapping[str, Check] = {
     "AMI and AWS Batch": surroundings.supported_pair,
     "machine image": images.machine_image,
     "locked versions": images.versions,
+    "end of support": images.support,
     "container image": images.image,
     "budget": account.budget,
     "cost allocation tag": surroundings.cost_tag,

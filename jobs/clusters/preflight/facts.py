@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -24,6 +24,7 @@ from slipway.jobs.words.catalogue.instances import SAGEMAKER
 from slipway.jobs.words.images.ami_locks import is_debian, lock_digest, machine_image_names
 from slipway.jobs.words.images.amis import bakery_stack_name, image_of
 from slipway.jobs.words.images.containers import Lock, image_names, image_tag, manifest_parameter, read_lock
+from slipway.jobs.words.images.support import TOOLS, Pinned, pinned_versions
 from slipway.jobs.words.installation import find_project
 from slipway.jobs.words.names import CLUSTER_TAG, controller_name
 from slipway.jobs.words.targets import BatchTarget, DamagedTarget, Target
@@ -71,6 +72,8 @@ class Facts:
     lock: Lock | None
     machine_lock_digest: str | None  # of the lock of the AMI here; None: it has none of its own
     image_tag: str | None  # of the files in this checkout; None: it has no such image, or needs none
+    pinned: Sequence[Pinned]  # by the locks here of its AMI and its container, and by set-up
+    today: date
 
 
 def gather(cluster: Cluster, containers: Path) -> Facts:
@@ -111,6 +114,8 @@ def gather(cluster: Cluster, containers: Path) -> Facts:
         lock=read_lock(containers, locked_by(cluster)),
         machine_lock_digest=lock_digest(containers, own) if own else None,
         image_tag=_image_tag(containers, cluster),
+        pinned=(*pinned_versions(containers, locks_of(cluster)), *TOOLS),
+        today=datetime.now(UTC).date(),
     )
 
 
@@ -218,6 +223,12 @@ def _own_image(containers: Path, cluster: Cluster) -> str | None:
         return None
     image = booted_image(cluster)
     return image if image in machine_image_names(containers) else None
+
+
+def locks_of(cluster: Cluster) -> tuple[str, ...]:
+    """Name the folders of containers/images, as far as they are there, that say what the cluster runs."""
+    booted = booted_image(cluster) if isinstance(cluster, NodeCluster) else None
+    return tuple(dict.fromkeys(each for each in (booted, locked_by(cluster)) if each))
 
 
 def _machine_image(image: Mapping[str, Any]) -> FoundAmi:

@@ -14,7 +14,7 @@ from slipway.infra.declare.node_images import (
 from slipway.infra.declare.types import BatchCluster, Cluster, NodeCluster, SageMakerCluster
 from slipway.jobs.cloud.aws import Unanswered
 from slipway.jobs.clusters.preflight.facts import Facts
-from slipway.jobs.clusters.preflight.verdicts import Verdict, failed, ok, unanswered, unknown
+from slipway.jobs.clusters.preflight.verdicts import Verdict, failed, ok, unanswered, unknown, warning
 from slipway.jobs.words.catalogue.hardware import family_of
 from slipway.jobs.words.catalogue.instances import instance_type
 from slipway.jobs.words.images.ami_locks import missing_software
@@ -26,6 +26,7 @@ from slipway.jobs.words.images.containers import (
     mismatches,
     unsupported,
 )
+from slipway.jobs.words.images.support import NOTICE, ending
 from slipway.jobs.words.installation import find_containers
 from slipway.jobs.words.targets import BatchTarget, DamagedTarget
 from slipway.jobs.words.text import NewerRecord
@@ -86,6 +87,21 @@ def versions(cluster: Cluster, facts: Facts) -> Verdict:
             f"declare an image for {family.device} in clusters.py, or another instance_type",
         )
     return _manifest(cluster, facts, facts.lock)
+
+
+def support(_cluster: Cluster, facts: Facts) -> Verdict:
+    """Warn ninety days before its publisher stops mending what a lock pins; what has no day is counted."""
+    undated = sum(1 for each in facts.pinned if each.until is None)
+    said = f"{undated} of {len(facts.pinned)} pinned versions have no day in print"
+    soon = ending(facts.pinned, facts.today)
+    if not soon:
+        return ok(f"nothing pinned ends within {NOTICE.days} days; {said}")
+    ends = "; ".join(
+        f"{each.words} {'has ended on' if each.until < facts.today else 'ends on'} {each.until}"
+        for each in soon
+        if each.until
+    )
+    return warning(f"{ends}; {said}", "lock newer versions, then build or bake again: see docs/support.md")
 
 
 def image(cluster: Cluster, facts: Facts) -> Verdict:

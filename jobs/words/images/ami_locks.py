@@ -18,6 +18,7 @@ from slipway.jobs.words.catalogue.instances import InstanceType
 from slipway.jobs.words.errors import Problem
 from slipway.jobs.words.images.amis import MANIFEST_FACTS
 from slipway.jobs.words.images.containers import JUNK_FOLDERS
+from slipway.jobs.words.images.support import SUPPORT, support_mistakes
 
 # The AMI that a machine image begins with: a release of Canonical's, by its serial, and the kernel it runs.
 # Drivers are built for that kernel, with headers from the packages of one moment: a parent that is newer than
@@ -112,6 +113,7 @@ _KERNEL = {"kernel": _WORD}  # of [apt]: the newest of the packages; only `slipw
 _PARENT: Mapping[str, Form] = {"serial": (SERIAL, "a serial such as 20261118"), **_KERNEL}
 # What no component is told: it would say nothing that the machine itself does not.
 _OF_THE_PARENT = {("parent", "serial"), ("parent", "kernel"), ("apt", "kernel")}
+_DAYS = re.compile(rf"(?ms)^\[{SUPPORT}\]\n.*?(?=^\[|\Z)".encode())
 _OF_A_REGISTRY = re.compile(r"^\[registry\]", re.MULTILINE)  # jobs/words/sagemaker.py
 _DIGEST_LENGTH = 16
 _LONGEST_SHOWN = 80
@@ -133,12 +135,13 @@ def machine_image_names(containers: Path) -> tuple[str, ...]:
 
 
 def lock_digest(containers: Path, image: str) -> str:
-    """Return a digest of all files in the image's folder, Python requirements included."""
+    """Return a digest of all files in the image's folder but for days of support, which no AMI holds."""
     folder = containers / "images" / image
     digest = sha256()
     for path in sorted(folder.rglob("*")):
         if path.is_file() and not JUNK_FOLDERS & set(path.parts) and not path.name.startswith("."):
             content = path.read_bytes()
+            content = _DAYS.sub(b"", content) if path.name == "lock.toml" else content
             digest.update(f"{path.relative_to(folder).as_posix()}\0{len(content)}\0".encode() + content)
     return digest.hexdigest()[:_DIGEST_LENGTH]
 
@@ -154,7 +157,7 @@ def lock_parameters(containers: Path, image: str) -> Mapping[str, str]:
     return {
         "".join(map(_capital, path)): " ".join(value) if isinstance(value, list) else str(value)
         for path, value in _leaves(tables)
-        if tuple(path) not in _OF_THE_PARENT
+        if tuple(path) not in _OF_THE_PARENT and path[0] != SUPPORT
     }
 
 
@@ -188,7 +191,7 @@ def lock_problems(containers: Path, image: str) -> tuple[Problem, ...]:
 
 
 def _mistakes(tables: Mapping[str, object]) -> Iterator[tuple[str, str]]:
-    known = ("host", "parent", "apt", *SOURCES)
+    known = ("host", "parent", "apt", *SOURCES, SUPPORT)
     yield from (
         (name, f"is no table of a lock; those are {', '.join(known)}") for name in tables if name not in known
     )
@@ -208,6 +211,8 @@ def _mistakes(tables: Mapping[str, object]) -> Iterator[tuple[str, str]]:
     yield from (*of_packages, *of_parent)
     if parent and not of_packages and not of_parent:
         yield from (("parent", said) for said in parent_mistakes(parent, apt))
+    if SUPPORT in tables:
+        yield from ((SUPPORT, said) for said in support_mistakes(tables))
     for kind, forms in SOURCES.items():
         for name, source in _table(tables, kind).items():
             fields = source if isinstance(source, Mapping) else {}

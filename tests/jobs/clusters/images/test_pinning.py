@@ -3,29 +3,34 @@
 from __future__ import annotations
 
 import gzip
+import json
 import tomllib
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from shutil import copytree
 from threading import Thread
 
 import pytest
+from click.testing import CliRunner
 
 from slipway.infra.clusters import MACHINE_IMAGES
 from slipway.infra.declare.machine_images import CONTAINERS
+from slipway.jobs.cli.images import image_pin_command
 from slipway.jobs.clusters.images.pinning import (
     CannotPin,
     Kernels,
     NoArchive,
     Pin,
     find_pin,
+    find_pins,
     kernels_of,
     suite_of,
     with_pin,
 )
-from slipway.jobs.words.images.ami_locks import lock_path, lock_problems, locked_parent, pinned
+from slipway.jobs.words.images.ami_locks import Parent, lock_path, lock_problems, locked_parent, pinned
 
 NOW = datetime(2026, 11, 22, 11, 30, tzinfo=UTC)
 PIN = Pin(
@@ -95,6 +100,65 @@ def test_a_release_whose_kernel_has_no_headers_any_more_is_not_pinned() -> None:
         CannotPin, match=r"kernel 6\.14\.0-1017-aws, for which the packages of 2026.* no headers"
     ):
         find_pin("20261118", lambda _: kernels, NOW)
+
+
+RELEASES = {"22.04": "20261117", "24.04": "20261118"}
+
+
+def newest(parent: str, _region: str) -> str:
+    return next(serial for release, serial in RELEASES.items() if f"/server/{release}/" in parent)
+
+
+def test_all_images_are_pinned_to_one_hour_and_each_archive_is_asked_once_a_moment() -> None:
+    asked: list[tuple[str, str]] = []
+
+    def kernels(suite: str, moment: str) -> Kernels:
+        asked.append((suite, moment))
+        return Kernels(newest=PIN.kernel, with_headers=frozenset({PIN.kernel}))
+
+    pins = find_pins(MACHINE_IMAGES, newest, kernels, NOW)
+    assert {name: (pin.serial, pin.snapshot) for name, pin in pins.items()} == {
+        "cpu-mpi": ("20261118", PIN.snapshot),
+        "neuron-slurm": ("20261117", PIN.snapshot),
+        "gaudi-ecs": ("20261117", PIN.snapshot),
+        "gaudi-mpi": ("20261117", PIN.snapshot),
+    }
+    assert sorted(asked) == [
+        ("jammy", "20261117T000000Z"),
+        ("jammy", PIN.snapshot),
+        ("noble", "20261118T000000Z"),
+        ("noble", PIN.snapshot),
+    ]
+
+
+@pytest.fixture
+def locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Have the command write into a copy, with an archive whose packages fit the releases of noble alone."""
+    copytree(CONTAINERS / "images", tmp_path / "images")
+
+    def kernels(suite: str, _moment: str) -> Kernels:
+        headers = frozenset({PIN.kernel}) if suite == "noble" else frozenset()
+        return Kernels(newest=PIN.kernel, with_headers=headers)
+
+    monkeypatch.setattr("slipway.jobs.cli.images._own_locks", lambda: tmp_path)
+    monkeypatch.setattr("slipway.jobs.clusters.images.baking.newest_release", newest)
+    monkeypatch.setattr("slipway.jobs.cli.images.kernels_of", kernels)
+    return tmp_path
+
+
+def test_the_command_writes_the_lock_of_the_image_that_is_named(locks: Path) -> None:
+    done = CliRunner().invoke(image_pin_command, ["cpu-mpi", "--json"])
+    assert done.exit_code == 0
+    assert [(row["image"], row["serial"]) for row in json.loads(done.stdout)] == [("cpu-mpi", "20261118")]
+    assert locked_parent(locks, "cpu-mpi") == Parent(serial="20261118", kernel=PIN.kernel)
+    assert locked_parent(locks, "neuron-slurm") is None
+    assert "cdk deploy slipway-bakery-cpu-mpi" in done.stderr
+
+
+def test_if_one_of_all_images_cannot_be_pinned_no_lock_changes(locks: Path) -> None:
+    done = CliRunner().invoke(image_pin_command, [])
+    assert isinstance(done.exception, CannotPin)
+    assert all(locked_parent(locks, image.name) is None for image in MACHINE_IMAGES)
 
 
 @IMAGES

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import fields, replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -69,6 +69,8 @@ READY = Facts(
     lock=Lock(image={"synapseai": "1.18.0"}, host={"synapseai": "1.18.0"}),
     machine_lock_digest="abc",
     image_tag="abc",
+    pinned=(),
+    today=date(2026, 11, 26),
 )
 
 
@@ -86,10 +88,10 @@ def test_without_any_answer_no_check_that_needs_one_is_ok() -> None:
     asked: dict[str, Any] = {
         field.name: DENIED
         for field in fields(Facts)
-        if field.name not in ("lock", "image_tag", "ami_is_debian")
+        if field.name not in ("lock", "image_tag", "ami_is_debian", "pinned", "today")
     }
     facts = replace(READY, **asked)
-    local = {"budget", "alert e-mail", "AMI and AWS Batch", "size of the controller"}
+    local = {"budget", "alert e-mail", "AMI and AWS Batch", "size of the controller", "end of support"}
     verdicts = {name: check(RESERVED, facts) for name, check in CHECKS.items() if name not in local}
     account = verdicts.pop("credentials and account")
     assert account.outcome is CheckOutcome.FAILED

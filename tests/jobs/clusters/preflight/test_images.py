@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from datetime import date
 from typing import Any
 
 import pytest
 
-from slipway.infra.declare.types import MpiCluster, NodeCluster, SlurmCluster
-from slipway.jobs.clusters.preflight.facts import FoundAmi
+from slipway.infra.declare.types import Cluster, MpiCluster, NodeCluster, SlurmCluster
+from slipway.jobs.clusters.preflight.facts import FoundAmi, locks_of
 from slipway.jobs.clusters.preflight.verdicts import CheckOutcome
 from slipway.jobs.words.catalogue.hardware import family_of
 from slipway.jobs.words.catalogue.instances import instance_type
 from slipway.jobs.words.images.containers import Lock
+from slipway.jobs.words.images.support import Pinned
 from tests.jobs.clusters.preflight.test_checks import BAKE, CLUSTER, MANIFEST, verdict
 from tests.jobs.declared import declared
 
@@ -140,3 +142,43 @@ def test_no_ami_passes_that_lacks_what_drives_the_type(kind: str, name: str) -> 
 def test_an_ami_whose_processors_nobody_tells_is_not_passed() -> None:
     untold = FoundAmi(id="ami-1", architecture=None, state="available")
     assert verdict("machine image", machine_image=untold).outcome is CheckOutcome.UNKNOWN
+
+
+PINNED = (
+    Pinned(image="neuron-slurm", component="slurm", version="25.05.3", until=date(2026, 11, 30)),
+    Pinned(image="neuron-slurm", component="python", version="3.11", until=date(2027, 10, 31)),
+    Pinned(image="neuron-slurm", component="efa", version="1.47.0", until=None),
+)
+
+
+@pytest.mark.parametrize(
+    ("today", "outcome", "found"),
+    [
+        (date(2026, 8, 31), CheckOutcome.OK, "nothing pinned ends within 90 days; 1 of 3 pinned versions"),
+        (date(2026, 9, 1), CheckOutcome.WARNING, "slurm 25.05.3 of neuron-slurm ends on 2026-11-30; 1 of 3"),
+        (date(2026, 12, 1), CheckOutcome.WARNING, "slurm 25.05.3 of neuron-slurm has ended on 2026-11-30"),
+        (date(2027, 8, 2), CheckOutcome.WARNING, "; python 3.11 of neuron-slurm ends on 2027-10-31; 1 of 3"),
+    ],
+)
+def test_support_that_ends_is_a_warning_ninety_days_before(
+    today: date, outcome: CheckOutcome, found: str
+) -> None:
+    judged = verdict("end of support", NODES["slurm"], pinned=PINNED, today=today)
+    assert judged.outcome is outcome
+    assert found in judged.found
+    assert bool(judged.fix) is (outcome is CheckOutcome.WARNING)
+
+
+@pytest.mark.parametrize(
+    ("name", "locks"),
+    [
+        ("dl1", ("gaudi-ecs", "gaudi")),
+        ("c6i", ("cpu-mpi",)),
+        ("trn1", ("neuron-slurm",)),
+        ("sagemaker", ("sagemaker-pytorch",)),
+    ],
+)
+def test_the_locks_of_a_cluster_are_those_of_its_ami_and_of_its_container(
+    name: str, locks: tuple[str, ...]
+) -> None:
+    assert locks_of(declared(name, Cluster)) == locks
