@@ -260,7 +260,9 @@ def test_a_key_with_another_fingerprint_is_refused_and_leaves_nothing(ring: KeyR
 
 def test_an_image_that_makes_no_progress_is_given_up() -> None:
     """The job then fails by name, in place of nodes that are billed while they wait for a layer."""
-    assert "ECS_IMAGE_PULL_INACTIVITY_TIMEOUT=30m" in text_of("ecs-agent")
+    assert "boot/agents/ecs.config >>/etc/ecs/ecs.config" in text_of("ecs-agent")
+    settings = Path(__file__).parents[3] / "infra" / "boot" / "agents" / "ecs.config"
+    assert "ECS_IMAGE_PULL_INACTIVITY_TIMEOUT=30m" in settings.read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("image", [image for image in MACHINE_IMAGES if "slipway-node" in image.components])
