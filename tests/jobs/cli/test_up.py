@@ -37,7 +37,7 @@ C6I = declared("c6i", MpiCluster)
 
 @pytest.fixture
 def told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> Path:
-    """What a CDK in place of the real one was told."""
+    """Return what a CDK in place of the real one was told."""
     notes, program = tmp_path / "told", tmp_path / "cdk"
     failing = getattr(request, "param", "none")
     program.write_text(CDK.format(python=sys.executable, told=notes, failing=failing))
