@@ -27,6 +27,7 @@ LARGE: dict[str, Any] = {
     "ami_parameter": "/mine/ami",
     "ami_made_from": "neuron-slurm",
 }
+GPU: dict[str, Any] = {"instance_type": "p5.48xlarge", "machine_image": None, "zone": "us-east-1a"}
 
 
 def cluster(**changes: Any) -> Properties:
@@ -101,6 +102,10 @@ def test_slurm_knows_sixteen_devices_in_both_of_its_files() -> None:
     assert slurm["GresCustomSettings"] == [{"Name": "neuron", "Count": "16"}]
     assert custom(slurm["SlurmCustomSettings"]) == {"Gres": "neuron:16"}
     assert "SlurmConfiguration" not in group("login")
+
+
+def test_of_gpus_aws_pcs_says_itself_how_many_a_node_has() -> None:
+    assert "SlurmConfiguration" not in group("workers", **GPU)
 
 
 def test_the_queue_gives_whole_nodes_and_no_job_outlives_the_declared_hours() -> None:

@@ -16,7 +16,7 @@ from slipway.jobs.platforms.on_nodes import RankPython, write_whole
 from slipway.jobs.platforms.slurm.node.allocation import Allocation
 from slipway.jobs.platforms.slurm.node.setting import SlurmNodeFacts, SlurmNodePaths, is_stand_in
 from slipway.jobs.platforms.slurm.node.train import TrainWords
-from slipway.jobs.platforms.slurm.request import grace_seconds
+from slipway.jobs.platforms.slurm.request import asked_gres, grace_seconds
 from slipway.jobs.words.catalogue.hardware import family_of
 from slipway.jobs.words.catalogue.instances import InstanceType, find_instance_type
 from slipway.jobs.words.errors import SlipwayError
@@ -67,6 +67,13 @@ class LaunchAttempt:
 
 def own_instance_type(facts: SlurmNodeFacts) -> InstanceType | None:
     return find_instance_type(facts.instance_type or "")
+
+
+def step_options(attempt: LaunchAttempt) -> list[str]:
+    """Return what srun is told of the nodes' hardware."""
+    hardware = own_instance_type(attempt.facts)
+    gres = asked_gres(hardware) if hardware else ""
+    return [f"--gres={gres}"] if gres else []
 
 
 def launch_command(attempt: LaunchAttempt) -> list[str]:

@@ -29,6 +29,7 @@ from slipway.jobs.platforms.slurm.node.launch import (
     compiles_graphs,
     launch_command,
     node_environment,
+    step_options,
 )
 from slipway.jobs.platforms.slurm.node.neuron_environment import NO_COMPILER, installed_compiler
 from slipway.jobs.platforms.slurm.node.programs import requeue
@@ -91,7 +92,7 @@ def _run(
             log.say(line)
 
         end = run_step(
-            srun_words(allocation.nodes, launch_command(attempt)),
+            srun_words(allocation.nodes, step_options(attempt), launch_command(attempt)),
             node_environment(attempt, graphs.variables()),
             allocation.job,
             attempt.exit_file,

@@ -137,6 +137,12 @@ def scaling(least: int, most: int) -> dict[str, Any]:
     return {"scalingConfiguration": {"minInstanceCount": least, "maxInstanceCount": most}}
 
 
+def gres(*records: dict[str, str], setting: str = "") -> dict[str, Any]:
+    """Return a node group's resources as AWS PCS user guide, "Configuring custom GRES settings", has them."""
+    settings = [{"parameterName": "Gres", "parameterValue": setting}] if setting else []
+    return {"slurmConfiguration": {"gresCustomSettings": list(records), "slurmCustomSettings": settings}}
+
+
 @pytest.mark.parametrize(
     ("changed", "code", "said"),
     [
@@ -153,6 +159,12 @@ def scaling(least: int, most: int) -> dict[str, Any]:
             "different numbers of vCPUs",
         ),
         ({"subnetIds": []}, "ValidationException", "needs a subnet"),
+        (gres({"Name": "gpu", "Count": "8"}), "ValidationException", "A GPU record needs File"),
+        (gres({"Name": "fpga"}, setting="fpga:2"), "ValidationException", "fpga:2 is more than"),
+        (gres(setting="gpu:8"), "ValidationException", "names gpu, which no record"),
+        (gres({"Count": "8"}), "ValidationException", "needs a Name or an active AutoDetect"),
+        (gres({"AutoDetect": "nvml"}), "ValidationException", "AutoDetect needs Slurm 25.11"),
+        (gres({"Name": "fpga", "Speed": "1"}), "ValidationException", "attribute Speed is not supported"),
         ({"purchaseOption": "CAPACITY_BLOCK"}, "ValidationException", "MarketType is capacity-block"),
     ],
 )

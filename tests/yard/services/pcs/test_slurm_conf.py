@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import base64
 import email
+from typing import Any
+
+import pytest
 
 from slipway.yard.services.pcs import nodes, slurm_conf
 from slipway.yard.services.pcs.slurm_conf import NodeRange, Partition, SlurmSettings
+from slipway.yard.services.recorded import StoredRecord
 from tests.yard.services.pcs.pcs_site import MIME, SCRIPT
 
 WORKERS = NodeRange(
@@ -48,6 +52,42 @@ def test_a_cluster_has_nodes_before_it_has_a_queue() -> None:
 
 def test_devices_by_file_are_counted_since_no_machine_here_has_them() -> None:
     assert slurm_conf.gres_conf([WORKERS]) == "NodeName=workers-[1-4] Name=neuron Count=16\n"
+
+
+GPUS = {
+    "gresCustomSettings": [{"Name": "gpu", "Type": "h100", "File": "/dev/nvidia[0-3]"}],
+    "slurmCustomSettings": [{"parameterName": "Gres", "parameterValue": "gpu:h100:4"}],
+}
+
+
+@pytest.mark.parametrize(
+    ("instance_type", "given", "setting", "conf"),
+    [
+        ("p5.48xlarge", {}, "gpu:8", "Name=gpu Count=8\n"),
+        ("p5.48xlarge", GPUS, "gpu:h100:4", "Name=gpu Type=h100 Count=4\n"),
+        ("trn1.32xlarge", {}, None, ""),
+    ],
+)
+def test_pcs_makes_the_record_of_gpus_itself_unless_one_is_given(
+    instance_type: str, given: dict[str, Any], setting: str | None, conf: str
+) -> None:
+    """AWS PCS user guide, "Configuring custom GRES settings in AWS PCS": of NVIDIA's, and of no other."""
+    record = StoredRecord(
+        kind="ComputeNodeGroup",
+        name="w",
+        arn="arn",
+        region="us-east-1",
+        given={
+            "instanceConfigs": [{"instanceType": instance_type}],
+            "scalingConfiguration": {"minInstanceCount": 0, "maxInstanceCount": 2},
+            "slurmConfiguration": given,
+        },
+        facts={},
+        tags={},
+    )
+    found = slurm_conf.node_group(record)
+    assert found.settings.get("Gres") == setting
+    assert slurm_conf.gres_conf([found]) == (conf and f"NodeName=w-[1-2] {conf}")
 
 
 def test_a_setting_that_debians_slurm_has_not_is_left_out_and_named() -> None:
