@@ -108,6 +108,7 @@ class SlurmTarget:
     file_system_mount: str | None
     scratch_mount: str | None  # FSx for Lustre
     has_internet: bool = False
+    container: str | None = None  # the URI of what ranks run in; None: they run on the node itself
     capacity: str = "pcs"  # the only one; records of deployed clusters have it
 
 

@@ -43,7 +43,7 @@ __all__ = ["is_known", "list_jobs", "list_runs", "refresh", "unfinished_runs"]
 SlurmPrepared = Prepared[SlurmTarget, SlurmRequest]
 
 SERVICE = "Slurm"
-TAKES_ARRAYS = True
+TAKES_ARRAYS = TAKES_IMAGES = True  # images where the cluster runs containers
 _DIGEST_SHOWN = 16
 
 
@@ -56,7 +56,7 @@ def prepare(job: Job, recipe: Recipe, target: SlurmTarget, waits_for: tuple[str,
         recipe=recipe,
         target=target,
         request=request,
-        image=f"{target.machine_image}:{code[:_DIGEST_SHOWN]}",
+        image=job.image or target.container or f"{target.machine_image}:{code[:_DIGEST_SHOWN]}",
         image_digest=f"sha256:{code}",
         waits_for=waits_for,
         attempts=attempts(job),

@@ -161,6 +161,7 @@ def _batches(
             ranks_per_node=ranks_per_node(environment),
             folder=f"{mount}/jobs/{name}",
             code=f"{mount}/slipway/code/{code}",
+            image=job.image,
             module=module,
             recipe=job.recipe,
             settings=settings,
@@ -231,6 +232,7 @@ class BatchWork:
     ranks_per_node: int
     folder: str  # of the run, where all nodes and the login node find it
     code: str  # the folder of the job's code, likewise
+    image: str | None = None  # of the container that ranks run in, where the job names its own
     module: str
     recipe: str
     settings: Sequence[str]  # key=value
@@ -287,6 +289,7 @@ def batch_script(work: BatchWork) -> str:
         *("--ranks-per-node", str(work.ranks_per_node)),
         *("--folder", work.folder),
         *("--code", work.code),
+        *(("--image", work.image) if work.image else ()),
         *("--module", work.module),
         *("--", work.recipe, *work.settings),
     ]

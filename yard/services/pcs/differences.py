@@ -20,6 +20,7 @@ LEFT_OUT = (
     "the controller's time: it is up within seconds, as are changes of it; AWS takes minutes",
     "the agent: an imitation (yard/services/pcs/inside/agent.py), which says what it leaves out",
     "devices: a node counts those that gres.conf declares or its type has, though the machine has none",
+    "containers: no enroot and no pyxis; ranks run on the node's own files, and a job's log says so",
     "processors and memory: a node says those of its instance type, and nothing holds a job to them",
     "control groups: tasks are found by their parents (proctrack/linuxproc) and not confined",
     "Slurm's settings: those that Debian's version has not are kept and shown, and not carried out",

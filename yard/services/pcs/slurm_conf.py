@@ -110,10 +110,11 @@ def slurm_conf(cluster: SlurmSettings, plain: PlainDaemons | None = None) -> str
 def gres_conf(groups: Iterable[NodeRange]) -> str:
     """Return gres.conf. No machine here has the devices, so they are counted and not named by file."""
     return "".join(
-        f"NodeName={_range(group)} {_words(_counted(record))}\n"
+        f"NodeName={_range(group)} {_words(_counted(record, device))}\n"
         for group in groups
         if group.largest
         for record in group.gres
+        for device in range(devices(record) if is_gpu_record(record) else 1)
     )
 
 
@@ -155,9 +156,12 @@ def _partition_line(partition: Partition) -> str:
     return _words(words)
 
 
-def _counted(record: Mapping[str, str]) -> dict[str, str]:
-    kept = {name: value for name, value in record.items() if name not in ("File", "Count")}
-    return {**kept, "Count": str(devices(record))}
+def _counted(record: Mapping[str, str], device: int) -> dict[str, str]:
+    """Say how many, but of GPUs: Slurm counts none without files of different names, so each is a line."""
+    kept = {name: value for name, value in record.items() if name not in ("AutoDetect", "File", "Count")}
+    file = f"/dev/{'./' * device}null"  # which every machine has
+    said = {"File": file} if is_gpu_record(record) else {"Count": str(devices(record))}
+    return {**kept, **said}
 
 
 def devices(record: Mapping[str, str]) -> int:

@@ -27,6 +27,7 @@ from slipway.jobs.platforms.slurm.node.launch import (
     CompileTally,
     LaunchAttempt,
     compiles_graphs,
+    container_of,
     launch_command,
     node_environment,
     step_options,
@@ -36,7 +37,12 @@ from slipway.jobs.platforms.slurm.node.programs import requeue
 from slipway.jobs.platforms.slurm.node.setting import SlurmNodeFacts, SlurmNodePaths
 from slipway.jobs.platforms.slurm.node.step import Heard, StepEnd, run_step, srun_words
 from slipway.jobs.platforms.slurm.node.train import TrainWords
-from slipway.jobs.platforms.slurm.node.users import folders_of_all, open_folders, raise_limits
+from slipway.jobs.platforms.slurm.node.users import (
+    ATTEMPTS_FOLDER,
+    folders_of_all,
+    open_folders,
+    raise_limits,
+)
 from slipway.jobs.platforms.slurm.request import refuse_split
 from slipway.jobs.words.errors import SlipwayError
 from slipway.jobs.words.recipes import UnknownRecipe, find_recipe, refuse_settings
@@ -79,13 +85,15 @@ def _run(
 ) -> StepEnd:
     if number > words.attempts:  # Slurm itself requeues what its nodes lost
         raise AttemptsOver(f"attempt {number} is one more than the {words.attempts} of this job")
-    with _scratch() as scratch:
+    image = container_of(where, facts, words)
+    with _scratch(where.below(f"{facts.shared}/{ATTEMPTS_FOLDER}") if image else None) as scratch:
         attempt = _prepare(where, facts, words, allocation, number, scratch)
         tally = CompileTally()
         graphs = Graphs(attempt=attempt, tally=tally)
         graphs.begin(log.say)
         hosts = ", ".join(allocation.hosts)
         log.say(f"[run] {allocation.nodes} hosts, {attempt.ranks_per_node} ranks each: {hosts}")
+        log.say(f"[run] ranks run {_ground(attempt)}")
 
         def hear(line: str) -> None:
             tally.hear(line)
@@ -187,9 +195,17 @@ def _say_ending(
         log.say(f"[run] {error}{words.model} ended with exit code {code}, {which}")
 
 
+def _ground(attempt: LaunchAttempt) -> str:
+    if attempt.container:
+        return f"in {attempt.container}"
+    image = attempt.words.image or attempt.facts.container
+    return f"on the node's own files: nothing here runs {image}" if image else "on the node's own files"
+
+
 @contextmanager
-def _scratch() -> Iterator[Path]:
-    folder = Path(tempfile.mkdtemp(prefix="slipway-train-"))
+def _scratch(shared: Path | None) -> Iterator[Path]:
+    """Make the attempt's folder, on shared files where the ranks' container has no others."""
+    folder = Path(tempfile.mkdtemp(prefix="slipway-train-", dir=shared))
     try:
         yield folder
     finally:
