@@ -13,6 +13,7 @@ readonly SCRATCH="$ROOT/scratch"
 readonly LOCAL="$ROOT/mnt/slipway-local"
 readonly DOCKER=("$ROOT/var/lib/docker" "$ROOT/var/lib/containerd")
 readonly LABEL=scratch # at most 12 characters on XFS
+readonly DLAMI="$ROOT/opt/dlami/nvme" # where AWS's Deep Learning AMIs put them, as one (dlami-nvme.service)
 
 main() {
   trap refuse_jobs ERR
@@ -21,9 +22,17 @@ main() {
 
 prepare_scratch() {
   local -a disks
-  local found device folder
+  local found device
   mkdir -p "$SCRATCH"
   chmod 1777 "$SCRATCH"
+  if mountpoint --quiet "$DLAMI"; then
+    if ! mountpoint --quiet "$LOCAL"; then
+      mkdir -p "$LOCAL"
+      mount --bind "$DLAMI" "$LOCAL"
+      share_local
+    fi
+    return 0
+  fi
   found="$(local_disks)"
   mapfile -t disks < <(printf '%s' "$found")
   if ((${#disks[@]} == 0)) || mountpoint --quiet "$LOCAL"; then
@@ -32,6 +41,12 @@ prepare_scratch() {
   mkdir -p "$LOCAL"
   device="$(volume "${disks[@]}")"
   mount -o noatime "$device" "$LOCAL"
+  share_local
+}
+
+# Jobs and Docker have each their folder of the local disks.
+share_local() {
+  local folder
   chmod 0711 "$LOCAL"
   install -d -m 1777 "$LOCAL/scratch"
   mount --bind "$LOCAL/scratch" "$SCRATCH"

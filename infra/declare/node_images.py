@@ -15,10 +15,15 @@ from slipway.infra.declare.machine_images import CONTAINERS
 from slipway.infra.declare.types import BatchCluster, Cluster, NodeCluster, SageMakerCluster, SlurmCluster
 from slipway.jobs.words.catalogue.hardware import device_of, hardware_of
 from slipway.jobs.words.catalogue.instances import InstanceType, instance_type
-from slipway.jobs.words.images.ami_locks import ARCHITECTURE, machine_image_names, missing_software
+from slipway.jobs.words.images.ami_locks import (
+    ARCHITECTURE,
+    STARTS_CONTAINERS,
+    machine_image_names,
+    missing_software,
+)
 from slipway.jobs.words.images.amis import ami_parameter, image_of
 from slipway.jobs.words.images.aws_images import AWS_AMIS, aws_ami_of, published_image, registry_account
-from slipway.jobs.words.images.containers import image_names, read_lock
+from slipway.jobs.words.images.containers import container_platforms, image_names, read_lock
 
 _UBUNTU_ROOT = "/dev/sda1"  # our machine images are made from Ubuntu's
 
@@ -82,8 +87,15 @@ def fitting_images(kind: type[Cluster], type_: InstanceType) -> tuple[str, ...]:
         if type_.architecture in image.parameters
         and not missing_software(kind.kind, type_, image.holds)
         and (image.for_gpus is None or image.for_gpus == hardware_of(type_).counted_as_gpus)
+        and (STARTS_CONTAINERS not in image.holds or _has_container(type_))
     ]
     return tuple(sorted(fitting, key=lambda name: name != usual))
+
+
+def _has_container(type_: InstanceType) -> bool:
+    """Return True where the container that ranks of the type run in is for its processors."""
+    platforms = container_platforms(CONTAINERS, hardware_of(type_).container)
+    return (device_of(type_), type_.architecture) in platforms
 
 
 def booted_image(cluster: NodeCluster) -> str | None:
@@ -132,9 +144,17 @@ def slurm_release(cluster: SlurmCluster) -> str:
     return ".".join(node_image_of(cluster).holds["slurm"].split(".")[:2])
 
 
-def container_of(cluster: BatchCluster) -> str:
+def runs_containers(cluster: Cluster) -> bool:
+    """Return False where the ranks of a sound cluster run on the node itself."""
+    if isinstance(cluster, SlurmCluster):
+        return STARTS_CONTAINERS in node_image_of(cluster).holds
+    return isinstance(cluster, BatchCluster)
+
+
+def container_of(cluster: BatchCluster | SlurmCluster) -> str:
     """Name the folder of containers/images whose container runs the ranks."""
-    return cluster.image or hardware_of(instance_type(cluster.instance_type)).container
+    declared = cluster.image if isinstance(cluster, BatchCluster) else None
+    return declared or hardware_of(instance_type(cluster.instance_type)).container
 
 
 def with_defaults(cluster: Cluster) -> Cluster:
@@ -156,13 +176,13 @@ def training_image(cluster: SageMakerCluster) -> str:
     return _published(cluster.machine_image, cluster)
 
 
-def container_uri(cluster: BatchCluster) -> str | None:
+def container_uri(cluster: BatchCluster | SlurmCluster) -> str | None:
     """Return the URI of the container where AWS publishes it; None where it is built from a Dockerfile."""
     name = container_of(cluster)
     return None if name in image_names(CONTAINERS) else _published(name, cluster)
 
 
-def registry_of(cluster: BatchCluster) -> str | None:
+def registry_of(cluster: BatchCluster | SlurmCluster) -> str | None:
     """Return the account of AWS's whose registry the container comes from; None where it is built."""
     return registry_account(cluster.region) if container_uri(cluster) else None
 

@@ -94,6 +94,14 @@ SLURM_WILDCARDS = (
     *(
         (
             path,
+            r"arn:aws:ecr:[^*/]+:repository/\*",
+            "a job may name any image of this account, or of AWS's own registry, and only pulls it",
+        )
+        for path in _BOTH
+    ),
+    *(
+        (
+            path,
             r"[^*]+/(code|data|datasets|jobs|sources)/\*",
             "what jobs of Slurm read and write, under prefixes of one bucket",
         )

@@ -162,9 +162,9 @@ def write_whole(path: Path, text: str, mode: int = READABLE) -> bool:
 
 
 @contextmanager
-def scratch(prefix: str) -> Iterator[Path]:
-    """Yield a folder of this process that is gone after it."""
-    with tempfile.TemporaryDirectory(prefix=prefix, ignore_cleanup_errors=True) as folder:
+def scratch(prefix: str, beside: Path | None = None) -> Iterator[Path]:
+    """Yield a folder of this process that is gone after it: in `beside`, or where temporary files are."""
+    with tempfile.TemporaryDirectory(prefix=prefix, dir=beside, ignore_cleanup_errors=True) as folder:
         yield Path(folder)
 
 

@@ -17,7 +17,7 @@ from slipway.jobs.words.job import Job
 from slipway.jobs.words.launch_environment import timeout_seconds
 from slipway.jobs.words.recipes import Recipe
 from slipway.jobs.words.run import Cost, Explanation, Found, Listed, Run, cost
-from slipway.jobs.words.targets import Target
+from slipway.jobs.words.targets import SlurmTarget, Target
 from slipway.jobs.words.text import Say
 
 # All that is decided about one submission, whatever the platform; a dry run prints it.
@@ -110,7 +110,8 @@ def takes_arrays(target: Target) -> bool:
 
 def takes_images(target: Target) -> bool:
     """Return True where a job may run in a container image of its own."""
-    return isinstance(_module_of(target), HasImages)
+    runs_none = isinstance(target, SlurmTarget) and target.container is None
+    return isinstance(_module_of(target), HasImages) and not runs_none
 
 
 def _module_of(target: Target) -> ModuleType:

@@ -142,6 +142,7 @@ REASONS = {
     "local-disks": "its local disks could not be made one file system",
     "processor-threads": "the second threads of its processors could not be switched off",
     "shared-files": "the cluster's shared files could not be mounted",
+    "software": "what it needs of the cluster's software could not be installed (slipway-payload.service)",
     "ecs-agent": "its ECS agent did not register with the cluster",
     "slipway-node": "slipway-node did not join the cluster",
     "pcs-agent": "AWS PCS's agent did not start Slurm on it: /var/log/amazon/pcs/bootstrap.log",

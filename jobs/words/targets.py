@@ -110,6 +110,7 @@ class SlurmTarget:
     scratch_mount: str | None  # FSx for Lustre
     has_internet: bool = False
     capacity_block: str | None = None  # the reservation that its nodes are of, with an end of its own
+    container: str | None = None  # the URI of what ranks run in; None: they run on the node itself
     capacity: str = "pcs"  # the only one; records of deployed clusters have it
 
 

@@ -24,6 +24,7 @@ from slipway.infra.declare.node_images import (
 from slipway.infra.declare.types import (
     BatchCluster,
     Cluster,
+    Egress,
     FileSystem,
     Mpi,
     MpiCluster,
@@ -40,7 +41,7 @@ from slipway.jobs.words.catalogue.instances import (
     names_like,
 )
 from slipway.jobs.words.errors import Problem
-from slipway.jobs.words.images.ami_locks import missing_software
+from slipway.jobs.words.images.ami_locks import STARTS_CONTAINERS, missing_software
 from slipway.jobs.words.images.aws_images import NoPublishedImage
 from slipway.jobs.words.images.containers import container_names, container_platforms
 
@@ -214,11 +215,27 @@ def container_of_the_type(cluster: Cluster) -> Iterator[Problem]:
     )
 
 
-def _unpublished(cluster: BatchCluster) -> Iterator[Problem]:
+def _unpublished(cluster: BatchCluster | SlurmCluster) -> Iterator[Problem]:
+    where = "image" if isinstance(cluster, BatchCluster) else "region"
     try:
         container_uri(cluster)
     except NoPublishedImage as error:
-        yield Problem(where="image", message=f"cannot be used: {error.message}", hint=error.hint)
+        yield Problem(where=where, message=f"cannot be used: {error.message}", hint=error.hint)
+
+
+def container_on_slurm(cluster: Cluster) -> Iterator[Problem]:
+    """Check that ranks on AWS's own AMI have a container, and that nodes can fetch what runs it."""
+    assert isinstance(cluster, SlurmCluster)
+    if STARTS_CONTAINERS not in _held(cluster):
+        return
+    yield from _unpublished(cluster)
+    if cluster.egress is not Egress.NAT:
+        yield Problem(
+            where="egress",
+            message=f"is {cluster.egress}, but nodes of {image_of_nodes(cluster)} fetch what runs their "
+            "containers from GitHub and Ubuntu when they first boot",
+            hint=f"use {written({'egress': Egress.NAT})}",
+        )
 
 
 def _which_lacks(missing: Sequence[str], type_: InstanceType) -> str:
@@ -257,15 +274,20 @@ _KINDS: tuple[type[Cluster], ...] = (BatchCluster, MpiCluster, SlurmCluster)
 def another_kind(kind: type[Cluster], type_: InstanceType, region: str) -> str:
     """Name the kinds of cluster that drive the type's accelerators, with the settings that differ."""
     found = [
-        f"{each.__name__}({written({'instance_type': type_.name})})"
+        f"{each.__name__}({written({'instance_type': type_.name, **_way_out(fitting[0])})})"
         for each in _KINDS
-        if each is not kind and fitting_images(each, type_)
+        if each is not kind and (fitting := fitting_images(each, type_))
     ]
     if found:
         return f"use {' or '.join(found)}"
     return (
         f"such a GPU runs on SageMaker alone: use SageMakerCluster({written(_on_sagemaker(type_, region))})"
     )
+
+
+def _way_out(image: str) -> Settings:
+    """Return the egress that nodes of an image need to fetch what runs their containers."""
+    return {"egress": Egress.NAT} if STARTS_CONTAINERS in node_images()[image].holds else {}
 
 
 def another_type(kind: type[Cluster], type_: InstanceType, region: str, efa_interfaces: int) -> str:
@@ -279,7 +301,8 @@ def another_type(kind: type[Cluster], type_: InstanceType, region: str, efa_inte
     if not fitting:
         return "use a type of x86_64: `slipway instance list` lists them"
     nearest_type = min(fitting, key=lambda each: abs(each.vcpus - type_.vcpus))
-    return f"use {written({'instance_type': nearest_type.name})}"
+    way_out = _way_out(fitting_images(kind, nearest_type)[0])
+    return f"use {written({'instance_type': nearest_type.name, **way_out})}"
 
 
 def _on_sagemaker(type_: InstanceType, region: str) -> Settings:

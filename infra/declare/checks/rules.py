@@ -33,6 +33,7 @@ from slipway.infra.declare.checks.networks import room_for_every_node, vpc_apart
 from slipway.infra.declare.checks.nodes import (
     ami_of_the_table,
     container_of_the_type,
+    container_on_slurm,
     lustre_of_the_ami,
     mpi_of_the_ami,
     software_of_the_ami,
@@ -301,6 +302,7 @@ RULES_OF_KIND: Mapping[ClusterKind, Mapping[Rule, tuple[str, ...]]] = {
         controller_with_room: ("controller", "max_nodes"),
         home_on_efs: ("file_system",),
         login_node_of_one_architecture: ("login_instance_type", "instance_type"),
+        container_on_slurm: (*_AMI, "egress", "region"),
         no_spot_with_slurm: ("market",),
         no_capacity_block: ("market", "instance_type"),
     },

@@ -13,6 +13,7 @@ from functools import lru_cache
 from hashlib import sha256
 from io import BytesIO
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from zipfile import ZIP_DEFLATED, ZIP_STORED, ZipFile, ZipInfo
 
 from aws_cdk import aws_s3_assets as s3_assets
@@ -30,7 +31,7 @@ SCRIPTS = {
 _VERSION_DIGITS = 12
 _WHEEL = b"Wheel-Version: 1.0\nGenerator: slipway\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
 _LONG_AGO = (1980, 1, 1, 0, 0, 0)  # a zip holds times; these files have none that matters
-_BOOT_SUFFIXES = frozenset({".conf", ".config", ".service", ".sh", ".timer"})
+_BOOT_SUFFIXES = frozenset({".conf", ".config", ".lock", ".service", ".sh", ".timer"})
 _SUFFIXES = frozenset({".c", ".csv", ".h", ".py", ".sh", ".slurm", ".toml"})
 
 
@@ -44,6 +45,14 @@ def payload_of(image: str) -> Payload:
     folder = PACKAGE / "containers" / "images" / image
     requirements = folder / "requirements.txt"
     content = _zipped({**_boot_files(), **(_python(requirements) if requirements.is_file() else {})})
+    return Payload(content=content, digest=sha256(content).hexdigest())
+
+
+@lru_cache(maxsize=1)
+def node_software() -> Payload:
+    """Return what nodes of AWS's own AMIs fetch at their first boot: a bake's files, and the wheel alone."""
+    name, wheel = project_wheel()
+    content = _zipped({**_boot_files(), name: wheel})
     return Payload(content=content, digest=sha256(content).hexdigest())
 
 
@@ -145,4 +154,29 @@ def deliver_payload(scope: Construct, id: str, file: PayloadFile | None) -> Deli
         values={"PayloadSource": asset.s3_object_url, "PayloadSha256": file.digest},
         digest=file.digest,
         object_arn=asset.bucket.arn_for_objects(asset.s3_object_key),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeSoftware:
+    """Says where nodes find their software, and what they are told of it (infra/boot/payload.sh)."""
+
+    object_arn: str
+    parameters: Mapping[str, str]
+
+
+def deliver_node_software(scope: Construct, id: str, *, installed_by: str) -> NodeSoftware:
+    """Upload what nodes fetch; `installed_by` is a script of infra/boot/software."""
+    payload = node_software()
+    with TemporaryDirectory() as folder:  # for as long as the CDK takes to copy it
+        file = Path(folder) / "node-software.zip"
+        file.write_bytes(payload.content)
+        asset = s3_assets.Asset(scope, id, path=str(file), asset_hash=payload.digest)
+    return NodeSoftware(
+        object_arn=asset.bucket.arn_for_objects(asset.s3_object_key),
+        parameters={
+            "url": asset.s3_object_url,
+            "sha256": payload.digest,
+            "installed_by": installed_by,
+        },
     )

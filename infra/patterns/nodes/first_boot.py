@@ -34,6 +34,7 @@ _BOUNDARY = "==SLIPWAY=="
 _WAITING: Mapping[str, tuple[str, str]] = {
     "ecs-agent": ("ecs.service.conf", "etc/systemd/system/ecs.service.d/10-slipway.conf"),
 }
+_OF_SLURM = _BOOT / "agents" / "slurm"  # a tree, which software/slurm_node.sh copies in a bake
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,14 +89,20 @@ def _part(content_type: str, content: str) -> str:
 
 
 def _installed(image: NodeImage) -> Iterator[tuple[str, tuple[Path, int]]]:
-    """Yield where each file goes, as node-boot.yaml has it, and where it is here with its mode there."""
-    for script in sorted(_BOOT.glob("*.sh")):
+    """Yield where each file goes, as node-boot.yaml has it, and where it is here with its mode there.
+
+    What only a bake's tests call stays away: EC2 takes few bytes.
+    """
+    for script in sorted(set(_BOOT.glob("*.sh")) - set(_BOOT.glob("verify_*.sh"))):
         yield f"usr/lib/slipway/{script.name}", (script, 0o755)
     for unit in sorted((_BOOT / "units").iterdir()):
         yield f"usr/lib/systemd/system/{unit.name}", (unit, 0o644)
     for component, (drop_in, path) in _WAITING.items():
         if component in image.holds:
             yield path, (_BOOT / "agents" / drop_in, 0o644)
+    if "pcs-agent" in image.holds:  # Slurm's daemons come while the rest is fetched (infra/boot/payload.sh)
+        for file in sorted(_OF_SLURM.glob("etc/systemd/system/*.service.d/*")):
+            yield file.relative_to(_OF_SLURM).as_posix(), (file, 0o644)
 
 
 def _packed(files: Mapping[str, tuple[Path, int]]) -> bytes:

@@ -18,7 +18,7 @@ from slipway.infra.declare.types import Market, SlurmCluster
 from slipway.infra.patterns.nodes.boot import LOGIN_MEMBERSHIP, SLURM_MEMBERSHIP, Membership
 from slipway.infra.patterns.nodes.launch_template import NodeTemplate
 from slipway.infra.patterns.slurm.slurm_access import MachineRole
-from slipway.jobs.words.catalogue.hardware import hardware_of
+from slipway.jobs.words.catalogue.hardware import gres_of, hardware_of
 from slipway.jobs.words.catalogue.instances import InstanceType, instance_type
 from slipway.jobs.words.names import controller_name
 from slipway.jobs.words.slurm import EPILOG, LOGIN_NODES, PROLOG, QUEUE, smallest_controller
@@ -115,16 +115,18 @@ class SlurmNodeGroup(Construct):
 def _devices(type_: InstanceType) -> _Group.SlurmConfigurationProperty | None:
     """Tell Slurm how many accelerators a node has; AWS PCS wants it in both of Slurm's files.
 
-    By count and not by file: the prolog looks whether they are there, and drains a node that lacks one with
-    that reason.
+    Of GPUs it writes both itself, with the devices' files (AWS PCS user guide, "Configuring custom GRES
+    settings"). Others are told by count and not by file: the prolog looks whether they are there, and drains
+    a node that lacks one with that reason.
     """
-    if type_.accelerator is None:
+    gres = gres_of(type_)
+    if not gres or hardware_of(type_).counted_as_gpus:
         return None
-    name, count = hardware_of(type_).gres, str(type_.accelerator.count)
+    name, _, count = gres.partition(":")
     return _Group.SlurmConfigurationProperty(
         gres_custom_settings=[{"Name": name, "Count": count}],
         slurm_custom_settings=[
-            _Group.SlurmCustomSettingProperty(parameter_name="Gres", parameter_value=f"{name}:{count}")
+            _Group.SlurmCustomSettingProperty(parameter_name="Gres", parameter_value=gres)
         ],
     )
 

@@ -7,6 +7,7 @@ AWS PCS takes an instance profile only if the role's path or name says that it i
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from aws_cdk import aws_iam as iam
 from constructs import Construct
@@ -21,6 +22,7 @@ from slipway.infra.patterns.access.roles import (
 )
 from slipway.infra.patterns.encryption import write_logs
 from slipway.infra.patterns.foundation import NodeFoundation
+from slipway.infra.patterns.images.image_project import pull_statements
 from slipway.infra.patterns.statements import Statement
 from slipway.infra.patterns.storage.buckets import bucket_statements
 from slipway.jobs.words.job import NAME, PROJECT_PREFIX
@@ -33,10 +35,21 @@ _WRITTEN = ("data/*", "datasets/*", "jobs/*")
 _READ = ("code/*", f"{PROJECT_PREFIX}*", *_WRITTEN)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BareMachines:
+    """Names what machines of AWS's own AMI fetch: this project, and the container that ranks run in."""
+
+    software_arn: str
+    registry: str | None  # the account of AWS's that publishes the container
+
+
 class SlurmAccess(Construct):
-    def __init__(self, scope: Construct, id: str, *, base: NodeFoundation) -> None:
+    def __init__(
+        self, scope: Construct, id: str, *, base: NodeFoundation, bare: BareMachines | None = None
+    ) -> None:
         super().__init__(scope, id)
         every_machine = (
+            *(_of_bare(self, bare) if bare else ()),
             _register(),
             session_manager(),
             report_metrics(),
@@ -81,6 +94,11 @@ class MachineRole(Construct):
     @property
     def profile_arn(self) -> str:
         return self.profile.attr_arn
+
+
+def _of_bare(scope: Construct, bare: BareMachines) -> tuple[Statement, ...]:
+    fetch = Statement(sid="FetchSoftware", actions=["s3:GetObject"], resources=[bare.software_arn])
+    return fetch, *pull_statements(scope, bare.registry)
 
 
 def _register() -> Statement:

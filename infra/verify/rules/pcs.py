@@ -79,6 +79,8 @@ def devices_agree(template: Template) -> Iterator[Finding]:
     """Require each device in both of Slurm's files: in one alone it drains every node, or none can ask."""
     for name, properties in resources(template, _GROUP):
         slurm = properties.get("SlurmConfiguration", {})
+        if any(each.get("Name") == "gpu" for each in as_list(slurm.get("GresCustomSettings"))):
+            yield Finding(where=name, message="has a record of gpu: AWS PCS makes it from the instance type")
         present = {
             f"{each.get('Name')}:{each.get('Count')}" for each in as_list(slurm.get("GresCustomSettings"))
         }

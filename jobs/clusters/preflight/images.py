@@ -10,8 +10,15 @@ from slipway.infra.declare.node_images import (
     container_of,
     locked_by,
     node_image_of,
+    runs_containers,
 )
-from slipway.infra.declare.types import BatchCluster, Cluster, NodeCluster, SageMakerCluster
+from slipway.infra.declare.types import (
+    BatchCluster,
+    Cluster,
+    NodeCluster,
+    SageMakerCluster,
+    SlurmCluster,
+)
 from slipway.jobs.cloud.aws import Unanswered
 from slipway.jobs.clusters.preflight.facts import Facts
 from slipway.jobs.clusters.preflight.verdicts import Verdict, failed, ok, unanswered, unknown, warning
@@ -107,7 +114,7 @@ def support(_cluster: Cluster, facts: Facts) -> Verdict:
 def image(cluster: Cluster, facts: Facts) -> Verdict:
     if isinstance(cluster, SageMakerCluster):
         return ok(f"AWS's own, as the lock of {locked_by(cluster)} names it")
-    if not isinstance(cluster, BatchCluster):
+    if not isinstance(cluster, BatchCluster | SlurmCluster) or not runs_containers(cluster):
         return ok("needs none: jobs run on the machines themselves")
     if container_of(cluster) not in image_names(find_containers()):
         return ok(f"AWS's own, as the lock of {container_of(cluster)} names it")

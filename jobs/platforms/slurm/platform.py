@@ -42,7 +42,7 @@ __all__ = ["is_known", "list_jobs", "list_runs", "refresh", "unfinished_runs"]
 SlurmPrepared = Prepared[SlurmTarget, SlurmRequest]
 
 SERVICE = "Slurm"
-TAKES_ARRAYS = True
+TAKES_ARRAYS = TAKES_IMAGES = True  # images where the cluster runs containers
 
 
 def prepare(job: Job, recipe: Recipe, target: SlurmTarget, waits_for: tuple[str, ...]) -> SlurmPrepared:
@@ -56,7 +56,7 @@ def prepare(job: Job, recipe: Recipe, target: SlurmTarget, waits_for: tuple[str,
         target=target,
         request=request,
         build=build,
-        image=code_words(target.machine_image, code),
+        image=job.image or target.container or code_words(target.machine_image, code),
         image_digest=f"sha256:{code}",
         waits_for=waits_for,
         attempts=attempts(job),

@@ -15,8 +15,8 @@ from typing import Any
 
 from slipway.containers.runtime.contract import variables
 from slipway.jobs.words import slurm
-from slipway.jobs.words.catalogue.hardware import device_of
-from slipway.jobs.words.catalogue.instances import instance_type
+from slipway.jobs.words.catalogue.hardware import device_of, gres_of, hardware_of
+from slipway.jobs.words.catalogue.instances import InstanceType, instance_type
 from slipway.jobs.words.errors import Problem
 from slipway.jobs.words.job import DoesNotFit, InvalidJob, Job, code_words, request_key, submission_name
 from slipway.jobs.words.launch_environment import launch_environment, refuse_misfit, timeout_seconds
@@ -145,12 +145,14 @@ def _batches(
             phase=phase,
             queue=target.queue,
             nodes=job.nodes,
+            gres=asked_gres(instance_type(target.instance_type)),
             array=job.array,
             timeout_seconds=seconds,
             attempts=attempts(job),
             ranks_per_node=ranks_per_node(environment),
             folder=f"{mount}/jobs/{name}",
             code=f"{mount}/slipway/code/{code}",
+            image=job.image,
             module=module,
             recipe=job.recipe,
             settings=settings,
@@ -214,12 +216,14 @@ class BatchWork:
     phase: str
     queue: str
     nodes: int
+    gres: str = ""  # that each node gives its step
     array: str | None  # as sbatch takes it
     timeout_seconds: int
     attempts: int
     ranks_per_node: int
     folder: str  # of the run, where all nodes and the login node find it
     code: str  # the folder of the job's code, likewise
+    image: str | None = None  # of the container that ranks run in, where the job names its own
     module: str
     recipe: str
     settings: Sequence[str]  # key=value
@@ -236,6 +240,14 @@ def grace_seconds(timeout_seconds: int) -> int:
     return int(warning_seconds(timeout_seconds) * _GRACE_SHARE)
 
 
+def asked_gres(type_: InstanceType) -> str:
+    """Return what a step must ask for, or Slurm keeps it from its ranks: GPUs, which have files in gres.conf.
+
+    srun(1), --gres: a step gets what its job asked for, and not what only --exclusive gave it.
+    """
+    return gres_of(type_) if hardware_of(type_).counted_as_gpus else ""
+
+
 def sbatch_options(work: BatchWork) -> tuple[str, ...]:
     """Return all that sbatch is told, but for which jobs to wait for: their ids are Slurm's."""
     suffix = f"-{COMPILE}" if work.phase == COMPILE else ""
@@ -247,6 +259,7 @@ def sbatch_options(work: BatchWork) -> tuple[str, ...]:
         *([f"--array={work.array}"] if work.array else []),
         "--ntasks-per-node=1",  # a launcher, which starts the ranks
         "--exclusive",
+        *([f"--gres={work.gres}"] if work.gres else []),
         "--mem=0",  # all that the node has
         "--wait-all-nodes=1",  # that Slurm starts for this job
         f"--time={math.ceil(work.timeout_seconds / _MINUTE_SECONDS)}",
@@ -267,6 +280,7 @@ def batch_script(work: BatchWork) -> str:
         *("--ranks-per-node", str(work.ranks_per_node)),
         *("--folder", work.folder),
         *("--code", work.code),
+        *(("--image", work.image) if work.image else ()),
         *("--module", work.module),
         *("--", work.recipe, *work.settings),
     ]

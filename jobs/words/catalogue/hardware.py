@@ -35,7 +35,7 @@ class Family:
     efa_variables: Mapping[str, str] = field(default_factory=dict)  # of every rank where nodes have EFA
     container_variables: Mapping[str, str] = field(default_factory=dict)  # of every container
     container_devices: str = ""  # each device that a container is given by its path; {} is its number
-    counted_as_gpus: bool = False  # AWS Batch gives them out itself
+    counted_as_gpus: bool = False  # AWS Batch and AWS PCS give them out themselves
     huge_pages: int = 0  # of 2 MiB, that the image of a node reserves
     ranks_per_device: int = 1
 
@@ -143,6 +143,12 @@ def unusable(instance_type: InstanceType) -> str:
     """Return what the recipes would call accelerators that nothing of ours trains on; else nothing."""
     accelerator = instance_type.accelerator
     return UNUSABLE.get(accelerator.name.split()[0], "") if accelerator else ""
+
+
+def gres_of(instance_type: InstanceType) -> str:
+    """Return what a job on Slurm asks of each node for all of its devices, such as gpu:8; "" for none."""
+    family, accelerator = family_of(instance_type), instance_type.accelerator
+    return f"{family.gres}:{accelerator.count}" if family and accelerator else ""
 
 
 def device_of(instance_type: InstanceType) -> str:

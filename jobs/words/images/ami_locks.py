@@ -274,7 +274,7 @@ SOFTWARE: Mapping[str, tuple[str, ...]] = {
 }
 _VENDORS_PYTHON = "training-python"  # in which ranks use an accelerator where no container brings one
 _RANKS_IN_CONTAINERS = frozenset({"batch"})
-_STARTS_CONTAINERS = "pyxis"  # Slurm's way to it
+STARTS_CONTAINERS = "pyxis"  # Slurm's way to it
 
 
 def missing_software(kind: str, type_: InstanceType, held: Collection[str]) -> tuple[str, ...]:
@@ -282,6 +282,6 @@ def missing_software(kind: str, type_: InstanceType, held: Collection[str]) -> t
     needed = SOFTWARE[kind]
     if family := family_of(type_):
         needed = (*needed, family.driver)
-        if kind not in _RANKS_IN_CONTAINERS and _STARTS_CONTAINERS not in held:
+        if kind not in _RANKS_IN_CONTAINERS and STARTS_CONTAINERS not in held:
             needed = (*needed, _VENDORS_PYTHON)
     return tuple(name for name in needed if name not in held)

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import re
+import subprocess
+from hashlib import sha256
 from pathlib import Path
+from zipfile import ZipFile
 
 import pytest
 
 from slipway.infra.declare.types import FileSystem
 from slipway.infra.patterns.storage.file_systems import SharedFiles
-from tests.infra.boot.node import Node, mpi_parameters, parameters, slurm_parameters
+from tests.infra.boot.node import SCRIPTS, Node, mpi_parameters, parameters, slurm_parameters
 
 DISK = "Amazon EC2 NVMe Instance Storage"
 FOUR_DISKS = "\n".join(f"/dev/nvme{index}n1 {DISK}" for index in range(1, 5))
@@ -27,6 +31,19 @@ def test_four_local_disks_become_one_striped_volume_for_jobs_and_for_docker(tmp_
         f"--bind {local}/docker {tmp_path}/var/lib/docker",
         f"--bind {local}/containerd {tmp_path}/var/lib/containerd",
     ]
+
+
+def test_disks_that_awss_deep_learning_ami_made_one_are_shared_as_they_are(tmp_path: Path) -> None:
+    """dlami-nvme.service has mounted them; mkfs on one of them would fail, and the node take no jobs."""
+    node = Node(tmp_path, parameters(), lsblk=FOUR_DISKS)
+    dlami = tmp_path / "opt" / "dlami" / "nvme"
+    path = tmp_path / "mountpoint"
+    path.write_text(f'#!/bin/bash\n[[ "$*" == *{dlami} ]]\n', encoding="utf-8")
+    assert node.run("scratch.sh").returncode == 0
+    local = f"{tmp_path}/mnt/slipway-local"
+    assert (node.calls("mdadm"), node.calls("mkfs.xfs")) == ([], [])
+    mounts = [f"--bind {dlami} {local}", f"--bind {local}/scratch {tmp_path}/scratch"]
+    assert node.calls("mount")[:2] == mounts
 
 
 def test_after_a_reboot_the_disks_are_mounted_as_they_were(tmp_path: Path) -> None:
@@ -137,3 +154,79 @@ def test_bare_metal_takes_its_second_threads_away_by_itself(
     assert node.run("boot.sh").returncode == 0
     control = tmp_path / "smt"
     assert (control.read_text() if control.exists() else None) == written
+
+
+def software(folder: Path, script: str) -> dict[str, str]:
+    """Make the payload of a cluster as its stack uploads it, with one script; return what nodes are told."""
+    file = folder / "payload.zip"
+    with ZipFile(file, "w") as archive:
+        archive.writestr("boot/software/install.sh", script)
+    digest = sha256(file.read_bytes()).hexdigest()
+    return {"url": "s3://assets/payload.zip", "sha256": digest, "installed_by": "install.sh"}
+
+
+def first_boot(folder: Path, script: str, **changed: str) -> tuple[Node, subprocess.CompletedProcess[str]]:
+    told = {**software(folder, script), **changed}
+    node = Node(folder, {**slurm_parameters(), "payload": told})
+    (folder / "aws").write_text(f'#!/bin/bash\ncp "{folder}/payload.zip" "${{@: -1}}"\n', encoding="utf-8")
+    return node, node.run("payload.sh", SLIPWAY_PAYLOAD=str(folder / "installed" / "payload"))
+
+
+def test_a_node_of_awss_own_ami_runs_what_its_cluster_uploaded_for_it(tmp_path: Path) -> None:
+    node, done = first_boot(tmp_path, f"#!/bin/bash\necho installed >{tmp_path}/done\n")
+    assert done.returncode == 0, done.stderr
+    assert ((tmp_path / "done").read_text(), node.reason()) == ("installed\n", "")
+
+
+@pytest.mark.parametrize(
+    ("script", "changed"), [("#!/bin/bash\nexit 1\n", {}), ("#!/bin/bash\n", {"sha256": "0" * 64})]
+)
+def test_a_node_whose_software_fails_or_is_another_takes_no_jobs(
+    tmp_path: Path, script: str, changed: dict[str, str]
+) -> None:
+    node, done = first_boot(tmp_path, script, **changed)
+    assert (done.returncode != 0, node.reason()) == (True, "software")
+
+
+def test_a_bake_fetches_nothing(tmp_path: Path) -> None:
+    node = Node(tmp_path, slurm_parameters())
+    assert (node.run("payload.sh").returncode, node.calls("aws")) == (0, [])
+
+
+def with_containers(folder: Path) -> Node:
+    """Make a node of AWS's own AMI, with Slurm of PCS and programs that write down how they were called."""
+    told = {"slurm_version": "25.11", "container_registry": "1.dkr.ecr.us-east-1.amazonaws.com"}
+    node = Node(folder, {**slurm_parameters(), **told})
+    for name in ("apt-get", "git", "make"):
+        node.program(name)
+    node.program("dpkg", "amd64")
+    fetched = "echo package"
+    (folder / "curl").write_text(f'#!/bin/bash\n{fetched} >"${{@: -2:1}}"\n', encoding="utf-8")
+    return node
+
+
+def test_what_runs_containers_is_installed_once_and_keeps_no_password(tmp_path: Path) -> None:
+    node = with_containers(tmp_path)
+    done = node.run("software/containers.sh")
+    assert done.returncode == 0, done.stderr
+    plugin = tmp_path / "etc/aws/pcs/scheduler/slurm-25.11/plugstack.conf.d/pyxis.conf"
+    slurm = tmp_path / "opt/aws/pcs/scheduler/slurm-25.11"
+    assert plugin.read_text() == f"required {slurm}/lib/slurm/spank_pyxis.so\n"
+    credentials = (tmp_path / "etc/enroot/slipway/.credentials").read_text()
+    assert credentials == (
+        "machine 1.dkr.ecr.us-east-1.amazonaws.com login AWS password "
+        "$(aws ecr get-login-password --region us-east-1)\n"
+    )
+    assert node.calls("aws") == [], "Enroot asks for the password when it pulls"
+    assert "has the SHA-256" in done.stderr, "of packages whose checksum nobody prints"
+    called = len(node.calls("apt-get"))
+    assert node.run("software/containers.sh").returncode == 0
+    assert len(node.calls("apt-get")) == called
+
+
+def test_pyxis_is_a_commit_and_enroot_a_release_for_each_architecture() -> None:
+    rows = [line.split() for line in (SCRIPTS / "software" / "enroot.lock").read_text().splitlines()]
+    locked = [row for row in rows if row[0] != "#"]
+    assert {row[0] for row in locked} == {"amd64", "arm64", "pyxis"}
+    for row in locked:
+        assert re.fullmatch("unlisted|[0-9a-f]{40}|[0-9a-f]{64}", row[-1]), row

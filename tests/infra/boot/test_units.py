@@ -18,6 +18,7 @@ from slipway.infra.patterns.observability.alarms import REPORT_EVERY_MINUTES
 from tests.infra.boot.vendor_units import ECS, Units
 
 BOOT = Path(__file__).parents[3] / "infra" / "boot"
+OF_SLURM = BOOT / "agents" / "slurm"
 OURS = ("slipway-scratch.service", "slipway-boot.service", "slipway-idle.timer", "slipway-watchdog.timer")
 # As AWS's installer names them, after the version of Slurm, and as Debian's packages do. PCS's agent starts
 # them from a script of the user data.
@@ -49,7 +50,11 @@ def image(units: Units) -> Units:
     for name in SLURM_UNITS:
         units.write(name, SLURMD)
         units.enable(name)
-    for name in ("ecs-agent", "slipway-node", "slurm-node"):
+    for file in (path for path in OF_SLURM.rglob("*") if path.is_file()):
+        units.place(f"/{file.relative_to(OF_SLURM)}", file.read_text(encoding="utf-8"))
+    of_ecs = (BOOT / "agents" / "ecs.service.conf").read_text(encoding="utf-8")
+    units.place("/etc/systemd/system/ecs.service.d/10-slipway.conf", of_ecs)
+    for name in ("ecs-agent", "slipway-node"):
         for _, step in steps_of(yaml.safe_load(read_component(name))):
             for file in step["inputs"] if step["action"] == "CreateFile" else ():
                 units.place(file["path"], file["content"])

@@ -22,7 +22,7 @@ from tests.infra.declare.hints import CLUSTERS, OWN, followed
 DRIVEN = {
     "batch": {"x86_64": ("", "NVIDIA", "Habana", "Trainium2"), "arm64": ("",)},
     "mpi": {"x86_64": ("", "Habana"), "arm64": ()},
-    "slurm": {"x86_64": ("", "NVIDIA", "Trainium1"), "arm64": ("", "NVIDIA")},
+    "slurm": {"x86_64": ("", "NVIDIA", "Trainium1"), "arm64": ()},
 }
 GAUDI_MPI = {"machine_image": "gaudi-mpi"}
 ON_SAGEMAKER = "such a GPU runs on SageMaker alone: use SageMakerCluster"
@@ -131,7 +131,8 @@ def test_a_gpu_that_no_ami_drives_is_refused_with_the_road_that_does(
             {"instance_type": "p5.48xlarge"},
             (
                 "instance_type: is p5.48xlarge, whose NVIDIA H100 80GB nothing in a MpiCluster drives; "
-                'use BatchCluster(instance_type="p5.48xlarge") or SlurmCluster(instance_type="p5.48xlarge")'
+                'use BatchCluster(instance_type="p5.48xlarge") or SlurmCluster(instance_type="p5.48xlarge", '
+                "egress=Egress.NAT)"
             ),
         ),
         (
@@ -158,14 +159,10 @@ def test_a_gpu_that_no_ami_drives_is_refused_with_the_road_that_does(
         ),
         (
             "slurm",
-            {
-                "instance_type": "c7g.16xlarge",
-                "machine_image": "neuron-slurm",
-                "login_instance_type": "c7g.large",
-            },
+            {"instance_type": "c7g.16xlarge"},
             (
-                "machine_image: is neuron-slurm, an AMI for x86_64, and c7g.16xlarge is arm64; "
-                'use machine_image="pcs"'
+                "instance_type: is c7g.16xlarge, which is arm64, and no AMI of a SlurmCluster is; "
+                'use instance_type="c6i.16xlarge", egress=Egress.NAT'
             ),
         ),
         (
@@ -282,7 +279,7 @@ def test_what_a_node_lacks_is_said_with_what_has_it(kind: str, changes: dict[str
             "mpi",
             {"ami_parameter": OWN, "ami_made_from": "cpu-mpi", "ami_adds": ("mpich",), "mpi": Mpi.MPICH},
         ),
-        ("slurm", {"instance_type": "c6i.large"}),
+        ("slurm", {"instance_type": "c6i.large", "egress": Egress.NAT}),
         (
             "slurm",
             {

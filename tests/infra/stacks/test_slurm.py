@@ -10,6 +10,7 @@ import pytest
 
 from slipway.infra.declare.types import Market
 from slipway.infra.patterns.nodes.first_boot import MOST_BYTES
+from slipway.jobs.words.installation import PACKAGE
 from slipway.jobs.words.slurm import ACTIONS, EPILOG, NODE_MODULE, PROLOG, PYTHON
 from slipway.jobs.words.targets import SlurmTarget, decode_target
 from tests.infra.patterns.nodes.test_user_data import written_files
@@ -27,6 +28,8 @@ LARGE: dict[str, Any] = {
     "ami_parameter": "/mine/ami",
     "ami_made_from": "neuron-slurm",
 }
+SOFTWARE = PACKAGE / "infra" / "boot" / "software"
+GPU: dict[str, Any] = {"instance_type": "p5.48xlarge", "machine_image": None, "zone": "us-east-1a"}
 
 
 def cluster(**changes: Any) -> Properties:
@@ -56,8 +59,8 @@ def custom(settings: list[Properties]) -> dict[str, str]:
     return {each["ParameterName"]: each["ParameterValue"] for each in settings}
 
 
-def statements(role: str) -> dict[str, Properties]:
-    policies = of_type(slurm_templates_of().compute, "AWS::IAM::ManagedPolicy")
+def statements(role: str, **changes: Any) -> dict[str, Properties]:
+    policies = of_type(slurm_templates_of(**changes).compute, "AWS::IAM::ManagedPolicy")
     (found,) = [each for name, each in policies.items() if name.startswith(f"Access{role}")]
     return {each["Sid"]: each for each in found["PolicyDocument"]["Statement"]}
 
@@ -101,6 +104,34 @@ def test_slurm_knows_sixteen_devices_in_both_of_its_files() -> None:
     assert slurm["GresCustomSettings"] == [{"Name": "neuron", "Count": "16"}]
     assert custom(slurm["SlurmCustomSettings"]) == {"Gres": "neuron:16"}
     assert "SlurmConfiguration" not in group("login")
+
+
+def test_of_gpus_aws_pcs_says_itself_how_many_a_node_has() -> None:
+    assert "SlurmConfiguration" not in group("workers", **GPU)
+
+
+def test_a_node_of_awss_own_ami_fetches_this_project_and_is_told_its_container() -> None:
+    found = told("workers", **GPU)
+    assert found["payload"]["url"]
+    assert len(found["payload"]["sha256"]) == 64
+    assert found["payload"]["installed_by"] == "slurm_first_boot.sh"
+    assert (SOFTWARE / found["payload"]["installed_by"]).is_file()
+    registry = "763104351884.dkr.ecr.us-east-1.amazonaws.com"
+    assert found["container_registry"] == registry
+    assert found["container"].startswith(f"{registry}/pytorch:")
+    assert told("login", **GPU)["payload"] == found["payload"]
+    assert not {"payload", "container"} & set(told("workers"))
+
+
+def test_machines_of_awss_own_ami_may_fetch_one_object_more_and_pull_images() -> None:
+    for role in ("Machine", "Login"):
+        more = statements(role, **GPU).keys() - statements(role).keys()
+        assert more == {"FetchSoftware", "LogInToPull", "PullImages", "PullAwsImages"}
+        assert statements(role, **GPU)["FetchSoftware"]["Action"] == "s3:GetObject"
+
+
+def test_the_user_data_of_awss_own_ami_leaves_aws_pcs_its_room() -> None:
+    assert len(as_text(launch("workers", **GPU)["UserData"]).encode()) < MOST_BYTES - 2048
 
 
 def test_the_queue_gives_whole_nodes_and_no_job_outlives_the_declared_hours() -> None:

@@ -27,7 +27,8 @@ def findings_of_cdk_nag(folder: Path) -> Iterator[tuple[str, str]]:
     """Every finding of the bare pack, as (id, path of the construct)."""
     app = cdk.App(outdir=str(folder), context=dict(feature_flags()))
     short_lived = replace(CLUSTER, name="trial", keep_data=False)
-    for cluster in (CLUSTER, short_lived, MPI_CLUSTER, SLURM_CLUSTER, SAGEMAKER_CLUSTER):
+    gpus = replace(SLURM_CLUSTER, name="gpus", instance_type="p5.48xlarge", machine_image=None)
+    for cluster in (CLUSTER, short_lived, MPI_CLUSTER, SLURM_CLUSTER, gpus, SAGEMAKER_CLUSTER):
         BUILDERS[type(cluster)](app, cluster, NOTHING_GIVEN)
     build_bakeries(app, MACHINE_IMAGES)
     cdk.Validations.of(app).add_plugins(AwsSolutionsChecks(app))

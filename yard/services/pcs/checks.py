@@ -14,11 +14,15 @@ from slipway.yard.errors import ApiError
 from slipway.yard.services.pcs import nodes
 from slipway.yard.services.pcs.slurm_conf import (
     CLUSTER,
+    GPU,
     GROUP,
     QUEUE,
     PcsKind,
+    devices,
     groups_of,
+    is_gpu_record,
     missing,
+    settings_of,
     store,
 )
 from slipway.yard.services.recorded import StoredRecord
@@ -34,6 +38,11 @@ ROLE_NAME, ROLE_PATH = "AWSPCS", "/aws-pcs/"
 _SERVICES_OWN = frozenset(
     {"ClusterName", "NodeName", "PartitionName", "ResumeProgram", "SlurmctldHost", "StateSaveLocation"}
 )
+# AWS PCS user guide, "Configuring custom GRES settings in AWS PCS".
+_GRES_ATTRIBUTES = frozenset(
+    {"AutoDetect", "Name", "Type", "Count", "Cores", "Links", "Flags", "File", "MultipleFiles"}
+)
+_AUTO_DETECT_SINCE = "25.11"
 
 
 def check(kind: PcsKind, cluster: StoredRecord | None, given: Parameters, region: str) -> None:
@@ -136,6 +145,38 @@ def _instance_types(_cluster: StoredRecord | None, given: Parameters, _region: s
         raise _invalid(f"The instance types {', '.join(kinds)} have different numbers of vCPUs.")
 
 
+def _gres(cluster: StoredRecord | None, given: Parameters, _region: str) -> None:
+    """Hold records of gres.conf and the setting Gres to each other ("Configuring custom GRES settings")."""
+    assert cluster
+    slurm = given.get("slurmConfiguration") or {}
+    records: list[Mapping[str, str]] = list(slurm.get("gresCustomSettings") or ())
+    for record in records:
+        _gres_record(record, str(cluster.given["scheduler"]["version"]))
+    if sum(map(is_gpu_record, records)) > 1:
+        raise _invalid("A compute node group has at most one GPU record in gresCustomSettings.")
+    for entry in filter(None, settings_of(slurm).get("Gres", "").split(",")):
+        name, *more = entry.split(":")
+        own = [each for each in records if each.get("Name") == name or (name == GPU and is_gpu_record(each))]
+        if not own:
+            raise _invalid(f"The Gres setting names {name}, which no record of gresCustomSettings declares.")
+        asked = int(more[-1]) if more and more[-1].isdigit() else 1
+        is_discovered = any("AutoDetect" in each and "File" not in each for each in own)
+        if not is_discovered and asked > sum(map(devices, own)):
+            raise _invalid(f"The Gres setting {entry} is more than gresCustomSettings declares of {name}.")
+
+
+def _gres_record(record: Mapping[str, str], version: str) -> None:
+    if unknown := sorted(set(record) - _GRES_ATTRIBUTES):
+        raise _invalid(f"The attribute {unknown[0]} is not supported in gresCustomSettings.")
+    detects = record.get("AutoDetect", "off") != "off"
+    if "AutoDetect" in record and version < _AUTO_DETECT_SINCE:
+        raise _invalid(f"AutoDetect needs Slurm {_AUTO_DETECT_SINCE} or later, and this is {version}.")
+    if "Name" not in record and not detects:
+        raise _invalid("A record of gresCustomSettings needs a Name or an active AutoDetect.")
+    if record.get("Name") == GPU and not detects and not {"File", "MultipleFiles"} & set(record):
+        raise _invalid("A GPU record needs File or MultipleFiles, or an active AutoDetect.")
+
+
 def _profile(_cluster: StoredRecord | None, given: Parameters, _region: str) -> None:
     from moto.iam.models import iam_backends
 
@@ -202,6 +243,6 @@ def _quota(message: str) -> ApiError:
 _Check = Callable[[StoredRecord | None, Parameters, str], None]
 _CHECKS: Mapping[str, tuple[_Check, ...]] = {
     CLUSTER.noun: (_version, _network, _cluster_settings),
-    GROUP.noun: (_scaling, _places, _template, _instance_types, _profile),
+    GROUP.noun: (_scaling, _places, _template, _instance_types, _gres, _profile),
     QUEUE.noun: (_groups,),
 }

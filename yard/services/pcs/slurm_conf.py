@@ -37,6 +37,7 @@ _KNOWN = frozenset(_KNOWN_WORDS.split())
 # slurmctld does not start without a partition, and PCS's does without a queue.
 _NO_QUEUE_YET = "PartitionName=no-queue-yet Hidden=YES State=INACTIVE"
 _RANGE = re.compile(r"\[(\d+)-(\d+)\]")
+GPU = "gpu"  # the one resource of which PCS makes a record by itself
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,10 +110,11 @@ def slurm_conf(cluster: SlurmSettings, plain: PlainDaemons | None = None) -> str
 def gres_conf(groups: Iterable[NodeRange]) -> str:
     """Return gres.conf. No machine here has the devices, so they are counted and not named by file."""
     return "".join(
-        f"NodeName={_range(group)} {_words(_counted(record))}\n"
+        f"NodeName={_range(group)} {_words(_counted(record, device))}\n"
         for group in groups
         if group.largest
         for record in group.gres
+        for device in range(devices(record) if is_gpu_record(record) else 1)
     )
 
 
@@ -154,12 +156,18 @@ def _partition_line(partition: Partition) -> str:
     return _words(words)
 
 
-def _counted(record: Mapping[str, str]) -> dict[str, str]:
-    """A record of devices by file says how many there are."""
+def _counted(record: Mapping[str, str], device: int) -> dict[str, str]:
+    """Say how many, but of GPUs: Slurm counts none without files of different names, so each is a line."""
+    kept = {name: value for name, value in record.items() if name not in ("AutoDetect", "File", "Count")}
+    file = f"/dev/{'./' * device}null"  # which every machine has
+    said = {"File": file} if is_gpu_record(record) else {"Count": str(devices(record))}
+    return {**kept, **said}
+
+
+def devices(record: Mapping[str, str]) -> int:
+    """Count the devices of a record: by file it says how many there are."""
     found = _RANGE.search(record.get("File", ""))
-    many = int(found[2]) - int(found[1]) + 1 if found else 1
-    kept = {name: value for name, value in record.items() if name not in ("File", "Count")}
-    return {**kept, "Count": record.get("Count") or str(many)}
+    return int(record.get("Count") or (int(found[2]) - int(found[1]) + 1 if found else 1))
 
 
 def _gres_names(groups: Iterable[NodeRange]) -> Iterator[str]:
@@ -233,15 +241,31 @@ def node_group(record: StoredRecord) -> NodeRange:
     given = record.given
     kind = INSTANCE_TYPES[given["instanceConfigs"][0]["instanceType"]]
     slurm = given.get("slurmConfiguration") or {}
+    gres = tuple(dict(each) for each in slurm.get("gresCustomSettings") or ())
+    settings = custom_settings(record)
+    if (gpus := _gpus(kind)) and not any(is_gpu_record(each) for each in gres):
+        gres = ({"Name": GPU, "Count": str(gpus)}, *gres)
+        settings = {**settings, "Gres": ",".join([f"{GPU}:{gpus}", *filter(None, [settings.get("Gres")])])}
     return NodeRange(
         name=record.name,
         smallest=given["scalingConfiguration"]["minInstanceCount"],
         largest=given["scalingConfiguration"]["maxInstanceCount"],
         vcpus=kind["VCpuInfo"]["DefaultVCpus"],
         memory_mib=int(kind["MemoryInfo"]["SizeInMiB"] * _SCHEDULED),
-        settings=custom_settings(record),
-        gres=tuple(dict(each) for each in slurm.get("gresCustomSettings") or ()),
+        settings=settings,
+        gres=gres,
     )
+
+
+def _gpus(kind: Mapping[str, Any]) -> int:
+    """Count the GPUs of which PCS makes a record by itself."""
+    found = (kind.get("GpuInfo") or {}).get("Gpus", ())
+    return sum(each["Count"] for each in found if each["Manufacturer"] == "NVIDIA")
+
+
+def is_gpu_record(record: Mapping[str, str]) -> bool:
+    """Return True for a record that takes the place of PCS's own."""
+    return record.get("Name") == GPU or "AutoDetect" in record
 
 
 def _partition(queue: StoredRecord, groups: dict[str, NodeRange]) -> Partition:
@@ -297,5 +321,8 @@ def missing(what: str, identifier: str) -> ApiError:
 
 def custom_settings(record: StoredRecord) -> dict[str, str]:
     """Return Slurm's own settings of a resource, by their names."""
-    given: Mapping[str, Any] = record.given.get("slurmConfiguration") or {}
+    return settings_of(record.given.get("slurmConfiguration") or {})
+
+
+def settings_of(given: Mapping[str, Any]) -> dict[str, str]:
     return {each["parameterName"]: each["parameterValue"] for each in given.get("slurmCustomSettings") or ()}

@@ -16,7 +16,7 @@ from slipway.jobs.platforms.on_nodes import RankPython, write_whole
 from slipway.jobs.platforms.slurm.node.allocation import Allocation
 from slipway.jobs.platforms.slurm.node.setting import SlurmNodeFacts, SlurmNodePaths, is_stand_in
 from slipway.jobs.platforms.slurm.node.train import TrainWords
-from slipway.jobs.platforms.slurm.request import grace_seconds
+from slipway.jobs.platforms.slurm.request import asked_gres, grace_seconds
 from slipway.jobs.words.catalogue.hardware import family_of
 from slipway.jobs.words.catalogue.instances import InstanceType, find_instance_type
 from slipway.jobs.words.errors import SlipwayError
@@ -27,6 +27,8 @@ from slipway.jobs.words.text import printable
 
 LAUNCHER = "slipway.containers.runtime.launch"
 COMPILER = "neuron_parallel_compile"
+INSTALLED_CODE = "/opt/slipway/node"  # infra/boot/software/slurm_first_boot.sh puts it there
+_CONTAINERS_PYTHON = "python"  # as in AWS's images
 _RENDEZVOUS_SECONDS = 300.0  # Slurm starts a job when all nodes are up
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
@@ -44,11 +46,16 @@ class LaunchAttempt:
     module: str
     has_steps: bool  # the recipe can be told to end after a few
     compiler: str
-    scratch: Path  # of this attempt, on the main node
+    scratch: Path  # of this attempt: on the main node, or where a container finds it too
 
     @property
     def is_stand_in(self) -> bool:
         return is_stand_in(self.where)
+
+    @property
+    def container(self) -> str | None:
+        """Return the image that ranks run in; None where they run on the node itself."""
+        return container_of(self.where, self.facts, self.words)
 
     @property
     def exit_file(self) -> Path:
@@ -65,8 +72,52 @@ class LaunchAttempt:
         return hardware.accelerator.count * family.ranks_per_device
 
 
+def container_of(where: SlurmNodePaths, facts: SlurmNodeFacts, words: TrainWords) -> str | None:
+    """Return what the job asks for, or else the cluster's; where processors stand in, nothing runs any."""
+    return None if is_stand_in(where) else words.image or facts.container
+
+
 def own_instance_type(facts: SlurmNodeFacts) -> InstanceType | None:
     return find_instance_type(facts.instance_type or "")
+
+
+def step_options(attempt: LaunchAttempt) -> list[str]:
+    """Return what srun is told of the nodes' hardware, and of the container that ranks run in."""
+    hardware = own_instance_type(attempt.facts)
+    gres = asked_gres(hardware) if hardware else ""
+    container = _container_options(attempt) if attempt.container else []
+    return [*([f"--gres={gres}"] if gres else []), *container]
+
+
+# pyxis (NVIDIA/pyxis v0.20.0, README.md): variables of the image count before those of the node, but for
+# those that say where the code of the job is. Devices of GPUs and EFA are the node's: Enroot hands /dev on.
+_OF_THE_JOB = ("PYTHONPATH",)
+_MOUNTED = ("/shared", "/fsx", "/scratch", "/etc/slipway", INSTALLED_CODE)
+
+
+def _container_options(attempt: LaunchAttempt) -> list[str]:
+    assert attempt.container is not None, "who asks has looked"
+    folders = dict.fromkeys((attempt.facts.shared, attempt.facts.scratch_mount, *_MOUNTED))
+    mounts = ",".join(f"{path}:{path}" for path in folders if path and attempt.where.below(path).is_dir())
+    return [
+        f"--container-image={enroot_address(attempt.container)}",
+        f"--container-mounts={mounts}",
+        f"--container-env={','.join(_OF_THE_JOB)}",
+        *("--container-writable", "--no-container-mount-home", "--no-container-entrypoint"),
+    ]
+
+
+def enroot_address(image: str) -> str:
+    """Return an image's URI as Enroot has it (NVIDIA/enroot v3.5.0, doc/cmd/import.md).
+
+    Only with a user does it look for credentials; ECR's user is AWS, and the file of the node asks for the
+    password when it is wanted (infra/boot/software/containers.sh). A digest stands in the place of a tag.
+    """
+    registry, slash, name = image.partition("/")
+    if not slash or "." not in registry:
+        return image
+    user = "AWS@" if ".dkr.ecr." in registry else ""
+    return f"{user}{registry}#{name.replace('@', ':')}"
 
 
 def launch_command(attempt: LaunchAttempt) -> list[str]:
@@ -75,7 +126,8 @@ def launch_command(attempt: LaunchAttempt) -> list[str]:
     if attempt.words.phase == COMPILE and attempt.has_steps:
         settings["steps"] = STEPS
     words = [word for name, value in settings.items() for word in (SETTING_OPTION, f"{name}={value}")]
-    launcher = [attempt.python.program, "-m", LAUNCHER, "--module", attempt.module, "--", *words]
+    python = _CONTAINERS_PYTHON if attempt.container else attempt.python.program
+    launcher = [python, "-m", LAUNCHER, "--module", attempt.module, "--", *words]
     return [*_compiler(attempt), *launcher]
 
 
@@ -121,10 +173,15 @@ def _of_attempt(attempt: LaunchAttempt) -> dict[str, str]:
         variables.LAUNCH_SECRET: secrets.token_hex(16),
         variables.EXIT_FILE: str(attempt.exit_file),
         **({variables.STAND_IN: "1"} if attempt.is_stand_in else {}),
-        **({"PYTHONPATH": words.code} if words.code else {}),
+        **({"PYTHONPATH": code} if (code := words.code or _own_code(attempt)) else {}),
         **{name: str(value) for name, value in array.items() if value is not None},
         **(thrown_away if words.phase == COMPILE else {}),
     }
+
+
+def _own_code(attempt: LaunchAttempt) -> str | None:
+    """Return the folder of this package, which a container of AWS's has not; None where it is installed."""
+    return INSTALLED_CODE if attempt.container else None
 
 
 def _thrown_away(attempt: LaunchAttempt) -> Path:

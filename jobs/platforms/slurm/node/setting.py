@@ -59,6 +59,7 @@ class SlurmNodeFacts:
     file_system_mount: str | None = None
     scratch_mount: str | None = None
     slurm_version: str | None = None
+    container: str | None = None  # the URI of what ranks run in
 
     @property
     def shared(self) -> str:

@@ -61,8 +61,10 @@ class Heard:
         self.ended = self.ended or number == signal.SIGTERM
 
 
-def srun_words(nodes: int, command: Sequence[str]) -> list[str]:
-    return [programs.find_program("srun"), f"--nodes={nodes}", *_OPTIONS, *_AS_ONE_STREAM, *command]
+def srun_words(nodes: int, options: Sequence[str], command: Sequence[str]) -> list[str]:
+    """Return the words of a step; `options` are those of the nodes' hardware and of the ranks' container."""
+    srun = programs.find_program("srun")
+    return [srun, f"--nodes={nodes}", *_OPTIONS, *options, *_AS_ONE_STREAM, *command]
 
 
 def run_step(

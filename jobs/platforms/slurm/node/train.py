@@ -34,6 +34,7 @@ class TrainWords:
     ranks_per_node: int | None  # None: one a NeuronCore, or one where there is none
     folder: str | None  # of the run; None: a person started it, and it leaves no notes
     code: str | None  # None: what is installed
+    image: str | None  # of the container that ranks run in; None: the cluster's, if it has one
     module: str | None  # None: the recipe's own
     recipe: str
     settings: Mapping[str, str]
@@ -47,6 +48,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--ranks-per-node", type=int, metavar="COUNT")
     parser.add_argument("--folder", metavar="PATH")
     parser.add_argument("--code", metavar="PATH")
+    parser.add_argument("--image", metavar="URI")
     parser.add_argument("--module", metavar="MODULE")
     parser.add_argument("recipe", metavar="RECIPE")
     parser.add_argument("settings", nargs="*", metavar="KEY=VALUE")
@@ -70,6 +72,7 @@ def train_words(parsed: argparse.Namespace, environment: Mapping[str, str] = os.
         ranks_per_node=ranks,
         folder=parsed.folder,
         code=parsed.code,
+        image=parsed.image,
         module=parsed.module,
         recipe=parsed.recipe,
         settings=_settings(parsed.settings),

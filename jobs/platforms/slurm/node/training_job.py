@@ -23,15 +23,22 @@ from slipway.jobs.platforms.slurm.node.launch import (
     CompileTally,
     LaunchAttempt,
     compiles_graphs,
+    container_of,
     launch_command,
     node_environment,
+    step_options,
 )
 from slipway.jobs.platforms.slurm.node.neuron_environment import NO_COMPILER, installed_compiler
 from slipway.jobs.platforms.slurm.node.programs import requeue
 from slipway.jobs.platforms.slurm.node.setting import SlurmNodeFacts, SlurmNodePaths
 from slipway.jobs.platforms.slurm.node.step import Heard, StepEnd, run_step, srun_words
 from slipway.jobs.platforms.slurm.node.train import TrainWords
-from slipway.jobs.platforms.slurm.node.users import folders_of_all, open_folders, raise_limits
+from slipway.jobs.platforms.slurm.node.users import (
+    ATTEMPTS_FOLDER,
+    folders_of_all,
+    open_folders,
+    raise_limits,
+)
 from slipway.jobs.platforms.slurm.request import refuse_split
 from slipway.jobs.words.errors import SlipwayError
 from slipway.jobs.words.recipes import UnknownRecipe, find_recipe, refuse_settings
@@ -76,20 +83,23 @@ def _run(
 ) -> StepEnd:
     if number > words.attempts:  # Slurm itself requeues what its nodes lost
         raise AttemptsOver(f"attempt {number} is one more than the {words.attempts} of this job")
-    with scratch(_SCRATCH) as folder:
+    image = container_of(where, facts, words)
+    shared = where.below(f"{facts.shared}/{ATTEMPTS_FOLDER}") if image else None  # a container has no others
+    with scratch(_SCRATCH, shared) as folder:
         attempt = _prepare(where, facts, words, allocation, number, folder)
         tally = CompileTally()
         graphs = Graphs(attempt=attempt, tally=tally)
         graphs.begin(log.say)
         hosts = ", ".join(allocation.hosts)
         log.say(f"[run] {allocation.nodes} hosts, {attempt.ranks_per_node} ranks each: {hosts}")
+        log.say(f"[run] ranks run {_ground(attempt)}")
 
         def hear(line: str) -> None:
             tally.hear(line)
             log.say(line)
 
         end = run_step(
-            srun_words(allocation.nodes, launch_command(attempt)),
+            srun_words(allocation.nodes, step_options(attempt), launch_command(attempt)),
             node_environment(attempt, graphs.variables()),
             allocation.job,
             attempt.exit_file,
@@ -182,3 +192,10 @@ def _say_ending(
     else:
         error = "error: " if code else ""
         log.say(f"[run] {error}{words.model} ended with exit code {code}, {which}")
+
+
+def _ground(attempt: LaunchAttempt) -> str:
+    if attempt.container:
+        return f"in {attempt.container}"
+    image = attempt.words.image or attempt.facts.container
+    return f"on the node's own files: nothing here runs {image}" if image else "on the node's own files"

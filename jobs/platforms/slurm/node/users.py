@@ -14,6 +14,7 @@ from pathlib import Path
 from slipway.jobs.platforms.slurm.node.neuron_environment import cache_root
 from slipway.jobs.platforms.slurm.node.setting import USER, SlurmNodeFacts, SlurmNodePaths
 
+ATTEMPTS_FOLDER = "slipway/attempts"  # what a container and its node tell each other
 _EVERYBODY_READS = 0o755
 _EVERYBODY_WRITES = 0o1777  # as in /tmp: nobody removes what is another's
 _OPEN_FILES = 65_536  # sockets of collectives and files of graphs: the Neuron guides ask for 65,535
@@ -37,7 +38,7 @@ def become_job_user(folders: tuple[Path, ...]) -> None:
 
 def folders_of_all(where: SlurmNodePaths, facts: SlurmNodeFacts) -> tuple[Path, ...]:
     """Return the folders in which every job makes one of its own."""
-    names = ("checkpoints", "data", "logs", "slipway/compiling")
+    names = ("checkpoints", "data", "logs", ATTEMPTS_FOLDER, "slipway/compiling")
     cache = where.below(f"{cache_root(facts)}/neuron-cache")
     return (*(where.below(f"{facts.shared}/{name}") for name in names), cache)
 

@@ -274,6 +274,7 @@ BAD_PCS: tuple[BadRow, ...] = (
     ("pcs-close", "AWS::EC2::PlacementGroup", ("Strategy",), "spread"),
     ("pcs-devices", PCS_GROUP, (*SLURM, "GresCustomSettings"), GONE),
     ("pcs-devices", PCS_GROUP, (*SLURM, "SlurmCustomSettings", 0, "ParameterValue"), "gaudi:16"),
+    ("pcs-devices", PCS_GROUP, (*SLURM, "GresCustomSettings", 0, "Name"), "gpu"),
     ("pcs-machines-named", PCS_GROUP, ("AmiId",), GONE),
     ("pcs-machines-named", PCS_GROUP, ("CustomLaunchTemplate", "Version"), "$Latest"),
     ("pcs-nothing-idle", PCS_CLUSTER, (*SLURM, "ScaleDownIdleTimeInSeconds"), GONE),

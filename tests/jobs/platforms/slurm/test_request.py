@@ -101,6 +101,14 @@ def test_a_shell_reads_back_every_text_that_a_script_was_given(value: str, setti
     assert not lines or lines[0] == "#!/bin/bash"
 
 
+def test_a_job_asks_for_the_gpus_of_its_nodes() -> None:
+    """srun(1), --gres: what a job did not ask for its steps do not get, though the node is its alone."""
+    gpus = request_of(replace(NEOX, recipe="smoke", settings={}), instance_type="p5.48xlarge")
+    options = job_of(gpus).batches[-1].options
+    assert "--gres=gpu:8" in options
+    assert not any("--gres" in option for option in job_of(request_of()).batches[-1].options)
+
+
 def test_a_script_is_one_that_bash_understands() -> None:
     for batch in job_of(request_of(replace(NEOX, data="/data/it's $(here)"))).batches:
         subprocess.run(["bash", "-n"], input=batch.script, text=True, check=True)

@@ -10,6 +10,7 @@ import pytest
 
 from slipway.yard.services.pcs import nodes, slurm_conf
 from slipway.yard.services.pcs.slurm_conf import NodeRange, Partition, SlurmSettings
+from slipway.yard.services.recorded import StoredRecord
 from tests.yard.asking import refusal
 from tests.yard.conftest import RunningYard
 from tests.yard.services.pcs.pcs_site import MIME, SCRIPT, PcsSite
@@ -141,6 +142,12 @@ def scaling(least: int, most: int) -> dict[str, Any]:
     return {"scalingConfiguration": {"minInstanceCount": least, "maxInstanceCount": most}}
 
 
+def gres(*records: dict[str, str], setting: str = "") -> dict[str, Any]:
+    """Return a node group's resources as AWS PCS user guide, "Configuring custom GRES settings", has them."""
+    settings = [{"parameterName": "Gres", "parameterValue": setting}] if setting else []
+    return {"slurmConfiguration": {"gresCustomSettings": list(records), "slurmCustomSettings": settings}}
+
+
 @pytest.mark.parametrize(
     ("changed", "code", "said"),
     [
@@ -157,6 +164,12 @@ def scaling(least: int, most: int) -> dict[str, Any]:
             "different numbers of vCPUs",
         ),
         ({"subnetIds": []}, "ValidationException", "needs a subnet"),
+        (gres({"Name": "gpu", "Count": "8"}), "ValidationException", "A GPU record needs File"),
+        (gres({"Name": "fpga"}, setting="fpga:2"), "ValidationException", "fpga:2 is more than"),
+        (gres(setting="gpu:8"), "ValidationException", "names gpu, which no record"),
+        (gres({"Count": "8"}), "ValidationException", "needs a Name or an active AutoDetect"),
+        (gres({"AutoDetect": "nvml"}), "ValidationException", "AutoDetect needs Slurm 25.11"),
+        (gres({"Name": "fpga", "Speed": "1"}), "ValidationException", "attribute Speed is not supported"),
         ({"purchaseOption": "CAPACITY_BLOCK"}, "ValidationException", "MarketType is capacity-block"),
     ],
 )
@@ -286,3 +299,41 @@ def test_an_instance_registers_before_the_scripts_of_user_data_and_starts_slurmd
 def test_user_data_that_is_no_archive_cannot_be_added_to() -> None:
     assert nodes.is_mime("")
     assert not nodes.is_mime(base64.b64encode(b"#!/bin/bash\n").decode())
+
+
+GPUS = {
+    "gresCustomSettings": [{"Name": "gpu", "Type": "h100", "File": "/dev/nvidia[0-3]"}],
+    "slurmCustomSettings": [{"parameterName": "Gres", "parameterValue": "gpu:h100:4"}],
+}
+
+
+@pytest.mark.parametrize(
+    ("instance_type", "given", "setting", "conf"),
+    [
+        ("p5.48xlarge", {}, "gpu:8", "Name=gpu File=/dev/null\n" * 8),
+        ("p5.48xlarge", GPUS, "gpu:h100:4", "Name=gpu Type=h100 File=/dev/null\n" * 4),
+        ("trn1.32xlarge", {}, None, ""),
+    ],
+)
+def test_pcs_makes_the_record_of_gpus_itself_unless_one_is_given(
+    instance_type: str, given: dict[str, Any], setting: str | None, conf: str
+) -> None:
+    """AWS PCS user guide, "Configuring custom GRES settings in AWS PCS": of NVIDIA's, and of no other."""
+    record = StoredRecord(
+        kind="ComputeNodeGroup",
+        name="w",
+        arn="arn",
+        region="us-east-1",
+        given={
+            "instanceConfigs": [{"instanceType": instance_type}],
+            "scalingConfiguration": {"minInstanceCount": 0, "maxInstanceCount": 2},
+            "slurmConfiguration": given,
+        },
+        facts={},
+        tags={},
+    )
+    found = slurm_conf.node_group(record)
+    assert found.settings.get("Gres") == setting
+    lines = slurm_conf.gres_conf([found]).splitlines(keepends=True)
+    assert len(set(lines)) == len(lines), "slurmd refuses two of one file"
+    assert "".join(lines).replace("NodeName=w-[1-2] ", "").replace("./", "") == conf

@@ -53,6 +53,8 @@ def _call(words: Sequence[str]) -> dict[str, Any]:
     if len(words) < 2:
         raise WrongUse("say a service and an operation")
     service, operation, *rest = words
+    if (service, operation) == ("s3", "cp"):
+        return _copy(rest)
     flags = dict(_flags(rest))
     client = aws.client(service, flags.pop("region", None))
     method = operation.replace("-", "_")
@@ -66,6 +68,17 @@ def _call(words: Sequence[str]) -> dict[str, Any]:
         raise WrongUse(f"{operation} has no --{unknown[0]}")
     sent = {members[name][0]: _value(members[name][1].type_name, text) for name, text in flags.items()}
     return dict(getattr(client, method)(**sent))
+
+
+def _copy(words: Sequence[str]) -> dict[str, Any]:
+    """Fetch one object (AWS CLI command reference, "s3 cp"); nothing here copies in another direction."""
+    *flags, source, target = words
+    region = dict(_flags(word for word in flags if word != "--only-show-errors")).get("region")
+    bucket, _, key = source.removeprefix("s3://").partition("/")
+    if bucket == source or not key:
+        raise WrongUse(f"'{source}' is no object of S3")
+    aws.client("s3", region).download_file(bucket, key, target)
+    return {}
 
 
 def _flags(words: Iterable[str]) -> Iterable[tuple[str, str]]:

@@ -42,6 +42,7 @@ class UserData:
     files: dict[str, dict[str, Any]] = field(default_factory=dict)
     scripts: list[str] = field(default_factory=list)
     left_out: list[str] = field(default_factory=list)
+    is_of_bare_ami: bool = False  # of AWS's own, to which a boothook brings what our bakes hold
 
 
 def read_user_data(encoded: str) -> UserData:
@@ -100,6 +101,12 @@ def _script(text: str, found: UserData) -> None:
     found.scripts.append(path)
 
 
+def _hook(text: str, found: UserData) -> None:
+    """Leave it to a host with cloud-init: where that is imitated, this machine's files are an image's."""
+    found.is_of_bare_ami = True
+    found.left_out.append("a part of type text/cloud-boothook")
+
+
 def _config(text: str, found: UserData) -> None:
     import yaml
 
@@ -121,5 +128,6 @@ def _config(text: str, found: UserData) -> None:
 
 _PARTS: Mapping[str, Callable[[str, UserData], None]] = {
     "text/x-shellscript": _script,
+    "text/cloud-boothook": _hook,
     "text/cloud-config": _config,
 }

@@ -42,19 +42,19 @@ _REMOVED = (
     "/var/log/journal",
 )
 _OF_CLOUD_INIT = ("05_logging.cfg",)
-# The component of a node of Slurm, and of any other.
-_COMPONENTS = {True: "infra/components/slurm-node.yaml", False: "infra/components/slipway-node.yaml"}
+_COMPONENT = "infra/components/slipway-node.yaml"  # of a node that is none of Slurm's
 # What the component node-boot installs, and where.
 _SCRIPTS, _INSTALLED_SCRIPTS = "infra/boot", "/usr/lib/slipway"
 _OWN_UNITS, _INSTALLED_UNITS = "infra/boot/units", "/usr/lib/systemd/system"
 _SLURM_SCRIPTS = "jobs/platforms/slurm/scripts"  # of a Slurm cluster's image
+_SLURM_SETTINGS = "infra/boot/agents/slurm"  # a tree of what its daemons wait for, from the root
 # systemctl(1), enable: the line of [Install], and the kind of folder that gets a link.
 _INSTALL = {"WantedBy": "wants", "RequiredBy": "requires"}
 
 
-def plan(*, is_slurm: bool) -> dict[str, Any]:
-    """The part of a host's plan that says what starts on it."""
-    written = _image_files(_COMPONENTS[is_slurm])
+def plan(*, is_slurm: bool, is_bare: bool = False) -> dict[str, Any]:
+    """The part of a host's plan that says what starts on it; user data brings a bare one all of ours."""
+    written = {} if is_bare else _image_files(is_slurm=is_slurm)
     links = {f"{UNITS}/{wants}/{unit}": f"{VENDOR}/{unit}" for unit, wants in _ENABLED.items()}
     return {
         "removed": [*_REMOVED, *map(str, Path("/etc").glob("rc?.d")), *_logs(), *_settings()],
@@ -63,22 +63,29 @@ def plan(*, is_slurm: bool) -> dict[str, Any]:
     }
 
 
-@lru_cache(maxsize=len(_COMPONENTS))
-def _image_files(component: str) -> dict[str, dict[str, Any]]:
+@lru_cache(maxsize=2)
+def _image_files(*, is_slurm: bool) -> dict[str, dict[str, Any]]:
     """Return the files that a bake would write, by their paths."""
-    text = files("slipway").joinpath(component).read_text(encoding="utf-8")
-    phases = {phase["name"]: phase["steps"] for phase in bounded_yaml.load(text)["phases"]}
-    given = [file for step in phases["build"] if step["action"] == "CreateFile" for file in step["inputs"]]
-    written = {
-        file["path"]: {"text": file["content"], "mode": _mode(file.get("permissions", 0o644))}
-        for file in given
-    }
     return {
-        **written,
+        **(dict(_tree(_SLURM_SETTINGS)) if is_slurm else dict(_of_component())),
         **dict(_installed(_SCRIPTS, _INSTALLED_SCRIPTS, 0o755)),
         **dict(_installed(_OWN_UNITS, _INSTALLED_UNITS, 0o644)),
         **dict(_installed(_SLURM_SCRIPTS, slurm.SCRIPTS, 0o755)),
     }
+
+
+def _of_component() -> Iterator[tuple[str, dict[str, Any]]]:
+    text = files("slipway").joinpath(_COMPONENT).read_text(encoding="utf-8")
+    phases = {phase["name"]: phase["steps"] for phase in bounded_yaml.load(text)["phases"]}
+    given = [file for step in phases["build"] if step["action"] == "CreateFile" for file in step["inputs"]]
+    for file in given:
+        yield file["path"], {"text": file["content"], "mode": _mode(file.get("permissions", 0o644))}
+
+
+def _tree(source: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    folder = Path(str(files("slipway").joinpath(source)))
+    for file in folder.rglob("*.conf"):
+        yield f"/{file.relative_to(folder)}", {"text": file.read_text(encoding="utf-8"), "mode": 0o644}
 
 
 def _installed(source: str, target: str, mode: int) -> Iterator[tuple[str, dict[str, Any]]]:

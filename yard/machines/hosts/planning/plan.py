@@ -164,11 +164,14 @@ def _of_service(instance: HostInstance) -> Plan:
 
 def _real_plan(instance: HostInstance, tier: Tier, firewall: str, folder: Path) -> Plan:
     """systemd and cloud-init do the rest."""
-    for _ in _shared(boot.read_user_data(instance.user_data)):  # its folder is there to be mounted
+    data = boot.read_user_data(instance.user_data)
+    for _ in _shared(data):  # its folder is there to be mounted
         pass
     own = image_store.root_of(instance.image) is None
     is_slurm = slurm.GROUP_TAG in instance.tags
-    tree = real_boot.of_tree(_tree(instance, tier), is_own=own, is_slurm=is_slurm)
+    tree = real_boot.of_tree(
+        _tree(instance, tier), is_own=own, is_slurm=is_slurm, is_bare=data.is_of_bare_ami
+    )
     variables = real_environment()
     given = real_boot.plan(instance, variables)
     names = _names(instance) if own else {}

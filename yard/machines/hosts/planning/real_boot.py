@@ -70,12 +70,16 @@ def plan(instance: HostInstance, environment: Mapping[str, str]) -> dict[str, An
     }
 
 
-def of_tree(tree: Mapping[str, Any], *, is_own: bool, is_slurm: bool) -> dict[str, Any]:
+def of_tree(
+    tree: Mapping[str, Any], *, is_own: bool, is_slurm: bool, is_bare: bool = False
+) -> dict[str, Any]:
     """Return the part about files, from that of a host whose boot is imitated."""
     doors = str(Path(nft_door.DOOR).parent)  # of the process that holds the host
     mounts = [*tree["mounts"], (str(_file_systems()), FILE_SYSTEMS), (doors, doors)]
     kept = [(source, target) for source, target in mounts if source not in tree["read_only"]]
-    changed = own_units.plan(is_slurm=is_slurm) if is_own else {"removed": [], "links": {}, "written": {}}
+    changed: Mapping[str, Any] = {"removed": [], "links": {}, "written": {}}
+    if is_own:
+        changed = own_units.plan(is_slurm=is_slurm, is_bare=is_bare)
     return {
         **tree,
         "mounts": kept,

@@ -18,8 +18,8 @@ def test_no_step_waits_for_a_rank_that_is_dead(tmp_path: Path, monkeypatch: pyte
     program.write_text("#!/bin/sh\n")
     program.chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path))
-    words = srun_words(4, ["python", "a b"])
-    assert "--kill-on-bad-exit=1" in words
+    words = srun_words(4, ["--gres=gpu:8"], ["python", "a b"])
+    assert {"--kill-on-bad-exit=1", "--gres=gpu:8"} <= set(words)
     assert words[1] == "--nodes=4"
     assert words[-2:] == ["python", "a b"]
 
