@@ -8,8 +8,7 @@ from slipway.yard.machines.isolation.tiers import best_tier
 
 LEFT_OUT = (
     "the container image: `python` is this machine's interpreter, and the code is this checkout",
-    "AWS's own AMIs and containers: nodes boot nothing, so that no user data is run, and no image "
-    "of AWS's registry is pulled or has a digest; the job's own first command is run, and fetches its code",
+    "AWS's own AMIs and containers: no user data is run, and no image of AWS's is pulled or has a digest",
     "devices, EFA, GPUs and drivers: linuxParameters.devices are neither there nor counted",
     "limits: vCPUs and memory are counted before a job starts, but neither they nor ulimits are enforced",
     "instances: they are records, one for each node, up at once and gone when its job ends; jobs share none",
