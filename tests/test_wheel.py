@@ -114,6 +114,9 @@ def test_a_project_s_clusters_are_listed_from_a_folder_below_it(plain: Environme
 def test_a_project_s_templates_are_those_of_the_checkout(complete: Environment, tmp_path: Path) -> None:
     """The payload of a bake holds code and locks: the same files, byte for byte, bake the same AMI."""
     assert complete.run("slipway", "init", "own", cwd=tmp_path).returncode == 0
+    declared = tmp_path / "own" / "clusters.py"
+    over_mpi = declared.read_text(encoding="utf-8").replace("BatchCluster", "MpiCluster")
+    declared.write_text(over_mpi.replace("job_attempts=3", "idle_minutes=30"), encoding="utf-8")
     made = complete.run("cdk", "synth", "--quiet", "-c", "own.max_nodes=3", cwd=tmp_path / "own")
     assert made.returncode == 0, made.stderr
     out = tmp_path / "own" / "cdk.out"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# slipway-boot.service, at every boot after the user data: one thread a core where that is asked, and the shared
-# files. What brings a node its jobs, ecs, slipway-node or slurmd, needs this unit and waits for it.
+# slipway-boot.service, at every boot after the user data: one thread a core and huge pages where they are asked,
+# and the shared files. What brings a node its jobs, ecs, slipway-node or slurmd, needs this unit and waits for it.
 set -Eeuo pipefail # -E: a failure inside a function has to reach the trap
 shopt -s inherit_errexit
 
@@ -8,12 +8,14 @@ shopt -s inherit_errexit
 . "$(dirname "${BASH_SOURCE[0]}")/steps.sh"
 
 readonly SMT_CONTROL="${SLIPWAY_SMT_CONTROL:-/sys/devices/system/cpu/smt/control}"
+readonly HUGE_PAGES="${SLIPWAY_PROC:-/proc}/sys/vm/nr_hugepages"
 readonly MOUNT_ATTEMPTS=6 # a name of a mount target may be unknown for a while after it was made
 
 main() {
   trap refuse_jobs ERR
   during shared-files read_parameters # which says where they are
   during processor-threads one_thread_per_core "$(parameter smt)"
+  during huge-pages reserve_pages "$(parameter huge_pages)"
   during shared-files mount_files files
   during shared-files mount_files scratch_files
 }
@@ -23,6 +25,14 @@ main() {
 one_thread_per_core() {
   if [[ "$1" == "off" ]]; then
     echo off >"$SMT_CONTROL"
+  fi
+}
+
+# Not baked into the AMI: on a small machine that boots it, they would leave no memory for anything else. A container's
+# are another machine's. Fewer than asked are no failure: the launcher of a job says how many there are.
+reserve_pages() {
+  if [[ -n "$1" ]] && ! systemd-detect-virt --quiet --container; then
+    echo "$1" >"$HUGE_PAGES"
   fi
 }
 

@@ -38,6 +38,7 @@ class NodeImage:
     is_baked: bool  # False: AWS keeps it, and user data brings what our bakes hold
     root_device: str = _UBUNTU_ROOT
     batch_image_type: str = "ECS_AL2023"  # how AWS Batch writes its part of the user data
+    owner: str = ""  # the account of AWS's that publishes it; empty for a bake of ours
 
     @property
     def for_gpus(self) -> bool | None:
@@ -70,6 +71,7 @@ def _node_images(containers: Path) -> Mapping[str, NodeImage]:
             is_baked=False,
             root_device=ami.root_device,
             batch_image_type=ami.batch_image_type or "ECS_AL2023",
+            owner=ami.owner,
         )
         for name, ami in AWS_AMIS.items()
     }

@@ -51,10 +51,10 @@ def deployed_templates(names: Iterable[str], region: str) -> Templates | Unanswe
     return found
 
 
-def declared_templates(cluster: str) -> Templates:
-    """Ask infra for what a deployment of today would make."""
+def declared_templates(cluster: str, folder: Path | None = None) -> Templates:
+    """Ask infra for what a deployment of today would make, of the project of the folder or of this one."""
     refuse_without("infra", f"making the templates of {cluster}")
-    project = find_project()
+    project = find_project(folder)
     # A checkout runs its own infra. Elsewhere no folder or module of the user's is taken for one of ours.
     python = [sys.executable, *([] if project.is_checkout else ["-P"])]
     ran = subprocess.run(

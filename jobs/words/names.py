@@ -141,6 +141,7 @@ REASON_DIMENSION = "Reason"
 REASONS = {
     "local-disks": "its local disks could not be made one file system",
     "processor-threads": "the second threads of its processors could not be switched off",
+    "huge-pages": "huge pages could not be reserved on it",
     "shared-files": "the cluster's shared files could not be mounted",
     "software": "what it needs of the cluster's software could not be installed (slipway-payload.service)",
     "ecs-agent": "its ECS agent did not register with the cluster",

@@ -65,10 +65,10 @@ class Account:
     def is_yard(self) -> bool:
         return is_in_yard()
 
-    def run(self, *command: str, fails: bool = False) -> str:
+    def run(self, *command: str, fails: bool = False, folder: Path = ROOT) -> str:
         """Run a command to its end; its output, and its failure unless `fails` expects one."""
         self.refuse_overtime()
-        done = run_logged(command, self.log, self.region, self.ends_at)
+        done = run_logged(command, self.log, self.region, self.ends_at, folder)
         code = done.returncode
         self.evidence.append(Evidence(what=" ".join(command), request_id=f"exit code {code}", at=now()))
         if (code != 0) is not fails:
@@ -112,13 +112,13 @@ class Account:
 
 
 def run_logged(
-    command: tuple[str, ...], log: Path, region: str, ends_at: float
+    command: tuple[str, ...], log: Path, region: str, ends_at: float, folder: Path = ROOT
 ) -> subprocess.CompletedProcess[str]:
     """Run in a session of its own, so that Ctrl-C reaches only us, and end it with us or with the time."""
     environment = {**os.environ, "AWS_REGION": region, "AWS_DEFAULT_REGION": region, "NO_COLOR": "1"}
     process = subprocess.Popen(
         command,
-        cwd=ROOT,
+        cwd=folder,
         env=environment,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,

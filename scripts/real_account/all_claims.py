@@ -8,7 +8,7 @@ from pathlib import Path
 from scripts.real_account import mpi_claims, platform_claims
 from scripts.real_account.account import Account, now
 from scripts.real_account.claims import Claim, Proof, bake, deployed, preflight
-from scripts.real_account.clusters import BATCH, MPI, MPI_DL1, SAGEMAKER, SLURM, SmallCluster
+from scripts.real_account.clusters import BATCH, CPU, GPU, MPI, MPI_DL1, SAGEMAKER, SLURM, SmallCluster
 
 # The claim that is tried last, after everything was taken away: around.py proves it.
 NOTHING_LEFT = "nothing-left"
@@ -25,6 +25,30 @@ CLAIMS = (
         promise="AWS answers every question of preflight",
         stage="",
         prove=preflight,
+    ),
+    Claim(
+        name="deploy-cpu",
+        promise="CloudFormation accepts a Batch cluster on AWS's own AMI, and starts no machine",
+        stage="cpu",
+        prove=_of(deployed, CPU),
+    ),
+    Claim(
+        name="job-cpu",
+        promise="two c6i.xlarge boot AWS's AMI, run AWS's container, and meet, without a bake",
+        stage="cpu",
+        prove=_of(platform_claims.nodes_meet, CPU),
+    ),
+    Claim(
+        name="deploy-gpu",
+        promise="CloudFormation accepts a Batch cluster of GPUs on AWS's own AMI, and starts no machine",
+        stage="gpu",
+        prove=_of(deployed, GPU),
+    ),
+    Claim(
+        name="job-gpu",
+        promise="two g6.xlarge boot AWS's AMI, run AWS's container, and meet by NCCL, without a bake",
+        stage="gpu",
+        prove=_of(platform_claims.nodes_meet, GPU),
     ),
     Claim(
         name="bake-mpi",

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import NoReturn
 
 from scripts.real_account.account import Account, CommandFailed
 from scripts.real_account.claims import Claim, Proof, judged, machines
 from scripts.real_account.clusters import (
     BY_NAME,
     CLUSTERS,
+    GPU,
+    MPI,
     NODES,
+    SAGEMAKER,
     STAGES,
     SmallCluster,
     Stage,
@@ -18,7 +22,7 @@ from scripts.real_account.clusters import (
 from scripts.real_account.trying import Journal
 from slipway.infra.clusters import MACHINE_IMAGES
 from slipway.jobs.cloud.aws import Unanswered, client
-from slipway.jobs.cloud.vcpu_quotas import ask_quota
+from slipway.jobs.cloud.vcpu_quotas import Quota, ask_quota
 from slipway.jobs.clusters.leftovers.finders import FINDERS, Leftover, LeftoverKind
 from slipway.jobs.clusters.leftovers.removal import find_leftovers, remove
 from slipway.jobs.output import say
@@ -54,26 +58,31 @@ def look_around(account: Account, journal: Journal, chosen: Sequence[Claim]) -> 
 
 def _refuse_small_quota(account: Account, chosen: Sequence[Claim]) -> None:
     """A fresh account has five vCPUs, and a bake alone takes 64."""
-    needed = _vcpus({claim.stage for claim in chosen if claim.stage})
-    quota = ask_quota("c6i.large", account.region, "on-demand")
-    if quota is None or isinstance(quota, Unanswered) or quota.vcpus >= needed:
-        return
+    for sort, needed in _vcpus({claim.stage for claim in chosen if claim.stage}).items():
+        quota = ask_quota(sort, account.region, "on-demand")
+        if quota is not None and not isinstance(quota, Unanswered) and quota.vcpus < needed:
+            _refuse_quota(account, quota, needed)
+
+
+def _refuse_quota(account: Account, quota: Quota, needed: int) -> NoReturn:
     raise SlipwayError(
         f"{needed} vCPUs are needed, but the quota '{quota.name}' is {quota.vcpus:.0f}",
         hint="aws service-quotas request-service-quota-increase --service-code ec2 "
-        f"--quota-code {quota.code} --desired-value {needed} --region {account.region}; or leave out the "
-        "bakes with --claims, where the AMIs are there",
+        f"--quota-code {quota.code} --desired-value {needed} --region {account.region}; or leave out with "
+        "--claims what needs them: bakes, where the AMIs are there, or GPUs",
     )
 
 
-def _vcpus(stages: set[str]) -> int:
-    """Bakes are over before the nodes of a cluster start; both clusters' nodes run at once."""
+def _vcpus(stages: set[str]) -> dict[str, int]:
+    """Count for each quota, by a type of it. Bakes are over before nodes start; all clusters' run at once."""
     clusters = [BY_NAME[name].cluster for name in stages if not BY_NAME[name].is_bakery]
-    own = {cluster.instance_type for cluster in clusters if cluster.image is not None}
-    nodes = sum(NODES * instance_type(name).vcpus for name in own)
+    own = {cluster.instance_type for cluster in clusters if cluster is not SAGEMAKER}
+    needed = {name: NODES * instance_type(name).vcpus for name in own}
+    gpus = needed.pop(GPU.instance_type, 0)
+    nodes = sum(needed.values())
     baked = {BY_NAME[name].cluster.baked for name in stages if BY_NAME[name].is_bakery}
     bakes = [instance_type(image.instance_type).vcpus for image in MACHINE_IMAGES if image.name in baked]
-    return max(nodes, *bakes, 0)
+    return {MPI.instance_type: max(nodes, *bakes, 0), GPU.instance_type: gpus}
 
 
 def take_away(account: Account, journal: Journal, say: Callable[[str], None]) -> list[str]:
@@ -123,7 +132,7 @@ def _end(account: Account, journal: Journal, name: str, say: Callable[[str], Non
 def _empty(account: Account, cluster: SmallCluster, kept: set[str]) -> None:
     """Empty its buckets, also of a cluster that was never whole: S3 deletes no bucket that holds anything."""
     try:
-        account.run("slipway", "cluster", "empty", cluster.name, "--yes")
+        account.run("slipway", "cluster", "empty", cluster.name, "--yes", folder=cluster.folder)
     except CommandFailed:
         for job in _unfinished(account, cluster):
             account.run("slipway", "cancel", job)

@@ -67,15 +67,15 @@ def _preflight(account: Account, cluster: SmallCluster) -> list[dict[str, str]]:
     """Its exit code is 1 where a check failed, which before a bake is no news."""
     command = ("slipway", "preflight", cluster.name, *cluster.overrides(account.email), "--json")
     try:
-        text = account.run(*command)
+        text = account.run(*command, folder=cluster.folder)
     except CommandFailed:
-        text = account.run(*command, fails=True)
+        text = account.run(*command, fails=True, folder=cluster.folder)
     rows: list[dict[str, str]] = json.loads(text)
     return rows
 
 
 def bake(account: Account, cluster: SmallCluster) -> Proof:
-    baked = account.data("slipway", "bake", cluster.baked, "--wait", "--region", account.region)
+    baked = account.data("slipway", "image", "bake", cluster.baked, "--wait", "--region", account.region)
     outcomes = {row["check"]: row["outcome"] for row in _preflight(account, cluster)}
     sound = outcomes["machine image"] == outcomes["locked versions"] == "ok"
     return judged(sound, f"{baked['ami_id']} was baked, and preflight calls it {outcomes['machine image']}")

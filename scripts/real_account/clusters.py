@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
-from scripts.real_account.account import Account, CommandFailed
+from scripts.real_account.account import ROOT, Account, CommandFailed
 from slipway.jobs.cloud.aws import Unanswered, ask_all, reader
 from slipway.jobs.words.images.amis import bakery_stack_name
 from slipway.jobs.words.names import stack_name
@@ -19,10 +20,11 @@ class SmallCluster:
     """Describes a declared cluster with the settings that make it cheap."""
 
     name: str
-    image: str | None  # of its AMI; None: SageMaker brings its machines
+    image: str | None  # of its AMI; None: AWS keeps it, or SageMaker brings its machines
     instance_type: str
     parts: tuple[str, ...]
     settings: Mapping[str, str]
+    folder: Path = ROOT  # of the project that declares it
     nodes: int = NODES
     most_hours: float | None = None  # that a machine of it can run; None: as long as the whole run
 
@@ -62,7 +64,12 @@ BATCH = SmallCluster(
     image="gaudi-ecs",
     instance_type="c6i.xlarge",
     parts=("network", "storage", "observability", "images"),
-    settings={"runnable_timeout_minutes": "10", "root_volume_gib": "100"},
+    settings={
+        "machine_image": "gaudi-ecs",
+        "image": "gaudi",
+        "runnable_timeout_minutes": "10",
+        "root_volume_gib": "100",
+    },
 )
 # DL1 without AWS Batch, as far as CloudFormation: with the AMI that the other MPI cluster baked, because the
 # first bake of its own ends to have a checksum written into its lock.
@@ -96,7 +103,27 @@ SAGEMAKER = SmallCluster(
     nodes=1,
     most_hours=1.0,
 )
-CLUSTERS = (MPI, BATCH, MPI_DL1, SLURM, SAGEMAKER)
+# AWS's own AMI and container, as in a project that begins: on processors, and on the cheapest GPUs.
+_PROJECT = Path(__file__).with_name("project")
+_OF_AWS = {"runnable_timeout_minutes": "10", "root_volume_gib": "100", "job_timeout_hours": "1"}
+_OF_BATCH = ("network", "storage", "observability", "images")
+CPU = SmallCluster(
+    name="acceptance-cpu",
+    image=None,
+    instance_type="c6i.xlarge",
+    parts=_OF_BATCH,
+    settings=_OF_AWS,
+    folder=_PROJECT,
+)
+GPU = SmallCluster(
+    name="acceptance-gpu",
+    image=None,
+    instance_type="g6.xlarge",
+    parts=_OF_BATCH,
+    settings=_OF_AWS,
+    folder=_PROJECT,
+)
+CLUSTERS = (MPI, CPU, GPU, BATCH, MPI_DL1, SLURM, SAGEMAKER)
 
 
 def bakery_stacks(image: str, region: str) -> tuple[str, ...]:
@@ -121,20 +148,24 @@ class Stage:
 
     def make(self, account: Account) -> None:
         stack = self.stacks(account.region)[0]
-        account.run("cdk", "deploy", stack, *_QUIETLY, *self._context(account))
+        account.run("cdk", "deploy", stack, *_QUIETLY, *self._context(account), folder=self.cluster.folder)
 
     def destroy(self, account: Account, stacks: tuple[str, ...]) -> None:
-        account.run("cdk", "destroy", *stacks, "--force", *self._context(account))
+        context = self._context(account)
+        account.run("cdk", "destroy", *stacks, "--force", *context, folder=self.cluster.folder)
 
     def _context(self, account: Account) -> tuple[str, ...]:
+        alike = [cluster for cluster in CLUSTERS if cluster.folder == self.cluster.folder]
         return (
             "--output",
             str(account.log.parent / "cdk.out"),
-            *(word for cluster in CLUSTERS for word in cluster.overrides(account.email)),
+            *(word for cluster in alike for word in cluster.overrides(account.email)),
         )
 
 
 STAGES = (
+    Stage(name="cpu", cluster=CPU, is_bakery=False),
+    Stage(name="gpu", cluster=GPU, is_bakery=False),
     Stage(name="bakery-mpi", cluster=MPI, is_bakery=True),
     Stage(name="mpi", cluster=MPI, is_bakery=False),
     Stage(name="mpi-dl1", cluster=MPI_DL1, is_bakery=False),

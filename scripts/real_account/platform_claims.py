@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from scripts.real_account.account import Account, CommandFailed
 from scripts.real_account.claims import Proof, judged, machines, made, not_tried, runs_to_its_end
-from scripts.real_account.clusters import BATCH, NODES, SAGEMAKER, SLURM
+from scripts.real_account.clusters import BATCH, GPU, NODES, SAGEMAKER, SLURM, SmallCluster
 
 # Multi-node jobs on AWS Batch, with the DL1's AMI and image.
 _ON_BATCH = ("--on", BATCH.name, "--nodes", str(NODES), "--processes-per-node", "1")
@@ -55,6 +55,23 @@ def _environment(account: Account) -> str:
     (queue,) = account.ask("batch", "DescribeJobQueues", jobQueues=[target["queue_arn"]])["jobQueues"]
     (order,) = queue["computeEnvironmentOrder"]
     return str(order["computeEnvironment"])
+
+
+# Clusters without a bake: AWS's AMI, AWS's container, and Slipway's own code brought to them.
+_QUARTER_OF_AN_HOUR = "0.25"
+
+
+def nodes_meet(account: Account, cluster: SmallCluster) -> Proof:
+    """Two nodes join, all-reduce known numbers over their network, and get the sums that they should."""
+    name = f"meet-{cluster.name}"
+    on = ("--on", cluster.name, "--nodes", str(NODES), "--timeout-hours", _QUARTER_OF_AN_HOUR)
+    account.run("slipway", "submit", "smoke", *on, "--name", name, "--follow")
+    run, log = account.data("slipway", "status", name), account.run("slipway", "logs", name)
+    with_gpus = cluster is GPU and not account.is_yard  # where processors stand in for them
+    met = f"all_reduce over {'nccl' if with_gpus else 'gloo'}"
+    said = next((line for line in log.splitlines() if " all_reduce over " in line), "no rank met another")
+    holds = (run["state"], run["nodes"]) == ("succeeded", NODES) and met in said
+    return judged(holds, f"{run['name']} {run['state']} on {run['nodes']} nodes: {said}")
 
 
 # Slurm on AWS PCS: a login node that stays, two workers that come with a job and go after it.

@@ -45,7 +45,7 @@ def total(lines: Sequence[PricedThing]) -> float:
 def _cluster(cluster: SmallCluster, region: str, hours: float) -> list[PricedThing]:
     price = instance_type(cluster.instance_type).price
     running = min(hours, cluster.most_hours or hours)
-    items = standing_items(declared_templates(cluster.name), region)
+    items = standing_items(declared_templates(cluster.name, cluster.folder), region)
     own = total_usd_per_month([item for item in items if not is_shared(item.stack)])
     return [
         PricedThing(

@@ -67,7 +67,7 @@ def signal_at(process: subprocess.Popen[str], line: str, number: signal.Signals)
 
 def standing(shell: Shell) -> list[str]:
     stacks = shell.client("cloudformation").describe_stacks()["Stacks"]
-    ours = ("dl1", "c6i", "sagemaker")
+    ours = ("acceptance", "dl1", "c6i", "sagemaker")
     return [stack["StackName"] for stack in stacks if stack["StackName"].partition("-")[0] in ours]
 
 

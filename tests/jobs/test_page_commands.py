@@ -12,9 +12,11 @@ import click
 import pytest
 
 from slipway.infra.clusters import CLUSTERS, MACHINE_IMAGES
+from slipway.infra.declare.checks.clusters import problems_of
 from slipway.infra.declare.node_images import locked_by
 from slipway.infra.declare.types import BatchCluster, Cluster, MpiCluster, SageMakerCluster, SlurmCluster
 from slipway.jobs.cli.cli import PROGRAM, CommandGroup, cli
+from slipway.jobs.code.starting import build_files
 from slipway.jobs.submit import find
 from slipway.jobs.submit.find import UnknownJob
 from slipway.jobs.words.catalogue.hardware import device_of
@@ -22,6 +24,7 @@ from slipway.jobs.words.catalogue.instances import find_instance_type, instance_
 from slipway.jobs.words.images.amis import bakery_stack_name
 from slipway.jobs.words.images.aws_images import published_image
 from slipway.jobs.words.installation import containers_folder
+from slipway.jobs.words.names import is_cluster_name
 from slipway.jobs.words.run import Cost, Found, JobState, Run
 from slipway.jobs.words.targets import (
     MpiTarget,
@@ -38,7 +41,13 @@ from tests.jobs.words.test_targets import MPI_TARGET, SAGEMAKER_TARGET, SLURM_TA
 from tests.test_docs import SHELL_BLOCK, SLIPWAY, page
 from tests.yard.conftest import RunningYard
 
-PAGES = ["README.md", "docs/gpt-neox.md", "docs/gptj.md", *(p for p in paths(".md") if "docs/roads/" in p)]
+PAGES = [
+    "README.md",
+    "docs/first-hour.md",
+    "docs/gpt-neox.md",
+    "docs/gptj.md",
+    *(p for p in paths(".md") if "docs/roads/" in p),
+]
 DECLARED = {cluster.name: cluster for cluster in CLUSTERS}
 SAMPLES: Mapping[type[Cluster], MpiTarget | SlurmTarget] = {
     MpiCluster: MPI_TARGET,
@@ -46,6 +55,7 @@ SAMPLES: Mapping[type[Cluster], MpiTarget | SlurmTarget] = {
 }
 # How a command calls the cluster that it is about.
 CLUSTER_VALUES = ("target", "cluster", "place")
+CLUSTERS_OF_A_PAGE = re.compile(r"^```python\n(.*?^CLUSTERS = .*?)^```$", re.MULTILINE | re.DOTALL)
 CDK_DEPLOY = re.compile(r"\bcdk deploy (?:--\S+ )*([\w-]+)")
 UPLOADED = re.compile(r"s3://[^/]+/datasets/([^\s]+)")
 NO_DATA_OF_ITS_OWN = {"smoke", "prepare_bert", "prepare_corpus", "prepare_tokens"}
@@ -109,9 +119,22 @@ def lines_of(path: str) -> list[Line]:
 SUBMISSIONS = {path: [line for line in lines_of(path) if line.is_submission] for path in PAGES}
 
 
-def known_clusters(path: str) -> set[str]:
-    """Return the declared clusters, and those that the page itself begins a project with."""
-    return {*DECLARED, *(line.text("folder") for line in lines_of(path) if line.name == "init")}
+def declared_on(path: str) -> Mapping[str, Cluster]:
+    """Return the clusters of this checkout, of the page, and of projects that it begins."""
+    own: list[Cluster] = []
+    begun = [line.text("folder") for line in lines_of(path) if line.name == "init"]
+    projects = [build_files(name, "000000")["clusters.py"] for name in begun if is_cluster_name(name)]
+    for text in (*projects, *CLUSTERS_OF_A_PAGE.findall(page(path))):
+        namespace: dict[str, tuple[Cluster, ...]] = {}
+        exec(text, namespace)  # noqa: S102 - as slipway runs a clusters.py
+        own += namespace["CLUSTERS"]
+    return {**DECLARED, **{cluster.name: cluster for cluster in own}}
+
+
+@pytest.mark.parametrize("path", sorted({*PAGES, "docs/projects.md"}))
+def test_every_cluster_that_a_page_declares_may_be_deployed(path: str) -> None:
+    own = [cluster for name, cluster in declared_on(path).items() if name not in DECLARED]
+    assert [problem for cluster in own for problem in problems_of(cluster)] == []
 
 
 @pytest.mark.parametrize("path", PAGES)
@@ -119,9 +142,9 @@ def test_every_cluster_that_a_page_names_is_declared_or_begun_there(path: str) -
     stacks = {bakery_stack_name(image.name) for image in MACHINE_IMAGES}
     named = [name for line in lines_of(path) for name in line.clusters()]
     deployed = [name for typed in blocks(path) for name in CDK_DEPLOY.findall(typed)]
-    unknown = {name for name in named if find_instance_type(name) is None} - known_clusters(path)
+    unknown = {name for name in named if find_instance_type(name) is None} - set(declared_on(path))
     assert not unknown
-    assert not set(deployed) - known_clusters(path) - stacks
+    assert not set(deployed) - set(declared_on(path)) - stacks
 
 
 @pytest.mark.parametrize("path", [path for path, found in SUBMISSIONS.items() if found])
@@ -130,8 +153,9 @@ def test_every_submission_of_a_page_is_one_that_its_cluster_takes(
 ) -> None:
     jobs = _Jobs(())
     monkeypatch.setattr(find, "find_run", jobs.find)
+    declared = declared_on(path)
     for name in {line.text("target") for line in SUBMISSIONS[path]}:
-        deploy(yard_shell, DECLARED[name])
+        deploy(yard_shell, declared[name])
     uploads = {uploaded_name(line) for line in lines_of(path) if line.name == "cluster upload"}
     for line in SUBMISSIONS[path]:
         words = [word for word in line.words if word not in ("--follow", "--dry-run")]
@@ -184,11 +208,13 @@ def bucket_of(cluster: str) -> str:
 def deploy(yard: RunningYard, cluster: Cluster) -> None:
     """Write the record of a declared cluster, as its stack would."""
     if isinstance(cluster, BatchCluster):
-        deploy_target(yard, cluster.name)
-        return
-    yard.client("s3").create_bucket(Bucket=bucket_of(cluster.name))
-    record = encode_target(target_of(cluster))
-    yard.client("ssm").put_parameter(Name=parameter_name(cluster.name), Value=record, Type="String")
+        deployed = deploy_target(yard, cluster.name)
+        target: Target = replace(deployed, instance_type=cluster.instance_type, max_nodes=cluster.max_nodes)
+    else:
+        yard.client("s3").create_bucket(Bucket=bucket_of(cluster.name))
+        target = target_of(cluster)
+    name, record = parameter_name(cluster.name), encode_target(target)
+    yard.client("ssm").put_parameter(Name=name, Value=record, Type="String", Overwrite=True)
 
 
 def target_of(cluster: Cluster) -> Target:

@@ -29,16 +29,17 @@ def test_the_tour_walks_every_chapter_and_kills_a_node_when_the_log_says_so(chec
     checkout.assert_nothing_is_left()
 
 
-def test_all_five_roads_are_walked_and_each_chapter_says_how_long_it_took(checkout: Checkout) -> None:
+def test_all_six_roads_are_walked_and_each_chapter_says_how_long_it_took(checkout: Checkout) -> None:
     code, shown = checkout.run("--all")
     assert code == 0, shown
-    assert "[28/28] Nothing is left" in shown
-    assert len(re.findall(r"^took \d+ s$", shown, re.MULTILINE)) == 27
+    assert "[31/31] Nothing is left" in shown
+    assert len(re.findall(r"^took \d+ s$", shown, re.MULTILINE)) == 30
     said = checkout.said()
     assert [
         line.split()[2] for line in said if line.startswith("cdk deploy") and "--concurrency" in line
     ] == [
         "dl1",
+        "gpus",
         "c6i",
         "trn1",
         "sagemaker",
@@ -59,6 +60,7 @@ def test_all_five_roads_are_walked_and_each_chapter_says_how_long_it_took(checko
         ([], "build gaudi", 6, 12),
         ([], "submit prepare_bert", 7, 12),
         ([], "logs bert_pretrain", 8, 12),
+        (["gpu"], "submit smoke", 4, 6),
         (["c6i"], "glue_finetune .*nodes 2", 5, 8),
         (["c6i"], "status --on c6i", 6, 8),
         (["c6i"], "yard kill-node ip-4", 6, 8),
@@ -101,7 +103,7 @@ def test_a_road_that_there_is_not_is_refused_with_those_that_there_are(checkout:
     code, shown = checkout.run("dl1", "p4d")
     assert (code, shown) == (
         2,
-        "error: there is no road 'p4d'; allowed are dl1 c6i trn1 sagemaker plan, and --all\n",
+        "error: there is no road 'p4d'; allowed are dl1 gpu c6i trn1 sagemaker plan, and --all\n",
     )
 
 

@@ -13,12 +13,17 @@ from scripts.real_account.all_claims import CLAIMS, NAMES, NOTHING_LEFT, promise
 from scripts.real_account.claims import ClaimOutcome, Proof
 from scripts.real_account.clusters import BY_NAME, CLUSTERS, MPI, SLURM, STAGES
 from scripts.real_account.price import at_most, total
+from scripts.real_account.project.clusters import CLUSTERS as WITHOUT_A_BAKE
 from scripts.real_account.trying import open_journal
 from slipway.infra.declare.declared import declared_clusters
+from slipway.infra.declare.node_images import booted_image
+from slipway.infra.declare.types import NodeCluster
 
 ACCOUNT, EMAIL = "123456789012", "team@slipway.test"
 LIMIT_USD, HOURS = 30.0, 4.0  # what the command takes where nothing is said
 CONTROLLER_USD_PER_HOUR = 1.0  # a number for the sum: what AWS asks for is not known here
+# What nodes boot: of dl1 the AMI that the claim is about, on a type whose own would be AWS's.
+EXPECTED_AMIS = {"dl1": "gaudi-ecs", "acceptance-cpu": "ecs", "acceptance-gpu": "ecs-nvidia"}
 SEEN = Proof(
     outcome=ClaimOutcome.CONFIRMED,
     seen=f"arn:aws:sns:us-east-1:{ACCOUNT}:a | told {EMAIL}",
@@ -32,8 +37,8 @@ def synthesis_here(monkeypatch: pytest.MonkeyPatch) -> None:
     from slipway.infra.declare.declared import load
     from slipway.infra.templates import templates
 
-    declared = {cluster.name: cluster for cluster in load({})}
-    monkeypatch.setattr(price, "declared_templates", lambda name: templates(declared[name]))
+    declared = {cluster.name: cluster for cluster in (*load({}), *WITHOUT_A_BAKE)}
+    monkeypatch.setattr(price, "declared_templates", lambda name, _folder: templates(declared[name]))
 
 
 @pytest.mark.cdk
@@ -61,10 +66,22 @@ def test_a_region_without_prices_is_unknown_and_not_free() -> None:
     assert None in [line.usd for line in at_most((MPI,), (), "eu-west-1", HOURS)]
 
 
-def test_the_clusters_of_the_hour_can_be_declared() -> None:
-    words = [word for cluster in CLUSTERS for word in cluster.overrides(EMAIL)]
-    names = [cluster.name for cluster in declared_clusters([word for word in words if word != "-c"])]
-    assert {cluster.name for cluster in CLUSTERS} <= set(names)
+@pytest.mark.parametrize(
+    "folder", sorted({cluster.folder for cluster in CLUSTERS}), ids=lambda path: path.name
+)
+def test_the_clusters_of_the_hour_can_be_declared(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(folder)
+    own = [cluster for cluster in CLUSTERS if cluster.folder == folder]
+    words = [word for cluster in own for word in cluster.overrides(EMAIL)]
+    declared = {each.name: each for each in declared_clusters([word for word in words if word != "-c"])}
+    assert {cluster.name for cluster in own} <= declared.keys()
+    booted = {
+        name: booted_image(each)
+        for name, each in declared.items()
+        if name in EXPECTED_AMIS and isinstance(each, NodeCluster)
+    }
+    assert booted
+    assert booted.items() <= EXPECTED_AMIS.items()
 
 
 def test_a_report_can_be_published_and_each_claim_checked(tmp_path: Path) -> None:

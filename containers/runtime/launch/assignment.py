@@ -175,7 +175,7 @@ def notes(settings: Settings, root: Path) -> list[str]:
     if pages < settings.huge_pages:
         said.append(
             f"warning: {pages} of {settings.huge_pages} huge pages are reserved on this node: collectives "
-            "may be slow or fail; its image sets vm.nr_hugepages"
+            "may be slow or fail; its boot sets vm.nr_hugepages"
         )
     return said
 

@@ -141,10 +141,6 @@ def _compute_resources(
 # L1: the L2 renders a closed range, and then no job can ask for another number of nodes.
 _Definition = batch.CfnJobDefinition
 
-# ECS registers less than the nominal memory: 507,821 of 524,288 MiB on trn1.32xlarge, a ratio of 0.969. A
-# job that asks for more than what registers is never placed, and nothing says why; 0.96 holds for what
-# nobody measured.
-_REGISTERED_SHARE = 0.96
 _SHARED_MEMORY_MIB = 64000  # data loaders and collectives; Docker's own 64 MiB ends in a bus error
 _SHARED_MEMORY_SHARE = 0.25  # on small nodes
 _EVERY_PERMISSION = ("READ", "WRITE", "MKNOD")
@@ -181,11 +177,6 @@ class MultiNodeJob(Construct):
             timeout=_Definition.TimeoutProperty(attempt_duration_seconds=cluster.job_timeout // _SECOND),
             propagate_tags=True,
         )
-
-
-def job_memory_mib(type_: InstanceType) -> int:
-    nominal = int(type_.memory_mib * _REGISTERED_SHARE)
-    return min(nominal, type_.registered_memory_mib or nominal)
 
 
 def shared_memory_mib(type_: InstanceType) -> int:
@@ -275,7 +266,7 @@ def _resources(
 ) -> list[batch.CfnJobDefinition.ResourceRequirementProperty]:
     wanted = {
         "VCPU": type_.vcpus,
-        "MEMORY": job_memory_mib(type_),
+        "MEMORY": type_.job_memory_mib,
         "GPU": needs.gpus,
     }
     return [

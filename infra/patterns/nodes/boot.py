@@ -9,7 +9,7 @@ from slipway.infra.declare.node_images import node_image_of
 from slipway.infra.declare.types import BatchCluster, NodeCluster
 from slipway.infra.patterns.storage.file_systems import SharedFiles
 from slipway.jobs.words.catalogue.hardware import hardware_of
-from slipway.jobs.words.catalogue.instances import InstanceType
+from slipway.jobs.words.catalogue.instances import InstanceType, instance_type
 from slipway.jobs.words.names import (
     CLUSTER_DIMENSION,
     IDLE_METRIC,
@@ -57,6 +57,8 @@ def boot_parameters(
             "group": group,
         },
     }
+    if pages := hardware_of(instance_type(cluster.instance_type)).huge_pages:
+        parameters["huge_pages"] = pages
     if files.mount_point is not None and mounts_at_boot(cluster):
         parameters["files"] = mounted(files)
     return parameters
@@ -87,8 +89,8 @@ class ContainerNeeds:
     gpus: int
 
 
-def container_needs(instance_type: InstanceType, efa_interfaces: int) -> ContainerNeeds:
-    hardware, accelerator = hardware_of(instance_type), instance_type.accelerator
+def container_needs(type_: InstanceType, efa_interfaces: int) -> ContainerNeeds:
+    hardware, accelerator = hardware_of(type_), type_.accelerator
     count = accelerator.count if accelerator else 0
     given = hardware.container_devices
     return ContainerNeeds(

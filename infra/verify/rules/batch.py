@@ -15,11 +15,10 @@ from slipway.infra.verify.rules.template import (
     multi_node_jobs,
     resources,
 )
-from slipway.jobs.words.catalogue.instances import InstanceType, find_instance_type
+from slipway.jobs.words.catalogue.instances import find_instance_type
 from slipway.jobs.words.images.aws_images import is_published_by_aws
 
 _JOB = "AWS::Batch::JobDefinition"
-_REGISTERED_SHARE = 0.96  # of the nominal memory, where nobody has published what registers
 _RETRY_EXIT_CODE = "85"
 _HOST_LOST = "Host EC2*"
 _SECRET_NAME = re.compile(r"(?i)(password|passwd|secret|token|api_?key|private_?key)")
@@ -52,8 +51,8 @@ def memory_registers(template: Template) -> Iterator[Finding]:
             asked = _resource(container, "MEMORY")
             if known is None:
                 yield Finding(where=name, message="InstanceType is missing or not in the catalogue")
-            elif asked > _registered(known):
-                most = f"{known.name} registers about {_registered(known)}"
+            elif asked > known.job_memory_mib:
+                most = f"{known.name} registers about {known.job_memory_mib}"
                 yield Finding(where=name, message=f"asks for {asked} MiB of memory; {most}")
 
 
@@ -120,10 +119,6 @@ def no_secrets_in_environment(template: Template) -> Iterator[Finding]:
                 if kind or (isinstance(value, str) and _SECRET_NAME.search(variable["Name"])):
                     message = f"{variable['Name']} looks like {kind or 'a secret'}; use Secrets (hidden)"
                     yield Finding(where=name, message=message)
-
-
-def _registered(known: InstanceType) -> int:
-    return known.registered_memory_mib or int(known.memory_mib * _REGISTERED_SHARE)
 
 
 def _resource(container: Properties, sort: str) -> int:

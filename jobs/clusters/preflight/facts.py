@@ -37,11 +37,17 @@ _ALWAYS_ENABLED = "us-east-1"
 _BOOTSTRAP_VERSION = "/cdk-bootstrap/hnb659fds/version"
 
 
+# How EC2 calls the accounts of AWS's own (API reference, Image: ImageOwnerAlias); some regions have others.
+AMAZON = "amazon"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoundAmi:
     id: str
     architecture: str | None  # None where AWS does not say
     state: str
+    owner: str | None = None  # an account, or AMAZON; None where AWS does not say, as of the device
+    root_device: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -236,6 +242,8 @@ def _machine_image(image: Mapping[str, Any]) -> FoundAmi:
         id=image["ImageId"],
         architecture=image.get("Architecture"),
         state=image["State"],
+        owner=AMAZON if image.get("ImageOwnerAlias") == AMAZON else image.get("OwnerId"),
+        root_device=image.get("RootDeviceName"),
     )
 
 

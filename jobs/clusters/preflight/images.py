@@ -20,7 +20,7 @@ from slipway.infra.declare.types import (
     SlurmCluster,
 )
 from slipway.jobs.cloud.aws import Unanswered
-from slipway.jobs.clusters.preflight.facts import Facts
+from slipway.jobs.clusters.preflight.facts import AMAZON, Facts, FoundAmi
 from slipway.jobs.clusters.preflight.verdicts import Verdict, failed, ok, unanswered, unknown, warning
 from slipway.jobs.words.catalogue.hardware import family_of
 from slipway.jobs.words.catalogue.instances import instance_type
@@ -70,7 +70,33 @@ def machine_image(cluster: Cluster, facts: Facts) -> Verdict:
             f"{image.id} is for {image.architecture}, and {cluster.instance_type} is {expected}",
             f"point {ami_parameter_of(cluster)} at an AMI for {expected}",
         )
-    return ok(f"{image.id}, {image.architecture}")
+    return _another(cluster, image) or ok(f"{image.id}, {image.architecture}")
+
+
+def _another(cluster: NodeCluster, image: FoundAmi) -> Verdict | None:
+    """Refuse an AMI that somebody else publishes under AWS's name, or whose root disk is another device.
+
+    The launch template enlarges the disk by its name: under another one nodes get a second disk, and a root
+    that is too small for a container image.
+    """
+    expected = node_image_of(cluster)
+    fix = (
+        f"point {ami_parameter_of(cluster)} at an AMI whose root is {expected.root_device}"
+        if expected.is_baked
+        else f"use another region, or correct {expected.name} in jobs/words/images/aws_images.py"
+    )
+    if expected.owner and image.owner not in (None, expected.owner, AMAZON):
+        return failed(
+            f"{image.id} is of account {image.owner}, and AWS publishes {expected.name} as {expected.owner}",
+            fix,
+        )
+    if image.root_device and image.root_device != expected.root_device:
+        return failed(
+            f"the root disk of {image.id} is {image.root_device}, and that of {expected.name} is "
+            f"{expected.root_device}: nodes would get a second disk in place of a larger one",
+            fix,
+        )
+    return None
 
 
 def versions(cluster: Cluster, facts: Facts) -> Verdict:

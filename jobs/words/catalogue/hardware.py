@@ -36,7 +36,7 @@ class Family:
     container_variables: Mapping[str, str] = field(default_factory=dict)  # of every container
     container_devices: str = ""  # each device that a container is given by its path; {} is its number
     counted_as_gpus: bool = False  # AWS Batch and AWS PCS give them out themselves
-    huge_pages: int = 0  # of 2 MiB, that the image of a node reserves
+    huge_pages: int = 0  # of 2 MiB, that a node reserves at its boot
     ranks_per_device: int = 1
 
 

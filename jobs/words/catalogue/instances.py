@@ -39,6 +39,10 @@ class Price:
     source: str
 
 
+_REGISTERED_SHARE = 0.96
+_FIXED_MIB = 512
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InstanceType:
     name: str
@@ -70,6 +74,16 @@ class InstanceType:
     @property
     def memory_mib(self) -> int:
         return int(self.memory_gib * 1024)
+
+    @property
+    def job_memory_mib(self) -> int:
+        """Return the most that a job may ask for: less than what the ECS agent registers.
+
+        Of 8 GiB 7,679 MiB are there (aws/amazon-ecs-agent#3331: c6i.xlarge), of 32 GiB 31,672
+        (ASFHyP3/hyp3#582: r5d.xlarge), of 512 GiB 507,821: a part that grows, and one that does not.
+        """
+        most = int(self.memory_mib * _REGISTERED_SHARE) - _FIXED_MIB
+        return min(most, self.registered_memory_mib or most)
 
     @property
     def has_efa(self) -> bool:

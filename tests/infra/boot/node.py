@@ -49,6 +49,8 @@ class Node:
             self.program(name, answers.get(name.replace(".", "_"), ""))
         for name in ("blkid", "mountpoint", "systemd-detect-virt"):  # no disk is known, nothing is mounted
             self.program(name, code=1)
+        (folder / "proc" / "sys" / "vm").mkdir(parents=True)
+        (folder / "proc" / "sys" / "vm" / "nr_hugepages").write_text("0\n", encoding="utf-8")
         self.up(60)
 
     def program(self, name: str, answer: str = "", code: int = 0) -> None:
@@ -106,7 +108,10 @@ class Node:
 
 
 def parameters(
-    sort: FileSystem = FileSystem.NONE, membership: Membership = ECS_MEMBERSHIP, group: str | None = None
+    sort: FileSystem = FileSystem.NONE,
+    membership: Membership = ECS_MEMBERSHIP,
+    group: str | None = None,
+    **settings: Any,
 ) -> dict[str, Any]:
     files = SharedFiles(
         kind=sort,
@@ -117,7 +122,7 @@ def parameters(
         ports=(),
     )
     shown = NO_FILES if sort is FileSystem.NONE else files
-    return boot_parameters(replace(CLUSTERS[0], join_minutes=30), shown, membership, group)
+    return boot_parameters(replace(CLUSTERS[0], join_minutes=30, **settings), shown, membership, group)
 
 
 def mpi_parameters(sort: FileSystem = FileSystem.NONE, smt: str = "on") -> dict[str, Any]:

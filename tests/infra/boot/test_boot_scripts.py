@@ -146,6 +146,22 @@ def test_files_that_are_mounted_already_are_not_mounted_again(tmp_path: Path) ->
     assert node.calls("mount") == []
 
 
+@pytest.mark.parametrize(
+    ("instance_type", "in_a_container", "reserved"),
+    [("dl1.24xlarge", False, "15000\n"), ("dl1.24xlarge", True, "0\n"), ("c6i.xlarge", False, "0\n")],
+)
+def test_huge_pages_are_reserved_where_gaudis_are_and_taken_from_no_other_machine(
+    tmp_path: Path, instance_type: str, in_a_container: bool, reserved: str
+) -> None:
+    """The AMI of DL1 boots on small machines, too, which would have no memory left."""
+    node = Node(tmp_path, parameters(instance_type=instance_type))
+    if in_a_container:
+        node.program("systemd-detect-virt")
+    pages = tmp_path / "proc" / "sys" / "vm" / "nr_hugepages"
+    assert node.run("boot.sh").returncode == 0
+    assert pages.read_text() == reserved
+
+
 @pytest.mark.parametrize(("smt", "written"), [("off", "off\n"), ("on", None)])
 def test_bare_metal_takes_its_second_threads_away_by_itself(
     tmp_path: Path, smt: str, written: str | None

@@ -15,7 +15,6 @@ import yaml
 from slipway.infra.clusters import MACHINE_IMAGES
 from slipway.infra.declare.checks.components import commands_of, mistakes, steps_of
 from slipway.infra.declare.machine_images import MachineImage
-from slipway.jobs.words.catalogue.hardware import FAMILIES
 from slipway.jobs.words.images.ami_locks import TO_BE_FILLED
 from slipway.jobs.words.images.amis import FROM_VENDOR, ON_HARDWARE
 
@@ -194,10 +193,6 @@ def test_the_efa_installer_brings_the_libfabric_that_is_asked_for_afterwards() -
     text = text_of("efa")
     assert "fi_info" in text
     assert "--minimal" not in text
-
-
-def test_a_node_with_gaudis_reserves_the_huge_pages_that_jobs_are_told_of() -> None:
-    assert f"vm.nr_hugepages = {FAMILIES['Habana'].huge_pages}\n" in text_of("habanalabs")
 
 
 class KeyRing:

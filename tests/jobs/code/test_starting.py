@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from slipway.infra.declare.declared import declared_clusters, declared_machine_image
+from slipway.infra.declare.declared import declared_clusters, load_machine_images
 from slipway.jobs.cli import cli
 from slipway.jobs.words.installation import find_project
 from tests.yard.conftest import RunningYard
@@ -23,23 +23,22 @@ def begun(folder: Path, *arguments: str) -> Path:
     return folder
 
 
-def test_its_cluster_is_declared_and_so_is_the_image_that_it_starts_from(
+def test_its_cluster_is_declared_and_boots_what_aws_keeps(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     project = begun(tmp_path / "my-training")
     (project / "below").mkdir()
     monkeypatch.chdir(project / "below")
     (cluster,) = declared_clusters(["my-training.max_nodes=3"])
-    assert (cluster.name, cluster.kind, cluster.max_nodes) == ("my-training", "mpi", 3)
-    assert declared_machine_image("cpu-mpi").region == cluster.region
+    assert (cluster.name, cluster.kind, cluster.max_nodes) == ("my-training", "batch", 3)
+    assert load_machine_images() == ()  # nothing is to be baked first
 
 
 def test_its_readme_asks_for_a_quota_before_anything_starts_a_machine(tmp_path: Path) -> None:
-    """A fresh account may start 5 vCPUs: without more, neither a bake nor a job begins."""
+    """A fresh account may start 5 vCPUs: without more, no job begins."""
     page = (begun(tmp_path / "own") / "README.md").read_text(encoding="utf-8")
     steps = (
         "slipway cluster quota own --request --wait",
-        "slipway image bake",
         "cdk deploy own",
         "slipway run",
         "slipway report curve",

@@ -8,6 +8,7 @@ from slipway.yard.machines.isolation.tiers import best_tier
 
 LEFT_OUT = (
     "the container image: `python` is this machine's interpreter, and the code is this checkout",
+    "AWS's own AMIs and containers: no user data is run, and no image of AWS's is pulled or has a digest",
     "devices, EFA, GPUs and drivers: linuxParameters.devices are neither there nor counted",
     "health of GPUs: where a job asks for GPUs, programs answer as nvidia-smi and dcgmi would",
     "limits: vCPUs and memory are counted before a job starts, but neither they nor ulimits are enforced",

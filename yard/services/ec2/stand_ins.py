@@ -31,7 +31,7 @@ def register(image: str, region: str) -> str:
     made = ec2_backends[ACCOUNT][region].register_image(
         name=f"slipway-{image}-stand-in", description="a stand-in of the yard: nothing was baked"
     )
-    made.root_device_name = "/dev/xvda"
+    made.root_device_name = "/dev/sda1"  # as Ubuntu's, of which ours are made
     made.architecture = ARCHITECTURE
     manifest = json.dumps({"image": image, **IMAGES[image], "stand_in": True})
     name = ami_parameter(image)

@@ -170,7 +170,7 @@ BATCH: Mapping[str, Any] = {
                             "Privileged": False,
                             "JobRoleArn": {"Fn::GetAtt": ["JobRole", "Arn"]},
                             "ExecutionRoleArn": {"Fn::GetAtt": ["ExecutionRole", "Arn"]},
-                            "ResourceRequirements": [{"Type": "MEMORY", "Value": "754974"}],
+                            "ResourceRequirements": [{"Type": "MEMORY", "Value": "754462"}],
                             "Environment": [{"Name": "HABANA_VISIBLE_DEVICES", "Value": "all"}],
                         },
                     }

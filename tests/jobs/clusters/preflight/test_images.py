@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from slipway.infra.declare.types import Cluster, MpiCluster, NodeCluster, SlurmCluster
-from slipway.jobs.clusters.preflight.facts import FoundAmi, locks_of
+from slipway.jobs.clusters.preflight.facts import AMAZON, FoundAmi, locks_of
 from slipway.jobs.clusters.preflight.verdicts import CheckOutcome
 from slipway.jobs.words.catalogue.hardware import family_of
 from slipway.jobs.words.catalogue.instances import instance_type
@@ -137,6 +137,38 @@ def test_no_ami_passes_that_lacks_what_drives_the_type(kind: str, name: str) -> 
         judged = verdict("locked versions", cluster, lock=lock, manifest=processors)
         assert judged.outcome is CheckOutcome.FAILED, judged
         assert driver.driver in judged.found
+
+
+@pytest.mark.parametrize(
+    ("found", "said"),
+    [
+        (
+            {"owner": "999999999999"},
+            "ami-1 is of account 999999999999, and AWS publishes ecs-nvidia as 591542846629",
+        ),
+        (
+            {"root_device": "/dev/sda1"},
+            "the root disk of ami-1 is /dev/sda1, and that of ecs-nvidia is /dev/xvda: nodes would get a",
+        ),
+    ],
+)
+def test_an_ami_of_aws_is_refused_that_is_another_s_or_has_another_root_disk(
+    found: dict[str, str], said: str
+) -> None:
+    gpus = replace(CLUSTER, instance_type="g6.xlarge", efa_interfaces=None, machine_image=None, image=None)
+    published = FoundAmi(
+        id="ami-1",
+        architecture="x86_64",
+        state="available",
+        owner="591542846629",
+        root_device="/dev/xvda",
+    )
+    for sound in (published, replace(published, owner=AMAZON)):
+        assert verdict("machine image", gpus, machine_image=sound).outcome is CheckOutcome.OK
+    refused = verdict("machine image", gpus, machine_image=replace(published, **found))
+    assert refused.outcome is CheckOutcome.FAILED
+    assert said in refused.found
+    assert "correct ecs-nvidia in jobs/words/images/aws_images.py" in refused.fix
 
 
 def test_an_ami_whose_processors_nobody_tells_is_not_passed() -> None:

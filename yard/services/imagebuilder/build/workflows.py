@@ -30,7 +30,7 @@ from slipway.yard.services.service_quotas import quotas
 # What else a distribution may ask for is refused before anything is built: see UNKNOWN.
 UNKNOWN = ("containerDistributionConfiguration", "s3ExportConfiguration", "fastLaunchConfigurations")
 ARCHITECTURES = {"x86_64": "x86_64", "aarch64": "arm64"}
-ROOT_DEVICE = "/dev/xvda"
+ROOT_DEVICE = "/dev/sda1"  # as Ubuntu's, of which ours are made
 
 
 def unknown(distributions: tuple[Mapping[str, Any], ...]) -> list[str]:
