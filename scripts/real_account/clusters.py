@@ -91,7 +91,7 @@ SLURM = SmallCluster(
     image="neuron-slurm",
     instance_type="c6i.large",
     parts=("network", "storage", "observability"),
-    settings={"idle_minutes": "10", "root_volume_gib": "100"},
+    settings={"idle_minutes": "10", "root_volume_gib": "100", "machine_image": "neuron-slurm"},
 )
 # SageMaker ends a job after its hour at the latest; the one that is tried takes five minutes.
 SAGEMAKER = SmallCluster(

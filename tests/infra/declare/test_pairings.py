@@ -34,7 +34,7 @@ AMIS: Mapping[str, Ami] = {
     "cpu-mpi": Ami("mpi", X86, (CPU,)),
     "gaudi-mpi": Ami("mpi", X86, (CPU, "Habana")),
     "neuron-slurm": Ami("slurm", X86, (CPU, "Trainium1")),
-    "pcs": Ami("slurm", ARM, (CPU, "NVIDIA")),
+    "pcs": Ami("slurm", X86, (CPU, "NVIDIA")),  # AWS has it for arm64, too, and no container for that
 }
 # The containers, by what each trains on. A node of processors starts any that is for its architecture.
 CONTAINERS: Mapping[str, frozenset[tuple[str, str]]] = {
