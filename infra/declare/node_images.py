@@ -95,7 +95,7 @@ def fitting_images(kind: type[Cluster], type_: InstanceType) -> tuple[str, ...]:
 
 
 def _has_container(type_: InstanceType) -> bool:
-    """Return True where AWS publishes a container for the type: only AWS Batch has a place for one of ours."""
+    """Return True where AWS publishes a container for the type: only AWS Batch has a place for ours."""
     name = hardware_of(type_).container
     platforms = container_platforms(CONTAINERS, name)
     return name not in image_names(CONTAINERS) and (device_of(type_), type_.architecture) in platforms
