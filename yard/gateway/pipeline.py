@@ -35,6 +35,7 @@ class GatewayServices:
     module_of: Callable[[str, str], ModuleType | None]  # what serves an operation; None: moto does
     prepare: Callable[[str, str], None]  # makes what a service is expected to show in a region
     contracts: Mapping[str, Contract]  # what a service refuses beside its model
+    refuse: Callable[[Call], None]  # raises what AWS answers to a call that names what is not there
     heard: tuple[Callable[[Call, Reply], None], ...]  # each hears of every call that was answered
 
 
@@ -76,6 +77,7 @@ def _answer(environ: dict[str, Any], call: Call, services: GatewayServices) -> R
         if scripted is not None:
             return respond(call, scripted)
         validation.check(call, services.contracts)
+        services.refuse(call)
     except ApiError as error:
         return respond(call, error)
     except Exception as error:

@@ -1,7 +1,8 @@
 """What the services bring to a request on its way through the gateway, which names none of them.
 
-To refuse what a service's model lets through: a function of the call, and its line in CONTRACTS. To hear of
-answered calls: a function of the call and its reply, in HEARD.
+To refuse what a service's model lets through: a row of the table in refusals/rules.py, or for all that is
+wrong at once a function of the call, and its line in CONTRACTS. To hear of answered calls: a function of the
+call and its reply, in HEARD.
 """
 
 from __future__ import annotations
@@ -14,11 +15,16 @@ from slipway.yard.gateway.validation import Contract
 from slipway.yard.services import registry, seed_data
 from slipway.yard.services.batch.api import limits
 from slipway.yard.services.cloudwatch import alarms
-from slipway.yard.services.ec2 import launching
+from slipway.yard.services.ec2 import images, launching
+from slipway.yard.services.refusals import rules
 
 CONTRACTS: Mapping[str, Contract] = {"batch": limits.problems}
-HEARD: tuple[Callable[[Call, Reply], None], ...] = (launching.launched, alarms.noticed)
+HEARD: tuple[Callable[[Call, Reply], None], ...] = (launching.launched, images.registered, alarms.noticed)
 
 SERVICES = GatewayServices(
-    module_of=registry.module_of, prepare=seed_data.prepare, contracts=CONTRACTS, heard=HEARD
+    module_of=registry.module_of,
+    prepare=seed_data.prepare,
+    contracts=CONTRACTS,
+    refuse=rules.check,
+    heard=HEARD,
 )
