@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
+from slipway.yard.errors import ApiError
 from tests.yard.cloudformation.resources.world import Made, World
 
 
@@ -106,3 +109,10 @@ def test_a_changed_definition_is_a_new_revision_and_the_old_one_is_closed(world:
     found = world.client("batch").describe_job_definitions(jobDefinitionName=name)["jobDefinitions"]
     assert {one["jobDefinitionArn"]: one["status"] for one in found} == {first: "INACTIVE", made.id: "ACTIVE"}
     assert made.id.endswith(":2")
+
+
+def test_an_environment_that_no_node_survives_fails_with_batchs_reason(world: World) -> None:
+    arm = world.client("ec2").register_image(Name="arm", Architecture="arm64")["ImageId"]
+    images = [{"ImageType": "ECS_AL2023", "ImageIdOverride": arm}]
+    with pytest.raises(ApiError, match="went INVALID with error: CLIENT_ERROR - The architecture 'x86_64'"):
+        environment(world, Ec2Configuration=images)
