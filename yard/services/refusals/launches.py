@@ -15,7 +15,7 @@ from slipway.jobs.words.catalogue import every_type
 from slipway.jobs.words.catalogue.instances import InstanceType, find_instance_type
 from slipway.yard.errors import ApiError
 from slipway.yard.services.refusals import there, volumes
-from slipway.yard.services.refusals.table import Rule, refuse
+from slipway.yard.services.refusals.table import RefusalRule, refuse
 
 Launch = Mapping[str, Any]
 
@@ -27,8 +27,10 @@ _GROUP = ("InvalidGroup.NotFound", "The security group '{value}' does not exist"
 _DISK = "BlockDeviceMappings[].Ebs"
 
 
-def _rule(path: str, holds: Callable[[Any, str], bool], code: str, words: str, source: str = _CODES) -> Rule:
-    return Rule(path=path, holds=holds, code=code, words=words, source=source)
+def _rule(
+    path: str, holds: Callable[[Any, str], bool], code: str, words: str, source: str = _CODES
+) -> RefusalRule:
+    return RefusalRule(path=path, holds=holds, code=code, words=words, source=source)
 
 
 LAUNCH_RULES = (
@@ -85,7 +87,7 @@ def refuse_launch(data: Launch, region: str) -> None:
         _offered(known, region, _zone(data, region))
 
 
-def user_data_rules(code: str) -> tuple[Rule, ...]:
+def user_data_rules(code: str) -> tuple[RefusalRule, ...]:
     """Return the rules of user data: RunInstances and launch templates answer with different codes."""
     limit = f"User data is limited to {MOST_USER_DATA_BYTES} bytes"
     return (

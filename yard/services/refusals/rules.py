@@ -14,7 +14,7 @@ from typing import Any
 from slipway.yard.errors import ApiError
 from slipway.yard.gateway.protocols import Call
 from slipway.yard.services.refusals import launches, principals, slurm_settings, there, volumes
-from slipway.yard.services.refusals.table import Holds, Parameters, Rule, refuse, values_at
+from slipway.yard.services.refusals.table import Holds, Parameters, RefusalRule, refuse, values_at
 
 _RETENTION_DAYS = (
     1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, 400, 545, 731, 1096, 1827, 2192, 2557, 2922, 3288, 3653,
@@ -46,16 +46,16 @@ def one_of(values: Iterable[object]) -> Holds:
     return lambda value, _region: value in known
 
 
-def _rows(paths: Iterable[str], holds: Holds, code: str, words: str, source: str) -> tuple[Rule, ...]:
-    return tuple(Rule(path=path, holds=holds, code=code, words=words, source=source) for path in paths)
+def _rows(paths: Iterable[str], holds: Holds, code: str, words: str, source: str) -> tuple[RefusalRule, ...]:
+    return tuple(RefusalRule(path=path, holds=holds, code=code, words=words, source=source) for path in paths)
 
 
-def _quota(path: str, most: int, name: str) -> tuple[Rule, ...]:
+def _quota(path: str, most: int, name: str) -> tuple[RefusalRule, ...]:
     words = f"Cannot exceed quota for {name}: {most}"
     return _rows([path], within(most), "LimitExceeded", words, "IAM user guide, IAM and AWS STS quotas")
 
 
-def _slurm(level: str, names: Sequence[str]) -> tuple[Rule, ...]:
+def _slurm(level: str, names: Sequence[str]) -> tuple[RefusalRule, ...]:
     return _rows(
         ["slurmConfiguration.slurmCustomSettings[].parameterName"],
         one_of(names),
@@ -99,7 +99,7 @@ _TEMPLATE = tuple(
     replace(rule, path=f"LaunchTemplateData.{rule.path}")
     for rule in launches.user_data_rules("InvalidUserData.Malformed")
 )
-RULES: Mapping[str, tuple[Rule, ...]] = {
+RULES: Mapping[str, tuple[RefusalRule, ...]] = {
     "batch:CreateComputeEnvironment": _rows(
         ["computeResources.subnets[]"],
         there.subnet,

@@ -17,7 +17,7 @@ Holds = Callable[[Any, str], bool]  # of a value and a region
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rule:
+class RefusalRule:
     """Refuses the values at `path` ([] means each item) that do not hold, in AWS's words."""
 
     path: str
@@ -27,7 +27,7 @@ class Rule:
     source: str  # where AWS says so
 
 
-def refuse(rules: Sequence[Rule], parameters: Parameters, region: str) -> None:
+def refuse(rules: Sequence[RefusalRule], parameters: Parameters, region: str) -> None:
     """Raise ApiError for the first value that its rule refuses."""
     for rule in rules:
         for _, value in values_at(parameters, rule.path):

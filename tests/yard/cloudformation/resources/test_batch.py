@@ -57,7 +57,7 @@ def test_more_nodes_are_allowed_in_place_and_a_rollback_takes_them_back(world: W
 def test_a_new_template_version_reaches_the_environment_in_place(world: World) -> None:
     made = environment(world)
     template = world.launch_template()
-    template.update(LaunchTemplateData={"InstanceType": "dl1.24xlarge", "UserData": "eA=="})
+    template.update(LaunchTemplateData={"InstanceType": "dl1.24xlarge"})
     version = {"LaunchTemplateId": template.id, "Version": template.attribute("LatestVersionNumber")}
     made.update(ComputeResources={**made.properties["ComputeResources"], "LaunchTemplate": version})
     assert described(world, made)["computeResources"]["launchTemplate"]["version"] == "2"

@@ -10,10 +10,9 @@ import pytest
 from botocore.exceptions import ClientError
 
 from tests.yard.conftest import RunningYard
-from tests.yard.services.refusals.sound_requests import World
+from tests.yard.services.refusals.sound_requests import SOUND, World
 
 ROWS = list(csv.DictReader(Path(__file__).with_name("refused_requests.csv").read_text("utf-8").splitlines()))
-KINDS = sorted({row["kind"] for row in ROWS})
 
 
 @pytest.fixture(scope="module")
@@ -21,9 +20,9 @@ def world(shared_yard: RunningYard) -> World:
     return World(shared_yard)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", SOUND)
 def test_a_sound_request_of_each_kind_is_taken(world: World, kind: str) -> None:
-    answer = world.send(kind, world.sound(kind)[1])
+    answer = world.send(kind, world.sound(kind))
     assert answer.get("status") != "INVALID", answer.get("statusReason")
 
 
@@ -38,6 +37,15 @@ def test_a_request_that_aws_refuses_is_refused_in_its_words(world: World, row: d
     else:  # a compute environment that no node survives
         assert answer.get("status") == row["code"], f"{row['kind']} is taken with {row['changes']}"
         assert row["said"] in answer["statusReason"]
+
+
+def test_an_instance_whose_key_is_lost_is_taken_and_ends(world: World) -> None:
+    lost = {"VolumeSize": 50, "Encrypted": True, "KmsKeyId": "alias/lost"}
+    (instance,) = world.send("run", world.changed("run", {"BlockDeviceMappings.0.Ebs": lost}))["Instances"]
+    seen = world.client("ec2").describe_instances(InstanceIds=[instance["InstanceId"]])
+    (found,) = seen["Reservations"][0]["Instances"]
+    assert found["State"]["Name"] == "terminated"
+    assert found["StateReason"]["Code"] == "Client.InvalidKMSKey.InvalidState"
 
 
 def test_the_table_holds_a_hundred_requests_each_with_its_source() -> None:
