@@ -15,7 +15,7 @@ from slipway.jobs.words.catalogue import every_type
 from slipway.jobs.words.catalogue.instances import InstanceType, find_instance_type
 from slipway.yard.errors import ApiError
 from slipway.yard.services.refusals import there, volumes
-from slipway.yard.services.refusals.table import RefusalRule, refuse
+from slipway.yard.services.refusals.table import Holds, RefusalRule, refuse
 
 Launch = Mapping[str, Any]
 
