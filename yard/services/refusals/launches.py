@@ -27,9 +27,7 @@ _GROUP = ("InvalidGroup.NotFound", "The security group '{value}' does not exist"
 _DISK = "BlockDeviceMappings[].Ebs"
 
 
-def _rule(
-    path: str, holds: Callable[[Any, str], bool], code: str, words: str, source: str = _CODES
-) -> RefusalRule:
+def _rule(path: str, holds: Holds, code: str, words: str, source: str = _CODES) -> RefusalRule:
     return RefusalRule(path=path, holds=holds, code=code, words=words, source=source)
 
 
