@@ -45,10 +45,10 @@ def _principals(document: str) -> Iterator[tuple[str, str]]:
         return  # whoever reads the policy refuses it
     listed: list[Any] = statements if isinstance(statements, list) else [statements]
     for statement in listed:
-        named: Any = statement.get("Principal") or {}
+        named: Any = statement.get("Principal") if isinstance(statement, Mapping) else None
         if isinstance(named, Mapping):
             for kind, found in named.items():
-                yield from ((kind, text) for text in ([found] if isinstance(found, str) else found))
+                yield from ((kind, str(text)) for text in (found if isinstance(found, list) else [found]))
 
 
 def _is_service(text: str) -> bool:

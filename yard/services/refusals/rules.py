@@ -223,6 +223,8 @@ def _keeps_key(policy: str) -> bool:
     except (ValueError, KeyError, TypeError):
         return True
     for statement in statements if isinstance(statements, list) else [statements]:
+        if "NotAction" in statement:
+            return True
         actions = statement.get("Action") or ()
         named = {actions} if isinstance(actions, str) else set(actions)
         if statement.get("Effect") == "Allow" and any(_covers(each) for each in named):
