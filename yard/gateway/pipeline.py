@@ -36,6 +36,7 @@ class GatewayServices:
     module_of: Callable[[str, str], ModuleType | None]  # what serves an operation; None: moto does
     prepare: Callable[[str, str], None]  # makes what a service is expected to show in a region
     contracts: Mapping[str, Contract]  # what a service refuses beside its model
+    refuse: Callable[[Call], None]  # raises what AWS answers to a call that names what is not there
     heard: Mapping[str, tuple[Callable[[Call, Reply], None], ...]]  # who hears of answered calls to a service
 
 
@@ -78,6 +79,7 @@ def _answer(environ: dict[str, Any], call: Call, services: GatewayServices) -> R
         if struck and (scripted := faults.scripted_result(struck, call.service)) is not None:
             return respond(call, scripted)
         validation.check(call, services.contracts)
+        services.refuse(call)
     except ApiError as error:
         return respond(call, error)
     except Exception as error:

@@ -1,7 +1,8 @@
 """What the services bring to a request on its way through the gateway, which names none of them.
 
-To refuse what a service's model lets through: a function of the call, and its line in CONTRACTS. To hear of
-a service's answered calls: a function of the call and its reply, in HEARD.
+To refuse what a service's model lets through: a row of the table in refusals/rules.py, or for all that is
+wrong at once a function of the call, and its line in CONTRACTS. To hear of a service's answered calls: a
+function of the call and its reply, in HEARD.
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ from slipway.yard.machines.hosts import reconciler
 from slipway.yard.services import registry, seed_data
 from slipway.yard.services.batch.api import limits
 from slipway.yard.services.cloudwatch import alarms
-from slipway.yard.services.ec2 import launches
+from slipway.yard.services.ec2 import images, launches
+from slipway.yard.services.refusals import rules
 
 CONTRACTS: Mapping[str, Contract] = {"batch": limits.problems}
 
@@ -27,9 +29,13 @@ def _hosts_may_change(call: Call, _reply: Reply) -> None:
 HEARD: Mapping[str, tuple[Callable[[Call, Reply], None], ...]] = {
     "autoscaling": (_hosts_may_change,),
     "cloudwatch": (alarms.noticed,),
-    "ec2": (launches.launched, _hosts_may_change),
+    "ec2": (launches.launched, images.registered, _hosts_may_change),
 }
 
 SERVICES = GatewayServices(
-    module_of=registry.module_of, prepare=seed_data.prepare, contracts=CONTRACTS, heard=HEARD
+    module_of=registry.module_of,
+    prepare=seed_data.prepare,
+    contracts=CONTRACTS,
+    refuse=rules.check,
+    heard=HEARD,
 )

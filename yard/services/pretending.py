@@ -68,6 +68,7 @@ LESS_THAN_AWS = (
     "Invoke and custom resources start a Lambda function; no service, rule or queue does, and no destination",
     "Lambda functions of other runtimes, with layers or in images are kept, and refused when invoked",
     "EC2 RunInstances takes any AMI id; an instance outside an Auto Scaling group runs nothing",
+    "AMIs, accounts, prefix lists and endpoint services that are not this account's are taken on trust",
     "FSx and EFS file systems are available at once; an EFS of a job or a host is a folder of this machine",
     "NAT gateways and VPC endpoints are kept and carry no traffic",
     "queues, tables, load balancers, databases and users of a stack are recorded, and nothing reaches one",

@@ -58,6 +58,7 @@ OPERATIONS: Mapping[tuple[str, str], str] = {
     ("batch", "CreateComputeEnvironment"): "slipway.yard.services.batch.api.environments",
     ("batch", "CreateJobQueue"): "slipway.yard.services.batch.api.queues",
     ("batch", "DeregisterJobDefinition"): "slipway.yard.services.batch.api.definitions",
+    ("batch", "DescribeComputeEnvironments"): "slipway.yard.services.batch.api.environments",
     ("batch", "DescribeJobDefinitions"): "slipway.yard.services.batch.api.definitions",
     ("batch", "DeleteJobQueue"): "slipway.yard.services.batch.api.queues",
     ("batch", "DescribeJobQueues"): "slipway.yard.services.batch.api.queues",

@@ -16,6 +16,7 @@ from typing import Any
 from slipway.jobs.words.catalogue.instances import InstanceType, instance_types
 from slipway.yard.endpoint import ACCOUNT
 from slipway.yard.services.ec2 import launches
+from slipway.yard.services.refusals import buckets
 from slipway.yard.services.ssm import public_parameters
 
 # The AMIs that AWS PCS publishes as samples; templates look for the newest of a version by its name.
@@ -204,6 +205,12 @@ STAND_INS = (
         what="instance types of the catalogue that moto lacks, and where they are offered",
         services=frozenset({"autoscaling", "ec2", "batch", "imagebuilder", "pcs", "ecs", "service-quotas"}),
         make=lambda _region: _know_instance_types(),
+        is_regional=False,
+    ),
+    StandIn(
+        what="S3's rules for the names of buckets",
+        services=frozenset({"s3"}),
+        make=lambda _region: buckets.guard(),
         is_regional=False,
     ),
     StandIn(

@@ -24,7 +24,7 @@ def test_every_call_that_the_yard_serves_is_a_call_of_aws() -> None:
     ("service", "operation", "word"),
     [
         ("batch", "SubmitJob", fidelity.OWN),
-        ("batch", "DescribeComputeEnvironments", fidelity.MOTO),
+        ("batch", "DescribeSchedulingPolicies", fidelity.MOTO),
         ("ec2", "DescribeCapacityBlockOfferings", fidelity.REFUSED),
         ("ec2", "RunInstances", fidelity.MOTO),
         ("pricing", "GetProducts", fidelity.OWN),

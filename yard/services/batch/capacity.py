@@ -124,7 +124,7 @@ def _has_instance(job: BatchJob, environment: Any) -> bool:
 
 
 _REFUSALS: tuple[tuple[str, Callable[[BatchJob, Any], bool]], ...] = (
-    (INVALID, lambda _job, environment: environment.state == "ENABLED"),
+    (INVALID, lambda _job, environment: not getattr(environment, "invalid_reason", "")),
     (TOO_LARGE, lambda job, environment: vcpus(job) <= _most(environment)),
     (NO_SUCH_INSTANCE, _has_instance),
 )

@@ -40,6 +40,17 @@ def changed_resources(scope: ResourceScope) -> dict[str, Any] | None:
     return {name: value for name, value in given.items() if name.lower() in members}
 
 
+def refuse_invalid(scope: ResourceScope) -> None:
+    """CloudFormation waits until the environment is VALID, and says what Batch says of one that is not."""
+    named = scope.send("describe_compute_environments", computeEnvironments=[scope.id])
+    (found,) = named["computeEnvironments"]
+    if found["status"] == "INVALID":
+        reason = found["statusReason"]
+        raise ApiError(
+            "ClientException", f"Operation failed, ComputeEnvironment went INVALID with error: {reason}"
+        )
+
+
 def delete_environment(scope: ResourceScope) -> None:
     """Batch deletes only what is disabled, and nothing that a queue still uses; moto knows neither."""
     queues = scope.send("describe_job_queues")["jobQueues"]
@@ -128,6 +139,7 @@ COMPUTE_ENVIRONMENT = ApiResource(
             ),
             on_create=False,
         ),
+        setting("ComputeResources", put=refuse_invalid),
         # These two say how an update is carried out; Batch does not keep them.
         setting("ReplaceComputeEnvironment", "UpdatePolicy", put=lambda _scope: None),
     ),

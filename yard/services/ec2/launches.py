@@ -13,6 +13,8 @@ from slipway.yard.endpoint import ACCOUNT
 from slipway.yard.errors import ApiError
 from slipway.yard.gateway.protocols import Call, Reply
 from slipway.yard.machines.hosts import reconciler
+from slipway.yard.services.refusals import there
+from slipway.yard.services.refusals.table import values_at
 from slipway.yard.services.service_quotas import quotas
 
 ROOTS = ("/dev/sda1", "/dev/xvda")
@@ -104,13 +106,32 @@ _PENDING, _RUNNING = ("pending", 0), ("running", 16)
 
 
 def launched(call: Call, reply: Reply) -> None:
-    """Hear of an answered call; what RunInstances has made is pending first."""
-    if (call.service, call.operation) == ("ec2", "RunInstances") and conditions.value("launch-delay"):
-        from moto.ec2.models import ec2_backends
+    """Hear of an answered call; what RunInstances has made is pending first.
 
-        backend = ec2_backends[ACCOUNT][call.region]
-        for found in set(_ID.findall(reply.body)):
-            hold(backend.get_instance(found.decode()))
+    An instance whose disk has a key that is not there is taken by EC2, and ends: it looks for the key afterwards.
+    """
+    if (call.service, call.operation) != ("ec2", "RunInstances"):
+        return
+    lacks_key = any(
+        not there.kms_key(key, call.region)
+        for _, key in values_at(call.parameters or {}, "BlockDeviceMappings[].Ebs.KmsKeyId")
+    )
+    if not lacks_key and not conditions.value("launch-delay"):
+        return
+    for found in set(_ID.findall(reply.body)):
+        instance = there.ec2(call.region).get_instance(found.decode())
+        hold(instance)
+        if lacks_key:
+            _end_without_key(instance)
+
+
+def _end_without_key(instance: Any) -> None:
+    """Source: EC2 user guide, "Troubleshoot instance launch issues"."""
+    from moto.ec2.models.instances import StateReason
+
+    instance.terminate()
+    code = "Client.InvalidKMSKey.InvalidState"
+    instance.state_reason = StateReason(f"{code}: The KMS key provided is in an incorrect state", code)
 
 
 def hold(instance: Any) -> None:

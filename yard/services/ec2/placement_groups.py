@@ -36,6 +36,10 @@ def reset() -> None:
     _groups.clear()
 
 
+def is_there(name: str, region: str) -> bool:
+    return (region, name) in _groups
+
+
 def _create(parameters: Parameters, region: str) -> dict[str, Any]:
     name = parameters.get("GroupName") or f"pg-{secrets.token_hex(8)}"
     strategy = parameters.get("Strategy", "cluster")

@@ -26,6 +26,7 @@ from slipway.yard.services.pcs.slurm_conf import (
     store,
 )
 from slipway.yard.services.recorded import StoredRecord
+from slipway.yard.services.refusals import launches
 
 Parameters = Mapping[str, Any]
 
@@ -34,10 +35,6 @@ LARGEST = {"SMALL": 32, "MEDIUM": 512, "LARGE": 2048}  # nodes
 MOST_CLUSTERS = 5  # of a Region in a fresh account
 MOST_GROUPS = MOST_QUEUES = 10  # of a cluster; AWS raises neither
 ROLE_NAME, ROLE_PATH = "AWSPCS", "/aws-pcs/"
-# What the service sets itself; it takes a list of others, which its user guide names for each version.
-_SERVICES_OWN = frozenset(
-    {"ClusterName", "NodeName", "PartitionName", "ResumeProgram", "SlurmctldHost", "StateSaveLocation"}
-)
 # AWS PCS user guide, "Configuring custom GRES settings in AWS PCS".
 _GRES_ATTRIBUTES = frozenset(
     {"AutoDetect", "Name", "Type", "Count", "Cores", "Links", "Flags", "File", "MultipleFiles"}
@@ -82,9 +79,6 @@ def _network(_cluster: StoredRecord | None, given: Parameters, region: str) -> N
 
 def _cluster_settings(_cluster: StoredRecord | None, given: Parameters, _region: str) -> None:
     slurm = given.get("slurmConfiguration") or {}
-    for each in slurm.get("slurmCustomSettings") or ():
-        if each["parameterName"] in _SERVICES_OWN:
-            raise _invalid(f"The Slurm setting {each['parameterName']} cannot be customized.")
     if (slurm.get("accounting") or {}).get("defaultPurgeTimeInDays") == 0:
         raise _invalid("defaultPurgeTimeInDays is 0; allowed are -1 and 1 to 10000.")
 
@@ -132,7 +126,7 @@ def _template(_cluster: StoredRecord | None, given: Parameters, region: str) -> 
         raise _invalid("CAPACITY_BLOCK needs a launch template whose MarketType is capacity-block.")
 
 
-def _instance_types(_cluster: StoredRecord | None, given: Parameters, _region: str) -> None:
+def _instance_types(_cluster: StoredRecord | None, given: Parameters, region: str) -> None:
     from moto.ec2.models.instance_types import INSTANCE_TYPES
 
     kinds = [each.get("instanceType", "") for each in given["instanceConfigs"]]
@@ -143,6 +137,18 @@ def _instance_types(_cluster: StoredRecord | None, given: Parameters, _region: s
             raise _invalid(f"The instance type {kind} does not exist.")
     if len({INSTANCE_TYPES[kind]["VCpuInfo"]["DefaultVCpus"] for kind in kinds}) > 1:
         raise _invalid(f"The instance types {', '.join(kinds)} have different numbers of vCPUs.")
+    for kind in kinds:
+        _launch(given, kind, region)
+
+
+def _launch(given: Parameters, kind: str, region: str) -> None:
+    """Ask EC2, which is not documented of PCS: its node would never start."""
+    data = nodes.template_version(given["customLaunchTemplate"], region).data
+    wanted = {**data, "InstanceType": kind, "ImageId": nodes.image(given, region)}
+    try:
+        launches.refuse_launch(wanted, region)
+    except ApiError as refused:
+        raise _invalid(refused.message) from refused
 
 
 def _gres(cluster: StoredRecord | None, given: Parameters, _region: str) -> None:

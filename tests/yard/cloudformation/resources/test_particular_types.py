@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from slipway.yard.errors import ApiError
 from slipway.yard.services.s3.resources import lifecycle_rule
 from tests.yard.cloudformation.resources.world import Made, World
 
@@ -58,10 +59,17 @@ def test_more_nodes_are_allowed_in_place_and_a_rollback_takes_them_back(world: W
 def test_a_new_template_version_reaches_the_environment_in_place(world: World) -> None:
     made = environment(world)
     template = world.launch_template()
-    template.update(LaunchTemplateData={"InstanceType": "dl1.24xlarge", "UserData": "eA=="})
+    template.update(LaunchTemplateData={"InstanceType": "dl1.24xlarge"})
     version = {"LaunchTemplateId": template.id, "Version": template.attribute("LatestVersionNumber")}
     made.update(ComputeResources={**made.properties["ComputeResources"], "LaunchTemplate": version})
     assert described(world, made)["computeResources"]["launchTemplate"]["version"] == "2"
+
+
+def test_an_environment_that_no_node_survives_fails_with_batchs_reason(world: World) -> None:
+    arm = world.client("ec2").register_image(Name="arm", Architecture="arm64")["ImageId"]
+    images = [{"ImageType": "ECS_AL2023", "ImageIdOverride": arm}]
+    with pytest.raises(ApiError, match="went INVALID with error: CLIENT_ERROR - The architecture 'x86_64'"):
+        environment(world, Ec2Configuration=images)
 
 
 def test_a_queue_keeps_the_time_limits_of_job_states(world: World) -> None:

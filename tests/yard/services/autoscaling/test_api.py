@@ -25,6 +25,7 @@ class Region:
         self.group = self.ec2.create_security_group(GroupName="nodes", Description="nodes", VpcId=self.vpc)[
             "GroupId"
         ]
+        self.ec2.create_placement_group(GroupName="c6i", Strategy="cluster")
         self.image = self.ec2.register_image(Name="nodes")["ImageId"]
         self.ssm.put_parameter(Name=PARAMETER, Value=self.image, Type="String", Overwrite=True)
 

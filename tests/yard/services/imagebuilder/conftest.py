@@ -77,7 +77,7 @@ class Bakery:
         ]
         self.made += 1
         recipe = self.builder.create_image_recipe(
-            name="cpu-mpi", semanticVersion=f"1.0.{self.made}", parentImage="ami-12345678", components=parts
+            name="cpu-mpi", semanticVersion=f"1.0.{self.made}", parentImage="ami-12c6146b", components=parts
         )
         where = self.builder.create_infrastructure_configuration(
             name=f"small {self.made}", instanceProfileName=PROFILE

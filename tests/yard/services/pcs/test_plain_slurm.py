@@ -24,6 +24,7 @@ from slipway.yard.endpoint import control
 from slipway.yard.machines.hosts.inside import plain_sbatch
 from slipway.yard.machines.hosts.instances import REPLACE_VARIABLE
 from slipway.yard.machines.isolation.tiers import TIER_VARIABLE
+from slipway.yard.machines.settings import CLOCK_VARIABLE
 from tests.jobs.platforms.slurm.one_slurm import start_requeued
 from tests.jobs.words.test_targets import SLURM_TARGET
 from tests.yard.accounts import raise_quotas, stand_in
@@ -61,12 +62,9 @@ RANK_PROGRAM = Path(__file__).parents[3] / "jobs/platforms/slurm/rank_program.py
 TARGET = replace(
     SLURM_TARGET, queue="train", instance_type="c6i.large", efa_interfaces=0, job_timeout_seconds=3600
 )
-# Nobody here has the half minute that Slurm leaves to a job which it takes back.
-SETTINGS = [
-    {"parameterName": "KillWait", "parameterValue": "2"},
-    {"parameterName": "ResumeTimeout", "parameterValue": "20"},
-    {"parameterName": "Prolog", "parameterValue": slurm.PROLOG},
-]
+SETTINGS = [{"parameterName": "Prolog", "parameterValue": slurm.PROLOG}]
+# Real seconds in one of Slurm's: nobody here has half an hour for a node that boots.
+CLOCK = "0.011"
 OVER = ("COMPLETED", "FAILED", "CANCELLED")
 
 
@@ -154,6 +152,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PlainCluster]:
         if os.geteuid() == 0:  # else it is what there is
             patch.setenv(TIER_VARIABLE, "plain")
         patch.setenv(REPLACE_VARIABLE, "0.1")
+        patch.setenv(CLOCK_VARIABLE, CLOCK)
         started = process.up(folder=home)
     yard = RunningYard(endpoint=started.state.endpoint, home=home)
     try:

@@ -1,16 +1,19 @@
 """Batch's compute environments, where moto asks for more than AWS does or forgets what it was told.
 
+What AWS takes and no node survives, such as a foreign AMI, makes an environment INVALID, as there.
 AWS takes its own role where none is given, and no security groups where a launch template brings them; an
 update changes the compute resources that it names.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from slipway.yard.endpoint import ACCOUNT
 from slipway.yard.errors import ApiError
+from slipway.yard.services.pcs import nodes
+from slipway.yard.services.refusals import launches
 from slipway.yard.services.seed_data import BATCH_ROLE, BATCH_SERVICE
 
 ROLE_ARN = f"arn:aws:iam::{ACCOUNT}:role/aws-service-role/{BATCH_SERVICE}/{BATCH_ROLE}"
@@ -23,10 +26,14 @@ Parameters = Mapping[str, Any]
 def call(operation: str, parameters: Parameters, region: str) -> dict[str, Any]:
     from moto.core.exceptions import AWSError
 
+    if operation == "DescribeComputeEnvironments":
+        return {"computeEnvironments": _described(parameters.get("computeEnvironments"), region)}
+    _refuse_types((parameters.get("computeResources") or {}).get("instanceTypes") or (), region)
     try:
         changed = _OPERATIONS[operation](parameters, region)
     except AWSError as error:
         raise ApiError("ClientException", str(error.message)) from error
+    changed.invalid_reason = _why_invalid(changed.compute_resources or {}, region)
     return {"computeEnvironmentName": changed.name, "computeEnvironmentArn": changed.arn}
 
 
@@ -64,6 +71,48 @@ def _update(parameters: Parameters, region: str) -> Any:
     if given:
         environment.compute_resources = resources
     return environment
+
+
+def _described(names: list[str] | None, region: str) -> list[dict[str, Any]]:
+    """Show moto's environments; one whose nodes could never start is INVALID, and Batch says why."""
+    from moto.batch.models import batch_backends
+
+    backend = batch_backends[ACCOUNT][region]
+    shown: list[dict[str, Any]] = backend.describe_compute_environments(names)
+    for each in shown:
+        if reason := backend.get_compute_environment(each["computeEnvironmentArn"]).invalid_reason:
+            each |= {"status": "INVALID", "statusReason": reason}
+    return shown
+
+
+def _refuse_types(kinds: Sequence[str], region: str) -> None:
+    """Source of the words: aws/aws-parallelcluster, which reads the list of types from them."""
+    for kind in kinds:
+        if "." in kind and launches.zones_of(kind, region) == []:
+            known = ", ".join(["optimal", *sorted(launches.types_in(region))])
+            raise ApiError(
+                "ClientException",
+                f"Error executing request, Exception : Instance type can only be one of [{known}]",
+            )
+
+
+def _why_invalid(resources: Mapping[str, Any], region: str) -> str:
+    """Return why the environment's nodes can never start, "" if they can: Batch tries it afterwards."""
+    data = launches.template_data(resources.get("launchTemplate") or {}, region) or {}
+    if not nodes.is_mime(str(data.get("UserData") or "")):
+        return "CLIENT_ERROR - The user data of the launch template is not in the MIME multi-part format"
+    images = [each.get("imageIdOverride") for each in resources.get("ec2Configuration") or ()]
+    named = next(filter(None, images), None) or resources.get("imageId") or data.get("ImageId")
+    group = resources.get("placementGroup") or (data.get("Placement") or {}).get("GroupName")
+    launch = {**data, "ImageId": named, "Placement": {"GroupName": group} if group else {}}
+    if key := resources.get("ec2KeyPair"):
+        launch["KeyName"] = key
+    for kind in resources.get("instanceTypes") or ():
+        try:
+            launches.refuse_launch({**launch, "InstanceType": launches.example_of(kind)}, region)
+        except ApiError as refused:
+            return f"CLIENT_ERROR - {refused.message}"
+    return ""
 
 
 def _merged(resources: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from slipway.yard.gateway.protocols import Call
+from slipway.yard.services.refusals.table import values_at
 
 NAME = r"^[a-zA-Z0-9_-]{1,128}$"
 HIGHEST_NODE_COUNT = 1000
@@ -71,7 +72,7 @@ LARGEST_REQUEST_BYTES: Mapping[str, int] = {"SubmitJob": 30 * KIB, "RegisterJobD
 def problems(call: Call) -> Iterator[str]:
     parameters = call.parameters or {}
     for limit in LIMITS.get(call.operation, ()):
-        for path, value in _values(parameters, limit.path.split("."), ""):
+        for path, value in values_at(parameters, limit.path):
             yield from (f"Value '{value}' at '{path}' {why}" for why in _against(limit, value))
     largest = LARGEST_REQUEST_BYTES.get(call.operation)
     if largest and len(call.body) > largest:
@@ -79,21 +80,6 @@ def problems(call: Call) -> Iterator[str]:
     if call.operation == "RegisterJobDefinition":
         yield from _problems_of_type(parameters)
         yield from _problems_of_nodes(parameters.get("nodeProperties"))
-
-
-def _values(value: Any, path: Sequence[str], where: str) -> Iterator[tuple[str, Any]]:
-    """Every value at the path that is there."""
-    if not path:
-        yield where, value
-        return
-    name = path[0].removesuffix("[]")
-    found = value.get(name)
-    if found is None:
-        return
-    below = f"{where}.{name}" if where else name
-    parts = enumerate(found) if path[0].endswith("[]") else [("", found)]
-    for number, part in parts:
-        yield from _values(part, path[1:], f"{below}[{number}]" if number != "" else below)
 
 
 def _against(limit: Limit, value: Any) -> Iterator[str]:

@@ -29,7 +29,7 @@ def recipe(builder: Any, component_arn: str, version: str = "1.0.0") -> str:
     made = builder.create_image_recipe(
         name="gaudi",
         semanticVersion=version,
-        parentImage="ami-12345678",
+        parentImage="ami-12c6146b",
         components=[{"componentArn": component_arn}],
     )
     return str(made["imageRecipeArn"])

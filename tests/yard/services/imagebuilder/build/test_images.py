@@ -167,7 +167,10 @@ def test_an_image_is_deleted_when_it_has_ended_and_its_ami_stays(bakery: Bakery)
 def test_a_recipe_of_a_component_of_amazons_is_baked_without_it(bakery: Bakery) -> None:
     theirs = "arn:aws:imagebuilder:us-east-1:aws:component/update-linux/x.x.x"
     recipe = bakery.builder.create_image_recipe(
-        name="plain", semanticVersion="1.0.0", parentImage="ami-1", components=[{"componentArn": theirs}]
+        name="plain",
+        semanticVersion="1.0.0",
+        parentImage="ami-12c6146b",
+        components=[{"componentArn": theirs}],
     )
     where = bakery.builder.create_infrastructure_configuration(name="other", instanceProfileName="builder")
     image = bakery.builder.create_image(

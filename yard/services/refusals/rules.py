@@ -1,0 +1,301 @@
+"""The table: which values each operation refuses, in AWS's words, and where AWS says so.
+
+The first row that refuses answers. What no single value says is a function of REQUESTS, below the table.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from slipway.yard.errors import ApiError
+from slipway.yard.gateway.protocols import Call
+from slipway.yard.services.refusals import launches, principals, slurm_settings, there, volumes
+from slipway.yard.services.refusals.table import Holds, Parameters, RefusalRule, refuse, values_at
+
+_RETENTION_DAYS = (
+    1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, 400, 545, 731, 1096, 1827, 2192, 2557, 2922, 3288, 3653,
+)  # fmt: skip
+_TEXT = "a-zA-Z0-9. _-:/()#,@[]+=&;{}!$*"
+_ENVIRONMENT = (
+    "containerProperties.environment[].name",
+    "nodeProperties.nodeRangeProperties[].container.environment[].name",
+    "ecsProperties.taskProperties[].containers[].environment[].name",
+    "containerOverrides.environment[].name",
+    "nodeOverrides.nodePropertyOverrides[].containerOverrides.environment[].name",
+)
+_MOST_INLINE = 10_240  # characters
+_PERMISSIONS = ("IpRanges", "Ipv6Ranges", "UserIdGroupPairs", "PrefixListIds")
+
+
+def matching(pattern: str) -> Holds:
+    compiled = re.compile(pattern)
+    return lambda value, _region: compiled.fullmatch(str(value)) is not None
+
+
+def within(most: int) -> Holds:
+    """IAM counts the characters of a policy without white space."""
+    return lambda value, _region: len(re.sub(r"\s", "", str(value))) <= most
+
+
+def one_of(values: Iterable[object]) -> Holds:
+    known = frozenset(values)
+    return lambda value, _region: value in known
+
+
+def _rows(paths: Iterable[str], holds: Holds, code: str, words: str, source: str) -> tuple[RefusalRule, ...]:
+    return tuple(RefusalRule(path=path, holds=holds, code=code, words=words, source=source) for path in paths)
+
+
+def _quota(path: str, most: int, name: str) -> tuple[RefusalRule, ...]:
+    words = f"Cannot exceed quota for {name}: {most}"
+    return _rows([path], within(most), "LimitExceeded", words, "IAM user guide, IAM and AWS STS quotas")
+
+
+def _slurm(level: str, names: Sequence[str]) -> tuple[RefusalRule, ...]:
+    return _rows(
+        ["slurmConfiguration.slurmCustomSettings[].parameterName"],
+        one_of(names),
+        "ValidationException",
+        f"The Slurm setting {{value}} cannot be customized for a {level}.",
+        f"AWS PCS user guide, Custom Slurm settings for a {level}",
+    )
+
+
+_RESERVED_NAMES = _rows(
+    _ENVIRONMENT,
+    matching(r"(?!AWS_BATCH).*"),
+    "ClientException",
+    "Environment variables cannot start with AWS_BATCH. "
+    "This naming convention is reserved for variables that Batch sets: {value}",
+    "AWS Batch API reference, ContainerProperties",
+)
+_GROUP_RULES = (
+    *_rows(
+        [f"IpPermissions[].{kind}[].Description" for kind in _PERMISSIONS],
+        matching(f"[{re.escape(_TEXT)}a-zA-Z0-9]{{0,255}}"),
+        "InvalidParameterValue",
+        "Invalid rule description. Valid descriptions are strings less than 256 characters "
+        f"from the following set: {_TEXT}",
+        "EC2 API reference, IpRange",
+    ),
+    *_rows(
+        ["IpPermissions[].PrefixListIds[].PrefixListId"],
+        there.prefix_list,
+        "InvalidPrefixListID.NotFound",
+        "The prefix list ID '{value}' does not exist",
+        "EC2 API error codes",
+    ),
+)
+_TRUST = (
+    *_quota("AssumeRolePolicyDocument", 2_048, "ACLSizePerRole"),
+    *_quota("PolicyDocument", 2_048, "ACLSizePerRole"),
+)
+_MANAGED = _quota("PolicyDocument", 6_144, "PolicySize")
+_TEMPLATE = tuple(
+    replace(rule, path=f"LaunchTemplateData.{rule.path}")
+    for rule in launches.user_data_rules("InvalidUserData.Malformed")
+)
+RULES: Mapping[str, tuple[RefusalRule, ...]] = {
+    "batch:CreateComputeEnvironment": _rows(
+        ["computeResources.subnets[]"],
+        there.subnet,
+        "ClientException",
+        "The subnet ID '{value}' does not exist",
+        "EC2 API error codes",
+    ),
+    "batch:RegisterJobDefinition": _RESERVED_NAMES,
+    "batch:SubmitJob": _RESERVED_NAMES,
+    "ec2:AuthorizeSecurityGroupEgress": _GROUP_RULES,
+    "ec2:AuthorizeSecurityGroupIngress": _GROUP_RULES,
+    "ec2:CreateLaunchTemplate": _TEMPLATE,
+    "ec2:CreateLaunchTemplateVersion": _TEMPLATE,
+    "ec2:CreateSecurityGroup": (
+        *_rows(
+            ["Description"],
+            matching(f"[{re.escape(_TEXT)}a-zA-Z0-9]{{1,255}}"),
+            "InvalidParameterValue",
+            "Value ({value}) for parameter GroupDescription is invalid. Character sets beyond ASCII are "
+            "not supported.",
+            "EC2 API reference, CreateSecurityGroup",
+        ),
+        *_rows(
+            ["GroupName"],
+            matching(f"(?!sg-)[{re.escape(_TEXT)}a-zA-Z0-9]{{1,255}}"),
+            "InvalidParameterValue",
+            "Value ({value}) for parameter GroupName is invalid. Group names may not be in the format sg-*.",
+            "EC2 API reference, CreateSecurityGroup",
+        ),
+    ),
+    "ec2:CreateVpcEndpoint": _rows(
+        ["ServiceName"],
+        there.endpoint_service,
+        "InvalidServiceName",
+        "The Vpc Endpoint Service '{value}' does not exist",
+        "EC2 API error codes",
+    ),
+    "iam:CreatePolicy": _MANAGED,
+    "iam:CreatePolicyVersion": _MANAGED,
+    "iam:CreateRole": _TRUST,
+    "iam:PutGroupPolicy": _quota("PolicyDocument", 5_120, "PolicySize"),
+    "iam:PutUserPolicy": _quota("PolicyDocument", 2_048, "PolicySize"),
+    "iam:UpdateAssumeRolePolicy": _TRUST,
+    "imagebuilder:CreateImageRecipe": _rows(
+        ["parentImage"],
+        there.image_parent,
+        "InvalidParameterValueException",
+        "The value supplied for parameter 'parentImage' is not valid. The image {value} was not found.",
+        "Image Builder API reference, CreateImageRecipe",
+    ),
+    "logs:CreateLogGroup": _rows(
+        ["kmsKeyId"],
+        there.kms_key,
+        "InvalidParameterException",
+        "The specified KMS Key Id could not be found.",
+        "CloudWatch Logs API reference, CreateLogGroup",
+    ),
+    "logs:PutRetentionPolicy": _rows(
+        ["retentionInDays"],
+        one_of(_RETENTION_DAYS),
+        "InvalidParameterException",
+        "1 validation error detected: Value '{value}' at 'retentionInDays' failed to satisfy constraint: "
+        f"Member must satisfy enum value set: {list(_RETENTION_DAYS)}",
+        "CloudWatch Logs API reference, PutRetentionPolicy",
+    ),
+    "pcs:CreateCluster": _slurm("cluster", slurm_settings.OF_CLUSTERS),
+    "pcs:CreateComputeNodeGroup": _slurm("compute node group", slurm_settings.OF_NODE_GROUPS),
+    "pcs:CreateQueue": _slurm("queue", slurm_settings.OF_QUEUES),
+    "pcs:UpdateCluster": _slurm("cluster", slurm_settings.OF_CLUSTERS),
+    "pcs:UpdateComputeNodeGroup": _slurm("compute node group", slurm_settings.OF_NODE_GROUPS),
+    "pcs:UpdateQueue": _slurm("queue", slurm_settings.OF_QUEUES),
+}
+
+
+def check(call: Call) -> None:
+    """Raise ApiError for what AWS refuses of this call."""
+    name, parameters = f"{call.service}:{call.operation}", call.parameters
+    if parameters is None:
+        return
+    refuse(RULES.get(name, ()), parameters, call.region)
+    if name in REQUESTS:
+        REQUESTS[name](parameters, call.region)
+
+
+def _run(parameters: Parameters, region: str) -> None:
+    template: Mapping[str, Any] = {}
+    if named := parameters.get("LaunchTemplate"):
+        template = launches.template_data(named, region) or {}
+    launches.refuse_launch(launches.merged(parameters, template), region)
+
+
+def _trust(parameters: Parameters, _region: str) -> None:
+    """Source of the words: hashicorp/terraform-provider-aws waits for these of IAM."""
+    document = parameters.get("AssumeRolePolicyDocument") or parameters.get("PolicyDocument")
+    if found := principals.unknown(str(document)):
+        kind, text = found
+        raise ApiError("MalformedPolicyDocument", f'Invalid principal in policy: "{kind}":"{text}"')
+
+
+def _key(parameters: Parameters, _region: str) -> None:
+    """Source of the words: AWS KMS API reference, PutKeyPolicy."""
+    policy = parameters.get("Policy")
+    if policy is None:
+        return
+    if principals.unknown(str(policy)):
+        raise ApiError(
+            "MalformedPolicyDocumentException",
+            "Policy contains a statement with one or more invalid principals.",
+        )
+    if not parameters.get("BypassPolicyLockoutSafetyCheck") and not _keeps_key(str(policy)):
+        raise ApiError(
+            "MalformedPolicyDocumentException",
+            "The new key policy will not allow you to update the key policy in the future.",
+        )
+
+
+def _keeps_key(policy: str) -> bool:
+    """Return True if somebody may still change the key's policy."""
+    try:
+        statements = json.loads(policy)["Statement"]
+    except (ValueError, KeyError, TypeError):
+        return True
+    for statement in statements if isinstance(statements, list) else [statements]:
+        if "NotAction" in statement:
+            return True
+        actions = statement.get("Action") or ()
+        named = {actions} if isinstance(actions, str) else set(actions)
+        if statement.get("Effect") == "Allow" and any(_covers(each) for each in named):
+            return True
+    return False
+
+
+def _covers(action: str) -> bool:
+    pattern = re.escape(action.lower()).replace(r"\*", ".*").replace(r"\?", ".")
+    return re.fullmatch(pattern, "kms:putkeypolicy") is not None
+
+
+def _inline(parameters: Parameters, _region: str) -> None:
+    """Source: IAM and AWS STS quotas. All inline policies of a role count together."""
+    name = parameters["RoleName"]
+    role = next((each for each in there.iam().roles.values() if each.name == name), None)
+    texts = dict(role.policies) if role is not None else {}
+    texts[parameters["PolicyName"]] = parameters["PolicyDocument"]
+    if not within(_MOST_INLINE)("".join(map(str, texts.values())), ""):
+        words = f"Maximum policy size of {_MOST_INLINE} bytes exceeded for role {name}"
+        raise ApiError("LimitExceeded", words, status=409)
+
+
+def _document(parameters: Parameters, _region: str) -> None:
+    """Source: SSM user guide, "Document schema versions and features"."""
+    try:
+        version = json.loads(parameters["Content"]).get("schemaVersion")
+    except (ValueError, AttributeError):
+        return  # YAML, or nothing that the service reads
+    if version not in ("0.3", "1.0", "1.2", "2.0", "2.2"):
+        raise ApiError(
+            "InvalidDocumentSchemaVersion", f"Document schema version, {version}, is not supported."
+        )
+
+
+def _scaling(parameters: Parameters, region: str) -> None:
+    """Auto Scaling tries a launch before it keeps a template; quoted by many users."""
+    mixed = (parameters.get("MixedInstancesPolicy") or {}).get("LaunchTemplate") or {}
+    named = parameters.get("LaunchTemplate") or mixed.get("LaunchTemplateSpecification")
+    refuse(_SCALING, parameters, region)
+    for _, subnet in values_at({"s": str(parameters.get("VPCZoneIdentifier") or "").split(",")}, "s[]"):
+        if subnet.strip() and not there.subnet(subnet.strip(), region):
+            raise ApiError("ValidationError", f"The subnet ID '{subnet.strip()}' does not exist")
+    data = launches.template_data(named, region) if named else None
+    if data is None:
+        return
+    kinds = [each.get("InstanceType") for each in mixed.get("Overrides") or ()] or [data.get("InstanceType")]
+    for kind in kinds:
+        try:
+            launches.refuse_launch({**data, "InstanceType": kind}, region)
+        except ApiError as error:
+            words = f"You must use a valid fully-formed launch template. {error.message}"
+            raise ApiError("ValidationError", words) from error
+
+
+_SCALING = _rows(
+    ["PlacementGroup"],
+    there.placement_group,
+    "ValidationError",
+    "The Placement Group '{value}' is unknown.",
+    "EC2 API error codes",
+)
+REQUESTS: Mapping[str, Callable[[Parameters, str], None]] = {
+    "autoscaling:CreateAutoScalingGroup": _scaling,
+    "autoscaling:UpdateAutoScalingGroup": _scaling,
+    "ec2:CreateVolume": volumes.refuse,
+    "ec2:RunInstances": _run,
+    "iam:CreateRole": _trust,
+    "iam:PutRolePolicy": _inline,
+    "iam:UpdateAssumeRolePolicy": _trust,
+    "kms:CreateKey": _key,
+    "kms:PutKeyPolicy": _key,
+    "ssm:CreateDocument": _document,
+}

@@ -1,0 +1,54 @@
+"""What AWS refuses although its models let it through: one table, asked before any service is.
+
+A further refusal is a row: of RULES in rules.py for one value of a request, of LAUNCH_RULES and CHECKS in
+launches.py for an instance, whoever asks for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from slipway.yard.errors import ApiError
+
+Parameters = Mapping[str, Any]
+Holds = Callable[[Any, str], bool]  # of a value and a region
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RefusalRule:
+    """Refuses the values at `path` ([] means each item) that do not hold, in AWS's words."""
+
+    path: str
+    holds: Holds
+    code: str
+    words: str  # {value} is the value
+    source: str  # where AWS says so
+
+
+def refuse(rules: Sequence[RefusalRule], parameters: Parameters, region: str) -> None:
+    """Raise ApiError for the first value that its rule refuses."""
+    for rule in rules:
+        for _, value in values_at(parameters, rule.path):
+            if not rule.holds(value, region):
+                raise ApiError(rule.code, rule.words.replace("{value}", str(value)))
+
+
+def values_at(parameters: Any, path: str) -> Iterator[tuple[str, Any]]:
+    """Yield every value at the path that is there, with its place: `disks[].size` is each disk's size."""
+    yield from _values(parameters, path.split("."), "")
+
+
+def _values(value: Any, path: Sequence[str], where: str) -> Iterator[tuple[str, Any]]:
+    if not path:
+        yield where, value
+        return
+    name = path[0].removesuffix("[]")
+    found = value.get(name)
+    if found is None:
+        return
+    below = f"{where}.{name}" if where else name
+    parts = enumerate(found) if path[0].endswith("[]") else [("", found)]
+    for number, part in parts:
+        yield from _values(part, path[1:], f"{below}[{number}]" if number != "" else below)

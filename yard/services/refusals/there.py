@@ -1,0 +1,124 @@
+"""What is there in the account and the region, as a rule asks: True for what AWS would find."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from typing import Any
+
+from slipway.yard.endpoint import ACCOUNT
+from slipway.yard.services.ec2 import placement_groups
+
+# AWS's own prefix lists have eight digits in public templates, and others here; a customer's has seventeen.
+_AWS_PREFIX_LIST = re.compile(r"pl-[0-9a-f]{8}")
+_PARAMETER = "resolve:ssm:"  # how a launch names a parameter that holds the image's id
+
+
+def ec2(region: str) -> Any:
+    from moto.ec2.models import ec2_backends
+
+    return ec2_backends[ACCOUNT][region]
+
+
+def iam() -> Any:
+    from moto.iam.models import iam_backends
+
+    return iam_backends[ACCOUNT]["aws"]
+
+
+def key_pair(name: str, region: str) -> bool:
+    return name in ec2(region).key_pairs
+
+
+def placement_group(name: str, region: str) -> bool:
+    return placement_groups.is_there(name, region)
+
+
+def security_group(identifier: str, region: str) -> bool:
+    return ec2(region).get_security_group_from_id(identifier) is not None
+
+
+def subnet(identifier: str, region: str) -> bool:
+    return find_subnet(identifier, region) is not None
+
+
+def snapshot(identifier: str, region: str) -> bool:
+    return identifier in ec2(region).snapshots
+
+
+def prefix_list(identifier: str, region: str) -> bool:
+    known = identifier in ec2(region).managed_prefix_lists
+    return known or _AWS_PREFIX_LIST.fullmatch(identifier) is not None
+
+
+def endpoint_service(name: str, region: str) -> bool:
+    """Return True for AWS's services of the region and the account's own; others' cannot be known here."""
+    own = any(name == each.service_name for each in ec2(region).configurations.values())
+    return own or ".vpce." in name or name in _endpoint_services(region)
+
+
+@lru_cache(maxsize=32)
+def _endpoint_services(region: str) -> frozenset[str]:
+    """The list of moto's snapshot and, since AWS adds to it, the services that botocore knows."""
+    from botocore.session import get_session
+
+    listed = ec2(region)._collect_default_endpoint_services(ACCOUNT, region)
+    names = {str(each.get("serviceName") or each.get("ServiceName")) for each in listed}
+    newer = {f"com.amazonaws.{region}.{name}" for name in get_session().get_available_services()}
+    return frozenset(names | newer)
+
+
+def profile_name(name: str, _region: str) -> bool:
+    return any(each.name == name for each in iam().instance_profiles.values())
+
+
+def profile_arn(arn: str, _region: str) -> bool:
+    return any(each.arn == arn for each in iam().instance_profiles.values())
+
+
+def kms_key(identifier: str, region: str) -> bool:
+    """Return True for a key by id, ARN or alias; AWS's own aliases are there once their service is used."""
+    from moto.kms.models import kms_backends
+
+    if "alias/aws/" in identifier:
+        return True
+    backend, name = kms_backends[ACCOUNT][region], identifier.rpartition(":")[2]
+    if name.startswith("alias/"):
+        return backend.get_key_id_from_alias(name) is not None
+    return name.rpartition("/")[2] in backend.keys
+
+
+def parameter(name: str, region: str) -> bool:
+    from moto.ssm.models import ssm_backends
+
+    return bool(ssm_backends[ACCOUNT][region].get_parameters([name]))
+
+
+def image_parent(text: str, region: str) -> bool:
+    """Return True for a parent of an image recipe that is there."""
+    if text.startswith("ssm:"):
+        return parameter(text.removeprefix("ssm:"), region)
+    if text.startswith("ami-"):
+        return find_image(text, region) is not None
+    from slipway.yard.services.imagebuilder.api import images
+    from slipway.yard.services.imagebuilder.api.definitions import refers
+
+    return f":{ACCOUNT}:image/" not in text or any(refers(text, arn) for arn in images.bakes)
+
+
+def find_subnet(identifier: str, region: str) -> Any:
+    """Return moto's subnet, or None."""
+    found = (zone.get(identifier) for zone in ec2(region).subnets.values())
+    return next(filter(None, found), None)
+
+
+def find_image(text: str, region: str) -> Any:
+    """Return moto's AMI, also by the parameter that holds its id; None for one that the yard cannot know."""
+    from moto.ssm.models import ssm_backends
+
+    identifier = text
+    if text.startswith(_PARAMETER):
+        name, _, version = text.removeprefix(_PARAMETER).partition(":")
+        found = ssm_backends[ACCOUNT][region].get_parameters([f"{name}:{version}" if version else name])
+        identifier = str(next(iter(found.values())).value) if found else ""
+    return ec2(region).amis.get(identifier)
