@@ -9,7 +9,6 @@ from functools import lru_cache
 from typing import Any
 
 from slipway.yard.chaos import conditions
-from slipway.yard.endpoint import ACCOUNT
 from slipway.yard.errors import ApiError
 from slipway.yard.gateway.protocols import Call, Reply
 from slipway.yard.machines.hosts import reconciler
@@ -108,7 +107,7 @@ _PENDING, _RUNNING = ("pending", 0), ("running", 16)
 def launched(call: Call, reply: Reply) -> None:
     """Hear of an answered call; what RunInstances has made is pending first.
 
-    An instance whose disk has a key that is not there is taken by EC2, and ends: it looks for the key afterwards.
+    EC2 takes an instance whose disk has a key that is not there, and ends it: it looks for the key afterwards.
     """
     if (call.service, call.operation) != ("ec2", "RunInstances"):
         return
