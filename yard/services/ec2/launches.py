@@ -107,7 +107,7 @@ _PENDING, _RUNNING = ("pending", 0), ("running", 16)
 def launched(call: Call, reply: Reply) -> None:
     """Hear of an answered call; what RunInstances has made is pending first.
 
-    EC2 takes an instance whose disk has a key that is not there, and ends it: it looks for the key afterwards.
+    EC2 takes an instance whose disk has a key that is not there, and ends it: it looks for the key later.
     """
     if (call.service, call.operation) != ("ec2", "RunInstances"):
         return
