@@ -10,10 +10,7 @@ from constructs import Construct
 
 from slipway.infra.declare.node_images import (
     ami_parameter_of,
-    container_uri,
     node_image_of,
-    registry_of,
-    runs_containers,
     slurm_release,
 )
 from slipway.infra.declare.types import Egress, SlurmCluster
@@ -21,7 +18,6 @@ from slipway.infra.patterns.access.records import publish_target
 from slipway.infra.patterns.declared_stack import DeclaredStack
 from slipway.infra.patterns.encryption import EncryptedLogGroup
 from slipway.infra.patterns.foundation import NodeFoundation
-from slipway.infra.patterns.images.payload import deliver_node_software
 from slipway.infra.patterns.nodes.boot import boot_parameters
 from slipway.infra.patterns.nodes.launch_template import (
     FleetMachine,
@@ -49,9 +45,11 @@ from slipway.infra.patterns.slurm.shared_files import (
     slurm_security_group,
 )
 from slipway.infra.patterns.slurm.slurm_access import (
-    BareMachines,
     RunDocument,
     SlurmAccess,
+    bare_machines,
+    container_of,
+    first_boot_parameters,
     run_document_name,
 )
 from slipway.infra.patterns.statements import ACCOUNT_ID
@@ -83,11 +81,8 @@ class SlurmStack(DeclaredStack):
             subnet_id=base.subnet_id,
             security_group_id=self.security_group_id,
         )
-        self._container = container_uri(cluster) if runs_containers(cluster) else None
-        self._software = None
-        if not node_image_of(cluster).is_baked:
-            self._software = deliver_node_software(self, "Software", installed_by="slurm_first_boot.sh")
-        access = SlurmAccess(self, "Access", base=base, bare=self._bare(cluster))
+        self._bare = bare_machines(self, cluster)
+        access = SlurmAccess(self, "Access", base=base, bare=self._bare)
         self.job_role: iam.IRole = access.worker.role.role
         login = self._add("LoginNode", login_node(cluster, access.login))
         group = placement_group(self, cluster)
@@ -124,12 +119,6 @@ class SlurmStack(DeclaredStack):
             image_id=self._image_id,
         )
 
-    def _bare(self, cluster: SlurmCluster) -> BareMachines | None:
-        if self._software is None:
-            return None
-        registry = registry_of(cluster) if self._container else None
-        return BareMachines(software_arn=self._software.object_arn, registry=registry)
-
     def _boot_parameters(self, machines: Machines) -> Mapping[str, object]:
         """Return what a first boot reads, and what the prolog looks for on a worker."""
         storage, cluster = self._base.storage, machines.cluster
@@ -143,16 +132,8 @@ class SlurmStack(DeclaredStack):
             "instance_type": instance_type(cluster.instance_type).name,
             "slurm_version": slurm_release(cluster),
             "efa_interfaces": efa_interface_count(cluster),
-            **self._of_first_boot(),
+            **first_boot_parameters(self._bare),
         }
-
-    def _of_first_boot(self) -> Mapping[str, object]:
-        """Return what nodes of AWS's own AMI are told of the software and the container that they fetch."""
-        software = {"payload": self._software.parameters} if self._software else {}
-        if self._container is None:
-            return software
-        registry = self._container.partition("/")[0]
-        return {**software, "container": self._container, "container_registry": registry}
 
     def _target(self, cluster: SlurmCluster, login: SlurmNodeGroup, workers: SlurmNodeGroup) -> SlurmTarget:
         storage = self._base.storage
@@ -181,5 +162,5 @@ class SlurmStack(DeclaredStack):
             scratch_mount=scratch_mount(self._scratch),
             has_internet=cluster.egress is Egress.NAT,
             capacity_block=capacity_block_of(cluster),
-            container=self._container,
+            container=container_of(cluster),
         )

@@ -33,7 +33,7 @@ GROUPS: Mapping[str, Commands] = {
             "slipway.yard.commands.yard",
             "Run an AWS of your own on this machine: up, status, down, logs",
         ),
-        "up": (f"{_HERE}.up", "Bring a cluster up: do what is missing, with the price before you say yes"),
+        "up": (f"{_HERE}.up", "Do all that a cluster lacks to run jobs, after showing the price"),
         "preflight": (
             f"{_HERE}.preflight",
             "Check everything a deployment needs, with a fix for each problem",

@@ -40,4 +40,5 @@ def main() -> None:
     os.execv(sys.executable, [sys.executable, "-m", LAUNCHER, *sys.argv[2:]])  # noqa: S606 - no shell is wanted
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 
+from slipway.infra.declare.node_images import container_uri, node_image_of, registry_of, runs_containers
 from slipway.infra.declare.types import SlurmCluster
 from slipway.infra.patterns.access.documents import command_content, command_document, text_parameter
 from slipway.infra.patterns.access.roles import (
@@ -23,6 +24,7 @@ from slipway.infra.patterns.access.roles import (
 from slipway.infra.patterns.encryption import write_logs
 from slipway.infra.patterns.foundation import NodeFoundation
 from slipway.infra.patterns.images.image_project import pull_statements
+from slipway.infra.patterns.images.payload import NodeSoftware, deliver_node_software
 from slipway.infra.patterns.statements import Statement
 from slipway.infra.patterns.storage.buckets import bucket_statements
 from slipway.jobs.words.job import NAME, PROJECT_PREFIX
@@ -39,8 +41,35 @@ _READ = ("code/*", f"{PROJECT_PREFIX}*", *_WRITTEN)
 class BareMachines:
     """Names what machines of AWS's own AMI fetch: this project, and the container that ranks run in."""
 
-    software_arn: str
+    software: NodeSoftware
+    container: str | None
     registry: str | None  # the account of AWS's that publishes the container
+
+
+def bare_machines(scope: Construct, cluster: SlurmCluster) -> BareMachines | None:
+    """Deliver what the machines fetch at their first boot; None if a bake has put it into their AMI."""
+    if node_image_of(cluster).is_baked:
+        return None
+    return BareMachines(
+        software=deliver_node_software(scope, "Software", installed_by="slurm_first_boot.sh"),
+        container=container_of(cluster),
+        registry=registry_of(cluster) if runs_containers(cluster) else None,
+    )
+
+
+def container_of(cluster: SlurmCluster) -> str | None:
+    return container_uri(cluster) if runs_containers(cluster) else None
+
+
+def first_boot_parameters(bare: BareMachines | None) -> Mapping[str, object]:
+    """Return what nodes of AWS's own AMI are told of what they fetch."""
+    if bare is None:
+        return {}
+    software = {"payload": bare.software.parameters}
+    if bare.container is None:
+        return software
+    registry = bare.container.partition("/")[0]
+    return {**software, "container": bare.container, "container_registry": registry}
 
 
 class SlurmAccess(Construct):
@@ -97,7 +126,7 @@ class MachineRole(Construct):
 
 
 def _of_bare(scope: Construct, bare: BareMachines) -> tuple[Statement, ...]:
-    fetch = Statement(sid="FetchSoftware", actions=["s3:GetObject"], resources=[bare.software_arn])
+    fetch = Statement(sid="FetchSoftware", actions=["s3:GetObject"], resources=[bare.software.object_arn])
     return fetch, *pull_statements(scope, bare.registry)
 
 

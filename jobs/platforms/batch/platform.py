@@ -134,7 +134,7 @@ def _published(target: BatchTarget) -> str | None:
     return f"{target.repository_uri}:{target.image_tag}"
 
 
-def send(prepared: BatchPrepared, _taker: None) -> str:
+def send(prepared: BatchPrepared, taker: None) -> str:
     batch = aws.sender("batch", prepared.target.region)
     return str(batch.submit_job(**prepared.request.submit)["jobId"])
 

@@ -75,11 +75,11 @@ def make_ready(prepared: MpiPrepared, say: Say) -> str:
     return await_nodes(target, prepared.job.nodes, say)
 
 
-def send(prepared: MpiPrepared, main_node: str) -> str:
+def send(prepared: MpiPrepared, taker: str) -> str:
     """Send the command to the main node and return its id, which is the job's."""
     target, request = prepared.target, prepared.request
     aws.client("s3", target.region).put_object(**request.put)
-    sent = aws.sender("ssm", target.region).send_command(**request.send_command, InstanceIds=[main_node])
+    sent = aws.sender("ssm", target.region).send_command(**request.send_command, InstanceIds=[taker])
     return str(sent["Command"]["CommandId"])
 
 

@@ -101,7 +101,7 @@ def make_ready(prepared: SageMakerPrepared, say: Say) -> None:
     upload(pack_for(target), prepared.request.digest, target, say)
 
 
-def send(prepared: SageMakerPrepared, _taker: None) -> str:
+def send(prepared: SageMakerPrepared, taker: None) -> str:
     """Create the training job, or find the same one; a name is taken only once in an account."""
     from botocore.exceptions import ClientError
 

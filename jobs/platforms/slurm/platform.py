@@ -77,11 +77,11 @@ def make_ready(prepared: SlurmPrepared, say: Say) -> str:
     return login
 
 
-def send(prepared: SlurmPrepared, login_node: str) -> str:
+def send(prepared: SlurmPrepared, taker: str) -> str:
     """Send the request and return Slurm's id; the login node calls sbatch only for what Slurm lacks."""
     target, request = prepared.target, prepared.request
     aws.client("s3", target.region).put_object(**request.put)
-    sent = aws.sender("ssm", target.region).send_command(**request.send_command, InstanceIds=[login_node])
+    sent = aws.sender("ssm", target.region).send_command(**request.send_command, InstanceIds=[taker])
     return await_output(target, sent).rpartition("\n")[2]
 
 
