@@ -165,13 +165,12 @@ _WITHOUT: Mapping[str, str] = {
 def build_engine(parts: EngineParts) -> Engine:
     name = parts.config.engine_name
     try:
-        module = importlib.import_module(ENGINES[name])
-    except ImportError as error:
+        built: Engine = importlib.import_module(ENGINES[name]).build(parts)
+    except ModuleNotFoundError as error:
         raise Refusal(
             f"engine {name} needs the package {error.name!r}, which is not installed here",
             hint=_WITHOUT.get(name, f"install {error.name} in what ranks run in"),
         ) from error
-    built: Engine = module.build(parts)
     return built
 
 

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import re
+import sys
 
 import pytest
 
+from slipway.containers.runtime.errors import Refusal
+from slipway.containers.training.engine import build_engine
 from tests.containers.forks import free_port, run_module
 from tests.containers.training.engines.deepspeed_ranks import STAGES
+from tests.containers.training.tiny_bert import tiny_parts
 from tests.packages import require
 
 require("deepspeed")
@@ -23,3 +27,12 @@ def test_a_gradient_that_is_no_number_ends_the_training_with_advice_at_every_sta
     assert [line.split()[0] for line in lines] == list(STAGES)
     for line in lines:
         assert re.search(r"the gradient norm is (nan|inf) at step 2.*: lower learning_rate", line)
+
+
+def test_without_deepspeed_its_engine_is_refused_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An image may have torch alone, as a machine of one's own often has."""
+    monkeypatch.setitem(sys.modules, "deepspeed", None)
+    monkeypatch.setenv("DS_ACCELERATOR", "cpu")
+    parts, _ = tiny_parts(settings={"zero": "1"})
+    with pytest.raises(Refusal, match="engine deepspeed needs the package 'deepspeed', which is not"):
+        build_engine(parts)
