@@ -171,6 +171,7 @@ BENCHMARKS: Mapping[str, Callable[[], Iterable[Row]]] = {
     "estimate": estimate,
     "glue": part("glue"),
     "gptj": part("gptj"),
+    "gpu": part("gpu"),
     "checkpoints": part("checkpoints"),
     "plans": part("plans"),
 }

@@ -1,12 +1,11 @@
 """Measure a training step beside the transformers Trainer's: same machine, model, weights, rows and losses.
 
 Needs the training extra and transformers: scripts/bench training. Our step runs after each of
-the Trainer's, in one process; the ratio is of the medians. On a GPU, BERT-Large's share of it too.
+the Trainer's, in one process; the ratio is of the medians.
 """
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -14,39 +13,31 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from scripts.benchmark_rows import Row, medians, seconds_of
+from scripts.benchmark_rows import Row, medians
 from scripts.benchmark_trainer import ALONE, Turns, train_in_turns
+from scripts.benchmarks_gpu import ROW_TOKENS, Rows, draw_rows
 from scripts.transformers_bert import build_reference, reference_rows
 from slipway.containers.models.encoder import BertForPreTraining
-from slipway.containers.models.shapes import BERT_SIZES, bert
+from slipway.containers.models.shapes import bert
 from slipway.containers.recipes.bert_pretrain.config import BertConfig, decode, plan_batch
-from slipway.containers.recipes.bert_pretrain.model import PUBLISHED_MFU, BertTask, training_flops_per_token
+from slipway.containers.recipes.bert_pretrain.model import BertTask
 from slipway.containers.training.devices import Device, open_device
 from slipway.containers.training.engine import Engine, EngineParts, StepWatch, build_engine
 from slipway.containers.training.layout import Layout
 from slipway.containers.training.optimizers import BETAS, EPSILON
 from slipway.containers.training.task import MicroBatch
 
-ROW_TOKENS, PREDICTIONS = 128, 20  # phase 1
-MASKED_SHARE, SHORT_SHARE = 0.15, 0.1
 BATCHES = (8, 32)
 STEPS, WARM_UP_STEPS = 10, 2
 RATE, DECAY, CLIP = 1e-4, 0.01, 1.0
 MOST_APART = 1e-4  # of losses near 10, after ten steps of each its own rounding
 # Without dropout, whose random stream is each one's own: the losses can then be compared.
 SHAPE = replace(bert(4, 256, 4), dropout=0.0, attention_dropout=0.0)
-GPU_MICRO_BATCHES = (64, 128, 256)
-GPU_ACCUMULATION_STEPS = 4
-
-Rows = dict[str, Tensor]
 
 
 def training() -> list[Row]:
     torch.set_num_threads(1)
-    rows = [side_by_side(batch) for batch in BATCHES]
-    if torch.cuda.is_available():
-        rows += [utilisation(micro_batch) for micro_batch in GPU_MICRO_BATCHES]
-    return rows
+    return [side_by_side(batch) for batch in BATCHES]
 
 
 def side_by_side(batch: int) -> Row:
@@ -100,70 +91,6 @@ def _train_reference(model: Any, batches: Sequence[Rows], batch: int, step: Call
         max_grad_norm=CLIP,
         train_sampling_strategy="sequential",
     )
-
-
-def utilisation(micro_batch: int) -> Row:
-    """BERT-Large in bf16: model FLOPs a second over the data sheet's. Wall time, since the GPU works."""
-    shape = BERT_SIZES["large"]
-    device = open_device(ALONE, "cuda", "bf16")
-    config = _config(
-        micro_batch=micro_batch,
-        accumulation_steps=GPU_ACCUMULATION_STEPS,
-        size="large",
-        precision="bf16",
-        device="cuda",
-    )
-    model = BertForPreTraining(shape)
-    engine = _engine(config, model, device)
-    rows = {name: column.cuda() for name, column in draw_rows(micro_batch, shape.vocabulary, 0).items()}
-    seconds = [_timed_step(engine, rows) for _ in range(STEPS + WARM_UP_STEPS)][WARM_UP_STEPS:]
-    rate = micro_batch * GPU_ACCUMULATION_STEPS / statistics.median(seconds)
-    flops = rate * ROW_TOKENS * training_flops_per_token(shape, ROW_TOKENS)
-    mfu = f"MFU {flops / (device.peak_tflops * 1e12):.1%}" if device.peak_tflops else "MFU unknown: no peak"
-    return Row(
-        what=f"BERT-Large bf16, {micro_batch} rows of {ROW_TOKENS}, {device.name}",
-        measured=f"{rate:,.0f} seq/s",
-        beside=f"best public A100 run {PUBLISHED_MFU:.0%}",
-        ratio=mfu,
-        goal="50 % or more",
-    )
-
-
-def _timed_step(engine: Engine, rows: Rows) -> float:
-    share = 1 / GPU_ACCUMULATION_STEPS
-    batch = [MicroBatch(inputs=rows, seed=1, weight=share)] * GPU_ACCUMULATION_STEPS
-
-    def step() -> None:
-        engine.accumulate(batch)
-        engine.step(RATE)
-        torch.cuda.synchronize()
-
-    torch.cuda.synchronize()
-    return seconds_of(step)
-
-
-def draw_rows(batch: int, vocabulary: int, seed: int) -> Rows:
-    """Make rows as prepared data has them: a tenth is short, 15 % of each is masked."""
-    generator = torch.Generator().manual_seed(seed)
-    words = torch.randint(1000, vocabulary, (batch, ROW_TOKENS), generator=generator)
-    used = torch.full((batch,), ROW_TOKENS)
-    short = torch.rand(batch, generator=generator) < SHORT_SHARE
-    used[short] = torch.randint(16, ROW_TOKENS, (int(short.sum()),), generator=generator)
-    mask = torch.arange(ROW_TOKENS) < used[:, None]
-    positions = torch.zeros(batch, PREDICTIONS, dtype=torch.int64)
-    labels = torch.zeros(batch, PREDICTIONS, dtype=torch.int64)
-    for row in range(batch):
-        count = min(PREDICTIONS, max(1, round(int(used[row]) * MASKED_SHARE)))
-        places = 1 + torch.randperm(int(used[row]) - 1, generator=generator)[:count]
-        positions[row, :count], labels[row, :count] = places, words[row, places]
-    return {
-        "words": (words * mask).int(),
-        "segments": (torch.arange(ROW_TOKENS) >= used[:, None] // 2).to(torch.int8) * mask,
-        "mask": mask.to(torch.int8),
-        "positions": positions.int(),
-        "labels": labels.int(),
-        "follows": torch.randint(0, 2, (batch,), generator=generator).to(torch.int8),
-    }
 
 
 def _config(**settings: float | str) -> BertConfig:

@@ -137,9 +137,8 @@ class Decoder(nn.Module):
     def _rotation(self, hidden: Tensor, rows: PackedRows | None) -> Rotation:
         if rows is None:
             return rotation(self.shape, hidden.shape[1], hidden)
-        places = rows.places.to(hidden.device)
         cosines, sines = rotation(self.shape, max(length for _, length in rows.runs), hidden)
-        return cosines[places], sines[places]
+        return cosines[rows.places], sines[rows.places]
 
     def tie(self) -> None:
         """Let the head use the embeddings' matrix again, after something has replaced one of them."""

@@ -250,7 +250,7 @@ class Classifier(Encoder):
 
     def forward(self, words: Tensor, segments: Tensor, lengths: Tensor) -> Tensor:
         """Return the scores of rows that lie end to end, so that nothing is computed of padding."""
-        rows = PackedRows.of(lengths)
+        rows = PackedRows.of(lengths, words.device)
         pooled = self.pooler(self.encode_packed(words, segments, rows)[rows.begins])
         pooled = F.relu(pooled) if self.shape.family == "distilbert" else torch.tanh(pooled)
         scores: Tensor = self.classifier(self.dropout(pooled)).float()

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import TypeVar
 
@@ -107,7 +107,8 @@ def even_counts(layers: int, stages: int) -> tuple[int, ...]:
 
 # Rows laid end to end without padding: what works on tokens sees them all at once, attention row by row.
 # Neighbours of one length attend together. On a processor that beat padding to the longest row, and one mask
-# over all rows, whose zeros are computed too.
+# over all rows, whose zeros are computed too. A GPU waits for whoever starts its kernels: there all rows
+# attend at once, each padded to the longest, for attention alone.
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,17 +116,32 @@ class PackedRows:
     begins: Tensor  # the first token of each row
     places: Tensor  # of each token in its row
     runs: tuple[tuple[int, int], ...]  # of neighbours: how many, and their length
+    cells: Tensor | None = None  # of each token, where all rows attend at once, one below the other
 
     @classmethod
-    def of(cls, lengths: Tensor) -> PackedRows:
-        ends = lengths.cumsum(0)
-        begins = ends - lengths
-        places = torch.arange(int(ends[-1]), device=lengths.device) - begins.repeat_interleave(lengths)
-        runs = tuple((len(list(group)), length) for length, group in groupby(lengths.tolist()))
-        return cls(begins, places, runs)
+    def of(cls, lengths: Tensor, device: torch.device | None = None) -> PackedRows:
+        """Describe rows whose tokens are on this device; it is counted on the processor, which must know."""
+        counts = lengths.cpu()
+        begins = counts.cumsum(0) - counts
+        places = torch.arange(int(counts.sum())) - begins.repeat_interleave(counts)
+        runs = tuple((len(list(group)), length) for length, group in groupby(counts.tolist()))
+        place = device or lengths.device
+        packed = cls(begins.to(place), places.to(place), runs)
+        return packed.at_once() if place.type == "cuda" and len(runs) > 1 else packed
+
+    def at_once(self) -> PackedRows:
+        """Return the same rows, all of which attend at once."""
+        row = (self.places == 0).cumsum(0) - 1
+        return replace(self, cells=row * self._longest + self.places)
 
     def attend(self, together: Tensor, dropout: float) -> Tensor:
         """Mix values among the tokens of each row; `together` is tokens × 3 × heads × a head's width."""
+        if self.cells is not None:
+            known = self._padded(together.new_ones(len(together), dtype=torch.bool), self.cells)
+            query, key, value = self._padded(together, self.cells).permute(2, 0, 3, 1, 4)
+            visible = known[:, None, None, :]
+            own = F.scaled_dot_product_attention(query, key, value, attn_mask=visible, dropout_p=dropout)
+            return _tokens_of(own, self.cells)
         mixed = []
         for part, (rows, length) in zip(
             together.split([rows * length for rows, length in self.runs]), self.runs, strict=True
@@ -137,6 +153,11 @@ class PackedRows:
 
     def attend_backwards(self, query: Tensor, key: Tensor, value: Tensor, dropout: float) -> Tensor:
         """Mix values among each token's own row up to itself; each is tokens × heads × a head's width."""
+        if self.cells is not None:  # no token sees the padding, which is behind it
+            together = self._padded(torch.stack((query, key, value), dim=1), self.cells)
+            queries, keys, values = together.permute(2, 0, 3, 1, 4)
+            own = F.scaled_dot_product_attention(queries, keys, values, dropout_p=dropout, is_causal=True)
+            return _tokens_of(own, self.cells)
         mixed, sizes = [], [rows * length for rows, length in self.runs]
         parts = zip(query.split(sizes), key.split(sizes), value.split(sizes), self.runs, strict=True)
         for *part, (rows, length) in parts:
@@ -144,3 +165,18 @@ class PackedRows:
             own = F.scaled_dot_product_attention(queries, keys, values, dropout_p=dropout, is_causal=True)
             mixed.append(own.transpose(1, 2).reshape(rows * length, -1))
         return torch.cat(mixed)
+
+    @property
+    def _longest(self) -> int:
+        return max(length for _, length in self.runs)
+
+    def _padded(self, tokens: Tensor, cells: Tensor) -> Tensor:
+        """Return tokens × … as rows × the longest × …, with zeros behind each row."""
+        rows, longest = len(self.begins), self._longest
+        empty = tokens.new_zeros(rows * longest, *tokens.shape[1:])
+        return empty.index_copy(0, cells, tokens).unflatten(0, (rows, longest))
+
+
+def _tokens_of(own: Tensor, cells: Tensor) -> Tensor:
+    """Return rows × heads × the longest × width as tokens × all heads."""
+    return own.transpose(1, 2).flatten(0, 1).index_select(0, cells).flatten(1)

@@ -34,8 +34,12 @@ def inputs_of(examples: Examples, rows: Rows, place: torch.device) -> tuple[dict
     words = torch.from_numpy(examples.ids)[begins.repeat_interleave(lengths) + places]
     firsts = torch.from_numpy(examples.firsts)[chosen].repeat_interleave(lengths)
     labels = torch.from_numpy(examples.labels)[chosen]
-    inputs = {"words": words.long(), "segments": (places >= firsts).long(), "lengths": lengths}
-    return {name: tensor.to(place) for name, tensor in inputs.items()}, labels.to(place)
+    inputs: dict[str, Tensor | None] = {
+        "words": words.long().to(place),
+        "segments": (places >= firsts).long().to(place),
+        "lengths": lengths,  # on the processor, which decides by them what is computed
+    }
+    return inputs, labels.to(place)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

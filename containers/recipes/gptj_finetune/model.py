@@ -343,8 +343,9 @@ class CausalTask:
 
 def _packed(inputs: Inputs) -> PackedRows | None:
     """Return the rows that lie end to end; on the meta device only shapes count, which are as of one row."""
-    lengths = inputs.get("lengths")
-    return None if lengths is None or lengths.is_meta else PackedRows.of(lengths)
+    lengths, scored = inputs.get("lengths"), inputs["scored"]
+    assert scored is not None, "every row has a token that counts"
+    return None if lengths is None or lengths.is_meta else PackedRows.of(lengths, scored.device)
 
 
 # The tuned model as a folder that transformers loads, and what LoRA trained as one that peft does.

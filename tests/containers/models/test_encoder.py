@@ -34,7 +34,8 @@ def test_a_model_built_on_the_meta_device_is_filled_as_one_built_in_memory() -> 
 
 @pytest.mark.parametrize("family", ["bert", "distilbert"])
 @pytest.mark.parametrize("lengths", [[3, 3, 7, 7, 7, 20], [20, 1, 5, 1], [9]])
-def test_packed_rows_are_the_padded_ones(family: str, lengths: list[int]) -> None:
+@pytest.mark.parametrize("at_once", [False, True], ids=["run-by-run", "at-once-as-on-a-gpu"])
+def test_packed_rows_are_the_padded_ones(family: str, lengths: list[int], *, at_once: bool) -> None:
     torch.manual_seed(3)
     model = Classifier(replace(SHAPE, family=family), 2).eval()
     counts = torch.tensor(lengths)
@@ -42,7 +43,8 @@ def test_packed_rows_are_the_padded_ones(family: str, lengths: list[int]) -> Non
     words = torch.randint(1, 101, used.shape) * used
     segments = (torch.arange(used.shape[1]) >= counts[:, None] // 2).long() * used
     padded = model.encode(words, segments, used)[used]
-    together = model.encode_packed(words[used], segments[used], PackedRows.of(counts))
+    rows = PackedRows.of(counts).at_once() if at_once else PackedRows.of(counts)
+    together = model.encode_packed(words[used], segments[used], rows)
     torch.testing.assert_close(together, padded, rtol=1e-5, atol=1e-6)
     gradients = []
     for hidden in (padded, together):
@@ -50,3 +52,17 @@ def test_packed_rows_are_the_padded_ones(family: str, lengths: list[int]) -> Non
         hidden.square().sum().backward()
         gradients.append(model.layers[0].query_key_value.weight.grad.clone())
     torch.testing.assert_close(gradients[0], gradients[1], rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("lengths", [[3, 3, 7, 7, 7, 20], [20, 1, 5, 1], [9]])
+def test_rows_that_attend_backwards_at_once_are_those_that_do_it_run_by_run(lengths: list[int]) -> None:
+    """As decoders do: no token sees the next row, nor what pads its own."""
+    torch.manual_seed(3)
+    rows = PackedRows.of(torch.tensor(lengths))
+    query, key, value = (torch.randn(sum(lengths), 2, 8, requires_grad=True) for _ in range(3))
+    found = []
+    for each in (rows, rows.at_once()):
+        mixed = each.attend_backwards(query, key, value, 0.0)
+        found.append((mixed.detach(), *torch.autograd.grad(mixed.square().sum(), (query, key, value))))
+    for one, other in zip(*found, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5)

@@ -1,0 +1,215 @@
+"""Measure steps on this machine's GPU: model FLOPs a second as a share of the data sheet's (MFU), and memory.
+
+Needs torch alone: scripts/bench gpu. Wall time, since the GPU works while the host waits; each row is the
+median of some steps, after some that compile and warm up.
+"""
+
+from __future__ import annotations
+
+import os
+import statistics
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+import torch
+from torch import Tensor, distributed, nn
+from torch.nn import functional as F  # noqa: N812 - the name that everybody gives it
+
+from scripts.benchmark_rows import Row, medians, seconds_of, take_turns
+from slipway.containers.models.decoder import DecoderShape, build_decoder, training_flops_per_token
+from slipway.containers.models.encoder import BertForPreTraining
+from slipway.containers.models.shapes import BERT_SIZES, PackedRows
+from slipway.containers.recipes.bert_pretrain import model as bert
+from slipway.containers.recipes.bert_pretrain.config import decode as decode_bert
+from slipway.containers.recipes.gpt_neox.config import decode as decode_neox
+from slipway.containers.runtime.contract.launchers import read_contract
+from slipway.containers.training.config import TrainingConfig
+from slipway.containers.training.devices import Device, open_device, with_layers
+from slipway.containers.training.engine import EngineParts, StepWatch, build_engine
+from slipway.containers.training.layout import BatchPlan, Layout
+from slipway.containers.training.task import Inputs, MicroBatch, Task
+
+ROW_TOKENS, PREDICTIONS = 128, 20  # phase 1
+MASKED_SHARE, SHORT_SHARE = 0.15, 0.1
+STEPS, WARM_UP_STEPS = 6, 3
+RATE = 1e-4
+# A step of the article's 16 × 24 rows, in fewer and larger micro-batches.
+BERT_BATCHES = tuple(
+    BatchPlan(micro_batch=384 // count, accumulation_steps=count, readers=1) for count in (24, 6, 2, 1)
+)
+# GPT-J-6B's width with fewer layers, so that one GPU holds the optimizer's numbers, too.
+DECODERS: Mapping[str, DecoderShape] = {
+    name: DecoderShape(
+        family=name,
+        layers=8,
+        hidden=4096,
+        heads=heads,
+        intermediate=16384,
+        vocabulary=50432,
+        rotary_dimensions=rotary,
+        has_attention_bias=name == "neox",
+        has_head_bias=name == "gptj",
+        gelu="tanh",
+    )
+    for name, heads, rotary in (("neox", 32, 32), ("gptj", 16, 64))
+}
+DECODER_BATCH, DECODER_TOKENS = BatchPlan(micro_batch=4, accumulation_steps=4, readers=1), 2048
+ROW_LENGTHS = (64, 512, 96, 160, 320, 48, 224, 128)  # of rows that lie end to end
+
+Rows = dict[str, Tensor]
+
+
+def gpu() -> Iterator[Row]:
+    if not torch.cuda.is_available():
+        yield Row(what="steps on a GPU", measured="no GPU here", beside="")
+        return
+    device = open_device(read_contract({}), "cuda", "bf16")
+    for plan in BERT_BATCHES:
+        yield _bert(with_layers(device, "auto"), plan)
+    yield _bert(with_layers(device, "no"), BERT_BATCHES[-1])
+    with _one_rank():
+        for name in DECODERS:
+            yield _decoder(with_layers(device, "auto"), name)
+    yield _packed_attention(device)
+
+
+def _bert(device: Device, plan: BatchPlan) -> Row:
+    shape = BERT_SIZES["large"]
+    settings = {"micro_batch": plan.micro_batch, "accumulation_steps": plan.accumulation_steps}
+    config = decode_bert({"size": "large", **{name: str(value) for name, value in settings.items()}})
+    rows = draw_rows(plan.micro_batch, shape.vocabulary, 0)
+    inputs: Inputs = {name: column.to(device.place) for name, column in rows.items()}
+    parts = _parts(device, config, plan, BertForPreTraining(shape), bert.BertTask())
+    seconds, memory = _timed(parts, inputs)
+    tokens = plan.global_batch * ROW_TOKENS / seconds
+    return Row(
+        what=f"BERT-Large, {plan.micro_batch} × {plan.accumulation_steps} rows of {ROW_TOKENS}",
+        measured=f"{plan.global_batch / seconds:,.0f} rows/s",
+        beside=f"{memory}{'' if device.compiles else ', not compiled'}",
+        ratio=_share(device, tokens * bert.training_flops_per_token(shape, ROW_TOKENS)),
+        goal=f"50 % of the peak; the best public run on A100 {bert.PUBLISHED_MFU:.0%}",
+    )
+
+
+class NextWords:
+    metrics = ("loss",)
+
+    def forward(self, model: nn.Module, inputs: Inputs) -> Tensor:
+        words = inputs["words"]
+        assert words is not None, "they are drawn below"
+        return torch.stack([F.cross_entropy(model(words)[:, :-1].flatten(0, 1), words[:, 1:].flatten())])
+
+
+def _decoder(device: Device, name: str) -> Row:
+    shape, plan = DECODERS[name], DECODER_BATCH
+    config = decode_neox({"micro_batch": str(plan.micro_batch), "global_batch": str(plan.global_batch)})
+    words = torch.randint(shape.vocabulary, (plan.micro_batch, DECODER_TOKENS), device=device.place)
+    parts = _parts(device, config, plan, build_decoder(shape, seed=0), NextWords())
+    seconds, memory = _timed(parts, {"words": words})
+    tokens = plan.global_batch * DECODER_TOKENS / seconds
+    return Row(
+        what=f"{name}, {shape.layers} layers of {shape.hidden}, 4 × 4 rows of {DECODER_TOKENS}",
+        measured=f"{tokens:,.0f} tokens/s",
+        beside=memory,
+        ratio=_share(device, tokens * training_flops_per_token(shape, DECODER_TOKENS)),
+        goal="50 % of the peak",
+    )
+
+
+def _packed_attention(device: Device) -> Row:
+    """Attention of rows that lie end to end, all at once and run by run, forward and back."""
+    lengths = torch.tensor(ROW_LENGTHS)
+    at_once = PackedRows.of(lengths, device.place)
+    size = (sum(ROW_LENGTHS), 3, 16, 256)
+    together = torch.randn(size, dtype=device.precision, device=device.place, requires_grad=True)
+
+    def work(rows: PackedRows) -> float:
+        def run() -> None:
+            for _ in range(28):
+                query, key, value = together.unbind(1)
+                rows.attend_backwards(query, key, value, 0.0).sum().backward()
+            torch.cuda.synchronize()
+
+        return seconds_of(run)
+
+    by_run = PackedRows(at_once.begins, at_once.places, at_once.runs)
+    taken = take_turns(lambda: work(at_once), lambda: work(by_run), uncounted=2)
+    ours, theirs = medians(taken)
+    return Row(
+        what="attention of 8 packed rows, 28 times",
+        measured=f"{ours * 1000:.1f} ms at once",
+        beside=f"{theirs * 1000:.1f} ms run by run",
+        ratio=f"ratio {theirs / ours:.2f}",
+    )
+
+
+def _parts(
+    device: Device, config: TrainingConfig, plan: BatchPlan, model: nn.Module, task: Task
+) -> EngineParts:
+    return EngineParts(
+        config=config,
+        task=task,
+        model=model,
+        device=device,
+        layout=Layout(),
+        rank=0,
+        plan=plan,
+        watch=StepWatch(),
+    )
+
+
+def _timed(parts: EngineParts, inputs: Inputs) -> tuple[float, str]:
+    """Return the median seconds of a step, and the most memory that was held."""
+    torch.cuda.reset_peak_memory_stats()
+    engine, count = build_engine(parts), parts.plan.accumulation_steps
+    batch = [MicroBatch(inputs=inputs, seed=1, weight=1 / count)] * count
+
+    def step() -> None:
+        engine.accumulate(batch)
+        engine.step(RATE)
+        torch.cuda.synchronize()
+
+    seconds = [seconds_of(step) for _ in range(WARM_UP_STEPS + STEPS)][WARM_UP_STEPS:]
+    memory = f"{torch.cuda.max_memory_allocated() / (1 << 30):.1f} GiB"
+    torch.cuda.empty_cache()
+    return statistics.median(seconds), memory
+
+
+def _share(device: Device, flops: float) -> str:
+    peak = device.peak_tflops
+    return f"MFU {flops / (peak * 1e12):.1%}" if peak else f"{flops / 1e12:.0f} TFLOP/s, peak unknown"
+
+
+@contextmanager
+def _one_rank() -> Iterator[None]:
+    """Have a process group of this process alone, as the engine of decoders has in bf16."""
+    os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29577"}
+    distributed.init_process_group("nccl", rank=0, world_size=1)
+    try:
+        yield
+    finally:
+        distributed.destroy_process_group()
+
+
+def draw_rows(batch: int, vocabulary: int, seed: int) -> Rows:
+    """Make rows as prepared data has them: a tenth is short, 15 % of each is masked."""
+    generator = torch.Generator().manual_seed(seed)
+    words = torch.randint(1000, vocabulary, (batch, ROW_TOKENS), generator=generator)
+    used = torch.full((batch,), ROW_TOKENS)
+    short = torch.rand(batch, generator=generator) < SHORT_SHARE
+    used[short] = torch.randint(16, ROW_TOKENS, (int(short.sum()),), generator=generator)
+    mask = torch.arange(ROW_TOKENS) < used[:, None]
+    positions = torch.zeros(batch, PREDICTIONS, dtype=torch.int64)
+    labels = torch.zeros(batch, PREDICTIONS, dtype=torch.int64)
+    for row in range(batch):
+        count = min(PREDICTIONS, max(1, round(int(used[row]) * MASKED_SHARE)))
+        places = 1 + torch.randperm(int(used[row]) - 1, generator=generator)[:count]
+        positions[row, :count], labels[row, :count] = places, words[row, places]
+    return {
+        "words": (words * mask).int(),
+        "segments": (torch.arange(ROW_TOKENS) >= used[:, None] // 2).to(torch.int8) * mask,
+        "mask": mask.to(torch.int8),
+        "positions": positions.int(),
+        "labels": labels.int(),
+        "follows": torch.randint(0, 2, (batch,), generator=generator).to(torch.int8),
+    }
