@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from slipway.jobs.output import Column, print_json, print_table, say, warn
+from slipway.jobs.words.catalogue.hardware import device_of
 from slipway.jobs.words.recipes import RECIPES, find_recipe, refuse_torch
 
 if TYPE_CHECKING:
@@ -247,6 +248,10 @@ def print_bill(
 # A device reads each weight once a micro-batch and computes two operations with it a token: an A100 does 200
 # operations in the time of a byte (312 TFLOP/s over 1.6 TB/s), an H100 295. With fewer it waits for memory.
 FEW_TOKENS = 300
+# Forward and back of one compiled layer of BERT-Large, on an H200: 57 ms a micro-batch of 16 rows for 24
+# layers, 42 ms for 64 rows (docs/benchmarks.md). Larger ones reached 43 % of the peak, so below LEAST_SHARE
+# it is this.
+HOST_SECONDS, LEAST_SHARE = 2e-3, 0.25
 
 
 def doubts(workload: Workload, place: PricedHardware, found: Sequence[Estimate]) -> Iterator[str]:
@@ -307,7 +312,27 @@ def _tensors_across_nodes(
                 )
 
 
-DOUBTS: tuple[Doubt, ...] = (_idle_devices, _uneven_stages, _tensors_across_nodes)
+def _waits_for_its_host(
+    workload: Workload, place: PricedHardware, _found: Sequence[Estimate]
+) -> Iterator[str]:
+    """Tell where a GPU computes faster than its processor starts kernels: the estimate has no term for it."""
+    layout, model, accelerator = workload.layout, workload.model, place.instance.accelerator
+    if accelerator is None or accelerator.peak_tflops is None or device_of(place.instance) != "cuda":
+        return
+    if workload.name not in RECIPES:
+        return
+    matrices = model.hidden_size * (4 * model.hidden_size + 2 * model.feed_forward) / layout.tensor
+    at_peak = 6 * layout.micro_batch * model.sequence_length * matrices / (accelerator.peak_tflops * 1e12)
+    if at_peak < LEAST_SHARE * HOST_SECONDS:
+        yield (
+            f"a micro-batch of {layout.micro_batch} rows is {at_peak * 1e3:.2g} ms of work for a GPU in each "
+            f"layer, which the processor took {HOST_SECONDS * 1e3:g} ms to start on the one H200 tried: "
+            f"that leaves {at_peak / HOST_SECONDS:.0%} of its peak; set a larger micro_batch, and fewer "
+            "accumulation_steps where the batch should stay"
+        )
+
+
+DOUBTS: tuple[Doubt, ...] = (_idle_devices, _waits_for_its_host, _uneven_stages, _tensors_across_nodes)
 
 
 # What run the numbers of an estimate are of: its sequences, batches, layout and end, and how it differs from

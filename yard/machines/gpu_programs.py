@@ -9,8 +9,8 @@ were recorded by others on other machines, and fields that nobody here reads are
   a p4de.24xlarge)
 - `dcgmi diag -r 1 -j`: DCGM 4.2.3 on a GB10, in the test of a public parser
 
-How a GPU that is ill changes them is by NVIDIA's manual of nvidia-smi and DCGM's list of errors. It was seen
-on no machine.
+A well H200 with driver 580.159.04 answered `nvidia-smi -q -x` with all of these fields. How a GPU that is ill
+changes them is by NVIDIA's manual of nvidia-smi and DCGM's list of errors: it was seen on no machine.
 """
 
 from __future__ import annotations
