@@ -6,6 +6,8 @@ from collections.abc import Iterator, Mapping
 
 # The author of the resource says why, and CloudFormation repeats it as it is.
 CUSTOM_RESOURCE_FAILED = "CustomResourceFailed"
+# Whoever ended the stack's operation says why, and not a handler.
+CANCELLED = "Cancelled"
 
 
 class ApiError(Exception):

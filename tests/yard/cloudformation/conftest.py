@@ -56,11 +56,13 @@ class FakeCloud:
     failures: dict[tuple[str, str], int] = field(default_factory=dict)
     calls: list[tuple[str, str]] = field(default_factory=list)
     gate: threading.Event | None = None  # holds every creation until it is set
+    stuck: set[str] = field(default_factory=set)  # whose change never ends, unless it is cancelled
     unknown_types: tuple[str, ...] = ()
     hook: Callable[[str, str], None] | None = None  # sees every call first
 
     def __post_init__(self) -> None:
         self._numbers = itertools.count(1)
+        self.is_stuck = threading.Event()
 
     def provider(self, resource_type: str) -> FakeProvider:
         if resource_type in self.unknown_types:
@@ -84,6 +86,9 @@ class FakeCloud:
     def next_id(self, resource_type: str) -> str:
         return f"{resource_type.rsplit('::', 1)[-1].lower()}-{next(self._numbers)}"
 
+    def await_stuck(self) -> None:
+        assert self.is_stuck.wait(timeout=30)
+
     def names(self) -> list[str]:
         return sorted(resource.logical_id for resource in self.live.values())
 
@@ -103,6 +108,7 @@ class FakeProvider:
 
     def create(self, context: Context, properties: Properties) -> Resource:
         self.cloud.enter("create", context.logical_id)
+        self._wait(context, "create")
         physical_id = self.cloud.next_id(self.type)
         self.cloud.live[physical_id] = Live(
             self.type, context.logical_id, context.stack_name, copy.deepcopy(dict(properties))
@@ -115,6 +121,7 @@ class FakeProvider:
         if half_done:
             live.properties = copy.deepcopy(dict(new))  # a real update, too, may fail after it has begun
         self.cloud.enter("update", context.logical_id)
+        self._wait(context, "update")
         live.properties = copy.deepcopy(dict(new))
         physical_id = resource.physical_id
         if self.type == "AWS::Batch::JobDefinition":  # each change is a new revision with an id of its own
@@ -131,6 +138,11 @@ class FakeProvider:
             raise NotImplementedError
         live = self.cloud.live.get(resource.physical_id)
         return None if live is None else live.properties
+
+    def _wait(self, context: Context, verb: str) -> None:
+        while context.logical_id in self.cloud.stuck:
+            self.cloud.is_stuck.set()
+            context.pause(0.01, verb)
 
     def _resource(self, physical_id: str, properties: Properties) -> Resource:
         arn = f"arn:aws:fake:::{physical_id}"

@@ -148,9 +148,13 @@ def test_a_stack_in_progress_takes_no_second_operation(cfn: Cfn) -> None:
     assert "is in CREATE_IN_PROGRESS state and can not be updated." in cfn.refusal(
         "UpdateStack", StackName="s", TemplateBody=body
     )
-    assert "cannot be deleted while in status CREATE_IN_PROGRESS" in cfn.refusal("DeleteStack", StackName="s")
     cfn.cloud.gate.set()
     assert cfn.settled("s") == "CREATE_COMPLETE"
+    cfn.cloud.gate = threading.Event()
+    cfn("UpdateStack", StackName="s", TemplateBody=text({"A": topic(), "B": topic()}))
+    assert "cannot be deleted while in status UPDATE_IN_PROGRESS" in cfn.refusal("DeleteStack", StackName="s")
+    cfn.cloud.gate.set()
+    assert cfn.settled("s") == "UPDATE_COMPLETE"
 
 
 def test_wrong_properties_are_refused_before_anything_is_made(cfn: Cfn) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 import pytest
@@ -45,6 +46,34 @@ def test_retained_resources_outlive_their_stack(cfn: Cfn, policy: str) -> None:
     assert cfn.delete("s") == "DELETE_COMPLETE"
     assert cfn.cloud.names() == ["A", "B"]
     assert ("A", "DELETE_SKIPPED") in cfn.events(stack_id)
+
+
+def test_a_stack_that_is_being_created_is_deleted_and_what_never_ends_is_cancelled(cfn: Cfn) -> None:
+    cfn.cloud.stuck = {"B"}
+    body = {"A": topic(), "B": topic(REF), "C": topic({"Ref": "B"})}
+    stack_id = cfn("CreateStack", StackName="s", TemplateBody=text(body))["StackId"]
+    cfn.cloud.await_stuck()
+    assert cfn.delete("s") == "DELETE_COMPLETE"
+    assert cfn.cloud.live == {}
+    assert [event for event in cfn.events(stack_id) if event[0] in ("s", "B", "C")] == [
+        ("s", "CREATE_IN_PROGRESS"),
+        ("B", "CREATE_IN_PROGRESS"),
+        ("s", "DELETE_IN_PROGRESS"),
+        ("B", "CREATE_FAILED"),
+        ("s", "DELETE_COMPLETE"),
+    ]
+    assert "Resource creation cancelled" in cfn.reasons(stack_id)
+
+
+def test_what_was_made_while_its_stack_was_deleted_is_deleted_as_well(cfn: Cfn) -> None:
+    cfn.cloud.gate = threading.Event()
+    stack_id = cfn("CreateStack", StackName="s", TemplateBody=text({"A": topic()}))["StackId"]
+    cfn("DeleteStack", StackName="s")
+    assert cfn.describe(stack_id)["StackStatus"] == "DELETE_IN_PROGRESS"
+    cfn.cloud.gate.set()
+    assert cfn.settled(stack_id) == "DELETE_COMPLETE"
+    assert cfn.cloud.live == {}
+    assert ("s", "CREATE_COMPLETE") not in cfn.events(stack_id)
 
 
 def test_a_protected_stack_is_not_deleted(cfn: Cfn) -> None:

@@ -159,6 +159,19 @@ def test_a_cancelled_update_is_rolled_back(cfn: Cfn) -> None:
     assert cfn.cloud.names() == ["A"]
 
 
+def test_a_change_that_never_ends_is_left_where_its_update_is_cancelled(cfn: Cfn) -> None:
+    cfn.create("s", {"A": topic("one")})
+    cfn.cloud.stuck = {"B"}
+    cfn("UpdateStack", StackName="s", TemplateBody=text({"A": topic("two"), "B": topic()}))
+    cfn.cloud.await_stuck()
+    cfn("CancelUpdateStack", StackName="s")
+    assert cfn.settled("s") == "UPDATE_ROLLBACK_COMPLETE"
+    assert cfn.cloud.of("A") == {"DisplayName": "one"}
+    assert {"User Initiated", "Resource creation cancelled"} <= set(cfn.reasons("s"))
+    cfn.cloud.stuck = set()
+    assert cfn.update("s", {"A": topic("two"), "B": topic()}) == "UPDATE_COMPLETE"
+
+
 def test_an_update_without_changes_is_refused(cfn: Cfn) -> None:
     cfn.create("s", {"A": topic("one")})
     refused = cfn.refusal("UpdateStack", StackName="s", TemplateBody=text({"A": topic("one")}))

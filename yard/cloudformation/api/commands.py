@@ -77,7 +77,7 @@ def has_changes(stack: Stack, intent: Intent) -> bool:
 
 
 def delete_stack(call: StackRequest) -> Answer:
-    """Deleting what is not there succeeds."""
+    """Deleting what is not there succeeds; what is being created is cancelled first."""
     stack = call.engine.find(call.region, str(call.get("StackName", "")))
     if stack is None or stack.status in ("DELETE_COMPLETE", "DELETE_IN_PROGRESS"):
         return {}
@@ -86,6 +86,7 @@ def delete_stack(call: StackRequest) -> Answer:
     with stack.lock:
         _refuse_deletion(stack, retained)
         _take_role(call, stack)
+        stack.cancelled.set()
         teardown = Teardown(
             stack=stack,
             operation=operation,
@@ -105,7 +106,7 @@ def _take_role(call: StackRequest, stack: Stack) -> None:
 
 
 def _refuse_deletion(stack: Stack, retained: tuple[str, ...]) -> None:
-    if stack.is_busy:
+    if stack.is_busy and stack.status != "CREATE_IN_PROGRESS":
         raise ApiError(
             "ValidationError", f"Stack [{stack.name}] cannot be deleted while in status {stack.status}"
         )
@@ -187,7 +188,7 @@ def cancel_update_stack(call: StackRequest) -> Answer:
                 "ValidationError",
                 f"CancelUpdateStack cannot be called from current stack status: {stack.status}",
             )
-        stack.is_cancelled = True
+        stack.cancelled.set()
     return {}
 
 

@@ -6,7 +6,7 @@ What fails on the way is left to rollback.py, or stays as it is where the caller
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from typing import Any
@@ -20,6 +20,7 @@ from slipway.yard.cloudformation.engine.steps import EngineServices, StepFailed,
 from slipway.yard.cloudformation.template.blueprint import Blueprint, Planned, present_outputs
 from slipway.yard.errors import ApiError
 
+CANCELLED = "User Initiated"
 NO_REPLACEMENT = "Replacement type updates not supported on stack with disable-rollback."
 
 
@@ -35,7 +36,12 @@ class Deployment:
 
     @property
     def steps(self) -> Steps:
-        return Steps(stack=self.stack, operation=self.operation, surroundings=self.surroundings)
+        return Steps(
+            stack=self.stack,
+            operation=self.operation,
+            surroundings=self.surroundings,
+            cancelled=self.stack.cancelled,
+        )
 
     def run(self) -> None:
         try:
@@ -45,7 +51,8 @@ class Deployment:
                 self._provision(planned)
             outputs = self._outputs()
         except StepFailed as failure:
-            self._fail(steps.failed(failure.verb, [failure.logical_id]))
+            failed = steps.failed(failure.verb, [failure.logical_id])
+            self._fail(CANCELLED if self.stack.cancelled.is_set() else failed)
         except ApiError as error:
             self._fail(error.message)
         else:
@@ -53,8 +60,8 @@ class Deployment:
             self._finish()
 
     def _stop_if_cancelled(self) -> None:
-        if self.stack.is_cancelled:
-            raise ApiError("ValidationError", "User Initiated")
+        if self.stack.cancelled.is_set():
+            raise ApiError("ValidationError", CANCELLED)
 
     def _refuse_removals(self) -> None:
         for name, record in self.stack.records.items():
@@ -120,9 +127,12 @@ class Deployment:
         if self.verb == "UPDATE":
             self.stack.set_status(self.operation, "UPDATE_COMPLETE_CLEANUP_IN_PROGRESS")
             left = self._clean_up()
-        self.stack.settle()
-        leftover = "Update successful. One or more resources could not be deleted." if left else None
-        self.stack.set_status(self.operation, f"{self.verb}_COMPLETE", leftover)
+        with self.stack.lock:
+            if self._is_being_deleted:
+                return
+            self.stack.settle()
+            leftover = "Update successful. One or more resources could not be deleted." if left else None
+            self.stack.set_status(self.operation, f"{self.verb}_COMPLETE", leftover)
 
     def _clean_up(self) -> list[str]:
         """Remove what the update replaced or no longer declares; the names that would not go."""
@@ -144,23 +154,35 @@ class Deployment:
                     records.pop(record.logical_id, None)
         return left
 
+    @property
+    def _is_being_deleted(self) -> bool:
+        return self.stack.status == "DELETE_IN_PROGRESS"
+
     def _fail(self, reason: str) -> None:
+        with self.stack.lock:
+            if self._is_being_deleted:
+                return
+            go_on = self._announced(reason)
+        go_on()
+
+    def _announced(self, reason: str) -> Callable[[], None]:
+        """Say what comes of a failed operation, and return what does it."""
         settings = self.stack.settings
         on_failure = settings.on_failure if self.verb == "CREATE" else "ROLLBACK"
         if settings.disable_rollback or on_failure == "DO_NOTHING":
             self.stack.set_status(self.operation, f"{self.verb}_FAILED", reason)
-        elif on_failure == "DELETE":
+            return lambda: None
+        if on_failure == "DELETE":
             self.stack.set_status(self.operation, "DELETE_IN_PROGRESS", reason)
-            Teardown(stack=self.stack, operation=self.operation, surroundings=self.surroundings).run()
-        else:
-            rollback = Rollback(
-                stack=self.stack,
-                operation=Operation(kind="ROLLBACK", token=self.operation.token),
-                surroundings=self.surroundings,
-                retain_except_on_create=settings.retain_except_on_create,
-            )
-            rollback.announce(reason)
-            rollback.run()
+            return Teardown(stack=self.stack, operation=self.operation, surroundings=self.surroundings).run
+        rollback = Rollback(
+            stack=self.stack,
+            operation=Operation(kind="ROLLBACK", token=self.operation.token),
+            surroundings=self.surroundings,
+            retain_except_on_create=settings.retain_except_on_create,
+        )
+        rollback.announce(reason)
+        return rollback.run
 
 
 def _denied(action: str, name: str) -> str:

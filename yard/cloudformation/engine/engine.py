@@ -136,8 +136,8 @@ class StackEngine:
         self.start(stack, operation, deployment.run)
 
     def start(self, stack: Stack, operation: Operation, work: Callable[[], None]) -> None:
-        """Run the work in a thread of its own. The caller holds the stack's lock and has seen it idle."""
-        arguments = (stack, operation, work)
+        """Run the work in a thread of its own, after what it cancels. The caller holds the stack's lock."""
+        arguments = (stack, operation, work, stack.worker)
         stack.worker = threading.Thread(
             target=_run, args=arguments, name=f"{operation.kind}-{stack.name}", daemon=True
         )
@@ -158,8 +158,12 @@ class StackEngine:
             self._answers[key] = answer
 
 
-def _run(stack: Stack, operation: Operation, work: Callable[[], None]) -> None:
+def _run(
+    stack: Stack, operation: Operation, work: Callable[[], None], before: threading.Thread | None
+) -> None:
     try:
+        if before is not None:
+            before.join()
         work()
     except Exception as error:
         LOG.exception("operation %s on stack %s broke", operation.kind, stack.name)

@@ -1,6 +1,7 @@
 """What the yard keeps of a stack: its resources, its events and where it stands.
 
-A Stack is changed only by the one operation that runs on it; whoever reads it holds its lock.
+A Stack is changed only by the one operation that runs on it; whoever reads it holds its lock. `cancelled`
+tells that operation that nobody wants its end: it stops where it waits, and before its next resource.
 """
 
 from __future__ import annotations
@@ -78,7 +79,7 @@ class Stack:
     base: Snapshot | None = None
     doomed: list[Record] = field(default_factory=list)  # new resources that a rollback has let go
     dirty: dict[str, Mapping[str, Any]] = field(default_factory=dict)  # what a failed update tried to set
-    is_cancelled: bool = False
+    cancelled: threading.Event = field(default_factory=threading.Event)
     worker: threading.Thread | None = None
     lock: threading.RLock = field(default_factory=threading.RLock)
 
@@ -145,6 +146,7 @@ class Stack:
 
     def begin(self) -> None:
         """Keep what a rollback goes back to; an operation that resumes a failed one keeps the older state."""
+        self.cancelled = threading.Event()
         if self.base is None:
             self.base = Snapshot(blueprint=self.blueprint, settings=self.settings, records=dict(self.records))
 
@@ -154,7 +156,6 @@ class Stack:
             self.base = None
             self.doomed.clear()
             self.dirty.clear()
-            self.is_cancelled = False
             for logical_id in set(self.latest) - set(self.records):
                 del self.latest[logical_id]
 

@@ -9,7 +9,7 @@ import threading
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from slipway.yard.cloudformation.engine.records import Operation, Record
@@ -19,7 +19,7 @@ from slipway.yard.cloudformation.resources.provider import Context, Provider, Re
 from slipway.yard.cloudformation.template import schemas
 from slipway.yard.cloudformation.template.blueprint import Planned
 from slipway.yard.cloudformation.template.parameters import Lookups
-from slipway.yard.errors import CUSTOM_RESOURCE_FAILED, ApiError
+from slipway.yard.errors import CANCELLED, CUSTOM_RESOURCE_FAILED, ApiError
 
 CLEANUP_ATTEMPTS = 3
 SUFFIX = string.ascii_uppercase + string.digits
@@ -54,6 +54,7 @@ class Steps:
     stack: Stack
     operation: Operation
     surroundings: EngineServices
+    cancelled: threading.Event = field(default_factory=threading.Event)  # whoever waits for a resource stops
 
     def create(self, planned: Planned, properties: Mapping[str, Any]) -> Record:
         declared = planned.declared
@@ -76,7 +77,7 @@ class Steps:
         provider = self.surroundings.providers(old.type)
         self.stack.dirty[old.logical_id] = properties
         with self._failing(subject_of(old), "update"):
-            context = execution.begun(self._context(old), provider, "update", properties)
+            context = execution.begun(self._context(LogicalResource.of(old)), provider, "update", properties)
             resource = provider.update(context, old.resource, attempted, properties)
         del self.stack.dirty[old.logical_id]
         kept = self._kept(planned, properties, resource, old.default_name)
@@ -97,7 +98,9 @@ class Steps:
         self._record(record, "DELETE_IN_PROGRESS")
         with self._failing(subject_of(record), "delete"):
             provider = self.surroundings.providers(record.type)
-            context = execution.begun(self._context(record), provider, "delete", record.properties)
+            context = execution.begun(
+                self._context(LogicalResource.of(record)), provider, "delete", record.properties
+            )
             provider.delete(context, record.resource, record.properties)
         self._record(record, "DELETE_COMPLETE")
 
@@ -120,9 +123,7 @@ class Steps:
         existing = identified(declared.type, properties)
         with self._failing((declared.logical_id, "", declared.type), verb, existing):
             provider = self.surroundings.providers(declared.type)
-            made = context_of(
-                self.stack, self.surroundings, LogicalResource(declared.logical_id, declared.type, name)
-            )
+            made = self._context(LogicalResource(declared.logical_id, declared.type, name))
             resource = provider.create(execution.begun(made, provider, "create", properties), properties)
         record = self._kept(planned, properties, resource, name)
         status = verb.upper()
@@ -157,8 +158,8 @@ class Steps:
             self._record(old, "UPDATE_FAILED", reason)
             raise StepFailed(old.logical_id, "update", reason)
 
-    def _context(self, record: Record) -> Context:
-        return context_of(self.stack, self.surroundings, LogicalResource.of(record))
+    def _context(self, resource: LogicalResource) -> Context:
+        return replace(context_of(self.stack, self.surroundings, resource), cancelled=self.cancelled)
 
     @contextmanager
     def _failing(self, subject: Subject, verb: str, existing: str | None = None) -> Iterator[None]:
@@ -311,7 +312,7 @@ HANDLER_CODES = (
 def handler_reason(error: Exception, *, existing: str | None = None) -> str:
     """The reason of a *_FAILED event; `existing` describes the resource, should another be in its place."""
     code, message = _code_and_message(error)
-    if code == CUSTOM_RESOURCE_FAILED:
+    if code in (CUSTOM_RESOURCE_FAILED, CANCELLED):
         return message
     handler_code = next((word for part, word in HANDLER_CODES if part in code), "GeneralServiceException")
     if handler_code == "AlreadyExists" and existing:

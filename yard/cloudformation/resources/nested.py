@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from slipway.yard.cloudformation.resources.provider import Context, Fidelity, Properties, Provider, Resource
@@ -14,7 +15,8 @@ from slipway.yard.errors import ApiError
 STACK = "AWS::CloudFormation::Stack"
 # What a parent's capabilities allow, its children may.
 CAPABILITIES = ["CAPABILITY_NAMED_IAM", "CAPABILITY_AUTO_EXPAND"]
-WAIT = {"Delay": 1, "MaxAttempts": 7200}
+LOOK_S = 1.0
+LONGEST_LOOKS = 7200
 NO_CHANGES = "No updates are to be performed"
 
 
@@ -31,11 +33,12 @@ class NestedStack:
         try:
             return _settled(scope, stack_id, "create")
         except ApiError:
-            _delete(scope, stack_id)
+            _delete(replace(scope, context=context.uncancelled()), stack_id)
             raise
 
     def update(self, context: Context, resource: Resource, old: Properties, new: Properties) -> Resource:
-        scope = ResourceScope(context=context, service="cloudformation", properties=new)
+        # The child's update is waited for: a rollback could not change it meanwhile.
+        scope = ResourceScope(context=context.uncancelled(), service="cloudformation", properties=new)
         try:
             scope.send("update_stack", StackName=resource.physical_id, **_request(new), **_role(context))
         except ApiError as error:
@@ -80,7 +83,7 @@ def _text(value: Any) -> str:
 
 def _settled(scope: ResourceScope, stack_id: str, verb: str) -> Resource:
     """The stack once its operation has ended; ApiError with its reason where it did not end well."""
-    stack = _wait(scope, stack_id, f"stack_{verb}_complete")
+    stack = _wait(scope, stack_id, verb)
     if stack["StackStatus"] not in ("CREATE_COMPLETE", "UPDATE_COMPLETE"):
         why = _first_reason(scope, stack_id)
         message = f"Embedded stack {stack_id} was not successfully {verb}d: {why}"
@@ -92,7 +95,7 @@ def _settled(scope: ResourceScope, stack_id: str, verb: str) -> Resource:
 def _delete(scope: ResourceScope, stack_id: str) -> None:
     try:
         scope.send("delete_stack", StackName=stack_id)
-        stack = _wait(scope, stack_id, "stack_delete_complete")
+        stack = _wait(scope, stack_id, "delete")
     except ApiError as error:
         if is_gone(error):
             return
@@ -102,19 +105,13 @@ def _delete(scope: ResourceScope, stack_id: str) -> None:
         raise ApiError("ValidationError", f"Embedded stack {stack_id} was not successfully deleted: {why}")
 
 
-def _wait(scope: ResourceScope, stack_id: str, state: str) -> Mapping[str, Any]:
-    from botocore.exceptions import WaiterError
-
-    client = scope.context.client("cloudformation")
-    found = _described(scope, stack_id)
-    if found["StackStatus"].endswith("_IN_PROGRESS"):
-        try:
-            client.get_waiter(state).wait(StackName=stack_id, WaiterConfig=WAIT)
-        except WaiterError as error:
-            if "Max attempts" in str(error):
-                raise ApiError("NotStabilized", f"{stack_id} is still {found['StackStatus']}") from error
+def _wait(scope: ResourceScope, stack_id: str, verb: str) -> Mapping[str, Any]:
+    for _ in range(LONGEST_LOOKS):
         found = _described(scope, stack_id)
-    return found
+        if not found["StackStatus"].endswith("_IN_PROGRESS"):
+            return found
+        scope.context.pause(LOOK_S, verb)
+    raise ApiError("NotStabilized", f"{stack_id} is still {found['StackStatus']}")
 
 
 def _described(scope: ResourceScope, stack_id: str) -> dict[str, Any]:

@@ -5,10 +5,13 @@ To add a type: write its Provider in the file of its service and add it to that 
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Any, Protocol
+
+from slipway.yard.errors import CANCELLED, ApiError
 
 Properties = Mapping[str, Any]  # a template's properties, intrinsics resolved: JSON of any shape
 
@@ -33,6 +36,17 @@ class Context:
     default_name: str  # what CloudFormation would generate: <stack>-<logical id>-<suffix>
     resource_type: str = ""
     role_arn: str = ""  # of the stack's execution role, which judges what is done; empty: an administrator's
+    cancelled: threading.Event = field(default_factory=threading.Event)  # set: nobody wants the change now
+
+    def pause(self, seconds: float, verb: str) -> None:
+        """Wait before another look; raise ApiError in CloudFormation's words once nobody wants the change."""
+        if self.cancelled.wait(seconds):
+            noun = {"create": "creation", "delete": "deletion"}.get(verb.lower(), verb.lower())
+            raise ApiError(CANCELLED, f"Resource {noun} cancelled")
+
+    def uncancelled(self) -> Context:
+        """Return the context of what is done to its end, such as removing what was half made."""
+        return replace(self, cancelled=threading.Event())
 
     def client(self, service: str) -> Any:
         """A boto3 client to the yard's own endpoint."""

@@ -17,7 +17,7 @@ from slipway.yard.cloudformation.resources.api import (
 )
 from slipway.yard.cloudformation.resources.provider import Context, Fidelity, Properties, Provider, Resource
 from slipway.yard.cloudformation.resources.scope import ID, ResourceScope, input_shape, prop, response
-from slipway.yard.cloudformation.resources.shapes import like
+from slipway.yard.cloudformation.resources.shapes import like, to_request
 from slipway.yard.errors import ApiError
 
 # Batch takes it with an update, and never shows it.
@@ -31,24 +31,35 @@ def first_resources(scope: ResourceScope) -> dict[str, Any] | None:
 
 
 def changed_resources(scope: ResourceScope) -> dict[str, Any] | None:
-    """Return what UpdateComputeEnvironment takes; the other compute resources cannot change in place."""
+    """Return what UpdateComputeEnvironment takes and the environment has not; the others stay as they are.
+
+    What it has is not sent again: BEST_FIT is a strategy that the call refuses by its model.
+    """
     given = scope.properties.get("ComputeResources")
     if given is None or given == scope.before.get("ComputeResources"):
         return None
-    shape = input_shape(scope.context.client("batch"), "update_compute_environment")
-    members = {name.lower() for name in shape.members["computeResources"].members}
-    return {name: value for name, value in given.items() if name.lower() in members}
+    call = input_shape(scope.context.client("batch"), "update_compute_environment")
+    shape = call.members["computeResources"]
+    members = {name.lower() for name in shape.members}
+    live = _described(scope)["computeResources"]
+    wanted = to_request(shape, {name: value for name, value in given.items() if name.lower() in members})
+    return {name: value for name, value in wanted.items() if live.get(name) != value} or None
 
 
 def refuse_invalid(scope: ResourceScope) -> None:
     """CloudFormation waits until the environment is VALID, and says what Batch says of one that is not."""
-    named = scope.send("describe_compute_environments", computeEnvironments=[scope.id])
-    (found,) = named["computeEnvironments"]
+    found = _described(scope)
     if found["status"] == "INVALID":
         reason = found["statusReason"]
         raise ApiError(
             "ClientException", f"Operation failed, ComputeEnvironment went INVALID with error: {reason}"
         )
+
+
+def _described(scope: ResourceScope) -> dict[str, Any]:
+    named = scope.send("describe_compute_environments", computeEnvironments=[scope.id])
+    (found,) = named["computeEnvironments"]
+    return dict(found)
 
 
 def delete_environment(scope: ResourceScope) -> None:

@@ -22,7 +22,7 @@ from slipway.yard.cloudformation.resources.scope import ResourceScope
 from slipway.yard.cloudformation.template.blueprint import Blueprint, Planned
 from slipway.yard.cloudformation.template.scope import Pending
 from slipway.yard.endpoint import CONTROL_PATH, ENDPOINT_VARIABLE
-from slipway.yard.errors import CUSTOM_RESOURCE_FAILED, ApiError
+from slipway.yard.errors import CANCELLED, CUSTOM_RESOURCE_FAILED, ApiError
 from slipway.yard.machines.settings import real_seconds
 from slipway.yard.permissions import keys, roles
 from slipway.yard.services.functions import plan, sdk_calls
@@ -30,6 +30,7 @@ from slipway.yard.services.functions.invocation import SERVICE
 from slipway.yard.services.functions.plan import DeployedFunction
 
 SERVICE_TIMEOUT_S = 3600
+LOOK_S = 0.05  # for an answer
 LARGEST_RESPONSE_BYTES = 4096
 FUNCTION = "AWS::Lambda::Function"
 
@@ -44,9 +45,12 @@ class FunctionBacked:
     def create(self, context: Context, properties: Properties) -> Resource:
         try:
             return _resource(self._answer(context, properties, {"RequestType": "Create"}))
-        except _CustomResourceFailed as failure:
+        except ApiError as failure:
+            if failure.code not in (CUSTOM_RESOURCE_FAILED, CANCELLED):
+                raise
             # What a failed creation named or left is deleted, in the rollback on AWS and here at once.
-            physical_id = failure.physical_id or context.default_name
+            named = failure.physical_id if isinstance(failure, _CustomResourceFailed) else ""
+            physical_id = named or context.default_name
             with suppress(ApiError):  # what fails now as well does not hide why the creation failed
                 self._delete(context, properties, physical_id)
             raise
@@ -66,7 +70,8 @@ class FunctionBacked:
         raise NotImplementedError
 
     def _delete(self, context: Context, properties: Properties, physical_id: str) -> None:
-        self._answer(context, properties, {"RequestType": "Delete", "PhysicalResourceId": physical_id})
+        asked = {"RequestType": "Delete", "PhysicalResourceId": physical_id}
+        self._answer(context.uncancelled(), properties, asked)
 
     def _answer(
         self, context: Context, properties: Properties, asked: Mapping[str, Any]
@@ -87,7 +92,7 @@ class FunctionBacked:
             "ResourceProperties": _texts(properties),
         }
         if framework := _framework(token, context.region):
-            return _from_framework(framework, event)
+            return _from_framework(context, framework, event)
         return _from_function(context, properties, event)
 
 
@@ -98,7 +103,7 @@ def _from_function(context: Context, properties: Properties, event: Mapping[str,
         payload = json.dumps({**event, "ResponseURL": response.url})
         scope.send("invoke", FunctionName=event["ServiceToken"], InvocationType="Event", Payload=payload)
         try:
-            return _checked(response.wait(limit_s), event["RequestId"])
+            return _checked(response.wait(limit_s, context, event["RequestType"]), event["RequestId"])
         except NoResponse as error:
             raise _CustomResourceFailed(_silence(event["RequestId"])) from error
         except ValueError as error:
@@ -179,13 +184,14 @@ class ExpectedResponse:
     url: str
     arrived: queue.Queue[bytes] = field(default_factory=lambda: queue.Queue(maxsize=1))
 
-    def wait(self, seconds: float) -> Mapping[str, Any]:
+    def wait(self, seconds: float, context: Context, asked: str) -> Mapping[str, Any]:
         """Return the answer; raise NoResponse after this time, and ValueError where it is no object."""
-        try:
-            body = self.arrived.get(timeout=seconds)
-        except queue.Empty as error:
-            raise NoResponse from error
-        answer = json.loads(body)
+        deadline = time.monotonic() + seconds
+        while self.arrived.empty():
+            if time.monotonic() > deadline:
+                raise NoResponse
+            context.pause(LOOK_S, asked)
+        answer = json.loads(self.arrived.get())
         if not isinstance(answer, dict):
             raise ValueError(f"it is {type(answer).__name__}, and has to be an object")
         return answer
@@ -229,7 +235,9 @@ def _framework(token: str, region: str) -> DeployedFunction | None:
     return function if _is_framework(function.variables) else None
 
 
-def _from_framework(framework: DeployedFunction, event: Mapping[str, Any]) -> dict[str, Any]:
+def _from_framework(
+    context: Context, framework: DeployedFunction, event: Mapping[str, Any]
+) -> dict[str, Any]:
     """Ask the author's functions, and return what the framework would answer."""
     session = roles.assume(framework.role, SERVICE, framework.name)
     client = keys.client(session, "lambda", framework.region)
@@ -238,16 +246,16 @@ def _from_framework(framework: DeployedFunction, event: Mapping[str, Any]) -> di
     known = {**event, **said, "PhysicalResourceId": said.get("PhysicalResourceId") or default}
     data = dict(said.get("Data") or {})
     if waits := framework.variables.get(IS_COMPLETE):
-        data |= _completed(client, waits, known)
+        data |= _completed(context, client, waits, known)
     return {"Status": "SUCCESS", "PhysicalResourceId": known["PhysicalResourceId"], "Data": data}
 
 
-def _completed(client: Any, function: str, event: Mapping[str, Any]) -> Mapping[str, Any]:
+def _completed(context: Context, client: Any, function: str, event: Mapping[str, Any]) -> Mapping[str, Any]:
     for _ in range(TOTAL_TIMEOUT_S // QUERY_INTERVAL_S):
         said = _asked(client, function, event)
         if said.get("IsComplete"):
             return said.get("Data") or {}
-        time.sleep(real_seconds(QUERY_INTERVAL_S))
+        context.pause(real_seconds(QUERY_INTERVAL_S), event["RequestType"])
     raise ApiError("NotStabilized", "Operation timed out")
 
 

@@ -56,6 +56,19 @@ def test_more_nodes_are_allowed_in_place_and_a_rollback_takes_them_back(world: W
     assert described(world, made)["computeResources"]["maxvCpus"] == 96
 
 
+def test_best_fit_scales_in_place_and_refuses_the_rest_so_that_it_can_be_rolled_back(world: World) -> None:
+    made = environment(world, AllocationStrategy="BEST_FIT", Tags={"team": "one"})
+    scaled = {**made.properties["ComputeResources"], "MaxvCpus": 384}
+    made.update(ComputeResources=scaled)
+    assert described(world, made)["computeResources"]["maxvCpus"] == 384
+    old, retagged = made.properties, {**scaled, "Tags": {"team": "two"}}
+    with pytest.raises(ApiError, match="BEST_FIT supports no infrastructure update: tags cannot change"):
+        made.update(ComputeResources=retagged)
+    made.properties = {**old, "ComputeResources": retagged}  # as CloudFormation rolls a failed update back
+    made.become(old)
+    assert described(world, made)["computeResources"]["tags"] == {"team": "one"}
+
+
 def test_a_new_template_version_reaches_the_environment_in_place(world: World) -> None:
     made = environment(world)
     template = world.launch_template()

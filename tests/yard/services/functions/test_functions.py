@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.yard.asking import make_role, refusal, send
-from tests.yard.cloudformation.stacks import CAPABILITIES, Stacks
+from tests.yard.cloudformation.stacks import CAPABILITIES, Stacks, typed
 from tests.yard.conftest import RunningYard
 
 BY_LAMBDA = {"Service": "lambda.amazonaws.com"}
@@ -183,7 +183,7 @@ import cfnresponse
 def handler(event, context):
     asked, given = event["RequestType"], event["ResourceProperties"]
     print("told", json.dumps([asked, event.get("PhysicalResourceId"), given["Name"], given.get("Size")]))
-    if given.get("Do") == "nothing":
+    if given.get("Do") == "nothing" or (given.get("Do") == "nothing at first" and asked == "Create"):
         return
     if given.get("Do") == "fail" and asked != "Delete":
         cfnresponse.send(event, context, cfnresponse.FAILED, {}, "half-made", reason="no such subnet")
@@ -273,6 +273,24 @@ def test_a_function_that_fails_or_never_answers_fails_its_resource_in_awss_words
     with pytest.raises(AssertionError, match="is not stack_create_complete"):
         stacks.create("silent", template(Finder=custom(Name="one", Do="nothing", ServiceTimeout=1)))
     assert "CloudFormation did not receive a response" in stacks.reasons("silent")[0]
+
+
+def test_a_nested_stack_whose_function_never_answers_is_deleted_with_its_parent_while_it_is_created(
+    stacks: Stacks,
+) -> None:
+    child = json.dumps(template(Finder=custom(Name="one", Do="nothing at first")))
+    s3 = stacks.yard.client("s3")
+    s3.create_bucket(Bucket="templates")
+    s3.put_object(Bucket="templates", Key="child.json", Body=child.encode())
+    url = "https://templates.s3.us-east-1.amazonaws.com/child.json"
+    parent = json.dumps({"Resources": {"Child": typed("AWS::CloudFormation::Stack", TemplateURL=url)}})
+    ask = stacks.cloudformation.create_stack  # it answers after seconds, where a stack is not made at once
+    ask(StackName="hangs", TemplateBody=parent, Capabilities=CAPABILITIES)
+    assert told(stacks.yard) == [["Create", None, "one", None]]
+    stacks.delete("hangs")
+    asked, named, *_ = told(stacks.yard)[-1]
+    assert (asked, "-Finder-" in named) == ("Delete", True)
+    assert stacks.cloudformation.describe_stacks()["Stacks"] == []
 
 
 def test_a_function_may_answer_through_its_own_https_connection(stacks: Stacks) -> None:

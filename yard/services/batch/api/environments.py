@@ -17,6 +17,11 @@ from slipway.yard.services.refusals import launches
 from slipway.yard.services.seed_data import BATCH_ROLE, BATCH_SERVICE
 
 ROLE_ARN = f"arn:aws:iam::{ACCOUNT}:role/aws-service-role/{BATCH_SERVICE}/{BATCH_ROLE}"
+# What a scaling update changes. Batch user guide, "Updating compute environments": all else is an
+# infrastructure update, which BEST_FIT does not support; in which words Batch says so is not known.
+_SCALING = frozenset({"minvCpus", "maxvCpus", "desiredvCpus"})
+_ON_EC2 = ("EC2", "SPOT")
+_BEST_FIT = "BEST_FIT"  # also where none is given
 # AWS applies it with an update, and never shows it.
 _NOT_KEPT = frozenset({"updateToLatestImageVersion"})
 
@@ -65,12 +70,25 @@ def _update(parameters: Parameters, region: str) -> Any:
     if environment is None:
         raise ApiError("ClientException", f"Compute environment {name} does not exist")
     given = parameters.get("computeResources") or {}
+    _refuse_infrastructure(environment.compute_resources or {}, given)
     resources = _merged(environment.compute_resources or {}, given)
     role = _role_arn(parameters.get("serviceRole"), region)
     backend.update_compute_environment(name, parameters.get("state"), None, role)
     if given:
         environment.compute_resources = resources
     return environment
+
+
+def _refuse_infrastructure(resources: Mapping[str, Any], given: Mapping[str, Any]) -> None:
+    if resources.get("type") not in _ON_EC2 or resources.get("allocationStrategy", _BEST_FIT) != _BEST_FIT:
+        return
+    changed = sorted(name for name in set(given) - _SCALING if given[name] != resources.get(name))
+    if changed:
+        raise ApiError(
+            "ClientException",
+            f"A compute environment with the strategy {_BEST_FIT} supports no infrastructure update:"
+            f" {', '.join(changed)} cannot change; make another one in its place",
+        )
 
 
 def _described(names: list[str] | None, region: str) -> list[dict[str, Any]]:
