@@ -11,7 +11,7 @@ import click
 from slipway.infra.declare.declared import declared_cluster
 from slipway.infra.declare.types import Cluster
 from slipway.jobs.cli.options import say_project
-from slipway.jobs.cloud.aws import Unanswered
+from slipway.jobs.cloud.aws import Unanswered, no_answer
 from slipway.jobs.clusters.bill import standing_items, total_usd_per_month
 from slipway.jobs.clusters.cdk import find_cdk
 from slipway.jobs.clusters.preflight.checks import CHECKS
@@ -46,10 +46,7 @@ def up_command(cluster: str, yes: bool, dry_run: bool) -> None:
     declared = declared_cluster(cluster)
     facts = gather(declared, find_containers())
     if isinstance(facts.account, Unanswered):
-        raise SlipwayError(
-            f"{facts.account.action} gave no answer: {facts.account.code}, {facts.account.message[:200]}",
-            hint="sign in to AWS, or use the yard: slipway yard up",
-        )
+        raise no_answer(facts.account, "sign in to AWS, or use the yard: slipway yard up")
     for name, check in CHECKS.items():
         verdict = check(declared, facts)
         if name not in _LATER and verdict.outcome is CheckOutcome.FAILED and name != "alert e-mail":
