@@ -114,7 +114,7 @@ def _learn(published: Path, *, dry_run: bool, as_json: bool) -> None:
 def _learn_run(
     run: str, *, target: str | None, region: str | None, from_yard: bool, dry_run: bool, as_json: bool
 ) -> None:
-    found = find.find_run(run, find.targets_to_search(target, region))
+    found = find.find_newest(run, find.targets_to_search(target, region), say)
     if aws.is_in_yard() and not (from_yard or dry_run):
         raise SlipwayError(
             f"job '{found.run.name}' ran in the yard, on this machine's processors and not on a "

@@ -53,12 +53,12 @@ CURVE_COLUMNS = (
 
 
 @click.command()
-@click.argument("job")
+@click.argument("job", required=False)
 @click.option(
     "--rows", type=click.IntRange(2), default=ROWS, show_default=True, help="Maximum number of rows."
 )
 @json_option
-def report_curve_command(job: str, rows: int, as_json: bool) -> None:
+def report_curve_command(job: str | None, rows: int, as_json: bool) -> None:
     """Show the loss and the throughput of JOB (its id or name, or the beginning of either).
 
     If two attempts trained the same step, the later attempt is shown. A command of your own that slipway run
@@ -68,7 +68,7 @@ def report_curve_command(job: str, rows: int, as_json: bool) -> None:
     slipway report curve bert_pretrain
     slipway report curve my-training --rows 10
     """
-    found = find.find_run(job, find.targets_to_search(None, None))
+    found = find.find_newest(job, find.targets_to_search(None, None), say)
     lines = [line.text for line in logs.follow_lines(found, Wanted(rank=0), to_end=False)]
     all_points = points(lines)
     if not all_points:
@@ -227,7 +227,7 @@ _WAIT_SECONDS = 5.0
 
 
 @click.command()
-@click.argument("job")
+@click.argument("job", required=False)
 @click.option("--port", type=click.IntRange(1, 65535), default=6006, show_default=True, help="Local port.")
 @click.option(
     "--write",
@@ -238,7 +238,7 @@ _WAIT_SECONDS = 5.0
 @target_option
 @region_option
 def report_tensorboard_command(
-    job: str, port: int, folder: Path | None, target: str | None, region: str | None
+    job: str | None, port: int, folder: Path | None, target: str | None, region: str | None
 ) -> None:
     """Show the loss, gradient norm, throughput and tokens per dollar of JOB in TensorBoard.
 
@@ -249,7 +249,7 @@ def report_tensorboard_command(
     slipway report tensorboard gpt_neox
     slipway report tensorboard gpt_neox --write charts
     """
-    found = find.find_run(job, find.targets_to_search(target, region))
+    found = find.find_newest(job, find.targets_to_search(target, region), say)
     if folder is not None:
         _charts(found, folder)
         say(f"the charts of '{found.run.name}' are in {folder}: {PROGRAM} --logdir {folder}")

@@ -28,10 +28,7 @@ def complete_instance_type(_ctx: click.Context, _param: click.Parameter, incompl
 
 
 target_option = click.option(
-    "--on",
-    "target",
-    metavar="TARGET",
-    help="Cluster of the job. Required only if the name fits jobs on several clusters.",
+    "--on", "target", metavar="TARGET", help="Cluster of the job. Default: search all clusters."
 )
 only_target_option = click.option("--on", "target", metavar="TARGET", help="Limit to this cluster.")
 region_option = click.option(

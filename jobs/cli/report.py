@@ -23,7 +23,8 @@ from slipway.jobs.estimate.inputs.places import find_place
 from slipway.jobs.estimate.inputs.workloads import names_a_job, workload_of
 from slipway.jobs.estimate.pareto import scale_of, verdicts
 from slipway.jobs.estimate.work.workloads import Workload
-from slipway.jobs.output import warn, write_file
+from slipway.jobs.output import say, warn, write_file
+from slipway.jobs.report.charts import drawer
 from slipway.jobs.report.contents import Beside, Comparison, job_page
 from slipway.jobs.report.page import Page, published_page, render
 from slipway.jobs.submit import find
@@ -58,6 +59,7 @@ def report_page_command(subject: str | None, path: Path, place: str | None, **as
     slipway report page bert_pretrain-448d16bd457c -o run.html
     slipway report page -o published.html
     """
+    drawer()  # refuses before anything is computed
     text = render(_published() if subject is None else _page(subject, place, asked))
     write_file(path, text)
 
@@ -91,7 +93,7 @@ def _job_page(workload: Workload, place: str | None, asked: dict[str, Any]) -> P
 
 
 def _run_page(subject: str, asked: dict[str, Any]) -> Page:
-    rate = read_run(find.find_run(subject, find.targets_to_search(None, asked["region"])))
+    rate = read_run(find.find_newest(subject, find.targets_to_search(None, asked["region"]), say))
     where, own = rate.place(rates()), rate.asked
     rows = measurements(without_run=rate.found.run.id)
     known = find_calibration(rows, own)
