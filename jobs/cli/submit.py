@@ -159,13 +159,14 @@ def run_command(
     slipway run --on c6i --nodes 1 --dry-run -- ./prepare.sh
     """
     from slipway.jobs.cloud.deployed import find_target_by_name
-    from slipway.jobs.code.command_job import OwnCommand
+    from slipway.jobs.code.command_job import OwnCommand, refuse_mistakes
     from slipway.jobs.code.folder import read_folder
 
     own = OwnCommand(
         words=asked.pop("words"), is_per_node=asked.pop("per_node"), requirements=asked.pop("requirements")
     )
     sent = read_folder(folder, limit_mb=limit_mb, include_secrets=include_secrets)
+    refuse_mistakes(own, sent)
     submit_own(own, sent, find_target_by_name(target, region), asked)
 
 
