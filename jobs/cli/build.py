@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 
 import click
 
+from slipway.jobs.cli.completing import complete_cluster
 from slipway.jobs.cli.options import dry_run_option
 from slipway.jobs.cloud.aws import Unanswered, client, no_answer, reader
 from slipway.jobs.cloud.deployed import find_digest, find_targets
@@ -44,6 +45,7 @@ BUILD_COLUMNS = (
     "--on",
     "cluster",
     metavar="CLUSTER",
+    shell_complete=complete_cluster,
     help="Cluster whose repository to push to; required if several use the image.",
 )
 @click.option(

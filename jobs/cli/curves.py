@@ -14,8 +14,9 @@ from pathlib import Path
 
 import click
 
+from slipway.jobs.cli.completing import complete_recipe_or_job
 from slipway.jobs.cli.estimate_views import percent, rounded
-from slipway.jobs.cli.options import region_option, target_option
+from slipway.jobs.cli.options import cluster_option, newest_job_argument, region_option, target_option
 from slipway.jobs.cloud import aws
 from slipway.jobs.estimate.errors import CannotEstimate
 from slipway.jobs.estimate.inputs.own_data import measurements, rates
@@ -53,7 +54,7 @@ CURVE_COLUMNS = (
 
 
 @click.command()
-@click.argument("job", required=False)
+@newest_job_argument
 @click.option(
     "--rows", type=click.IntRange(2), default=ROWS, show_default=True, help="Maximum number of rows."
 )
@@ -108,8 +109,10 @@ SPEEDUP_COLUMNS = (
 
 
 @click.command()
-@click.argument("names", nargs=-1, required=True, metavar="RECIPE|JOB…")
-@click.option("--on", "target", metavar="TARGET", help="Cluster of the runs; required for a recipe.")
+@click.argument(
+    "names", nargs=-1, required=True, metavar="RECIPE|JOB…", shell_complete=complete_recipe_or_job
+)
+@cluster_option("Cluster of the jobs; required for a recipe.")
 @click.option(
     "--set",
     "settings",
@@ -158,7 +161,7 @@ def _of_recipe(
 ) -> list[AnyFound]:
     if target is None:
         raise click.UsageError(
-            "--on is missing; name the cluster of the runs: slipway report speedup RECIPE --on TARGET"
+            "--on is missing; name the cluster of the runs: slipway report speedup RECIPE --on CLUSTER"
         )
     targets = find.targets_to_search(target, region)
     ids = [run.id for run in find.list_runs(targets) if run.recipe == recipe and run.state.is_final]
@@ -227,7 +230,7 @@ _WAIT_SECONDS = 5.0
 
 
 @click.command()
-@click.argument("job", required=False)
+@newest_job_argument
 @click.option("--port", type=click.IntRange(1, 65535), default=6006, show_default=True, help="Local port.")
 @click.option(
     "--write",

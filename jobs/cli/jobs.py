@@ -9,7 +9,13 @@ from dataclasses import asdict
 
 import click
 
-from slipway.jobs.cli.options import only_target_option, region_option, target_option
+from slipway.jobs.cli.options import (
+    job_argument,
+    newest_job_argument,
+    only_target_option,
+    region_option,
+    target_option,
+)
 from slipway.jobs.output import (
     Column,
     is_terminal,
@@ -67,7 +73,7 @@ NODES = (
 
 
 @click.command()
-@click.argument("job", required=False)
+@newest_job_argument
 @only_target_option
 @region_option
 @click.option("--all", "is_all", is_flag=True, help="List past jobs, too, with their hours and cost.")
@@ -173,7 +179,7 @@ def _print_all(runs: Sequence[Run], *, as_json: bool) -> None:
 
 
 @click.command()
-@click.argument("job", required=False)
+@newest_job_argument
 @click.option("--rank", default="all", show_default=True, help="Rank to print: a number, or all.")
 @click.option("--node", default="all", show_default=True, help="Node to print: a number, or all.")
 @click.option("--follow", is_flag=True, help="Keep printing until the job ends; fail if the job failed.")
@@ -267,7 +273,7 @@ EXPLAIN_COLUMNS = (
 
 
 @click.command()
-@click.argument("job", required=False)
+@newest_job_argument
 @target_option
 @region_option
 @json_option
@@ -293,7 +299,7 @@ _REASON = "cancelled with slipway cancel"
 
 
 @click.command()
-@click.argument("job")
+@job_argument
 @click.option("--reason", default=_REASON, show_default=True, help="Reason that is kept with the job.")
 @target_option
 @region_option

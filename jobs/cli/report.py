@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from slipway.jobs.cli.compare import everywhere
+from slipway.jobs.cli.completing import complete_recipe_or_job
 from slipway.jobs.cli.estimate import on_option, with_place_options
 from slipway.jobs.cloud import aws
 from slipway.jobs.estimate import throughput
@@ -36,7 +37,9 @@ SIZES = (1, 2, 4, 8, 16, 32, 64)
 
 
 @click.command()
-@click.argument("subject", required=False, metavar="[RUN|RECIPE|MODEL]")
+@click.argument(
+    "subject", required=False, metavar="[JOB|RECIPE|MODEL]", shell_complete=complete_recipe_or_job
+)
 @click.option(
     "-o",
     "--output",
@@ -50,7 +53,7 @@ SIZES = (1, 2, 4, 8, 16, 32, 64)
 def report_page_command(subject: str | None, path: Path, place: str | None, **asked: Any) -> None:
     """Write one self-contained HTML page: scaling, cost against time, and measured against predicted.
 
-    For a RECIPE or MODEL, the page shows estimates for --on and for every other cluster and type. For a RUN,
+    For a RECIPE or MODEL, the page shows estimates for --on and for every other cluster and type. For a JOB,
     it shows the measured throughput next to its estimate. Without an argument, it shows the published tables.
     The page needs no script and no network, and suits phones, dark mode and print.
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from slipway.jobs.cli.completing import complete_recipe
 from slipway.jobs.cli.options import place_options, submission_options
 from slipway.jobs.cli.submitting import SUBMITTING_COLUMNS, Answers, carry_out, seconds_of, take_answers
 from slipway.jobs.code.folder import DEFAULT_LIMIT_MB, LARGEST_LIMIT_MB, megabytes
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("recipe")
+@click.argument("recipe", shell_complete=complete_recipe)
 @place_options
 @click.option(
     "--array",
@@ -276,7 +277,7 @@ SETTINGS = (
 
 
 @click.command()
-@click.argument("recipe", required=False)
+@click.argument("recipe", required=False, shell_complete=complete_recipe)
 @json_option
 def recipes_command(recipe: str | None, as_json: bool) -> None:
     """List the recipes that can be submitted: Slipway's, and those of your project's folder recipes/.

@@ -10,7 +10,7 @@ import click
 
 from slipway.infra.declare.declared import declared_cluster
 from slipway.infra.declare.types import Cluster
-from slipway.jobs.cli.options import say_project
+from slipway.jobs.cli.options import cluster_argument, say_project
 from slipway.jobs.cloud.aws import Unanswered, no_answer
 from slipway.jobs.clusters.bill import standing_items, total_usd_per_month
 from slipway.jobs.clusters.cdk import find_cdk
@@ -28,7 +28,7 @@ _LATER = frozenset({"vCPU quota", "CDK bootstrap", "machine image", "locked vers
 
 
 @click.command()
-@click.argument("cluster")
+@cluster_argument
 @click.option("--yes", is_flag=True, help="Do not ask before anything is created.")
 @click.option("--dry-run", is_flag=True, help="Say what is missing and what it costs, and do nothing.")
 def up_command(cluster: str, yes: bool, dry_run: bool) -> None:
