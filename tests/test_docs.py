@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+import tomllib
 from collections.abc import Callable, Iterator
 
 import click
@@ -116,6 +117,12 @@ def test_every_command_is_on_the_page_of_the_command_line() -> None:
 
 def test_the_generated_files_are_what_the_code_says() -> None:
     assert not stale_files(), f"run {COMMAND}"
+
+
+def test_the_page_of_projects_lists_every_extra() -> None:
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    rows = re.findall(r"^\| `slipway\[.*", (ROOT / "docs" / "projects.md").read_text(), re.MULTILINE)
+    assert {name for row in rows for name in re.findall(r"`slipway\[(.+?)\]`", row)} == set(extras)
 
 
 def test_the_readme_shows_how_to_begin() -> None:

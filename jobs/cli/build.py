@@ -7,8 +7,9 @@ from dataclasses import asdict, dataclass
 
 import click
 
+from slipway.jobs.cli.completing import complete_cluster
 from slipway.jobs.cli.options import dry_run_option
-from slipway.jobs.cloud.aws import Unanswered, client, reader
+from slipway.jobs.cloud.aws import Unanswered, client, no_answer, reader
 from slipway.jobs.cloud.deployed import find_digest, find_targets
 from slipway.jobs.clusters.images.builds import (
     BuildFailed,
@@ -44,6 +45,7 @@ BUILD_COLUMNS = (
     "--on",
     "cluster",
     metavar="CLUSTER",
+    shell_complete=complete_cluster,
     help="Cluster whose repository to push to; required if several use the image.",
 )
 @click.option(
@@ -152,10 +154,7 @@ def _warn_of_another_tag(target: BatchTarget, tag: str) -> None:
 def _digest(target: BatchTarget, tag: str) -> str | None:
     digest = find_digest(target, tag)
     if isinstance(digest, Unanswered):
-        raise SlipwayError(
-            f"{digest.action} gave no answer: {digest.code}, {digest.message[:200]}",
-            hint=f"allow {digest.action} to your role" if digest.is_denied else "deploy the cluster again",
-        )
+        raise no_answer(digest, "deploy the cluster again")
     return digest
 
 

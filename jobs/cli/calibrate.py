@@ -9,8 +9,9 @@ from typing import Any
 
 import click
 
+from slipway.jobs.cli.completing import complete_job
 from slipway.jobs.cli.estimate_views import rounded
-from slipway.jobs.cli.options import region_option
+from slipway.jobs.cli.options import region_option, target_option
 from slipway.jobs.cloud import aws
 from slipway.jobs.estimate import throughput
 from slipway.jobs.estimate.evidence.calibrations import Known, find_calibration, fit_measurement, merged
@@ -59,14 +60,14 @@ PUBLISHED_COLUMNS = (
 
 
 @click.command()
-@click.argument("run", metavar="[RUN]", required=False)
+@click.argument("run", metavar="[JOB]", required=False, shell_complete=complete_job)
 @click.option(
     "--published",
     metavar="FILE",
     type=click.Path(path_type=Path),
-    help="CSV of rates that others published, or that you measured elsewhere, instead of RUN.",
+    help="CSV of rates that others published, or that you measured elsewhere, instead of JOB.",
 )
-@click.option("--on", "target", metavar="TARGET", help="Cluster of the run. Default: search all clusters.")
+@target_option
 @region_option
 @click.option("--from-yard", is_flag=True, help="Accept a run of the yard, which measures this machine only.")
 @click.option("--dry-run", is_flag=True, help="Show what would change, without changing it.")
@@ -74,11 +75,11 @@ PUBLISHED_COLUMNS = (
 def calibrate_command(
     run: str | None, published: Path | None, dry_run: bool, as_json: bool, **asked: Any
 ) -> None:
-    """Correct the estimates with RUN (its id or name, or the beginning of either), or with published rates.
+    """Correct the estimates with JOB (its id or name, or the beginning of either), or with published rates.
 
-    The run's throughput after the warm-up becomes a row of calibration.csv in $XDG_CONFIG_HOME/slipway (or of
+    The job's throughput after the warm-up becomes a row of calibration.csv in $XDG_CONFIG_HOME/slipway (or of
     the file that SLIPWAY_CALIBRATION names). Your rows replace the published ones for that model and family.
-    Calibrating the same run again replaces its row; deleting the row undoes it.
+    Calibrating the same job again replaces its row; deleting the row undoes it.
 
     With --published, every row of FILE goes to published.csv beside it, or none if one cannot be used; each
     bad row is named. docs/estimate.md lists the columns. An estimate then stands on the nearest row on its
@@ -89,10 +90,10 @@ def calibrate_command(
     slipway calibrate --published rates.csv --dry-run
     """
     if (run is None) == (published is None):
-        raise click.UsageError("Give either RUN or --published FILE.")
+        raise click.UsageError("Give either JOB or --published FILE.")
     if published is not None:
         if any(asked.values()):
-            raise click.UsageError("--on, --region and --from-yard belong to RUN, not to --published.")
+            raise click.UsageError("--on, --region and --from-yard belong to JOB, not to --published.")
         _learn(published, dry_run=dry_run, as_json=as_json)
     else:
         _learn_run(str(run), dry_run=dry_run, as_json=as_json, **asked)
@@ -114,7 +115,7 @@ def _learn(published: Path, *, dry_run: bool, as_json: bool) -> None:
 def _learn_run(
     run: str, *, target: str | None, region: str | None, from_yard: bool, dry_run: bool, as_json: bool
 ) -> None:
-    found = find.find_run(run, find.targets_to_search(target, region))
+    found = find.find_newest(run, find.targets_to_search(target, region), say)
     if aws.is_in_yard() and not (from_yard or dry_run):
         raise SlipwayError(
             f"job '{found.run.name}' ran in the yard, on this machine's processors and not on a "

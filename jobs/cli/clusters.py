@@ -11,6 +11,7 @@ import click
 from slipway.infra.declare.declared import build_type, declared_cluster, declared_clusters
 from slipway.infra.declare.node_images import with_defaults
 from slipway.infra.declare.types import Cluster
+from slipway.jobs.cli.completing import complete_cluster
 from slipway.jobs.cli.options import say_project, target_region_option
 from slipway.jobs.cloud.aws import Unanswered
 from slipway.jobs.cloud.deployed import (
@@ -77,7 +78,7 @@ NEXT_COMMANDS: Mapping[str, str] = {
 
 
 @click.command()
-@click.argument("names", nargs=-1, metavar="[NAME]...")
+@click.argument("names", nargs=-1, metavar="[CLUSTER]...", shell_complete=complete_cluster)
 @json_option
 def cluster_list_command(names: tuple[str, ...], as_json: bool) -> None:
     """List the declared clusters: whether they are deployed, how many nodes run, and what they cost.
@@ -247,7 +248,7 @@ TARGETS_IN_FULL = (
 
 
 @click.command()
-@click.argument("names", nargs=-1, metavar="[NAME]...")
+@click.argument("names", nargs=-1, metavar="[CLUSTER]...", shell_complete=complete_cluster)
 @click.option("--region", help="Region to search. Default: those of the declared clusters, or else your own.")
 @json_option
 def cluster_targets_command(names: tuple[str, ...], region: str | None, as_json: bool) -> None:
@@ -299,7 +300,8 @@ def _known(names: Sequence[str]) -> str:
     "--on",
     "cluster",
     required=True,
-    metavar="TARGET",
+    metavar="CLUSTER",
+    shell_complete=complete_cluster,
     help="Deployed cluster; slipway cluster targets lists them.",
 )
 @click.option("--name", help="Name under datasets/ in the bucket. Default: the last part of PATH.")

@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from slipway.jobs.cli.completing import complete_place, complete_recipe
 from slipway.jobs.cli.estimate import row, with_place_options
 from slipway.jobs.cli.estimate_views import NO_BAND, ends, hours, percent, rounded
 from slipway.jobs.cli.estimate_views import band as shown_band
@@ -47,7 +48,7 @@ COMPARE_COLUMNS = (
 
 
 @click.command()
-@click.argument("job", metavar="RECIPE|MODEL")
+@click.argument("job", metavar="RECIPE|MODEL", shell_complete=complete_recipe)
 @click.option(
     "--by", type=click.Choice(["cost", "time"]), default="cost", show_default=True, help="Sort order."
 )
@@ -56,6 +57,7 @@ COMPARE_COLUMNS = (
     "only",
     multiple=True,
     metavar="CLUSTER|TYPE",
+    shell_complete=complete_place,
     help="Limit to this cluster or instance type. Repeatable.",
 )
 @click.option(

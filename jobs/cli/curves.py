@@ -14,8 +14,9 @@ from pathlib import Path
 
 import click
 
+from slipway.jobs.cli.completing import complete_recipe_or_job
 from slipway.jobs.cli.estimate_views import percent, rounded
-from slipway.jobs.cli.options import region_option, target_option
+from slipway.jobs.cli.options import cluster_option, newest_job_argument, region_option, target_option
 from slipway.jobs.cloud import aws
 from slipway.jobs.estimate.errors import CannotEstimate
 from slipway.jobs.estimate.inputs.own_data import measurements, rates
@@ -53,12 +54,12 @@ CURVE_COLUMNS = (
 
 
 @click.command()
-@click.argument("job")
+@newest_job_argument
 @click.option(
     "--rows", type=click.IntRange(2), default=ROWS, show_default=True, help="Maximum number of rows."
 )
 @json_option
-def report_curve_command(job: str, rows: int, as_json: bool) -> None:
+def report_curve_command(job: str | None, rows: int, as_json: bool) -> None:
     """Show the loss and the throughput of JOB (its id or name, or the beginning of either).
 
     If two attempts trained the same step, the later attempt is shown. A command of your own that slipway run
@@ -68,7 +69,7 @@ def report_curve_command(job: str, rows: int, as_json: bool) -> None:
     slipway report curve bert_pretrain
     slipway report curve my-training --rows 10
     """
-    found = find.find_run(job, find.targets_to_search(None, None))
+    found = find.find_newest(job, find.targets_to_search(None, None), say)
     lines = [line.text for line in logs.follow_lines(found, Wanted(rank=0), to_end=False)]
     all_points = points(lines)
     if not all_points:
@@ -108,8 +109,10 @@ SPEEDUP_COLUMNS = (
 
 
 @click.command()
-@click.argument("names", nargs=-1, required=True, metavar="RECIPE|JOB…")
-@click.option("--on", "target", metavar="TARGET", help="Cluster of the runs; required for a recipe.")
+@click.argument(
+    "names", nargs=-1, required=True, metavar="RECIPE|JOB…", shell_complete=complete_recipe_or_job
+)
+@cluster_option("Cluster of the jobs; required for a recipe.")
 @click.option(
     "--set",
     "settings",
@@ -158,7 +161,7 @@ def _of_recipe(
 ) -> list[AnyFound]:
     if target is None:
         raise click.UsageError(
-            "--on is missing; name the cluster of the runs: slipway report speedup RECIPE --on TARGET"
+            "--on is missing; name the cluster of the runs: slipway report speedup RECIPE --on CLUSTER"
         )
     targets = find.targets_to_search(target, region)
     ids = [run.id for run in find.list_runs(targets) if run.recipe == recipe and run.state.is_final]
@@ -227,7 +230,7 @@ _WAIT_SECONDS = 5.0
 
 
 @click.command()
-@click.argument("job")
+@newest_job_argument
 @click.option("--port", type=click.IntRange(1, 65535), default=6006, show_default=True, help="Local port.")
 @click.option(
     "--write",
@@ -238,7 +241,7 @@ _WAIT_SECONDS = 5.0
 @target_option
 @region_option
 def report_tensorboard_command(
-    job: str, port: int, folder: Path | None, target: str | None, region: str | None
+    job: str | None, port: int, folder: Path | None, target: str | None, region: str | None
 ) -> None:
     """Show the loss, gradient norm, throughput and tokens per dollar of JOB in TensorBoard.
 
@@ -249,7 +252,7 @@ def report_tensorboard_command(
     slipway report tensorboard gpt_neox
     slipway report tensorboard gpt_neox --write charts
     """
-    found = find.find_run(job, find.targets_to_search(target, region))
+    found = find.find_newest(job, find.targets_to_search(target, region), say)
     if folder is not None:
         _charts(found, folder)
         say(f"the charts of '{found.run.name}' are in {folder}: {PROGRAM} --logdir {folder}")

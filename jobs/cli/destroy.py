@@ -8,7 +8,8 @@ from dataclasses import asdict
 import click
 
 from slipway.infra.declare.declared import declared_cluster
-from slipway.jobs.cli.options import say_project
+from slipway.jobs.cli.completing import complete_cluster
+from slipway.jobs.cli.options import cluster_argument, say_project
 from slipway.jobs.cloud.aws import Unanswered, own_region
 from slipway.jobs.cloud.deployed import count_running_nodes, find_targets, refuse_foreign
 from slipway.jobs.clusters.destroying import (
@@ -29,7 +30,7 @@ from slipway.jobs.words.targets import MpiTarget, Target
 
 
 @click.command()
-@click.argument("cluster")
+@cluster_argument
 @click.option("--cancel", is_flag=True, help="Cancel its jobs first; each gets 30 seconds to save.")
 @click.option("--yes", is_flag=True, help="Do not ask for the cluster's name.")
 def cluster_destroy_command(cluster: str, cancel: bool, yes: bool) -> None:
@@ -113,7 +114,7 @@ def _ask(cluster: str, *, keeps: bool) -> None:
 
 
 @click.command()
-@click.argument("cluster")
+@cluster_argument
 @click.option("--yes", is_flag=True, help="Do not ask for confirmation. This cannot be undone.")
 def cluster_empty_command(cluster: str, yes: bool) -> None:
     """Delete every object in the bucket of a deployed CLUSTER, including old versions.
@@ -159,7 +160,7 @@ LEFTOVERS_COLUMNS = (
 
 
 @click.command()
-@click.argument("owners", nargs=-1, metavar="[CLUSTER|IMAGE]...")
+@click.argument("owners", nargs=-1, metavar="[CLUSTER|IMAGE]...", shell_complete=complete_cluster)
 @click.option("--region", help="Region to search. Default: your own.")
 @click.option("--delete", is_flag=True, help="Delete what is listed, after you typed each name.")
 @click.option(

@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from slipway.jobs.cli.completing import complete_place, complete_recipe
 from slipway.jobs.cli.estimate_views import (
     NO_BAND,
     band,
@@ -24,7 +25,6 @@ from slipway.jobs.cli.estimate_views import (
     run_words,
     steps,
 )
-from slipway.jobs.cli.options import complete_instance_type
 from slipway.jobs.estimate.errors import CannotEstimate
 from slipway.jobs.estimate.estimates import Estimate, PricedHardware
 from slipway.jobs.estimate.evidence.bands import find_band
@@ -107,7 +107,7 @@ on_option = click.option(
     "--on",
     "place",
     metavar="CLUSTER|TYPE",
-    shell_complete=complete_instance_type,
+    shell_complete=complete_place,
     help="Cluster or instance type to estimate for.",
 )
 
@@ -119,7 +119,7 @@ def with_place_options(function: Any) -> Any:
 
 
 @click.command()
-@click.argument("job", required=False, metavar="[RECIPE|MODEL]")
+@click.argument("job", required=False, metavar="[RECIPE|MODEL]", shell_complete=complete_recipe)
 @on_option
 @with_place_options
 @click.option(

@@ -9,13 +9,14 @@ import os
 import sys
 import traceback
 from collections.abc import Callable
+from importlib import import_module
 from io import TextIOWrapper
 
 import click
 
 from slipway.containers.runtime.errors import Refusal
 from slipway.jobs.output import complain, say
-from slipway.jobs.words.errors import InvalidConfig, SlipwayError
+from slipway.jobs.words.errors import InvalidConfig, NoAnswer, SlipwayError
 from slipway.jobs.words.installation import INSTALL_AGAIN, is_own_file
 
 FAILED = 1
@@ -24,7 +25,8 @@ INTERRUPTED = 130  # 128 + SIGINT, as a shell has it
 READER_GONE = 141  # 128 + SIGPIPE
 
 _SIGN_IN = "sign in to AWS again (for example `aws sso login`), or use the yard: slipway yard up"
-_CREDENTIALS = "set AWS_PROFILE or sign in (for example `aws sso login`), or use the yard: slipway yard up"
+_FOR_AWS = "set AWS_PROFILE or sign in (for example `aws sso login`)"
+_CREDENTIALS = f"{_FOR_AWS}, or use the yard: slipway yard up"
 _REACH = "check the network, the region and AWS_ENDPOINT_URL; when it names the yard: slipway yard status"
 _CLOCK = "set this machine's clock: AWS refuses requests that are signed minutes off"
 _ALLOW = "ask for this action to be allowed to your role, or use another AWS_PROFILE"
@@ -97,6 +99,23 @@ def _end_mistake(error: SlipwayError | Refusal) -> int:
     return error.exit_code
 
 
+def _end_no_answer(error: NoAnswer) -> int:
+    known = AWS_HINTS.get(error.code, _ALLOW)
+    complain(error.message, error.hint if known is _ALLOW else _here(known))
+    return error.exit_code
+
+
+def _here(hint: str) -> str:
+    """Return the hint, or the line to type where a yard is up that the shell knows nothing of."""
+    if hint is not _CREDENTIALS:
+        return hint
+    state = import_module("slipway.yard.state")  # the yard stands above jobs: it is found by its name
+    yard = state.read_state(state.home())
+    if yard is None or not yard.is_running():
+        return hint
+    return f'a yard is up on this machine, for this shell: eval "$(slipway yard env)"; for AWS, {_FOR_AWS}'
+
+
 def _end_invalid_config(error: InvalidConfig) -> int:
     for problem in error.problems:
         complain(str(problem))
@@ -157,7 +176,7 @@ def _end_aws(error: BaseException) -> int:
     hint = next(
         (AWS_HINTS[key] for key in (answer.get("Code"), type(error).__name__) if key in AWS_HINTS), ""
     )
-    complain(f"AWS: {error}", hint)
+    complain(f"AWS: {error}", _here(hint))
     return FAILED
 
 
@@ -200,6 +219,7 @@ def _discard(*streams: int) -> None:
 # The first that fits counts, so the narrower comes first.
 ENDINGS: tuple[tuple[type[BaseException], Callable[..., int]], ...] = (
     (InvalidConfig, _end_invalid_config),
+    (NoAnswer, _end_no_answer),
     (SlipwayError, _end_mistake),
     (Refusal, _end_mistake),
     (click.exceptions.Exit, _end_exit),

@@ -9,7 +9,8 @@ from typing import TypedDict, Unpack
 
 import click
 
-from slipway.jobs.cli.options import complete_instance_type, finite
+from slipway.jobs.cli.completing import complete_type
+from slipway.jobs.cli.options import finite
 from slipway.jobs.estimate.inputs.own_data import PRICES, REFRESHED_PRICES, own_path, own_rates, update
 from slipway.jobs.estimate.inputs.price_list import ask_rates, ask_spot_rates
 from slipway.jobs.estimate.prices import Rate, decode_rates, encode_rates, known_rates
@@ -86,7 +87,7 @@ class Filters(TypedDict):
 
 
 @click.command()
-@click.argument("names", nargs=-1, metavar="[NAME]...", shell_complete=complete_instance_type)
+@click.argument("names", nargs=-1, metavar="[TYPE]...", shell_complete=complete_type)
 @click.option(
     "--all", "is_all", is_flag=True, help="List every type that AWS names, not only the usual ones."
 )

@@ -9,7 +9,13 @@ from dataclasses import asdict
 
 import click
 
-from slipway.jobs.cli.options import only_target_option, region_option, target_option
+from slipway.jobs.cli.options import (
+    job_argument,
+    newest_job_argument,
+    only_target_option,
+    region_option,
+    target_option,
+)
 from slipway.jobs.output import (
     Column,
     is_terminal,
@@ -67,7 +73,7 @@ NODES = (
 
 
 @click.command()
-@click.argument("job", required=False)
+@newest_job_argument
 @only_target_option
 @region_option
 @click.option("--all", "is_all", is_flag=True, help="List past jobs, too, with their hours and cost.")
@@ -80,9 +86,10 @@ def status_command(
 ) -> None:
     """List unfinished jobs, or show JOB (its id or name, or the beginning of either) in full.
 
-    With --all, hours and cost cover all attempts of a job, at on-demand prices; AWS bills machines from their
-    start to their end, which is some minutes more. AWS Batch forgets a job a week after its end, Systems
-    Manager after a month. Unknown values are shown as unknown.
+    Of several jobs that fit, the newest counts, and a line says which it is. With --all, hours and cost
+    cover all attempts of a job, at on-demand prices; AWS bills machines from their start to their end,
+    which is some minutes more. AWS Batch forgets a job a week after its end, Systems Manager after a
+    month. Unknown values are shown as unknown.
 
     \b
     slipway status
@@ -100,7 +107,7 @@ def status_command(
         _print_nodes(targets, as_json=as_json)
         return
     if job is not None:
-        found = find.find_run(job, targets)
+        found = find.find_newest(job, targets, say)
         waiting = waiting_of(found.target)
         row = _row(found.run, waiting.find_dependencies_of(found.run, found.target) if waiting else [])
         print_record("", STATUS_IN_FULL, {**row, "warning": find_warning(found)}, as_json=as_json)
@@ -172,7 +179,7 @@ def _print_all(runs: Sequence[Run], *, as_json: bool) -> None:
 
 
 @click.command()
-@click.argument("job")
+@newest_job_argument
 @click.option("--rank", default="all", show_default=True, help="Rank to print: a number, or all.")
 @click.option("--node", default="all", show_default=True, help="Node to print: a number, or all.")
 @click.option("--follow", is_flag=True, help="Keep printing until the job ends; fail if the job failed.")
@@ -180,18 +187,19 @@ def _print_all(runs: Sequence[Run], *, as_json: bool) -> None:
 @region_option
 @click.option("--json", "as_json", is_flag=True, help="Print each line as one JSON object.")
 def logs_command(
-    job: str, rank: str, node: str, follow: bool, target: str | None, region: str | None, as_json: bool
+    job: str | None, rank: str, node: str, follow: bool, target: str | None, region: str | None, as_json: bool
 ) -> None:
     """Print the logs of JOB (its id or name, or the beginning of either) from all its nodes.
 
-    Lines of a rank start with the rank in brackets; lines of a node's launcher start with the node.
+    Of several jobs that fit, or without JOB, the newest counts, and a line says which it is. Lines of a
+    rank start with the rank in brackets; lines of a node's launcher start with the node.
 
     \b
     slipway logs bert_pretrain --rank 0 --follow
     slipway logs bert_pretrain --node 1 --json
     """
     wanted = Wanted(node=_number("--node", node), rank=_number("--rank", rank))
-    found = find.find_run(job, find.targets_to_search(target, region))
+    found = find.find_newest(job, find.targets_to_search(target, region), say)
     _refuse_missing_node(found.run, wanted)
     show = _as_json if as_json else _printer(found.run)
     if follow:
@@ -265,20 +273,21 @@ EXPLAIN_COLUMNS = (
 
 
 @click.command()
-@click.argument("job")
+@newest_job_argument
 @target_option
 @region_option
 @json_option
-def explain_command(job: str, target: str | None, region: str | None, as_json: bool) -> None:
+def explain_command(job: str | None, target: str | None, region: str | None, as_json: bool) -> None:
     """Explain in one sentence why JOB (its id or name, or the beginning of either) is not running, or failed.
 
-    The answer considers the job, its nodes and attempts, its queue, the compute environment and the scaling
+    Of several jobs that fit, or without JOB, the newest counts, and a line says which it is. The answer
+    considers the job, its nodes and attempts, its queue, the compute environment and the scaling
     activities.
 
     \b
     slipway explain bert_pretrain
     """
-    found = find.find_run(job, find.targets_to_search(target, region))
+    found = find.find_newest(job, find.targets_to_search(target, region), say)
     explanation = with_warning(platform_of(found.target).explain(found), found)
     row = {"name": found.run.name, "id": found.run.id, "state": found.run.state, **asdict(explanation)}
     print_record("", EXPLAIN_COLUMNS, {**row, "said": "; ".join(explanation.evidence)}, as_json=as_json)
@@ -290,7 +299,7 @@ _REASON = "cancelled with slipway cancel"
 
 
 @click.command()
-@click.argument("job")
+@job_argument
 @click.option("--reason", default=_REASON, show_default=True, help="Reason that is kept with the job.")
 @target_option
 @region_option
@@ -298,12 +307,13 @@ _REASON = "cancelled with slipway cancel"
 def cancel_command(job: str, reason: str, target: str | None, region: str | None, as_json: bool) -> None:
     """Cancel JOB (its id or name, or the beginning of either).
 
-    A waiting job never starts. The processes of a running job get SIGTERM, and 30 seconds to save.
+    Of several jobs that fit, the only one that has not ended counts. A waiting job never starts. The
+    processes of a running job get SIGTERM, and 30 seconds to save.
 
     \b
     slipway cancel bert_pretrain
     """
-    found = find.find_run(job, find.targets_to_search(target, region))
+    found = find.find_unfinished(job, find.targets_to_search(target, region))
     run = found.run
     if run.state.is_final:
         say(f"{run.name} has already ended: {run.state}")

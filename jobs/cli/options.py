@@ -9,8 +9,8 @@ from typing import TypeVar
 
 import click
 
+from slipway.jobs.cli.completing import complete_cluster, complete_job
 from slipway.jobs.output import json_option, say
-from slipway.jobs.words.catalogue.instances import names_like
 from slipway.jobs.words.installation import NoProject, find_project
 
 F = TypeVar("F", bound=Callable[..., None])
@@ -23,17 +23,25 @@ def finite(ctx: click.Context, param: click.Parameter, value: float | None) -> f
     return value
 
 
-def complete_instance_type(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
-    return [name for name in names_like(incomplete) if name.startswith(incomplete)]
+cluster_argument = click.argument("cluster", shell_complete=complete_cluster)
+job_argument = click.argument("job", shell_complete=complete_job)
+newest_job_argument = click.argument("job", required=False, shell_complete=complete_job)
 
 
-target_option = click.option(
-    "--on",
-    "target",
-    metavar="TARGET",
-    help="Cluster of the job. Required only if the name fits jobs on several clusters.",
-)
-only_target_option = click.option("--on", "target", metavar="TARGET", help="Limit to this cluster.")
+def cluster_option(help_text: str, *, required: bool = False) -> Callable[[F], F]:
+    """Return --on for a deployed cluster, which reaches the command as `target`."""
+    return click.option(
+        "--on",
+        "target",
+        metavar="CLUSTER",
+        required=required,
+        shell_complete=complete_cluster,
+        help=help_text,
+    )
+
+
+target_option = cluster_option("Cluster of the job. Default: search all clusters.")
+only_target_option = cluster_option("Limit to this cluster.")
 region_option = click.option(
     "--region", help="Region to search. Default: your own, then those of the declared clusters."
 )
@@ -75,13 +83,7 @@ def _together(*options: Callable[[F], F]) -> Callable[[F], F]:
 
 
 place_options = _together(
-    click.option(
-        "--on",
-        "target",
-        required=True,
-        metavar="TARGET",
-        help="Deployed cluster; slipway cluster targets lists them.",
-    ),
+    cluster_option("Deployed cluster; slipway cluster targets lists them.", required=True),
     click.option("--nodes", type=int, required=True, help="Number of nodes."),
 )
 submission_options = _together(
@@ -110,6 +112,7 @@ submission_options = _together(
         "--depends-on",
         multiple=True,
         metavar="JOB",
+        shell_complete=complete_job,
         help="Job on the same cluster that must succeed first. Repeatable.",
     ),
     target_region_option,

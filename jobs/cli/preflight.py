@@ -7,7 +7,7 @@ from dataclasses import asdict
 import click
 
 from slipway.infra.declare.declared import declared_cluster
-from slipway.jobs.cli.options import overrides_option, say_project
+from slipway.jobs.cli.options import cluster_argument, overrides_option, say_project
 from slipway.jobs.clusters.preflight.checks import CHECKS
 from slipway.jobs.clusters.preflight.facts import gather
 from slipway.jobs.clusters.preflight.verdicts import CheckOutcome
@@ -25,7 +25,7 @@ PREFLIGHT_COLUMNS = (
 
 
 @click.command()
-@click.argument("cluster")
+@cluster_argument
 @overrides_option
 @json_option
 def preflight_command(cluster: str, overrides: tuple[str, ...], as_json: bool) -> None:
@@ -64,7 +64,7 @@ QUOTA_COLUMNS = (
 
 
 @click.command()
-@click.argument("cluster")
+@cluster_argument
 @click.option("--request", "asks", is_flag=True, help="Request what the account lacks, once.")
 @click.option("--wait", is_flag=True, help="Wait until the quotas suffice; on AWS that can take days.")
 @overrides_option

@@ -40,7 +40,9 @@ def init_command(folder: Path, name: str | None) -> None:
 @click.command()
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 def completion_command(shell: str) -> None:
-    """Print the script for tab completion of commands, options and instance types.
+    """Print the script for tab completion of commands, options, clusters, jobs, recipes and instance types.
+
+    Clusters are those that your project declares, jobs those that were submitted from this machine.
 
     \b
     bash, in ~/.bashrc:  eval "$(slipway completion bash)"

@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from slipway.jobs.cli.compare import everywhere
+from slipway.jobs.cli.completing import complete_recipe_or_job
 from slipway.jobs.cli.estimate import on_option, with_place_options
 from slipway.jobs.cloud import aws
 from slipway.jobs.estimate import throughput
@@ -23,7 +24,8 @@ from slipway.jobs.estimate.inputs.places import find_place
 from slipway.jobs.estimate.inputs.workloads import names_a_job, workload_of
 from slipway.jobs.estimate.pareto import scale_of, verdicts
 from slipway.jobs.estimate.work.workloads import Workload
-from slipway.jobs.output import warn, write_file
+from slipway.jobs.output import say, warn, write_file
+from slipway.jobs.report.charts import drawer
 from slipway.jobs.report.contents import Beside, Comparison, job_page
 from slipway.jobs.report.page import Page, published_page, render
 from slipway.jobs.submit import find
@@ -35,7 +37,9 @@ SIZES = (1, 2, 4, 8, 16, 32, 64)
 
 
 @click.command()
-@click.argument("subject", required=False, metavar="[RUN|RECIPE|MODEL]")
+@click.argument(
+    "subject", required=False, metavar="[JOB|RECIPE|MODEL]", shell_complete=complete_recipe_or_job
+)
 @click.option(
     "-o",
     "--output",
@@ -49,7 +53,7 @@ SIZES = (1, 2, 4, 8, 16, 32, 64)
 def report_page_command(subject: str | None, path: Path, place: str | None, **asked: Any) -> None:
     """Write one self-contained HTML page: scaling, cost against time, and measured against predicted.
 
-    For a RECIPE or MODEL, the page shows estimates for --on and for every other cluster and type. For a RUN,
+    For a RECIPE or MODEL, the page shows estimates for --on and for every other cluster and type. For a JOB,
     it shows the measured throughput next to its estimate. Without an argument, it shows the published tables.
     The page needs no script and no network, and suits phones, dark mode and print.
 
@@ -58,6 +62,7 @@ def report_page_command(subject: str | None, path: Path, place: str | None, **as
     slipway report page bert_pretrain-448d16bd457c -o run.html
     slipway report page -o published.html
     """
+    drawer()  # refuses before anything is computed
     text = render(_published() if subject is None else _page(subject, place, asked))
     write_file(path, text)
 
@@ -91,7 +96,7 @@ def _job_page(workload: Workload, place: str | None, asked: dict[str, Any]) -> P
 
 
 def _run_page(subject: str, asked: dict[str, Any]) -> Page:
-    rate = read_run(find.find_run(subject, find.targets_to_search(None, asked["region"])))
+    rate = read_run(find.find_newest(subject, find.targets_to_search(None, asked["region"]), say))
     where, own = rate.place(rates()), rate.asked
     rows = measurements(without_run=rate.found.run.id)
     known = find_calibration(rows, own)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from slipway.jobs.cli.completing import complete_recipe
 from slipway.jobs.cli.options import place_options, submission_options
 from slipway.jobs.cli.submitting import SUBMITTING_COLUMNS, Answers, carry_out, seconds_of, take_answers
 from slipway.jobs.code.folder import DEFAULT_LIMIT_MB, LARGEST_LIMIT_MB, megabytes
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("recipe")
+@click.argument("recipe", shell_complete=complete_recipe)
 @place_options
 @click.option(
     "--array",
@@ -159,13 +160,14 @@ def run_command(
     slipway run --on c6i --nodes 1 --dry-run -- ./prepare.sh
     """
     from slipway.jobs.cloud.deployed import find_target_by_name
-    from slipway.jobs.code.command_job import OwnCommand
+    from slipway.jobs.code.command_job import OwnCommand, refuse_mistakes
     from slipway.jobs.code.folder import read_folder
 
     own = OwnCommand(
         words=asked.pop("words"), is_per_node=asked.pop("per_node"), requirements=asked.pop("requirements")
     )
     sent = read_folder(folder, limit_mb=limit_mb, include_secrets=include_secrets)
+    refuse_mistakes(own, sent)
     submit_own(own, sent, find_target_by_name(target, region), asked)
 
 
@@ -275,7 +277,7 @@ SETTINGS = (
 
 
 @click.command()
-@click.argument("recipe", required=False)
+@click.argument("recipe", required=False, shell_complete=complete_recipe)
 @json_option
 def recipes_command(recipe: str | None, as_json: bool) -> None:
     """List the recipes that can be submitted: Slipway's, and those of your project's folder recipes/.

@@ -11,6 +11,7 @@ import click
 
 from slipway.jobs.cli.options import say_project
 from slipway.jobs.output import Column, ask, print_json, print_record, say, warn
+from slipway.jobs.words.errors import SlipwayError
 
 if TYPE_CHECKING:
     from slipway.jobs.platforms.platform import AnyPrepared
@@ -127,6 +128,12 @@ def _end(
     found = refresh(submitted.job_id, submitted.prepared.target)
     run = follow_to_end(found, say) if answers.follow else found.run
     print_record("", columns, {**_row(submitted, run.state.value), **more}, as_json=answers.as_json)
+    name = submitted.prepared.name
+    if submitted.existed and found.run.state.value == "failed":
+        raise SlipwayError(
+            f"{name} failed before, and nothing was started",
+            hint=f"slipway explain {name}; --again submits it once more",
+        )
     if answers.follow and run.state.value != "succeeded":
         raise click.exceptions.Exit(1)
 

@@ -10,8 +10,8 @@ import click
 
 from slipway.infra.declare.declared import declared_cluster
 from slipway.infra.declare.types import Cluster
-from slipway.jobs.cli.options import say_project
-from slipway.jobs.cloud.aws import Unanswered
+from slipway.jobs.cli.options import cluster_argument, say_project
+from slipway.jobs.cloud.aws import Unanswered, no_answer
 from slipway.jobs.clusters.bill import standing_items, total_usd_per_month
 from slipway.jobs.clusters.cdk import find_cdk
 from slipway.jobs.clusters.preflight.checks import CHECKS
@@ -28,7 +28,7 @@ _LATER = frozenset({"vCPU quota", "CDK bootstrap", "machine image", "locked vers
 
 
 @click.command()
-@click.argument("cluster")
+@cluster_argument
 @click.option("--yes", is_flag=True, help="Do not ask before anything is created.")
 @click.option("--dry-run", is_flag=True, help="Say what is missing and what it costs, and do nothing.")
 def up_command(cluster: str, yes: bool, dry_run: bool) -> None:
@@ -46,10 +46,7 @@ def up_command(cluster: str, yes: bool, dry_run: bool) -> None:
     declared = declared_cluster(cluster)
     facts = gather(declared, find_containers())
     if isinstance(facts.account, Unanswered):
-        raise SlipwayError(
-            f"{facts.account.action} gave no answer: {facts.account.code}, {facts.account.message[:200]}",
-            hint="sign in to AWS, or use the yard: slipway yard up",
-        )
+        raise no_answer(facts.account, "sign in to AWS, or use the yard: slipway yard up")
     for name, check in CHECKS.items():
         verdict = check(declared, facts)
         if name not in _LATER and verdict.outcome is CheckOutcome.FAILED and name != "alert e-mail":

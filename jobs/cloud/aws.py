@@ -17,6 +17,7 @@ from functools import lru_cache
 from typing import Any
 from urllib.parse import urlparse
 
+from slipway.jobs.words.errors import NoAnswer
 from slipway.jobs.words.names import checked_region
 
 _READS = ("Describe", "Get", "List", "BatchGet", "Head", "Filter", "Lookup")
@@ -35,6 +36,15 @@ class Unanswered:
     @property
     def is_denied(self) -> bool:
         return self.code in _DENIED
+
+
+def no_answer(answer: Unanswered, hint: str = "run the same command again") -> NoAnswer:
+    """Return the error of those who cannot go on; the hint is for what was not denied."""
+    return NoAnswer(
+        f"{answer.action} gave no answer: {answer.code}, {answer.message[:200]}",
+        code=answer.code,
+        hint=f"allow {answer.action} to your role" if answer.is_denied else hint,
+    )
 
 
 def endpoint() -> str | None:

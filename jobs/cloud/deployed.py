@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from slipway.jobs.cloud.aws import Unanswered, ask, ask_all, own_region, reader
+from slipway.jobs.cloud.aws import Unanswered, ask, ask_all, no_answer, own_region, reader
 from slipway.jobs.words.errors import SlipwayError, did_you_mean
 from slipway.jobs.words.installation import NoProject, find_project
 from slipway.jobs.words.names import CLUSTER_TAG, PARTS, owner_parameter, stack_name
@@ -55,10 +55,7 @@ def find_target_by_name(cluster: str, region: str | None) -> Target:
         elif answer is not None:
             return answer
     if said:
-        raise SlipwayError(
-            f"{said[0].action} gave no answer: {said[0].code}, {said[0].message[:200]}",
-            hint=f"allow {said[0].action} to your role" if said[0].is_denied else "slipway cluster targets",
-        )
+        raise no_answer(said[0], "slipway cluster targets")
     raise SlipwayError(
         f"no target is called '{cluster}'{f' in {region}' if region else ''}",
         hint=_suggest(cluster, region),

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from slipway.jobs.cloud.aws import Unanswered, client, reader
+from slipway.jobs.cloud.aws import Unanswered, client, no_answer, reader
 from slipway.jobs.cloud.deployed import find_stacks
 from slipway.jobs.cloud.templates import names_in_cdk
 from slipway.jobs.clusters.cdk import find_cdk, run_cdk
@@ -67,7 +67,7 @@ def destroy_stacks(cluster: str, region: str) -> Sequence[str]:
     """Let the CDK destroy the cluster's own stacks, by name: a pattern would match other clusters, too."""
     stacks = find_stacks(cluster, region)
     if isinstance(stacks, Unanswered):
-        raise SlipwayError(f"{stacks.action} gave no answer: {stacks.code}, {stacks.message[:200]}")
+        raise no_answer(stacks)
     names = [stack.name for stack in stacks]
     if not names:
         return names

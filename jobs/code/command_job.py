@@ -1,13 +1,20 @@
-"""A user's command as settings of the recipe `command`, which carries it to every platform. Pure."""
+"""A user's command: as settings of the recipe `command`, which carries it to all platforms, and its mistakes.
+
+Another program that runs a script of the folder is a row of _INTERPRETERS or of _STARTERS.
+"""
 
 from __future__ import annotations
 
 import json
+import os
 import re
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePath
 
 from slipway.jobs.code.folder import CannotShip, ProjectFolder
+from slipway.jobs.words.errors import did_you_mean
 from slipway.jobs.words.job import LONGEST_NAME, DoesNotFit
 from slipway.jobs.words.targets import Target
 from slipway.jobs.words.text import printable
@@ -71,3 +78,94 @@ def refuse_uninstallable(requirements: str, content: str, target: Target) -> Non
             hint="put wheels into the folder, with --no-index and --find-links in the file; or deploy with a "
             f"way out: cdk deploy {target.name} -c {target.name}.egress=nat",
         )
+
+
+# What is wrong with a command that can be seen here, before a node starts.
+_INTERPRETERS = re.compile(r"(python|pypy)[0-9.]*|bash|sh")
+_TAKE_A_VALUE = frozenset({"-W", "-X", "-o", "+o", "-O"})  # options of an interpreter, before its script
+_STARTERS = frozenset({"torchrun", "accelerate", "deepspeed"})  # their own options come before the script
+_STARTING_MODULES = frozenset({"torch.distributed.run", "torch.distributed.launch"})
+_ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=")
+# Options of `slipway run` that few programs have. Given to the program by mistake, they cost money or time.
+_OURS = frozenset(
+    {"--dry-run", "--on", "--follow", "--again", "--confirm-cost", "--per-node", "--processes-per-node"}
+    | {"--timeout-hours", "--include-secrets", "--depends-on"}
+)
+_MOST_BYTES = 1 << 20
+
+
+def refuse_mistakes(command: OwnCommand, folder: ProjectFolder) -> None:
+    """Refuse a script that is not in the folder, and options of `slipway run` that went to the program."""
+    _refuse_missing_script(command.words, folder)
+    _refuse_own_options(command.words, folder)
+
+
+def _refuse_missing_script(words: Sequence[str], folder: ProjectFolder) -> None:
+    script = script_of(words)
+    name = os.path.normpath(script or ".")
+    if script is None or name.startswith(("/", "..")) or (folder.path / name).exists():
+        return
+    known = [file.name for file in folder.files if PurePath(file.name).suffix == PurePath(name).suffix]
+    raise CannotShip(
+        f"{printable(script)} is not in {printable(str(folder.path))}, the folder that is sent",
+        hint=did_you_mean(name, known, otherwise="correct it, or give --folder the folder of your code"),
+    )
+
+
+def script_of(words: Sequence[str]) -> str | None:
+    """Return the file that a command runs by a relative path; None where that cannot be told."""
+    rest = list(words)
+    while rest and (rest[0] == "env" or _ASSIGNMENT.match(rest[0])):
+        rest.pop(0)
+    if not rest:
+        return None
+    program, arguments = PurePath(rest[0]).name, rest[1:]
+    if arguments[:1] == ["-m"] and arguments[1:2] and arguments[1] in _STARTING_MODULES:
+        program, arguments = "torchrun", arguments[2:]
+    if program in _STARTERS:
+        is_module = {"-m", "--module"} & set(arguments)
+        return None if is_module else next((word for word in arguments if word.endswith(".py")), None)
+    if _INTERPRETERS.fullmatch(program):
+        return _first_file(arguments)
+    return rest[0] if os.sep in rest[0] else None
+
+
+def _first_file(arguments: Sequence[str]) -> str | None:
+    """Return what an interpreter runs; None where it reads a module or text, by -m or -c, or its input."""
+    words = iter(arguments)
+    for word in words:
+        if word in _TAKE_A_VALUE:
+            next(words, None)
+        elif word == "-" or (word.startswith("-") and not word.startswith("--") and word[-1] in "mcs"):
+            return None
+        elif not word.startswith(("-", "+")):
+            return word
+    return None
+
+
+def _refuse_own_options(words: Sequence[str], folder: ProjectFolder) -> None:
+    given = (word.partition("=")[0] for word in words[1:])
+    for option in (each for each in given if each in _OURS):
+        if not _is_named_in(option, folder):
+            program = printable(words[0])
+            raise CannotShip(
+                f"{option} stands behind `--` and would go to {program}; no file of the folder names it",
+                hint=f"put it before `--`: slipway run {option} … -- {program} …; if it is your program's "
+                "own: -- bash -c 'PROGRAM OPTIONS'",
+            )
+
+
+def _is_named_in(option: str, folder: ProjectFolder) -> bool:
+    """Return True if a program of the folder seems to take the option, as text or as a name in Python."""
+    name = option.removeprefix("--")
+    python = rf"\b{name.replace('-', '_')}\b" if "-" in name else rf"\b{name}\s*[:=]"
+    named = re.compile(rf"{option}(?![\w-])|{python}")
+    return any(named.search(text) for text in _programs(folder))
+
+
+def _programs(folder: ProjectFolder) -> Iterable[str]:
+    for file in folder.files:
+        is_program = file.is_program or file.name.endswith((".py", ".sh"))
+        if is_program and file.link is None and file.size_bytes <= _MOST_BYTES:
+            with suppress(OSError):
+                yield (folder.path / file.name).read_text(encoding="utf-8", errors="replace")

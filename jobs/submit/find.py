@@ -6,7 +6,7 @@ Whatever the platform leaves out is None here, and a word of its that we do not 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TypeVar
@@ -49,20 +49,69 @@ def list_runs(targets: Sequence[Target]) -> list[Run]:
 
 def find_run(text: str, targets: Sequence[T]) -> Found[T]:
     """Find a job by its id or name, or by a beginning of either that fits only one job."""
+    fitting = _fitting(text, targets)
+    if len(fitting) > 1:
+        raise _several(text, [listed for listed, _ in fitting])
+    listed, target = fitting[0]
+    return refresh(listed.id, target)
+
+
+def find_newest(text: str | None, targets: Sequence[T], say: Callable[[str], None]) -> Found[T]:
+    """Find a job as find_run does; of several, or of all without a text, take the newest, and say which."""
+    fitting = _fitting(text, targets)
+    if text is not None and len(fitting) == 1:
+        listed, target = fitting[0]
+        return refresh(listed.id, target)
+    runs = _runs_of(fitting)
+    which = "job" if text is None else f"of {len(fitting)} jobs that begin with '{text}'"
+    if not runs:
+        raise UnknownJob(f"the newest {which} is no longer listed", hint="slipway status --all")
+    say(f"the newest {which}: {runs[0].name} ({runs[0].id})")
+    return _found_again(runs[0], fitting)
+
+
+def find_unfinished(text: str, targets: Sequence[T]) -> Found[T]:
+    """Find a job as find_run does; of several that fit, the only one that has not ended."""
+    fitting = _fitting(text, targets)
+    if len(fitting) > 1:
+        unfinished = [run for run in _runs_of(fitting) if not run.state.is_final]
+        if len(unfinished) != 1:
+            raise _several(text, unfinished or [listed for listed, _ in fitting])
+        return _found_again(unfinished[0], fitting)
+    listed, target = fitting[0]
+    return refresh(listed.id, target)
+
+
+def _runs_of(fitting: Sequence[tuple[Listed, T]]) -> list[Run]:
+    """Read these jobs, newest first."""
+    ids = {(listed.id, target.name, target.region) for listed, target in fitting}
+    targets = {(target.name, target.region): target for _, target in fitting}
+    runs = list_runs(list(targets.values()))
+    return [run for run in runs if (run.id, run.target, run.region) in ids]
+
+
+def _found_again(run: Run, fitting: Sequence[tuple[Listed, T]]) -> Found[T]:
+    place = (run.target, run.region)
+    return refresh(run.id, next(target for _, target in fitting if (target.name, target.region) == place))
+
+
+def _fitting(text: str | None, targets: Sequence[T]) -> list[tuple[Listed, T]]:
+    """Return the jobs that a text may mean, or all without one; refuse where there is none."""
     every = [
         (job, target)
         for target in targets
         for job in platform_of(target).list_jobs(target)
         if job.id == text or not job.is_twin
     ]
+    if text is None:
+        if not every:
+            raise UnknownJob("no job is listed at all", hint="slipway run, or slipway submit")
+        return every
     exact = [pair for pair in every if text in (pair[0].id, pair[0].name)]
     chosen = exact or _beginning(text, every) or _beginning(text.replace("_", "-"), every)
-    if not chosen and (forgotten := _forgotten(text)):
-        raise forgotten
-    if len(chosen) != 1:
-        raise _not_one(text, [listed for listed, _ in chosen], [listed for listed, _ in every])
-    listed, target = chosen[0]
-    return refresh(listed.id, target)
+    if not chosen:
+        raise _forgotten(text) or _none(text, [listed for listed, _ in every])
+    return chosen
 
 
 def refresh(job_id: str, target: T) -> Found[T]:
@@ -82,15 +131,20 @@ def _words(listed: Listed) -> tuple[str, str]:
     return listed.id, listed.name
 
 
-def _not_one(text: str, chosen: Sequence[Listed], every: Sequence[Listed]) -> UnknownJob:
-    names = [f"{each.name} ({each.id})" for each in (chosen or every)[:_SHOWN_CANDIDATES]]
-    if chosen:
-        return UnknownJob(f"{len(chosen)} jobs begin with '{text}'", hint=f"choose one: {', '.join(names)} …")
-    if names:
+def _several(text: str, chosen: Sequence[Listed | Run]) -> UnknownJob:
+    return UnknownJob(f"{len(chosen)} jobs begin with '{text}'", hint=f"choose one: {_names(chosen)} …")
+
+
+def _none(text: str, every: Sequence[Listed]) -> UnknownJob:
+    if every:
         return UnknownJob(
-            f"no job's name or id is '{text}' or begins with it", hint=f"there are {', '.join(names)} …"
+            f"no job's name or id is '{text}' or begins with it", hint=f"there are {_names(every)} …"
         )
     return UnknownJob(f"there is no job '{text}': no job is listed at all", hint="slipway submit")
+
+
+def _names(jobs: Sequence[Listed | Run]) -> str:
+    return ", ".join(f"{each.name} ({each.id})" for each in jobs[:_SHOWN_CANDIDATES])
 
 
 def _forgotten(text: str) -> UnknownJob | None:

@@ -9,11 +9,10 @@ from datetime import UTC, datetime
 from typing import Any
 
 from slipway.containers.runtime.launch.node_roles import TO_WORK_TOGETHER, WORKED_ALONE
-from slipway.jobs.cloud.aws import Unanswered, ask, reader
+from slipway.jobs.cloud.aws import Unanswered, ask, no_answer, reader
 from slipway.jobs.cloud.objects import last_lines
 from slipway.jobs.platforms.platform import platform_of
 from slipway.jobs.submit.find import refresh
-from slipway.jobs.words.errors import SlipwayError
 from slipway.jobs.words.run import AnyFound, Explanation, JobState, Run, rank_of
 
 POLL_SECONDS = 2.0
@@ -74,12 +73,7 @@ class LogReader:
         if isinstance(answer, Unanswered):
             if answer.code == _NO_STREAM_YET:
                 return None
-            raise SlipwayError(
-                f"{answer.action} gave no answer: {answer.code}, {answer.message[:200]}",
-                hint=f"allow {answer.action} to your role"
-                if answer.is_denied
-                else "run the same command again",
-            )
+            raise no_answer(answer)
         next_token = answer.get("nextForwardToken")
         lines = [line for event in answer.get("events", []) for line in self._lines(event, node)]
         if next_token is None or (next_token == token and not lines):

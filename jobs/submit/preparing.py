@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 from slipway.containers.runtime.contract import variables
+from slipway.jobs.cloud.aws import is_in_yard
 from slipway.jobs.cloud.deployed import find_target_by_name
 from slipway.jobs.platforms.platform import AnyPrepared, platform_of, takes_arrays, takes_images
 from slipway.jobs.words.catalogue.instances import instance_type
 from slipway.jobs.words.images.containers import locked_torch
-from slipway.jobs.words.installation import find_containers
+from slipway.jobs.words.installation import find_containers, install_line, missing_packages
 from slipway.jobs.words.job import DoesNotFit, Job, refuse_unreachable_inputs, unreadable_inputs
 from slipway.jobs.words.launch_environment import launch_environment
 from slipway.jobs.words.recipes import (
@@ -43,7 +45,19 @@ def prepare(job: Job, on: str, region: str | None = None) -> AnyPrepared:
     refuse_ranks(recipe, job.settings, ranks * job.nodes, ranks)
     prepared = platform_of(target).prepare(job, recipe, target, waits_for)
     known = (*unreadable_inputs(job, target), *idle_accelerators(recipe, hardware, job.nodes))
-    return replace(prepared, warnings=(*prepared.warnings, *known))
+    lacking = lacking_here(job) if is_in_yard() else ()
+    return replace(prepared, warnings=(*prepared.warnings, *known, *lacking))
+
+
+def lacking_here(job: Job) -> Iterator[str]:
+    """Warn where this machine's environment, in which the yard's ranks run, lacks what they need."""
+    engine = job.settings.get("engine", "")
+    for extra in ("training", engine) if engine == "deepspeed" else ("training",):
+        if missing := missing_packages(extra):
+            yield (
+                f"in the yard ranks run in the environment of `slipway yard up`; here it lacks "
+                f"{', '.join(missing)}: {install_line(extra)}"
+            )
 
 
 def _refuse_array(job: Job, recipe: Recipe, target: Target) -> None:

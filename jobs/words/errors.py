@@ -21,6 +21,14 @@ class SlipwayError(Exception):
         self.hint = hint
 
 
+class NoAnswer(SlipwayError):
+    """AWS did not answer, and nothing goes on without it; `code` is AWS's word for why, or botocore's."""
+
+    def __init__(self, message: str, *, code: str, hint: str = "") -> None:
+        super().__init__(message, hint=hint)
+        self.code = code
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Problem:
     """Describes one problem of a declaration: where it is, what is wrong, and what to do."""

@@ -53,12 +53,21 @@ def installed_extras() -> tuple[str, ...]:
 
 def refuse_without(extra: str, what: str) -> None:
     """Refuse to go on where a package of the extra is missing; `what` is what needs it."""
-    missing = _missing(_requirements().get(extra, ()))
+    missing = missing_packages(extra)
     if missing:
         raise SlipwayError(
             f"{what} needs {', '.join(missing)}, which {'is' if len(missing) == 1 else 'are'} not installed",
-            hint=f"pip install '{NAME}[{extra}]', or in a checkout: python3 scripts/set_up.py",
+            hint=f"{install_line(extra)}, or in a checkout: python3 scripts/set_up.py",
         )
+
+
+def missing_packages(extra: str) -> tuple[str, ...]:
+    """Name the packages of the extra that are not installed."""
+    return _missing(_requirements().get(extra, ()))
+
+
+def install_line(extra: str) -> str:
+    return f"pip install '{NAME}[{extra}]'"
 
 
 def _requirements() -> dict[str, tuple[str, ...]]:

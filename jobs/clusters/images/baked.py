@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from slipway.jobs.cloud.aws import Unanswered, ask, ask_all, client, reader
-from slipway.jobs.clusters.images.baking import find_bakeries, unanswered
+from slipway.jobs.cloud.aws import Unanswered, ask, ask_all, client, no_answer, reader
+from slipway.jobs.clusters.images.baking import find_bakeries
 from slipway.jobs.words.images.amis import (
     AMIS,
     IMAGE_TAG,
@@ -174,7 +174,7 @@ def _has_tag(key: str) -> dict[str, object]:
 def _all(client: Any, operation: str, key: str, **arguments: Any) -> list[Any]:
     found = ask_all(client, operation, key, **arguments)
     if isinstance(found, Unanswered):
-        raise unanswered(found)
+        raise no_answer(found)
     return list(found)
 
 
@@ -194,7 +194,7 @@ def describe_manifest(ami_id: str, region: str) -> AmiManifest | None:
     if isinstance(answer, Unanswered):
         if answer.code.startswith("InvalidAMIID"):
             return None
-        raise unanswered(answer)
+        raise no_answer(answer)
     for image in answer["Images"]:
         tags = {tag["Key"]: tag["Value"] for tag in image.get("Tags", ())}
         return manifest_of(ami_id, str(image["CreationDate"]), tags)
@@ -213,7 +213,7 @@ def current_ami(bakery: Bakery) -> str | None:
     if isinstance(answer, Unanswered):
         if answer.code == "ParameterNotFound":
             return None
-        raise unanswered(answer)
+        raise no_answer(answer)
     return str(answer["Parameter"]["Value"])
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any
 
-from slipway.jobs.cloud.aws import Unanswered, ask, ask_all, reader
+from slipway.jobs.cloud.aws import Unanswered, ask, ask_all, no_answer, reader
 from slipway.jobs.submit.logs import LogReader
 from slipway.jobs.words.errors import SlipwayError
 from slipway.jobs.words.images.ami_locks import is_newer, pinned, serial_of
@@ -59,7 +59,7 @@ def find_bakery(image: str, region: str | None) -> Bakery:
     if not isinstance(answer, Unanswered):
         return decode_bakery(answer["Parameter"]["Value"], parameter=name)
     if answer.code != "ParameterNotFound":
-        raise unanswered(answer)
+        raise no_answer(answer)
     known = [bakery.name for bakery in find_bakeries(region)]
     raise SlipwayError(
         f"no pipeline that bakes '{image}' is deployed{f' in {region}' if region else ''}",
@@ -72,7 +72,7 @@ def find_bakery(image: str, region: str | None) -> Bakery:
 def find_bakeries(region: str | None) -> list[Bakery]:
     found = ask_all(reader("ssm", region), "GetParametersByPath", "Parameters", Path=BAKERIES)
     if isinstance(found, Unanswered):
-        raise unanswered(found)
+        raise no_answer(found)
     return [decode_bakery(each["Value"], parameter=each["Name"]) for each in found]
 
 
@@ -101,7 +101,7 @@ def images_of(bakery: Bakery) -> list[Mapping[str, Any]]:
         imagePipelineArn=bakery.pipeline_arn,
     )
     if isinstance(found, Unanswered):
-        raise unanswered(found)
+        raise no_answer(found)
     return sorted(found, key=lambda each: (each["dateCreated"], _build(each["arn"])), reverse=True)
 
 
@@ -139,13 +139,6 @@ def refuse_failure(image: Mapping[str, Any]) -> None:
         hint="ask AWS for the vCPUs, and bake again: slipway cluster quota CLUSTER --request --wait"
         if is_quota
         else "fix the component, deploy it, and bake again; until then clusters use the previous AMI",
-    )
-
-
-def unanswered(answer: Unanswered) -> SlipwayError:
-    return SlipwayError(
-        f"{answer.action} gave no answer: {answer.code}, {answer.message[:200]}",
-        hint=f"allow {answer.action} to your role" if answer.is_denied else "run the same command again",
     )
 
 
@@ -220,7 +213,7 @@ def newest_release(parent: str, region: str) -> str:
     """Return the serial of Canonical's newest release, of which a parameter of its own is there."""
     found = find_parent(parent, region)
     if isinstance(found, Unanswered):
-        raise unanswered(found)
+        raise no_answer(found)
     if found.serial is None:
         raise SlipwayError(
             f"{found.ami_id} is called '{found.name}', which names no release of Canonical's",

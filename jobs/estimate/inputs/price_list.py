@@ -10,11 +10,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from slipway.jobs.cloud.aws import Unanswered, ask_all, reader
+from slipway.jobs.cloud.aws import Unanswered, ask_all, no_answer, reader
 from slipway.jobs.estimate.errors import CannotEstimate
 from slipway.jobs.estimate.prices import ON_DEMAND, SPOT, Rate
 from slipway.jobs.words.catalogue.instances import SAGEMAKER
-from slipway.jobs.words.errors import SlipwayError
 
 _HOME = "us-east-1"  # the API answers in three regions, for all of them
 _TERMS = {"1yr": "1-year", "3yr": "3-year"}
@@ -53,10 +52,7 @@ def _products(client: Any, name: str, region: str) -> list[Mapping[str, Any]]:
 
 def _answered(answer: Sequence[Any] | Unanswered) -> Sequence[Any]:
     if isinstance(answer, Unanswered):
-        raise SlipwayError(
-            f"{answer.action} gave no answer: {answer.code}, {answer.message[:200]}",
-            hint=f"allow {answer.action} to your role" if answer.is_denied else "try again later",
-        )
+        raise no_answer(answer, "try again later")
     return answer
 
 

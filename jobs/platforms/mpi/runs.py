@@ -9,12 +9,11 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from slipway.jobs.cloud.aws import Unanswered, ask, reader
+from slipway.jobs.cloud.aws import Unanswered, ask, no_answer, reader
 from slipway.jobs.platforms.mpi.main_node import MAIN_NODE_LOST, Loss, find_command, find_loss
 from slipway.jobs.platforms.mpi.request import STATES
 from slipway.jobs.platforms.on_clusters import listed_once, read_request
 from slipway.jobs.words import mpi
-from slipway.jobs.words.errors import SlipwayError
 from slipway.jobs.words.job import code_words
 from slipway.jobs.words.mpi import MpiJob, begun_at
 from slipway.jobs.words.run import (
@@ -176,10 +175,7 @@ def _exit_code(invocation: Mapping[str, Any]) -> int | None:
 def _find_command(job_id: str, target: MpiTarget) -> Mapping[str, Any] | None:
     found = find_command(job_id, target.region)
     if isinstance(found, Unanswered):  # silence is no answer: the job would be sent again
-        raise SlipwayError(
-            f"{found.action} gave no answer: {found.code}, {found.message[:200]}",
-            hint=f"allow {found.action} to your role" if found.is_denied else "run the same command again",
-        )
+        raise no_answer(found)
     return found if found and found["DocumentName"] == target.run_document else None
 
 

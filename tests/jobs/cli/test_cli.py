@@ -7,18 +7,21 @@ import pkgutil
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from importlib import import_module, metadata
 from pathlib import Path
 
 import click
 import pytest
+from click.shell_completion import ShellComplete
 
 from slipway.jobs.cli import cli
+from slipway.jobs.platforms.journal import Entry, Journal
 
 ROOT = Path(__file__).resolve().parents[3]
 SLIPWAY = str(Path(sys.executable).parent / "slipway")
 HEAVY = {"boto3", "botocore", "aws_cdk", "torch", "yaml", "rich", "moto", "cfnlint", "jsii"}
-PARTS = ("cli", "failures", "options", "version")
+PARTS = ("cli", "completing", "failures", "options", "version")
 NO_COMMANDS = {f"slipway.jobs.cli.{name}" for name in PARTS} | {
     "slipway.jobs.cli.estimate_views",  # parts of `slipway estimate`
     "slipway.jobs.cli.submitting",  # what `slipway submit` and `slipway run` share
@@ -191,6 +194,51 @@ def test_the_shell_completes_commands_options_and_instance_types(typed: str, off
     done = subprocess.run([SLIPWAY], capture_output=True, text=True, check=False, env={**os.environ, **asked})
     assert done.returncode == 0, done.stderr
     assert {line.split(",")[1] for line in done.stdout.split()} == offered
+
+
+def offered_for(typed: str) -> list[str]:
+    *words, incomplete = typed.split(" ")
+    found = ShellComplete(cli.cli, {}, cli.PROGRAM, cli.COMPLETE_VARIABLE).get_completions(words, incomplete)
+    return [item.value for item in found]
+
+
+def test_the_shell_completes_clusters_recipes_and_jobs_without_asking_aws(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert cli.run(["init", str(tmp_path / "mine"), "--name", "own-cluster"]) == 0
+    monkeypatch.chdir(tmp_path / "mine")
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    monkeypatch.delenv("AWS_ENDPOINT_URL", raising=False)
+    journal = Journal(folder=tmp_path / "slipway" / "submissions" / "aws" / "123456789012" / "us-east-1")
+    journal.folder.mkdir(parents=True)
+    entry = Entry(
+        name="bert-1", target="a", recipe="r", nodes=1, image="", image_digest=None, written_at=1, job_id="1"
+    )
+    journal.write(entry)
+    journal.write(replace(entry, name="bert-2", written_at=2))
+    for command in ("up", "preflight", "cluster destroy", "cluster list", "run --on", "estimate x --on"):
+        assert offered_for(f"{command} own") == ["own-cluster"]
+    for command in ("status", "logs", "explain", "cancel", "report curve", "calibrate", "run --depends-on"):
+        assert offered_for(f"{command} ber")[-2:] == ["bert-2", "bert-1"]
+    for command in ("submit", "recipes", "compare"):
+        assert offered_for(f"{command} s") == ["smoke", "sine"]
+
+
+def test_a_broken_declaration_completes_to_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "cdk.json").write_text("{}")
+    (tmp_path / "clusters.py").write_text("CLUSTERS = (\n")
+    monkeypatch.chdir(tmp_path)
+    assert offered_for("up o") == []
+
+
+@pytest.mark.parametrize("name", list(COMMANDS))
+def test_the_same_things_have_the_same_names_in_every_command(name: str) -> None:
+    """A deployed cluster is chosen by --on CLUSTER, and what ran is a JOB."""
+    for param in command_of(name).params:
+        words = param.make_metavar(click.Context(command_of(name)))
+        assert not {"TARGET", "RUN"} & set(re.split(r"[^A-Z]+", words))
+        if "--on" in param.opts:
+            assert words in ("CLUSTER", "CLUSTER|TYPE")
 
 
 @pytest.mark.parametrize(("old", "new"), cli.RENAMED.items(), ids=list(cli.RENAMED))

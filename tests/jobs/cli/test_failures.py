@@ -22,7 +22,9 @@ from botocore.exceptions import (
 )
 
 from slipway.jobs.cli import cli
+from slipway.jobs.cloud.aws import Unanswered, no_answer
 from slipway.jobs.words.errors import InvalidConfig, Problem, SlipwayError
+from slipway.yard.state import YardState, process_identity, write_state
 
 Fail = Callable[..., int]
 
@@ -127,6 +129,44 @@ def test_what_aws_refuses_is_told_with_what_to_do(
     first, second = capsys.readouterr().err.splitlines()
     assert first.startswith("error: AWS: ")
     assert hint in second
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        NoCredentialsError(),
+        no_answer(
+            Unanswered(action="ssm:GetParameter", code="NoCredentialsError", message="none"), "targets"
+        ),
+    ],
+)
+def test_a_shell_that_knows_nothing_of_the_yard_is_told_the_line_to_type(
+    fail: Fail,
+    error: Exception,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv("SLIPWAY_YARD_HOME", str(tmp_path))
+    assert fail(error) == 1
+    assert "hint: set AWS_PROFILE or sign in" in capsys.readouterr().err
+    identity = process_identity(os.getpid())
+    assert identity
+    write_state(tmp_path, YardState(pid=os.getpid(), identity=identity, endpoint="http://a", started_at=""))
+    assert fail(error) == 1
+    told = capsys.readouterr().err
+    assert 'hint: a yard is up on this machine, for this shell: eval "$(slipway yard env)"; for AWS' in told
+    write_state(tmp_path, YardState(pid=os.getpid(), identity="gone", endpoint="http://a", started_at=""))
+    assert fail(error) == 1
+    assert "eval" not in capsys.readouterr().err
+
+
+def test_what_is_denied_is_told_with_the_action_to_ask_for(
+    fail: Fail, capsys: pytest.CaptureFixture[str]
+) -> None:
+    denied = Unanswered(action="ssm:GetParameter", code="AccessDeniedException", message="no")
+    assert fail(no_answer(denied)) == 1
+    assert "hint: allow ssm:GetParameter to your role" in capsys.readouterr().err
 
 
 # Output that is closed, full, without a reader or without letters: no traceback, and a true exit code.

@@ -58,6 +58,42 @@ def test_the_same_command_prints_the_same_job(
     assert len(job_names(yard_shell, target)) == 2
 
 
+def test_of_several_jobs_the_newest_is_shown_and_named_and_none_is_cancelled_by_a_guess(
+    slipway: Slipway,
+) -> None:
+    first, second = (json.loads(slipway(*SUBMIT, *again, "--json")[1]) for again in ((), ("--again",)))
+    code, out, err = slipway("status", "bert_pretrain", "--json")
+    assert (code, json.loads(out)["id"]) == (0, second["id"])
+    which = f"{second['name']} ({second['id']})"
+    assert f"the newest of 2 jobs that begin with 'bert_pretrain': {which}" in err
+    assert f"the newest job: {which}" in slipway("explain")[2]
+    code, out, err = slipway("status", first["name"], "--json")
+    assert (json.loads(out)["id"], "newest" in err) == (first["id"], False)
+    code, _, err = slipway("cancel", "bert_pretrain")
+    assert (code, "error: 2 jobs begin with 'bert_pretrain'" in err) == (1, True)
+    assert slipway("cancel", first["id"])[0] == 0
+    assert json.loads(slipway("cancel", "bert_pretrain", "--json")[1])["id"] == second["id"]
+
+
+def test_without_any_job_the_newest_is_refused(slipway: Slipway) -> None:
+    assert slipway("logs")[::2] == (
+        1,
+        "error: no job is listed at all\nhint: slipway run, or slipway submit\n",
+    )
+
+
+def test_a_job_that_failed_before_is_told_and_not_taken_for_success(
+    yard_shell: RunningYard, slipway: Slipway
+) -> None:
+    first = json.loads(slipway(*SUBMIT, "--json")[1])
+    assert slipway("cancel", first["id"])[0] == 0
+    code, out, err = slipway(*SUBMIT, "--json")
+    assert (code, json.loads(out)["state"]) == (1, "failed")
+    last = err.splitlines()[-2:]
+    assert last[0] == f"error: {first['name']} failed before, and nothing was started"
+    assert last[1] == f"hint: slipway explain {first['name']}; --again submits it once more"
+
+
 def test_a_dry_run_prints_the_request_and_sends_nothing(
     yard_shell: RunningYard, target: BatchTarget, slipway: Slipway, tmp_path: Path
 ) -> None:

@@ -61,6 +61,17 @@ def test_the_folder_is_sent_once_and_the_job_is_submitted_once(
     assert len(job_names(yard_shell, target)) == 2
 
 
+def test_a_mistyped_script_is_refused_before_anything_is_sent(
+    project: Path, yard_shell: RunningYard, target: BatchTarget, slipway: Slipway
+) -> None:
+    code, out, err = slipway(*RUN, "--", "python", "trian.py")
+    assert (code, out) == (2, "")
+    said = f"error: trian.py is not in {project}, the folder that is sent"
+    assert err.splitlines() == [said, "hint: did you mean train.py?"]
+    assert slipway(*RUN, *TRAIN, "--dry-run")[0] == 2
+    assert (sent(yard_shell, target), job_names(yard_shell, target)) == ([], [])
+
+
 def test_a_dry_run_shows_what_would_be_sent_and_sends_nothing(
     project: Path, yard_shell: RunningYard, target: BatchTarget, slipway: Slipway
 ) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,14 @@ import pytest
 
 from slipway.containers.recipes.command.config import CODE_SETTINGS, MODULE, CommandConfig, decode_arguments
 from slipway.containers.runtime.launch.sagemaker_entry import launcher_words
-from slipway.jobs.code.command_job import OwnCommand, command_settings, folder_name, refuse_requirements
+from slipway.jobs.code.command_job import (
+    OwnCommand,
+    command_settings,
+    folder_name,
+    refuse_mistakes,
+    refuse_requirements,
+    script_of,
+)
 from slipway.jobs.code.folder import CannotShip, read_folder
 from slipway.jobs.code.packing import project_url
 from slipway.jobs.platforms.batch import request as batch
@@ -132,3 +140,65 @@ def test_requirements_have_to_travel_and_nodes_without_internet_need_wheels(tmp_
         with pytest.raises(CannotShip) as refusal:
             refuse_requirements(lost, folder, online)
         assert printable(lost) in refusal.value.message
+
+
+@pytest.mark.parametrize(
+    ("words", "script"),
+    [
+        ("python train.py --lr 0.1", "train.py"),
+        ("python3.11 -u -W ignore src/train.py", "src/train.py"),
+        ("env A=b python train.py", "train.py"),
+        ("A=b ./prepare.sh", "./prepare.sh"),
+        ("torchrun --nproc-per-node 8 train.py", "train.py"),
+        ("python -m torch.distributed.run --standalone train.py", "train.py"),
+        ("accelerate launch --config_file a.yaml train.py --data b.py", "train.py"),
+        ("bash -eu run.sh", "run.sh"),
+        ("bash -o pipefail run.sh", "run.sh"),
+        ("bash -c x.py", None),
+        ("python -m package.train", None),
+        ("python -um package.train", None),
+        ("python -c pass", None),
+        ("python -", None),
+        ("torchrun -m package.train --config a.py", None),
+        ("nvidia-smi", None),
+        ("env", None),
+    ],
+)
+def test_the_script_of_a_command_is_told_from_its_other_words(words: str, script: str | None) -> None:
+    assert script_of(words.split()) == script
+
+
+@pytest.mark.parametrize(
+    ("words", "said", "hint"),
+    [
+        ("python trian.py", "trian.py is not in ", "did you mean train.py?"),
+        ("./rum.sh", "./rum.sh is not in ", "did you mean run.sh?"),
+        ("python -u bert/fit.sh.py", "bert/fit.sh.py is not in ", "give --folder the folder of your code"),
+        ("python train.py --dry-run", "--dry-run stands behind `--` and would go to python", "before `--`"),
+        ("python train.py --on=c6i", "--on stands behind `--`", "bash -c"),
+    ],
+)
+def test_what_is_mistyped_is_refused_before_anything_is_sent(
+    tmp_path: Path, words: str, said: str, hint: str
+) -> None:
+    folder = read_folder(write(tmp_path, {"train.py": "print('a switch is on')", "run.sh": ""}))
+    with pytest.raises(CannotShip) as refusal:
+        refuse_mistakes(OwnCommand(words=tuple(words.split())), folder)
+    assert said in refusal.value.message
+    assert hint in refusal.value.hint
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        ("python train.py --dry-run", "parser.add_argument('--dry-run')"),
+        ("python train.py --dry-run", "def main(dry_run: bool) -> None: ..."),
+        ("python train.py --follow", "class Config:\n    follow: bool"),
+        ("python train.py --name a --data b --nodes 2", ""),
+        ("python /opt/slipway/train.py", ""),
+        ("bash -c 'python trian.py --dry-run'", ""),
+    ],
+)
+def test_what_a_program_takes_for_its_own_is_left_to_it(tmp_path: Path, words: str, text: str) -> None:
+    folder = read_folder(write(tmp_path, {"train.py": text}))
+    refuse_mistakes(OwnCommand(words=tuple(shlex.split(words))), folder)

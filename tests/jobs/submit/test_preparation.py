@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from slipway.jobs.cloud import aws
 from slipway.jobs.cloud.aws import Unanswered
 from slipway.jobs.platforms.batch.platform import NoImage
 from slipway.jobs.platforms.batch.request import BatchRequest
-from slipway.jobs.submit import submission
+from slipway.jobs.submit import preparing, submission
 from slipway.jobs.submit.preparing import prepare
 from slipway.jobs.submit.submission import (
     PastTheBlock,
@@ -33,6 +34,21 @@ from tests.yard.conftest import RunningYard
 
 # A job that is larger than the account's quota is refused with the command that asks for more.
 DL = "L-6E869C2A"
+
+
+def test_what_the_yards_ranks_will_miss_is_told_before_they_start(
+    target: BatchTarget, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines = [f'no-such-{extra}==1; extra == "{extra}"' for extra in ("training", "deepspeed", "infra")]
+    monkeypatch.setattr(metadata, "requires", lambda _name: lines)
+    here = "in the yard ranks run in the environment of `slipway yard up`; here it lacks"
+    told = [line for line in prepare(JOB, "dl1").warnings if line.startswith(here)]
+    assert told == [f"{here} no-such-training: pip install 'slipway[training]'"]
+    with_engine = replace(JOB, settings={**JOB.settings, "engine": "deepspeed"})
+    told = [line for line in prepare(with_engine, "dl1").warnings if line.startswith(here)]
+    assert told[1:] == [f"{here} no-such-deepspeed: pip install 'slipway[deepspeed]'"]
+    monkeypatch.setattr(preparing, "is_in_yard", lambda: False)
+    assert not any(line.startswith(here) for line in prepare(JOB, "dl1").warnings)
 
 
 def allow(yard: RunningYard, vcpus: int) -> None:

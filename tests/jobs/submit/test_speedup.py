@@ -218,4 +218,4 @@ def test_in_the_yard_the_table_says_that_its_speed_ups_mean_nothing(
 def test_a_recipe_needs_a_target(slipway: Slipway) -> None:
     code, _, err = slipway("report", "speedup", "glue_finetune")
     assert code == 2
-    assert "slipway report speedup RECIPE --on TARGET" in err
+    assert "slipway report speedup RECIPE --on CLUSTER" in err

@@ -126,7 +126,7 @@ class TrainingSite:
 
 def require_training() -> None:
     """Skip the test where no training job can run."""
-    if importlib.util.find_spec(TOOLKIT) is None:
+    if not all(map(importlib.util.find_spec, TOOLKIT)):
         pytest.skip("AWS's training toolkit is not installed: python3 scripts/set_up.py toolkit")
     if not best_tier().isolated:
         pytest.skip(f"this machine isolates nothing: {best_tier().words}")

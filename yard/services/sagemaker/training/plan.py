@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from slipway.jobs.words.installation import install_line
 from slipway.yard import state
 from slipway.yard.chaos import conditions
 from slipway.yard.endpoint import ACCOUNT, ENDPOINT_VARIABLE
@@ -162,7 +163,7 @@ def _environment(launch: TrainingLaunch) -> dict[str, str]:
 # PyTorch images start `bash -m start_with_right_hostname.sh train`: bash is process 1, starts the toolkit as
 # a child and passes no signal on, so that a training script never hears of StopTrainingJob (issue 125 of
 # aws/sagemaker-training-toolkit). ContainerEntrypoint replaces all of that by the job's own first process.
-TOOLKIT = "sagemaker_training"
+TOOLKIT = ("sagemaker_training", "sagemaker_pytorch_container")
 # What the Dockerfiles of AWS's PyTorch training images set.
 VARIABLES = {
     "SAGEMAKER_TRAINING_MODULE": "sagemaker_pytorch_container.training:main",
@@ -198,8 +199,9 @@ def refuse_unknown(image: str, region: str) -> None:
     if account != ACCOUNT and not _OF_PYTORCH.search(repository):
         reason = f"it stands in for AWS's PyTorch training images alone, and this is {repository}"
         raise not_emulated("sagemaker", "CreateTrainingJob", reason=reason)
-    if importlib.util.find_spec(TOOLKIT) is None:
-        reason = "AWS's training toolkit is not installed: python3 scripts/set_up.py toolkit"
+    if missing := [name for name in TOOLKIT if importlib.util.find_spec(name) is None]:
+        toolkit = f"AWS's training toolkit ({' and '.join(missing)})"
+        reason = f"{toolkit} is not installed: {install_line('toolkit')}"
         raise not_emulated("sagemaker", "CreateTrainingJob", reason=reason)
 
 
