@@ -5,15 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from slipway.jobs.cloud.aws import Unanswered, ask, ask_all, reader
-from slipway.jobs.words.errors import SlipwayError
+from slipway.jobs.words.errors import NoAnswer
 
 # An answer to HeadObject has no body, so that the code is its HTTP status.
 _ABSENT = frozenset({"404", "NoSuchKey", "NotFound"})
 _PERMISSION = "s3:GetObject"  # of both operations (Service Authorization Reference, "Amazon S3")
-
-
-class NoAnswer(SlipwayError):
-    """S3 did not say whether the object exists."""
 
 
 def find_object(s3: Any, operation: str, **where: str) -> Any | None:
@@ -29,6 +25,7 @@ def find_object(s3: Any, operation: str, **where: str) -> Any | None:
     raise NoAnswer(
         f"s3://{where['Bucket']}/{where['Key']}: {operation} gave no answer: {answer.code}, "
         f"{answer.message[:200]}",
+        code=answer.code,
         hint=f"allow {_PERMISSION} to your role" if answer.is_denied else "run the same command again",
     )
 

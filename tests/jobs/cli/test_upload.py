@@ -150,7 +150,7 @@ def job(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Found:
         return [line]
 
     monkeypatch.setattr(find, "targets_to_search", lambda *_: [])
-    monkeypatch.setattr(find, "find_run", lambda *_: found)
+    monkeypatch.setattr(find, "find_newest", lambda *_: found)
     monkeypatch.setattr(logs, "follow_lines", lines)
     return found
 

@@ -12,7 +12,8 @@ from botocore.stub import Stubber
 
 from slipway.jobs.cloud import aws
 from slipway.jobs.cloud.aws import Unanswered, ask, ask_all, client, forget_credentials, reader, sender
-from slipway.jobs.cloud.objects import NoAnswer, find_object
+from slipway.jobs.cloud.objects import find_object
+from slipway.jobs.words.errors import NoAnswer
 from slipway.yard.gateway.faults import Fault, FaultKind, script, scripted
 from tests.yard.conftest import REGION, RunningYard
 

@@ -9,11 +9,11 @@ from dataclasses import replace
 import pytest
 
 from slipway.jobs.cloud import aws
-from slipway.jobs.cloud.objects import NoAnswer
 from slipway.jobs.platforms.mpi.nodes import Clock as NodeClock
 from slipway.jobs.platforms.mpi.nodes import NotEnoughNodes, await_nodes, find_answers, find_members, shortage
 from slipway.jobs.platforms.mpi.platform import missing_machines, node_rows
 from slipway.jobs.submit.preparing import prepare
+from slipway.jobs.words.errors import NoAnswer
 from slipway.jobs.words.job import DoesNotFit, Job
 from slipway.jobs.words.mpi import READY_KEY
 from slipway.jobs.words.names import idle_alarm_name
