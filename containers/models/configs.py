@@ -40,7 +40,10 @@ def shape_of_config(name: str, config: Config) -> Shape:
         )
     read = _Reader(name, config)
     read.must_be("quantization_config", None)
-    shape = MODEL_TYPES[model_type](read)
+    try:
+        shape = MODEL_TYPES[model_type](read)
+    except ValueError as error:  # what the shape itself refuses
+        raise Refusal(f"{name} contradicts itself: {error}", hint="give the model's own") from error
     if shape.hidden % shape.heads:
         raise Refusal(f"{name} shares {shape.hidden} among {shape.heads} heads", hint="give the model's own")
     return shape

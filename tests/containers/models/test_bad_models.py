@@ -46,6 +46,8 @@ pytestmark = pytest.mark.filterwarnings("ignore")  # of what transformers import
         ("distilbert", {"sinusoidal_pos_embds": True}, "sinusoidal_pos_embds is 'True', and must be false"),
         ("gptj", {"activation_function": "silu"}, "activation_function is 'silu'"),
         ("gptj", {"rotary_dim": None}, "rotary_dim is 'None', and must be a whole number"),
+        ("gptj", {"rotary_dim": 48}, "an even number from 2 to"),
+        ("gptj", {"n_head": 5}, "do not divide"),
         ("gptj", {"resid_pdrop": 0.1}, "embd_pdrop is '0.0', and must be 0.1, as resid_pdrop is"),
         ("gptj", {"tie_word_embeddings": True}, "tie_word_embeddings is 'True', and must be false"),
         ("neox", {"rope_parameters": {"rope_type": "yarn"}}, "the rope type of rope_parameters is 'yarn'"),
