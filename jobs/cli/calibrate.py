@@ -29,6 +29,9 @@ from slipway.jobs.submit.rate import RunRate, read_run
 from slipway.jobs.words.errors import SlipwayError
 
 
+_MET_WITHIN = 0.01  # of a measured rate, which a calibration should give again
+
+
 def _share(value: object) -> str:
     return f"{value:.4f}" if isinstance(value, float) else str(value)
 
@@ -124,6 +127,11 @@ def _learn_run(
         )
     rate = read_run(found)
     row, before, after = _fit(rate)
+    if abs(after / row.sequences_per_second - 1) > _MET_WITHIN:
+        warn(
+            f"the model cannot meet {row.sequences_per_second:g} sequences a second, which is more than the "
+            f"devices' peak or the traffic of a step leaves time for: it stays at {after:g}"
+        )
     if not dry_run:
         _add(row)
     record = {**asdict(row), "before": before, "after": after}

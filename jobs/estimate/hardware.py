@@ -242,6 +242,7 @@ class Prior:
         float | None
     )  # of layers that spend as long between matrices as in them; None: no shape tells
     launches: bool
+    is_measured: bool = True  # its utilisation; else a guess
 
 
 def prior(cluster: Hardware) -> Prior:
@@ -268,6 +269,7 @@ def _prior(accelerator: str, network: str, peak_flops: float, is_slow: bool) -> 
         memory_bytes_per_second=known.memory_bytes_per_second,
         narrow_width=narrow if known.has_shape else None,
         launches=known.launches,
+        is_measured=bool(known.source),
     )
 
 

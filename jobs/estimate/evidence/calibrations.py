@@ -111,11 +111,12 @@ def _by_published(
     row, of = near.row, near.row.asked
     made = "calibrated" if is_same_model(of, asked) else "predicted"
     own = near.calibration.network_efficiency or efficiency
+    alike = f", with {near.alike} rows about as near" if near.alike else ""
     return Known(
         calibration=replace(near.calibration, network_efficiency=own, origin=near.origin),
         word="measured" if measured else made,
         predicted_word=made,
-        basis=f"{of.model_name} on {of.cluster.devices} devices of {of.instance}: {row.table}",
+        basis=f"{of.model_name} on {of.cluster.devices} devices of {of.instance}{alike}: {row.table}",
         nearness=nearness(asked.model, asked.layout, near.origin),
         measured=measured,
     )
@@ -136,7 +137,14 @@ def _origin(row: Measurement, asked: Asked) -> MeasuredAt:
     shape = asked.model if row.model == asked.model_name else shape_of(row.model) or asked.model
     shape = replace(shape, sequence_length=length_of(row.model, shape))
     cluster = replace(asked.cluster, nodes=row.nodes)
-    layout = replace(asked.layout, micro_batch=row.micro_batch, sharding=row.sharding)
+    layout = replace(
+        asked.layout,
+        micro_batch=row.micro_batch,
+        sharding=row.sharding,
+        tensor=row.tensor,
+        pipeline=row.pipeline,
+        checkpointing=row.checkpointing or asked.layout.checkpointing,
+    )
     return origin_of(shape, cluster, layout, is_own=_is_own(row))
 
 
@@ -173,14 +181,17 @@ def fit_measurement(
                 utilisation=utilisation,
             ).network_efficiency
             return replace(row, network_efficiency=efficiency)
+    known = _efficiency([each for each in merged(ours, own) if each.family == row.family])
     fitted = fit_utilisation(
         asked.model,
         asked.cluster,
         asked.layout,
         sequences_per_second=row.sequences_per_second,
-        network_efficiency=_efficiency([each for each in merged(ours, own) if each.family == row.family]),
+        network_efficiency=known,
     )
-    return replace(row, utilisation=fitted.utilisation)
+    # What the family is known by stays where it is; the row keeps what only it needed to be met.
+    needed = None if fitted.network_efficiency == known else fitted.network_efficiency
+    return replace(row, utilisation=fitted.utilisation, network_efficiency=needed)
 
 
 def _smaller(row: Measurement, own: Sequence[Measurement]) -> Measurement | None:
@@ -201,6 +212,7 @@ def _same(own: Sequence[Measurement], asked: Asked) -> Measurement | None:
         if row.instance == asked.instance
         and row.nodes == asked.cluster.nodes
         and row.configuration == asked.configuration
+        and row.checkpointing in ("", asked.layout.checkpointing)
     ]
     return min(found, key=lambda row: _preference(row, asked), default=None)
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import MISSING, asdict, dataclass, fields
 from functools import lru_cache
 from pathlib import Path
 from types import NoneType
@@ -41,6 +41,7 @@ class Measurement:
     network_efficiency: float | None
     date: str
     source: str
+    checkpointing: str = ""  # "": written before it was noted
 
     def __post_init__(self) -> None:
         Calibration(utilisation=self.utilisation, network_efficiency=self.network_efficiency)
@@ -71,7 +72,8 @@ def our_measurements() -> tuple[Measurement, ...]:
 
 def decode_measurements(text: str, where: str) -> tuple[Measurement, ...]:
     """Decode a CSV of measurements; every mistake names the file and the line."""
-    return read_rows(text, where, [field.name for field in fields(Measurement)], _decode, most=_LARGEST_FILE)
+    required = [field.name for field in fields(Measurement) if field.default is MISSING]
+    return read_rows(text, where, required, _decode, most=_LARGEST_FILE)
 
 
 def encode_measurements(rows: Iterable[Measurement]) -> str:
@@ -128,6 +130,7 @@ def unfitted(asked: Asked, *, name: str, sequences_per_second: float, date: str,
         network_efficiency=None,
         date=date,
         source=source,
+        checkpointing=asked.layout.checkpointing,
     )
 
 

@@ -162,6 +162,8 @@ class MeasuredAt:
     tokens: int  # of a micro-batch
     is_sharded: bool
     checkpointing: str
+    tensor: int = 1
+    pipeline: int = 1
     is_own: bool = True  # measured on the machines that are asked for, not by somebody else
     kinds: frozenset[str] = frozenset()  # of spread.py's UNMEASURED_KINDS
 

@@ -17,6 +17,7 @@ from slipway.jobs.estimate.work.shapes import Hardware, Layout, MeasuredAt, Mode
 _SAME = 0.12  # the same model on the same machines
 _OTHER_SOURCE = 0.1  # measured by somebody else, with other software
 _WIDTH, _LENGTH, _DEVICES, _TOKENS = 0.11, 0.22, 0.02, 0.08  # for each factor of e; of devices, of 2
+_TENSOR, _PIPELINE = 0.06, 0.04  # for each factor of 2 in which a model is cut otherwise
 _MOST_TOKENS = 2.0  # beyond which a micro-batch makes no further difference
 _OTHER_ENGINE, _OTHER_CHECKPOINTING, _OTHER_MASK = 0.4, 0.06, 0.1
 _PRIOR = 0.45  # nothing but the prior of a measured accelerator
@@ -24,7 +25,7 @@ _UNMEASURED = 1.1  # nobody measured the accelerator
 
 # What makes spreads of distances: the nine-tenths quantile of the errors of all tables, each in units of its
 # distance and a table counting as one. evidence/bands.py computes it, and a test holds it to that.
-NINE_OF_TEN = 0.81
+NINE_OF_TEN = 0.77
 # No row of these kinds was there to measure a distance with: guessed factors by which a range is wider at
 # either end. Experts wait for the fullest and for what is sent between them; adapters add small matrices.
 UNMEASURED_KINDS: Mapping[str, float] = {"experts": 2.0, "encoder-decoder": 1.35, "adapters": 1.35}
@@ -39,6 +40,8 @@ def origin_of(model: Model, cluster: Hardware, layout: Layout, *, is_own: bool =
         tokens=layout.micro_batch * model.sequence_length,
         is_sharded=_is_sharded(layout.sharding),
         checkpointing=layout.checkpointing,
+        tensor=layout.tensor,
+        pipeline=layout.pipeline,
         is_own=is_own,
         kinds=kinds_of(model),
     )
@@ -46,7 +49,7 @@ def origin_of(model: Model, cluster: Hardware, layout: Layout, *, is_own: bool =
 
 def spread(model: Model, cluster: Hardware, layout: Layout, origin: MeasuredAt | None) -> float:
     """Return the spread of a rate; without an origin, or far from it, that of the accelerator's prior."""
-    is_known = bool(prior(cluster).accelerator)
+    is_known = prior(cluster).is_measured
     most = prior_spread(cluster) * (NINE_OF_TEN if is_known else 1.0)
     beyond = sum(math.log(UNMEASURED_KINDS[kind]) for kind in _kinds_beyond(model, origin))
     if origin is None:
@@ -62,7 +65,7 @@ def measured_spread(*, is_own: bool) -> float:
 
 def prior_spread(cluster: Hardware) -> float:
     """Return the distance from which on the accelerator's prior says as much as a measurement."""
-    return _SAME + (_PRIOR if prior(cluster).accelerator else _UNMEASURED)
+    return _SAME + (_PRIOR if prior(cluster).is_measured else _UNMEASURED)
 
 
 def kinds_of(model: Model) -> frozenset[str]:
@@ -92,6 +95,8 @@ def distance(model: Model, cluster: Hardware, layout: Layout, origin: MeasuredAt
     far += _LENGTH * abs(math.log(model.sequence_length / origin.sequence_length))
     far += _DEVICES * abs(math.log2(cluster.devices / origin.devices))
     far += _TOKENS * min(_MOST_TOKENS, abs(math.log(tokens / origin.tokens)))
+    far += _TENSOR * abs(math.log2(layout.tensor / origin.tensor))
+    far += _PIPELINE * abs(math.log2(layout.pipeline / origin.pipeline))
     far += _OTHER_ENGINE * (_is_sharded(layout.sharding) != origin.is_sharded)
     far += _OTHER_CHECKPOINTING * (layout.checkpointing != origin.checkpointing)
     return far + _OTHER_MASK * (model.causal != origin.causal)

@@ -27,10 +27,13 @@ _HIDES = 0.9  # of the time of computing, at most
 _HIDDEN_BY_PROCESSORS = 0.25  # of the time of a backward pass: the cores that compute also send
 _OPTIMIZER_BYTES = 25.0  # that an optimizer's step moves in memory for one parameter
 _LAUNCH_SECONDS = 50e-6  # of the kernels of one layer, forward and backward
+_STAGE_SECONDS = 10e-3  # of a micro-batch on each stage of a pipeline, which waits for its neighbours
+_REPEATED = 0.15  # of the time beside matrices: norms and residuals, which each part of a tensor does itself
 _FIXED_SECONDS = 5e-3  # of a step, whatever its size: the loop, the optimizer's kernels, the loss
 
 _ACTIVATION_BYTES = 2.0
 _BUCKET_BYTES = 25e6  # in which frameworks send gradients
+_COLLECTIVES = 3  # of a fully sharded layer: weights for each pass, and gradients
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,13 +139,13 @@ def _micro_seconds(model: Model, cluster: Hardware, layout: Layout, utilisation:
     group = layout.tensor * layout.pipeline
     at_peak = executed_flops(model, layout) * layout.micro_batch / (group * cluster.peak_flops)
     beside = 1 / utilisation - 1
-    shape = _shape(model, cluster) if beside > 0 else 1.0
+    shape = _shape(model, cluster, layout) if beside > 0 else 1.0
     launching = model.layers / layout.pipeline * _LAUNCH_SECONDS if prior(cluster).launches else 0.0
     return (at_peak * (1 + beside * shape) + launching) * uneven(model, layout)
 
 
-def _shape(model: Model, cluster: Hardware) -> float:
-    """Return the time beside the matrices, in that of a layer of the reference's width.
+def _shape(model: Model, cluster: Hardware, layout: Layout) -> float:
+    """Return the time beside the matrices, in that of a whole layer of the reference's width.
 
     Norms, dropout and the like grow with the width and the matrices with its square; they wait for memory.
     """
@@ -150,7 +153,7 @@ def _shape(model: Model, cluster: Hardware) -> float:
     if narrow is None:
         return 1.0
     own = 1 + narrow / model.hidden_size + _SLOW_SCORES * score_share(model)
-    return own / (1 + narrow / REFERENCE_WIDTH)
+    return own / (1 + narrow / REFERENCE_WIDTH) * (1 + _REPEATED * (layout.tensor - 1))
 
 
 def uneven(model: Model, layout: Layout) -> float:
@@ -184,15 +187,16 @@ def _tensor_seconds(split: _Split) -> float:
 
 
 def _pipeline_seconds(split: _Split) -> float:
-    """Return the pipeline seconds of one micro-batch: activations go to the next stage and gradients back
-    across nodes."""
+    """Return the pipeline seconds of one micro-batch: each stage waits for its neighbours, and across nodes
+    activations go to the next stage and gradients back."""
     layout, cluster = split.layout, split.cluster
+    waits = _STAGE_SECONDS if layout.pipeline > 1 and split.prior.narrow_width is not None else 0.0
     if layout.pipeline == split.stages_in_node:
-        return 0.0
+        return waits
     activations = layout.micro_batch * split.model.sequence_length * split.model.hidden_size
     at_once = max(1, cluster.devices_per_node // layout.tensor)
     sent = 2 * activations * _ACTIVATION_BYTES * at_once * _chunks(layout)
-    return sent / split.bytes_per_second + 2 * cluster.latency_seconds
+    return waits + sent / split.bytes_per_second + 2 * cluster.latency_seconds
 
 
 def _data_seconds(split: _Split) -> float:
@@ -229,13 +233,17 @@ def _optimizer_seconds(split: _Split) -> float:
 
 def _fully_sharded_seconds(split: _Split) -> float:
     """Return the seconds of full sharding: every micro-batch gathers the parameters twice and reduces the
-    gradients once. Stages of a pipeline keep what they gathered for all micro-batches of a step."""
+    gradients once, layer by layer around all nodes. Stages of a pipeline keep what they gathered for all
+    micro-batches of a step."""
     layout = split.layout
     group = min(split.replicas, _shard_group(split))
     gather = 2 * _one_way(split, layout.parameter_bytes, group)
     reduce = _one_way(split, split.gradient_bytes, group)
+    nodes = math.ceil(group / min(group, split.replicas_in_node))
+    ring = _COLLECTIVES * split.model.layers / layout.pipeline * (nodes - 1) * split.cluster.latency_seconds
     times = 1 if layout.pipeline > 1 else split.micro_batches
-    exposed = times * _exposed(split, gather + reduce, _EXPOSED_AHEAD, split.micro_seconds)
+    share = _EXPOSED if layout.sharding == "zero3" else _EXPOSED_AHEAD
+    exposed = times * _exposed(split, gather + reduce + ring, share, split.micro_seconds)
     copies = split.replicas // group
     if copies > 1:
         exposed += _between_copies(split, group, copies)

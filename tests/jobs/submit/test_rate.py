@@ -127,6 +127,15 @@ def test_calibrating_writes_a_row_and_says_what_changes(
     assert "90 steps of 0a1b" in row.source
 
 
+def test_a_run_that_is_faster_than_the_model_allows_says_so(
+    target: BatchTarget, yard_shell: RunningYard, slipway: Slipway
+) -> None:
+    run_in(yard_shell, target, [line(step, 9_500.0) for step in range(5, 101, 5)])
+    code, _, err = slipway("calibrate", "bert_pretrain", "--from-yard", "--json")
+    assert code == 0, err
+    assert "warning: the model cannot meet 9500 sequences a second" in err
+
+
 def test_the_same_run_again_takes_the_place_of_its_own_row(
     target: BatchTarget, yard_shell: RunningYard, slipway: Slipway, tmp_path: Path
 ) -> None:

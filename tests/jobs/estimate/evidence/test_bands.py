@@ -136,6 +136,8 @@ def _unmeasured(row: Published) -> bool:
         {"tokens": 64},
         {"is_sharded": False},
         {"checkpointing": "selective"},
+        {"tensor": 8},
+        {"pipeline": 4},
         {"causal": False},
         {"is_own": False},
     ],

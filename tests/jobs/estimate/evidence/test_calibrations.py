@@ -143,6 +143,37 @@ def test_a_run_is_met_exactly_by_what_it_calibrates() -> None:
     assert rate == pytest.approx(4000.0, rel=1e-6)
 
 
+def test_a_run_that_only_a_perfect_network_explains_is_met_by_what_it_calibrates() -> None:
+    """Its utilisation alone, with the class's network, would tell a slower run than the one that was seen."""
+    of = asked(model="bert-1.5b", nodes=8, layout=TABLES["dl1/bert-1.5b"].layout)
+    row = fit_measurement(run_of(8, 5000.0, model="bert-1.5b"), of, (), ())
+    known = find_calibration((row,), of, ())
+    met = throughput(of.model, of.cluster, of.layout, known.calibration).sequences_per_second
+    assert row.network_efficiency == 1.0
+    assert met == pytest.approx(5000.0, rel=0.01)
+
+
+def test_a_run_that_recomputed_its_layers_is_no_measurement_of_one_that_did_not() -> None:
+    of = asked(layout=replace(TABLES["dl1/bert-large"].layout, checkpointing="full"))
+    row = fit_measurement(run_of(1, 1000.0, checkpointing="full"), of, (), ())
+    assert find_calibration((row,), of, ()).word == "measured"
+    assert find_calibration((row,), asked(), ()).word == "calibrated"
+
+
+def test_rows_that_are_about_as_near_count_together_and_are_told() -> None:
+    of = asked("p4d.24xlarge", "gpt-neox-20b", nodes=16, layout=Layout(micro_batch=2, sharding="fsdp"))
+    assert "rows about as near" in find_calibration(OURS, of).basis
+
+
+def test_an_accelerator_whose_prior_is_a_guess_is_told_with_a_guess_s_range() -> None:
+    """Gaudi 2 has a row of its own in the table of priors, and nobody's measurement."""
+    layout = Layout(micro_batch=8)
+    gaudi = replace(cluster_of(instance_type("dl1.24xlarge"), 1), accelerator="gaudi2", peak_flops=432e12)
+    unknown = replace(gaudi, accelerator="nobody's")
+    told = [throughput(MODELS["bert-large"], each, layout).spread for each in (gaudi, unknown)]
+    assert told[0] == told[1]
+
+
 def test_a_larger_run_gives_the_network_s_efficiency_once_a_smaller_one_gave_utilisation() -> None:
     small = fit_measurement(run_of(1, 1300.0), asked(), (), OURS)
     large = fit_measurement(run_of(8, 9000.0), asked(nodes=8), [small], OURS)
