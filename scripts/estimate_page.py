@@ -53,17 +53,19 @@ _END = """
 
 The model's few numbers ([step.py](../jobs/estimate/work/step.py),
 [hardware.py](../jobs/estimate/hardware.py))
-and the weights of the ranges were fitted to all of these rows once, not again without each table. What each of
-the last terms was worth, in the mean error of the rows above without it and with it:
+and the weights of the ranges were fitted to all of these rows once, not again without each table. What each
+of the last terms was worth, in the mean error of the rows above without it and with it:
 
-| Term | What it says | Source | Rows | Without | With |
-|---|---|---|--:|--:|--:|
-| norms and residuals that each part of a tensor repeats; a pipeline's stages wait at each micro-batch | 0.15 of \
-the time beside matrices; 10 ms | Hagemann et al. 2023, 13B to 65B on 32 to 256 A100, 202 runs | 400 of new \
-tables | 17.2% | 10.2% |
-| the same | | | 436 of the other tables | 10.1% | 9.9% |
-| a ring over all nodes for each layer of full sharding | nodes × 20 µs, three times | llm-foundry | with the last | | |
-| the mean of up to four rows that are about as near, instead of the nearest | | all | 436 | 9.8% | 9.3% |
+| Term | Source | Rows | Without | With |
+|---|---|--:|--:|--:|
+| parts of a tensor repeat norms and residuals: 0.15 of the time beside matrices | (1) | 400 | 17.2% | 10.2% |
+| a stage of a pipeline waits at each micro-batch: 10 ms | (1) | | | in the last |
+| both | the others | 436 | 10.1% | 9.9% |
+| full sharding: a ring over all nodes for each layer, 20 µs a node | llm-foundry | | | in the last |
+| up to four rows about as near are taken together, not one | all | 436 | 9.8% | 9.3% |
+
+(1) Hagemann et al. 2023, Llama of 13B to 65B parameters on 32 to 256 A100: 202 runs, most of them tried
+twice.
 
 ZeRO-3 is told to hide as little as ZeRO-2, which is no fit: no row has it.
 
@@ -79,8 +81,8 @@ ranges end 2, 1.35 and 1.35 times farther, which are guesses.
 - Fine-tuning GPT-2 on Gaudi was far slower than anything else there. The ranges do not hold it.
 - Processors: two sources, and of AMX two rows. Gaudi 2, Trainium 2, Blackwell, L4, L40S and A10G have no row:
   their estimates are guesses, and their ranges say so.
-- Hagemann's runs trained with sequence parallelism and without: a layout does not say which, so tensor-parallel
-  estimates lie between the two.
+- Hagemann's runs trained with sequence parallelism and without. A layout does not say which, so estimates of
+  tensor parallelism lie between the two.
 - ZeRO-3, hybrid sharding and GPipe stand on no row of their own, interleaved stages on three. Context and
   expert parallelism are refused.
 

@@ -28,7 +28,6 @@ from slipway.jobs.submit import find
 from slipway.jobs.submit.rate import RunRate, read_run
 from slipway.jobs.words.errors import SlipwayError
 
-
 _MET_WITHIN = 0.01  # of a measured rate, which a calibration should give again
 
 

@@ -197,7 +197,7 @@ def test_all_stages_wait_for_the_one_that_holds_most_layers() -> None:
 
 
 def test_each_part_of_a_tensor_repeats_norms_and_residuals() -> None:
-    """Llama 65B on 128 A100 computed at 0.54, 0.41 and 0.30 of their peak with a layer on 2, 4 and 8 of them."""
+    """Llama 65B on 128 A100 computed at 0.54, 0.41 and 0.30 of the peak with a layer on 2, 4 and 8."""
     computed = [
         throughput(DECODER, replace(NODE, nodes=2), Layout(micro_batch=1, tensor=degree)).step.compute
         * degree
