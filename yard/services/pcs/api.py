@@ -51,7 +51,8 @@ def _create(kind: PcsKind, parameters: Parameters, region: str) -> dict[str, Any
     record = store.add(_record(kind, cluster, parameters, region), conflict)
     record.modified_at = record.created_at
     if kind is CLUSTER:
-        record.facts["endpoints"] = [clusters.start(record)]
+        clusters.start(record)
+        record.facts["endpoints"] = clusters.endpoints(record)
     clusters.wake()
     return {kind.member: {**_view(record), "status": "CREATING"}}
 
@@ -92,6 +93,8 @@ def _update(kind: PcsKind, parameters: Parameters, region: str) -> dict[str, Any
     wanted = {**record.given, **changes, **merged}
     checks.check(kind, _cluster_of(kind, parameters, region), {**wanted, "name": record.name}, region)
     store.change(record, wanted)
+    if kind is CLUSTER:
+        record.facts["endpoints"] = clusters.endpoints(record)
     clusters.wake()
     return {kind.member: {**_view(record), "status": "UPDATING"}}
 
