@@ -59,6 +59,18 @@ def test_a_cluster_that_keeps_accounts_says_where_and_one_that_does_not_begins_t
     assert answers("two") == both
 
 
+def test_accounts_that_are_kept_change_and_never_end(site: PcsSite, pcs: Any) -> None:
+    def changed(**accounting: Any) -> Any:
+        return pcs.update_cluster(clusterIdentifier="one", slurmConfiguration={"accounting": accounting})
+
+    site.cluster("one", slurmConfiguration={"accounting": {"mode": "STANDARD"}})
+    changed(defaultPurgeTimeInDays=30)
+    kept = pcs.get_cluster(clusterIdentifier="one")["cluster"]["slurmConfiguration"]["accounting"]
+    assert kept == {"mode": "STANDARD", "defaultPurgeTimeInDays": 30}
+    refused = refusal(changed, mode="NONE")
+    assert (refused["Code"], "can't be disabled" in refused["Message"]) == ("ValidationException", True)
+
+
 def test_groups_and_queues_belong_to_their_cluster(site: PcsSite, pcs: Any) -> None:
     site.cluster("one")
     two = site.cluster("two")
