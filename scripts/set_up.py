@@ -43,6 +43,7 @@ DEBIAN = {
     "debootstrap": "debootstrap",  # the Debian that machine images begin with
     "gcc": "gcc",  # the compiled core of the data preparation
     "iproute2": "ip",  # networks of hosts
+    "mariadb-server-core": "mariadbd",  # keeps what slurmdbd writes
     "munge": "munged",  # proves to Slurm who sends a message
     "nftables": "nft",  # their security groups
     "openmpi-bin": "mpirun",
@@ -52,6 +53,7 @@ DEBIAN = {
     "slurm-client": "sbatch",  # jobs of a Slurm cluster
     "slurmctld": "slurmctld",  # its controller
     "slurmd": "slurmd",  # its nodes
+    "slurmdbd": "slurmdbd",  # its accounts
     "systemd-container": "systemd-nspawn",  # hosts that boot systemd
 }
 # cloud-init(1): with this file it does nothing when the machine starts.

@@ -70,7 +70,9 @@ def test_an_ordinary_user_sees_a_clone_and_a_new_home_and_may_make_namespaces(un
 
 @pytest.mark.long
 def test_root_misses_every_program_that_set_up_installs() -> None:
-    programs = "buildah debootstrap gcc ip munged nft mpirun ssh sshd sbatch slurmctld slurmd shellcheck"
+    programs = (
+        "buildah debootstrap gcc ip mariadbd munged nft mpirun ssh sshd sbatch slurmctld slurmd slurmdbd"
+    )
     script = f"id -u; for program in {programs}; do command -v $program; done; basename $(command -v git)"
     if text := seen("--", "bash", "-c", script):
         assert text == "0\ngit\n"

@@ -84,7 +84,9 @@ def test_root_gets_the_debian_packages_that_are_missing_and_nothing_is_started(t
     assert said.startswith("set-up: installing buildah, cloud-init, debootstrap, ")
     assert told[0].strip() == "update -qq"
     assert told[1].startswith("install -y -qq --no-install-recommends buildah cloud-init debootstrap ")
-    assert told[1].endswith("openssh-server shellcheck slurm-client slurmctld slurmd systemd-container 1")
+    assert told[1].endswith(
+        "openssh-server shellcheck slurm-client slurmctld slurmd slurmdbd systemd-container 1"
+    )
 
 
 def test_cloud_init_is_for_hosts_and_does_not_set_up_the_machine_itself(tmp_path: Path) -> None:

@@ -141,6 +141,8 @@ _QueueCustom = pcs.CfnQueue.SlurmCustomSettingProperty
 # AWS PCS user guide, "Custom Slurm settings for AWS PCS clusters", lists what it takes. slurmd runs the
 # prolog on every node that a job gets, before any step: one that fails drains its node and puts the job back.
 _SETTINGS: Mapping[str, str] = {
+    # Jobs are told as ours by their comments, which accounts do not keep by themselves.
+    "AccountingStoreFlags": "job_comment",
     "Epilog": EPILOG,
     "JobRequeue": "1",
     "Prolog": PROLOG,

@@ -83,6 +83,7 @@ def test_the_controller_has_room_for_every_worker_and_the_login_node() -> None:
 
 def test_a_node_is_looked_at_before_a_jobs_first_step_and_a_bad_one_puts_the_job_back() -> None:
     found = custom(cluster()["SlurmConfiguration"]["SlurmCustomSettings"])
+    assert found.pop("AccountingStoreFlags") == "job_comment"
     assert found == {
         "Prolog": PROLOG,
         "Epilog": EPILOG,

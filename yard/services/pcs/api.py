@@ -51,7 +51,8 @@ def _create(kind: PcsKind, parameters: Parameters, region: str) -> dict[str, Any
     record = store.add(_record(kind, cluster, parameters, region), conflict)
     record.modified_at = record.created_at
     if kind is CLUSTER:
-        record.facts["endpoints"] = [clusters.start(record)]
+        clusters.start(record)
+        record.facts["endpoints"] = clusters.endpoints(record)
     clusters.wake()
     return {kind.member: {**_view(record), "status": "CREATING"}}
 
@@ -86,12 +87,17 @@ def _list(kind: PcsKind, parameters: Parameters, region: str) -> dict[str, Any]:
 def _update(kind: PcsKind, parameters: Parameters, region: str) -> dict[str, Any]:
     record = _named(kind, parameters, region)
     changes = kept(parameters, f"{kind.member}Identifier", "clusterIdentifier")
-    slurm = {**record.given.get("slurmConfiguration", {}), **changes.get("slurmConfiguration", {})}
+    had, changed = (each.get("slurmConfiguration", {}) for each in (record.given, changes))
+    kept_on = {**had.get("accounting", {}), **changed.get("accounting", {})}
+    slurm = {**had, **changed} | ({"accounting": kept_on} if kept_on else {})
     scheduler = {**record.given.get("scheduler", {}), **changes.get("scheduler", {})}
     merged = {"slurmConfiguration": slurm} | ({"scheduler": scheduler} if scheduler else {})
     wanted = {**record.given, **changes, **merged}
     checks.check(kind, _cluster_of(kind, parameters, region), {**wanted, "name": record.name}, region)
+    checks.check_accounts_stay(record, wanted)
     store.change(record, wanted)
+    if kind is CLUSTER:
+        record.facts["endpoints"] = clusters.endpoints(record)
     clusters.wake()
     return {kind.member: {**_view(record), "status": "UPDATING"}}
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from slipway.yard.endpoint import ACCOUNT
 from slipway.yard.errors import ApiError
-from slipway.yard.services.pcs import nodes
+from slipway.yard.services.pcs import accounts, nodes
 from slipway.yard.services.pcs.slurm_conf import (
     CLUSTER,
     GPU,
@@ -81,6 +81,12 @@ def _cluster_settings(_cluster: StoredRecord | None, given: Parameters, _region:
     slurm = given.get("slurmConfiguration") or {}
     if (slurm.get("accounting") or {}).get("defaultPurgeTimeInDays") == 0:
         raise _invalid("defaultPurgeTimeInDays is 0; allowed are -1 and 1 to 10000.")
+
+
+def check_accounts_stay(record: StoredRecord, wanted: Parameters) -> None:
+    """Refuse to end a cluster's accounts, as the user guide says of them."""
+    if accounts.purge_days(record.given) is not None and accounts.purge_days(wanted) is None:
+        raise _invalid(f"Accounting of the cluster {record.name} is enabled and can't be disabled.")
 
 
 def _scaling(cluster: StoredRecord | None, given: Parameters, _region: str) -> None:

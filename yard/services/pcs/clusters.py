@@ -14,14 +14,13 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any
 
 from slipway.yard.cloudformation.resources.recorded import records
 from slipway.yard.endpoint import ACCOUNT
 from slipway.yard.errors import ApiError
 from slipway.yard.machines import log_stream
 from slipway.yard.machines.hosts import host_store, instances, reconciler
-from slipway.yard.services.pcs import differences, nodes, slurm_conf
+from slipway.yard.services.pcs import accounts, differences, nodes, slurm_conf
 from slipway.yard.services.pcs.controller import Controller
 from slipway.yard.services.pcs.slurm_conf import groups_of
 from slipway.yard.services.recorded import StoredRecord
@@ -198,8 +197,8 @@ _asked = threading.Event()
 _started = threading.Lock()  # the first caller takes it forever
 
 
-def start(record: StoredRecord) -> dict[str, Any]:
-    """Start a cluster's controller, and return where it answers."""
+def start(record: StoredRecord) -> None:
+    """Start a cluster's controller."""
     identifier = record.facts["id"]
     controller = Controller(identifier, record.name, record.region, record.given)
     made = RunningCluster(record, controller)
@@ -211,7 +210,6 @@ def start(record: StoredRecord) -> dict[str, Any]:
         atexit.register(reset)
         threading.Thread(target=_keep, name="pcs clusters", daemon=True).start()
     wake()
-    return {"type": "SLURMCTLD", "privateIpAddress": controller.address, "port": str(controller.port)}
 
 
 def stop(record: StoredRecord) -> None:
@@ -223,6 +221,18 @@ def stop(record: StoredRecord) -> None:
 
 def find(record: StoredRecord) -> RunningCluster:
     return _running[record.facts["id"]]
+
+
+def endpoints(record: StoredRecord) -> list[dict[str, str]]:
+    """Return where a cluster's daemons answer."""
+    controller = find(record).controller
+    ports = {"SLURMCTLD": controller.port}
+    if accounts.purge_days(record.given) is not None:
+        ports["SLURMDBD"] = controller.accounts_port
+    return [
+        {"type": kind, "privateIpAddress": controller.address, "port": str(port)}
+        for kind, port in ports.items()
+    ]
 
 
 def wake() -> None:

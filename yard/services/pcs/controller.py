@@ -25,7 +25,7 @@ from slipway.yard.machines.hosts.host_store import HostCommand, HostInstance
 from slipway.yard.machines.hosts.planning import plain
 from slipway.yard.machines.hosts.planning.plain import loopback
 from slipway.yard.machines.hosts.service_hosts import ServiceHost
-from slipway.yard.services.pcs import differences, slurm_conf
+from slipway.yard.services.pcs import accounts, differences, slurm_conf
 from slipway.yard.services.pcs.plain_conf import PlainDaemons
 from slipway.yard.services.pcs.slurm_conf import FOLDER, SlurmSettings
 
@@ -53,7 +53,8 @@ class Controller:
         self.plain = PlainDaemons(self.folder) if differences.is_plain() else None
         self.applied = ""
         self._release = str(given["scheduler"]["version"])
-        self._housing = (of_user if self.plain else of_root)(self.folder)
+        self._purge_days = accounts.purge_days(given)
+        self._housing = of_user(self.folder, self.plain.user) if self.plain else of_root(self.folder)
         self._interface = _new_interface(name, region, given["networking"])
         self._asked = -1
 
@@ -66,9 +67,14 @@ class Controller:
     def port(self) -> int:
         return self.plain.port if self.plain else slurm_conf.PORT
 
+    @property
+    def accounts_port(self) -> int:
+        return self.plain.accounts_port if self.plain else accounts.PORT
+
     def start(self, hears: Callable[[str, str], None]) -> None:
         """Start the host; `hears` gets what Slurm asks for: a word and a node's name."""
         self._write_folder()
+        self._keep_accounts(self._purge_days)  # they begin while nodes are still made
         self._asked = os.open(self.folder / "asked", os.O_RDWR)
         threading.Thread(target=self._listen, args=(hears,), name=f"slurm {self.name}", daemon=True).start()
         service_hosts.add(
@@ -86,18 +92,20 @@ class Controller:
         for name in slurm_conf.left_out(settings.settings):
             log.warning("%s: Debian's Slurm has no setting %s, and goes without it", self.name, name)
         conf, gres = self._conf(settings), slurm_conf.gres_conf(settings.groups)
+        self._keep_accounts(settings.purge_days)
         if self.plain:
             self.plain.write_programs(settings.settings.get("Prolog"))
         (self.folder / "gres.conf").write_text(gres, encoding="utf-8")
         (self.folder / "slurm.conf.new").write_text(conf, encoding="utf-8")
         (self.folder / "slurm.conf.new").rename(self.folder / "slurm.conf")
         if self.applied:  # nodes are not added without a restart (slurm.conf(5) of 22.05)
-            self.ask("sh", "-c", 'kill $(cat "$0"); rm -f "$0"', self._housing.process)
+            self.ask("sh", "-c", _END, self._housing.process)
         self.applied = conf + gres
 
     def differs(self, settings: SlurmSettings) -> bool:
         """Return True if slurmctld runs with other settings than these."""
-        return self._conf(settings) + slurm_conf.gres_conf(settings.groups) != self.applied
+        wanted = self._conf(settings) + slurm_conf.gres_conf(settings.groups)
+        return (wanted, settings.purge_days) != (self.applied, self._purge_days)
 
     def is_there(self) -> bool:
         """Return True if the host runs, so that slurmctld can be told things; one that died starts again."""
@@ -152,8 +160,23 @@ class Controller:
     def _conf(self, settings: SlurmSettings) -> str:
         return slurm_conf.slurm_conf(settings, self.plain)
 
+    def _keep_accounts(self, days: int | None) -> None:
+        """Write what slurmdbd goes by; one that runs starts again with it."""
+        self._purge_days = days
+        if days is None:
+            return
+        text = accounts.slurmdbd_conf(
+            days,
+            folder=self._housing.folder,
+            user=self.plain.user if self.plain else "root",
+            port=self.accounts_port,
+            auth=f"socket={self.folder}/munge" if self.plain else "",
+        )
+        if accounts.write(self.folder, text):
+            self.ask("sh", "-c", _END, f"{self._housing.folder}/{accounts.PROCESS}")
+
     def _write_folder(self) -> None:
-        (self.folder / "state").mkdir(parents=True)
+        (self.folder / accounts.DATABASE).mkdir(parents=True)
         (self.folder / plain.RELEASE).write_text(self._release, encoding="utf-8")
         self.folder.chmod(0o700)  # its key, and what its users tell each other
         key = self.folder / "munge.key"
@@ -236,6 +259,7 @@ _STEPS = (
 )
 # slurmctld is restarted where its nodes change, and so often that nobody may wait longer each time.
 _FOREVER = "until [ -s {conf} ]; do sleep 0.1; done; while :; do slurmctld -D -f {conf}; sleep 0.2; done"
+_END = 'kill $(cat "$0"); rm -f "$0"'
 _MUNGED = ("munged", "--foreground", "--num-threads=2")
 # Nobody else may use the socket, though munged wants that everybody can: its folder is this user's.
 _OF_ONE_USER = ("--force", "--key-file=munge.key", "--socket=munge", "--pid-file=munge.pid")
@@ -262,12 +286,12 @@ def of_root(folder: Path) -> Housing:
         folder=FOLDER,
         process="/run/slurmctld.pid",
         steps=_STEPS,
-        units=_units((*_AS_MUNGE, *_MUNGED), f"{FOLDER}/slurm.conf"),
+        units=_units((*_AS_MUNGE, *_MUNGED), FOLDER, "root"),
         mounts=((str(folder), FOLDER),),
     )
 
 
-def of_user(folder: Path) -> Housing:
+def of_user(folder: Path, user: str) -> Housing:
     """House it beside its nodes, as processes of one user on this machine."""
     more = ("--log-file=munge.log", "--seed-file=munge.seed")
     munged = [word.replace("=", f"={folder}/") for word in (*_OF_ONE_USER, *more)]
@@ -275,13 +299,14 @@ def of_user(folder: Path) -> Housing:
         folder=str(folder),
         process=f"{folder}/slurmctld.pid",
         steps=(),
-        units=_units((*_MUNGED, *munged), f"{folder}/slurm.conf"),
+        units=_units((*_MUNGED, *munged), str(folder), user),
         mounts=(),
     )
 
 
-def _units(munged: Sequence[str], conf: str) -> Sequence[Mapping[str, Any]]:
+def _units(munged: Sequence[str], folder: str, user: str) -> Sequence[Mapping[str, Any]]:
     return (
         {"name": "munge.service", "argv": tuple(munged)},
-        {"name": "slurmctld.service", "argv": ("sh", "-c", _FOREVER.format(conf=conf))},
+        *accounts.units(folder, user),
+        {"name": "slurmctld.service", "argv": ("sh", "-c", _FOREVER.format(conf=f"{folder}/slurm.conf"))},
     )

@@ -11,11 +11,18 @@ from slipway.yard.machines.hosts.boot_ways import MEND
 from slipway.yard.machines.isolation.tiers import best_tier, programs
 from slipway.yard.services.pcs.plain_conf import own_name
 
-_PROGRAMS = {"slurmctld": "slurmctld", "slurmd": "slurmd", "sbatch": "slurm-client", "munged": "munge"}
+_PROGRAMS = {
+    "mariadbd": "mariadb-server-core",
+    "munged": "munge",
+    "sbatch": "slurm-client",
+    "slurmctld": "slurmctld",
+    "slurmd": "slurmd",
+    "slurmdbd": "slurmdbd",
+}
 
 LEFT_OUT = (
     "Slurm's version: Debian's 22.05 runs for each version that PCS has, with munge for auth/slurm",
-    "accounting: slurmdbd is not there; the controller remembers ended jobs for a day, and sacct knows none",
+    "accounting: slurmdbd's own settings are kept and shown, and not carried out; its database is MariaDB's",
     "Slurm's REST API: no slurmrestd, and no endpoint of it",
     "the controller's time: it is up within seconds, as are changes of it; AWS takes minutes",
     "the agent: an imitation (yard/services/pcs/inside/agent.py), which says what it leaves out",

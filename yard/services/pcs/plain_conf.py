@@ -56,6 +56,7 @@ class PlainDaemons:
 
     folder: Path
     port: int = field(default_factory=_free_port)
+    accounts_port: int = field(default_factory=_free_port)
     ports: dict[str, int] = field(default_factory=dict)  # of the nodes
     host: str = field(default_factory=lambda: socket.gethostname().partition(".")[0])
     user: str = field(default_factory=lambda: own_name() or str(os.geteuid()))
@@ -79,8 +80,16 @@ class PlainDaemons:
             **{f"{word}Program": f"{folder}/{word.lower()}" for word in ("Resume", "Suspend")},
             "ResumeFailProgram": f"{folder}/failed",
             **({"Prolog": f"{folder}/prolog"} if "Prolog" in given else {}),
+            **(self._accounts_lines() if "AccountingStoragePort" in given else {}),
         }
         return {**kept, **own}
+
+    def _accounts_lines(self) -> dict[str, str]:
+        """Return where slurmdbd is, and by which munge it is asked (slurm.conf(5), AccountingStoragePass)."""
+        return {
+            "AccountingStoragePort": str(self.accounts_port),
+            "AccountingStoragePass": f"{self.folder}/munge",
+        }
 
     def node_words(self, node: str) -> dict[str, str]:
         port = self.ports.setdefault(node, _free_port())

@@ -13,6 +13,7 @@ from typing import Any
 
 from slipway.yard.errors import ApiError
 from slipway.yard.machines.settings import real_seconds
+from slipway.yard.services.pcs import accounts
 from slipway.yard.services.pcs.plain_conf import PlainDaemons
 from slipway.yard.services.recorded import Store, StoredRecord
 
@@ -22,8 +23,9 @@ PORT = 6817
 
 # Slurm 22.05, slurm.conf(5). Those of control groups are not there: hosts of the yard have no such limits.
 _KNOWN_WORDS = """
-    BatchStartTimeout CompleteWait DefMemPerCPU DefMemPerGPU DefMemPerNode DisableRootJobs EnforcePartLimits
-    Epilog EpilogMsgTime GresTypes HealthCheckInterval HealthCheckNodeState HealthCheckProgram InactiveLimit
+    AccountingStoreFlags BatchStartTimeout CompleteWait DefMemPerCPU DefMemPerGPU DefMemPerNode
+    DisableRootJobs EnforcePartLimits Epilog EpilogMsgTime GresTypes HealthCheckInterval HealthCheckNodeState
+    HealthCheckProgram InactiveLimit
     JobRequeue KillOnBadExit KillWait LaunchParameters Licenses MaxArraySize MaxJobCount MaxMemPerCPU
     MaxMemPerNode MessageTimeout MinJobAge MpiDefault OverTimeLimit PreemptMode PreemptType
     PreemptExemptTime PriorityDecayHalfLife PriorityType PriorityWeightAge PriorityWeightFairshare
@@ -76,6 +78,7 @@ class SlurmSettings:
     partitions: tuple[Partition, ...] = ()
     settings: Mapping[str, str] = field(default_factory=dict)
     idle_s: int = 600  # until an idle node is given back
+    purge_days: int | None = None  # as in accounts.py
 
     @property
     def nodes(self) -> tuple[str, ...]:
@@ -99,6 +102,7 @@ def slurm_conf(cluster: SlurmSettings, plain: PlainDaemons | None = None) -> str
         "ResumeTimeout": str(max(20, round(real_seconds(1800)))),
         **({"SuspendExcNodes": ",".join(static)} if static else {}),
         **({"GresTypes": ",".join(names)} if (names := sorted(set(_gres_names(cluster.groups)))) else {}),
+        **(accounts.slurm_lines(cluster.address) if cluster.purge_days is not None else {}),
         **own,
     }
     if plain:
@@ -203,7 +207,6 @@ _ALWAYS: Mapping[str, str] = {
     "SelectTypeParameters": "CR_CPU",
     "PrivateData": "cloud",  # nodes that are off are listed
     "ReturnToService": "1",
-    "MinJobAge": "86400",  # nobody keeps accounts, so ended jobs are remembered
     "SlurmdParameters": "config_overrides",  # a node has the processors of its type, and not this machine's
     "SlurmctldParameters": "enable_configless,idle_on_node_suspend,cloud_reg_addrs",
     "CommunicationParameters": "NoAddrCache",
@@ -232,6 +235,7 @@ def of_cluster(record: StoredRecord, address: str) -> SlurmSettings:
         groups=tuple(groups.values()),
         partitions=tuple(_partition(queue, groups) for queue in queues_of(record)),
         settings=custom_settings(record),
+        purge_days=accounts.purge_days(record.given),
         idle_s=max(1, round(real_seconds(given.get("scaleDownIdleTimeInSeconds") or IDLE_S))),
     )
 

@@ -7,7 +7,9 @@ from typing import Any
 
 import pytest
 
+from slipway.jobs.words.catalogue.instances import instance_type
 from slipway.yard.gateway.faults import Fault, FaultKind, script, unscript
+from slipway.yard.services.batch import capacity
 from tests.yard.asking import refusal
 from tests.yard.services.batch.conftest import FOREVER, Cluster
 
@@ -32,6 +34,26 @@ def test_a_job_larger_than_the_environment_waits_and_is_cancelled_by_the_queues_
 
 def test_a_node_larger_than_any_instance_waits_with_the_reason(cluster: Cluster) -> None:
     definition = cluster.define("huge", container={"vcpus": 97})
+    waits_with(
+        cluster, cluster.submit("pass", definition=definition), "MISCONFIGURATION:JOB_RESOURCE_REQUIREMENT"
+    )
+
+
+@pytest.mark.parametrize(
+    ("kind", "registered", "too_much"),
+    [("c6i.xlarge", 7_679, 7_864), ("r5d.xlarge", 31_400, 31_900), ("trn1.32xlarge", 507_821, 507_822)],
+)
+def test_a_node_has_the_memory_that_its_agent_registers_and_not_all_of_its_type(
+    kind: str, registered: int, too_much: int
+) -> None:
+    assert capacity.fits(instance_type(kind), vcpus=4, memory_mib=registered)
+    assert not capacity.fits(instance_type(kind), vcpus=4, memory_mib=too_much)
+
+
+def test_a_node_that_asks_for_all_memory_of_its_type_waits_with_the_reason(cluster: Cluster) -> None:
+    whole = {"VCPU": 96, "MEMORY": instance_type("dl1.24xlarge").memory_mib}
+    asked = [{"type": kind, "value": str(value)} for kind, value in whole.items()]
+    definition = cluster.define("whole", container={"resourceRequirements": asked})
     waits_with(
         cluster, cluster.submit("pass", definition=definition), "MISCONFIGURATION:JOB_RESOURCE_REQUIREMENT"
     )

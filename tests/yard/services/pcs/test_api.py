@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import base64
 import email
+from functools import partial
 from typing import Any
 
 import pytest
 
-from slipway.yard.services.pcs import nodes, slurm_conf
+from slipway.yard.services.pcs import accounts, nodes, slurm_conf
 from slipway.yard.services.pcs.slurm_conf import NodeRange, Partition, SlurmSettings
 from slipway.yard.services.recorded import StoredRecord
 from tests.yard.asking import refusal
@@ -38,6 +39,36 @@ def test_what_was_created_is_found_by_name_and_by_id_as_it_was_given(site: PcsSi
     assert by_name["slurmConfiguration"]["authKey"]["secretArn"].startswith("arn:aws:secretsmanager:")
     assert by_name["endpoints"][0]["type"] == "SLURMCTLD"
     assert pcs.list_tags_for_resource(resourceArn=made["arn"])["tags"] == {"a": "b"}
+
+
+def test_a_cluster_that_keeps_accounts_says_where_and_one_that_does_not_begins_to(
+    site: PcsSite, pcs: Any
+) -> None:
+    keeps = {"accounting": {"mode": "STANDARD", "defaultPurgeTimeInDays": 90}}
+
+    def answers(name: str) -> list[str]:
+        found = pcs.get_cluster(clusterIdentifier=name)["cluster"]["endpoints"]
+        return [f"{each['type']} {each['port']}" for each in found]
+
+    both = ["SLURMCTLD 6817", "SLURMDBD 6819"]
+    site.cluster("one", slurmConfiguration=keeps)
+    assert answers("one") == both
+    site.cluster("two")
+    assert answers("two") == both[:1]
+    pcs.update_cluster(clusterIdentifier="two", slurmConfiguration=keeps)
+    assert answers("two") == both
+
+
+def test_accounts_that_are_kept_change_and_never_end(site: PcsSite, pcs: Any) -> None:
+    def changed(**accounting: Any) -> Any:
+        return pcs.update_cluster(clusterIdentifier="one", slurmConfiguration={"accounting": accounting})
+
+    site.cluster("one", slurmConfiguration={"accounting": {"mode": "STANDARD"}})
+    changed(defaultPurgeTimeInDays=30)
+    kept = pcs.get_cluster(clusterIdentifier="one")["cluster"]["slurmConfiguration"]["accounting"]
+    assert kept == {"mode": "STANDARD", "defaultPurgeTimeInDays": 30}
+    refused = refusal(changed, mode="NONE")
+    assert (refused["Code"], "can't be disabled" in refused["Message"]) == ("ValidationException", True)
 
 
 def test_groups_and_queues_belong_to_their_cluster(site: PcsSite, pcs: Any) -> None:
@@ -276,6 +307,15 @@ def test_a_cluster_has_nodes_before_it_has_a_queue() -> None:
 
 def test_devices_by_file_are_counted_since_no_machine_here_has_them() -> None:
     assert slurm_conf.gres_conf([WORKERS]) == "NodeName=workers-[1-4] Name=neuron Count=16\n"
+
+
+def test_accounts_are_kept_where_the_cluster_asks_and_as_long_as_it_says() -> None:
+    assert "AccountingStorageType" not in lines()
+    cluster = SlurmSettings(name="trn", address="10.0.0.4", groups=(WORKERS,), purge_days=90)
+    assert "AccountingStorageHost=10.0.0.4" in slurm_conf.slurm_conf(cluster).splitlines()
+    written = partial(accounts.slurmdbd_conf, folder="/f", user="root", port=6819, auth="")
+    assert "PurgeJobAfter=90days" in written(90).splitlines()
+    assert "Purge" not in written(-1)
 
 
 def test_a_setting_that_debians_slurm_has_not_is_left_out_and_named() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shlex
+import signal
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
@@ -15,6 +16,7 @@ from typing import Any
 import pytest
 
 from slipway.jobs.platforms.code_bundle import own_containers, pack
+from slipway.jobs.platforms.slurm.node import attempts
 from slipway.jobs.platforms.slurm.request import build_request
 from slipway.jobs.words import slurm
 from slipway.jobs.words.job import Job, code_key
@@ -62,7 +64,13 @@ RANK_PROGRAM = Path(__file__).parents[3] / "jobs/platforms/slurm/rank_program.py
 TARGET = replace(
     SLURM_TARGET, queue="train", instance_type="c6i.large", efa_interfaces=0, job_timeout_seconds=3600
 )
-SETTINGS = [{"parameterName": "Prolog", "parameterValue": slurm.PROLOG}]
+SETTINGS = {"Prolog": slurm.PROLOG, "AccountingStoreFlags": "job_comment"}
+SLURM = {
+    "accounting": {"mode": "STANDARD"},
+    "slurmCustomSettings": [
+        {"parameterName": name, "parameterValue": value} for name, value in SETTINGS.items()
+    ],
+}
 # Real seconds in one of Slurm's: nobody here has half an hour for a node that boots.
 CLOCK = "0.011"
 OVER = ("COMPLETED", "FAILED", "CANCELLED")
@@ -170,7 +178,7 @@ def deployed(yard: RunningYard) -> PlainCluster:
     site = PcsSite(yard, image=IMAGE)
     site.template = site.launch_template("shared", USER_DATA.format(json.dumps(FACTS)))
     site.profile = site.instance_profile("AWSPCS-shared", (*NODE, "s3:*"))
-    identifier = site.cluster(slurmConfiguration={"slurmCustomSettings": SETTINGS})["id"]
+    identifier = site.cluster(slurmConfiguration=SLURM)["id"]
     hosts = Site(yard=yard, key=yard.home)
     small: dict[str, Any] = {"instanceConfigs": [{"instanceType": "c6i.large"}]}
     one: dict[str, Any] = {"scalingConfiguration": {"minInstanceCount": 1, "maxInstanceCount": 1}}
@@ -219,6 +227,29 @@ def test_a_submitted_job_runs_and_its_state_is_told_as_on_any_cluster(cluster: P
     record = cluster.ended(job)
     assert (record.state, record.exit_code, record.nodes) == ("COMPLETED", 0, 2)
     assert '"SLIPWAY_NODES": "2"' in cluster.log(name)
+
+
+@needs_slurm
+def test_sacct_tells_a_job_that_the_controller_and_its_folder_have_forgotten(cluster: PlainCluster) -> None:
+    job, name = cluster.submit("forgotten")
+    ended = cluster.ended(job)
+    told = ("sacct", "--noheader", "--parsable2", "--allocations", "--format=state,nnodes,comment")
+    cluster.until(lambda: cluster.says(*told, f"--jobs={job}").startswith("COMPLETED|2|"))
+    program = f"from {attempts.__name__} import read_accounts; print(*read_accounts(), sep='\\n')"
+    read = cluster.says("sh", "-c", f'exec "$SLIPWAY_PYTHON" -c {shlex.quote(program)}').splitlines()
+    (found,) = [line for line in read if f"id='{job}'" in line]
+    assert f"name='{name}'" in found
+    assert f"started={ended.started}," in found
+
+
+@needs_slurm
+def test_a_job_that_ends_while_its_accounts_are_dead_is_in_them_later(cluster: PlainCluster) -> None:
+    folder = next((cluster.hosts.yard.home / "tmp/pcs").iterdir())
+    for name in ("mariadbd.pid", "slurmdbd.pid"):
+        os.kill(int((folder / name).read_text()), signal.SIGKILL)
+    job, _ = cluster.submit("unheard")
+    assert cluster.ended(job).state == "COMPLETED"
+    cluster.until(lambda: cluster.says("sacct", "-nXo", "state", f"--jobs={job}") == "COMPLETED")
 
 
 @needs_slurm

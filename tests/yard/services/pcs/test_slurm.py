@@ -46,7 +46,7 @@ pid=$(cat /run/slurmctld.pid); starter=$(awk '/^PPid:/ {print $2}' /proc/$pid/st
 kill -STOP $starter; kill -KILL $pid; echo $starter
 """
 KEY = "/etc/munge/munge.key"
-IDLE: dict[str, Any] = {"slurmConfiguration": {"scaleDownIdleTimeInSeconds": 5}}
+SLURM: dict[str, Any] = {"scaleDownIdleTimeInSeconds": 5, "accounting": {"mode": "STANDARD"}}
 
 pytestmark = pytest.mark.slow
 
@@ -137,7 +137,7 @@ def slurm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SlurmSite]:
 
 
 def deployed(site: PcsSite) -> SlurmSite:
-    cluster = site.cluster(**IDLE)["id"]
+    cluster = site.cluster(slurmConfiguration=SLURM)["id"]
     hosts = Site(yard=site.yard, key=site.yard.home)
     hosts.until(lambda: site.pcs.get_cluster(clusterIdentifier=cluster)["cluster"]["status"] == "ACTIVE")
     only: dict[str, Any] = {"scalingConfiguration": {"minInstanceCount": 1, "maxInstanceCount": 1}}
@@ -247,6 +247,18 @@ def test_a_job_that_is_requeued_runs_again(slurm: SlurmSite) -> None:
     job = slurm.interrupted()
     slurm.says("scontrol", "requeue", job)
     slurm.completes(job, restarts="2")
+
+
+def test_sacct_tells_how_each_attempt_of_a_job_ended(slurm: SlurmSite) -> None:
+    asked = (
+        "sacct",
+        "--noheader",
+        "--allocations",
+        "--duplicates",
+        "--format=state",
+        f"--name={INTERRUPTED}",
+    )
+    slurm.until(lambda: slurm.says(*asked).split() == ["NODE_FAIL", "REQUEUED", "COMPLETED"])
 
 
 def test_nodes_that_are_idle_are_given_back_and_one_that_is_drained_too(slurm: SlurmSite) -> None:

@@ -1,0 +1,102 @@
+"""Slurm's accounts of one cluster, where it keeps them: slurmdbd and its MariaDB, beside slurmctld.
+
+Nobody but the controller's host reaches the database: it has no port, and its socket lies in the cluster's
+folder, which is the yard's alone. It begins empty, and slurmdbd makes its tables.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+PORT = 6819  # slurmdbd.conf(5), DbdPort
+CONF = "slurmdbd.conf"  # beside slurm.conf, where slurmdbd looks for it
+PROCESS = "slurmdbd.pid"
+_SOCKET = "sql"
+DATABASE = "state/accounts"  # outlives the host, as PCS's does
+_PURGED = ("Event", "Job", "Resv", "Step", "Suspend", "TXN", "Usage")
+_NEVER = -1
+# As small as it goes, and written down by each second.
+_MARIADB = (
+    "mariadbd",
+    "--no-defaults",
+    "--skip-networking",
+    "--skip-grant-tables",  # its socket lies in a folder of one user
+    "--silent-startup",
+    "--innodb-buffer-pool-size=16M",
+    "--innodb-log-file-size=4M",
+    "--innodb-flush-log-at-trx-commit=2",
+    "--innodb-lock-wait-timeout=900",
+)
+
+
+def purge_days(given: Mapping[str, Any]) -> int | None:
+    """Return after how many days a cluster's records go, -1 for never; None where it keeps none."""
+    accounting = (given.get("slurmConfiguration") or {}).get("accounting") or {}
+    if accounting.get("mode") != "STANDARD":
+        return None
+    return int(accounting.get("defaultPurgeTimeInDays", _NEVER))
+
+
+def slurm_lines(address: str) -> dict[str, str]:
+    """Return the lines of slurm.conf."""
+    return {
+        "AccountingStorageType": "accounting_storage/slurmdbd",
+        "AccountingStorageHost": address,
+        "AccountingStoragePort": str(PORT),
+    }
+
+
+def slurmdbd_conf(days: int, *, folder: str, user: str, port: int, auth: str) -> str:
+    purges = {f"Purge{each}After": f"{days}days" for each in _PURGED} if days != _NEVER else {}
+    lines = {
+        "AuthType": "auth/munge",
+        **({"AuthInfo": auth} if auth else {}),
+        "DbdHost": "localhost",
+        "DbdPort": str(port),
+        "SlurmUser": user,
+        "StorageType": "accounting_storage/mysql",
+        "StorageHost": "localhost",
+        "StorageLoc": "slurm_acct_db",
+        "StorageUser": user,
+        "LogFile": f"{folder}/slurmdbd.log",
+        "PidFile": f"{folder}/{PROCESS}",
+        **purges,
+    }
+    return "".join(f"{name}={value}\n" for name, value in lines.items())
+
+
+def write(folder: Path, text: str) -> bool:
+    """Write slurmdbd.conf, which slurmdbd reads if it is its user's alone; return True if it changed."""
+    path = folder / CONF
+    if path.is_file() and path.read_text(encoding="utf-8") == text:
+        return False
+    new = path.with_suffix(".new")
+    new.touch(mode=0o600)
+    new.write_text(text, encoding="utf-8")
+    new.rename(path)
+    return True
+
+
+def units(folder: str, user: str) -> Iterator[Mapping[str, Any]]:
+    """Yield what keeps the accounts; it waits until the cluster keeps some."""
+    socket, data = f"{folder}/{_SOCKET}", f"{folder}/{DATABASE}"
+    places = (
+        f"--datadir={data}",
+        f"--socket={socket}",
+        f"--pid-file={folder}/mariadbd.pid",
+        f"--user={user}",
+    )
+    keeper = ("env", f"SLURM_CONF={folder}/slurm.conf", f"MYSQL_UNIX_PORT={socket}", "slurmdbd", "-D")
+    yield {"name": "mariadb.service", "argv": _once_there(f"{folder}/{CONF}", (*_MARIADB, *places))}
+    yield {"name": "slurmdbd.service", "argv": _once_there(socket, keeper)}
+
+
+def _once_there(awaited: str, command: Sequence[str]) -> tuple[str, ...]:
+    return (
+        "sh",
+        "-c",
+        f"until [ -e {shlex.quote(awaited)} ]; do sleep 0.1; done; exec {shlex.join(command)}",
+    )
