@@ -105,7 +105,9 @@ as right if the word for its label is likelier than the other; `transformers`' G
 on the model that is left.
 
 **Text.** `task=text` reads `.txt` (documents parted by blank lines) and `.jsonl` (`field=` holds the text),
-packed or not, and cuts it at every `length=` tokens. All of it is held in memory, four bytes a token;
+packed or not, and cuts it at every `length=` tokens. The ranks of a node share the making of tokens, which
+lie among the machine's temporary files and are mapped: text larger than memory trains. A folder that
+`prepare_tokens` made with the model's own `tokenizer.json`, below the data folder, is mapped as it is.
 `held_out=` is measured on in the end.
 
 **Rows.** `rows=packed` lays a micro-batch's rows end to end, each attending to itself alone, and computes
