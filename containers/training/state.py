@@ -191,7 +191,7 @@ class SavedState:
             return self._part(name, *held[0])
         found = torch.empty(asked.shape, dtype=torch_type(stored.dtype))
         for piece, part in held:
-            _view(found, part.within(asked)).copy_(self._part(name, piece, part))
+            found[part.within(asked).slices].copy_(self._part(name, piece, part))
         filled = sum(part.elements for _, part in held)
         if filled != asked.elements:
             raise ForeignTensors(f"{self} holds {filled} of {asked.elements} elements of {shown(name)}")
@@ -214,10 +214,6 @@ def _shared_out(name: str, piece: StoredPiece, first: int, room: Tensor) -> Iter
         end = min(len(room), at + step - (first + at) % step)
         yield name, piece, first + at, room[at:end]
         at = end
-
-
-def _view(tensor: Tensor, box: Box) -> Tensor:
-    return tensor[tuple(slice(start, end) for start, end in zip(box.offsets, box.ends, strict=True))]
 
 
 def _said(shape: tuple[int, ...] | None) -> str:
