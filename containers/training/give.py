@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import shutil
 import sys
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -191,6 +192,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("target", type=Path, help="a folder on this machine")
     parser.add_argument("--form", choices=tuple(FORMS), default="model")
     options = parser.parse_args(arguments)
+    warnings.filterwarnings("ignore", "torch.distributed is disabled")  # as this asks the library
     try:
         folder = give(options.checkpoints, options.target, options.form, partial(print, file=sys.stderr))
     except Refusal as refusal:
