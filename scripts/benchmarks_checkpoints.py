@@ -8,13 +8,16 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+import shutil
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from itertools import count
 from pathlib import Path
 
 import torch
+from torch.distributed import checkpoint as library
 
 from scripts.benchmark_rows import Row, medians, output_of, seconds_of, take_turns
 from slipway.containers.runtime.checkpoint.checkpoints import Checkpoints, Training
@@ -34,11 +37,12 @@ SAVES = 7
 KINDS = (WEIGHTS, *MOMENTS)
 
 
-def checkpoints() -> list[Row]:
+def checkpoints() -> Iterator[Row]:
     torch.set_num_threads(1)
-    with tempfile.TemporaryDirectory() as folder:
-        rows = [_stall(Path(folder) / "stall"), _library(Path(folder) / "library")]
-    return [*rows, *(_peak(kind, goal) for kind, goal in PEAKS)]
+    for measure in (_stall, _library, _distributed_save, _distributed_restore):
+        with tempfile.TemporaryDirectory() as folder:
+            yield measure(Path(folder))
+    yield from (_peak(kind, goal) for kind, goal in PEAKS)
 
 
 def _state() -> list[TensorPiece]:
@@ -85,7 +89,7 @@ def _library(folder: Path) -> Row:
     from safetensors.torch import save_file
 
     state = _state()
-    named = {f"{piece.kind}/{piece.parameter}": piece.data for piece in state}
+    named = _named(state)
     steps = count()
 
     def write() -> None:
@@ -108,6 +112,62 @@ def _library(folder: Path) -> Row:
         beside=f"safetensors.save_file, then sha256 {other:.2f} s",
         ratio=f"ratio {other / one:.2f}",
         goal="at least 0.8: it has one digest, ours one a piece",
+    )
+
+
+def _distributed_save(folder: Path) -> Row:
+    """Save in turns with torch.distributed.checkpoint, which syncs what it writes and makes no digest."""
+    state, steps = _state(), count()
+
+    def save() -> None:
+        shutil.rmtree(folder / "theirs", ignore_errors=True)
+        library.save(_named(state), checkpoint_id=folder / "theirs", no_dist=True)
+
+    with _opened(folder / "ours") as opened:
+        taken = take_turns(
+            lambda: seconds_of(lambda: opened.save(next(steps), encode(state))),
+            lambda: seconds_of(save),
+            turns=SAVES,
+            uncounted=1,
+        )
+    return _beside_library("save, with digests, 300 MB", taken)
+
+
+def _distributed_restore(folder: Path) -> Row:
+    """Restore in turns with torch.distributed.checkpoint, which checks no byte of what it reads."""
+    state = _state()
+    library.save(_named(state), checkpoint_id=folder / "theirs", no_dist=True)
+    with _opened(folder / "ours") as opened:
+        opened.save(1, encode(state))
+        taken = take_turns(
+            lambda: seconds_of(lambda: _restore(partial(opened.resume, "required"), state)),
+            lambda: seconds_of(
+                lambda: library.load(_named(state), checkpoint_id=folder / "theirs", no_dist=True)
+            ),
+            turns=SAVES,
+            uncounted=1,
+        )
+    return _beside_library("restore, every byte checked, 300 MB", taken)
+
+
+def _named(state: Sequence[TensorPiece]) -> dict[str, torch.Tensor]:
+    return {f"{piece.kind}/{piece.parameter}": piece.data for piece in state}
+
+
+def _restore(search: Callable[..., object], state: Sequence[TensorPiece]) -> None:
+    wanted = [(WantedBox(piece.kind, piece.parameter, piece.box), piece.data) for piece in state]
+    search(take=lambda found: SavedState(found).copy_to(wanted))
+
+
+def _beside_library(what: str, taken: Sequence[Sequence[float]]) -> Row:
+    ours, theirs = medians(taken)
+    ratios = [their / our for our, their in zip(*taken, strict=True)]
+    return Row(
+        what=what,
+        measured=f"{ours:.2f} s",
+        beside=f"torch.distributed.checkpoint {theirs:.2f} s",
+        ratio=f"ratio {theirs / ours:.2f}, by turn {min(ratios):.2f} to {max(ratios):.2f}",
+        goal="at least 1",
     )
 
 
@@ -146,8 +206,7 @@ def _save_beside(opened: Checkpoints, state: Sequence[TensorPiece]) -> None:
 
 
 def _load(opened: Checkpoints, state: Sequence[TensorPiece]) -> None:
-    saved = SavedState(opened.newest_of(opened.storage))
-    saved.copy_to((WantedBox(piece.kind, piece.parameter, piece.box), piece.data) for piece in state)
+    _restore(partial(opened.newest_of, opened.storage), state)
 
 
 def _highest() -> int:

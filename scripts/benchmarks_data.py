@@ -11,7 +11,7 @@ import re
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -33,7 +33,7 @@ WORDS = 100_000  # as many different ones as real text of this size has: what is
 VOCABULARY_MEGABYTES = 4
 ENTRIES = 30_000
 PAIR_MEGABYTES = 192  # for two workers: long enough that their start does not count
-GOALS = {1: 3.0, 5: 2.0}
+GOALS = {1: 10.0, 5: 6.0}
 ENCODE = """
 import sys, time
 from pathlib import Path
@@ -76,14 +76,15 @@ class Bench:
         return lambda: wall(self.prepare(text, *more), self.environment)
 
 
-def data() -> list[Row]:
+def data() -> Iterator[Row]:
     with tempfile.TemporaryDirectory() as folder:
         bench = Bench(folder=Path(folder))
         write_inputs(bench)
         subprocess.run(
             bench.prepare(bench.vocabulary), cwd=ROOT, capture_output=True, check=False
         )  # compiles
-        return [*beside_tokenizers(bench), second_core(bench), from_s3(bench), peak_memory(bench)]
+        yield from beside_tokenizers(bench)
+        yield from (measure(bench) for measure in (second_core, from_s3, peak_memory))
 
 
 def write_inputs(bench: Bench) -> None:
@@ -127,7 +128,7 @@ def second_core(bench: Bench) -> Row:
         measured=f"{PAIR_MEGABYTES / two:.1f} MB/s wall",
         beside=f"one worker {PAIR_MEGABYTES / one:.1f} MB/s",
         ratio=f"ratio {one / two:.2f}",
-        goal="ratio at least 1.7",
+        goal="ratio at least 1.9",
     )
 
 

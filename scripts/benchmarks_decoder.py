@@ -15,7 +15,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 
@@ -82,9 +82,11 @@ def _words(inputs: Inputs) -> Tensor:
     return words
 
 
-def decoder() -> list[Row]:
+def decoder() -> Iterator[Row]:
     torch.set_num_threads(1)
-    return [*(_one_process(shape) for shape in (NEOX, GPTJ)), *_rotations(), *_two_processes()]
+    yield from map(_one_process, (NEOX, GPTJ))
+    yield from _rotations()
+    yield from _two_processes()
 
 
 def _one_process(shape: DecoderShape) -> Row:

@@ -8,7 +8,7 @@ pairs as long as the real MRPC's, a BERT of 4 layers of 256 that has seen no tex
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -57,9 +57,9 @@ class Ours:
         self.steps += 1
 
 
-def glue() -> list[Row]:
+def glue() -> Iterator[Row]:
     torch.set_num_threads(1)
-    return [_side_by_side(what, pad) for what, pad in PADDINGS.items()]
+    yield from (_side_by_side(what, pad) for what, pad in PADDINGS.items())
 
 
 def _side_by_side(what: str, pad: Callable[[Examples, int], dict[str, torch.Tensor]]) -> Row:
@@ -199,6 +199,6 @@ PADDINGS: Mapping[str, Callable[[Examples, int], dict[str, torch.Tensor]]] = {
     "padded to its batch": _padded,
 }
 GOALS: Mapping[str, str] = {
-    "padded as run_glue.py does": "at least 2",
-    "padded to its batch": "at least 1.4",
+    "padded as run_glue.py does": "at least 2.6",
+    "padded to its batch": "at least 1.5",
 }

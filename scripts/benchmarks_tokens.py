@@ -12,6 +12,7 @@ import os
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -107,11 +108,12 @@ class TokenBench:
         return [sys.executable, "-c", script, self.path("text.jsonl"), self.path("tokenizer.json"), *more]
 
 
-def tokens() -> list[Row]:
+def tokens() -> Iterator[Row]:
     with tempfile.TemporaryDirectory() as folder:
         bench = TokenBench(Path(folder))
         write_inputs(bench)
-        return [*beside_libraries(bench), long_text(bench)]
+        yield from beside_libraries(bench)
+        yield long_text(bench)
 
 
 def write_inputs(bench: TokenBench) -> None:

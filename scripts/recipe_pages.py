@@ -18,6 +18,22 @@ from slipway.jobs.estimate.prices import ON_DEMAND, known_rates
 from slipway.jobs.estimate.work.workloads import find_workload
 from slipway.jobs.words.catalogue.instances import instance_type
 
+_OTHER_TOOLS = """
+**Other tools.** A model folder (`{setting}`) may also be what `torch.distributed.checkpoint` saved, with
+config.json and the tokenizer's files beside it: by the names of transformers' files, alone or below `model.`.
+Its bytes are checked, and its pickle is read without running anything in it. The other way, on any machine
+with PyTorch,
+
+```sh
+python -m slipway.containers.training.give CHECKPOINTS TARGET              # TARGET/model: safetensors
+python -m slipway.containers.training.give CHECKPOINTS TARGET --form=dcp   # TARGET/dcp
+```
+
+writes the newest checkpoint that verifies, of a folder or an `s3://` address, a tensor at a time. `dcp` has
+the weights and the optimizer's moments as PyTorch's `get_state_dict` names them, and no parameter groups:
+load it with `allow_partial_load=True`. Moments of others are not read: a training that begins with their
+weights begins with new ones.
+"""
 _NEOX = """\
 # GPT-NeoX and Pythia
 
@@ -54,6 +70,8 @@ rows of queries and keys are kept in another order, so a checkpoint resumes with
 weights (`start_from_model=`) come and go in the published order with both. `scripts/bench decoder` says
 which is faster: on one core of a processor the rotation of whole heads alone took 1.36 times as long, and a
 training step the same (0.97). It was measured on no accelerator.
+
+{other_tools}
 
 **Engines.** `engine=native` is PyTorch's own DTensor, pipelining and FSDP2: layouts give the losses and
 gradient norms of one process to 1e-5 in fp32, on processors; on one H200 a tiny training lost the same to
@@ -106,7 +124,9 @@ as right if the word for its label is likelier than the other; `transformers`' G
 on the model that is left.
 
 **Text.** `task=text` reads `.txt` (documents parted by blank lines) and `.jsonl` (`field=` holds the text),
-packed or not, and cuts it at every `length=` tokens. All of it is held in memory, four bytes a token;
+packed or not, and cuts it at every `length=` tokens. The ranks of a node share the making of tokens, which
+lie among the machine's temporary files and are mapped: text larger than memory trains. A folder that
+`prepare_tokens` made with the model's own `tokenizer.json`, below the data folder, is mapped as it is.
 `held_out=` is measured on in the end.
 
 **Rows.** `rows=packed` lays a micro-batch's rows end to end, each attending to itself alone, and computes
@@ -119,6 +139,8 @@ a test merges the adapter by peft's rule, and finds the merged model.
 
 **What is left.** `model/` beside the checkpoints: config.json, safetensors in fp32, and the tokenizer's
 files. It is written from the last checkpoint, a tensor at a time. SageMaker packs the same as `model.tar.gz`.
+
+{other_tools}
 
 ## The article's techniques
 
@@ -198,7 +220,8 @@ _GPTJ_TECHNIQUES = (
 def gpt_neox_page() -> str:
     rows = [_neox_row(TABLES[name], row) for name in _NEOX_TABLES for row in TABLES[name].rows]
     heading = f"{_line(_NEOX_HEADINGS)}|---|{'--:|' * (len(_NEOX_HEADINGS) - 1)}\n"
-    return "".join([_NEOX, *_neox_sizes(), _NEOX_TRAINS, heading, *rows])
+    trains = _filled(_NEOX_TRAINS, {"{other_tools}": _other_tools("start_from_model=")})
+    return "".join([_NEOX, *_neox_sizes(), trains, heading, *rows])
 
 
 def _neox_sizes() -> Iterator[str]:
@@ -231,9 +254,14 @@ def gptj_page() -> str:
         "{negative}": negative,
         "{positive}": positive,
         "{techniques}": _gptj_techniques(),
+        "{other_tools}": _other_tools("model="),
     }
     tasks = _filled(_GPTJ_TASKS, {mark: text.strip() for mark, text in told.items()})
     return "".join([_GPTJ, *_gptj_sizes(), tasks, _gptj_times()])
+
+
+def _other_tools(setting: str) -> str:
+    return _filled(_OTHER_TOOLS, {"{setting}": setting}).strip()
 
 
 def _gptj_times() -> str:

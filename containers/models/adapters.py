@@ -66,7 +66,7 @@ class AdaptedDecoder(Decoder):
     def published_part(self, name: str, size: torch.Size, box: Box) -> Tensor:
         """Return a box of what training begins with."""
         if self.published is None or is_adapter(name):
-            return self.initial_weights(name, size, self.seed)[tuple(map(slice, box.offsets, box.ends))]
+            return self.initial_weights(name, size, self.seed)[box.slices]
         return self.published.read(name, box, tuple(size))
 
     def initial_weights(self, name: str, size: torch.Size, seed: int) -> Tensor:

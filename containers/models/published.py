@@ -17,6 +17,7 @@ from slipway.containers.data.sources.locations import is_remote, open_source, pu
 from slipway.containers.data.sources.sources import Source, read_whole
 from slipway.containers.models.configs import Config, shape_of_config
 from slipway.containers.models.decoder import Decoder
+from slipway.containers.models.distributed_slices import METADATA, SUFFIX, DistributedSlices
 from slipway.containers.models.names import (
     RowRun,
     Shape,
@@ -52,9 +53,15 @@ class ModelFolder:
     source: Source
     config: Config
     shape: Shape
+    # What torch.distributed.checkpoint says of its tensors, where it saved the weights.
+    distributed: bytes | None = None
 
     def weights(self) -> PublishedWeights:
-        return PublishedWeights(self.place, self.shape, TensorSlices.open(self.place, self.source))
+        if self.distributed is None:
+            slices = TensorSlices.open(self.place, self.source)
+        else:
+            slices = DistributedSlices.decode(self.place, self.source, self.distributed)
+        return PublishedWeights(self.place, self.shape, slices)
 
     def carried(self) -> dict[str, bytes]:
         """Return the files of the tokenizer that are there."""
@@ -71,11 +78,15 @@ def open_model(place: str, *, bucket_owner: str | None = None) -> ModelFolder:
             "s3://bucket/prefix",
         )
     source, told = open_source(place, bucket_owner=bucket_owner), public(place)
-    if CONFIG not in {file.name for file in source.files}:
+    names = {file.name for file in source.files}
+    if CONFIG not in names:
         raise Refusal(f"{told} has no {CONFIG}", hint="give a whole model directory, as a hub has it")
     config = read_object(f"{told}/{CONFIG}", read_whole(source, CONFIG))
     shape = shape_of_config(f"{told}/{CONFIG}", config)
-    return ModelFolder(place=told, source=source, config=config, shape=shape)
+    distributed = None
+    if any(name.endswith(SUFFIX) for name in names):  # a source has no names that begin with a dot
+        distributed = read_whole(open_source(place, (METADATA,), bucket_owner), METADATA)
+    return ModelFolder(place=told, source=source, config=config, shape=shape, distributed=distributed)
 
 
 def read_shape(path: Path) -> tuple[Shape, str]:

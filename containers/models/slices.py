@@ -22,7 +22,7 @@ from slipway.containers.runtime.values import shown
 
 WEIGHTS, INDEX = "model.safetensors", "model.safetensors.index.json"
 BLOCK_BYTES = 16 << 20  # in memory beside what is read into
-_SAMPLE_BYTES = 4096
+SAMPLE_BYTES = 4096
 _PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".pkl")
 
 
@@ -65,7 +65,7 @@ class TensorSlices:
         running = hashlib.sha256()
         for name, place in sorted(self.tensors.items()):
             entry = place.entry
-            length = min(_SAMPLE_BYTES, entry.end - entry.begin)
+            length = min(SAMPLE_BYTES, entry.end - entry.begin)
             running.update(f"{name} {entry.dtype} {entry.shape}".encode())
             running.update(self.source.read(place.file, entry.begin, length))
         return running.hexdigest()

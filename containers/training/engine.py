@@ -104,6 +104,10 @@ class Engine(Protocol):
     def pieces(self) -> Iterable[TensorPiece]:
         """Yield what this rank saves. All ranks' pieces together are the training, exactly once."""
 
+    @property
+    def restores_alone(self) -> bool:
+        """Return True if a rank talks to no other to restore: it may then while the bytes are verified."""
+
     def restore(self, saved: SavedState, steps: int) -> None:
         """Read what this rank needs of a training that any layout and engine saved after `steps`."""
 
@@ -121,6 +125,10 @@ class RestoredEngine(ABC):
     @property
     def loss_scale(self) -> float | None:
         return None
+
+    @property
+    def restores_alone(self) -> bool:
+        return True
 
     def restore(self, saved: SavedState, steps: int) -> None:
         self._load(saved, {WEIGHTS, *MOMENTS}, steps)

@@ -15,7 +15,7 @@ from slipway.containers.data.sources.locations import is_remote
 from slipway.containers.models.folder import write_whole_model
 from slipway.containers.models.names import Shape
 from slipway.containers.runtime import disk
-from slipway.containers.runtime.checkpoint.checkpoints import Checkpoints, Mode, Resumed, Training
+from slipway.containers.runtime.checkpoint.checkpoints import Checkpoints, Mode, Resumed, Take, Training
 from slipway.containers.runtime.checkpoint.folder import CheckpointFolder
 from slipway.containers.runtime.checkpoint.resume import read_manifest
 from slipway.containers.runtime.checkpoint.storage import Storage
@@ -98,13 +98,29 @@ def begin(
     """Resume from the newest checkpoint that verifies on all ranks; without one, start from another job's
     weights where that was asked for, or from step 0."""
     engine, checkpoints = trained.engine, trained.checkpoints
-    found = checkpoints.resume(cast(Mode, mode), reshard=True) if checkpoints else None
-    if found is not None:
+
+    def restore(found: Resumed) -> None:
         engine.restore(_of_this_model(found, shapes), found.step)
-        return Beginning(step=found.step, cursor=found.manifest.cursor, folder=str(found))
+
+    def start(found: Resumed) -> None:
+        engine.start_from(_of_this_model(found, shapes))
+
+    if checkpoints is not None:
+        resume = partial(checkpoints.resume, cast(Mode, mode), reshard=True)
+        if (found := _taken(engine, resume, restore)) is not None:
+            return Beginning(step=found.step, cursor=found.manifest.cursor, folder=str(found))
     if start_from is not None:
-        engine.start_from(_of_this_model(_newest(trained, start_from), shapes))
+        _taken(engine, partial(_newest, trained, start_from), start)
     return Beginning()
+
+
+def _taken(engine: Engine, search: Callable[..., Resumed | None], take: Take) -> Resumed | None:
+    """Search, and take what is found: while it is verified, or afterwards where ranks must meet for it."""
+    if engine.restores_alone:
+        return search(take=take)
+    if (found := search()) is not None:
+        take(found)
+    return found
 
 
 def _of_this_model(found: Resumed, shapes: Mapping[str, tuple[int, ...]]) -> SavedState:
@@ -133,7 +149,7 @@ def export_model(
     return f"the model is in {storage}/{folder.name}"
 
 
-def _newest(trained: Trained, job: str) -> Resumed:
+def _newest(trained: Trained, job: str, take: Take | None = None) -> Resumed:
     """Return the newest good checkpoint of another job, which this one starts from."""
     place = open_storage(address_of_job(trained.contract, job))
     assert trained.checkpoints is not None, "it has the address"
@@ -141,7 +157,7 @@ def _newest(trained: Trained, job: str) -> Resumed:
         raise Refusal(
             f"{place} holds no checkpoint to start from", hint="set start_from to a job that saved one"
         )
-    return trained.checkpoints.newest_of(place)
+    return trained.checkpoints.newest_of(place, take=take)
 
 
 def address_of_job(contract: LaunchContract, job: str) -> str:

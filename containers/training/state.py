@@ -29,6 +29,7 @@ ENGINE = "engine"  # what an engine keeps beside them, such as fp16's loss scale
 
 READS_AT_ONCE = 8
 AHEAD_BYTES = 64 << 20  # of what is read and not yet asked for
+STRETCH_BYTES = 16 << 20  # that one thread reads of a tensor: a large one is shared out
 _MOST_NAMED = 8
 
 
@@ -65,6 +66,9 @@ def encode(pieces: Iterable[TensorPiece]) -> list[FilePiece]:
     return [
         FilePiece(name=name, box=piece.box, tensor=encode_tensor(name, piece.data)) for name, piece in named
     ]
+
+
+_Stretch = tuple[str, StoredPiece, int, Tensor]  # a tensor's name, its piece, the first element, where to
 
 
 class SavedState:
@@ -131,11 +135,53 @@ class SavedState:
         return stored.item_bytes if stored else 0  # `read` tells what is missing
 
     def copy_to(self, targets: Iterable[tuple[WantedBox, Tensor]]) -> None:
-        """Read each wanted box into its target, in the target's own type."""
-        listed = list(targets)
-        read = self.read_each(wanted for wanted, _ in listed)
-        for (_, target), found in zip(listed, read, strict=True):
-            target.detach().copy_(found)
+        """Read each wanted box into its target, in the target's own type.
+
+        What lies in the file as in a target in host memory goes there by stretches, many at once; the rest is
+        read as boxes, some ahead.
+        """
+        boxes: list[tuple[WantedBox, Tensor]] = []
+        pool = ThreadPoolExecutor(READS_AT_ONCE)
+        try:
+            jobs = []
+            for wanted, target in targets:
+                if (stretches := self._stretches_of(wanted, target)) is None:
+                    boxes.append((wanted, target))
+                else:
+                    jobs += [pool.submit(self._fill, *one) for one in stretches]
+            for (_, target), found in zip(boxes, self.read_each(wanted for wanted, _ in boxes), strict=True):
+                target.detach().copy_(found)
+            for job in jobs:
+                job.result()
+        finally:
+            pool.shutdown(cancel_futures=True)
+
+    def _stretches_of(self, wanted: WantedBox, target: Tensor) -> list[_Stretch] | None:
+        """Return which stretches of stored pieces fill a target as they are; None where its type, its memory
+        or its cut is another."""
+        name = f"{wanted.kind}/{wanted.parameter}"
+        stored, whole = self._found.manifest.tensors.get(name), target.detach()
+        if stored is None or type(whole) is not Tensor or whole.device.type != "cpu":
+            return None
+        if whole.dtype != torch_type(stored.dtype) or not whole.is_contiguous():
+            return None
+        found: list[_Stretch] = []
+        for piece in stored.pieces:
+            if (part := piece.box.overlap(wanted.box)) is None:
+                continue
+            (first, last), (at, end) = part.stretch_in(piece.box), part.stretch_in(wanted.box)
+            if last - first != part.elements or end - at != part.elements:
+                return None
+            found += _shared_out(name, piece, first, whole.view(-1)[at:end])
+        filled = sum(len(room) for _, _, _, room in found)
+        return found if filled == whole.numel() == wanted.box.elements else None
+
+    def _fill(self, name: str, piece: StoredPiece, first: int, room: Tensor) -> None:
+        """Read elements of a piece, from `first` on, into memory: each stretch once it was found right."""
+        memory, at = memoryview(room.view(torch.uint8).numpy()), 0
+        for part in self._found.stretches(name, piece, first, first + len(room)):
+            memory[at : at + len(part)] = part
+            at += len(part)
 
     def _read(self, name: str, stored: StoredTensor, asked: Box) -> Tensor:
         if any(end > side for end, side in zip(asked.ends, stored.shape, strict=True)):
@@ -145,7 +191,7 @@ class SavedState:
             return self._part(name, *held[0])
         found = torch.empty(asked.shape, dtype=torch_type(stored.dtype))
         for piece, part in held:
-            _view(found, part.within(asked)).copy_(self._part(name, piece, part))
+            found[part.within(asked).slices].copy_(self._part(name, piece, part))
         filled = sum(part.elements for _, part in held)
         if filled != asked.elements:
             raise ForeignTensors(f"{self} holds {filled} of {asked.elements} elements of {shown(name)}")
@@ -161,8 +207,13 @@ class SavedState:
         return flat.as_strided(part.shape, strides(piece.box.shape))
 
 
-def _view(tensor: Tensor, box: Box) -> Tensor:
-    return tensor[tuple(slice(start, end) for start, end in zip(box.offsets, box.ends, strict=True))]
+def _shared_out(name: str, piece: StoredPiece, first: int, room: Tensor) -> Iterator[_Stretch]:
+    """Yield so much at a time as one thread reads, cut where digests begin."""
+    step, at = max(1, STRETCH_BYTES // room.element_size()), 0
+    while at < len(room):
+        end = min(len(room), at + step - (first + at) % step)
+        yield name, piece, first + at, room[at:end]
+        at = end
 
 
 def _said(shape: tuple[int, ...] | None) -> str:

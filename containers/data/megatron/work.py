@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import socket
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
@@ -31,7 +32,15 @@ from slipway.containers.data.megatron.index import (
     type_for,
     write_index,
 )
-from slipway.containers.data.preparation import MADE, Report, read_record, record_path, unfinished
+from slipway.containers.data.preparation import (
+    MADE,
+    Report,
+    claim,
+    plan_path,
+    read_record,
+    record_path,
+    unfinished,
+)
 from slipway.containers.data.sources.sources import Source, input_digest
 from slipway.containers.data.text.documents import digest_of, read_json, write_json
 
@@ -88,6 +97,16 @@ class TokenRecord:
     sha256: str  # of the .bin
 
 
+def begin_tokens(work: TokenWork, vocabulary: bytes) -> None:
+    """Claim the folder for this plan, and lay the vocabulary there, which every worker reads."""
+    claim(work.folder, plan_path(work.folder), work.plan, "tokens")
+    kept = work.folder / VOCABULARY
+    if not kept.exists():
+        beside = kept.with_name(f".{kept.name}-{socket.gethostname()}-{os.getpid()}")
+        beside.write_bytes(vocabulary)
+        beside.replace(kept)
+
+
 def part_prefix(work: TokenWork, number: int) -> Path:
     return work.folder / MADE / f"part-{number:05}"
 
@@ -101,6 +120,11 @@ def finished_tokens(work: TokenWork, number: int) -> TokenRecord | None:
 def records_of(work: TokenWork, numbers: Iterable[int]) -> list[TokenRecord]:
     """Return the records of the parts that are made."""
     return [record for number in numbers if (record := finished_tokens(work, number)) is not None]
+
+
+def are_made(work: TokenWork, numbers: Sequence[int]) -> bool:
+    """Return True if these parts need no more work; whoever merged them has removed them by now."""
+    return len(records_of(work, numbers)) == len(numbers) or merged_tokens(work) is not None
 
 
 def make_tokens(work: TokenWork, number: int) -> TokenRecord:

@@ -7,25 +7,19 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import count
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from slipway.containers.data.corpus.parts import parts_of
 from slipway.containers.data.errors import DataError
 from slipway.containers.data.glue.tasks import TASKS, Split
 from slipway.containers.data.glue.texts import TRAIN, Texts, read_texts
-from slipway.containers.data.megatron.engines import (
-    END_OF_DOCUMENT,
-    BpeEngine,
-    BpeVocabulary,
-    best_engine,
-    open_engine,
-)
-from slipway.containers.data.megatron.work import texts_of
-from slipway.containers.data.sources.locations import open_source, public
+from slipway.containers.data.megatron.engines import BpeEngine, BpeVocabulary, best_engine, open_engine
+from slipway.containers.data.megatron.node_tokens import NodeTokens, node_tokens
+from slipway.containers.data.sources.locations import public
 from slipway.containers.data.tokens.rng import permutation
 from slipway.containers.recipes.gptj_finetune.config import KEEPS_REST, GptjConfig
 from slipway.containers.runtime.contract.contract import LaunchContract
@@ -57,7 +51,8 @@ def open_data(config: GptjConfig, contract: LaunchContract, tokeniser: Tokeniser
         )
 
     def rows(given: str) -> TokenRows:
-        return text_rows(given, tokeniser, config.length, field=config.field, account=account)
+        tokens = node_tokens(given, tokeniser.vocabulary, field=config.field, contract=contract)
+        return text_rows(public(given), tokens, config.length)
 
     other = None if config.held_out is None else rows(address_of_input(contract, config.held_out))
     return TuningData(train=rows(place), held_out=other, wanted=None)
@@ -81,21 +76,21 @@ class TuningBatches:
     def step_batch(self, step: int) -> StepBatch:
         micro_batches, plan = self.batches.micro_batches(step), self.batches.plan
         mine = dealt(len(micro_batches), self.reader, plan.readers)
-        lengths, scored = self.rows.lengths, self.rows.scored
-        share = plan.readers / sum(int(scored[each].sum()) for each in micro_batches)
-        size = max(self.layout.size_of(lengths[micro_batches[number]]) for number in mine)
+        picked = [self.rows.picked(each) for each in micro_batches]
+        share = plan.readers / sum(int(rows.scored.sum()) for rows in picked)
+        size = max(self.layout.size_of(picked[number].lengths) for number in mine)
         together = size if self.layout.has_one_size else 0
         return StepBatch(
             micro_batches=[
                 MicroBatch(
-                    inputs=self.layout.inputs(self.rows, micro_batches[number], self.device, together),
+                    inputs=self.layout.inputs(picked[number], self.device, together),
                     seed=mixed(self.seed, step * plan.micro_batches + number),
-                    weight=int(scored[micro_batches[number]].sum()) * share,
+                    weight=int(picked[number].scored.sum()) * share,
                 )
                 for number in mine
             ],
             rows=plan.global_batch,
-            tokens=sum(int(lengths[each].sum()) for each in micro_batches),
+            tokens=sum(int(rows.lengths.sum()) for rows in picked),
         )
 
 
@@ -111,11 +106,11 @@ def candidate_inputs(data: TuningData, pairs: Rows, layout: RowLayout, device: D
     """Return the inputs that measure some of what is held out: rows, or pairs of them with what is wanted."""
     assert data.held_out is not None, "only what is held out is measured on"
     if data.wanted is None:
-        return layout.inputs(data.held_out, pairs, device)
-    chosen = np.stack((2 * pairs, 2 * pairs + 1), axis=1).reshape(-1)
-    owners = np.repeat(np.arange(len(chosen)), data.held_out.scored[chosen])
+        return layout.inputs(data.held_out.picked(pairs), device)
+    both = data.held_out.picked(np.stack((2 * pairs, 2 * pairs + 1), axis=1).reshape(-1))
+    owners = np.repeat(np.arange(len(both)), both.scored)
     return {
-        **layout.inputs(data.held_out, chosen, device),
+        **layout.inputs(both, device),
         "owners": torch.from_numpy(owners).to(device.place),
         "wanted": torch.from_numpy(data.wanted[pairs]).to(device.place),
     }
@@ -168,15 +163,21 @@ CUT_MULTIPLE = 64
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokenRows:
-    """Hold rows of one long array; rows may share tokens."""
+    """Hold rows of one long array, which may be mapped; rows may share tokens."""
 
-    ids: NDArray[np.int32]
+    ids: NDArray[np.integer[Any]]
     begins: Rows
     ends: Rows
     firsts: Rows  # of each row the first token whose prediction counts
+    identity: str = ""  # of tokens that are mapped
 
     def __len__(self) -> int:
         return len(self.begins)
+
+    def picked(self, chosen: Rows) -> TokenRows:
+        """Return some of the rows, over the same tokens."""
+        begins, ends, firsts = self.begins[chosen], self.ends[chosen], self.firsts[chosen]
+        return TokenRows(ids=self.ids, begins=begins, ends=ends, firsts=firsts)
 
     @property
     def lengths(self) -> Rows:
@@ -202,25 +203,21 @@ class RowLayout:
         least = int(np.sum(lengths) if self.is_packed else np.max(lengths))
         return -(-least // self.multiple) * self.multiple
 
-    def inputs(
-        self, rows: TokenRows, chosen: Rows, device: Device, size: int = 0
-    ) -> dict[str, Tensor | None]:
+    def inputs(self, rows: TokenRows, device: Device, size: int = 0) -> dict[str, Tensor | None]:
         """Return words, the places in them that count, and what comes next there."""
-        lengths = rows.lengths[chosen]
+        lengths = rows.lengths
         size = max(size, self.size_of(lengths))
         begins = self._begins(lengths, size)
-        words = np.zeros(size if self.is_packed else size * len(chosen), dtype=np.int64)
+        words = np.zeros(size if self.is_packed else size * len(rows), dtype=np.int64)
         scored, labels = [], []
-        for row, at, length in zip(chosen.tolist(), begins.tolist(), lengths.tolist(), strict=True):
+        for row, (at, length) in enumerate(zip(begins.tolist(), lengths.tolist(), strict=True)):
             tokens = rows.ids[rows.begins[row] : rows.ends[row]]
             words[at : at + length] = tokens[:-1]
             first = int(rows.firsts[row])
             scored.append(np.arange(at + first - 1, at + length))
             labels.append(tokens[first:])
         return {
-            "words": torch.from_numpy(words)
-            .view(1 if self.is_packed else len(chosen), size)
-            .to(device.place),
+            "words": torch.from_numpy(words).view(1 if self.is_packed else len(rows), size).to(device.place),
             "scored": torch.from_numpy(np.concatenate(scored)).to(device.place),
             "labels": torch.from_numpy(np.concatenate(labels).astype(np.int64)).to(device.place),
             # On the processor, which decides by them what is computed.
@@ -306,28 +303,29 @@ def _joined(rows: Sequence[tuple[NDArray[np.int32], NDArray[np.int32]]], *, from
     )
 
 
-def text_rows(place: str, tokeniser: Tokeniser, length: int, *, field: str, account: str | None) -> TokenRows:
-    """Return rows of a folder of texts or JSON lines: documents end to end, cut at every `length` tokens."""
-    end = np.array([tokeniser.vocabulary.id_of(END_OF_DOCUMENT)], dtype=np.int32)
-    source = open_source(place, bucket_owner=account)
-    parts: list[NDArray[np.int32]] = []
-    for part in parts_of(source):
-        for piece in part:
-            for ids in tokeniser.each(list(texts_of(source, piece, field))):
-                parts += (ids, end)
-    ids = np.concatenate(parts) if parts else np.zeros(0, np.int32)
+def text_rows(name: str, tokens: NodeTokens, length: int) -> TokenRows:
+    """Return rows of tokens that are mapped: documents end to end, cut at every `length` tokens."""
+    ids = tokens.index.tokens
     count = (len(ids) - 1) // length
     if count < 1:
         raise DataError(
-            f"{public(place)} has {len(ids)} tokens, and a row has {length + 1}",
+            f"{name} has {len(ids)} tokens, and a row has {length + 1}",
             hint="give more text, or set a smaller length",
         )
     begins: Rows = np.arange(count, dtype=np.int64) * length
-    return TokenRows(ids=ids, begins=begins, ends=begins + length + 1, firsts=np.ones_like(begins))
+    return TokenRows(
+        ids=ids,
+        begins=begins,
+        ends=begins + length + 1,
+        firsts=np.broadcast_to(np.int64(1), count),
+        identity=f"{tokens.digest} {length}",
+    )
 
 
 def digest_of(rows: TokenRows) -> str:
-    """Return what tells these rows from others."""
+    """Return what tells these rows from others; of tokens that are mapped, without reading them all."""
+    if rows.identity:
+        return hashlib.sha256(rows.identity.encode()).hexdigest()
     running = hashlib.sha256()
     for array in (rows.ids, rows.begins, rows.ends, rows.firsts):
         running.update(np.ascontiguousarray(array).tobytes())

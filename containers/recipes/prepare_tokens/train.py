@@ -5,8 +5,6 @@ Nothing is trained here: `train` is the name of every recipe's entry point.
 
 from __future__ import annotations
 
-import os
-import socket
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
@@ -24,11 +22,13 @@ from slipway.containers.data.megatron.work import (
     TOKENS,
     VOCABULARY,
     TokenWork,
+    are_made,
+    begin_tokens,
     merge_tokens,
     merged_tokens,
     records_of,
 )
-from slipway.containers.data.preparation import claim, make_parts, plan_path
+from slipway.containers.data.preparation import make_parts, plan_path
 from slipway.containers.data.shared_folder import (
     data_folder,
     source_at,
@@ -60,7 +60,7 @@ def prepare_share(config: TokensConfig, contract: LaunchContract, _stack: ExitSt
     vocabulary = _vocabulary(config.vocabulary, root, contract)
     work = _work(config, vocabulary, root, contract)
     if contract.rank == 0:
-        _begin(work, vocabulary)
+        begin_tokens(work, vocabulary.json)
     wait_for_claim(work.folder, plan_path(work.folder))
     wait_until((work.folder / VOCABULARY).exists, f"rank 0 has not written {work.folder}")
     if (merged := merged_tokens(work)) is not None:
@@ -92,21 +92,8 @@ def _work(config: TokensConfig, vocabulary: BpeVocabulary, root: Path, contract:
     )
 
 
-def _begin(work: TokenWork, vocabulary: BpeVocabulary) -> None:
-    claim(work.folder, plan_path(work.folder), work.plan, "tokens")
-    kept = work.folder / VOCABULARY
-    if not kept.exists():
-        unfinished = kept.with_name(f".{kept.name}-{socket.gethostname()}-{os.getpid()}")
-        unfinished.write_bytes(vocabulary.json)
-        unfinished.replace(kept)
-
-
 def _finish(work: TokenWork, job: range) -> None:
-    def is_over() -> bool:
-        # Another job of the array may have merged by now, and removed the parts.
-        return len(records_of(work, job)) == len(job) or merged_tokens(work) is not None
-
-    wait_until(is_over, f"parts of {work.folder} are missing")
+    wait_until(lambda: are_made(work, job), f"parts of {work.folder} are missing")
     manifest = merge_tokens(work)
     if manifest is None:
         made = len(records_of(work, range(len(work.parts))))

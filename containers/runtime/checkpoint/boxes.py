@@ -27,6 +27,11 @@ class Box:
         return tuple(offset + side for offset, side in zip(self.offsets, self.shape, strict=True))
 
     @property
+    def slices(self) -> tuple[slice, ...]:
+        """Return what cuts this box out of an array."""
+        return tuple(map(slice, self.offsets, self.ends))
+
+    @property
     def elements(self) -> int:
         return math.prod(self.shape)
 

@@ -16,14 +16,14 @@ from dataclasses import dataclass
 from types import TracebackType
 
 from slipway.containers.runtime.checkpoint.folder import DEFAULT_SECONDS, Lease, this_process
-from slipway.containers.runtime.checkpoint.resume import Mode, Resumed, Search, Training
+from slipway.containers.runtime.checkpoint.resume import Mode, Resumed, Search, Take, Training
 from slipway.containers.runtime.checkpoint.storage import LARGEST_STEP, FilePiece, Storage
 from slipway.containers.runtime.checkpoint.writing import SaveFailed, Writer, by_main
 from slipway.containers.runtime.collective import ALONE, Collective, Json
 from slipway.containers.runtime.errors import Refusal
 from slipway.containers.runtime.observe.progress import Heartbeat
 
-__all__ = ["FEWEST_KEPT", "Checkpoints", "Mode", "Resumed", "SaveFailed", "Training"]
+__all__ = ["FEWEST_KEPT", "Checkpoints", "Mode", "Resumed", "SaveFailed", "Take", "Training"]
 
 FEWEST_KEPT = 2  # one that verifies must survive while the next is written
 
@@ -81,19 +81,22 @@ class Checkpoints:
             if self._writer.lease is not None:
                 self._writer.lease.release()
 
-    def resume(self, mode: Mode = "auto", *, reshard: bool = False) -> Resumed | None:
+    def resume(
+        self, mode: Mode = "auto", *, reshard: bool = False, take: Take | None = None
+    ) -> Resumed | None:
         """Return the newest checkpoint that verifies on all ranks, or None to start from step 0.
 
-        `reshard` accepts another world and topology, never another config.
+        `reshard` accepts another world and topology, never another config. `take` reads what this rank needs
+        while it is verified (see Search).
         """
-        search = Search(storage=self.storage, collective=self._collective, say=self._say)
+        search = Search(storage=self.storage, collective=self._collective, say=self._say, take=take)
         found = search.resume(self._training, mode, reshard=reshard)
         self._writer.known_bad = found.rejected if found else frozenset()
         return found
 
-    def newest_of(self, storage: Storage) -> Resumed:
+    def newest_of(self, storage: Storage, *, take: Take | None = None) -> Resumed:
         """Return the newest checkpoint of another training that verifies on all ranks, to start from."""
-        return Search(storage=storage, collective=self._collective, say=self._say).newest()
+        return Search(storage=storage, collective=self._collective, say=self._say, take=take).newest()
 
     def begin(self, step: int, pieces: Sequence[FilePiece], *, cursor: Json = None) -> None:
         """Begin to save and publish one checkpoint in the background. What the pieces hold must not change

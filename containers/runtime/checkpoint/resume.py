@@ -1,10 +1,14 @@
-"""Which checkpoint to go on from: the newest that verifies on all ranks, or a plain no with every reason."""
+"""Which checkpoint to go on from: the newest that verifies on all ranks, or a plain no with every reason.
+
+A rank that says what it needs reads that while it verifies: no byte is read twice by a layout which restores
+what it saved.
+"""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Set
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from slipway.containers.runtime.checkpoint import manifest
@@ -77,6 +81,8 @@ class Resumed:
     storage: Storage
     manifest: Manifest
     rejected: frozenset[int]  # the newer steps that did not verify
+    # What this rank has read and found right: files, and the first byte of each stretch there.
+    checked: set[tuple[int, int]] = field(default_factory=set, compare=False)
 
     def __str__(self) -> str:
         return place_of(self.storage, self.step)
@@ -86,27 +92,32 @@ class Resumed:
         return self.manifest.step
 
     def read(self, name: str, piece: StoredPiece, first: int, last: int) -> memoryview:
-        """Return elements `first` to `last` of a stored piece of the tensor `name`. Only the stretches that
-        they lie in are read, and checked again."""
+        """Return elements `first` to `last` of a stored piece of the tensor `name`; a single stretch is not
+        copied: a tensor may be all of it."""
+        size = (last - first) * self.manifest.tensors[name].item_bytes
+        found, filled = bytearray(), 0
+        for part in self.stretches(name, piece, first, last):
+            if len(part) == size:
+                return part
+            found = found or bytearray(size)
+            found[filled : filled + len(part)] = part
+            filled += len(part)
+        return memoryview(found)
+
+    def stretches(self, name: str, piece: StoredPiece, first: int, last: int) -> Iterator[memoryview]:
+        """Yield the bytes of these elements in order, each stretch once its digest was found right. Only the
+        stretches that they lie in are read."""
         item, chunk = self.manifest.tensors[name].item_bytes, self.manifest.chunk_bytes
         low, high = first * item // chunk, -(-last * item // chunk)
         end = piece.box.elements * item
         edges = [(at * chunk, min((at + 1) * chunk, end)) for at in range(low, high)]
-        found = self._joined(name, piece, edges, piece.digests[low:high])
-        return memoryview(found)[first * item - low * chunk : last * item - low * chunk]
-
-    def _joined(
-        self, name: str, piece: StoredPiece, edges: list[tuple[int, int]], digests: tuple[str, ...]
-    ) -> bytearray:
-        """Return checked stretches in one; a single one is not copied: a tensor may be all of it."""
-        found = bytearray(edges[-1][1] - edges[0][0] if len(edges) > 1 else 0)
-        for (start, stop), part, digest in zip(edges, self._parts(piece, edges), digests, strict=True):
+        for (start, _), part, digest in zip(
+            edges, self._parts(piece, edges), piece.digests[low:high], strict=True
+        ):
             if hashlib.sha256(part).hexdigest() != digest:
-                raise DamagedCheckpoint(f"{self}: {name} changed after it was verified (its sha256 differs)")
-            if len(edges) == 1:
-                return part
-            found[start - edges[0][0] : stop - edges[0][0]] = part
-        return found
+                raise DamagedCheckpoint(f"{self}: {name} is not what was saved (its sha256 differs)")
+            self.checked.add((piece.file, piece.begin + start))
+            yield memoryview(part)[max(0, first * item - start) : last * item - start]
 
     def _parts(self, piece: StoredPiece, edges: list[tuple[int, int]]) -> Iterator[bytearray]:
         file = self.manifest.ranks[piece.file].name
@@ -119,18 +130,30 @@ class Resumed:
             raise DamagedCheckpoint(f"{self}: {file} cannot be read: {reason(error)}") from None
 
 
+Take = Callable[[Resumed], None]  # reads what this rank needs of a checkpoint
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Search:
-    """Look for the newest checkpoint that all ranks can read."""
+    """Look for the newest checkpoint that all ranks can read.
+
+    With `take`, a rank has read it when all have agreed, and verifies only what it did not read. It may still
+    be passed over, so the next `take` must overwrite what this one left; and `take` talks to no other rank,
+    which may have found damage and never answer.
+    """
 
     storage: Storage
     collective: Collective
     say: Callable[[str], None]
+    take: Take | None = None
+    # Why what is sound could not be taken: told once all ranks have agreed on that step.
+    _refusals: dict[int, Refusal] = field(default_factory=dict)
 
     def resume(self, training: Training, mode: Mode, *, reshard: bool) -> Resumed | None:
         if mode not in ("auto", "required", "never"):
             raise Refusal(f"resume is {shown(mode)}, and must be auto, required or never")
-        agreed, rejected, seen = self._agree(look=mode != "never")
+        mine = replace(self, take=self._taking(training, reshard=reshard)) if self.take else self
+        agreed, rejected, seen = mine._agree(look=mode != "never")
         if mode == "never" and seen:
             raise Refusal(
                 f"{self.storage} holds {seen} checkpoint(s) and resume is never",
@@ -140,7 +163,9 @@ class Search:
             self._refuse_or_start(mode, rejected, seen)
             return None
         found = self._found(agreed, rejected)
-        _refuse_other_training(found, training, self.collective.world, reshard=reshard)
+        if other := _other_training(found, training, self.collective.world, reshard=reshard):
+            raise other
+        self._refuse_what_was_not_taken(agreed)
         self._report(f"resuming from step {agreed} of {self.storage}", rejected)
         return found
 
@@ -149,8 +174,31 @@ class Search:
         agreed, rejected, seen = self._agree(look=True)
         if agreed == _NOTHING:
             self._refuse_or_start("required", rejected, seen)
+        self._refuse_what_was_not_taken(agreed)
         self._report(f"starting from step {agreed} of {self.storage}", rejected)
         return self._found(agreed, rejected)
+
+    def _taking(self, training: Training, *, reshard: bool) -> Take:
+        """Return `take` for this training's checkpoints alone: another's is refused, once it is verified."""
+        take, world = self.take, self.collective.world
+        assert take is not None, "it was asked for"
+
+        def taking(found: Resumed) -> None:
+            if _other_training(found, training, world, reshard=reshard) is None:
+                take(found)
+
+        return taking
+
+    def _refuse_what_was_not_taken(self, step: int) -> None:
+        if self.take is None:
+            return
+        own = self._refusals.get(step)
+        told = self.collective.gather(None if own is None else str(own))
+        if own is not None:
+            raise own
+        for rank, why in enumerate(told):
+            if why is not None:
+                raise Refusal(f"rank {rank}: {why}")
 
     def _found(self, step: int, rejected: Mapping[int, str]) -> Resumed:
         record = read_manifest(self.storage, step)
@@ -165,8 +213,9 @@ class Search:
             _refuse_other_format(answers)
             steps = [_number(answer, "step") for answer in answers]
             if min(steps) == max(steps):
-                seen = max(_number(answer, "seen") for answer in answers)
-                return steps[0], _all_rejections(answers), seen
+                rejections = _all_rejections(answers)
+                seen = max(len(rejections), *(_number(answer, "seen") for answer in answers))
+                return steps[0], rejections, seen
             limit = min(steps)
 
     def _own_answer(self, limit: int, rejected: dict[int, str]) -> Json:
@@ -181,6 +230,8 @@ class Search:
             refused = str(refusal)
         except OSError as error:
             failed = f"{self.storage} cannot be used: {reason(error)}"
+        except Interruption as interruption:
+            failed = interruption.message
         told: dict[str, Json] = {str(step): why for step, why in rejected.items()}
         return {"step": step, "seen": seen, "rejected": told, "other_format": refused, "failed": failed}
 
@@ -200,8 +251,20 @@ class Search:
         """Verify this rank's share of the files; the ranks together verify all of them."""
         record = read_manifest(self.storage, step)
         check_sizes(self.storage, step, record)
+        found = Resumed(storage=self.storage, manifest=record, rejected=frozenset())
+        if self.take is not None:
+            self._try_to_take(found)
         for rank in range(self.collective.rank, record.world, self.collective.world):
-            check_content(self.storage, record, rank)
+            check_content(self.storage, record, rank, but=found.checked)
+
+    def _try_to_take(self, found: Resumed) -> None:
+        assert self.take is not None, "it was asked"
+        try:
+            self.take(found)
+        except (DamagedCheckpoint, Interruption):
+            raise
+        except Refusal as refusal:
+            self._refusals[found.step] = refusal
 
     def _refuse_or_start(self, mode: Mode, rejected: Mapping[int, str], seen: int) -> None:
         if seen and mode != "never":
@@ -244,17 +307,18 @@ def _number(answer: Json, name: str) -> int:
     return value
 
 
-def _refuse_other_training(found: Resumed, training: Training, world: int, *, reshard: bool) -> None:
+def _other_training(found: Resumed, training: Training, world: int, *, reshard: bool) -> OtherTraining | None:
     record = found.manifest
     shape = _differences("topology", record.topology, dict(training.topology))
     if record.world != world:
         shape.insert(0, f"world: saved {record.world}, now {world}")
     other = _differences("config", record.config, dict(training.config))
-    if other or (shape and not reshard):
-        raise OtherTraining(
-            f"{found} belongs to another training: {'; '.join(other + shape)}",
-            hint="name another checkpoint folder" if other else "ask for resharding, or use as many ranks",
-        )
+    if not other and (reshard or not shape):
+        return None
+    return OtherTraining(
+        f"{found} belongs to another training: {'; '.join(other + shape)}",
+        hint="name another checkpoint folder" if other else "ask for resharding, or use as many ranks",
+    )
 
 
 def _differences(name: str, saved: Mapping[str, Json], now: Mapping[str, Json]) -> list[str]:
@@ -319,14 +383,21 @@ def check_sizes(storage: Storage, where: UnpublishedStep | int, record: Manifest
 
 
 def check_content(
-    storage: Storage, record: Manifest, rank: int, moved: Callable[[], None] = unwatched
+    storage: Storage,
+    record: Manifest,
+    rank: int,
+    moved: Callable[[], None] = unwatched,
+    *,
+    but: Set[tuple[int, int]] = frozenset(),
 ) -> None:
-    """Read a rank's file and raise DamagedCheckpoint unless every byte is as it was saved."""
+    """Read a rank's file and raise DamagedCheckpoint unless every byte is as it was saved; leave out the
+    stretches of `but`, which were read and found right."""
     file = record.ranks[rank]
-    stretches = [
+    every = [
         (0, file.header_bytes, file.header_sha256),
         *stretches_of(record.tensors, rank, record.chunk_bytes),
     ]
+    stretches = [one for one in every if (rank, one[0]) not in but]
     wanted = [digest for _, _, digest in stretches]
     try:
         parts = storage.read(record.step, file.name, [(start, stop) for start, stop, _ in stretches])

@@ -220,6 +220,11 @@ def torch_type(code: str) -> Any:
     return getattr(importlib.import_module("torch"), _TORCH_TYPES[code])
 
 
+def stored_type(name: str) -> str | None:
+    """Return the safetensors code of PyTorch's type of this name; None where it cannot be stored."""
+    return next((code for code, known in _TORCH_TYPES.items() if known == name), None)
+
+
 def torch_collective(group: Any = None) -> Collective:
     """Send JSON through a process group (torch's own gather of objects would unpickle what peers send).
 

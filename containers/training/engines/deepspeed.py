@@ -127,6 +127,11 @@ class DeepSpeedEngine(RestoredEngine):
         gradients = [one.grad for one in self._model.parameters() if one.grad is not None]
         return float(torch.stack(torch._foreach_norm(gradients)).norm())
 
+    @property
+    def restores_alone(self) -> bool:
+        """ZeRO 3 gathers again, in the end, what it keeps whole."""
+        return self._parts.config.zero != PARTITIONED
+
     def _load(self, saved: SavedState, kinds: Collection[str], steps: int) -> None:
         """Read the whole weights where a rank computes with them, and of the rest what it holds."""
         owned, zero = list(self._all_owned()), self._parts.config.zero

@@ -100,6 +100,10 @@ class SmpEngine(RestoredEngine):
     def weights(self) -> Iterator[TensorPiece]:
         return (piece for piece in self.pieces() if piece.kind == WEIGHTS)
 
+    @property
+    def restores_alone(self) -> bool:
+        return False
+
     def _load(self, saved: SavedState, kinds: Collection[str], steps: int) -> None:
         with self._whole_state(first_rank_only=False):
             read = {name: saved.read(WEIGHTS, name) for name in self._trained}

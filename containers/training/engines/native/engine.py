@@ -217,7 +217,7 @@ def initial_weights(model: nn.Module, seed: int) -> Initial:
 
 
 def _cut_out(whole: Tensor) -> Part:
-    return lambda box: whole[tuple(map(slice, box.offsets, box.ends))]
+    return lambda box: whole[box.slices]
 
 
 def _make_gradients_dense(model: nn.Module) -> None:

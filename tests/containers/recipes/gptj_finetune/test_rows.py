@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import tracemalloc
+from pathlib import Path
+
 import pytest
 
 pytest.importorskip("torch")
@@ -12,6 +15,8 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from slipway.containers.data.glue.texts import Texts
 from slipway.containers.data.megatron.engines import parse_bpe_vocabulary
+from slipway.containers.data.megatron.index import TokenIndex, index_path, tokens_path, write_index
+from slipway.containers.data.megatron.node_tokens import NodeTokens
 from slipway.containers.data.samples.texts import sample_vocabulary
 from slipway.containers.models.decoder import DecoderShape, build_decoder
 from slipway.containers.recipes.gptj_finetune.data import (
@@ -19,7 +24,9 @@ from slipway.containers.recipes.gptj_finetune.data import (
     Tokeniser,
     TokenRows,
     candidate_rows,
+    digest_of,
     labelled_rows,
+    text_rows,
 )
 from slipway.containers.recipes.gptj_finetune.evaluate import profile
 from slipway.containers.recipes.gptj_finetune.model import CausalTask
@@ -57,7 +64,7 @@ def some_rows() -> TokenRows:
 
 def losses_and_gradients(layout: RowLayout) -> list[torch.Tensor]:
     model = build_decoder(SHAPE, seed=1)
-    inputs = layout.inputs(some_rows(), np.array([2, 1, 3, 0]), PROCESSOR)
+    inputs = layout.inputs(some_rows().picked(np.array([2, 1, 3, 0])), PROCESSOR)
     loss = CausalTask().forward(model, inputs)[0]
     loss.backward()
     return [loss.detach(), *(parameter.grad for _, parameter in sorted(model.named_parameters()))]
@@ -73,7 +80,7 @@ def test_packed_rows_have_the_losses_and_gradients_of_padded_ones(layout: RowLay
 def test_the_padded_loss_is_that_of_transformers() -> None:
     transformers = pytest.importorskip("transformers", reason="the extra 'compare' is not installed")
     rows, model = some_rows(), build_decoder(SHAPE, seed=1)
-    inputs = RowLayout(is_packed=False).inputs(rows, np.array([2, 1, 3, 0]), PROCESSOR)
+    inputs = RowLayout(is_packed=False).inputs(rows.picked(np.array([2, 1, 3, 0])), PROCESSOR)
     words, labels = inputs["words"], torch.full((4, 8), -100)
     assert words is not None
     scored, given = inputs["scored"], inputs["labels"]
@@ -97,6 +104,26 @@ def test_only_the_label_s_word_counts_and_both_labels_are_candidates() -> None:
     assert int(trained.ids[trained.ends[1] - 1]) == last[0]
     whole = labelled_rows(TEXTS, tokeniser, 24, loss_on="row")
     assert whole.scored.tolist() == whole.lengths.tolist()
+
+
+def test_what_larger_text_than_memory_makes_takes_little_memory(tmp_path: Path) -> None:
+    count, length, most_bytes = 1 << 31, 2048, 64 << 20
+    with tokens_path(tmp_path / "tokens").open("wb") as file:
+        file.truncate(2 * count)
+    write_index(index_path(tmp_path / "tokens"), np.uint16, [np.full(1 << 10, count >> 10, np.int32)])
+    tracemalloc.start()
+    try:
+        tokens = NodeTokens(index=TokenIndex.open(tmp_path / "tokens"), digest="a digest")
+        rows = text_rows("text", tokens, length)
+        assert len(rows) == (count - 1) // length
+        assert len(digest_of(rows)) == 64
+        chosen = rows.picked(np.array([0, len(rows) - 1]))
+        inputs = RowLayout(is_packed=True).inputs(chosen, PROCESSOR)
+        assert inputs["words"] is not None
+        assert inputs["words"].shape == (1, 2 * length)
+        assert tracemalloc.get_traced_memory()[1] < most_bytes
+    finally:
+        tracemalloc.stop()
 
 
 def test_a_large_vocabulary_takes_layers_off_the_last_stage() -> None:

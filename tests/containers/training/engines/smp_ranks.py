@@ -65,7 +65,7 @@ def trained(engine: Any, layout: Layout, rank: int, steps: range) -> list[float]
     for step in steps:
         batch = [
             MicroBatch(
-                inputs=lying.inputs(rows, torch.tensor([number]).numpy(), PROCESSOR),
+                inputs=lying.inputs(rows.picked(torch.tensor([number]).numpy()), PROCESSOR),
                 seed=number,
                 weight=1 / len(own),
             )

@@ -1,0 +1,124 @@
+"""Tokens of a corpus for the ranks of a node: prepared before, or made of its text once a node; never held.
+
+What is made of text stays among the machine's temporary files, by the digest of what decides it: the ranks of
+a node share the work, and the next attempt there finds it.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from slipway.containers.data.corpus.parts import parts_of
+from slipway.containers.data.errors import DataError
+from slipway.containers.data.megatron.engines import END_OF_DOCUMENT, BpeVocabulary, best_engine
+from slipway.containers.data.megatron.index import TokenIndex, index_path
+from slipway.containers.data.megatron.work import (
+    MANIFEST,
+    TOKENS,
+    TokenWork,
+    are_made,
+    begin_tokens,
+    merge_tokens,
+    merged_tokens,
+)
+from slipway.containers.data.preparation import make_parts
+from slipway.containers.data.shared_folder import wait_until, workers_of
+from slipway.containers.data.sources.locations import is_remote, open_source
+from slipway.containers.data.sources.sources import Source
+from slipway.containers.data.text.documents import digest_of, read_json
+from slipway.containers.runtime.contract.contract import LaunchContract
+
+_OWN = 0o700
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeTokens:
+    """Hold tokens that are mapped, and what tells them from all others."""
+
+    index: TokenIndex
+    digest: str
+
+
+def node_tokens(place: str, vocabulary: BpeVocabulary, *, field: str, contract: LaunchContract) -> NodeTokens:
+    """Map the tokens of what lies at a path or S3 address: the ranks of a node make them if nobody has.
+
+    `field` holds the text of documents that are JSON.
+    """
+    if not is_remote(place) and index_path(Path(place) / TOKENS).exists():
+        return _prepared(Path(place), vocabulary)
+    work = _work(place, vocabulary, field, contract)
+    manifest = merged_tokens(work) or _make_together(work, vocabulary, contract)
+    return _mapped(work.folder, manifest)
+
+
+def _prepared(folder: Path, vocabulary: BpeVocabulary) -> NodeTokens:
+    """Map what prepare_tokens made; refuse tokens of another vocabulary, which mean other words."""
+    path = folder / MANIFEST
+    manifest = read_json(path) if path.exists() else {}
+    found = manifest.get("vocabulary_sha256", f"that no {MANIFEST} names")
+    if found != vocabulary.digest:
+        raise DataError(
+            f"{folder} holds tokens of the vocabulary {found}, and the model's is {vocabulary.digest}",
+            hint="prepare the tokens with the model's own tokenizer.json",
+        )
+    return _mapped(folder, manifest)
+
+
+def _mapped(folder: Path, manifest: Mapping[str, object]) -> NodeTokens:
+    index = TokenIndex.open(folder / TOKENS)
+    return NodeTokens(index=index, digest=digest_of([index.identity, manifest.get("parts_sha256")]))
+
+
+def _work(place: str, vocabulary: BpeVocabulary, field: str, contract: LaunchContract) -> TokenWork:
+    source = open_source(place, bucket_owner=contract.account)
+    engine, _ = best_engine(vocabulary)
+    parts = tuple(parts_of(source))
+    work = TokenWork(
+        source=source,
+        folder=Path(),
+        parts=parts,
+        field=field,
+        vocabulary=vocabulary.digest,
+        entries=vocabulary.entries,
+        end_of_document=vocabulary.id_of(END_OF_DOCUMENT),
+        engine=engine,
+    )
+    return replace(work, folder=_own_folder(digest_of([work.plan, _times(place, source)])))
+
+
+def _times(place: str, source: Source) -> list[int]:
+    """Return when each file was changed: only S3 has a tag of what a file holds, which the plan names."""
+    if is_remote(place):
+        return []
+    root = Path(place) if Path(place).is_dir() else Path(place).parent
+    return [(root / file.name).stat().st_mtime_ns for file in source.files]
+
+
+def _own_folder(name: str) -> Path:
+    """Make a folder among the machine's temporary files, or open it; refuse another user's."""
+    path = Path(tempfile.gettempdir()) / f"slipway-tokens-{os.getuid()}-{name[:32]}"
+    path.mkdir(mode=_OWN, exist_ok=True)
+    found = path.lstat()
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or stat.S_IMODE(found.st_mode) != _OWN:
+        raise DataError(
+            f"{path} is not this user's own folder", hint="remove it, or set TMPDIR to another place"
+        )
+    return path
+
+
+def _make_together(
+    work: TokenWork, vocabulary: BpeVocabulary, contract: LaunchContract
+) -> Mapping[str, object]:
+    """Make this rank's share of the parts, and merge them once all ranks of the node have made theirs."""
+    begin_tokens(work, vocabulary.json)
+    numbers = range(len(work.parts))
+    make_parts(work, numbers[contract.local_rank :: contract.local_world], workers_of(contract), "tokens")
+    wait_until(lambda: are_made(work, numbers), f"parts of {work.folder} are missing")
+    manifest = merge_tokens(work)
+    assert manifest is not None, "all parts are made"
+    return manifest
