@@ -17,6 +17,7 @@ from slipway.jobs.words.mpi import READY_KEY
 from slipway.yard.machines.isolation.tiers import best_tier
 from tests.end_to_end.conftest import Shell
 from tests.end_to_end.in_process import deployed
+from tests.end_to_end.own_function import call_functions
 from tests.end_to_end.own_project import STEPS, TRAIN_SLOWLY, begin_project, refuse_another_curve
 from tests.end_to_end.roads import PlayedRoad, split_at
 from tests.end_to_end.under_accelerate import refuse_ranks_that_train_alone_unsaid
@@ -258,6 +259,11 @@ def test_a_host_that_dies_right_after_the_submission_costs_an_attempt_and_no_mor
 @pytest.mark.long  # tests/containers/runtime/launch hold what is decided
 def test_ranks_join_under_accelerate_and_who_trains_alone_is_told(cluster: Shell, tmp_path: Path) -> None:
     refuse_ranks_that_train_alone_unsaid(cluster, "c6i", tmp_path)
+
+
+@pytest.mark.long  # tests/jobs/submit/test_functions.py does so without a cluster
+def test_a_function_of_ones_own_returns_and_raises_on_two_nodes(cluster: Shell, tmp_path: Path) -> None:
+    call_functions(cluster, "c6i", tmp_path)
 
 
 def readiness(shell: Shell, node: str) -> list[bool]:
