@@ -20,7 +20,14 @@ from slipway.containers.runtime.contract import variables
 from slipway.containers.runtime.errors import Refusal
 from slipway.containers.tasks.call import call_words
 from slipway.containers.tasks.description import CodeReference
-from slipway.containers.tasks.values import SUFFIX, decode_value, encode_value, refuse_value, result_key
+from slipway.containers.tasks.values import (
+    MOST_BYTES,
+    SUFFIX,
+    decode_value,
+    encode_value,
+    refuse_value,
+    result_key,
+)
 from slipway.jobs.cloud import aws
 from slipway.jobs.cloud.deployed import find_target_by_name
 from slipway.jobs.cloud.objects import find_object
@@ -54,7 +61,7 @@ class FunctionFailed(SlipwayError):
 
 
 class NoResult(SlipwayError):
-    """A rank ended well and left nothing that it returned."""
+    """A rank ended well, and what it left is not what it returned."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,6 +134,12 @@ class FunctionJob(Generic[R]):
             raise NoResult(
                 f"rank {rank} of {self.name} ended well and left no result",
                 hint="let the function return, and not end by sys.exit()",
+            )
+        if found["ContentLength"] > MOST_BYTES:
+            raise NoResult(
+                f"the result of rank {rank} of {self.name} has {found['ContentLength']} bytes, and at most "
+                f"{MOST_BYTES} are read",
+                hint="ranks write none that large: something else wrote there",
             )
         try:
             returned = decode_value(found["Body"].read(), f"the result of rank {rank} of {self.name}")

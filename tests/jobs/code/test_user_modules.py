@@ -100,6 +100,13 @@ def test_a_function_of_the_script_that_runs_is_found_as_a_module_of_its_folder(
     assert printed(tmp_path, *words) == f"{said}{tmp_path}"
 
 
+@pytest.mark.parametrize("name", ["train.v2.py", "train"])
+def test_a_script_whose_name_no_import_takes_is_refused(name: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_text(SCRIPT)
+    said = f"the function is defined in {name}, which no node can import by that name"
+    assert printed(tmp_path, name).endswith(said)
+
+
 def test_a_function_typed_into_a_session_or_a_notebook_is_refused(tmp_path: Path) -> None:
     said = printed(tmp_path, "-c", SCRIPT)
     assert said.endswith("the function is train, which was typed into an interactive session")

@@ -189,6 +189,19 @@ def test_a_rank_that_leaves_without_a_result_is_named(
         job.result()
 
 
+def test_a_result_that_is_larger_than_any_rank_writes_is_not_read(
+    code: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = call(code.double, "x" * 100)
+    with monkeypatch.context() as patch:
+        assert rank(job, patch, tmp_path) == 0
+    succeed(monkeypatch)
+    assert job.result() == ["x" * 200]
+    monkeypatch.setattr(functions, "MOST_BYTES", 200)
+    with pytest.raises(NoResult, match=r"the result of rank 0 of double-\w+ has \d+ bytes, and at most 200"):
+        job.result()
+
+
 def test_arguments_that_somebody_changed_are_not_read(
     code: ModuleType,
     target: BatchTarget,
