@@ -13,7 +13,7 @@ import click
 from slipway.jobs.output import print_text, say
 
 if TYPE_CHECKING:
-    from slipway.jobs.clusters.machines import Machine, Machines
+    from slipway.jobs.clusters.machines import EnteredNode, EnteredNodes
 
 _KEYS = ("id_ed25519.pub", "id_rsa.pub")  # EC2 Instance Connect takes these two kinds
 _MOST_BYTES = 4096  # of a key (API reference of EC2 Instance Connect)
@@ -85,13 +85,13 @@ def _refuse_two(has_command: bool, asked: dict[str, object]) -> None:
         raise click.UsageError(f"Give one of these, not {given}.")
 
 
-def ssh_config(machines: Machines, place: str, key: Path) -> str:
+def ssh_config(machines: EnteredNodes, place: str, key: Path) -> str:
     """Return a config by which ssh, and whoever calls it, reaches each machine through Systems Manager."""
     _read_key(key)
     return "\n".join(_host(machines, place, machine, key.absolute()) for machine in machines.listed)
 
 
-def _host(machines: Machines, place: str, machine: Machine, key: Path) -> str:
+def _host(machines: EnteredNodes, place: str, machine: EnteredNode, key: Path) -> str:
     """Write a host of ssh_config(5): a job may end before its machine, so the cluster is named."""
     own = key.with_suffix("")
     target = machines.target

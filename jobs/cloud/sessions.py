@@ -27,7 +27,7 @@ _ANSWER = "AWS_SSM_START_SESSION_RESPONSE"
 _TOLD = ("SessionId", "TokenValue", "StreamUrl")
 _LOWEST_PORT, _HIGHEST_PORT = 1, 65535
 _SSH_PORT = 22
-_IN_YARD = (sys.executable, "-P", "-m", "slipway.yard.commands.session_plugin")
+_IN_YARD = (sys.executable, "-P", "-m", "slipway.yard.session_plugin")
 
 
 class NoSession(SlipwayError):

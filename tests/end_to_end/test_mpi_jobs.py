@@ -82,6 +82,22 @@ def running(shell: Shell) -> list[str]:
     return [json.loads(each)["running"] for each in told]
 
 
+def refuse_a_closed_node(shell: Shell, job: str, folder: Path) -> None:
+    """See that sessions and ssh reach each node of a job that runs, and its user's processes."""
+    names = hosts(shell)
+    for node in range(NODES):
+        assert names[node] in shell.must("slipway", "ssh", job, str(node), "--", "hostname", "-s")
+    key, config = folder / "key", folder / "config"
+    shell.must("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(key))
+    printed = shell.must("slipway", "ssh", job, "--config", "--key", f"{key}.pub")
+    config.write_text(f"{printed}\nHost *\n  UserKnownHostsFile {folder}/known_hosts\n", encoding="utf-8")
+    for node in range(NODES):
+        asked = shell.must(
+            "ssh", "-F", str(config), f"slipway-{job}-{node}", "hostname -s; pgrep -c -u slipway"
+        )
+        assert names[node] in asked
+
+
 def awake(shell: Shell) -> list[str]:
     """Return the hosts, which the first job starts."""
     if not hosts(shell):
@@ -171,7 +187,9 @@ def test_a_host_that_dies_ends_the_job_everywhere_with_its_name(cluster: Shell) 
 
 @pytest.mark.long
 @pytest.mark.usefixtures("prepared")
-def test_a_job_that_is_cancelled_saves_first_and_leaves_nothing_behind(cluster: Shell) -> None:
+def test_a_job_that_is_cancelled_saves_first_and_leaves_nothing_behind(
+    cluster: Shell, tmp_path: Path
+) -> None:
     cluster.must("slipway", "submit", "bert_pretrain", *ON, *settings(seed="2"), "--name", "cancelled")
     cluster.follow_until("cancelled", "saved step 10")
     assert len(hosts(cluster)) == NODES
@@ -179,6 +197,7 @@ def test_a_job_that_is_cancelled_saves_first_and_leaves_nothing_behind(cluster: 
     assert other.status == 1
     assert "runs cancelled-" in other.text
     assert all("cancelled-" in jobs for jobs in running(cluster))
+    refuse_a_closed_node(cluster, "cancelled", tmp_path)
     cluster.must("slipway", "cancel", "cancelled")
     assert cluster.run("slipway", "logs", "cancelled", "--follow").status == 1
     run = cluster.data("slipway", "status", "cancelled", "--json")

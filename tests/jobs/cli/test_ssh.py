@@ -10,16 +10,16 @@ import pytest
 
 from slipway.jobs.cli.ssh import ssh_config
 from slipway.jobs.cloud import aws
-from slipway.jobs.clusters.machines import Machine, Machines
+from slipway.jobs.clusters.machines import EnteredNode, EnteredNodes
 from slipway.jobs.words.errors import SlipwayError
 from tests.jobs.conftest import Slipway
 from tests.jobs.words.test_targets import MPI_TARGET
 
-NODES = Machines(
+NODES = EnteredNodes(
     of="bert-0a1b",
     target=MPI_TARGET,
     listed=[
-        Machine(number=number, name=f"ip-{number}", instance_id=f"i-{number}", user="slipway")
+        EnteredNode(number=number, name=f"ip-{number}", instance_id=f"i-{number}", user="slipway")
         for number in range(2)
     ],
 )

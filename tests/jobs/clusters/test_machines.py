@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from slipway.jobs.clusters.machines import Machines, NoMachine, find_machines
+from slipway.jobs.clusters.machines import EnteredNodes, NoMachine, find_machines
 from slipway.jobs.words.names import CLUSTER_TAG
 from slipway.jobs.words.slurm import GROUP_TAG
 from slipway.jobs.words.targets import BatchTarget, Target, encode_target, parameter_name
@@ -47,7 +47,7 @@ def start(yard: RunningYard, cluster: str, **tags: str) -> str:
     return str(ran["Instances"][0]["InstanceId"])
 
 
-def ids(machines: Machines) -> list[str]:
+def ids(machines: EnteredNodes) -> list[str]:
     assert [each.number for each in machines.listed] == list(range(len(machines.listed)))
     return [each.instance_id for each in machines.listed]
 

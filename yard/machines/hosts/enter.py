@@ -50,26 +50,30 @@ class EnterCommand:
 
 def enter_command(target: Mapping[str, Any], words: Sequence[str]) -> EnterCommand:
     """Build the command that enters the host; the words run as they are, without a shell."""
-    way = _WAYS.get(str(target.get("tier")))
-    if way is None:
-        raise CannotEnter(
-            f"the yard does not say how host {target.get('name')} is isolated, so nothing was run",
-            hint="the yard has another version; restart it: slipway yard down; slipway yard up",
-        )
-    into = way(target)
+    into = _WAYS[_tier(target)](target)
     return EnterCommand(argv=[*into.argv, *_IN_SHELL, *(words or LOGIN)], descriptors=into.descriptors)
 
 
 def network_command(target: Mapping[str, Any], words: Sequence[str]) -> EnterCommand:
     """Build the command that runs a program of this machine, as its user, in the host's network alone."""
-    spaces = _NETWORKS.get(str(target.get("tier")))
-    if spaces is None:
+    spaces = _NETWORKS[_tier(target)]
+    if not spaces:
         raise CannotEnter(
             f"{target.get('name')} is plain processes of this machine, without a network of its own",
             hint="its ports are this machine's: go to 127.0.0.1",
         )
     into = _through(target, spaces)
     return EnterCommand(argv=[*into.argv, *words], descriptors=into.descriptors)
+
+
+def _tier(target: Mapping[str, Any]) -> str:
+    tier = str(target.get("tier"))
+    if tier not in _WAYS:
+        raise CannotEnter(
+            f"the yard does not say how host {target.get('name')} is isolated, so nothing was run",
+            hint="the yard has another version; restart it: slipway yard down; slipway yard up",
+        )
+    return tier
 
 
 def environment(of_host: Mapping[str, str], own: Mapping[str, str]) -> dict[str, str]:
@@ -104,7 +108,7 @@ _WAYS: Mapping[str, Callable[[Mapping[str, Any]], EnterCommand]] = {
     "user": _by_own_users,
     "plain": _plainly,
 }
-_NETWORKS: Mapping[str, Sequence[str]] = {"root": ("net",), "user": ("user", "net")}
+_NETWORKS: Mapping[str, Sequence[str]] = {"root": ("net",), "user": ("user", "net"), "plain": ()}
 
 
 def _opened(target: Mapping[str, Any], name: str) -> int:

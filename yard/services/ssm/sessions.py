@@ -1,7 +1,7 @@
 """SSM's sessions: StartSession, and who may then enter its host. Another document is a line of DOCUMENTS.
 
 AWS answers with the address of a stream on which its session-manager-plugin speaks. Nobody listens at the one
-that is answered here: yard/commands/session_plugin.py takes the plugin's place, and says what it leaves out.
+that is answered here: yard/session_plugin.py takes the plugin's place, and says what it leaves out.
 """
 
 from __future__ import annotations

@@ -217,7 +217,7 @@ def own_key(tmp_path: Path) -> Path:
 
 
 class Config:
-    """What `slipway ssh CLUSTER --config` printed, as ssh and an editor use it."""
+    """Use what `slipway ssh CLUSTER --config` printed, as ssh and an editor do."""
 
     def __init__(self, person: Person, key: Path, folder: Path) -> None:
         self.person, self.file = person, folder / "config"

@@ -23,6 +23,7 @@ from typing import Any
 
 from slipway.jobs.words.errors import SlipwayError
 from slipway.yard import process
+from slipway.yard.commands.hosts import warn_of_plain
 from slipway.yard.endpoint import control
 from slipway.yard.machines.hosts import enter
 from slipway.yard.machines.hosts.inside import relay
@@ -56,6 +57,7 @@ def _command(target: Mapping[str, Any], values: Mapping[str, str]) -> None:
 
 def _run(into: enter.EnterCommand, target: Mapping[str, Any]) -> None:
     """Leave Ctrl-C to what runs there; it is in the same terminal."""
+    warn_of_plain(target)
     variables = enter.environment(target["environment"], os.environ)
     before = signal.signal(signal.SIGINT, lambda *_: None)  # a handler, which a new program does not inherit
     subprocess.run(into.argv, env=variables, pass_fds=into.descriptors, check=False)
