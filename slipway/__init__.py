@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from slipway.jobs.plan.tasks.task import BaseTechnique, HParams, Task
     from slipway.jobs.submit.curve import curve
     from slipway.jobs.submit.find import find_run
+    from slipway.jobs.submit.functions import FunctionFailed, RunOptions, run
     from slipway.jobs.submit.preparing import prepare
     from slipway.jobs.submit.submission import submit
     from slipway.jobs.words.errors import SlipwayError
@@ -30,8 +31,10 @@ __path__ = pkgutil.extend_path(__path__, __name__)
 # Loaded when first asked for: containers import this package, too, and have no jobs.
 _HOMES = {
     "BaseTechnique": "slipway.jobs.plan.tasks.task",
+    "FunctionFailed": "slipway.jobs.submit.functions",
     "HParams": "slipway.jobs.plan.tasks.task",
     "Job": "slipway.jobs.words.job",
+    "RunOptions": "slipway.jobs.submit.functions",
     "SlipwayError": "slipway.jobs.words.errors",
     "Task": "slipway.jobs.plan.tasks.task",
     "calibrate": "slipway.jobs.estimate.inputs.asking",
@@ -44,13 +47,16 @@ _HOMES = {
     "prepare": "slipway.jobs.submit.preparing",
     "register": "slipway.jobs.plan.tasks.library",
     "retrieve": "slipway.jobs.plan.tasks.library",
+    "run": "slipway.jobs.submit.functions",
     "search": "slipway.jobs.plan.tasks.searching",
     "submit": "slipway.jobs.submit.submission",
 }
 __all__ = [
     "BaseTechnique",
+    "FunctionFailed",
     "HParams",
     "Job",
+    "RunOptions",
     "SlipwayError",
     "Task",
     "calibrate",
@@ -63,6 +69,7 @@ __all__ = [
     "prepare",
     "register",
     "retrieve",
+    "run",
     "search",
     "submit",
 ]

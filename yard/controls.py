@@ -30,6 +30,7 @@ from slipway.yard.services.sagemaker.training import api as training_jobs
 from slipway.yard.services.sagemaker.training import differences as training_differences
 from slipway.yard.services.service_quotas import quotas
 from slipway.yard.services.sns import delivery, mail, subscriptions
+from slipway.yard.services.ssm import sessions
 
 LARGEST_BODY = 2**24
 LONGEST_WAIT_S = 8.0  # the client gives up after slipway.yard.endpoint.TIMEOUT_S
@@ -292,6 +293,7 @@ _HANDLERS: Mapping[tuple[str, str], Callable[[object], object]] = {
     ("POST", "/await-training"): training_jobs.await_job,
     ("GET", "/hosts"): _hosts,
     ("POST", "/enter-host"): _enter_host,
+    ("POST", "/enter-session"): sessions.enter_session,
     ("POST", "/interrupt-host"): _interrupt_host,
     ("POST", "/interrupt-training"): training_jobs.interrupt_job,
     ("POST", "/kill-host"): _kill_host,

@@ -47,6 +47,7 @@ GROUPS: Mapping[str, Commands] = {
         "logs": (f"{_HERE}.jobs", "Print the logs of a job, while it runs or afterwards"),
         "explain": (f"{_HERE}.jobs", "Explain in one sentence why a job is not running, or failed"),
         "cancel": (f"{_HERE}.jobs", "Cancel a job"),
+        "ssh": (f"{_HERE}.ssh", "Open a shell or a port of a node, with no port open anywhere"),
         "report": ("", "Show what jobs achieved: curve, speedup, tensorboard, page"),
     },
     "Clusters and images": {

@@ -48,7 +48,12 @@ def command_settings(command: OwnCommand, source: str) -> dict[str, str]:
 
 def folder_name(folder: Path) -> str:
     """Return the folder's name as a job may have it."""
-    name = _NO_NAME.sub("-", folder.resolve().name).strip("-_")[:LONGEST_NAME]
+    return job_name(folder.resolve().name)
+
+
+def job_name(text: str) -> str:
+    """Return the text as a job may be named."""
+    name = _NO_NAME.sub("-", text).strip("-_")[:LONGEST_NAME]
     return name or RECIPE
 
 

@@ -110,11 +110,16 @@ def project_url(digest: str, target: Target) -> str:
 
 def upload_project(packed: PackedProject, target: Target, s3: Any) -> bool:
     """Upload the archive unless it is there and stays for long; return True if it was sent."""
-    owner, key = {"ExpectedBucketOwner": target.account}, project_key(packed.digest)
+    return upload_once(packed.archive, project_key(packed.digest), target, s3)
+
+
+def upload_once(file: Path, key: str, target: Target, s3: Any) -> bool:
+    """Upload a file whose key names its content, unless it is there; return True if it was sent."""
+    owner = {"ExpectedBucketOwner": target.account}
     there = find_object(s3, "HeadObject", Bucket=target.bucket, Key=key, **owner)
     if there is not None and datetime.now(UTC) - there["LastModified"] < _FRESH:
         return False
-    s3.upload_file(str(packed.archive), target.bucket, key, ExtraArgs=owner)
+    s3.upload_file(str(file), target.bucket, key, ExtraArgs=owner)
     return True
 
 

@@ -103,6 +103,12 @@ def waiting_of(target: T) -> HasDependencies[T] | None:
     return platform if isinstance(platform, HasDependencies) else None
 
 
+def entrance_of(target: T) -> HasEntrance[T] | None:
+    """Return what knows the way into its machines; None where nobody enters them."""
+    platform = _module_of(target)
+    return platform if isinstance(platform, HasEntrance) else None
+
+
 def takes_arrays(target: Target) -> bool:
     """Return True where one submission may be an array of jobs."""
     return isinstance(_module_of(target), HasArrays)
@@ -197,6 +203,24 @@ class HasDependencies(Protocol[T_contra]):
 
     def find_dependencies_of(self, run: Run, target: T_contra) -> list[Run]:
         """Return the jobs that this one waits for, as far as the platform still knows them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WayIn:
+    """Hold how a person comes to a job: the instance of each node, and what to do there."""
+
+    instances: Sequence[str | None]  # None: nobody says which
+    note: str = ""
+
+
+@runtime_checkable
+class HasEntrance(Protocol[T_contra]):
+    """Lists the questions to a platform whose machines are the user's own, so that people enter them."""
+
+    ENTERED_AS: str | None  # whom sshd there lets in; None: the usual user of the machine's AMI
+
+    def way_into(self, run: Run, target: T_contra) -> WayIn:
+        """Say how to come to a job that runs."""
 
 
 @runtime_checkable

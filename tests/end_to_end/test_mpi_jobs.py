@@ -17,6 +17,7 @@ from slipway.jobs.words.mpi import READY_KEY
 from slipway.yard.machines.isolation.tiers import best_tier
 from tests.end_to_end.conftest import Shell
 from tests.end_to_end.in_process import deployed
+from tests.end_to_end.own_function import call_functions
 from tests.end_to_end.own_project import STEPS, TRAIN_SLOWLY, begin_project, refuse_another_curve
 from tests.end_to_end.roads import PlayedRoad, split_at
 from tests.end_to_end.under_accelerate import refuse_ranks_that_train_alone_unsaid
@@ -79,6 +80,22 @@ def running(shell: Shell) -> list[str]:
     ask = ("--", sys.executable, "-m", "slipway.jobs.platforms.mpi.node.main", "facts", "open-mpi")
     told = [shell.must("slipway", "yard", "ssh", host, *ask) for host in hosts(shell)]
     return [json.loads(each)["running"] for each in told]
+
+
+def refuse_a_closed_node(shell: Shell, job: str, folder: Path) -> None:
+    """See that sessions and ssh reach each node of a job that runs, and its user's processes."""
+    names = hosts(shell)
+    for node in range(NODES):
+        assert names[node] in shell.must("slipway", "ssh", job, str(node), "--", "hostname", "-s")
+    key, config = folder / "key", folder / "config"
+    shell.must("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(key))
+    printed = shell.must("slipway", "ssh", job, "--config", "--key", f"{key}.pub")
+    config.write_text(f"{printed}\nHost *\n  UserKnownHostsFile {folder}/known_hosts\n", encoding="utf-8")
+    for node in range(NODES):
+        asked = shell.must(
+            "ssh", "-F", str(config), f"slipway-{job}-{node}", "hostname -s; pgrep -c -u slipway"
+        )
+        assert names[node] in asked
 
 
 def awake(shell: Shell) -> list[str]:
@@ -170,7 +187,9 @@ def test_a_host_that_dies_ends_the_job_everywhere_with_its_name(cluster: Shell) 
 
 @pytest.mark.long
 @pytest.mark.usefixtures("prepared")
-def test_a_job_that_is_cancelled_saves_first_and_leaves_nothing_behind(cluster: Shell) -> None:
+def test_a_job_that_is_cancelled_saves_first_and_leaves_nothing_behind(
+    cluster: Shell, tmp_path: Path
+) -> None:
     cluster.must("slipway", "submit", "bert_pretrain", *ON, *settings(seed="2"), "--name", "cancelled")
     cluster.follow_until("cancelled", "saved step 10")
     assert len(hosts(cluster)) == NODES
@@ -178,6 +197,7 @@ def test_a_job_that_is_cancelled_saves_first_and_leaves_nothing_behind(cluster: 
     assert other.status == 1
     assert "runs cancelled-" in other.text
     assert all("cancelled-" in jobs for jobs in running(cluster))
+    refuse_a_closed_node(cluster, "cancelled", tmp_path)
     cluster.must("slipway", "cancel", "cancelled")
     assert cluster.run("slipway", "logs", "cancelled", "--follow").status == 1
     run = cluster.data("slipway", "status", "cancelled", "--json")
@@ -258,6 +278,11 @@ def test_a_host_that_dies_right_after_the_submission_costs_an_attempt_and_no_mor
 @pytest.mark.long  # tests/containers/runtime/launch hold what is decided
 def test_ranks_join_under_accelerate_and_who_trains_alone_is_told(cluster: Shell, tmp_path: Path) -> None:
     refuse_ranks_that_train_alone_unsaid(cluster, "c6i", tmp_path)
+
+
+@pytest.mark.long  # tests/jobs/submit/test_functions.py does so without a cluster
+def test_a_function_of_ones_own_returns_and_raises_on_two_nodes(cluster: Shell, tmp_path: Path) -> None:
+    call_functions(cluster, "c6i", tmp_path)
 
 
 def readiness(shell: Shell, node: str) -> list[bool]:

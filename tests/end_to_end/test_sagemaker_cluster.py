@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from tests.end_to_end.conftest import Shell
+from tests.end_to_end.own_function import call_functions
 from tests.end_to_end.own_project import STEPS, TRAIN_SLOWLY, begin_project, refuse_another_curve
 from tests.end_to_end.training_cluster import (
     BY_SDK,
@@ -168,6 +169,12 @@ def test_a_script_that_saves_to_folders_alone_resumes_from_what_sagemaker_copied
 def test_ranks_join_under_accelerate_and_who_trains_alone_is_told(deployed: Shell, tmp_path: Path) -> None:
     require_training()
     refuse_ranks_that_train_alone_unsaid(deployed, "sagemaker", tmp_path)
+
+
+@pytest.mark.long  # tests/jobs/submit/test_functions.py does so without a cluster
+def test_a_function_of_ones_own_returns_and_raises_on_two_nodes(deployed: Shell, tmp_path: Path) -> None:
+    require_training()
+    call_functions(deployed, "sagemaker", tmp_path)
 
 
 @pytest.mark.slow

@@ -16,6 +16,7 @@ from slipway.containers.recipes.prepare_bert.train import TRAINED_ENTRIES
 from slipway.jobs.words.targets import decode_target, parameter_name
 from tests.end_to_end.conftest import Shell
 from tests.end_to_end.in_process import deploy
+from tests.end_to_end.own_function import call_functions, run_the_example_of_the_page
 from tests.end_to_end.own_project import STEPS, begin_project, refuse_another_curve
 from tests.end_to_end.under_accelerate import refuse_ranks_that_train_alone_unsaid
 from tests.packages import require
@@ -139,6 +140,12 @@ def test_a_recipe_of_a_project_that_loses_a_node_resumes_and_ends_with_the_same_
 @pytest.mark.long  # tests/containers/runtime/launch hold what is decided
 def test_ranks_join_under_accelerate_and_who_trains_alone_is_told(cluster: Shell, tmp_path: Path) -> None:
     refuse_ranks_that_train_alone_unsaid(cluster, "dl1", tmp_path)
+
+
+@pytest.mark.long  # tests/jobs/submit/test_functions.py does so without AWS Batch
+def test_a_function_of_ones_own_returns_and_raises_on_two_nodes(cluster: Shell, tmp_path: Path) -> None:
+    call_functions(cluster, "dl1", tmp_path)
+    run_the_example_of_the_page(cluster, tmp_path)
 
 
 def test_a_plan_sends_and_runs_a_users_own_command(cluster: Shell, tmp_path: Path) -> None:

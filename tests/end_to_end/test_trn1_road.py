@@ -13,6 +13,7 @@ from slipway.yard.machines.hosts import boot_ways
 from slipway.yard.services.pcs import differences
 from tests.end_to_end.conftest import Shell
 from tests.end_to_end.login_node import LoginNode, login_node
+from tests.end_to_end.own_function import call_functions
 from tests.end_to_end.own_project import TRAIN_MORE_SLOWLY, begin_project, refuse_another_curve
 from tests.end_to_end.small_project import begin_small_project
 from tests.end_to_end.under_accelerate import refuse_ranks_that_train_alone_unsaid
@@ -119,6 +120,10 @@ def test_the_script_of_a_project_that_loses_a_node_resumes_and_ends_with_the_sam
 
 def test_ranks_join_under_accelerate_and_who_trains_alone_is_told(slurm: LoginNode, tmp_path: Path) -> None:
     refuse_ranks_that_train_alone_unsaid(slurm.yard, "trn1", tmp_path)
+
+
+def test_a_function_of_ones_own_returns_and_raises_on_two_nodes(slurm: LoginNode, tmp_path: Path) -> None:
+    call_functions(slurm.yard, "trn1", tmp_path)
 
 
 def test_a_node_without_its_devices_drains_with_the_reason_and_its_job_runs_elsewhere(

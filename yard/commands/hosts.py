@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Mapping
+from typing import Any
 
 import click
 
@@ -54,9 +56,14 @@ def ssh(host: str, command: tuple[str, ...]) -> None:
         raise SlipwayError("this machine has no nsenter program", hint="install util-linux")
     target = control(process.required(), "POST", "/enter-host", {"host": host})
     argv = enter.enter_command(target, command).argv
+    warn_of_plain(target)
+    os.execvpe(argv[0], argv, enter.environment(target["environment"], os.environ))  # noqa: S606 - no shell
+
+
+def warn_of_plain(target: Mapping[str, Any]) -> None:
+    """Warn before something runs where nothing keeps it apart."""
     if target["tier"] == "plain":
         warn(f"{target['name']} is not isolated: this runs on your machine, as you, with your files")
-    os.execvpe(argv[0], argv, enter.environment(target["environment"], os.environ))  # noqa: S606 - no shell
 
 
 @click.command()

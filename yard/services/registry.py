@@ -91,6 +91,7 @@ OPERATIONS: Mapping[tuple[str, str], str] = {
     ("ec2", "RebootInstances"): "slipway.yard.services.ec2.instance_status",
     ("ec2", "ResetEbsDefaultKmsKeyId"): "slipway.yard.services.ec2.ebs_key",
     ("events", "PutEvents"): "slipway.yard.services.events.bus",
+    ("ec2-instance-connect", "SendSSHPublicKey"): "slipway.yard.services.ec2.instance_connect",
     ("ecs", "ListClusters"): "slipway.yard.services.ecs.api",
     ("fsx", "CreateFileSystem"): "slipway.yard.services.file_systems.fsx",
     ("fsx", "DescribeFileSystems"): "slipway.yard.services.file_systems.fsx",
@@ -114,6 +115,7 @@ OPERATIONS: Mapping[tuple[str, str], str] = {
     **{("sns", operation): "slipway.yard.services.sns.subscriptions" for operation in SNS_SUBSCRIPTIONS},
     **{("ssm", operation): "slipway.yard.services.ssm.automation" for operation in SSM_AUTOMATION},
     **{("ssm", operation): "slipway.yard.services.ssm.api" for operation in SSM_COMMANDS},
+    ("ssm", "StartSession"): "slipway.yard.services.ssm.sessions",
 }
 
 

@@ -35,7 +35,7 @@ from slipway.jobs.platforms.batch.runs import (
     unfinished_runs,
 )
 from slipway.jobs.platforms.code_bundle import own_bundle, own_containers, pack, upload
-from slipway.jobs.platforms.platform import Prepared
+from slipway.jobs.platforms.platform import Prepared, WayIn
 from slipway.jobs.platforms.sending import refuse_malformed
 from slipway.jobs.words.catalogue.instances import instance_type
 from slipway.jobs.words.errors import SlipwayError
@@ -45,7 +45,7 @@ from slipway.jobs.words.job import DoesNotFit, Job
 from slipway.jobs.words.launch_environment import refuse_misfit
 from slipway.jobs.words.names import TARGET_TAG
 from slipway.jobs.words.recipes import Recipe
-from slipway.jobs.words.run import Explanation, Found
+from slipway.jobs.words.run import Explanation, Found, Run
 from slipway.jobs.words.targets import BatchTarget
 from slipway.jobs.words.text import Say
 
@@ -62,6 +62,8 @@ __all__ = [
 BatchPrepared = Prepared[BatchTarget, BatchRequest]
 
 SERVICE = "AWS Batch"
+ENTERED_AS = None
+_MOST_DESCRIBED = 100  # of DescribeContainerInstances (API reference)
 TAKES_IMAGES = True
 
 
@@ -338,3 +340,31 @@ def _architectures(manifest: str) -> set[str]:
     listed = json.loads(manifest).get("manifests") or ()
     found = {str((each.get("platform") or {}).get("architecture")) for each in listed}
     return found - {"unknown", "None"}  # attestations that BuildKit adds are for no platform
+
+
+def way_into(run: Run, target: BatchTarget) -> WayIn:
+    """Return the machine of each node, as the container instance of Amazon ECS tells it."""
+    nodes = [f"{run.id}#{node}" for node in range(run.nodes or 1)]
+    told = {str(each["jobId"]): each.get("container", {}) for each in describe_jobs(target, nodes)}
+    label = "sudo docker ps --filter label=com.amazonaws.ecs.task-arn"
+    return WayIn(
+        instances=_instances_of([told.get(node, {}).get("containerInstanceArn") for node in nodes], target),
+        note=f"this is the machine; the job is in a container on it: {label} names it, and "
+        "sudo docker exec -it ID bash enters it",
+    )
+
+
+def _instances_of(arns: Sequence[str | None], target: BatchTarget) -> list[str | None]:
+    """Return the EC2 instance of each arn:aws:ecs:…:container-instance/CLUSTER/ID."""
+    named, ids = [arn for arn in arns if arn], dict[str, str]()
+    for start in range(0, len(named), _MOST_DESCRIBED):
+        some = named[start : start + _MOST_DESCRIBED]
+        asked = {"cluster": some[0].split("/")[1], "containerInstances": some}
+        answer = ask(reader("ecs", target.region), "DescribeContainerInstances", **asked)
+        if isinstance(answer, Unanswered):
+            raise SlipwayError(
+                f"{answer.action} gave no answer: {answer.code}, {answer.message[:200]}",
+                hint=f"allow {answer.action} to your role; slipway ssh {target.name} does without",
+            )
+        ids |= {each["containerInstanceArn"]: each["ec2InstanceId"] for each in answer["containerInstances"]}
+    return [ids.get(arn or "") for arn in arns]

@@ -9,7 +9,15 @@ from functools import partial
 from slipway.jobs.cloud import aws
 from slipway.jobs.platforms.code_bundle import own_containers, pack, upload
 from slipway.jobs.platforms.mpi import explain as mpi_explain
-from slipway.jobs.platforms.mpi.nodes import await_nodes, find_answers, launch_failure, shortage
+from slipway.jobs.platforms.mpi.main_node import find_command
+from slipway.jobs.platforms.mpi.node.setting import USER
+from slipway.jobs.platforms.mpi.nodes import (
+    await_nodes,
+    find_answers,
+    find_members,
+    launch_failure,
+    shortage,
+)
 from slipway.jobs.platforms.mpi.request import MpiRequest, attempts, build_request
 from slipway.jobs.platforms.mpi.runs import (
     find_dependencies_of,
@@ -21,14 +29,14 @@ from slipway.jobs.platforms.mpi.runs import (
     unfinished_runs,
 )
 from slipway.jobs.platforms.on_clusters import read_request
-from slipway.jobs.platforms.platform import Prepared
+from slipway.jobs.platforms.platform import Prepared, WayIn
 from slipway.jobs.platforms.sending import LOOK_PAUSE_SECONDS, LOOKS, Waiting, refuse_malformed
 from slipway.jobs.words import mpi
 from slipway.jobs.words.errors import SlipwayError
 from slipway.jobs.words.job import Job, code_words
 from slipway.jobs.words.names import CLUSTER_TAG
 from slipway.jobs.words.recipes import Recipe
-from slipway.jobs.words.run import Explanation, Found, Listed, locator
+from slipway.jobs.words.run import Explanation, Found, Listed, Run, locator
 from slipway.jobs.words.targets import MpiTarget
 from slipway.jobs.words.text import Say
 
@@ -37,6 +45,7 @@ __all__ = ["find_dependencies_of", "is_known", "list_jobs", "list_runs", "refres
 MpiPrepared = Prepared[MpiTarget, MpiRequest]
 
 SERVICE = "Systems Manager"
+ENTERED_AS = USER  # sshd of a node lets in nobody else
 _LONGEST_COMMENT = 100  # of a command (API reference, SendCommand)
 
 
@@ -135,6 +144,14 @@ def explain(found: Found[MpiTarget]) -> Explanation:
 def node_rows(target: MpiTarget) -> Sequence[Mapping[str, object]]:
     answers = find_answers(target)
     return [{**asdict(each), "main": index == 0} for index, each in enumerate(answers)]
+
+
+def way_into(run: Run, target: MpiTarget) -> WayIn:
+    """Return the node that leads the cluster's one job, and the oldest others."""
+    command = find_command(run.id, target.region)
+    main = next(iter(command.get("InstanceIds", ())), None) if isinstance(command, Mapping) else None
+    members = [member.instance_id for member in find_members(target.name, target.region)]
+    return WayIn(instances=sorted(members, key=lambda each: each != main)[: run.nodes])
 
 
 def missing_machines(target: MpiTarget) -> Sequence[tuple[str, str]]:

@@ -7,7 +7,7 @@ from functools import partial
 
 from slipway.jobs.cloud import aws
 from slipway.jobs.platforms.code_bundle import own_containers, pack, upload
-from slipway.jobs.platforms.platform import Prepared
+from slipway.jobs.platforms.platform import Prepared, WayIn
 from slipway.jobs.platforms.reasons import machine_reason
 from slipway.jobs.platforms.sending import refuse_malformed
 from slipway.jobs.platforms.slurm import explain as slurm_explain
@@ -22,6 +22,7 @@ from slipway.jobs.platforms.slurm.login_node import (
     refuse_failed_scheduler,
     run_action,
 )
+from slipway.jobs.platforms.slurm.node.setting import USER
 from slipway.jobs.platforms.slurm.request import SlurmRequest, attempts, build_request
 from slipway.jobs.platforms.slurm.runs import (
     is_known,
@@ -42,6 +43,7 @@ __all__ = ["is_known", "list_jobs", "list_runs", "refresh", "unfinished_runs"]
 SlurmPrepared = Prepared[SlurmTarget, SlurmRequest]
 
 SERVICE = "Slurm"
+ENTERED_AS = USER
 TAKES_ARRAYS = TAKES_IMAGES = True  # images where the cluster runs containers
 
 
@@ -114,6 +116,15 @@ def explain(found: Found[SlurmTarget]) -> Explanation:
 
 def node_rows(target: SlurmTarget) -> Sequence[Mapping[str, object]]:
     return [_node_row(node) for node in read_answer(target).nodes]
+
+
+def way_into(run: Run, target: SlurmTarget) -> WayIn:
+    """Return the login node, from which Slurm leads on to the nodes of its jobs."""
+    step = f"sudo -iu {USER} srun --jobid={run.id} --overlap --pty bash -l"
+    return WayIn(
+        instances=[find_login_node(target)],
+        note=f"this is the login node; to a node of the job: {step} (another than the first: -w HOST)",
+    )
 
 
 def missing_machines(target: SlurmTarget) -> Sequence[tuple[str, str]]:

@@ -191,6 +191,20 @@ def test_a_command_needs_its_document_and_its_instances() -> None:
     ]
 
 
+def test_a_session_needs_its_document_and_its_instance() -> None:
+    asked = needed("ssm", "StartSession", Target="i-1", DocumentName="AWS-StartSSHSession")
+    assert asked == [
+        ("ssm:StartSession", f"arn:aws:ssm:{REGION}::document/AWS-StartSSHSession"),
+        ("ssm:StartSession", f"{EC2}instance/i-1"),
+    ]
+    assert needed("ssm", "StartSession", Target="i-1") == [("ssm:StartSession", f"{EC2}instance/i-1")]
+
+
+def test_a_key_needs_the_instance_that_it_is_sent_to() -> None:
+    asked = needed("ec2-instance-connect", "SendSSHPublicKey", InstanceId="i-1", InstanceOSUser="slipway")
+    assert asked == [("ec2-instance-connect:SendSSHPublicKey", f"{EC2}instance/i-1")]
+
+
 def test_an_instance_is_started_from_an_image_into_a_subnet_with_tags() -> None:
     tags = [{"ResourceType": "instance", "Tags": [{"Key": "CreatedBy", "Value": "me"}]}]
     asked = needed("ec2", "RunInstances", ImageId="ami-1", SubnetId="subnet-1", TagSpecifications=tags)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -50,14 +50,30 @@ class EnterCommand:
 
 def enter_command(target: Mapping[str, Any], words: Sequence[str]) -> EnterCommand:
     """Build the command that enters the host; the words run as they are, without a shell."""
-    way = _WAYS.get(str(target.get("tier")))
-    if way is None:
+    into = _WAYS[_tier(target)](target)
+    return EnterCommand(argv=[*into.argv, *_IN_SHELL, *(words or LOGIN)], descriptors=into.descriptors)
+
+
+def network_command(target: Mapping[str, Any], words: Sequence[str]) -> EnterCommand:
+    """Build the command that runs a program of this machine, as its user, in the host's network alone."""
+    spaces = _NETWORKS[_tier(target)]
+    if not spaces:
+        raise CannotEnter(
+            f"{target.get('name')} is plain processes of this machine, without a network of its own",
+            hint="its ports are this machine's: go to 127.0.0.1",
+        )
+    into = _through(target, spaces)
+    return EnterCommand(argv=[*into.argv, *words], descriptors=into.descriptors)
+
+
+def _tier(target: Mapping[str, Any]) -> str:
+    tier = str(target.get("tier"))
+    if tier not in _WAYS:
         raise CannotEnter(
             f"the yard does not say how host {target.get('name')} is isolated, so nothing was run",
             hint="the yard has another version; restart it: slipway yard down; slipway yard up",
         )
-    into = way(target)
-    return EnterCommand(argv=[*into.argv, *_IN_SHELL, *(words or LOGIN)], descriptors=into.descriptors)
+    return tier
 
 
 def environment(of_host: Mapping[str, str], own: Mapping[str, str]) -> dict[str, str]:
@@ -68,15 +84,19 @@ def environment(of_host: Mapping[str, str], own: Mapping[str, str]) -> dict[str,
 def _by_namespaces(target: Mapping[str, Any], *more: str) -> EnterCommand:
     own_clock = str(Path("/proc/self/ns/time").readlink()) if "time" in target["namespaces"] else ""
     clock = ("time",) if target["namespaces"].get("time", "") != own_clock else ()
-    opened = {name: _opened(target, name) for name in (*_NAMESPACES, *clock, *more)}
-    options = (f"--{_WORDS.get(name, name)}=/proc/self/fd/{each}" for name, each in opened.items())
-    return EnterCommand(argv=["nsenter", *options], descriptors=tuple(opened.values()))
+    return _through(target, (*_NAMESPACES, *clock, *more))
 
 
 def _by_own_users(target: Mapping[str, Any]) -> EnterCommand:
     """Enter a host that an ordinary user started: it has a user namespace, too."""
-    found = _by_namespaces(target, "user")
-    return replace(found, argv=[*found.argv, "--preserve-credentials"])
+    return _by_namespaces(target, "user")
+
+
+def _through(target: Mapping[str, Any], spaces: Sequence[str]) -> EnterCommand:
+    opened = {name: _opened(target, name) for name in spaces}
+    options = [f"--{_WORDS.get(name, name)}=/proc/self/fd/{each}" for name, each in opened.items()]
+    kept = ["--preserve-credentials"] if "user" in spaces else []
+    return EnterCommand(argv=["nsenter", *options, *kept], descriptors=tuple(opened.values()))
 
 
 def _plainly(_door: Mapping[str, Any]) -> EnterCommand:
@@ -88,6 +108,7 @@ _WAYS: Mapping[str, Callable[[Mapping[str, Any]], EnterCommand]] = {
     "user": _by_own_users,
     "plain": _plainly,
 }
+_NETWORKS: Mapping[str, Sequence[str]] = {"root": ("net",), "user": ("user", "net"), "plain": ()}
 
 
 def _opened(target: Mapping[str, Any], name: str) -> int:

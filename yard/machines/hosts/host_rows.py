@@ -60,6 +60,8 @@ LEFT_OUT = (
     "DNS: the VPC's server knows its hosts and no endpoint of AWS's; where boot is imitated there is none",
     "Auto Scaling: scheduled actions and lifecycle hooks are recorded but do nothing",
     "Run Command: aws:runShellScript only; no output to S3, no rate controls",
+    "sessions: a program of the yard's enters the host, as root, in place of AWS's session-manager-plugin",
+    "EC2 Instance Connect: the signature of a key, and where the yard does not run as root any key",
 )
 
 # Where systemd does not boot (boot_ways.py).

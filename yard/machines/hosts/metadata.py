@@ -119,6 +119,7 @@ def _tree(instance: HostInstance) -> dict[str, Any]:
         "instance-type": instance.instance_type,
         "local-hostname": instance.hostname,
         "local-ipv4": instance.address,
+        "managed-ssh-keys": {"active-keys": _keys_of(instance.id)} if _keys_of(instance.id) else {},
         "placement": {"availability-zone": instance.zone, "region": instance.region},
         "spot": metadata(instance.id),
         "services": {"domain": "amazonaws.com", "partition": "aws"},
@@ -220,5 +221,22 @@ def metadata(instance_id: str) -> dict[str, Any]:
     }
 
 
+# Public keys that EC2 Instance Connect lets in, as their instance's metadata shows them.
+KEY_LASTS_S = 60.0
+_keys: dict[tuple[str, str], tuple[str, float]] = {}  # by the instance's id and its user: until when
+
+
+def push_key(instance_id: str, user: str, public_key: str) -> None:
+    _keys[instance_id, user] = (public_key, time.monotonic() + KEY_LASTS_S)
+
+
+def _keys_of(instance_id: str) -> dict[str, str]:
+    now = time.monotonic()
+    return {
+        user: key for (of, user), (key, until) in list(_keys.items()) if of == instance_id and now < until
+    }
+
+
 def reset() -> None:
+    _keys.clear()
     _ends_at.clear()

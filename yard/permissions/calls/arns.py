@@ -159,6 +159,7 @@ def _instance_of_command(call: AskedCall) -> Iterator[str]:
     ids = [
         *found(call.parameters, "InstanceIds[]"),
         *found(call.parameters, "InstanceId"),
+        *found(call.parameters, "Target"),  # of a session
         *(
             value
             for target in _items(call.parameters.get("Targets"))
@@ -168,6 +169,10 @@ def _instance_of_command(call: AskedCall) -> Iterator[str]:
     ]
     for instance in ids or (["*"] if call.parameters.get("Targets") else []):
         yield arn("ec2", call.region, f"instance/{instance}")
+
+
+def _instance_of_key(call: AskedCall) -> Iterator[str]:
+    yield from (arn("ec2", call.region, f"instance/{each}") for each in found(call.parameters, "InstanceId"))
 
 
 def _items(value: object) -> list[Mapping[str, object]]:
@@ -203,6 +208,7 @@ def _queue(call: AskedCall) -> Iterator[str]:
 
 _CUSTOM: Mapping[tuple[str, str], Callable[[AskedCall], Iterator[str]]] = {
     ("codebuild", "project"): _project_of_build,
+    ("ec2-instance-connect", "instance"): _instance_of_key,
     ("kms", "key"): _key,
     ("logs", "log-group"): _log_group,
     ("logs", "log-stream"): _log_stream,

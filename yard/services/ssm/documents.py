@@ -60,7 +60,7 @@ def steps(document: Mapping[str, Any], given: Mapping[str, Sequence[str]]) -> li
     if document.get("schemaVersion") not in ("2.0", "2.2"):
         raise ApiError("InvalidDocument", "the yard runs documents of schema 2.2 (and 2.0) only")
     declared = document.get("parameters") or {}
-    values = _values(declared, given)
+    values = checked_values(declared, given)
     environment = {
         f"SSM_{name}": str(value)
         for name, value in values.items()
@@ -69,7 +69,8 @@ def steps(document: Mapping[str, Any], given: Mapping[str, Sequence[str]]) -> li
     return [_step(step, values, environment) for step in document["mainSteps"]]
 
 
-def _values(declared: Mapping[str, Any], given: Mapping[str, Sequence[str]]) -> dict[str, Any]:
+def checked_values(declared: Mapping[str, Any], given: Mapping[str, Sequence[str]]) -> dict[str, Any]:
+    """Return what each parameter is; raise ApiError for what the document does not allow."""
     if unknown := sorted(set(given) - set(declared)):
         raise _invalid(f"the document has no parameter {', '.join(unknown)}")
     return {name: _value(name, rule, given.get(name)) for name, rule in declared.items()}

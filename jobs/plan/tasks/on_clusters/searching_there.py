@@ -13,12 +13,12 @@ from slipway.containers.tasks.trial import find_result
 from slipway.jobs.cloud import aws
 from slipway.jobs.code.command_job import RECIPE
 from slipway.jobs.code.packing import PackedProject
+from slipway.jobs.code.user_modules import CannotTravel
 from slipway.jobs.plan.run.clusters import START_SECONDS, outcome_of
 from slipway.jobs.plan.tasks.library import retrieve
 from slipway.jobs.plan.tasks.local_machine import scratch_folder
 from slipway.jobs.plan.tasks.on_clusters.sent_code import (
     TRY,
-    CannotTravel,
     ClusterOrder,
     TaskCluster,
     code_url,

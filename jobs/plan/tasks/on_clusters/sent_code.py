@@ -5,9 +5,7 @@ What cannot be found there by a module's name is refused before anything is sent
 
 from __future__ import annotations
 
-import importlib
 import json
-import sysconfig
 import tempfile
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -16,12 +14,12 @@ from pathlib import Path
 
 from slipway.containers.runtime.contract import variables
 from slipway.containers.runtime.errors import Refusal
-from slipway.containers.tasks.description import CodeReference, TaskDescription
+from slipway.containers.tasks.description import TaskDescription
 from slipway.jobs.cloud import aws
 from slipway.jobs.cloud.deployed import find_target_by_name
 from slipway.jobs.code.command_job import RECIPE, OwnCommand, command_settings
-from slipway.jobs.code.folder import ProjectFolder, read_folder
 from slipway.jobs.code.packing import PackedProject, pack_project, project_url, upload_project
+from slipway.jobs.code.user_modules import CannotTravel, UserModule, find_module, folder_of
 from slipway.jobs.plan.search.model import Pool
 from slipway.jobs.plan.tasks.task import NamedTasks, Task
 from slipway.jobs.words.catalogue.instances import instance_type
@@ -32,22 +30,6 @@ from slipway.jobs.words.run import AGREED_UNSAID, Agreed
 from slipway.jobs.words.targets import Target
 
 TRAIN, TRY = "slipway.containers.tasks.train", "slipway.containers.tasks.trial"
-_OURS = "slipway.containers"
-
-
-class CannotTravel(SlipwayError):
-    """Reports a task whose code no node could find."""
-
-    exit_code = 2
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UserModule:
-    """Say where a module of the user's own lies, and below which folder it is imported."""
-
-    what: str
-    path: Path
-    root: Path
 
 
 def named_tasks(tasks: Sequence[Task]) -> list[Task]:
@@ -62,18 +44,7 @@ def named_tasks(tasks: Sequence[Task]) -> list[Task]:
 def packed_code(tasks: Sequence[Task]) -> Iterator[PackedProject]:
     """Pack the folder that the tasks' modules are imported from; refuse what would not arrive."""
     found = [module for task in tasks for module in _modules(task)]
-    roots: dict[Path, UserModule] = {}
-    for module in found:
-        roots.setdefault(module.root, module)
-    if len(roots) > 1:
-        (one, first), (other, second) = list(roots.items())[:2]
-        raise CannotTravel(
-            f"{first.what} lies in {one} and {second.what} in {other}, and one folder is sent",
-            hint="put the modules of all tasks into one folder",
-        )
-    folder = read_folder(next(iter(roots), Path.cwd()))
-    for module in found:
-        _refuse_left_out(module, folder)
+    folder = folder_of(found)
     with tempfile.TemporaryDirectory(prefix="slipway-tasks-") as scratch:
         yield pack_project(folder, Path(scratch) / "folder.tar.gz")
 
@@ -109,33 +80,8 @@ def _modules(task: Task) -> Iterator[UserModule]:
                 f"{words} is defined in {Path(code.file).name}, the script that runs, which nodes do not run",
                 hint="move it to a module beside the script, such as models.py, and import it from there",
             )
-        if (path := _path_of(code)) is not None:
-            yield UserModule(what=words, path=path, root=_root_of(code, path))
-
-
-def _path_of(code: CodeReference) -> Path | None:
-    """Return the file of a module that has to be sent; None for what an image has."""
-    if code.module == _OURS or code.module.startswith(f"{_OURS}."):
-        return None
-    source = code.source
-    path = None if source is None else source.resolve()
-    installed = {Path(place).resolve() for place in sysconfig.get_paths().values()}
-    return None if path is None or installed & set(path.parents) else path
-
-
-def _root_of(code: CodeReference, path: Path) -> Path:
-    parts = len(code.module.split("."))
-    module = importlib.import_module(code.module)
-    return path.parents[parts if hasattr(module, "__path__") else parts - 1]
-
-
-def _refuse_left_out(module: UserModule, folder: ProjectFolder) -> None:
-    name = str(module.path.relative_to(folder.path.resolve()))
-    if name not in {file.name for file in folder.files}:
-        raise CannotTravel(
-            f"{module.what} is defined in {name}, which git ignores, so that it is not sent",
-            hint="take it out of .gitignore",
-        )
+        if module := find_module(code, words):
+            yield module
 
 
 # The clusters that tasks are sent to, as a plan's pools: each task takes whole nodes of one of them.

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import json
 import os
+import pwd
 import resource
 import secrets
 import shutil
 import subprocess
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from hmac import compare_digest
@@ -32,6 +33,7 @@ URI_VARIABLE, TOKEN_VARIABLE = "AWS_CONTAINER_CREDENTIALS_FULL_URI", "AWS_CONTAI
 PORT = 9911
 PATH = "/credentials"
 TABLE = "slipway_jobs"
+CONNECT_USER = "ec2-instance-connect"  # of the package of this name, which Ubuntu's AMIs bring
 METADATA = {"ip": "169.254.169.254", "ip6": "fd00:ec2::254"}
 _FRESH = timedelta(minutes=10)  # SDKs ask again as late as five minutes before the end
 _LASTS_SECONDS = 3600  # the most that a role may get of another one
@@ -50,21 +52,23 @@ def variables(where: NodePaths) -> dict[str, str]:
     return {URI_VARIABLE: f"http://127.0.0.1:{PORT}{PATH}", TOKEN_VARIABLE: str(_token_file(where))}
 
 
-def rules() -> str:
-    """Write the rules for `nft -f`: only root reaches the metadata service."""
+def rules(system_users: Sequence[int] = ()) -> str:
+    """Write the rules for `nft -f`: only root and these users of the system reach the metadata service."""
+    let_in = ", ".join(map(str, (0, *system_users)))
     lines = "".join(
-        f"    meta skuid != 0 {family} daddr {address} reject\n" for family, address in METADATA.items()
+        f"    meta skuid != {{ {let_in} }} {family} daddr {address} reject\n"
+        for family, address in METADATA.items()
     )
     chain = f"  chain output {{\n    type filter hook output priority -10; policy accept;\n{lines}  }}\n"
     return f"table inet {TABLE} {{}}\ndelete table inet {TABLE}\ntable inet {TABLE} {{\n{chain}}}\n"
 
 
 def close_metadata() -> None:
-    """Close the metadata service to everybody but root, or refuse."""
+    """Close the metadata service to everybody but root and whom sshd asks there for keys, or refuse."""
     try:
         ran = subprocess.run(
             ["nft", "-f", "-"],
-            input=rules(),
+            input=rules(_system_users()),
             text=True,
             capture_output=True,
             check=False,
@@ -78,6 +82,14 @@ def close_metadata() -> None:
             f"jobs cannot be kept from the node's own role: nft says: {said[:200]}",
             hint="bake the AMI again: its lock names the package nftables",
         )
+
+
+def _system_users() -> list[int]:
+    """Return the user of EC2 Instance Connect: sshd runs its program as nobody else, and jobs cannot."""
+    try:
+        return [pwd.getpwnam(CONNECT_USER).pw_uid]
+    except KeyError:
+        return []
 
 
 def hand_out(where: NodePaths, setup: Setup, user: User) -> None:

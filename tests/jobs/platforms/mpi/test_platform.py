@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from slipway.jobs.cloud import aws
+from slipway.jobs.clusters.machines import NoMachine, find_machines
 from slipway.jobs.platforms.code_bundle import CodeChanged
 from slipway.jobs.platforms.mpi import platform
 from slipway.jobs.platforms.mpi.halting import halt
@@ -224,6 +225,20 @@ def test_while_a_job_runs_another_is_refused_with_its_name_and_so_is_stopping_it
         halt(target, lambda _: None)
     platform_of(target).cancel(refresh(first.job_id, target), "enough")
     ended(site, target, first.job_id)
+
+
+@with_document(LONG)
+def test_a_person_enters_the_nodes_of_a_job_while_it_runs(site: Site, target: MpiTarget) -> None:
+    sent = submit(target)
+    site.until(lambda: refresh(sent.job_id, target).run.state is JobState.RUNNING)
+    found = find_machines(sent.prepared.name, REGION)
+    (command,) = commands(target, target.run_document)
+    assert [each.instance_id for each in found.listed][:1] == command["InstanceIds"]
+    assert [(each.number, each.user) for each in found.listed] == [(0, "slipway"), (1, "slipway")]
+    platform_of(target).cancel(refresh(sent.job_id, target), "enough")
+    ended(site, target, sent.job_id)
+    with pytest.raises(NoMachine, match="is not running"):
+        find_machines(sent.prepared.name, REGION)
 
 
 @with_document(LONG)

@@ -171,6 +171,9 @@ def test_a_job_is_submitted_listed_explained_and_cancelled(cluster: Cluster, sdk
         assert found.detail["RecipeArguments"] == ["--set", "largest_mib=1"]
         told = platform.explain(found)
         assert told.sentence == f"{prepared.name} waits: the queue is down"
+        way = platform.way_into(found.run, target)
+        assert way.instances == [LOGIN]
+        assert f"sudo -iu slipway srun --jobid={job_id} --overlap --pty bash -l" in way.note
         platform.cancel(found, "not needed")
     finally:
         cluster.slurm.ask("scontrol", "update", "partitionname=trn1", "state=up")

@@ -67,6 +67,8 @@ def test_a_process_that_took_over_the_number_of_a_host_s_is_not_entered(site: Si
     refused = f"nothing was run: process {os.getpid()} does not belong to this host"
     with pytest.raises(CannotEnter, match=refused):
         enter.enter_command(door, ["true"])
+    with pytest.raises(CannotEnter, match=refused):
+        enter.network_command(door, ["true"])
 
 
 def test_a_host_that_has_ended_meanwhile_is_not_entered(site: Site, cluster: Cluster) -> None:
@@ -84,6 +86,8 @@ def test_a_yard_that_does_not_say_how_a_host_was_made_is_not_believed(
     door = {key: value for key, value in door_of(site, cluster.members[0]).items() if key != "tier"}
     with pytest.raises(CannotEnter, match=r"does not say how host .* nothing was run"):
         enter.enter_command({**door, **said}, ["true"])
+    with pytest.raises(CannotEnter, match=r"does not say how host .* nothing was run"):
+        enter.network_command({**door, **said}, ["true"])
 
 
 # A service of nobody's: it goes on when who started it has left.

@@ -33,6 +33,30 @@ X11Forwarding no
 PrintMotd no
 Subsystem sftp internal-sftp
 """
+# EC2 Instance Connect's part on a machine, which Ubuntu's and Amazon Linux's images bring: sshd asks it for
+# the keys in the metadata. It leaves out a key's signature, for which the yard has no certificate of AWS's.
+CONNECT_USER, CONNECT_USER_ID = "ec2-instance-connect", 64002
+_CONNECT_PROGRAM = "/etc/ssh/eic_run_authorized_keys"  # on AWS in /usr/share/ec2-instance-connect
+CONNECT = {
+    _CONNECT_PROGRAM: {
+        "mode": 0o755,
+        "text": """\
+#!/bin/sh
+of=http://169.254.169.254/latest
+token="$(curl -sf -m 5 -X PUT -H 'X-aws-ec2-metadata-token-ttl-seconds: 60' "$of/api/token")" || exit 255
+exec curl -sf -m 5 -H "X-aws-ec2-metadata-token: $token" "$of/meta-data/managed-ssh-keys/active-keys/$1"
+""",
+    },
+    "/etc/ssh/sshd_config.d/00-instance-connect.conf": {
+        "mode": 0o644,
+        "text": f"AuthorizedKeysCommand {_CONNECT_PROGRAM} %u %f\nAuthorizedKeysCommandUser {CONNECT_USER}\n",
+    },
+}
+CONNECT_ACCOUNT = {
+    "/etc/passwd": f"{CONNECT_USER}:x:{CONNECT_USER_ID}:{CONNECT_USER_ID}::/nonexistent:/usr/sbin/nologin\n",
+    "/etc/group": f"{CONNECT_USER}:x:{CONNECT_USER_ID}:\n",
+    "/etc/shadow": f"{CONNECT_USER}:*:20000:0:99999:7:::\n",
+}
 # A program of a machine image that is a module of ours here.
 PROGRAM = """\
 #!{venv}/bin/python

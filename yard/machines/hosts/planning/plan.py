@@ -191,8 +191,19 @@ def _real_plan(instance: HostInstance, tier: Tier, firewall: str, folder: Path) 
 
 def _tree(instance: HostInstance, tier: Tier) -> Plan:
     files = image_store.root_of(instance.image)
-    if files is None:
-        return own_files.plan(tier)
+    tree = own_files.plan(tier) if files is None else _baked(files, tier)
+    account = {
+        path: tree["appended"].get(path, "") + own_files.CONNECT_ACCOUNT[path]
+        for path in own_files.CONNECT_ACCOUNT
+    }
+    return {
+        **tree,
+        "appended": {**tree["appended"], **account},
+        "written": {**tree["written"], **own_files.CONNECT},
+    }
+
+
+def _baked(files: Path, tier: Tier) -> Plan:
     return {
         "tree": "overlay",
         "mend": own_files.BAKE_AGAIN,

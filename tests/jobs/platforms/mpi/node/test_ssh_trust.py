@@ -187,8 +187,9 @@ def test_nobody_else_gets_anything(address: str, path: str, token: str) -> None:
 
 
 def test_only_root_reaches_the_metadata_service() -> None:
-    assert "meta skuid != 0 ip daddr 169.254.169.254 reject" in rules()
-    assert "meta skuid != 0 ip6 daddr fd00:ec2::254 reject" in rules()
+    assert "meta skuid != { 0 } ip daddr 169.254.169.254 reject" in rules()
+    assert "meta skuid != { 0 } ip6 daddr fd00:ec2::254 reject" in rules()
+    assert "meta skuid != { 0, 112 } ip daddr 169.254.169.254 reject" in rules([112])
 
 
 def test_a_node_that_cannot_close_it_takes_no_jobs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

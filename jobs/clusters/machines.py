@@ -1,0 +1,125 @@
+"""The machines that a person may enter: those of a cluster, or of one job as far as its platform tells."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from slipway.jobs.cloud.aws import Unanswered, ask_all, reader
+from slipway.jobs.platforms.platform import HasEntrance, entrance_of, platform_of
+from slipway.jobs.submit.find import find_run, targets_to_search
+from slipway.jobs.words.errors import SlipwayError
+from slipway.jobs.words.names import CLUSTER_TAG
+from slipway.jobs.words.run import AnyFound, JobState
+from slipway.jobs.words.slurm import GROUP_TAG
+from slipway.jobs.words.targets import Target
+
+_UBUNTU_DISK = "/dev/sda1"  # the root device of Ubuntu's AMIs; Amazon Linux has /dev/xvda
+
+
+class NoMachine(SlipwayError):
+    """There is no machine to enter."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EnteredNode:
+    number: int
+    name: str
+    instance_id: str
+    user: str  # whom its sshd lets in
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EnteredNodes:
+    """Hold nodes in the order of their numbers, and what to know of a job on them."""
+
+    of: str
+    target: Target
+    listed: Sequence[EnteredNode]
+    note: str = ""
+
+    def choose(self, node: str | None) -> EnteredNode:
+        """Return the node of this number, name or instance id; the first one if nobody says."""
+        for machine in self.listed:
+            if node in (None, str(machine.number), machine.name, machine.instance_id):
+                return machine
+        known = ", ".join(f"{each.number} is {each.name} ({each.instance_id})" for each in self.listed)
+        raise NoMachine(f"{self.of} has no node {node!r}", hint=f"choose one: {known}")
+
+
+def find_machines(place: str, region: str | None) -> EnteredNodes:
+    """Return the machines of a cluster or of a job, which is named as `slipway status` takes it."""
+    targets = targets_to_search(None, region)
+    cluster = next((target for target in targets if target.name == place), None)
+    if cluster is None:
+        found = find_run(place, targets)
+        return _of_job(found, _entrance(found.target))
+    listed = _of_cluster(cluster, _entrance(cluster))
+    if not listed:
+        raise NoMachine(
+            f"no machine of {cluster.name} is running",
+            hint="a job starts what it needs: slipway submit, or slipway run; then slipway ssh JOB",
+        )
+    return EnteredNodes(of=cluster.name, target=cluster, listed=listed)
+
+
+def _entrance(target: Target) -> HasEntrance[Target]:
+    entrance = entrance_of(target)
+    if entrance is None:
+        raise NoMachine(
+            f"{target.name}: its machines are those of {platform_of(target).SERVICE}, and nobody enters them",
+            hint="slipway logs JOB and slipway explain JOB tell of a job",
+        )
+    return entrance
+
+
+def _of_job(found: AnyFound, entrance: HasEntrance[Target]) -> EnteredNodes:
+    run, target = found.run, found.target
+    if run.state is not JobState.RUNNING:
+        raise NoMachine(
+            f"{run.name} is not running ({run.state})",
+            hint=f"slipway ssh {target.name} enters a node of its cluster, if there is one",
+        )
+    way = entrance.way_into(run, target)
+    known = {machine.instance_id: machine for machine in _of_cluster(target, entrance)}
+    listed = [replace(known[each], number=node) for node, each in enumerate(way.instances) if each in known]
+    if not listed:
+        raise NoMachine(
+            f"{platform_of(target).SERVICE} names no machine of {run.name} that runs",
+            hint="on AWS it does soon after the start; in the yard nodes of AWS Batch have no machines of "
+            "their own, and can be followed: slipway logs JOB",
+        )
+    return EnteredNodes(of=run.name, target=target, listed=listed, note=way.note)
+
+
+def _of_cluster(target: Target, entrance: HasEntrance[Target]) -> list[EnteredNode]:
+    """Return those that run: a Slurm cluster's login node first, then by the time of their start."""
+    filters = [
+        {"Name": f"tag:{CLUSTER_TAG}", "Values": [target.name]},
+        {"Name": "instance-state-name", "Values": ["running"]},
+    ]
+    found = ask_all(reader("ec2", target.region), "DescribeInstances", "Reservations", Filters=filters)
+    if isinstance(found, Unanswered):
+        raise NoMachine(
+            f"{found.action} gave no answer: {found.code}, {found.message[:200]}",
+            hint=f"allow {found.action} to your role" if found.is_denied else "run the same command again",
+        )
+    instances = [instance for reservation in found for instance in reservation["Instances"]]
+    login = getattr(target, "login_group", None)
+    instances.sort(key=lambda each: (not _is_in(each, login), each["LaunchTime"], each["InstanceId"]))
+    return [_node(number, each, entrance.ENTERED_AS) for number, each in enumerate(instances)]
+
+
+def _is_in(instance: Mapping[str, Any], group: str | None) -> bool:
+    return group is not None and {"Key": GROUP_TAG, "Value": group} in instance.get("Tags", ())
+
+
+def _node(number: int, instance: Mapping[str, Any], user: str | None) -> EnteredNode:
+    usual = "ubuntu" if instance.get("RootDeviceName") == _UBUNTU_DISK else "ec2-user"
+    return EnteredNode(
+        number=number,
+        name=str(instance.get("PrivateDnsName") or instance["InstanceId"]).partition(".")[0],
+        instance_id=str(instance["InstanceId"]),
+        user=user or usual,
+    )
