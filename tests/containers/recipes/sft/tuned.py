@@ -1,0 +1,65 @@
+"""Tunings of tiny models by TRL, as real ranks: forks of one process that has imported it.
+
+python -m tests.containers.recipes.sft.tuned FOLDER NAME …
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import peft
+import trl
+from trl import DPOTrainer, SFTTrainer  # both import late
+
+from slipway.containers.recipes.sft import callbacks, data, train
+from tests.containers.recipes.sft.tiny import write_inputs
+from tests.containers.recipes.trainings import Trainings
+
+IMPORTED_ONCE = (peft, trl, DPOTrainer, SFTTrainer, callbacks, data)  # before the forks
+STEPS = 6
+BASE: Mapping[str, str] = {
+    "model": "llama",
+    "data": "chat.jsonl",
+    "length": "64",
+    "steps": str(STEPS),
+    "global_batch": "8",
+    "micro_batch": "2",
+    "rate": "1e-2",
+    "precision": "fp32",
+    "checkpoint_every": "2",
+    "log_every": "1",
+}
+LORA = {"lora_rank": "4", "lora_dropout": "0.1"}
+# The name of each tuning: its ranks, and what is set.
+TUNINGS: Mapping[str, tuple[int, Mapping[str, str]]] = {
+    "pair": (2, {}),
+    "lora": (1, {"model": "qwen", "data": "text.jsonl", **LORA}),
+    "dpo": (1, {"model": "qwen", "data": "preferences.jsonl", "method": "dpo"}),
+    "bf16": (1, {"model": "qwen", "loss_on": "assistant", "precision": "bf16"}),
+}
+
+
+def main(folder: Path, names: Sequence[str]) -> None:
+    """Run one tuning and resume it, and the others that are asked for."""
+    write_in_fork(folder / "data")
+    tunings = Trainings(folder, train.main, BASE)
+    tunings.run("alone", 1, {})
+    for name in names:
+        tunings.run(name, *TUNINGS[name])
+    for name in ("alone", *(name for name in names if name in ("pair", "lora"))):
+        tunings.continue_from(name, f"{name}-resumed")
+        tunings.run(f"{name}-resumed", *TUNINGS.get(name, (1, {})))
+    tunings.finish()
+
+
+def write_in_fork(data: Path) -> None:
+    """Write what is tuned where this process computes nothing itself."""
+    from tests.containers.forks import fork_each
+
+    assert fork_each(1, lambda _: write_inputs(data)) == [0]
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), sys.argv[2:])
