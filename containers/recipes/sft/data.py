@@ -162,7 +162,7 @@ def _row(where: str, line: bytes, method: str) -> dict[str, object]:
         is_right = _are_messages(row[name]) if isinstance(row[name], list) else _is_text(row[name])
         if not is_right or not isinstance(row[name], _TYPES.get(name, type(row[columns[0]]))):
             raise DataError(
-                f"{where} has {shown(row[name])} as its {name}",
+                f"{where} has {shown(json.dumps(row[name]))} as its {name}",
                 hint='texts are texts, messages are [{"role": "user", "content": "…"}]; a row has one kind',
             )
     return {name: row[name] for name in columns}

@@ -1,8 +1,12 @@
-"""Tiny models of transformers, made from a config alone, and rows to tune them on."""
+"""Tiny models of transformers, made from a config alone, and rows to tune them on.
+
+python -m tests.containers.recipes.sft.tiny FOLDER
+"""
 
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -39,14 +43,16 @@ def write_inputs(data: Path) -> None:
 
 
 def write_rows(data: Path) -> None:
-    for name, rows in {
-        "chat": [{"messages": _asked(at) + _answered(at)} for at in range(ROWS)],
+    kinds: Mapping[str, list[dict[str, Any]]] = {
+        "chats/all": [{"messages": _asked(at) + _answered(at)} for at in range(ROWS)],
         "text": [{"id": at, "text": f"{at} is followed by {at + 1}"} for at in range(ROWS)],
         "preferences": [
             {"prompt": f"how many is {at}? ", "chosen": f"it is {at}", "rejected": f"who knows {at}"}
             for at in range(ROWS)
         ],
-    }.items():
+    }
+    for name, rows in kinds.items():
+        (data / name).parent.mkdir(exist_ok=True)
         lines = "".join(json.dumps(row) + "\n" for row in rows)
         (data / f"{name}.jsonl").write_text(lines, encoding="utf-8")
 
@@ -74,3 +80,7 @@ def _write_model(folder: Path, config: Any, **more: object) -> None:
     torch.manual_seed(0)
     model = AutoModelForCausalLM.from_config(config(vocab_size=len(words), **_SIZES, **more))
     model.save_pretrained(folder)
+
+
+if __name__ == "__main__":
+    write_inputs(Path(sys.argv[1]))

@@ -21,7 +21,7 @@ IMPORTED_ONCE = (peft, trl, DPOTrainer, SFTTrainer, callbacks, data)  # before t
 STEPS = 6
 BASE: Mapping[str, str] = {
     "model": "llama",
-    "data": "chat.jsonl",
+    "data": "chats",
     "length": "64",
     "steps": str(STEPS),
     "global_batch": "8",
