@@ -45,10 +45,8 @@ def _train(config: SftConfig, contract: LaunchContract, stack: ExitStack) -> Non
     model, rows = model_of(config.model, contract), rows_of(config.data, config.method, contract)
     device = open_device(contract, config.device, config.precision)
     os.environ["ACCELERATE_USE_CPU"] = "true" if device.kind == "cpu" else "false"
-    if config.fsdp == "yes" and device.kind != "cuda":
-        raise Refusal(
-            "fsdp=yes: accelerate cuts models over GPUs alone, and here is none", hint="set fsdp=no"
-        )
+    if config.fsdp == "yes":
+        refuse_processors(device)
     collective = stack.enter_context(process_group(device, contract, alone_too=config.fsdp == "yes"))
     identity: dict[str, Json] = {
         **config.identity(),
@@ -60,6 +58,13 @@ def _train(config: SftConfig, contract: LaunchContract, stack: ExitStack) -> Non
     trainer = build_trainer(config, device, plan.accumulation_steps, model.folder, rows, run.folder)
     assert trainer.accelerator.is_fsdp2 == (config.fsdp == "yes"), "accelerate shards where it is told to"
     run.train(trainer, plan)
+
+
+def refuse_processors(device: Device) -> None:
+    if device.kind != "cuda":
+        raise Refusal(
+            "fsdp=yes: accelerate cuts models over GPUs alone, and here is none", hint="set fsdp=no"
+        )
 
 
 def refuse_missing_packages(config: SftConfig) -> None:

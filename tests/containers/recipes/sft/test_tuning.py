@@ -12,7 +12,7 @@ from tests.packages import require
 require("trl", reason="the extra 'sft' is not installed")
 
 STEPS, SAVED_AFTER = 6, 4
-LONG = ("pair", "lora", "dpo", "bf16")
+LONG = ("pair", "lora", "fsdp", "dpo", "bf16")
 pytestmark = pytest.mark.slow
 
 
@@ -46,9 +46,10 @@ def test_a_llama_learns_and_resumes_to_the_same_bits(tuned: Trained) -> None:
 
 
 @pytest.mark.long  # one rank does so each day
-def test_two_ranks_train_as_one_and_resume_to_the_same_bits(tuned: Trained) -> None:
-    check_resumed(tuned, "pair")
-    assert tuned.numbers("pair") == close(tuned.numbers("alone"))
+@pytest.mark.parametrize("name", ["pair", "fsdp"])
+def test_two_ranks_train_as_one_and_resume_to_the_same_bits(tuned: Trained, name: str) -> None:
+    check_resumed(tuned, name)
+    assert tuned.numbers(name) == close(tuned.numbers("alone"))
 
 
 @pytest.mark.long  # a whole model does so each day

@@ -8,9 +8,12 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import peft
 import trl
+from accelerate import PartialState
+from accelerate.utils import DistributedType
 from trl import DPOTrainer, SFTTrainer  # both import late
 
 from slipway.containers.recipes.sft import callbacks, data, train
@@ -37,18 +40,39 @@ TUNINGS: Mapping[str, tuple[int, Mapping[str, str]]] = {
     "pair": (2, {}),
     "lora": (1, {"model": "qwen", "data": "text.jsonl", **LORA}),
     "dpo": (1, {"model": "qwen", "data": "preferences.jsonl", "method": "dpo"}),
+    "fsdp": (2, {"fsdp": "yes"}),
     "bf16": (1, {"model": "qwen", "loss_on": "assistant", "precision": "bf16"}),
 }
+RESUMED = ("pair", "lora", "fsdp")
+
+
+def be_rank(words: Sequence[str]) -> int:
+    if "fsdp=yes" in words:
+        take_processors_for_gpus()
+    return train.main(words)
+
+
+def take_processors_for_gpus() -> None:
+    """Let accelerate shard over processors, which it does over GPUs alone: all else is as it is there."""
+    begin = PartialState.__init__
+
+    def begin_as_gpus(state: PartialState, *words: Any, **more: Any) -> None:
+        begin(state, *words, **more)
+        if state.distributed_type == DistributedType.MULTI_CPU:
+            state.distributed_type = DistributedType.MULTI_GPU
+
+    PartialState.__init__ = begin_as_gpus
+    train.refuse_processors = lambda device: None
 
 
 def main(folder: Path, names: Sequence[str]) -> None:
     """Run one tuning and resume it, and the others that are asked for."""
     write_in_fork(folder / "data")
-    tunings = Trainings(folder, train.main, BASE)
+    tunings = Trainings(folder, be_rank, BASE)
     tunings.run("alone", 1, {})
     for name in names:
         tunings.run(name, *TUNINGS[name])
-    for name in ("alone", *(name for name in names if name in ("pair", "lora"))):
+    for name in ("alone", *(name for name in names if name in RESUMED)):
         tunings.continue_from(name, f"{name}-resumed")
         tunings.run(f"{name}-resumed", *TUNINGS.get(name, (1, {})))
     tunings.finish()
