@@ -6,13 +6,14 @@ import json
 
 import pytest
 
+from slipway.containers.runtime.errors import RESUMABLE_EXIT_CODE
 from tests.containers.recipes.trainings import Trained, close
 from tests.packages import require
 
 require("trl", reason="the extra 'sft' is not installed")
 
 STEPS, SAVED_AFTER = 6, 4
-LONG = ("pair", "lora", "fsdp", "dpo", "bf16")
+LONG = ("pair", "lora", "fsdp", "ended", "dpo", "bf16")
 pytestmark = pytest.mark.slow
 
 
@@ -50,6 +51,12 @@ def test_a_llama_learns_and_resumes_to_the_same_bits(tuned: Trained) -> None:
 def test_two_ranks_train_as_one_and_resume_to_the_same_bits(tuned: Trained, name: str) -> None:
     check_resumed(tuned, name)
     assert tuned.numbers(name) == close(tuned.numbers("alone"))
+
+
+@pytest.mark.long  # tests/containers/training/test_saving.py decides so each day
+def test_where_one_rank_is_asked_to_end_all_save_and_ask_for_another_attempt(tuned: Trained) -> None:
+    assert tuned.codes["ended"] == [RESUMABLE_EXIT_CODE] * 2, tuned.said("ended")
+    assert "asked to end after step 3 of 4000; saved up to step 3" in tuned.said("ended")
 
 
 @pytest.mark.long  # a whole model does so each day

@@ -5,6 +5,8 @@ python -m tests.containers.recipes.sft.tuned FOLDER NAME …
 
 from __future__ import annotations
 
+import os
+import signal
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -41,15 +43,31 @@ TUNINGS: Mapping[str, tuple[int, Mapping[str, str]]] = {
     "lora": (1, {"model": "qwen", "data": "text.jsonl", **LORA}),
     "dpo": (1, {"model": "qwen", "data": "preferences.jsonl", "method": "dpo"}),
     "fsdp": (2, {"fsdp": "yes"}),
+    "ended": (2, {"steps": "4000", "checkpoint_every": "1000"}),
     "bf16": (1, {"model": "qwen", "loss_on": "assistant", "precision": "bf16"}),
 }
+ENDED_AFTER = 3
 RESUMED = ("pair", "lora", "fsdp")
 
 
 def be_rank(words: Sequence[str]) -> int:
     if "fsdp=yes" in words:
         take_processors_for_gpus()
+    if "steps=4000" in words:
+        ask_a_rank_to_end()
     return train.main(words)
+
+
+def ask_a_rank_to_end() -> None:
+    """Let the platform ask one of two ranks to end, while it computes its third step."""
+    begin_step = callbacks.StepCallback.on_step_begin
+
+    def begin_and_hear(own: Any, args: Any, state: Any, control: Any, **more: Any) -> None:
+        begin_step(own, args, state, control, **more)
+        if state.global_step == ENDED_AFTER - 1 and own.run.contract.rank == 1:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    callbacks.StepCallback.on_step_begin = begin_and_hear  # type: ignore[method-assign]  # of this fork
 
 
 def take_processors_for_gpus() -> None:
