@@ -2,8 +2,8 @@
 
 Every step says what it installs and why, is skipped when it was done before, and may be interrupted: the next
 run goes on. GROUP is a file of scripts/locks (submit, develop, sagemaker, toolkit, deepspeed, training,
-compare), or `machine`: the Debian packages of what the yard runs for real. `--missing PACKAGE …` prints those
-that are not installed.
+compare, sft), or `machine`: the Debian packages of what the yard runs for real. `--missing PACKAGE …` prints
+those that are not installed.
 """
 
 # Old spellings on purpose: an old Python must get as far as saying that it is too old.
@@ -23,7 +23,7 @@ PYTHON = VENV / "bin" / "python"
 LOCKS = ROOT / "scripts" / "locks"
 STAMPS = VENV / "set-up"
 TORCH = "torch==2.13.0"
-NEEDS_TORCH = ("deepspeed", "training", "compare")
+NEEDS_TORCH = ("deepspeed", "training", "compare", "sft")
 OLDEST_NODE = 22  # older ones are past their end of life; jsii warns on each run
 GROUPS = {
     "submit": "the command line: click, rich, boto3",
@@ -32,6 +32,7 @@ GROUPS = {
     "toolkit": "AWS's training toolkit, with which the yard's SageMaker jobs start (180 MB)",
     "deepspeed": "DeepSpeed",
     "training": "what the training recipes need beside torch",
+    "sft": "TRL and PEFT, with which the recipe sft trains",
     "compare": "transformers, safetensors and TensorBoard, which tests and benchmarks compare ours with",
 }
 MACHINE = "machine"

@@ -10,7 +10,7 @@ from slipway.jobs.cloud.aws import is_in_yard
 from slipway.jobs.cloud.deployed import find_target_by_name
 from slipway.jobs.platforms.platform import AnyPrepared, platform_of, takes_arrays, takes_images
 from slipway.jobs.words.catalogue.instances import instance_type
-from slipway.jobs.words.images.containers import locked_torch
+from slipway.jobs.words.images.containers import locked_torch, read_lock
 from slipway.jobs.words.installation import find_containers, install_line, missing_packages
 from slipway.jobs.words.job import DoesNotFit, Job, refuse_unreachable_inputs, unreadable_inputs
 from slipway.jobs.words.launch_environment import launch_environment
@@ -44,7 +44,11 @@ def prepare(job: Job, on: str, region: str | None = None) -> AnyPrepared:
     ranks = int(launch_environment(job, target, job.name)[variables.PROCESSES_PER_NODE])
     refuse_ranks(recipe, job.settings, ranks * job.nodes, ranks)
     prepared = platform_of(target).prepare(job, recipe, target, waits_for)
-    known = (*unreadable_inputs(job, target), *idle_accelerators(recipe, hardware, job.nodes))
+    known = (
+        *unreadable_inputs(job, target),
+        *idle_accelerators(recipe, hardware, job.nodes),
+        *_missing_library(job, recipe, target),
+    )
     lacking = lacking_here(job) if is_in_yard() else ()
     return replace(prepared, warnings=(*prepared.warnings, *known, *lacking))
 
@@ -72,9 +76,26 @@ def _refuse_array(job: Job, recipe: Recipe, target: Target) -> None:
 
 def _refuse_torch(job: Job, recipe: Recipe, target: Target) -> None:
     """Refuse a layout that is not proved on the PyTorch of the cluster's image; of a job's own, ranks do."""
-    image = target.image if isinstance(target, BatchTarget) else target.machine_image
-    torch = locked_torch(find_containers(), image)
+    torch = locked_torch(find_containers(), _image_of(target))
     refuse_torch(recipe, job.settings, instance_type(target.instance_type), torch)
+
+
+def _missing_library(job: Job, recipe: Recipe, target: Target) -> Iterator[str]:
+    """Warn where the lock of the cluster's image does not name a library that the recipe trains with."""
+    library, image = getattr(recipe.config, "LIBRARY", None), _image_of(target)
+    if library is None or job.image is not None:
+        return
+    lock = read_lock(find_containers(), image)
+    if lock is None or library not in lock.image:
+        yield (
+            f"image '{image}' is not known to hold {library}, and without it ranks of {recipe.name} end at "
+            'once, with exit code 2; declare the cluster with image="gpu", or name an image that has it '
+            "with --image"
+        )
+
+
+def _image_of(target: Target) -> str:
+    return target.image if isinstance(target, BatchTarget) else target.machine_image
 
 
 def refuse_image(job: Job, target: Target) -> None:

@@ -25,6 +25,7 @@ RECIPES: Mapping[str, str] = {
     "prepare_bert": "slipway.containers.recipes.prepare_bert.config",
     "prepare_corpus": "slipway.containers.recipes.prepare_corpus.config",
     "prepare_tokens": "slipway.containers.recipes.prepare_tokens.config",
+    "sft": "slipway.containers.recipes.sft.config",
     "smoke": "slipway.containers.recipes.smoke.config",
 }
 

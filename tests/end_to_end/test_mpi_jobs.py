@@ -20,6 +20,7 @@ from tests.end_to_end.in_process import deployed
 from tests.end_to_end.own_function import call_functions
 from tests.end_to_end.own_project import STEPS, TRAIN_SLOWLY, begin_project, refuse_another_curve
 from tests.end_to_end.roads import PlayedRoad, split_at
+from tests.end_to_end.tuned_models import TUNING, check_resumed, submit_tuning
 from tests.end_to_end.under_accelerate import refuse_ranks_that_train_alone_unsaid
 from tests.packages import require
 
@@ -250,6 +251,16 @@ def test_a_script_with_transformers_trainer_loses_a_host_resumes_and_ends_with_t
     log = cluster.must("slipway", "logs", "tuning", "--follow")
     assert cluster.data("slipway", "status", "tuning", "--json")["state"] == "succeeded"
     refuse_another_curve(log, tmp_path)
+
+
+@pytest.mark.long  # tests/containers/recipes/sft resumes one each day
+def test_a_tuned_llama_loses_a_host_and_resumes_with_the_same_losses(cluster: Shell, tmp_path: Path) -> None:
+    require("trl", reason="the extra 'sft' is not installed")
+    submit_tuning(cluster, "c6i", "llama", tmp_path)
+    cluster.follow_until(TUNING, "saved step 20")
+    cluster.must("slipway", "yard", "kill-node", hosts(cluster)[-1])
+    check_resumed(cluster.must("slipway", "logs", TUNING, "--follow"))
+    assert cluster.data("slipway", "status", TUNING, "--json")["state"] == "succeeded"
 
 
 @pytest.mark.long

@@ -23,8 +23,10 @@ from tests.end_to_end.training_cluster import (
     request_received,
     stacks,
 )
+from tests.end_to_end.tuned_models import TUNING, check_resumed, submit_tuning
 from tests.end_to_end.under_accelerate import refuse_ranks_that_train_alone_unsaid
 from tests.jobs.submit.estimators.sending import differences
+from tests.packages import require
 from tests.yard.services.sagemaker.training_site import require_training
 
 pytestmark = pytest.mark.cdk
@@ -145,6 +147,20 @@ def test_the_script_of_a_project_that_loses_an_instance_resumes_and_ends_with_th
     kept = deployed.client("s3").list_objects_v2(Bucket=bucket, Prefix=prefix)
     assert [item["Key"].rpartition("/")[2] for item in kept["Contents"]] == ["last.pt"]
     assert deployed.data("slipway", "yard", "denied", "--json") == []
+
+
+@pytest.mark.slow
+@pytest.mark.long  # tests/containers/recipes/sft resumes one each day
+def test_a_tuned_qwen_loses_an_instance_and_resumes_with_the_same_losses(
+    deployed: Shell, tmp_path: Path
+) -> None:
+    require("trl", reason="the extra 'sft' is not installed")
+    submit_tuning(deployed, NAME, "qwen", tmp_path)
+    deployed.follow_until(TUNING, "saved step 20")
+    deployed.must("slipway", "yard", "kill-node", TUNING, "1")
+    check_resumed(deployed.must("slipway", "logs", TUNING, "--follow"))
+    run = deployed.data("slipway", "status", TUNING, "--json")
+    assert (run["state"], len(run["attempts"])) == ("succeeded", 2)
 
 
 @pytest.mark.slow

@@ -13,7 +13,7 @@ import pytest
 
 from slipway.infra.clusters import CLUSTERS, MACHINE_IMAGES
 from slipway.infra.declare.checks.clusters import problems_of
-from slipway.infra.declare.node_images import locked_by
+from slipway.infra.declare.node_images import container_of, locked_by
 from slipway.infra.declare.types import BatchCluster, Cluster, MpiCluster, SageMakerCluster, SlurmCluster
 from slipway.jobs.cli.cli import PROGRAM, CommandGroup, cli
 from slipway.jobs.code.starting import build_files
@@ -46,6 +46,7 @@ PAGES = [
     "docs/first-hour.md",
     "docs/gpt-neox.md",
     "docs/gptj.md",
+    "docs/sft.md",
     *(p for p in paths(".md") if "docs/roads/" in p),
 ]
 DECLARED = {cluster.name: cluster for cluster in CLUSTERS}
@@ -209,7 +210,13 @@ def deploy(yard: RunningYard, cluster: Cluster) -> None:
     """Write the record of a declared cluster, as its stack would."""
     if isinstance(cluster, BatchCluster):
         deployed = deploy_target(yard, cluster.name)
-        target: Target = replace(deployed, instance_type=cluster.instance_type, max_nodes=cluster.max_nodes)
+        target: Target = replace(
+            deployed,
+            instance_type=cluster.instance_type,
+            max_nodes=cluster.max_nodes,
+            bucket=bucket_of(cluster.name),
+            image=container_of(cluster),
+        )
     else:
         yard.client("s3").create_bucket(Bucket=bucket_of(cluster.name))
         target = target_of(cluster)

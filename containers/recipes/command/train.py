@@ -18,15 +18,13 @@ from typing import NoReturn
 from slipway.containers.recipes.command.config import MODULE, CommandConfig, decode_arguments
 from slipway.containers.recipes.command.packages import (
     ensure_packages,
-    folder_root,
-    hold,
-    sweep,
     unpack_source,
     with_packages,
 )
 from slipway.containers.runtime.contract import variables
 from slipway.containers.runtime.contract.contract import LaunchContract
 from slipway.containers.runtime.errors import Refusal
+from slipway.containers.training.node_folders import folder_root, hold, sweep
 from slipway.containers.training.rank import run_rank
 
 # Becomes a user's command: in the user's folder, with torchrun's variables, and nothing of ours in between.

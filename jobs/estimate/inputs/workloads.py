@@ -14,7 +14,7 @@ from slipway.jobs.estimate.inputs.model_files import is_model_file, model_from_f
 from slipway.jobs.estimate.work.models import MODELS, length_name
 from slipway.jobs.estimate.work.shapes import Layout
 from slipway.jobs.estimate.work.spread import unmeasured_words
-from slipway.jobs.estimate.work.work import GRADIENT_BYTES, adapted_share
+from slipway.jobs.estimate.work.work import GRADIENT_BYTES, adapted_share, linear_adapters_share
 from slipway.jobs.estimate.work.workloads import (
     BY_SIZES,
     SST2_EXAMPLES,
@@ -259,6 +259,56 @@ def _neox(config: Any, _settings: Mapping[str, str]) -> Workload:
     return workload if config.length == workload.model.sequence_length else at_length(workload, config.length)
 
 
+# QLoRA holds 4 bits and 0.127 of their scales for a weight (Dettmers et al. 2023).
+_QUANTIZED_BYTES = (4 + 0.127) / 8
+
+
+def _sft(config: Any, _settings: Mapping[str, str]) -> Workload:
+    """Describe TRL's training of a model that is known by name, or by a config.json on this machine."""
+    known = at_length(_model_of(config.model), config.length)
+    is_16_bit, is_adapted = config.precision != "fp32", config.lora_rank > 0
+    frozen = _QUANTIZED_BYTES if config.quantize == "nf4" else 2 if is_16_bit else 4
+    share = linear_adapters_share(known.model, config.lora_rank) if is_adapted else 1.0
+    is_sharded = config.fsdp == "yes"
+    return Workload(
+        name="sft",
+        model_name=known.model_name,
+        model=replace(known.model, trained_share=share),
+        layout=Layout(
+            micro_batch=config.micro_batch,
+            global_batch=config.global_batch,
+            sharding="zero3" if is_sharded else "none",
+            checkpointing="none" if config.checkpoint_activations == "none" else "full",
+            # Weights that are trained are of 32 bit and computed with in 16; FSDP2 sends what is computed.
+            gradient_bytes=2 if is_sharded and is_16_bit else 4,
+            gradient_sum_bytes=4 - GRADIENT_BYTES,
+            parameter_bytes=2 if is_16_bit else 4,
+            weight_bytes=frozen if is_adapted else 4,
+            optimizer_bytes=12 if is_adapted else 8,  # adapters lie beside the weights
+            value_bytes=2 if is_16_bit else 4,
+        ),
+        steps=config.steps,
+        until=f"{config.steps} steps" if config.steps else "",
+        assumed=f"every row is {config.length} tokens long"
+        + ("; DPO's two answers and its reference model are not counted" if config.method == "dpo" else "")
+        + (f"; {unmeasured_words('adapters')}" if is_adapted else ""),
+    )
+
+
+def _model_of(place: str) -> Workload:
+    """Return the model that a place names by its last word, or whose config.json lies here."""
+    name = place.rstrip("/").rpartition("/")[2]
+    if name in MODELS:
+        return find_workload(name)
+    for folder in (place, name):
+        if (Path(folder) / "config.json").is_file():
+            return model_from_file(folder)
+    raise CannotEstimate(
+        f"nobody has counted the model in '{place}'",
+        hint=f"put its config.json into {name}/ of this folder, or name one of {', '.join(MODELS)}",
+    )
+
+
 _DECODERS: Mapping[str, str] = {"neox-20b": "gpt-neox-20b", "pythia-6.9b": "pythia-6.9b"}
 
 
@@ -280,6 +330,7 @@ TRANSLATIONS: Mapping[str, Callable[[Any, Mapping[str, str]], Workload]] = {
     "glue_finetune": _glue,
     "gpt_neox": _neox,
     "gptj_finetune": gptj_workload,
+    "sft": _sft,
 }
 
 

@@ -30,6 +30,15 @@ def adapted_share(model: Model, rank: int) -> float:
     return min(1.0, adapters / parameter_count(model))
 
 
+def linear_adapters_share(model: Model, rank: int) -> float:
+    """Return the share of adapters beside every matrix of the layers, PEFT's "all-linear"."""
+    hidden = model.hidden_size
+    key_value = hidden * (model.key_value_heads or model.heads) // model.heads
+    block = (3 if model.gated else 2) * (hidden + model.feed_forward)
+    attention = 2 * (hidden + hidden) + 2 * (hidden + key_value)
+    return min(1.0, model.layers * rank * (attention + block) / parameter_count(model))
+
+
 def backward_share(model: Model) -> float:
     """Return what a backward pass costs in forward passes: gradients of inputs, and of weights that train."""
     return 1 + model.trained_share

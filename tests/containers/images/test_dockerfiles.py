@@ -12,7 +12,11 @@ from slipway.jobs.words.images.containers import image_names
 ROOT = Path(__file__).resolve().parents[3]
 CONTAINERS = ROOT / "containers"
 IMAGES = image_names(CONTAINERS)
-RUNS_AS_ROOT = {"gaudi": "As root", "neuron": "As root"}  # and the words by which its Dockerfile says why
+RUNS_AS_ROOT = {
+    "gaudi": "As root",
+    "gpu": "As root",
+    "neuron": "As root",
+}  # and the words by which its Dockerfile says why
 REQUIREMENTS = [
     path.relative_to(ROOT).as_posix() for path in sorted(CONTAINERS.glob("images/*/*.txt"))
 ]  # each belongs to the image of its folder

@@ -40,6 +40,7 @@ AMIS: Mapping[str, Ami] = {
 CONTAINERS: Mapping[str, frozenset[tuple[str, str]]] = {
     "cpu": frozenset({(CPU, "x86_64"), (CPU, "arm64")}),
     "gaudi": frozenset({("Habana", "x86_64")}),
+    "gpu": frozenset({("NVIDIA", "x86_64")}),
     "neuron": frozenset({("Trainium2", "x86_64")}),
     "pytorch": frozenset({(CPU, "x86_64"), ("NVIDIA", "x86_64")}),
     "sagemaker-pytorch": frozenset(),

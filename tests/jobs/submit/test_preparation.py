@@ -202,6 +202,21 @@ def test_a_layout_that_the_cluster_s_pytorch_was_not_proved_for_is_refused_unles
     assert prepare(replace(job, image=own), "dl1").job.image == own
 
 
+@pytest.mark.parametrize(("image", "is_warned"), [("pytorch", True), ("gpu", False)])
+def test_a_cluster_whose_image_lacks_trl_is_warned_of_before_ranks_end_for_it(
+    target: BatchTarget, yard_shell: RunningYard, image: str, is_warned: bool
+) -> None:
+    gpus = replace(target, name="gpus", instance_type="p5.48xlarge", image=image)
+    yard_shell.client("ssm").put_parameter(
+        Name=parameter_name("gpus"), Value=encode_target(gpus), Type="String"
+    )
+    job = Job(name="tuned", recipe="sft", nodes=1)
+    said = f"image '{image}' is not known to hold trl"
+    assert any(line.startswith(said) for line in prepare(job, "gpus").warnings) == is_warned
+    own = f"{target.repository_uri.partition('/')[0]}/mine:1"
+    assert "hold trl" not in "".join(prepare(replace(job, image=own), "gpus").warnings)
+
+
 def test_an_array_where_no_jobs_run_as_one_is_refused(target: BatchTarget) -> None:
     job = Job(name="tokens", recipe="prepare_tokens", nodes=1, array="0-3")
     with pytest.raises(DoesNotFit, match="--array is 0-3, and cluster 'dl1' runs no arrays of jobs"):

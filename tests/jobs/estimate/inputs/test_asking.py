@@ -8,12 +8,15 @@ from pathlib import Path
 import pytest
 
 from slipway.jobs.estimate.errors import CannotEstimate
+from slipway.jobs.estimate.hardware import cluster_of
 from slipway.jobs.estimate.inputs import places
 from slipway.jobs.estimate.inputs.asking import USUAL_SIZES, estimate
 from slipway.jobs.estimate.inputs.places import declared_places, find_place
 from slipway.jobs.estimate.inputs.workloads import SST2_TOKENS, recipe_workload
 from slipway.jobs.estimate.prices import ON_DEMAND, known_rates
+from slipway.jobs.estimate.work.work import memory, parameter_count
 from slipway.jobs.estimate.work.workloads import Workload
+from slipway.jobs.words.catalogue.instances import instance_type
 from slipway.jobs.words.installation import NoProject
 from slipway.jobs.words.targets import BatchTarget
 from tests.jobs.conftest import Slipway
@@ -172,3 +175,52 @@ def test_a_batch_that_cannot_be_shared_is_refused_with_one_that_can(slipway: Sli
     code, _, err = slipway("estimate", "gptj_finetune", "--on", "sagemaker", "--nodes", "1")
     assert code != 0
     assert "set global_batch to 64, or another micro_batch" in err
+
+
+# The recipe sft trains any model: known by name, or by a config.json that lies here.
+LLAMA = {
+    "model_type": "llama",
+    "hidden_size": 4096,
+    "intermediate_size": 14336,
+    "num_hidden_layers": 32,
+    "num_attention_heads": 32,
+    "num_key_value_heads": 8,
+    "vocab_size": 128256,
+    "max_position_embeddings": 8192,
+}
+
+
+@pytest.mark.parametrize("place", ["models/llama-8b", "s3://mine/models/llama-8b"])
+def test_a_model_of_any_kind_is_counted_by_its_config(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str
+) -> None:
+    folder = tmp_path / ("llama-8b" if "://" in place else place)
+    folder.mkdir(parents=True)
+    (folder / "config.json").write_text(json.dumps(LLAMA))
+    monkeypatch.chdir(tmp_path)
+    own = recipe_workload("sft", {"model": place, "length": "2048", "lora_rank": "16", "steps": "9"})
+    assert (own.model.sequence_length, own.steps, own.model.layers) == (2048, 9, 32)
+    # PEFT's own count of Llama 3 8B with r=16 and all-linear is 41,943,040.
+    assert own.model.trained_share * parameter_count(own.model) == pytest.approx(41_943_040)
+
+
+def test_fsdp_adapters_and_4_bits_make_room() -> None:
+    """GPT-NeoX 20B on a node of p5: 16 bytes for a trained weight, 2 for a frozen one, or half a byte."""
+    node = cluster_of(instance_type("p5.48xlarge"), 1)
+
+    def held(*words: str) -> float:
+        settings = dict(word.split("=") for word in ("model=gpt-neox-20b", *words))
+        workload = recipe_workload("sft", settings)
+        of = memory(workload.model, node, workload.layout)
+        return (of.weights + of.gradients + of.optimizer) / parameter_count(workload.model)
+
+    assert held() == pytest.approx(16)
+    assert held("fsdp=yes") == pytest.approx(16 / 8)
+    assert held("lora_rank=8") == pytest.approx(2, rel=0.05)
+    assert held("lora_rank=8", "quantize=nf4") == pytest.approx(0.516, rel=0.1)
+
+
+def test_a_model_that_is_not_here_is_refused_with_what_to_do() -> None:
+    with pytest.raises(CannotEstimate, match="nobody has counted the model in 's3://mine/qwen'") as caught:
+        recipe_workload("sft", {"model": "s3://mine/qwen"})
+    assert "put its config.json into qwen/ of this folder" in str(caught.value.hint)

@@ -1,0 +1,94 @@
+"""Folders on a node's own disk that one process fills and others use, held until the last of them has ended.
+
+A process holds a lock on a file beside the folder, and hands it on to the program that it becomes. The kernel
+takes the lock back however that ends, so that a later job knows which folders nobody needs any more.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from slipway.containers.runtime.errors import Refusal
+
+_LOCK, _FILLED = ".lock", ".filled"
+
+
+def folder_root() -> Path:
+    """Return where the folders of this user lie; refuse one that another user could change."""
+    root = Path(tempfile.gettempdir()) / f"slipway-commands-{os.geteuid()}"
+    root.mkdir(mode=0o700, exist_ok=True)
+    status = root.lstat()
+    if status.st_uid != os.geteuid() or root.is_symlink() or status.st_mode & 0o022:
+        raise Refusal(
+            f"{root} belongs to somebody else or may be changed by others", hint="remove it, or set TMPDIR"
+        )
+    return root
+
+
+def hold(root: Path, name: str, fill: Callable[[Path], None]) -> Path:
+    """Return the folder of this name, filled by whoever comes first; the others wait.
+
+    It stays until this process has ended, and every program that it became.
+    """
+    lock, filled = root / f"{name}{_LOCK}", root / f"{name}{_FILLED}"
+    while True:
+        descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        fcntl.flock(descriptor, fcntl.LOCK_SH)
+        if not filled.exists():
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            if _is_same(descriptor, lock):  # else it was swept while we waited for it
+                _fill_once(root / name, filled, fill)
+            # Not atomic: a process that sweeps may come between, and take the folder.
+            fcntl.flock(descriptor, fcntl.LOCK_SH)
+        if _is_same(descriptor, lock) and filled.exists():
+            os.utime(lock)
+            os.set_inheritable(descriptor, True)
+            return root / name
+        os.close(descriptor)
+
+
+def sweep(root: Path, prefix: str, unused_seconds: float = 0.0) -> None:
+    """Remove the folders whose names begin so, that nobody holds and nobody took for so long."""
+    for lock in root.glob(f"{prefix}*{_LOCK}"):
+        with suppress(FileNotFoundError), _if_free(lock) as is_free:
+            if is_free and time.time() - lock.stat().st_mtime >= unused_seconds:
+                name = lock.name.removesuffix(_LOCK)
+                (root / f"{name}{_FILLED}").unlink(missing_ok=True)
+                shutil.rmtree(root / name, ignore_errors=True)
+                lock.unlink(missing_ok=True)
+
+
+def _fill_once(folder: Path, filled: Path, fill: Callable[[Path], None]) -> None:
+    """Fill the folder in its place, as an environment of Python cannot be moved; begin anew after a crash."""
+    if filled.exists():
+        return
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(mode=0o700)
+    fill(folder)
+    filled.touch()
+
+
+@contextmanager
+def _if_free(lock: Path) -> Iterator[bool]:
+    descriptor = os.open(lock, os.O_RDWR | os.O_CLOEXEC)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield True
+    except BlockingIOError:
+        yield False
+    finally:
+        os.close(descriptor)
+
+
+def _is_same(descriptor: int, lock: Path) -> bool:
+    try:
+        return os.path.samestat(os.fstat(descriptor), lock.stat())
+    except FileNotFoundError:
+        return False
