@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeVar
 
 from slipway.containers.runtime.observe import telemetry
 from slipway.jobs.submit.find import find_run, targets_to_search
 from slipway.jobs.submit.logs import LogLine, Wanted, follow_lines
-from slipway.jobs.submit.metrics import LOSS, RATE, read
+from slipway.jobs.submit.metrics import HELD_OUT, LOSS, RATE, read
 from slipway.jobs.words.errors import SlipwayError
 
+T = TypeVar("T")
 _BAR = 40  # characters of the longest
 
 
@@ -45,12 +47,12 @@ def points(lines: Iterable[str]) -> list[Point]:
     ]
 
 
-def thinned(all_points: list[Point], most: int) -> list[Point]:
-    """Evenly, with the first and the last."""
-    if len(all_points) <= most:
-        return all_points
-    stride = (len(all_points) - 1) / (most - 1)
-    return [all_points[round(number * stride)] for number in range(most)]
+def thinned(values: list[T], most: int) -> list[T]:
+    """Return at most so many of them, evenly, with the first and the last."""
+    if len(values) <= most:
+        return values
+    stride = (len(values) - 1) / (most - 1)
+    return [values[round(number * stride)] for number in range(most)]
 
 
 def bar(loss: float, highest: float) -> str:
@@ -61,7 +63,6 @@ def bar(loss: float, highest: float) -> str:
 
 # The charts of a training from its log, as TensorBoard reads them. For a machine that does not see the job's
 # own files: the tags are those that telemetry.py writes beside a job.
-_EVALUATED = "eval_"
 
 
 @dataclass(slots=True)
@@ -89,8 +90,8 @@ class ScalarFile:
 
 
 def _tag(name: str) -> str:
-    is_held_out = name.startswith(_EVALUATED)
-    return f"eval/{name.removeprefix(_EVALUATED)}" if is_held_out else f"train/{name}"
+    is_held_out = name.startswith(HELD_OUT)
+    return f"eval/{name.removeprefix(HELD_OUT)}" if is_held_out else f"train/{name}"
 
 
 # Waits for a training from Python and returns what it reported, as `slipway report curve` shows it.

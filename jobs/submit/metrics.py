@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 LOSS, RATE = "loss", "sequences_per_second"
+HELD_OUT = "eval_"  # begins the name of an evaluation
 _HELD_OUT = ("eval", "val", "valid", "validation")
 
 _NUMBER = r"[-+]?(?:[0-9][0-9,]*(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]+)?|[-+]?(?:nan|inf(?:inity)?)"
@@ -51,7 +52,7 @@ class Reading:
     steps: int | None = None
     epoch: float | None = None
     attempt: int
-    metrics: Mapping[str, float]  # evaluations begin with eval_
+    metrics: Mapping[str, float]  # evaluations begin with HELD_OUT
     line: int = 0  # the first one, counted from 0
 
 
@@ -299,7 +300,7 @@ def _loss_name(before: str, line: str) -> str:
     word = before.lower().rstrip(" _/")
     if word == "test":
         return f"test_{LOSS}"
-    return f"eval_{LOSS}" if word in _HELD_OUT or line.startswith(_HELD_OUT_LINE) else LOSS
+    return f"{HELD_OUT}{LOSS}" if word in _HELD_OUT or line.startswith(_HELD_OUT_LINE) else LOSS
 
 
 _FORMS: tuple[Callable[[str], _Said | None], ...] = (_record, _bar, _deepspeed, _words)
@@ -312,7 +313,7 @@ def _named(values: Mapping[str, float]) -> dict[str, float]:
         own = _NAMES.get(name, name)
         for word in _HELD_OUT:
             if own.startswith((f"{word}_", f"{word}/")):
-                own = f"eval_{own[len(word) + 1 :]}"
+                own = f"{HELD_OUT}{own[len(word) + 1 :]}"
         if own == name or own not in values:
             named[own] = value
     return named

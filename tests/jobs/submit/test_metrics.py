@@ -113,7 +113,7 @@ def test_deepspeed_s_lines_are_one_step_with_the_loss_that_follows() -> None:
         ("iter 100: loss 3.2140, time 20.10ms, mfu 1.20%", 100, {"loss": 3.214}),  # nanoGPT
         ("step 250: train loss 2.3012, val loss 2.5", 250, {"loss": 2.3012, "eval_loss": 2.5}),
         (
-            " iteration  10/  100 | learning rate: 1.0E-04 | lm loss: 9.123E+00 | grad norm: 1.2 |",  # Megatron
+            " iteration 10/ 100 | learning rate: 1.0E-04 | lm loss: 9.123E+00 | grad norm: 1.2 |",  # Megatron
             10,
             {"loss": 9.123, "learning_rate": 1e-4, "gradient_norm": 1.2},
         ),
