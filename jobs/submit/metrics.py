@@ -15,6 +15,7 @@ LOSS, RATE = "loss", "sequences_per_second"
 HELD_OUT = "eval_"  # begins the name of an evaluation
 _HELD_OUT = ("eval", "val", "valid", "validation")
 
+_TRAINING = "train/"  # before the names that the Trainer writes for TensorBoard
 _NUMBER = r"[-+]?(?:[0-9][0-9,]*(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]+)?|[-+]?(?:nan|inf(?:inity)?)"
 _RANK = "[0] "
 _OTHERS = re.compile(r"\[(?:node [0-9]+|[1-9][0-9]{0,4})\] |\[run\] ")  # ranks and launchers
@@ -310,7 +311,10 @@ def _named(values: Mapping[str, float]) -> dict[str, float]:
     """Return metrics under one name each: what a library calls it first counts less than the plain one."""
     named: dict[str, float] = {}
     for name, value in values.items():
-        own = _NAMES.get(name, name)
+        own = _NAMES.get(name, name.removeprefix(_TRAINING))
+        own = _NAMES.get(own, own)
+        if own == "epoch":
+            continue
         for word in _HELD_OUT:
             if own.startswith((f"{word}_", f"{word}/")):
                 own = f"{HELD_OUT}{own[len(word) + 1 :]}"

@@ -58,7 +58,7 @@ def start(config: CommandConfig, contract: LaunchContract, _stack: ExitStack) ->
     environment = command_environment(os.environ, contract, is_per_node=config.is_per_node)
     if config.requirements:
         environment = with_packages(environment, ensure_packages(root, config.requirements, folder))
-    _make_checkpoint_folder(contract)
+    _make_folders(contract)
     os.chdir(folder)
     _become(config.command, {**environment, "PWD": str(folder)})
 
@@ -103,11 +103,12 @@ def _own_folder(config: CommandConfig, contract: LaunchContract, root: Path) -> 
     return hold(root, f"{PREFIX}{sha256(own.encode()).hexdigest()[:_NAME_LENGTH]}", unpack)
 
 
-def _make_checkpoint_folder(contract: LaunchContract) -> None:
-    """Make the folder if it is one here; whoever cannot write there learns it from the command itself."""
-    if contract.checkpoints and "://" not in contract.checkpoints:
-        with suppress(OSError):
-            Path(contract.checkpoints).mkdir(parents=True, exist_ok=True)
+def _make_folders(contract: LaunchContract) -> None:
+    """Make those that are folders here; whoever cannot write there learns it from the command itself."""
+    for place in (contract.checkpoints, contract.logs):
+        if place and "://" not in place:
+            with suppress(OSError):
+                Path(place).mkdir(parents=True, exist_ok=True)
 
 
 def _become(words: Sequence[str], environment: Mapping[str, str]) -> NoReturn:
