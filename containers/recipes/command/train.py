@@ -24,6 +24,7 @@ from slipway.containers.recipes.command.packages import (
     unpack_source,
     with_packages,
 )
+from slipway.containers.recipes.command.secrets import read_secrets
 from slipway.containers.runtime.contract import variables
 from slipway.containers.runtime.contract.contract import LaunchContract
 from slipway.containers.runtime.errors import Refusal
@@ -55,7 +56,11 @@ def start(config: CommandConfig, contract: LaunchContract, _stack: ExitStack) ->
     """Unpack the folder once a node, install what is wanted, and become the command."""
     root = folder_root()
     folder = _own_folder(config, contract, root)
-    environment = command_environment(os.environ, contract, is_per_node=config.is_per_node)
+    environment = {
+        **command_environment(os.environ, contract, is_per_node=config.is_per_node),
+        **config.environment,
+        **read_secrets(config.secrets),
+    }
     if config.requirements:
         environment = with_packages(environment, ensure_packages(root, config.requirements, folder))
     _make_folders(contract)
