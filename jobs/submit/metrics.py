@@ -19,6 +19,7 @@ _TRAINING = "train/"  # before the names that the Trainer writes for TensorBoard
 _NUMBER = r"[-+]?(?:[0-9][0-9,]*(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]+)?|[-+]?(?:nan|inf(?:inity)?)"
 _RANK = "[0] "
 _OTHERS = re.compile(r"\[(?:node [0-9]+|[1-9][0-9]{0,4})\] |\[run\] ")  # ranks and launchers
+_AT_ONCE = 20  # lines
 _NEAR = 4  # lines within which a progress bar is drawn again
 _START = re.compile(r"no checkpoint in |resuming from step ")
 _LONGEST = 8192  # characters; a longer line is no report of a step
@@ -90,13 +91,18 @@ class _Place:
     attempt: int = 0
     bar: tuple[int, int] | None = None  # done and all of the training's own progress bar
     step: int | None = None  # the last that was named
+    _begun: tuple[str, int] = "", 0  # the line that began the attempt, and its number
     _before: float = -1.0
     _epochs: tuple[float, float] | None = None  # the first and the last
     _raw: int = -1  # the step as it was printed last
     _an_epoch: int = 0  # steps, where each epoch counts them from its own start
 
-    def begin(self) -> None:
-        self.attempt, self._before, self._raw = self.attempt + 1, -1.0, -1
+    def begin(self, line: str, number: int) -> None:
+        """Count an attempt; what ranks of one say at once, each for itself, is said once."""
+        is_new = line != self._begun[0] or number > self._begun[1] + _AT_ONCE or self._before >= 0
+        self._begun = line, number
+        if is_new:
+            self.attempt, self._before, self._raw = self.attempt + 1, -1.0, -1
 
     def see_bar(self, done: int, every: int) -> None:
         """Take the first bar without a name for the training's; evaluations have bars of another length."""
@@ -133,7 +139,7 @@ def _each(lines: Sequence[str]) -> Iterator[Reading]:
             continue
         line = text.removeprefix(_RANK)
         if _START.match(line):
-            place.begin()
+            place.begin(line, number)
         if (bar := _bare_bar(line)) is not None:
             place.see_bar(*bar)
         if (said := _said(line)) is None:

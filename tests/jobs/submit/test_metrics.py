@@ -132,6 +132,11 @@ def test_a_line_of_words_or_json_is_read(line: str, step: int, metrics: dict[str
     assert found.metrics == pytest.approx(metrics, nan_ok=True)
 
 
+def test_ranks_of_a_node_that_all_say_where_they_resume_are_one_attempt() -> None:
+    lines = ["step 10/30  loss 3", *["resuming from step 10"] * 8, "step 20/30  loss 2"]
+    assert [each.attempt for each in read(lines)] == [1, 2]
+
+
 def test_epochs_that_count_their_own_steps_are_laid_end_to_end() -> None:
     lines = [f"Epoch [{epoch}/2], Step [{step}/600], Loss: 0.2" for epoch in (1, 2) for step in (300, 600)]
     assert [(each.step, each.attempt) for each in read(lines)] == [(300, 1), (600, 1), (900, 1), (1200, 1)]
