@@ -13,7 +13,7 @@ from slipway.jobs.report.charts import Chart, curves
 from slipway.jobs.report.page import Fact, Page, PageTable, Section
 from slipway.jobs.submit.curve import thinned
 from slipway.jobs.submit.logs import LogLine
-from slipway.jobs.submit.metrics import HELD_OUT, LOSS, RATE, Reading, read
+from slipway.jobs.submit.metrics import HELD_OUT, LOSS, RATE, LoggedStep, read
 from slipway.jobs.words.run import Attempt, Run
 from slipway.jobs.words.text import moment
 
@@ -51,7 +51,7 @@ def _facts(run: Run) -> Iterator[Fact]:
     yield Fact(value="unknown" if usd is None else f"{usd:,.2f} USD", what=f"on demand, {priced}")
 
 
-def _reached(readings: Sequence[Reading]) -> Iterator[Fact]:
+def _reached(readings: Sequence[LoggedStep]) -> Iterator[Fact]:
     for name in (LOSS, f"{HELD_OUT}{LOSS}"):
         values = [each for each in readings if name in each.metrics]
         if values:
@@ -59,13 +59,13 @@ def _reached(readings: Sequence[Reading]) -> Iterator[Fact]:
             yield Fact(value=f"{last.metrics[name]:.4g}", what=f"{name.replace('_', ' ')} at {_where(last)}")
 
 
-def _where(last: Reading) -> str:
+def _where(last: LoggedStep) -> str:
     if not last.has_step:
         return f"report {last.step}"
     return f"step {last.step:,}" + (f" of {last.steps:,}" if last.steps else "")
 
 
-def _curves(readings: Sequence[Reading]) -> Iterator[Section]:
+def _curves(readings: Sequence[LoggedStep]) -> Iterator[Section]:
     """Draw each metric over its steps; an evaluation stands in the chart of what it evaluates."""
     names = dict.fromkeys(name.removeprefix(HELD_OUT) for each in readings for name in each.metrics)
     first = [name for name in (LOSS, RATE, "tokens_per_second") if name in names]
@@ -77,7 +77,7 @@ def _curves(readings: Sequence[Reading]) -> Iterator[Section]:
         yield Section(title="Other metrics", text=", ".join(chart.title for chart in left))
 
 
-def _chart(name: str, readings: Sequence[Reading]) -> Chart | None:
+def _chart(name: str, readings: Sequence[LoggedStep]) -> Chart | None:
     found = {
         series: [
             (each.step, each.metrics[key])
@@ -141,7 +141,7 @@ def _last_lines(lines: Sequence[LogLine]) -> Section | None:
     )
 
 
-def _notes(run: Run, readings: Sequence[Reading]) -> tuple[str, ...]:
+def _notes(run: Run, readings: Sequence[LoggedStep]) -> tuple[str, ...]:
     notes = ["Cost covers all attempts, from the start of the job; AWS bills machines some minutes more."]
     if not readings:
         notes.append("The first rank printed nothing in which Slipway finds a step and a metric.")

@@ -46,7 +46,7 @@ _NAMES: Mapping[str, str] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reading:
+class LoggedStep:
     """Hold what one step reported, from one line or several."""
 
     step: int  # where no line names one, the number of the report
@@ -67,9 +67,9 @@ class _Said(NamedTuple):
     metrics: Mapping[str, float]
 
 
-def read(lines: Iterable[str]) -> list[Reading]:
+def read(lines: Iterable[str]) -> list[LoggedStep]:
     """Return one reading a step, in their order; a step that was trained again is the later attempt's."""
-    kept: dict[float, Reading] = {}
+    kept: dict[float, LoggedStep] = {}
     for found in _each(list(lines)):
         place: float = found.step if found.has_step or found.epoch is None else found.epoch
         before = kept.get(place)
@@ -132,7 +132,7 @@ class _Place:
         return self.attempt
 
 
-def _each(lines: Sequence[str]) -> Iterator[Reading]:
+def _each(lines: Sequence[str]) -> Iterator[LoggedStep]:
     place = _Place()
     for number, text in enumerate(lines):
         if len(text) > _LONGEST or _OTHERS.match(text):
@@ -151,7 +151,7 @@ def _each(lines: Sequence[str]) -> Iterator[Reading]:
         where = said.epoch if said.step is None else said.step
         if where is None:
             continue
-        yield Reading(
+        yield LoggedStep(
             step=said.step or 0,
             has_step=said.step is not None,
             steps=said.steps,

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slipway.jobs.submit.curve import points
-from slipway.jobs.submit.metrics import Reading, read
+from slipway.jobs.submit.metrics import LoggedStep, read
 
 # Printed by transformers 5.23.0's Trainer below our launcher, which ends lines where bars are drawn again.
 TRAINER = """\
@@ -35,7 +35,7 @@ TRAINER = """\
 """.splitlines()
 
 
-def only(*lines: str) -> Reading:
+def only(*lines: str) -> LoggedStep:
     (found,) = read(lines)
     return found
 
