@@ -24,8 +24,9 @@ from slipway.jobs.estimate.inputs.places import alone
 from slipway.jobs.estimate.inputs.workloads import recipe_workload
 from slipway.jobs.output import Column, json_option, print_table, say, warn
 from slipway.jobs.submit import find, logs
-from slipway.jobs.submit.curve import ScalarFile, bar, points, thinned
+from slipway.jobs.submit.curve import Point, ScalarFile, bar, points, thinned
 from slipway.jobs.submit.logs import Wanted
+from slipway.jobs.submit.metrics import LOSS, RATE
 from slipway.jobs.submit.rate import LEAST_STEPS, settings_of
 from slipway.jobs.submit.speedup import (
     Line,
@@ -42,6 +43,7 @@ from slipway.jobs.words.errors import SlipwayError
 from slipway.jobs.words.job import parse_settings
 from slipway.jobs.words.recipes import RECIPES
 from slipway.jobs.words.run import AnyFound
+from slipway.jobs.words.text import printable
 
 ROWS = 20
 CURVE_COLUMNS = (
@@ -49,8 +51,9 @@ CURVE_COLUMNS = (
     Column(name="attempt", align="right"),
     Column(name="loss", align="right"),
     Column(name="sequences_per_second", title="throughput", unit="sequences/s", align="right", absent="-"),
-    Column(name="curve", title="loss, from 0"),
 )
+_DRAWN = Column(name="curve", title="loss, from 0")
+_USUAL = ("eval_loss",)  # shown beside the loss where there is one
 
 
 @click.command()
@@ -58,16 +61,19 @@ CURVE_COLUMNS = (
 @click.option(
     "--rows", type=click.IntRange(2), default=ROWS, show_default=True, help="Maximum number of rows."
 )
+@click.option("--metric", "wanted", multiple=True, metavar="NAME", help="Metric to show, too. Repeatable.")
 @json_option
-def report_curve_command(job: str | None, rows: int, as_json: bool) -> None:
+def report_curve_command(job: str | None, rows: int, wanted: tuple[str, ...], as_json: bool) -> None:
     """Show the loss and the throughput of JOB (its id or name, or the beginning of either).
 
-    If two attempts trained the same step, the later attempt is shown. A command of your own that slipway run
-    started has a curve if its rank 0 prints lines such as: step 10/200  loss 0.5310
+    If two attempts trained the same step, the later attempt is shown. A command of your own has a curve if
+    its rank 0 prints what transformers' Trainer, TRL, Lightning, DeepSpeed or Megatron print, lines such as
+    step 10/200  loss 0.5310, or records such as {"step": 10, "loss": 0.531}. Records that it appends to
+    metrics.jsonl in the folder SLIPWAY_LOGS count, and so do TensorBoard's event files there.
 
     \b
     slipway report curve bert_pretrain
-    slipway report curve my-training --rows 10
+    slipway report curve my-training --rows 10 --metric eval_accuracy
     """
     found = find.find_newest(job, find.targets_to_search(None, None), say)
     lines = [line.text for line in logs.follow_lines(found, Wanted(rank=0), to_end=False)]
@@ -77,15 +83,38 @@ def report_curve_command(job: str | None, rows: int, as_json: bool) -> None:
             f"job '{found.run.name}' has not reported a step yet; it is {found.run.state}",
             hint=f"slipway logs {found.run.name} --follow; a step is a line such as: step 10/200  loss 0.5",
         )
+    known = sorted({name for point in all_points for name in point.metrics} - {LOSS, RATE})
+    if unknown := [name for name in wanted if name not in (*known, LOSS, RATE)]:
+        raise SlipwayError(
+            f"job '{found.run.name}' has reported no {', '.join(map(printable, unknown))}",
+            hint=f"it reports {', '.join((LOSS, *known))}",
+        )
     highest = max(point.loss for point in all_points)
     shown = all_points if as_json else thinned(all_points, rows)
-    table = [{**asdict(point), "curve": bar(point.loss, highest)} for point in shown]
+    beside = [name for name in (*_USUAL, *wanted) if name in known]
+    more = [
+        Column(name=f"beside{number}", title=name, align="right", absent="-")
+        for number, name in enumerate(beside)
+    ]
     print_table(
-        f"{found.run.name}: {all_points[-1].step} of {all_points[-1].steps} steps",
-        CURVE_COLUMNS,
-        table,
+        f"{found.run.name}: {_how_far(all_points[-1])}",
+        (*CURVE_COLUMNS, *more, _DRAWN),
+        [_row(point, () if as_json else beside, highest) for point in shown],
         as_json=as_json,
     )
+    if left := [name for name in known if name not in beside]:
+        say(f"it also reports {', '.join(left)}: --metric NAME")
+
+
+def _row(point: Point, beside: Sequence[str], highest: float) -> dict[str, object]:
+    others = {f"beside{number}": point.metrics.get(name) for number, name in enumerate(beside)}
+    return {**asdict(point), "curve": bar(point.loss, highest), **others}
+
+
+def _how_far(last: Point) -> str:
+    if not last.has_step:
+        return f"{last.step} reports, which do not name their step"
+    return f"{last.step} steps" if last.steps is None else f"{last.step} of {last.steps} steps"
 
 
 # `slipway report speedup`: how much faster a recipe was on more nodes, beside published and estimated ones.

@@ -13,6 +13,7 @@ from slipway.jobs.cli.completing import complete_recipe_or_job
 from slipway.jobs.cli.estimate import on_option, with_place_options
 from slipway.jobs.cloud import aws
 from slipway.jobs.estimate import throughput
+from slipway.jobs.estimate.errors import CannotEstimate
 from slipway.jobs.estimate.estimates import Estimate, PricedHardware
 from slipway.jobs.estimate.evidence.calibrations import find_calibration
 from slipway.jobs.estimate.evidence.measurements import Measurement
@@ -28,8 +29,10 @@ from slipway.jobs.output import say, warn, write_file
 from slipway.jobs.report.charts import drawer
 from slipway.jobs.report.contents import Beside, Comparison, job_page
 from slipway.jobs.report.page import Page, published_page, render
-from slipway.jobs.submit import find
-from slipway.jobs.submit.rate import read_run
+from slipway.jobs.report.run_page import run_page
+from slipway.jobs.submit import find, logs
+from slipway.jobs.submit.logs import Wanted
+from slipway.jobs.submit.rate import RunRate, TooShort, read_run
 from slipway.jobs.words.errors import SlipwayError
 from slipway.jobs.words.job import parse_settings
 
@@ -54,12 +57,14 @@ def report_page_command(subject: str | None, path: Path, place: str | None, **as
     """Write one self-contained HTML page: scaling, cost against time, and measured against predicted.
 
     For a RECIPE or MODEL, the page shows estimates for --on and for every other cluster and type. For a JOB,
-    it shows the measured throughput next to its estimate. Without an argument, it shows the published tables.
-    The page needs no script and no network, and suits phones, dark mode and print.
+    it shows the measured throughput next to its estimate; for a JOB of your own code, its curves, attempts,
+    nodes, cost and last lines. Without an argument, it shows the published tables. The page needs no script
+    and no network, and suits phones, dark mode and print.
 
     \b
     slipway report page bert_pretrain --on dl1 -o bert.html
     slipway report page bert_pretrain-448d16bd457c -o run.html
+    slipway report page my-training -o run.html
     slipway report page -o published.html
     """
     drawer()  # refuses before anything is computed
@@ -96,7 +101,17 @@ def _job_page(workload: Workload, place: str | None, asked: dict[str, Any]) -> P
 
 
 def _run_page(subject: str, asked: dict[str, Any]) -> Page:
-    rate = read_run(find.find_newest(subject, find.targets_to_search(None, asked["region"]), say))
+    """Build the page of a run beside its estimate, or of a run that nobody can estimate."""
+    found = find.find_newest(subject, find.targets_to_search(None, asked["region"]), say)
+    try:
+        rate = read_run(found)
+    except (CannotEstimate, TooShort) as error:
+        say(f"without an estimate: {error.message}")
+        return run_page(found.run, list(logs.follow_lines(found, Wanted(), to_end=False)))
+    return _estimated_run_page(rate, asked)
+
+
+def _estimated_run_page(rate: RunRate, asked: dict[str, Any]) -> Page:
     where, own = rate.place(rates()), rate.asked
     rows = measurements(without_run=rate.found.run.id)
     known = find_calibration(rows, own)

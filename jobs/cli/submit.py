@@ -136,6 +136,16 @@ def _job(
     metavar="FILE",
     help="File of the folder that pip installs on each node, on top of the image.",
 )
+@click.option(
+    "--env", "variables", multiple=True, metavar="NAME=VALUE", help="Variable of the command. Repeatable."
+)
+@click.option(
+    "--secret",
+    "secrets",
+    multiple=True,
+    metavar="NAME=SECRET",
+    help="Variable whose value is the secret slipway/jobs/SECRET of AWS Secrets Manager. Repeatable.",
+)
 @click.option("--include-secrets", is_flag=True, help="Send files that look like secrets, such as .env.")
 @click.option("--name", help="Name of the job; a digest is appended. Default: the folder's name.")
 @submission_options
@@ -158,13 +168,18 @@ def run_command(
     slipway run --on c6i --nodes 2 --follow -- python train.py --lr 0.1
     slipway run --on dl1 --nodes 2 --per-node -- torchrun train.py
     slipway run --on c6i --nodes 1 --dry-run -- ./prepare.sh
+    slipway run --on c6i --nodes 2 --secret WANDB_API_KEY=wandb -- python train.py
     """
     from slipway.jobs.cloud.deployed import find_target_by_name
-    from slipway.jobs.code.command_job import OwnCommand, refuse_mistakes
+    from slipway.jobs.code.command_job import OwnCommand, read_variables, refuse_mistakes
     from slipway.jobs.code.folder import read_folder
 
     own = OwnCommand(
-        words=asked.pop("words"), is_per_node=asked.pop("per_node"), requirements=asked.pop("requirements")
+        words=asked.pop("words"),
+        is_per_node=asked.pop("per_node"),
+        requirements=asked.pop("requirements"),
+        environment=read_variables("--env", asked.pop("variables")),
+        secrets=read_variables("--secret", asked.pop("secrets")),
     )
     sent = read_folder(folder, limit_mb=limit_mb, include_secrets=include_secrets)
     refuse_mistakes(own, sent)

@@ -8,11 +8,12 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path, PurePath
 
+from slipway.containers.recipes.command.config import SECRETS_PREFIX, is_secret, is_variable
 from slipway.jobs.code.folder import CannotShip, ProjectFolder
 from slipway.jobs.words.errors import did_you_mean
 from slipway.jobs.words.job import LONGEST_NAME, DoesNotFit
@@ -23,6 +24,7 @@ RECIPE = "command"
 _NO_NAME = re.compile(r"[^A-Za-z0-9_-]+")
 # AWS Batch would replace it in a command; in JSON the same word has another spelling.
 _PLACEHOLDER, _SPELLED_OTHERWISE = "Ref::", "Ref:\\u003a"
+_PROMISES_SECRET = re.compile(r".*(KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?)", re.IGNORECASE)
 _NO_INDEX = re.compile(r"^\s*--no-index\s*$", re.MULTILINE)
 
 
@@ -33,17 +35,64 @@ class OwnCommand:
     words: tuple[str, ...]
     is_per_node: bool = False  # it starts the processes of its node itself
     requirements: str | None = None  # a file of the folder
+    environment: Mapping[str, str] = field(default_factory=dict)
+    secrets: Mapping[str, str] = field(default_factory=dict)  # their names in Secrets Manager, by variable
+
+    def __post_init__(self) -> None:
+        _refuse_open_secrets(self.environment)
+        _refuse_no_names(self.secrets)
+
+
+def read_variables(option: str, texts: Sequence[str]) -> dict[str, str]:
+    """Split NAME=VALUE texts; refuse a name that is set twice or that ranks are told their place by."""
+    found: dict[str, str] = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not equals or name in found or not is_variable(name):
+            why = "is set twice" if name in found else "is no variable that you can set with a value"
+            raise DoesNotFit(
+                f"{option}: {printable(name)} {why}",
+                hint=f"write {option} NAME=VALUE once; names of torchrun's, PATH and SLIPWAY_… are taken",
+            )
+        found[name] = value
+    return found
+
+
+def _refuse_open_secrets(environment: Mapping[str, str]) -> None:
+    """Refuse to write into a job's definition what everybody may read who may list jobs."""
+    for name in environment:
+        if _PROMISES_SECRET.fullmatch(name):
+            raise DoesNotFit(
+                f"--env: {name} looks like a secret, and whoever may list jobs could read it",
+                hint=f"aws secretsmanager create-secret --name {SECRETS_PREFIX}mine --secret-string "
+                f"file://FILE; then --secret {name}=mine",
+            )
+
+
+def _refuse_no_names(secrets: Mapping[str, str]) -> None:
+    for variable, name in secrets.items():
+        if not is_secret(name.removeprefix(SECRETS_PREFIX)):
+            raise DoesNotFit(
+                f"--secret: {variable} is to be {printable(name[:60])}, which is no name of a secret",
+                hint=f"write --secret {variable}=mine for the secret {SECRETS_PREFIX}mine of Secrets Manager",
+            )
 
 
 def command_settings(command: OwnCommand, source: str) -> dict[str, str]:
     """Return the settings; `source` is where the folder's archive lies."""
-    words = json.dumps(command.words).replace(_PLACEHOLDER, _SPELLED_OTHERWISE)
+    secrets = {each: name.removeprefix(SECRETS_PREFIX) for each, name in command.secrets.items()}
     return {
         "source": source,
-        "command": words,
+        "command": _in_json(command.words),
         **({"per_node": "yes"} if command.is_per_node else {}),
         **({"requirements": command.requirements} if command.requirements else {}),
+        **({"environment": _in_json(command.environment)} if command.environment else {}),
+        **({"secrets": _in_json(secrets)} if secrets else {}),
     }
+
+
+def _in_json(value: object) -> str:
+    return json.dumps(value).replace(_PLACEHOLDER, _SPELLED_OTHERWISE)
 
 
 def folder_name(folder: Path) -> str:

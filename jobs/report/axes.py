@@ -75,6 +75,16 @@ def amounts(field: str, title: str, values: Iterable[float]) -> Axis:
     return Axis(field=field, title=title, least=0, most=max(values) * _MARGIN)
 
 
+def around(field: str, title: str, values: Iterable[float]) -> Axis:
+    """Return an axis around the values; from nothing where that costs little of its length."""
+    known = list(values)
+    low, high = min(known), max(known)
+    if 0 <= low <= high / 2:
+        return amounts(field, title, [high or 1.0])
+    margin = (high - low or abs(high) or 1.0) * (_MARGIN - 1)
+    return Axis(field=field, title=title, least=low - margin, most=high + margin, words=",~g")
+
+
 def magnitudes(field: str, title: str, values: Iterable[float]) -> Axis:
     """Return a logarithmic axis around the values, which names as many round numbers as have room."""
     known = list(values)

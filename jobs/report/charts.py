@@ -16,7 +16,16 @@ from html import escape
 from types import ModuleType
 from typing import Any
 
-from slipway.jobs.report.axes import Axis, Label, amounts, counts, label_layers, magnitudes, place_labels
+from slipway.jobs.report.axes import (
+    Axis,
+    Label,
+    amounts,
+    around,
+    counts,
+    label_layers,
+    magnitudes,
+    place_labels,
+)
 from slipway.jobs.words.errors import SlipwayError
 
 VEGA_LITE = "5.20"
@@ -189,6 +198,31 @@ def over_steps(title: str, curve: Sequence[Point], predicted: float) -> Chart:
             "this run": Series(colour=_SECOND, shape="diamond"),
             "estimate": Series(colour=_FAINT, shape="stroke", dash=_DASHES),
         },
+        axes=axes,
+    )
+
+
+_LINES: Sequence[Series] = (
+    Series(colour=_FIRST),
+    Series(colour=_SECOND, shape="diamond", dash=_DASHES),
+)
+
+
+def curves(title: str, unit: str, series: Mapping[str, Sequence[tuple[int, float]]]) -> Chart:
+    """Draw values by step, a line for each of at most two series, of which none is empty."""
+    steps = [step for values in series.values() for step, _ in values]
+    every = [value for values in series.values() for _, value in values]
+    axes = (amounts("step", "step", [max(*steps, 1)]), around("value", unit, every))
+    layers = []
+    for name, values in series.items():
+        marks = [_named({"step": step, "value": value}, name) for step, value in values]
+        layers += [_series(marks, {"type": "line"}, axes), _series(marks, _dot(20), axes)]
+    ends = [f"{name} goes from {values[0][1]:.4g} to {values[-1][1]:.4g}" for name, values in series.items()]
+    return Chart(
+        title=title,
+        description=f"{'; '.join(ends)}, by step {max(steps):,}.",
+        layers=layers,
+        series=dict(zip(series, _LINES, strict=False)),
         axes=axes,
     )
 

@@ -1,71 +1,58 @@
-"""The loss and the throughput of a training, read from the lines that its first rank prints.
-
-The patterns are of what containers/recipes/bert_pretrain and a project's train.py print;
-tests/end_to_end/test_training.py and test_readme_session.py hold them together.
-"""
+"""The loss and the throughput of a training, as its first rank prints them; metrics.py reads the lines."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeVar
 
 from slipway.containers.runtime.observe import telemetry
 from slipway.jobs.submit.find import find_run, targets_to_search
 from slipway.jobs.submit.logs import LogLine, Wanted, follow_lines
+from slipway.jobs.submit.metrics import HELD_OUT, LOSS, RATE, read
 from slipway.jobs.words.errors import SlipwayError
 
-_STEP = re.compile(
-    r"(?:\[0\] )?step (?P<step>[0-9]+)/(?P<steps>[0-9]+)\b.*?\b"
-    r"(?<!val )(?<!test )loss[ =:]+(?P<loss>-?[0-9]+(?:\.[0-9]+)?(?:e[-+]?[0-9]+)?|nan|inf)\b"
-    r"(?:.*? (?P<rate>[0-9,]+\.[0-9]) sequences/s)?"
-)
-_START = re.compile(r"(?:\[0\] )?(no checkpoint in |resuming from step )")
+T = TypeVar("T")
 _BAR = 40  # characters of the longest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Point:
     step: int
-    steps: int
+    steps: int | None  # of the whole training, where its lines say it
     loss: float
     sequences_per_second: float | None  # None: the line does not say
     attempt: int  # which one's work was kept
+    epoch: float | None = None
+    metrics: Mapping[str, float] = field(default_factory=dict)  # all of them, evaluations as eval_…
+    has_step: bool = True  # False: no line names its step, and steps are counted by reports
 
 
 def points(lines: Iterable[str]) -> list[Point]:
     """Return one point a step; after a resumption that of the later attempt, which went on."""
-    kept: dict[int, Point] = {}
-    for point in _read(lines):
-        kept[point.step] = point
-    return [kept[step] for step in sorted(kept)]
+    return [
+        Point(
+            step=each.step,
+            steps=each.steps,
+            loss=each.metrics[LOSS],
+            sequences_per_second=each.metrics.get(RATE),
+            attempt=each.attempt,
+            epoch=each.epoch,
+            metrics=each.metrics,
+            has_step=each.has_step,
+        )
+        for each in read(lines)
+        if LOSS in each.metrics
+    ]
 
 
-def _read(lines: Iterable[str]) -> Iterator[Point]:
-    attempt, before = 0, 0
-    for line in lines:
-        if _START.match(line):
-            attempt, before = attempt + 1, 0
-        if found := _STEP.match(line):
-            step = int(found["step"])
-            attempt = max(attempt, 1) + (step < before)  # it went back, and did not say so
-            before = step
-            yield Point(
-                step=step,
-                steps=int(found["steps"]),
-                loss=float(found["loss"]),
-                sequences_per_second=float(found["rate"].replace(",", "")) if found["rate"] else None,
-                attempt=attempt,
-            )
-
-
-def thinned(all_points: list[Point], most: int) -> list[Point]:
-    """Evenly, with the first and the last."""
-    if len(all_points) <= most:
-        return all_points
-    stride = (len(all_points) - 1) / (most - 1)
-    return [all_points[round(number * stride)] for number in range(most)]
+def thinned(values: list[T], most: int) -> list[T]:
+    """Return at most so many of them, evenly, with the first and the last."""
+    if len(values) <= most:
+        return values
+    stride = (len(values) - 1) / (most - 1)
+    return [values[round(number * stride)] for number in range(most)]
 
 
 def bar(loss: float, highest: float) -> str:
@@ -74,17 +61,8 @@ def bar(loss: float, highest: float) -> str:
     return "█" * round(_BAR * min(max(share, 0.0), 1.0))
 
 
-# The charts of a training from the lines that its first rank prints, as TensorBoard reads them. For a machine
-# that does not see the job's own files: the tags are those that telemetry.py writes beside a job.
-_NUMBER = r"[-+0-9.,e]+|nan|inf"
-_SCALAR_STEP = re.compile(r"(?:\[0\] )?step ([0-9]+)/[0-9]+  ")
-_MEASURES: Mapping[str, re.Pattern[str]] = {
-    "train/loss": re.compile(rf"  loss ({_NUMBER})  "),
-    "train/learning_rate": re.compile(rf"  lr ({_NUMBER})  "),
-    "train/gradient_norm": re.compile(rf"  \|g\| ({_NUMBER})  "),
-    "train/sequences_per_second": re.compile(rf"  ({_NUMBER}) sequences/s"),
-    "train/tokens_per_dollar": re.compile(rf"  ({_NUMBER}) tokens/\$"),
-}
+# The charts of a training from its log, as TensorBoard reads them. For a machine that does not see the job's
+# own files: the tags are those that telemetry.py writes beside a job.
 
 
 @dataclass(slots=True)
@@ -97,25 +75,23 @@ class ScalarFile:
 
     def add_new(self, lines: Sequence[LogLine]) -> None:
         """Write what lines measure; of all that a job printed, those that were not yet seen."""
-        for line in lines[self.seen :]:
-            self._add(line)
+        for reading in read(line.text for line in lines):
+            if reading.line >= self.seen:
+                self._add(lines[reading.line].time.timestamp(), reading.step, reading.metrics)
         self.seen = max(self.seen, len(lines))
 
-    def _add(self, line: LogLine) -> None:
-        step = _SCALAR_STEP.match(line.text)
-        if step is None:
-            return
-        scalars = {
-            tag: float(found[1].replace(",", ""))
-            for tag, pattern in _MEASURES.items()
-            if (found := pattern.search(line.text))
-        }
-        now = line.time.timestamp()
+    def _add(self, now: float, step: int, metrics: Mapping[str, float]) -> None:
+        scalars = {_tag(name): value for name, value in metrics.items()}
         with self.path.open("ab") as file:
             if not self._has_begun:
                 file.write(telemetry.first_record(now))
                 self._has_begun = True
-            file.write(telemetry.scalars_record(now, int(step[1]), scalars))
+            file.write(telemetry.scalars_record(now, step, scalars))
+
+
+def _tag(name: str) -> str:
+    is_held_out = name.startswith(HELD_OUT)
+    return f"eval/{name.removeprefix(HELD_OUT)}" if is_held_out else f"train/{name}"
 
 
 # Waits for a training from Python and returns what it reported, as `slipway report curve` shows it.

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.end_to_end.conftest import Shell
+from tests.end_to_end.conftest import ROOT, Shell
 from tests.end_to_end.own_function import call_functions
 from tests.end_to_end.own_project import STEPS, TRAIN_SLOWLY, begin_project, refuse_another_curve
 from tests.end_to_end.training_cluster import (
@@ -191,6 +191,28 @@ def test_ranks_join_under_accelerate_and_who_trains_alone_is_told(deployed: Shel
 def test_a_function_of_ones_own_returns_and_raises_on_two_nodes(deployed: Shell, tmp_path: Path) -> None:
     require_training()
     call_functions(deployed, "sagemaker", tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.long  # test_sdks.py fits an estimator of one instance each day
+def test_the_estimator_of_the_examples_trains_on_two_instances_and_the_next_goes_on(
+    deployed: Shell, target: dict[str, Any]
+) -> None:
+    require_training()
+    pytest.importorskip("sagemaker", reason="needs SageMaker's SDK: scripts/set_up.py sagemaker")
+    folder, told = ROOT / "docs" / "examples" / "sagemaker_estimator", json.dumps(target)
+    own = {**deployed.environment, "SAGEMAKER_USER_CONFIG_OVERRIDE": "config.yaml"}
+    shell = Shell(environment=own, folder=folder)
+    said = [
+        shell.must("bash", "-c", 'python estimator.py "$1" <<<"$2"', "bash", steps, told)
+        for steps in ("20", "40")
+    ]
+    assert "step 20/20  loss" in said[0]
+    assert "resuming from step" not in said[0]
+    assert "resuming from step 20" in said[1]
+    assert "step 40/40  loss" in said[1]
+    assert said[1].count("step 40/40  loss") == 1, "each instance trained alone"
+    assert deployed.data("slipway", "yard", "denied", "--json") == []
 
 
 @pytest.mark.slow

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,14 @@ from slipway.containers.data.tokens.engine import write_vocabulary
 from slipway.containers.recipes.prepare_bert.train import TRAINED_ENTRIES
 from slipway.jobs.words.targets import decode_target, parameter_name
 from tests.end_to_end.conftest import Shell
+from tests.end_to_end.examples import (
+    DDP,
+    FABRIC,
+    TRAINER,
+    Example,
+    refuse_an_end_without_resuming,
+    require_fabric,
+)
 from tests.end_to_end.in_process import deploy
 from tests.end_to_end.own_function import call_functions, run_the_example_of_the_page
 from tests.end_to_end.own_project import STEPS, begin_project, refuse_another_curve
@@ -111,15 +120,23 @@ def test_a_job_that_loses_a_node_goes_on_from_its_last_checkpoint_as_its_page_sh
     assert curve[-1]["loss"] < curve[0]["loss"]
 
 
-@pytest.mark.long  # README's session does so, and a plan sends a folder to this cluster
-def test_a_users_own_folder_and_command_train_on_two_nodes_and_resume(cluster: Shell, tmp_path: Path) -> None:
-    shutil.copy(OWN_TRAINING, tmp_path / "train.py")
-    sent = ("--folder", str(tmp_path), "--name", "own", "--follow")
-    log = cluster.must("slipway", "run", *NODES, *sent, "--", "python", "train.py", "--stop-at", "5")
-    for rank in range(2):
-        assert f"[{rank}] rank {rank} of 2 resumes at step 5" in log
-        assert f"[{rank}] rank {rank} of 2: loss " in log
-    assert "may read only" not in log
+def test_the_plain_example_trains_on_both_nodes(cluster: Shell) -> None:
+    replace(DDP, steps=20).run(cluster, *NODES, "--name", "plain", "--follow")
+    assert cluster.data("slipway", "status", "plain", "--json")["warning"] is None
+    curve = cluster.data("slipway", "report", "curve", "plain", "--json")
+    assert [point["step"] for point in curve] == [10, 20]
+
+
+@pytest.mark.long  # torch and more is loaded four times
+@pytest.mark.parametrize("example", [DDP, TRAINER], ids=lambda each: each.name)
+def test_an_example_that_loses_a_node_goes_on_from_what_it_saved(cluster: Shell, example: Example) -> None:
+    pytest.importorskip("accelerate", reason="the extra 'compare' is not installed")
+    refuse_an_end_without_resuming(cluster, example, *NODES)
+
+
+@pytest.mark.apart
+def test_the_example_of_lightning_that_loses_a_node_goes_on_from_what_it_saved(cluster: Shell) -> None:
+    refuse_an_end_without_resuming(cluster, FABRIC, *NODES, *require_fabric())
 
 
 @pytest.mark.long

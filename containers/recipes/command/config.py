@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from typing import Annotated
 
 from slipway.containers.runtime.errors import Refusal
@@ -48,6 +48,46 @@ class _FileOfTheFolder:
         return text if is_inside and len(text) <= _LONGEST_NAME else None
 
 
+# Where the secrets lie that jobs may read: infra gives their roles this prefix alone.
+SECRETS_PREFIX = "slipway/jobs/"
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}", re.ASCII)
+_SECRET = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*(/[A-Za-z0-9][A-Za-z0-9_.-]*)*", re.ASCII)
+_OURS = re.compile(
+    r"SLIPWAY_.*|PET_.*|(LOCAL_)?RANK|(LOCAL_)?WORLD_SIZE|MASTER_(ADDR|PORT)|NODE_RANK|NNODES|PATH|PWD"
+)
+
+
+def is_variable(name: str) -> bool:
+    """Return True if a user may set it: it is a name, and not one by which a rank learns its place."""
+    return _VARIABLE.fullmatch(name) is not None and _OURS.fullmatch(name) is None
+
+
+def is_secret(name: str) -> bool:
+    return len(name) <= _LONGEST_NAME // 4 and _SECRET.fullmatch(name) is not None
+
+
+@dataclass(frozen=True, slots=True)
+class _Variables:
+    """Read a JSON object of names and texts."""
+
+    of: str
+    fits: Callable[[str], bool]
+
+    @property
+    def wanted(self) -> str:
+        return f'{self.of} by variable as a JSON object, such as {{"NAME": "mine"}}'
+
+    def read(self, text: str) -> dict[str, str] | None:
+        try:
+            found = json.loads(text)
+        except (ValueError, RecursionError):
+            return None
+        fits = isinstance(found, dict) and all(
+            is_variable(name) and isinstance(value, str) and self.fits(value) for name, value in found.items()
+        )
+        return dict(found) if fits else None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommandConfig:
     source: Annotated[str, _Archive()]  # where the archive of the folder lies
@@ -55,6 +95,12 @@ class CommandConfig:
     # One process a node, for a command that starts the others itself.
     per_node: Annotated[str, Choice((_NO, _YES))] = _NO
     requirements: Annotated[str | None, _FileOfTheFolder()] = None  # that pip installs first
+    environment: Annotated[dict[str, str], _Variables("texts", lambda text: "\0" not in text)] = field(
+        default_factory=dict
+    )
+    secrets: Annotated[dict[str, str], _Variables("names of secrets", is_secret)] = field(
+        default_factory=dict
+    )
 
     @property
     def digest(self) -> str:

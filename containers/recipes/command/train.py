@@ -21,6 +21,7 @@ from slipway.containers.recipes.command.packages import (
     unpack_source,
     with_packages,
 )
+from slipway.containers.recipes.command.secrets import read_secrets
 from slipway.containers.runtime.contract import variables
 from slipway.containers.runtime.contract.contract import LaunchContract
 from slipway.containers.runtime.errors import Refusal
@@ -53,10 +54,14 @@ def start(config: CommandConfig, contract: LaunchContract, _stack: ExitStack) ->
     """Unpack the folder once a node, install what is wanted, and become the command."""
     root = folder_root()
     folder = _own_folder(config, contract, root)
-    environment = command_environment(os.environ, contract, is_per_node=config.is_per_node)
+    environment = {
+        **command_environment(os.environ, contract, is_per_node=config.is_per_node),
+        **config.environment,
+        **read_secrets(config.secrets),
+    }
     if config.requirements:
         environment = with_packages(environment, ensure_packages(root, config.requirements, folder))
-    _make_checkpoint_folder(contract)
+    _make_folders(contract)
     os.chdir(folder)
     _become(config.command, {**environment, "PWD": str(folder)})
 
@@ -101,11 +106,12 @@ def _own_folder(config: CommandConfig, contract: LaunchContract, root: Path) -> 
     return hold(root, f"{PREFIX}{sha256(own.encode()).hexdigest()[:_NAME_LENGTH]}", unpack)
 
 
-def _make_checkpoint_folder(contract: LaunchContract) -> None:
-    """Make the folder if it is one here; whoever cannot write there learns it from the command itself."""
-    if contract.checkpoints and "://" not in contract.checkpoints:
-        with suppress(OSError):
-            Path(contract.checkpoints).mkdir(parents=True, exist_ok=True)
+def _make_folders(contract: LaunchContract) -> None:
+    """Make those that are folders here; whoever cannot write there learns it from the command itself."""
+    for place in (contract.checkpoints, contract.logs):
+        if place and "://" not in place:
+            with suppress(OSError):
+                Path(place).mkdir(parents=True, exist_ok=True)
 
 
 def _become(words: Sequence[str], environment: Mapping[str, str]) -> NoReturn:

@@ -36,6 +36,7 @@ from slipway.containers.runtime.launch.node_roles import ChildSupervisor, MainSu
 from slipway.containers.runtime.launch.supervise import Supervisor, Watch
 from slipway.containers.runtime.launch.team import Guard, RankCommand, Team
 from slipway.containers.runtime.observe.log_pump import LogPump
+from slipway.containers.runtime.observe.metric_files import relayed
 from slipway.containers.runtime.observe.progress import Progress
 from slipway.containers.runtime.rendezvous.hub import Hub
 from slipway.containers.runtime.rendezvous.peers import Alone, Peers, SignalPipe
@@ -119,24 +120,25 @@ def _train(node: Node, peers: Peers, port: int, team: Team, folder: Path) -> Exi
     for line in _opening(node, contracts):
         team.say(line)
     try:
-        for contract in contracts:
-            own = {variables.PROGRESS_FILE: str(progress.file_of(contract.rank))}
-            environment = {**rank_environment(node.environment, contract, folder), **own}
-            team.start(_command(node.settings, contract.rank, environment))
-        with supervise.listening(node.settings, peers.member.node, team.say) as notice:
-            return _supervisor(
-                Watch(
-                    settings=node.settings,
-                    team=team,
-                    peers=peers,
-                    progress=progress,
-                    notice=notice,
-                    contract=contracts[0],
-                    has_accelerators=has_accelerators(node.environment),
-                    say=team.say,
-                    root=node.machine.root,
-                )
-            ).run()
+        with relayed(contracts[0], lambda line: team.say_for(0, line)):
+            for contract in contracts:
+                own = {variables.PROGRESS_FILE: str(progress.file_of(contract.rank))}
+                environment = {**rank_environment(node.environment, contract, folder), **own}
+                team.start(_command(node.settings, contract.rank, environment))
+            with supervise.listening(node.settings, peers.member.node, team.say) as notice:
+                return _supervisor(
+                    Watch(
+                        settings=node.settings,
+                        team=team,
+                        peers=peers,
+                        progress=progress,
+                        notice=notice,
+                        contract=contracts[0],
+                        has_accelerators=has_accelerators(node.environment),
+                        say=team.say,
+                        root=node.machine.root,
+                    )
+                ).run()
     finally:
         team.end()
 

@@ -40,6 +40,7 @@ class Team:
         self._machine = machine
         self._pump = pump
         self.say = pump.say
+        self.say_for = pump.say_for
         self._processes: dict[int, subprocess.Popen[bytes]] = {}  # running, by process id
         self._ranks: dict[int, int] = {}  # all ever started: process id to rank
         self._guard = guard

@@ -100,7 +100,11 @@ class LogPump:
 
     def say(self, line: str) -> None:
         """Log a line of the launcher itself; never waits."""
-        self._ask(line)
+        self._ask(f"{self._name}{line}\n")
+
+    def say_for(self, rank: int, line: str) -> None:
+        """Log a line as if this rank had printed it; never waits."""
+        self._ask(f"[{rank}] {harmless(line.encode())}\n")
 
     def carry(self, rank: int, stdout: int, stderr: int) -> None:
         """Take over the two descriptors of a rank and log what it prints."""
@@ -145,7 +149,7 @@ class LogPump:
         while self._asked:
             asked = self._asked.popleft()
             if isinstance(asked, str):
-                _write(STDERR, f"{self._name}{asked}\n")
+                _write(STDERR, asked)
             else:
                 self._selector.register(asked.descriptor, selectors.EVENT_READ, asked)
 

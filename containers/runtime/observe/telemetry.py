@@ -245,10 +245,10 @@ _TABLE = tuple(_table_entry(index) for index in range(256))
 
 def _record(data: bytes) -> bytes:
     length = struct.pack("<Q", len(data))
-    return length + _masked_crc(length) + data + _masked_crc(data)
+    return length + masked_crc(length) + data + masked_crc(data)
 
 
-def _masked_crc(data: bytes) -> bytes:
+def masked_crc(data: bytes) -> bytes:
     crc = crc32c(data)
     return struct.pack("<I", (((crc >> 15) | (crc << 17)) + _MASK_DELTA) & 0xFFFFFFFF)
 

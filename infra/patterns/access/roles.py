@@ -8,6 +8,7 @@ from aws_cdk import ArnFormat, Stack
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 
+from slipway.containers.recipes.command.config import SECRETS_PREFIX
 from slipway.infra.patterns.encryption import write_logs
 from slipway.infra.patterns.statements import ACCOUNT_ID, Statement, policy_document
 from slipway.jobs.words.names import METRIC_NAMESPACE
@@ -131,3 +132,17 @@ def report_metrics(sid: str = "ReportIdleness", namespace: str = METRIC_NAMESPAC
         resources=["*"],
         conditions={"StringEquals": {"cloudwatch:namespace": namespace}},
     )
+
+
+def read_secrets_of_jobs(scope: Construct) -> Statement:
+    """Allow jobs the secrets that users keep for them, and no other of the account.
+
+    These are encrypted with the account's own key of Secrets Manager, which asks for no permission of KMS.
+    """
+    secrets = Stack.of(scope).format_arn(
+        service="secretsmanager",
+        resource="secret",
+        resource_name=f"{SECRETS_PREFIX}*",
+        arn_format=ArnFormat.COLON_RESOURCE_NAME,
+    )
+    return Statement(sid="ReadSecretsOfJobs", actions=["secretsmanager:GetSecretValue"], resources=[secrets])

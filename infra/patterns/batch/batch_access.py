@@ -7,7 +7,12 @@ from constructs import Construct
 
 from slipway.infra.declare.node_images import registry_of
 from slipway.infra.declare.types import BatchCluster
-from slipway.infra.patterns.access.roles import ServiceRole, report_metrics, session_manager
+from slipway.infra.patterns.access.roles import (
+    ServiceRole,
+    read_secrets_of_jobs,
+    report_metrics,
+    session_manager,
+)
 from slipway.infra.patterns.encryption import write_logs
 from slipway.infra.patterns.foundation import NodeFoundation
 from slipway.infra.patterns.images.image_project import pull_statements
@@ -38,7 +43,7 @@ class NodeAccess(Construct):
             "Job",
             service="ecs-tasks",
             description="Training: datasets and checkpoints in the data bucket",
-            statements=_use_data(base.storage),
+            statements=(*_use_data(base.storage), read_secrets_of_jobs(self)),
         )
 
 

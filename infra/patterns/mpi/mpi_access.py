@@ -14,6 +14,7 @@ from slipway.infra.patterns.access.documents import command_content, command_doc
 from slipway.infra.patterns.access.roles import (
     AssumedRole,
     ServiceRole,
+    read_secrets_of_jobs,
     report_metrics,
     run_command_output,
     session_manager,
@@ -62,7 +63,7 @@ class MpiAccess(Construct):
             "Jobs",
             by=self.node_role.role,
             description="Jobs on the nodes: the cluster's bucket, and what starts and ends a job",
-            statements=used,
+            statements=(*used, read_secrets_of_jobs(self)),
         )
         secret.close_to_all_but(self.node_role.arn)
 

@@ -14,7 +14,7 @@ from aws_cdk import aws_sns as sns
 from constructs import Construct
 
 from slipway.infra.declare.types import SageMakerCluster
-from slipway.infra.patterns.access.roles import ServiceRole, report_metrics
+from slipway.infra.patterns.access.roles import ServiceRole, read_secrets_of_jobs, report_metrics
 from slipway.infra.patterns.foundation import Foundation
 from slipway.infra.patterns.images.image_project import pull_statements
 from slipway.infra.patterns.observability.alarms import alarm_at_one, event_detail, events_of
@@ -52,6 +52,7 @@ class TrainingAccess(Construct):
                 _pull_the_image_of_aws(self, image),
                 *_write_the_log(self),
                 report_metrics("ReportMetrics", _METRICS),
+                read_secrets_of_jobs(self),
                 *_join_the_network(self, base.subnet_id, security_group_id),
                 *_find_the_files(self, storage.files),
             ),

@@ -17,6 +17,7 @@ from slipway.infra.declare.types import SlurmCluster
 from slipway.infra.patterns.access.documents import command_content, command_document, text_parameter
 from slipway.infra.patterns.access.roles import (
     ServiceRole,
+    read_secrets_of_jobs,
     report_metrics,
     run_command_output,
     session_manager,
@@ -89,7 +90,7 @@ class SlurmAccess(Construct):
             self,
             "Machine",
             description="Workers: join Slurm, run its jobs, send their logs",
-            statements=(*every_machine, write_logs(base.job_logs.arn)),
+            statements=(*every_machine, write_logs(base.job_logs.arn), read_secrets_of_jobs(self)),
         )
         self.login = MachineRole(
             self,

@@ -144,6 +144,8 @@ def _read_progress(found: AnyFound, watched: WatchedRun) -> None:
     for page in watched.log.read_new():
         for line in page:
             for point in points([line.text]):
+                if not point.steps:
+                    continue
                 watched.last = Report(at=line.time.timestamp(), done=point.step / point.steps)
                 watched.first = watched.first or watched.last
 

@@ -189,6 +189,13 @@ def say(word: str) -> None:
     print(word)
 
 
+def record(word: str) -> None:
+    """Append a line to a file, as a training that keeps a record of its metrics."""
+    path, _, line = word.partition(" ")
+    with Path(path).open("a", encoding="utf-8") as file:
+        file.write(f"{line}\n")
+
+
 def variable(word: str) -> None:
     print(f"{word}={os.environ.get(word)}")
 
@@ -235,6 +242,7 @@ DOES: dict[str, Callable[[str], None]] = {
         checkpoint,
         say,
         variable,
+        record,
         raw,
         flood,
     )

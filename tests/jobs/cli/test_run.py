@@ -134,6 +134,10 @@ def test_what_stays_here_although_the_command_names_it_is_said(
             ("--requirements", "requirements.txt", *TRAIN),
             "requirements requirements.txt is no file that is sent",
         ),
+        (("--env", "HF_TOKEN=x", *TRAIN), "--env: HF_TOKEN looks like a secret"),
+        (("--env", "RANK=1", *TRAIN), "--env: RANK is no variable that you can set"),
+        (("--env", "A=1", "--env", "A=2", *TRAIN), "--env: A is set twice"),
+        (("--secret", "KEY=a b", *TRAIN), "--secret: KEY is to be a b, which is no name of a secret"),
         (("--nodes", "17", *TRAIN), "asks for 17 nodes but cluster 'dl1' has 16"),
         (("--name", "a b", *TRAIN), "--name: 'a b' is not allowed"),
         (("--", "x" * 40_000), "AWS Batch takes 30720 at most"),
@@ -162,3 +166,13 @@ def test_a_secret_in_the_folder_is_refused_before_anything_is_asked(
     assert "error: these files look like secrets" in err
     assert ".env" in err
     assert slipway(*RUN, "--include-secrets", *TRAIN)[0] == 0
+
+
+def test_a_job_s_definition_has_the_values_of_variables_and_only_the_names_of_secrets(
+    project: Path, target: BatchTarget, slipway: Slipway
+) -> None:
+    told = ("--env", "WANDB_PROJECT=mine", "--secret", "WANDB_API_KEY=slipway/jobs/wandb", "--dry-run")
+    code, out, err = slipway(*RUN, *told, *TRAIN)
+    assert code == 0, err
+    assert 'environment={\\"WANDB_PROJECT\\": \\"mine\\"}' in out
+    assert 'secrets={\\"WANDB_API_KEY\\": \\"wandb\\"}' in out

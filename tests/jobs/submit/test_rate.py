@@ -208,3 +208,21 @@ def test_a_report_of_a_run_counts_what_stands_around_its_nodes(
     run_in(yard_shell, target, STEADY)
     assert slipway("report", "page", "bert_pretrain-0123", "-o", str(tmp_path / "run.html"))[0] == 0
     assert "Not counted: efs: as much as is stored" in (tmp_path / "run.html").read_text()
+
+
+def test_a_curve_shows_the_metrics_that_are_asked_for_and_names_the_others(
+    target: BatchTarget, yard_shell: RunningYard, slipway: Slipway
+) -> None:
+    lines = [f"[0] {{'loss': {9 - n}, 'eval_loss': {8 - n}, 'entropy': {n}, 'epoch': {n}}}" for n in (1, 2)]
+    run_in(yard_shell, target, lines)
+    code, out, err = slipway("report", "curve", "bert_pretrain")
+    assert code == 0, err
+    assert "2 reports, which do not name their step" in out
+    assert "eval_loss" in out
+    assert "it also reports entropy: --metric NAME" in err
+    assert "entropy" in slipway("report", "curve", "bert_pretrain", "--metric", "entropy")[1]
+    code, out, err = slipway("report", "curve", "bert_pretrain", "--metric", "accuracy")
+    assert (code, out) == (1, "")
+    assert "has reported no accuracy\nhint: it reports loss, entropy, eval_loss" in err
+    found = json.loads(slipway("report", "curve", "bert_pretrain", "--json")[1])
+    assert found[1]["metrics"] == {"loss": 7.0, "eval_loss": 6.0, "entropy": 2.0}

@@ -19,6 +19,7 @@ def test_words_arrive_as_they_were_given() -> None:
     config = decode_arguments([SOURCE, 'command=["python", "a b", ""]', "requirements=conf/r.txt"])
     assert (config.command, config.digest) == (("python", "a b", ""), "a1" * 32)
     assert (config.requirements, config.is_per_node) == ("conf/r.txt", False)
+    assert (config.environment, config.secrets) == ({}, {})  # nobody gave any
 
 
 @pytest.mark.parametrize(
