@@ -118,14 +118,14 @@ def _saved_tensor(content: io.BytesIO, dtype: torch.dtype) -> Tensor:
     return flat.as_strided(sides, steps, first)
 
 
-class Record:
+class InertRecord:
     """Stand for an object of whatever class a pickle names."""
 
     named: ClassVar[str]
     given: tuple[Any, ...]
     state: Any = None
 
-    def __new__(cls, *given: Any) -> Record:
+    def __new__(cls, *given: Any) -> InertRecord:
         made = super().__new__(cls)
         made.given = given
         return made
@@ -136,7 +136,7 @@ class Record:
 
 class _Records(pickle.Unpickler):
     def find_class(self, module: str, name: str) -> Any:
-        return type(name, (Record,), {"named": f"{module}.{name}"})
+        return type(name, (InertRecord,), {"named": f"{module}.{name}"})
 
     def persistent_load(self, named: Any) -> Any:
         return named
@@ -144,7 +144,7 @@ class _Records(pickle.Unpickler):
 
 def _tensors(metadata: Any) -> Iterator[tuple[str, tuple[TensorEntry, tuple[Chunk, ...]]]]:
     """Yield the tensors that the library's Metadata describes, by the model's own names."""
-    described: Mapping[str, Record] = metadata.state["state_dict_metadata"]
+    described: Mapping[str, InertRecord] = metadata.state["state_dict_metadata"]
     tensors = {name: one for name, one in described.items() if one.named.endswith(".TensorStorageMetadata")}
     if not tensors:
         raise ValueError("it describes no tensor")
@@ -160,7 +160,7 @@ def _tensors(metadata: Any) -> Iterator[tuple[str, tuple[TensorEntry, tuple[Chun
             yield name.removeprefix(prefix), (TensorEntry(dtype, shape, 0, 0), tuple(held[name]))
 
 
-def _chunk(tensor: Record, at: Record, where: Record) -> Chunk:
+def _chunk(tensor: InertRecord, at: InertRecord, where: InertRecord) -> Chunk:
     offsets, shape = _sides(at.state["offset"]), _sides(tensor.state["size"])
     sides = {_sides(one.state["offsets"]): _sides(one.state["sizes"]) for one in tensor.state["chunks"]}
     if not len(offsets) == len(sides[offsets]) == len(shape):
@@ -173,7 +173,7 @@ def _chunk(tensor: Record, at: Record, where: Record) -> Chunk:
     return Chunk(Box(offsets, sides[offsets]), where.state["relative_path"], begin, length)
 
 
-def _sides(record: Record) -> tuple[int, ...]:
+def _sides(record: InertRecord) -> tuple[int, ...]:
     """Return what was a torch.Size."""
     (sides,) = record.given
     if not all(type(side) is int and side >= 0 for side in sides):

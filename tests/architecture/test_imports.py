@@ -23,7 +23,11 @@ HOMES = {
     "cfnlint": ("yard/", "infra/gates/", "infra/verify/gates.py", "tests/"),
     "rich": ("jobs/output.py", "tests/"),
     "scripts": ("scripts/", "tests/"),
-    "pickle": (),
+    # It reads without classes: whatever a pickle names is an inert record there.
+    "pickle": (
+        "containers/models/distributed_slices.py",
+        "tests/containers/models/test_distributed_slices.py",
+    ),
     "marshal": (),
     "shelve": (),
 }
