@@ -73,6 +73,23 @@ class HeldParameter:
             gradient = gradient.redistribute(placements=self.parameter.placements)
         return None if gradient is None else local_of(gradient)
 
+    def add_gradient(self, exchange: Callable[[Tensor], None]) -> None:
+        """Let `exchange` add to this rank's share of the gradient what another stage's has."""
+        parameter, own = self.parameter, self.gradient
+        gradient = torch.zeros_like(self.local) if own is None else own.contiguous()
+        exchange(gradient)
+        if isinstance(parameter, DTensor):
+            parameter.grad = DTensor.from_local(
+                gradient,
+                parameter.device_mesh,
+                parameter.placements,
+                run_check=False,
+                shape=parameter.shape,
+                stride=parameter.stride(),
+            )
+        else:
+            parameter.grad = gradient
+
 
 def local_of(tensor: Tensor) -> Tensor:
     """Return what this rank has of a tensor that may be distributed."""

@@ -162,9 +162,7 @@ class LayoutEngine(RestoredEngine):
         assert self._pipeline is not None, "only stages share"
         for one in self._held:
             if one.name in self._shared:
-                if one.parameter.grad is None:
-                    one.parameter.grad = torch.zeros_like(one.parameter)
-                self._pipeline.exchange(local_of(one.parameter.grad))
+                one.add_gradient(self._pipeline.exchange)
 
     def _cut_losses(self) -> AbstractContextManager[None]:
         """Let losses be computed on scores that are cut between tensor ranks."""
