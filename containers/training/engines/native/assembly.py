@@ -53,7 +53,7 @@ class RankPlace:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeldParameter:
-    """Hold this rank's share of one parameter, in fp32."""
+    """Hold this rank's share of one parameter: in fp32, if it is trained."""
 
     name: str  # in the whole model
     parameter: nn.Parameter
@@ -104,6 +104,13 @@ def own_stages(model: nn.Module, place: RankPlace, stages: int) -> tuple[dict[in
     first, last = (set(dict(parts[end].named_parameters())) for end in (0, -1))
     own = range(place.at.pipeline, stages, place.layout.pipeline)
     return {number: parts[number] for number in own}, first & last
+
+
+def narrow_frozen(stage: nn.Module, place: RankPlace) -> None:
+    """Keep what is not trained in the type that layers compute in: nobody adds small steps to it."""
+    for parameter in stage.parameters():
+        if place.is_mixed and not parameter.requires_grad:
+            parameter.data = parameter.data.to(place.device.precision)
 
 
 def cut_stage(stage: nn.Module, place: RankPlace) -> dict[str, tuple[int | None, int]]:

@@ -30,6 +30,7 @@ from slipway.containers.training.engines.native.assembly import (
     hold,
     keeping_ties,
     local_of,
+    narrow_frozen,
     own_stages,
     shard,
 )
@@ -181,6 +182,7 @@ class LayoutEngine(RestoredEngine):
             task = _staged(self._parts.task)
             self._pipeline = Pipeline(task, self._draws, place, stages=count, schedule=settings.schedule)
         for number, stage in own.items():
+            narrow_frozen(stage, place)
             sides = cut_stage(stage, place)
             if place.layout.tensor == 1 and place.device.compiles:
                 place.device.compile_layers(stage)
