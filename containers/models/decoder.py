@@ -66,8 +66,8 @@ class DecoderShape:
         return FAMILIES[self.family].rotates_neighbours
 
     @property
-    def key_value_heads(self) -> int:
-        return self.heads  # both families: one key and one value for each query
+    def rotates_neighbours(self) -> bool:
+        return FAMILIES[self.family].rotates_neighbours
 
     def _contradictions(self) -> list[str]:
         width, is_neighbours = self.head_width, self.family == "gptj"

@@ -13,7 +13,7 @@ from typing import Annotated
 
 from slipway.containers.runtime.contract.contract import LaunchContract
 from slipway.containers.runtime.errors import Refusal
-from slipway.containers.training.layout import Layout
+from slipway.containers.training.layout import CUTTING, BatchPlan, Layout
 from slipway.containers.training.schedules import DECAYS
 from slipway.containers.training.settings import (
     Choice,
@@ -96,6 +96,12 @@ class TrainingConfig:
         )
 
     @property
+    def check_step(self, layout: Layout, plan: BatchPlan) -> None:
+        """Raise ImpossibleLayout if the layout's pipeline cannot run a step of this plan."""
+        layout.check_step(
+            plan.accumulation_steps, stages_per_rank=self.stages_per_rank, schedule=self.pipeline_schedule
+        )
+
     def free_to_change(self) -> frozenset[str]:
         """Return the settings that may differ when a training resumes: they leave its weights alone."""
         return FREE_TO_CHANGE

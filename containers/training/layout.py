@@ -9,7 +9,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from slipway.containers.runtime.errors import Refusal
 
@@ -22,6 +22,19 @@ class ImpossibleLayout(Refusal):
 
 
 class Coordinates(NamedTuple):
+class CutShape(Protocol):
+    """Say what of a model tensor and pipeline ranks cut."""
+
+    @property
+    def layers(self) -> int: ...
+
+    @property
+    def heads(self) -> int: ...
+
+    @property
+    def intermediate(self) -> int: ...
+
+
     """Place one rank along each of DIMENSIONS."""
 
     pipeline: int
@@ -107,27 +120,19 @@ class Layout:
         at = self.coordinates(rank)
         return at.tensor == 0 and at.pipeline == self.pipeline - 1
 
-    def check(
-        self,
-        *,
-        heads: int,
-        layers: int,
-        micro_batches: int,
-        key_value_heads: int | None = None,
-        stages_per_rank: int = 1,
-    ) -> None:
-        """Raise ImpossibleLayout if such a model, or a step of so many micro-batches, cannot be cut so."""
-        for what, count in (("heads", heads), ("key-value heads", key_value_heads or heads)):
+    def check(self, shape: CutShape, *, stages_per_rank: int = 1) -> None:
+        """Raise ImpossibleLayout if such a model cannot be cut so."""
+        for what, count in (("heads", shape.heads), ("feed-forward width", shape.intermediate)):
             if count % self.tensor:
                 raise ImpossibleLayout(
-                    f"tensor={self.tensor} does not divide the model's {count} {what}",
-                    hint=f"set tensor to a divisor of {count}",
+                    f"tensor={self.tensor} does not divide the model's {what} of {count}",
+                    hint=f"set tensor to a divisor of {math.gcd(shape.heads, shape.intermediate)}",
                 )
         stages = self.pipeline * stages_per_rank
-        if layers < stages:
+        if shape.layers < stages:
             raise ImpossibleLayout(
-                f"pipeline={self.pipeline} makes {stages} stages, and the model has {layers} layers",
-                hint=f"set pipeline to at most {max(1, layers // stages_per_rank)}",
+                f"pipeline={self.pipeline} makes {stages} stages, and the model has {shape.layers} layers",
+                hint=f"set pipeline to at most {max(1, shape.layers // stages_per_rank)}",
             )
         if self.pipeline > 1 and micro_batches < stages:
             raise ImpossibleLayout(
@@ -140,12 +145,23 @@ class Layout:
 # How a global batch is shared: its micro-batches are the same whatever the number of ranks.
 
 
+
+    def check_step(self, micro_batches: int, *, stages_per_rank: int, schedule: str) -> None:
+        """Raise ImpossibleLayout if a pipeline cannot run a step of so many micro-batches."""
+        stages = self.pipeline * stages_per_rank
 class IndivisibleBatch(Refusal):
     """The global batch is no whole number of micro-batches on every rank."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchPlan:
+        if schedule == "interleaved" and micro_batches % max(1, micro_batches // self.pipeline):
+            raise ImpossibleLayout(
+                f"pipeline_schedule=interleaved deals {micro_batches} micro-batches unevenly over "
+                f"{self.pipeline} ranks",
+                hint=f"set a batch of a multiple of {self.pipeline} micro-batches a reader, or "
+                "pipeline_schedule=1f1b",
+            )
     micro_batch: int
     accumulation_steps: int
     readers: int  # ranks that read rows of their own: see layout.py

@@ -97,6 +97,9 @@ def train(
     )
     identity = {**brought.identity, "precision": place.device.precision_name}
     check_ranks_agree(identity, collective)
+    if layout.tensor * layout.pipeline > 1:
+        layout.check(brought.model.shape, stages_per_rank=config.stages_per_rank)
+        config.check_step(layout, brought.plan)
     brought.agree(collective)
     shapes = shapes_of(brought.model)  # before an engine cuts it
     parts = _engine_parts(config, place, brought)

@@ -40,12 +40,6 @@ def prepare(config: BertConfig, place: Workplace) -> RecipeParts:
     dataset = data.training
     schedule = build_schedule(config, plan)
     model = build_model(config, place.contract, dataset, place.words.say)
-    place.layout.check(
-        heads=model.shape.heads,
-        layers=model.shape.layers,
-        micro_batches=plan.accumulation_steps,
-        stages_per_rank=config.stages_per_rank,
-    )
     batches = BertBatches(plan=plan, reader=place.reader, seed=config.seed, device=place.device)
 
     def finish(trained: Trained) -> None:

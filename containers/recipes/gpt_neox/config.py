@@ -10,7 +10,12 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from slipway.containers.training.config import FREE_TO_CHANGE, TWO_CONFIGS, DecoderConfig, decoder_mistakes
-from slipway.containers.training.layout import sequences_of_tokens, share_batch, steps_of_sequences
+from slipway.containers.training.layout import (
+    Layout,
+    sequences_of_tokens,
+    share_batch,
+    steps_of_sequences,
+)
 from slipway.containers.training.settings import (
     Choice,
     Compiling,
@@ -174,4 +179,8 @@ JOB_SETTINGS = ("start_from",)  # each names a job on the same cluster
 def refuse_ranks(arguments: Sequence[str], world: int, ranks_per_node: int) -> None:
     """Refuse ranks that the settings cannot be shared out to, before a machine is paid for."""
     config = decode_arguments(arguments)
-    share_batch(config.global_batch, config.micro_batch, config.layout_of(world, ranks_per_node).readers)
+    refuse_layout(config, config.layout_of(world, ranks_per_node))
+
+
+def refuse_layout(config: GptNeoxConfig, layout: Layout) -> None:
+    config.check_step(layout, share_batch(config.global_batch, config.micro_batch, layout.readers))

@@ -41,12 +41,6 @@ def prepare(config: GptNeoxConfig, place: Workplace) -> RecipeParts:
     plan = share_batch(config.global_batch, config.micro_batch, place.layout.readers)
     model = build_model(config, place.contract)
     shape = model.shape
-    place.layout.check(
-        heads=shape.heads,
-        layers=shape.layers,
-        micro_batches=plan.accumulation_steps,
-        stages_per_rank=config.stages_per_rank,
-    )
     settings = compile_settings(config, shape, place)
     if config.steps is None and config.compiled == "same":
         check_compiled(settings, place.words.say)

@@ -66,12 +66,6 @@ def prepare(config: GptjConfig, place: Workplace) -> RecipeParts:
     plan = share_batch(config.global_batch, config.micro_batch, place.layout.readers)
     origin = open_origin(config, place.contract)
     model = build_model(config, origin)
-    place.layout.check(
-        heads=origin.shape.heads,
-        layers=origin.shape.layers,
-        micro_batches=plan.accumulation_steps,
-        stages_per_rank=config.stages_per_rank,
-    )
     data = open_data(config, place.contract, Tokeniser(origin.vocabulary))
     batches = open_batches(config, data, plan)
     own = TuningBatches(

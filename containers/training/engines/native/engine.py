@@ -241,15 +241,6 @@ def build_native(parts: EngineParts, settings: NativeSettings) -> LayoutEngine:
     device, layout = parts.device, parts.layout
     if layout.pipeline > 1:
         _staged(parts.task)
-    if layout.tensor * layout.pipeline > 1:
-        shape = parts.model.shape
-        layout.check(
-            heads=shape.heads,
-            layers=shape.layers,
-            micro_batches=parts.plan.accumulation_steps,
-            key_value_heads=getattr(shape, "key_value_heads", None),
-            stages_per_rank=settings.stages_per_rank,
-        )
     is_alone = layout.world == 1 and device.precision is torch.float32
     mesh = None if is_alone else build_mesh(layout, device)
     place = RankPlace(layout=layout, rank=parts.rank, device=device, mesh=mesh)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -13,21 +12,20 @@ pytest.importorskip("torch")
 
 import torch
 from torch import distributed
+
 from slipway.containers.models.adapters import AdaptedDecoder
 from slipway.containers.models.decoder import DecoderShape
-
-from slipway.containers.recipes.gptj_finetune.config import KNOWN_SIZES
 from slipway.containers.recipes.glue_finetune.model import GlueLoss
+from slipway.containers.recipes.gptj_finetune.config import KNOWN_SIZES
+from slipway.containers.runtime.errors import Refusal
 from slipway.containers.training.engine import EngineParts
 from slipway.containers.training.engines.native import engine as native
 from slipway.containers.training.engines.native.assembly import RankPlace, local_of, narrow_frozen
-from slipway.containers.runtime.errors import Refusal
 from slipway.containers.training.engines.native.engine import NativeSettings, build_native
-from slipway.containers.training.engines.native.pipeline import check_schedule
 from slipway.containers.training.engines.native.updates import LossScale
-    DECODER,
 from slipway.containers.training.layout import Layout
 from tests.containers.training.engines.native.trainings import (
+    DECODER,
     PROCESSOR,
     Training,
     build_parts,
@@ -84,6 +82,8 @@ def test_a_resumed_training_in_fp16_goes_on_with_its_loss_scale(tmp_path: Path) 
     second.engine.restore(saved_at(tmp_path, 2), 2)
     assert second.engine.scale == LossScale(value=2.0**10, good_steps=7)
     assert second.steps(range(2, 3)) == first.steps(range(2, 3))
+
+
 def adapted(layout: Layout, precision: torch.dtype) -> EngineParts:
     """Return what trains adapters of a small GPT-J."""
     parts = build_parts("decoder", layout, 0, device=replace(PROCESSOR, precision=precision))
@@ -134,8 +134,6 @@ def test_gptj_6b_with_adapters_holds_so_little_that_a_device_of_24_gb_has_room_f
     assert weights + 3 * trained < 12.3e9  # a gradient and two moments beside what is trained
 
 
-
-
 def test_the_loss_scale_grows_again_after_many_good_steps() -> None:
     scale = LossScale(value=8.0, steps_to_double=3)
     for is_finite in (True, True, False, True, True, True):
@@ -143,38 +141,10 @@ def test_the_loss_scale_grows_again_after_many_good_steps() -> None:
     assert scale.value == 8.0  # halved once, doubled once
 
 
-@pytest.mark.parametrize(
-    ("layout", "said"),
-    [
-        (Layout(tensor=3), "tensor=3 does not divide the model's 4 heads; set tensor to a divisor of 4"),
-        (
-            Layout(pipeline=8),
-            "pipeline=8 makes 8 stages, and the model has 4 layers; set pipeline to at most 4",
-        ),
-    ],
-)
-@pytest.mark.parametrize("kind", ["decoder", "encoder"])
-def test_a_layout_that_does_not_fit_the_model_is_refused(layout: Layout, said: str, kind: str) -> None:
-    with pytest.raises(Refusal, match=re.escape(said)):
-        build_native(build_parts(kind, layout, 0), NativeSettings())
-
-
 def test_a_task_that_knows_no_stages_is_refused_in_a_pipeline() -> None:
     parts = replace(build_parts("encoder", Layout(pipeline=2), 0), task=GlueLoss())
     with pytest.raises(Refusal, match="a pipeline cannot train GlueLoss; set pipeline=1"):
         build_native(parts, NativeSettings())
-
-
-@pytest.mark.parametrize(
-    ("schedule", "micro_batches", "said"),
-    [
-        ("1f1b", 3, "a step has 3 micro-batches and the pipeline 4 stages"),
-        ("interleaved", 5, "pipeline_schedule=interleaved deals 5 micro-batches unevenly over 2 ranks"),
-    ],
-)
-def test_a_step_of_too_few_micro_batches_is_refused(schedule: str, micro_batches: int, said: str) -> None:
-    with pytest.raises(Refusal, match=re.escape(said)):
-        check_schedule(schedule, micro_batches, stages=4, ranks=2)
 
 
 def test_readers_share_the_micro_batches_of_a_step() -> None:
