@@ -6,7 +6,7 @@ A new setting is one field of GptNeoxConfig.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Annotated
 
 from slipway.containers.training.config import FREE_TO_CHANGE, TWO_CONFIGS, DecoderConfig, decoder_mistakes
@@ -20,6 +20,7 @@ from slipway.containers.training.settings import (
     Choice,
     Compiling,
     Count,
+    InvalidSettings,
     LearningRate,
     MaybePath,
     Number,
@@ -94,7 +95,8 @@ class GptNeoxConfig(DecoderConfig):
     warmup: Share = 0.01
     beta2: Annotated[float, Number(0.0, 0.99999)] = 0.95
     weight_decay: Share = 0.01
-    rotary: Annotated[str, Choice(("published", "whole"))] = "published"
+    # How heads are turned; auto: whole ones where NxD trains, as the article has it.
+    rotary: Annotated[str, Choice(("auto", "published", "whole"))] = "auto"
     device: Annotated[str, Choice(("auto", "neuron", "cuda", "cpu"))] = "auto"
     compile_layers: Compiling = "auto"
     seed: Seed = 1234
@@ -106,6 +108,14 @@ class GptNeoxConfig(DecoderConfig):
         """Return the vendor's engine on Trainium where none is asked for."""
         is_neuron = self.engine == "auto" and "neuron" in (accelerator, self.device)
         return "neuron" if is_neuron else self.engine_name
+
+    def resolved(self, accelerator: str | None) -> GptNeoxConfig:
+        """Return the config with what follows from the nodes; raise InvalidSettings if it cannot."""
+        if self.engine_on(accelerator) != "neuron":
+            return replace(self, rotary="published") if self.rotary == "auto" else self
+        if mistakes := list(neuron_mistakes(asdict(self))):
+            raise InvalidSettings(mistakes)
+        return replace(self, engine="neuron", rotary="whole" if self.rotary == "auto" else self.rotary)
 
     @property
     def free_to_change(self) -> frozenset[str]:
