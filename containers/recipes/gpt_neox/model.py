@@ -8,6 +8,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -79,8 +80,7 @@ def _open_corpora(config: GptNeoxConfig, place: Workplace, vocabulary: int) -> t
 
 
 def _identity(config: GptNeoxConfig, schedule: Schedule, shape: DecoderShape) -> dict[str, Json]:
-    model = {f"model_{name}": value for name, value in asdict(shape).items()}
-    return {**config.identity(), "steps": schedule.steps, **model}
+    return {**config.identity(), "steps": schedule.steps, **shape.identity}
 
 
 def _leave(
@@ -128,10 +128,12 @@ def _neox(layers: int, hidden: int, heads: int, **more: object) -> DecoderShape:
 
 
 # EleutherAI/gpt-neox-20b and EleutherAI/pythia-6.9b, as their config.json describe them. Their vocabularies
-# are padded; GPT-2's 50,257 tokens fit, too.
+# are padded; GPT-2's 50,257 tokens fit, too. Weights begin as in the article's scripts, both of which have
+# init_method_std=0.021, on megatron_neox_config.yaml, which has use_scaled_init_method: True.
+_SCRIPTS: Mapping[str, Any] = {"initial_spread": 0.021, "scales_residuals": True}
 SIZES: Mapping[str, DecoderShape] = {
-    "neox-20b": _neox(44, 6144, 64, vocabulary=50432, gelu="tanh"),
-    "pythia-6.9b": _neox(32, 4096, 32, vocabulary=50432, gelu="none"),
+    "neox-20b": _neox(44, 6144, 64, vocabulary=50432, gelu="tanh", **_SCRIPTS),
+    "pythia-6.9b": _neox(32, 4096, 32, vocabulary=50432, gelu="none", **_SCRIPTS),
     "tiny": _neox(4, 64, 4, vocabulary=512, gelu="none", positions=256, initial_spread=0.1),
 }
 
@@ -235,7 +237,7 @@ def compile_settings(config: GptNeoxConfig, shape: DecoderShape, place: Workplac
         "ranks": place.contract.world,
         "device": place.device.kind,
         "precision": place.device.precision_name,
-        **{f"model_{name}": value for name, value in asdict(shape).items()},
+        **shape.identity,
         FLAGS: os.environ.get(FLAGS, ""),
     }
 

@@ -201,10 +201,9 @@ def _scoring(config: GptjConfig, place: Workplace, data: TuningData) -> HeldOutS
 def _identity(
     config: GptjConfig, schedule: Schedule, origin: StartingModel, data: TuningData
 ) -> dict[str, Json]:
-    model = {f"model_{name}": value for name, value in asdict(origin.shape).items()}
     return {
         **config.identity(),
-        **model,
+        **origin.shape.identity,
         "steps": schedule.steps,
         "rows_sha256": digest_of(data.train),
         "model_sha256": origin.fingerprint(),
