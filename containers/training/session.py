@@ -37,6 +37,7 @@ from slipway.containers.training.schedules import Schedule
 from slipway.containers.training.start import (
     Beginning,
     Trained,
+    MICRO_BATCH,
     begin,
     open_checkpoints,
     shapes_of,
@@ -104,7 +105,9 @@ def train(
     shapes = shapes_of(brought.model)  # before an engine cuts it
     parts = _engine_parts(config, place, brought)
     engine = build_engine(parts)
-    training = Training.of(contract, topology=layout.degrees, config=identity)
+    # No part of the identity: it may change, and is told then.
+    topology = {**layout.degrees, MICRO_BATCH: brought.plan.micro_batch}
+    training = Training.of(contract, topology=topology, config=identity)
     checkpoints = stack.enter_context(
         open_checkpoints(contract, training, config.keep, checkpoint_wire(contract), place.words.say)
     )
@@ -116,6 +119,11 @@ def train(
     if loop.profiler is not None:
         stack.callback(loop.profiler.close)
     loop.run(batches, beginning.step)
+    if beginning.micro_batch not in (None, brought.plan.micro_batch):
+        place.words.say(
+            f"micro_batch was {beginning.micro_batch} and is {brought.plan.micro_batch}: dropout, which each "
+            "micro-batch draws for itself, is other than it would have been"
+        )
     brought.finish(trained)
 
 
