@@ -24,12 +24,13 @@ from slipway.containers.models.published import (
     read_shape,
     refuse_missing,
 )
-from slipway.containers.recipes.gpt_neox.config import GptNeoxConfig
-from slipway.containers.recipes.gpt_neox.data import Corpus, TokenBatches, open_corpus
+from slipway.containers.recipes.gpt_neox.config import RANDOM, GptNeoxConfig
+from slipway.containers.recipes.gpt_neox.data import Corpus, TokenBatches, check_tokens, open_corpus
 from slipway.containers.runtime import disk
 from slipway.containers.runtime.checkpoint.storage import Storage
 from slipway.containers.runtime.collective import Json
 from slipway.containers.runtime.contract.contract import LaunchContract
+from slipway.containers.training.report import Say
 from slipway.containers.runtime.errors import Refusal
 from slipway.containers.training.layout import share_batch
 from slipway.containers.training.schedules import Schedule
@@ -40,7 +41,7 @@ from slipway.containers.training.task import Inputs
 
 def prepare(config: GptNeoxConfig, place: Workplace) -> RecipeParts:
     plan = share_batch(config.global_batch, config.micro_batch, place.layout.readers)
-    model = build_model(config, place.contract)
+    model = build_model(config, place.contract, place.words.say)
     shape = model.shape
     settings = compile_settings(config, shape, place)
     if config.steps is None and config.compiled == "same":
@@ -138,13 +139,16 @@ SIZES: Mapping[str, DecoderShape] = {
 }
 
 
-def build_model(config: GptNeoxConfig, contract: LaunchContract) -> Decoder:
-    """Build the model on the meta device."""
+def build_model(config: GptNeoxConfig, contract: LaunchContract, say: Say) -> Decoder:
+    """Build the model on the meta device; refuse tokens that mean other words to it."""
     if config.start_from_model is None:
         with torch.device("meta"):
             return Decoder(model_shape(config, contract))
     folder = open_model(str(below_data(contract, config.start_from_model)))
     shape = _suited(config, folder.shape, folder.place)
+    for data in (config.data, config.held_out):
+        if data not in (None, RANDOM):
+            check_tokens(below_data(contract, data), folder, say)
     with torch.device("meta"):
         model = PublishedDecoder(shape)
     model.published = replace(folder, shape=shape).weights()
