@@ -73,6 +73,7 @@ class TrainingConfig:
     stages_per_rank: int = 1
     checkpoint_activations: str = "none"
     offload_activations: str = "no"
+    self_check: str = "yes"
 
     @property
     def engine_name(self) -> str:
@@ -128,6 +129,8 @@ class SpreadConfig(TrainingConfig):
     stages_per_rank: Annotated[int, Whole(1, 1024)] = 1
     checkpoint_activations: Annotated[str, ActivationKeeping()] = "none"
     offload_activations: Annotated[str, Choice(("no", "yes"))] = "no"
+    # Before training with a layout that cuts the model, compare a small one with one rank's.
+    self_check: Annotated[str, Choice(("yes", "no"))] = "yes"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -173,10 +176,9 @@ FREE_TO_CHANGE = frozenset(
 )
 
 
-_DEGREES = ("sharded", "tensor", "pipeline")
 # What only the native engine does, and the value that asks for nothing.
 _NATIVE_ONLY: Mapping[str, object] = {
-    **dict.fromkeys(_DEGREES, 1),
+    **dict.fromkeys(CUTTING, 1),
     "sharded_state": "all",
     "checkpoint_activations": "none",
     "offload_activations": "no",

@@ -15,13 +15,13 @@ from slipway.containers.runtime.errors import Refusal
 
 # The outermost first: ranks of one tensor group are neighbours, and so on one node.
 DIMENSIONS = ("pipeline", "data", "sharded", "tensor")
+CUTTING = ("sharded", "tensor", "pipeline")  # the model, so that no rank holds all of it
 
 
 class ImpossibleLayout(Refusal):
     """The degrees of parallelism fit neither the ranks nor the model."""
 
 
-class Coordinates(NamedTuple):
 class CutShape(Protocol):
     """Say what of a model tensor and pipeline ranks cut."""
 
@@ -35,6 +35,7 @@ class CutShape(Protocol):
     def intermediate(self) -> int: ...
 
 
+class Coordinates(NamedTuple):
     """Place one rank along each of DIMENSIONS."""
 
     pipeline: int
@@ -77,6 +78,16 @@ class Layout:
             pipeline=pipeline,
             ranks_per_node=ranks_per_node,
         )
+
+    def __str__(self) -> str:
+        """Return the degrees as `--set` has them; data ranks are what these leave."""
+        cut = {"data": self.data, **{name: self.degrees[name] for name in CUTTING}}
+        return " × ".join(f"{name}={degree}" for name, degree in cut.items() if degree > 1) or "one rank"
+
+    @property
+    def cuts(self) -> bool:
+        """Return True if ranks hold parts of the model; else all of them have copies."""
+        return self.data < self.world
 
     @property
     def degrees(self) -> dict[str, int]:
@@ -134,27 +145,16 @@ class Layout:
                 f"pipeline={self.pipeline} makes {stages} stages, and the model has {shape.layers} layers",
                 hint=f"set pipeline to at most {max(1, shape.layers // stages_per_rank)}",
             )
+
+    def check_step(self, micro_batches: int, *, stages_per_rank: int, schedule: str) -> None:
+        """Raise ImpossibleLayout if a pipeline cannot run a step of so many micro-batches."""
+        stages = self.pipeline * stages_per_rank
         if self.pipeline > 1 and micro_batches < stages:
             raise ImpossibleLayout(
                 f"pipeline={self.pipeline} makes {stages} stages, and a step has {micro_batches} "
                 "micro-batches: stages would stand idle",
                 hint=f"set a smaller micro_batch, or a batch of at least {stages} micro-batches a reader",
             )
-
-
-# How a global batch is shared: its micro-batches are the same whatever the number of ranks.
-
-
-
-    def check_step(self, micro_batches: int, *, stages_per_rank: int, schedule: str) -> None:
-        """Raise ImpossibleLayout if a pipeline cannot run a step of so many micro-batches."""
-        stages = self.pipeline * stages_per_rank
-class IndivisibleBatch(Refusal):
-    """The global batch is no whole number of micro-batches on every rank."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BatchPlan:
         if schedule == "interleaved" and micro_batches % max(1, micro_batches // self.pipeline):
             raise ImpossibleLayout(
                 f"pipeline_schedule=interleaved deals {micro_batches} micro-batches unevenly over "
@@ -162,6 +162,17 @@ class BatchPlan:
                 hint=f"set a batch of a multiple of {self.pipeline} micro-batches a reader, or "
                 "pipeline_schedule=1f1b",
             )
+
+
+# How a global batch is shared: its micro-batches are the same whatever the number of ranks.
+
+
+class IndivisibleBatch(Refusal):
+    """The global batch is no whole number of micro-batches on every rank."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchPlan:
     micro_batch: int
     accumulation_steps: int
     readers: int  # ranks that read rows of their own: see layout.py

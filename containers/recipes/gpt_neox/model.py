@@ -11,8 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor, nn
-from torch.nn import functional as F  # noqa: N812 - the name that everybody gives it
 
 from slipway.containers.models.configs import config_of
 from slipway.containers.models.decoder import Decoder, DecoderShape, training_flops_per_token
@@ -30,13 +28,14 @@ from slipway.containers.runtime import disk
 from slipway.containers.runtime.checkpoint.storage import Storage
 from slipway.containers.runtime.collective import Json
 from slipway.containers.runtime.contract.contract import LaunchContract
-from slipway.containers.training.report import Say
 from slipway.containers.runtime.errors import Refusal
 from slipway.containers.training.layout import share_batch
+from slipway.containers.training.report import Say
 from slipway.containers.training.schedules import Schedule
 from slipway.containers.training.session import RecipeParts, Workplace
 from slipway.containers.training.start import Trained, below_data, export_model
-from slipway.containers.training.task import Inputs
+from slipway.containers.training.task import NextTokenTask
+from slipway.containers.training.trial import decoder_trial, small_shape
 
 
 def prepare(config: GptNeoxConfig, place: Workplace) -> RecipeParts:
@@ -68,6 +67,7 @@ def prepare(config: GptNeoxConfig, place: Workplace) -> RecipeParts:
         start_from=config.start_from,
         flops_per_token=training_flops_per_token(shape, config.length),
         held_out=batches.held_out(held_out, config),
+        trial=lambda: decoder_trial(small_shape(shape, place.layout, config.stages_per_rank)),
         finish=finish,
     )
 
@@ -185,27 +185,6 @@ def _suited(config: GptNeoxConfig, shape: Shape, place: str) -> DecoderShape:
             hint=f"set vocabulary={padded}, which pads it, or another tensor",
         )
     return replace(shape, vocabulary=words, rotates_whole_heads=config.rotary == "whole")
-
-
-# What GPT-NeoX pre-training loses: the next token, at each position.
-
-
-class NextTokenTask:
-    metrics = ("loss",)
-
-    def forward(self, model: nn.Module, inputs: Inputs) -> Tensor:
-        return self.metrics_of(model(inputs["words"]), inputs)
-
-    def run_stage(self, stage: nn.Module, hidden: Tensor | None, inputs: Inputs) -> Tensor:
-        """Run one stage of a pipeline, from words or the hidden state before it."""
-        outputs: Tensor = stage(inputs["words"] if hidden is None else hidden)
-        return outputs
-
-    def metrics_of(self, outputs: Tensor, inputs: Inputs) -> Tensor:
-        """Return the loss from what the model, or its last stage, returned."""
-        labels = inputs["labels"]
-        assert labels is not None, "every row has labels"
-        return torch.stack([F.cross_entropy(outputs.flatten(0, 1).float(), labels.flatten())])
 
 
 # The trained model as a folder that transformers loads, from its last checkpoint.

@@ -61,6 +61,11 @@ def test_a_tensor_group_larger_than_a_node_is_seen() -> None:
     assert not Layout(tensor=2, ranks_per_node=4).spans_nodes
 
 
+def test_a_layout_is_told_as_it_is_set() -> None:
+    assert str(Layout(data=2, tensor=4, pipeline=2)) == "data=2 × tensor=4 × pipeline=2"
+    assert (str(Layout()), Layout(data=4).cuts, Layout(data=2, sharded=2).cuts) == ("one rank", False, True)
+
+
 BAD_WORLDS = [
     ({"tensor": 3}, "tensor=3 × pipeline=1 need a multiple of 3 ranks, and there are 8; set degrees whose"),
     (

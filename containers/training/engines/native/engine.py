@@ -175,7 +175,7 @@ class LayoutEngine(RestoredEngine):
         shapes = {name: parameter.shape for name, parameter in model.named_parameters()}
         with keeping_ties(model):
             model.to("meta").train()
-        _make_gradients_dense(model)
+        make_gradients_dense(model)
         own, self._shared = own_stages(model, place, count)
         if place.layout.pipeline > 1:
             self._outline = copy.deepcopy(model.cut(count)[0]).eval()
@@ -220,7 +220,7 @@ def _cut_out(whole: Tensor) -> Part:
     return lambda box: whole[tuple(map(slice, box.offsets, box.ends))]
 
 
-def _make_gradients_dense(model: nn.Module) -> None:
+def make_gradients_dense(model: nn.Module) -> None:
     """Let no embedding have a sparse gradient: shares of it cannot be sent."""
     for module in model.modules():
         if hasattr(module, "has_sparse_gradient"):
@@ -242,7 +242,7 @@ def build_native(parts: EngineParts, settings: NativeSettings) -> LayoutEngine:
     if layout.pipeline > 1:
         _staged(parts.task)
     is_alone = layout.world == 1 and device.precision is torch.float32
-    mesh = None if is_alone else build_mesh(layout, device)
+    mesh = None if is_alone else parts.mesh or build_mesh(layout, device)
     place = RankPlace(layout=layout, rank=parts.rank, device=device, mesh=mesh)
     return LayoutEngine(parts, place, settings)
 
