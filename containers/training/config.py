@@ -96,13 +96,13 @@ class TrainingConfig:
             ranks_per_node=ranks_per_node,
         )
 
-    @property
     def check_step(self, layout: Layout, plan: BatchPlan) -> None:
         """Raise ImpossibleLayout if the layout's pipeline cannot run a step of this plan."""
         layout.check_step(
             plan.accumulation_steps, stages_per_rank=self.stages_per_rank, schedule=self.pipeline_schedule
         )
 
+    @property
     def free_to_change(self) -> frozenset[str]:
         """Return the settings that may differ when a training resumes: they leave its weights alone."""
         return FREE_TO_CHANGE
@@ -268,15 +268,19 @@ class UnprovedTorch(Refusal):
 def refuse_unproved(config: TrainingConfig, torch: str, *, accelerator: str | None, holder: str) -> None:
     """Raise UnprovedTorch for a PyTorch older than the oldest that the config's engine is proved on."""
     engine = config.engine_on(accelerator)
-    oldest = OLDEST.get(engine)
-    if oldest is None or _release(torch) >= _release(oldest):
+    if is_proved(engine, torch):
         return
+    oldest = OLDEST[engine]
     asked = " and ".join(asks_for_native(asdict(config)))
     raise UnprovedTorch(
         f"{asked or 'this training'}: its engine, {engine}, is proved on PyTorch {oldest} and newer, and "
         f"{holder} holds {torch}",
         hint=f"leave out what asks for it, or train in an image with PyTorch {oldest} or newer",
     )
+
+
+def is_proved(engine: str, torch: str) -> bool:
+    return engine not in OLDEST or _release(torch) >= _release(OLDEST[engine])
 
 
 def _release(version: str) -> tuple[int, ...]:
