@@ -37,7 +37,8 @@ def small_shape(shape: Shape, layout: Layout, stages_per_rank: int = 1) -> Shape
         "heads": heads,
         "hidden": heads * _HEAD_WIDTH,
         "intermediate": 2 * heads * _HEAD_WIDTH,
-        "vocabulary": 16 * tensor + shape.vocabulary % tensor,  # cut if the model's is, whole if that is
+        # Cut by tensor ranks if the model's is, whole if that is, and uneven for two that share it out.
+        "vocabulary": 17 * tensor + shape.vocabulary % tensor,
         "vocabulary_rows": None,
         "positions": LENGTH,
         "rotary_dimensions": _HEAD_WIDTH // 2,

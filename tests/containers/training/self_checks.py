@@ -103,6 +103,7 @@ RIGHT: Mapping[str, Case] = {
     "shards in bf16": Case(FSDP2, "gptj", precision=torch.bfloat16),
     "adapters in fp16": Case(TP2, "lora", precision=torch.float16),
     "tied ends of tensor ranks": Case(CUT, "tied"),
+    "a pipeline of uneven shards": Case(Layout(sharded=2, pipeline=2), "gptj"),
     "a hybrid": Case(Layout(data=2, sharded=2), "bert", precision=torch.bfloat16),
 }
 WRONG: Mapping[str, Case] = {

@@ -150,9 +150,7 @@ def hold(
     sides: Mapping[str, tuple[int | None, int]],
     copies: set[str],
 ) -> list[HeldParameter]:
-    """Give a stage memory on the device and return its parameters; `copies` are those that it only copies."""
-    with keeping_ties(stage):
-        stage.to_empty(device=place.device.place)
+    """Return the parameters of a stage that has memory; `copies` are those that it only copies."""
     at, layout = place.at, place.layout
     held = []
     for name, parameter in stage.named_parameters():

@@ -193,6 +193,9 @@ class LayoutEngine(RestoredEngine):
             root = stage if self._pipeline is None else self._pipeline.take(number, stage)
             shard(root, list(stage.layers.children()), place, keeps_weights=settings.keeps_weights)
             self._roots.append(root)
+            # By the root: FSDP pads what memory is asked of it for, and moves the rest at the first step.
+            with keeping_ties(root):
+                root.to_empty(device=place.device.place)
             copies = self._shared if number else set()
             own_parameters = hold(stage, place, shapes, sides, copies)
             fill(own_parameters, initial)

@@ -30,7 +30,7 @@ from slipway.containers.training.layout import BatchPlan, Layout
 from slipway.containers.training.state import SavedState, encode
 from slipway.containers.training.task import Inputs, MicroBatch
 
-ROWS, LENGTH, MICRO_BATCHES, WORDS = 2, 8, 4, 60
+ROWS, LENGTH, MICRO_BATCHES, WORDS = 2, 8, 4, 62
 STEPS = 3
 SAVED_AFTER = 2
 
