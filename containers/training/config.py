@@ -253,11 +253,11 @@ def _deepspeed_mistakes(values: Mapping[str, object]) -> Iterator[str]:
 
 
 # Which PyTorch an engine is proved on, asked where a job is submitted and where it starts. No torch here.
-# Proved is a release on which every layout had the losses, norms and checkpoints of one process, as
-# tests/containers/training/engines/native/test_layouts.py asks: 2.8.0, the oldest that is taken, and 2.13.0,
-# which AWS's images hold. 2.4.0 lacks what the engine is made of. An engine without a row takes what its
-# vendor ships.
-OLDEST: Mapping[str, str] = {"native": "2.8"}
+# Proved is a release on which every layout had the losses, norms and checkpoints of one process: 2.13.0,
+# which images of processors and GPUs hold (docs/layouts.md). On 2.9.0 weights whose rows shards cannot share
+# out evenly are trained in part alone, and gloo aborts in every pipeline. An engine without a row takes what
+# its vendor ships.
+OLDEST: Mapping[str, str] = {"native": "2.13"}
 _RELEASE = re.compile(r"(\d+)\.(\d+)")
 
 

@@ -10,7 +10,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -73,17 +73,26 @@ def deaf_last_stage() -> Any:
     return mock.patch.object(distributed, "batch_isend_irecv", run)
 
 
-def _decoder(layout: Layout, **changes: Any) -> Trial:
-    return decoder_trial(small_shape(replace(DECODER, **changes), layout))
+def _decoder(layout: Layout, stages_per_rank: int, **changes: Any) -> Trial:
+    return decoder_trial(small_shape(replace(DECODER, **changes), layout, stages_per_rank))
+
+
+def _gptj(layout: Layout, stages_per_rank: int, **changes: Any) -> Trial:
+    config = replace(gptj_config({}), stages_per_rank=stages_per_rank, **changes)
+    return gptj(config, GPTJ, layout)
+
+
+def _bert(layout: Layout, stages_per_rank: int) -> Trial:
+    return bert(replace(CONFIG, stages_per_rank=stages_per_rank), ENCODER, layout)
 
 
 GPTJ = replace(DECODER, family="gptj", has_attention_bias=False, has_head_bias=True, vocabulary=61)
-TRIALS: Mapping[str, Callable[[Layout], Trial]] = {
+TRIALS: Mapping[str, Callable[[Layout, int], Trial]] = {
     "neox": _decoder,
     "tied": partial(_decoder, is_tied=True),
-    "gptj": lambda layout: gptj(gptj_config({}), GPTJ, layout),
-    "lora": lambda layout: gptj(gptj_config({"lora_rank": "2"}), GPTJ, layout),
-    "bert": lambda layout: bert(CONFIG, ENCODER, layout),
+    "gptj": _gptj,
+    "lora": partial(_gptj, lora_rank=2),
+    "bert": _bert,
 }
 
 
@@ -93,6 +102,7 @@ class Case:
     trial: str = "neox"
     fault: Fault = nullcontext
     precision: torch.dtype = torch.float32
+    settings: Mapping[str, Any] = field(default_factory=dict)
 
 
 TP2, PP2, FSDP2 = Layout(tensor=2), Layout(pipeline=2), Layout(sharded=2)
@@ -119,10 +129,11 @@ def check(case: Case, rank: int) -> str:
     """Return what the self-check said: nothing, or what is wrong."""
     parts = build_parts("decoder", case.layout, rank)
     device = replace(parts.device, precision=case.precision)
-    parts = replace(parts, device=device, mesh=build_mesh(case.layout, device))
+    config = replace(CONFIG, **case.settings)
+    parts = replace(parts, config=config, device=device, mesh=build_mesh(case.layout, device))
     try:
         with case.fault():
-            check_layout(parts, TRIALS[case.trial](case.layout), torch_collective())
+            check_layout(parts, TRIALS[case.trial](case.layout, config.stages_per_rank), torch_collective())
     except WrongNumbers as wrong:
         return str(wrong)
     return ""

@@ -139,7 +139,7 @@ def shard(root: nn.Module, layers: list[nn.Module], place: RankPlace, *, keeps_w
     reshards = place.layout.pipeline == 1 and not keeps_weights
     for module in (*layers, root):
         cut = fully_shard(module, mesh=place.mesh[names], mp_policy=policy, reshard_after_forward=reshards)
-        # PyTorch 2.8 would let the backend average: gloo adds up instead, and NCCL may err in a group of one.
+        # FSDP would let the backend average: gloo may add up instead, and NCCL err in a group of one.
         cut.set_force_sum_reduction_for_comms(enable=True)
 
 
@@ -322,11 +322,7 @@ def planned_cuts(model: nn.Module, degree: int) -> dict[str, Cut]:
 def cut_modules(model: nn.Module, cuts: Mapping[str, Cut], mesh: DeviceMesh) -> None:
     """Replace the parameters of the modules by this rank's share, and let them communicate."""
     for name, cut in cuts.items():
-        module = model.get_submodule(name)
-        frozen = [leaf for leaf, parameter in module.named_parameters() if not parameter.requires_grad]
-        parallelize_module(module, mesh, cut.style())
-        for leaf in frozen:  # PyTorch 2.8 would train them from here on
-            module.get_parameter(leaf).requires_grad_(False)
+        parallelize_module(model.get_submodule(name), mesh, cut.style())
 
 
 def cut_side(cuts: Mapping[str, Cut], parameter: str) -> tuple[int | None, int]:
