@@ -28,7 +28,7 @@ _CASES = """
 and two in bf16, and its losses and gradient norms were those of one rank that trained alone.
 `tests/containers/training/layout_table.py` wrote it down, and `scripts/test --all` sees it again. No layout
 ran on an accelerator: there each training in a layout first does the same by itself (`self_check=`), and
-`slipway submit smoke` does it in every layout that a cluster's ranks allow.
+the recipe `smoke` does it in every layout that a cluster's ranks allow.
 
 | Recipe | Layout | {columns} |
 |---|---|{lines}|

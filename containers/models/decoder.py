@@ -69,7 +69,7 @@ class DecoderShape:
 
     @property
     def identity(self) -> dict[str, Any]:
-        """Return what a resumed training must share with the saved one: not how weights were drawn once."""
+        """Return what a resumed training must share with the saved one: not if residuals began smaller."""
         named = {f"model_{name}": value for name, value in asdict(self).items()}
         del named["model_scales_residuals"]
         return named

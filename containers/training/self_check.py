@@ -23,7 +23,7 @@ from slipway.containers.training.layout import BatchPlan
 from slipway.containers.training.optimizers import build_optimizer, set_rate
 from slipway.containers.training.saving import summed
 from slipway.containers.training.task import Inputs, MicroBatch
-from slipway.containers.training.trial import ROWS, Trial
+from slipway.containers.training.trial import ROWS, LayoutTrial
 
 _STEPS, _RATE = 2, 1e-2
 _SAMPLES = 8  # different micro-batches of a step: what a rank computes alone does not grow with the ranks
@@ -49,7 +49,7 @@ class Numbers(NamedTuple):
         return f"a loss of {self.loss:.6g} and a gradient norm of {self.norm:.6g}"
 
 
-def check_layout(parts: EngineParts, trial: Trial, collective: Collective) -> None:
+def check_layout(parts: EngineParts, trial: LayoutTrial, collective: Collective) -> None:
     """Raise WrongNumbers on all ranks where the layout's differ: in fp32, then as layers compute."""
     device = replace(parts.device, compiles=False)  # that would take minutes
     stages = parts.layout.pipeline * parts.config.stages_per_rank
@@ -62,7 +62,7 @@ def check_layout(parts: EngineParts, trial: Trial, collective: Collective) -> No
         _judge(own, collective.gather(difference))
 
 
-def _together(parts: EngineParts, trial: Trial) -> list[Numbers]:
+def _together(parts: EngineParts, trial: LayoutTrial) -> list[Numbers]:
     """Train in the layout."""
     engine, layout, plan, found = build(parts), parts.layout, parts.plan, []
     if engine.scale is not None:
@@ -82,7 +82,7 @@ def _together(parts: EngineParts, trial: Trial) -> list[Numbers]:
     return found
 
 
-def _alone(parts: EngineParts, trial: Trial) -> list[Numbers]:
+def _alone(parts: EngineParts, trial: LayoutTrial) -> list[Numbers]:
     """Train all readers' micro-batches on this rank, without an engine."""
     model, found = _filled(trial.build(), parts), []
     trained = [parameter for parameter in model.parameters() if parameter.requires_grad]

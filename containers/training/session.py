@@ -45,7 +45,7 @@ from slipway.containers.training.start import (
     shapes_of,
 )
 from slipway.containers.training.task import StepBatch, Task
-from slipway.containers.training.trial import Trial
+from slipway.containers.training.trial import LayoutTrial
 
 AnyConfig = TypeVar("AnyConfig", bound=TrainingConfig)
 
@@ -81,7 +81,7 @@ class RecipeParts:
     start_from: str | None = None  # a job whose newest weights it begins with
     flops_per_token: float | None = None  # of forward and backward; None: nobody counted
     held_out: HeldOut | None = None
-    trial: Callable[[], Trial] | None = None  # what a self-check trains; None: the model is never cut
+    trial: Callable[[], LayoutTrial] | None = None  # what a self-check trains; None: the model is never cut
     agree: Callable[[Collective], None] = field(default=lambda collective: None)  # before the model is cut
     after: Callable[[Trained, int], None] = field(default=lambda trained, steps: None)
     finish: Callable[[Trained], None] = field(default=lambda trained: None)
@@ -133,7 +133,9 @@ def train(
     brought.finish(trained)
 
 
-def _self_checked(parts: EngineParts, trial: Trial, collective: Collective, place: Workplace) -> EngineParts:
+def _self_checked(
+    parts: EngineParts, trial: LayoutTrial, collective: Collective, place: Workplace
+) -> EngineParts:
     """Raise WrongNumbers if the layout trains otherwise than one rank; return the parts with its mesh."""
     from slipway.containers.training.self_check import check_layout
 

@@ -21,7 +21,7 @@ Shape = TypeVar("Shape", DecoderShape, EncoderShape)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Trial:
+class LayoutTrial:
     """Hold a small model, and what it trains on."""
 
     build: Callable[[], nn.Module]  # the same weights at each call
@@ -55,7 +55,7 @@ def drawn(number: int, high: int, *sizes: int) -> Tensor:
     return torch.randint(1, high, sizes, generator=torch.Generator().manual_seed(number))
 
 
-def decoder_trial(shape: DecoderShape) -> Trial:
+def decoder_trial(shape: DecoderShape) -> LayoutTrial:
     """Return how a small decoder learns the next token."""
 
     def build() -> Decoder:
@@ -66,4 +66,4 @@ def decoder_trial(shape: DecoderShape) -> Trial:
         words = drawn(number, shape.vocabulary, ROWS, LENGTH + 1)
         return {"words": words[:, :-1], "labels": words[:, 1:].contiguous()}
 
-    return Trial(build=build, task=NextTokenTask(), inputs=inputs)
+    return LayoutTrial(build=build, task=NextTokenTask(), inputs=inputs)

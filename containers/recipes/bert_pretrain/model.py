@@ -32,7 +32,7 @@ from slipway.containers.training.schedules import Schedule
 from slipway.containers.training.session import RecipeParts, Workplace
 from slipway.containers.training.start import Trained, below_data, export_model
 from slipway.containers.training.task import Inputs
-from slipway.containers.training.trial import LENGTH, ROWS, Trial, drawn, small_shape
+from slipway.containers.training.trial import LENGTH, ROWS, LayoutTrial, drawn, small_shape
 
 
 def prepare(config: BertConfig, place: Workplace) -> RecipeParts:
@@ -69,7 +69,7 @@ def prepare(config: BertConfig, place: Workplace) -> RecipeParts:
     )
 
 
-def small_trial(config: BertConfig, shape: EncoderShape, layout: Layout) -> Trial:
+def small_trial(config: BertConfig, shape: EncoderShape, layout: Layout) -> LayoutTrial:
     """Return a small BERT, and rows of which the second is padded."""
     small = small_shape(shape, layout, config.stages_per_rank)
 
@@ -88,7 +88,7 @@ def small_trial(config: BertConfig, shape: EncoderShape, layout: Layout) -> Tria
             "follows": words[:, 0] % 2,
         }
 
-    return Trial(build=build, task=BertTask(), inputs=inputs)
+    return LayoutTrial(build=build, task=BertTask(), inputs=inputs)
 
 
 def build_schedule(config: BertConfig, plan: BatchPlan) -> Schedule:

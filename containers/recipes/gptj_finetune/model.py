@@ -66,7 +66,7 @@ from slipway.containers.training.session import RecipeParts, Workplace
 from slipway.containers.training.start import Trained, address_of_input, newest_saved
 from slipway.containers.training.state import WEIGHTS, SavedState
 from slipway.containers.training.task import Inputs
-from slipway.containers.training.trial import LENGTH, ROWS, Trial, drawn, small_shape
+from slipway.containers.training.trial import LENGTH, ROWS, LayoutTrial, drawn, small_shape
 
 
 def prepare(config: GptjConfig, place: Workplace) -> RecipeParts:
@@ -206,7 +206,7 @@ def _scoring(config: GptjConfig, place: Workplace, data: TuningData) -> HeldOutS
     )
 
 
-def small_trial(config: GptjConfig, shape: DecoderShape, layout: Layout) -> Trial:
+def small_trial(config: GptjConfig, shape: DecoderShape, layout: Layout) -> LayoutTrial:
     """Return a small GPT-J on rows as they lie here, with adapters where they are trained."""
     small = small_shape(shape, layout, config.stages_per_rank)
 
@@ -220,7 +220,7 @@ def small_trial(config: GptjConfig, shape: DecoderShape, layout: Layout) -> Tria
             "lengths": torch.tensor([LENGTH] * ROWS) if is_packed else None,
         }
 
-    return Trial(build=lambda: _unfilled(config, small, None), task=CausalTask(), inputs=inputs)
+    return LayoutTrial(build=lambda: _unfilled(config, small, None), task=CausalTask(), inputs=inputs)
 
 
 def _identity(

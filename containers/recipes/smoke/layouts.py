@@ -15,7 +15,7 @@ from slipway.containers.training.engine import EngineParts, StepWatch, build_mes
 from slipway.containers.training.layout import BatchPlan, Layout
 from slipway.containers.training.report import Words
 from slipway.containers.training.self_check import WrongNumbers, check_layout
-from slipway.containers.training.trial import Trial, decoder_trial, small_shape
+from slipway.containers.training.trial import LayoutTrial, decoder_trial, small_shape
 
 MOST_RANKS = 8
 _CONFIG = TrainingConfig(
@@ -73,7 +73,7 @@ def _degrees(ranks: int, world: int) -> list[int]:
     return divisors if world <= MOST_RANKS else sorted({*divisors[:2], divisors[-1]})
 
 
-def _parts(contract: LaunchContract, device: Device, layout: Layout, trial: Trial) -> EngineParts:
+def _parts(contract: LaunchContract, device: Device, layout: Layout, trial: LayoutTrial) -> EngineParts:
     return EngineParts(
         config=_CONFIG,
         task=trial.task,

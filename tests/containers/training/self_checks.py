@@ -28,7 +28,7 @@ from slipway.containers.training.engine import build_mesh
 from slipway.containers.training.engines.native.pipeline import Pipeline
 from slipway.containers.training.layout import Layout
 from slipway.containers.training.self_check import WrongNumbers, check_layout
-from slipway.containers.training.trial import Trial, decoder_trial, small_shape
+from slipway.containers.training.trial import LayoutTrial, decoder_trial, small_shape
 from tests.containers.training.engines.native.forks import fork_ranks
 from tests.containers.training.engines.native.trainings import CONFIG, DECODER, ENCODER, build_parts
 
@@ -73,21 +73,21 @@ def deaf_last_stage() -> Any:
     return mock.patch.object(distributed, "batch_isend_irecv", run)
 
 
-def _decoder(layout: Layout, stages_per_rank: int, **changes: Any) -> Trial:
+def _decoder(layout: Layout, stages_per_rank: int, **changes: Any) -> LayoutTrial:
     return decoder_trial(small_shape(replace(DECODER, **changes), layout, stages_per_rank))
 
 
-def _gptj(layout: Layout, stages_per_rank: int, **changes: Any) -> Trial:
+def _gptj(layout: Layout, stages_per_rank: int, **changes: Any) -> LayoutTrial:
     config = replace(gptj_config({}), stages_per_rank=stages_per_rank, **changes)
     return gptj(config, GPTJ, layout)
 
 
-def _bert(layout: Layout, stages_per_rank: int) -> Trial:
+def _bert(layout: Layout, stages_per_rank: int) -> LayoutTrial:
     return bert(replace(CONFIG, stages_per_rank=stages_per_rank), ENCODER, layout)
 
 
 GPTJ = replace(DECODER, family="gptj", has_attention_bias=False, has_head_bias=True, vocabulary=61)
-TRIALS: Mapping[str, Callable[[Layout, int], Trial]] = {
+TRIALS: Mapping[str, Callable[[Layout, int], LayoutTrial]] = {
     "neox": _decoder,
     "tied": partial(_decoder, is_tied=True),
     "gptj": _gptj,
