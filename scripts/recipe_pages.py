@@ -150,7 +150,7 @@ same techniques stand here on PyTorch's own DTensor, pipelining and FSDP2:
 {techniques}
 
 Each of these layouts has the losses and gradient norms of one process to 1e-5 in fp32, and goes on from the
-checkpoints of the others: on PyTorch 2.13.0, which SageMaker's image holds, and on 2.8.0. An older PyTorch is
+checkpoints of the others: [on PyTorch 2.13.0](layouts.md), which SageMaker's image holds. An older PyTorch is
 refused for layouts. **None of it was run on several GPUs or with the 6B weights**; one H200 held a model of
 their size, made up, with LoRA in 12.7 GiB. SMP v2 has no pipelines, and its tensor parallelism no GPT-J:
 `engine=smp` shards alone, and asks for `tensor=1`. It was never run with SMP itself: what it calls is held to

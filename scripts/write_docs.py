@@ -16,6 +16,7 @@ import click
 from scripts.architecture_picture import architecture_picture
 from scripts.estimate_page import estimate_page
 from scripts.fidelity_page import fidelity_page
+from scripts.layouts_page import layouts_page
 from scripts.recipe_pages import gpt_neox_page, gptj_page
 from slipway.infra.declare.machine_images import CONTAINERS
 from slipway.jobs.cli.cli import PROGRAM, cli
@@ -160,6 +161,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "docs/gpt-neox.md": gpt_neox_page,
     "docs/gptj.md": gptj_page,
     "docs/instances.md": instances_page,
+    "docs/layouts.md": layouts_page,
     "docs/support.md": support_page,
     "docs/yard-fidelity.md": fidelity_page,
 }

@@ -7,9 +7,10 @@ heads, which is what tensor parallelism does. A third family is one row of FAMIL
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import ClassVar
+from dataclasses import asdict, dataclass
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -29,6 +30,9 @@ FAMILIES: Mapping[str, DecoderFamily] = {
     "gptj": DecoderFamily(rotates_neighbours=True, shares_norm=True),
     "neox": DecoderFamily(rotates_neighbours=False, shares_norm=False),
 }
+
+
+_ADD_TO_RESIDUAL = ("attention.output.weight", "mlp.down.weight")  # two in each layer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +56,8 @@ class DecoderShape:
     dropout: float = 0.0
     attention_dropout: float = 0.0
     initial_spread: float = 0.02
+    # What adds to the residual begins smaller, by the root of how often that is (Radford et al. 2019, 2.3).
+    scales_residuals: bool = False
 
     def __post_init__(self) -> None:
         for reason in self._contradictions():
@@ -62,12 +68,15 @@ class DecoderShape:
         return self.hidden // self.heads
 
     @property
-    def rotates_neighbours(self) -> bool:
-        return FAMILIES[self.family].rotates_neighbours
+    def identity(self) -> dict[str, Any]:
+        """Return what a resumed training must share with the saved one: not if residuals began smaller."""
+        named = {f"model_{name}": value for name, value in asdict(self).items()}
+        del named["model_scales_residuals"]
+        return named
 
     @property
-    def key_value_heads(self) -> int:
-        return self.heads  # both families: one key and one value for each query
+    def rotates_neighbours(self) -> bool:
+        return FAMILIES[self.family].rotates_neighbours
 
     def _contradictions(self) -> list[str]:
         width, is_neighbours = self.head_width, self.family == "gptj"
@@ -156,7 +165,10 @@ class Decoder(nn.Module):
             return torch.ones(size)
         digest = hashlib.sha256(f"{seed}/{name}".encode()).digest()
         draws = torch.Generator().manual_seed(int.from_bytes(digest[:8], "big"))
-        drawn = torch.empty(size).normal_(std=self.shape.initial_spread, generator=draws)
+        spread = self.shape.initial_spread
+        if self.shape.scales_residuals and name.endswith(_ADD_TO_RESIDUAL):
+            spread /= math.sqrt(2 * self.shape.layers)
+        drawn = torch.empty(size).normal_(std=spread, generator=draws)
         return rearranged(self.shape, name, drawn)
 
     def cut(self, stages: int) -> list[Decoder]:

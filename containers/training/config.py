@@ -13,7 +13,7 @@ from typing import Annotated
 
 from slipway.containers.runtime.contract.contract import LaunchContract
 from slipway.containers.runtime.errors import Refusal
-from slipway.containers.training.layout import Layout
+from slipway.containers.training.layout import CUTTING, BatchPlan, Layout
 from slipway.containers.training.schedules import DECAYS
 from slipway.containers.training.settings import (
     Choice,
@@ -73,6 +73,7 @@ class TrainingConfig:
     stages_per_rank: int = 1
     checkpoint_activations: str = "none"
     offload_activations: str = "no"
+    self_check: str = "yes"
 
     @property
     def engine_name(self) -> str:
@@ -93,6 +94,12 @@ class TrainingConfig:
             tensor=self.tensor,
             pipeline=self.pipeline,
             ranks_per_node=ranks_per_node,
+        )
+
+    def check_step(self, layout: Layout, plan: BatchPlan) -> None:
+        """Raise ImpossibleLayout if the layout's pipeline cannot run a step of this plan."""
+        layout.check_step(
+            plan.accumulation_steps, stages_per_rank=self.stages_per_rank, schedule=self.pipeline_schedule
         )
 
     @property
@@ -122,6 +129,8 @@ class SpreadConfig(TrainingConfig):
     stages_per_rank: Annotated[int, Whole(1, 1024)] = 1
     checkpoint_activations: Annotated[str, ActivationKeeping()] = "none"
     offload_activations: Annotated[str, Choice(("no", "yes"))] = "no"
+    # Before training with a layout that cuts the model, compare a small one with one rank's.
+    self_check: Annotated[str, Choice(("yes", "no"))] = "yes"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -167,10 +176,9 @@ FREE_TO_CHANGE = frozenset(
 )
 
 
-_DEGREES = ("sharded", "tensor", "pipeline")
 # What only the native engine does, and the value that asks for nothing.
 _NATIVE_ONLY: Mapping[str, object] = {
-    **dict.fromkeys(_DEGREES, 1),
+    **dict.fromkeys(CUTTING, 1),
     "sharded_state": "all",
     "checkpoint_activations": "none",
     "offload_activations": "no",
@@ -245,11 +253,11 @@ def _deepspeed_mistakes(values: Mapping[str, object]) -> Iterator[str]:
 
 
 # Which PyTorch an engine is proved on, asked where a job is submitted and where it starts. No torch here.
-# Proved is a release on which every layout had the losses, norms and checkpoints of one process, as
-# tests/containers/training/engines/native/test_layouts.py asks: 2.8.0, the oldest that is taken, and 2.13.0,
-# which AWS's images hold. 2.4.0 lacks what the engine is made of. An engine without a row takes what its
-# vendor ships.
-OLDEST: Mapping[str, str] = {"native": "2.8"}
+# Proved is a release on which every layout had the losses, norms and checkpoints of one process: 2.13.0,
+# which images of processors and GPUs hold (docs/layouts.md). On 2.9.0 weights whose rows shards cannot share
+# out evenly are trained in part alone, and gloo aborts in every pipeline. An engine without a row takes what
+# its vendor ships.
+OLDEST: Mapping[str, str] = {"native": "2.13"}
 _RELEASE = re.compile(r"(\d+)\.(\d+)")
 
 
@@ -260,15 +268,19 @@ class UnprovedTorch(Refusal):
 def refuse_unproved(config: TrainingConfig, torch: str, *, accelerator: str | None, holder: str) -> None:
     """Raise UnprovedTorch for a PyTorch older than the oldest that the config's engine is proved on."""
     engine = config.engine_on(accelerator)
-    oldest = OLDEST.get(engine)
-    if oldest is None or _release(torch) >= _release(oldest):
+    if is_proved(engine, torch):
         return
+    oldest = OLDEST[engine]
     asked = " and ".join(asks_for_native(asdict(config)))
     raise UnprovedTorch(
         f"{asked or 'this training'}: its engine, {engine}, is proved on PyTorch {oldest} and newer, and "
         f"{holder} holds {torch}",
         hint=f"leave out what asks for it, or train in an image with PyTorch {oldest} or newer",
     )
+
+
+def is_proved(engine: str, torch: str) -> bool:
+    return engine not in OLDEST or _release(torch) >= _release(OLDEST[engine])
 
 
 def _release(version: str) -> tuple[int, ...]:

@@ -153,13 +153,14 @@ def join_group(device: Device, contract: LaunchContract) -> None:
     )
 
 
-def is_lost_peer(error: RuntimeError) -> bool:
+def is_lost_peer(error: BaseException) -> bool:
     """Return True if the error means a lost rank, which some backends say in a plain RuntimeError."""
     marks = (mark for kind in KINDS.values() for mark in kind.lost_peer)
-    return isinstance(error, distributed.DistError) or any(mark in str(error) for mark in marks)
+    is_plain = isinstance(error, RuntimeError) and any(mark in str(error) for mark in marks)
+    return is_plain or isinstance(error, distributed.DistError)
 
 
-def is_out_of_memory(error: RuntimeError) -> bool:
+def is_out_of_memory(error: BaseException) -> bool:
     """Return True if the device had too little memory; old torch has the error below torch.cuda alone."""
     return isinstance(error, getattr(torch, "OutOfMemoryError", torch.cuda.OutOfMemoryError))
 

@@ -71,6 +71,7 @@ class EngineParts:
     rank: int
     plan: BatchPlan
     watch: StepWatch
+    mesh: DeviceMesh | None = None  # as a self-check has made it; each would hold memory of the device
     betas: tuple[float, float] = BETAS  # of the optimizer
     epsilon: float = EPSILON  # likewise
 

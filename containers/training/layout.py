@@ -9,16 +9,30 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from slipway.containers.runtime.errors import Refusal
 
 # The outermost first: ranks of one tensor group are neighbours, and so on one node.
 DIMENSIONS = ("pipeline", "data", "sharded", "tensor")
+CUTTING = ("sharded", "tensor", "pipeline")  # the model, so that no rank holds all of it
 
 
 class ImpossibleLayout(Refusal):
     """The degrees of parallelism fit neither the ranks nor the model."""
+
+
+class CutShape(Protocol):
+    """Say what of a model tensor and pipeline ranks cut."""
+
+    @property
+    def layers(self) -> int: ...
+
+    @property
+    def heads(self) -> int: ...
+
+    @property
+    def intermediate(self) -> int: ...
 
 
 class Coordinates(NamedTuple):
@@ -65,6 +79,16 @@ class Layout:
             ranks_per_node=ranks_per_node,
         )
 
+    def __str__(self) -> str:
+        """Return the degrees as `--set` has them; data ranks are what these leave."""
+        cut = {"data": self.data, **{name: self.degrees[name] for name in CUTTING}}
+        return " × ".join(f"{name}={degree}" for name, degree in cut.items() if degree > 1) or "one rank"
+
+    @property
+    def cuts(self) -> bool:
+        """Return True if ranks hold parts of the model; else all of them have copies."""
+        return self.data < self.world
+
     @property
     def degrees(self) -> dict[str, int]:
         """Return the degree of each of DIMENSIONS, in that order."""
@@ -107,33 +131,36 @@ class Layout:
         at = self.coordinates(rank)
         return at.tensor == 0 and at.pipeline == self.pipeline - 1
 
-    def check(
-        self,
-        *,
-        heads: int,
-        layers: int,
-        micro_batches: int,
-        key_value_heads: int | None = None,
-        stages_per_rank: int = 1,
-    ) -> None:
-        """Raise ImpossibleLayout if such a model, or a step of so many micro-batches, cannot be cut so."""
-        for what, count in (("heads", heads), ("key-value heads", key_value_heads or heads)):
+    def check(self, shape: CutShape, *, stages_per_rank: int = 1) -> None:
+        """Raise ImpossibleLayout if such a model cannot be cut so."""
+        for what, count in (("heads", shape.heads), ("feed-forward width", shape.intermediate)):
             if count % self.tensor:
                 raise ImpossibleLayout(
-                    f"tensor={self.tensor} does not divide the model's {count} {what}",
-                    hint=f"set tensor to a divisor of {count}",
+                    f"tensor={self.tensor} does not divide the model's {what} of {count}",
+                    hint=f"set tensor to a divisor of {math.gcd(shape.heads, shape.intermediate)}",
                 )
         stages = self.pipeline * stages_per_rank
-        if layers < stages:
+        if shape.layers < stages:
             raise ImpossibleLayout(
-                f"pipeline={self.pipeline} makes {stages} stages, and the model has {layers} layers",
-                hint=f"set pipeline to at most {max(1, layers // stages_per_rank)}",
+                f"pipeline={self.pipeline} makes {stages} stages, and the model has {shape.layers} layers",
+                hint=f"set pipeline to at most {max(1, shape.layers // stages_per_rank)}",
             )
+
+    def check_step(self, micro_batches: int, *, stages_per_rank: int, schedule: str) -> None:
+        """Raise ImpossibleLayout if a pipeline cannot run a step of so many micro-batches."""
+        stages = self.pipeline * stages_per_rank
         if self.pipeline > 1 and micro_batches < stages:
             raise ImpossibleLayout(
                 f"pipeline={self.pipeline} makes {stages} stages, and a step has {micro_batches} "
                 "micro-batches: stages would stand idle",
                 hint=f"set a smaller micro_batch, or a batch of at least {stages} micro-batches a reader",
+            )
+        if schedule == "interleaved" and micro_batches % max(1, micro_batches // self.pipeline):
+            raise ImpossibleLayout(
+                f"pipeline_schedule=interleaved deals {micro_batches} micro-batches unevenly over "
+                f"{self.pipeline} ranks",
+                hint=f"set a batch of a multiple of {self.pipeline} micro-batches a reader, or "
+                "pipeline_schedule=1f1b",
             )
 
 

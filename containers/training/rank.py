@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from typing import TypeVar
 
@@ -52,12 +52,23 @@ def _end(error: RuntimeError) -> int:
     others."""
     from slipway.containers.training.devices import is_lost_peer, is_out_of_memory
 
-    what = str(error).splitlines()[0] if str(error) else type(error).__name__
-    if is_out_of_memory(error):
-        return _fail(f"{what}; set a smaller micro_batch: the same again ends the same", MISTAKE_EXIT_CODE)
-    if is_lost_peer(error):
-        return _fail(f"lost another rank: {what}", RESUMABLE_EXIT_CODE)
+    for cause in _causes(error):
+        what = str(cause).splitlines()[0] if str(cause) else type(cause).__name__
+        if is_out_of_memory(cause):
+            return _fail(
+                f"{what}; set a smaller micro_batch: the same again ends the same", MISTAKE_EXIT_CODE
+            )
+        if is_lost_peer(cause):
+            return _fail(f"lost another rank: {what}", RESUMABLE_EXIT_CODE)
     raise error
+
+
+def _causes(error: BaseException) -> Iterator[BaseException]:
+    """Yield the error and what it was raised from: a pipeline wraps what ended a stage in another error."""
+    found: BaseException | None = error
+    while found is not None:
+        yield found
+        found = found.__cause__
 
 
 def _fail(line: str, code: int) -> int:

@@ -5,9 +5,10 @@ A recipe's `prepare` reads its data and builds its model; the rest is the same f
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TypeVar
 
@@ -24,6 +25,7 @@ from slipway.containers.training.engine import (
     EngineParts,
     StepWatch,
     build_engine,
+    build_mesh,
     checkpoint_wire,
     process_group,
     with_backend,
@@ -35,6 +37,7 @@ from slipway.containers.training.report import Reporter, StepProfiler, Utilisati
 from slipway.containers.training.saving import Saving, ShutdownWatch, check_ranks_agree
 from slipway.containers.training.schedules import Schedule
 from slipway.containers.training.start import (
+    MICRO_BATCH,
     Beginning,
     Trained,
     begin,
@@ -42,6 +45,7 @@ from slipway.containers.training.start import (
     shapes_of,
 )
 from slipway.containers.training.task import StepBatch, Task
+from slipway.containers.training.trial import LayoutTrial
 
 AnyConfig = TypeVar("AnyConfig", bound=TrainingConfig)
 
@@ -77,6 +81,7 @@ class RecipeParts:
     start_from: str | None = None  # a job whose newest weights it begins with
     flops_per_token: float | None = None  # of forward and backward; None: nobody counted
     held_out: HeldOut | None = None
+    trial: Callable[[], LayoutTrial] | None = None  # what a self-check trains; None: the model is never cut
     agree: Callable[[Collective], None] = field(default=lambda collective: None)  # before the model is cut
     after: Callable[[Trained, int], None] = field(default=lambda trained, steps: None)
     finish: Callable[[Trained], None] = field(default=lambda trained: None)
@@ -92,6 +97,9 @@ def train(
     place = _open_place(config, contract, layout, stack)
     ending = ShutdownWatch(contract)
     brought = prepare(config, place)
+    if layout.tensor * layout.pipeline > 1:
+        layout.check(brought.model.shape, stages_per_rank=config.stages_per_rank)
+        config.check_step(layout, brought.plan)
     collective = stack.enter_context(
         process_group(place.device, contract, alone_too=config.engine_name == "deepspeed")
     )
@@ -100,13 +108,22 @@ def train(
     brought.agree(collective)
     shapes = shapes_of(brought.model)  # before an engine cuts it
     parts = _engine_parts(config, place, brought)
+    if config.self_check == "yes" and config.engine_name == "native" and layout.cuts and brought.trial:
+        parts = _self_checked(parts, brought.trial(), collective, place)
     engine = build_engine(parts)
-    training = Training.of(contract, topology=layout.degrees, config=identity)
+    # No part of the identity: it may change, and is told then.
+    topology = {**layout.degrees, MICRO_BATCH: brought.plan.micro_batch}
+    training = Training.of(contract, topology=topology, config=identity)
     checkpoints = stack.enter_context(
         open_checkpoints(contract, training, config.keep, checkpoint_wire(contract), place.words.say)
     )
     trained = Trained(contract=contract, engine=engine, checkpoints=checkpoints, steps=brought.schedule.steps)
     beginning = begin(trained, shapes, config.resume, brought.start_from)
+    if beginning.micro_batch not in (None, brought.plan.micro_batch):
+        place.words.say(
+            f"micro_batch was {beginning.micro_batch} and is {brought.plan.micro_batch}: dropout, which each "
+            "micro-batch draws for itself, is other than it would have been"
+        )
     place.words.say(_opening(place, brought.title))
     batches = stack.enter_context(brought.open_batches(beginning))
     loop = _loop(parts, place, brought, trained, ending)
@@ -114,6 +131,20 @@ def train(
         stack.callback(loop.profiler.close)
     loop.run(batches, beginning.step)
     brought.finish(trained)
+
+
+def _self_checked(
+    parts: EngineParts, trial: LayoutTrial, collective: Collective, place: Workplace
+) -> EngineParts:
+    """Raise WrongNumbers if the layout trains otherwise than one rank; return the parts with its mesh."""
+    from slipway.containers.training.self_check import check_layout
+
+    began = time.perf_counter()
+    parts = replace(parts, mesh=build_mesh(parts.layout, parts.device))
+    check_layout(parts, trial, collective)
+    took = time.perf_counter() - began
+    place.words.say(f"self-check: {parts.layout} trains a small model as one rank does ({took:.1f} s)")
+    return parts
 
 
 def _open_place(

@@ -26,6 +26,8 @@ from slipway.containers.runtime.values import shown
 from slipway.containers.training.engine import Engine
 from slipway.containers.training.state import WEIGHTS, SavedState
 
+MICRO_BATCH = "micro_batch"  # beside a layout's degrees, in what a checkpoint says of who saved it
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Beginning:
@@ -34,6 +36,7 @@ class Beginning:
     step: int = 0
     cursor: Json = None
     folder: str = ""  # of that checkpoint, for messages
+    micro_batch: int | None = None  # with which it was saved; None: it does not say, or there is none
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,7 +111,12 @@ def begin(
     if checkpoints is not None:
         resume = partial(checkpoints.resume, cast(Mode, mode), reshard=True)
         if (found := _taken(engine, resume, restore)) is not None:
-            return Beginning(step=found.step, cursor=found.manifest.cursor, folder=str(found))
+            return Beginning(
+                step=found.step,
+                cursor=found.manifest.cursor,
+                folder=str(found),
+                micro_batch=found.manifest.topology.get(MICRO_BATCH),
+            )
     if start_from is not None:
         _taken(engine, partial(_newest, trained, start_from), start)
     return Beginning()

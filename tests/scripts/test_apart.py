@@ -9,7 +9,7 @@ import pytest
 from tests.scripts.checkouts import Checkout, Running, make_checkout, wait_until
 
 LOCKS = Path("scripts", "locks", "apart")
-PINNED = {"sagemaker-v3": "sagemaker==3.27.0", "sagemaker-torch": "torch==2.8.0"}
+PINNED = {"sagemaker-v3": "sagemaker==3.27.0", "neuron-torch": "torch==2.9.0"}
 BESIDE = "lib/python3.11/site-packages"
 INSTALLS = "uv pip install"
 MAKES_ENVIRONMENTS = """
@@ -57,5 +57,5 @@ def test_an_interrupted_set_up_begins_anew_and_a_whole_one_is_kept(checkout: Che
 def test_pytorch_of_the_image_comes_before_all_that_the_checkout_has_installed(checkout: Checkout) -> None:
     code, said = checkout.run(script="set_up_apart")
     assert code == 0, said
-    (beside,) = (checkout.folder / ".venv" / "sagemaker-torch" / BESIDE).glob("*.pth")
+    (beside,) = (checkout.folder / ".venv" / "neuron-torch" / BESIDE).glob("*.pth")
     assert beside.read_text().strip() == str(checkout.folder / ".venv" / BESIDE)

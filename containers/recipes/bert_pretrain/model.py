@@ -26,12 +26,13 @@ from slipway.containers.recipes.bert_pretrain.data import BertBatches, open_data
 from slipway.containers.runtime.checkpoint.storage import Storage
 from slipway.containers.runtime.contract.contract import LaunchContract
 from slipway.containers.runtime.errors import Refusal
-from slipway.containers.training.layout import BatchPlan
+from slipway.containers.training.layout import BatchPlan, Layout
 from slipway.containers.training.report import Say
 from slipway.containers.training.schedules import Schedule
 from slipway.containers.training.session import RecipeParts, Workplace
 from slipway.containers.training.start import Trained, below_data, export_model
 from slipway.containers.training.task import Inputs
+from slipway.containers.training.trial import LENGTH, ROWS, LayoutTrial, drawn, small_shape
 
 
 def prepare(config: BertConfig, place: Workplace) -> RecipeParts:
@@ -40,12 +41,6 @@ def prepare(config: BertConfig, place: Workplace) -> RecipeParts:
     dataset = data.training
     schedule = build_schedule(config, plan)
     model = build_model(config, place.contract, dataset, place.words.say)
-    place.layout.check(
-        heads=model.shape.heads,
-        layers=model.shape.layers,
-        micro_batches=plan.accumulation_steps,
-        stages_per_rank=config.stages_per_rank,
-    )
     batches = BertBatches(plan=plan, reader=place.reader, seed=config.seed, device=place.device)
 
     def finish(trained: Trained) -> None:
@@ -69,8 +64,31 @@ def prepare(config: BertConfig, place: Workplace) -> RecipeParts:
         start_from=config.start_from,
         flops_per_token=training_flops_per_token(model.shape, dataset.manifest.plan.row_tokens),
         held_out=data.held_out_batches(batches, config),
+        trial=lambda: small_trial(config, model.shape, place.layout),
         finish=finish,
     )
+
+
+def small_trial(config: BertConfig, shape: EncoderShape, layout: Layout) -> LayoutTrial:
+    """Return a small BERT, and rows of which the second is padded."""
+    small = small_shape(shape, layout, config.stages_per_rank)
+
+    def build() -> BertForPreTraining:
+        torch.manual_seed(config.seed)
+        return BertForPreTraining(small)
+
+    def inputs(number: int) -> Inputs:
+        words = drawn(number, small.vocabulary, ROWS, LENGTH)
+        return {
+            "words": words,
+            "segments": words % 2,
+            "mask": (torch.arange(LENGTH) < torch.tensor([[LENGTH], [LENGTH - 3]])).long(),
+            "positions": torch.tensor([[1, 3], [2, 0]]),
+            "labels": words[:, :2] * torch.tensor([[1, 1], [1, 0]]),
+            "follows": words[:, 0] % 2,
+        }
+
+    return LayoutTrial(build=build, task=BertTask(), inputs=inputs)
 
 
 def build_schedule(config: BertConfig, plan: BatchPlan) -> Schedule:

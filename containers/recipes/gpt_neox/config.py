@@ -6,15 +6,21 @@ A new setting is one field of GptNeoxConfig.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Annotated
 
 from slipway.containers.training.config import FREE_TO_CHANGE, TWO_CONFIGS, DecoderConfig, decoder_mistakes
-from slipway.containers.training.layout import sequences_of_tokens, share_batch, steps_of_sequences
+from slipway.containers.training.layout import (
+    Layout,
+    sequences_of_tokens,
+    share_batch,
+    steps_of_sequences,
+)
 from slipway.containers.training.settings import (
     Choice,
     Compiling,
     Count,
+    InvalidSettings,
     LearningRate,
     MaybePath,
     Number,
@@ -89,7 +95,8 @@ class GptNeoxConfig(DecoderConfig):
     warmup: Share = 0.01
     beta2: Annotated[float, Number(0.0, 0.99999)] = 0.95
     weight_decay: Share = 0.01
-    rotary: Annotated[str, Choice(("published", "whole"))] = "published"
+    # How heads are turned; auto: whole ones where NxD trains, as the article has it.
+    rotary: Annotated[str, Choice(("auto", "published", "whole"))] = "auto"
     device: Annotated[str, Choice(("auto", "neuron", "cuda", "cpu"))] = "auto"
     compile_layers: Compiling = "auto"
     seed: Seed = 1234
@@ -101,6 +108,14 @@ class GptNeoxConfig(DecoderConfig):
         """Return the vendor's engine on Trainium where none is asked for."""
         is_neuron = self.engine == "auto" and "neuron" in (accelerator, self.device)
         return "neuron" if is_neuron else self.engine_name
+
+    def resolved(self, accelerator: str | None) -> GptNeoxConfig:
+        """Return the config with what follows from the nodes; raise InvalidSettings if it cannot."""
+        if self.engine_on(accelerator) != "neuron":
+            return replace(self, rotary="published") if self.rotary == "auto" else self
+        if mistakes := list(neuron_mistakes(asdict(self))):
+            raise InvalidSettings(mistakes)
+        return replace(self, engine="neuron", rotary="whole" if self.rotary == "auto" else self.rotary)
 
     @property
     def free_to_change(self) -> frozenset[str]:
@@ -174,4 +189,8 @@ JOB_SETTINGS = ("start_from",)  # each names a job on the same cluster
 def refuse_ranks(arguments: Sequence[str], world: int, ranks_per_node: int) -> None:
     """Refuse ranks that the settings cannot be shared out to, before a machine is paid for."""
     config = decode_arguments(arguments)
-    share_batch(config.global_batch, config.micro_batch, config.layout_of(world, ranks_per_node).readers)
+    refuse_layout(config, config.layout_of(world, ranks_per_node))
+
+
+def refuse_layout(config: GptNeoxConfig, layout: Layout) -> None:
+    config.check_step(layout, share_batch(config.global_batch, config.micro_batch, layout.readers))

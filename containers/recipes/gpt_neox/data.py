@@ -6,25 +6,36 @@ of ranks. All shapes are the same in every step: a device that compiles, compile
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import count
+from pathlib import Path
 from typing import Protocol
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from slipway.containers.data.megatron.engines import (
+    JSONS,
+    PAIRS,
+    BpeVocabulary,
+    find_bpe_vocabulary,
+    read_bpe_vocabulary,
+)
 from slipway.containers.data.megatron.index import TokenIndex
 from slipway.containers.data.megatron.samples import Samples
+from slipway.containers.data.megatron.work import VOCABULARY
+from slipway.containers.models.published import ModelFolder
 from slipway.containers.recipes.gpt_neox.config import RANDOM, GptNeoxConfig
 from slipway.containers.runtime.contract.contract import LaunchContract
 from slipway.containers.runtime.errors import Refusal
 from slipway.containers.training.devices import Device
 from slipway.containers.training.layout import BatchPlan
 from slipway.containers.training.loop import HeldOut
-from slipway.containers.training.report import mixed
+from slipway.containers.training.report import Say, mixed
 from slipway.containers.training.start import Beginning, below_data
 from slipway.containers.training.task import Inputs, MicroBatch, StepBatch
 
@@ -145,6 +156,30 @@ def open_corpus(contract: LaunchContract, config: GptNeoxConfig, data: str, voca
     index = TokenIndex.open(prefix)
     samples = Samples(index, config.length, config.seed)
     return Corpus(str(prefix), samples, f"{index.identity} {config.length}", vocabulary)
+
+
+def check_tokens(prefix: Path, model: ModelFolder, say: Say) -> None:
+    """Raise Refusal if the tokens are of another vocabulary than the model; say so where nobody can tell."""
+    carried = model.carried()
+    is_there = any(set(names) <= carried.keys() for names in [(name,) for name in JSONS] + [*PAIRS])
+    if not (prefix.parent / VOCABULARY).is_file() or not is_there:
+        lacking = prefix.parent if is_there else model.place
+        say(f"{lacking} has no vocabulary: whether the tokens are those of the model is not checked")
+        return
+    theirs = find_bpe_vocabulary(model.place, list(carried), lambda name: carried[name])
+    ours = read_bpe_vocabulary(prefix.parent / VOCABULARY)
+    if _meaning(ours) != _meaning(theirs):
+        raise Refusal(
+            f"{prefix} has the tokens of another vocabulary (sha256 {ours.digest[:12]}) than {theirs.name} "
+            f"({theirs.digest[:12]}): the same numbers mean other words",
+            hint="prepare the tokens with the model's own vocabulary",
+        )
+
+
+def _meaning(vocabulary: BpeVocabulary) -> tuple[object, ...]:
+    """Return which text each number stands for: the same vocabulary is written in several ways."""
+    found = json.loads(vocabulary.json)
+    return found["model"]["vocab"], dict(vocabulary.ids)
 
 
 def _check_cursor(corpus: Corpus, beginning: Beginning) -> None:

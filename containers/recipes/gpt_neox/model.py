@@ -8,10 +8,9 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
+from typing import Any
 
 import torch
-from torch import Tensor, nn
-from torch.nn import functional as F  # noqa: N812 - the name that everybody gives it
 
 from slipway.containers.models.configs import config_of
 from slipway.containers.models.decoder import Decoder, DecoderShape, training_flops_per_token
@@ -23,30 +22,26 @@ from slipway.containers.models.published import (
     read_shape,
     refuse_missing,
 )
-from slipway.containers.recipes.gpt_neox.config import GptNeoxConfig
-from slipway.containers.recipes.gpt_neox.data import Corpus, TokenBatches, open_corpus
+from slipway.containers.recipes.gpt_neox.config import RANDOM, GptNeoxConfig
+from slipway.containers.recipes.gpt_neox.data import Corpus, TokenBatches, check_tokens, open_corpus
 from slipway.containers.runtime import disk
 from slipway.containers.runtime.checkpoint.storage import Storage
 from slipway.containers.runtime.collective import Json
 from slipway.containers.runtime.contract.contract import LaunchContract
 from slipway.containers.runtime.errors import Refusal
 from slipway.containers.training.layout import share_batch
+from slipway.containers.training.report import Say
 from slipway.containers.training.schedules import Schedule
 from slipway.containers.training.session import RecipeParts, Workplace
 from slipway.containers.training.start import Trained, below_data, export_model
-from slipway.containers.training.task import Inputs
+from slipway.containers.training.task import NextTokenTask
+from slipway.containers.training.trial import decoder_trial, small_shape
 
 
 def prepare(config: GptNeoxConfig, place: Workplace) -> RecipeParts:
     plan = share_batch(config.global_batch, config.micro_batch, place.layout.readers)
-    model = build_model(config, place.contract)
+    model = build_model(config, place.contract, place.words.say)
     shape = model.shape
-    place.layout.check(
-        heads=shape.heads,
-        layers=shape.layers,
-        micro_batches=plan.accumulation_steps,
-        stages_per_rank=config.stages_per_rank,
-    )
     settings = compile_settings(config, shape, place)
     if config.steps is None and config.compiled == "same":
         check_compiled(settings, place.words.say)
@@ -72,6 +67,7 @@ def prepare(config: GptNeoxConfig, place: Workplace) -> RecipeParts:
         start_from=config.start_from,
         flops_per_token=training_flops_per_token(shape, config.length),
         held_out=batches.held_out(held_out, config),
+        trial=lambda: decoder_trial(small_shape(shape, place.layout, config.stages_per_rank)),
         finish=finish,
     )
 
@@ -85,8 +81,7 @@ def _open_corpora(config: GptNeoxConfig, place: Workplace, vocabulary: int) -> t
 
 
 def _identity(config: GptNeoxConfig, schedule: Schedule, shape: DecoderShape) -> dict[str, Json]:
-    model = {f"model_{name}": value for name, value in asdict(shape).items()}
-    return {**config.identity(), "steps": schedule.steps, **model}
+    return {**config.identity(), "steps": schedule.steps, **shape.identity}
 
 
 def _leave(
@@ -134,21 +129,26 @@ def _neox(layers: int, hidden: int, heads: int, **more: object) -> DecoderShape:
 
 
 # EleutherAI/gpt-neox-20b and EleutherAI/pythia-6.9b, as their config.json describe them. Their vocabularies
-# are padded; GPT-2's 50,257 tokens fit, too.
+# are padded; GPT-2's 50,257 tokens fit, too. Weights begin as in the article's scripts, both of which have
+# init_method_std=0.021, on megatron_neox_config.yaml, which has use_scaled_init_method: True.
+_SCRIPTS: Mapping[str, Any] = {"initial_spread": 0.021, "scales_residuals": True}
 SIZES: Mapping[str, DecoderShape] = {
-    "neox-20b": _neox(44, 6144, 64, vocabulary=50432, gelu="tanh"),
-    "pythia-6.9b": _neox(32, 4096, 32, vocabulary=50432, gelu="none"),
+    "neox-20b": _neox(44, 6144, 64, vocabulary=50432, gelu="tanh", **_SCRIPTS),
+    "pythia-6.9b": _neox(32, 4096, 32, vocabulary=50432, gelu="none", **_SCRIPTS),
     "tiny": _neox(4, 64, 4, vocabulary=512, gelu="none", positions=256, initial_spread=0.1),
 }
 
 
-def build_model(config: GptNeoxConfig, contract: LaunchContract) -> Decoder:
-    """Build the model on the meta device."""
+def build_model(config: GptNeoxConfig, contract: LaunchContract, say: Say) -> Decoder:
+    """Build the model on the meta device; refuse tokens that mean other words to it."""
     if config.start_from_model is None:
         with torch.device("meta"):
             return Decoder(model_shape(config, contract))
     folder = open_model(str(below_data(contract, config.start_from_model)))
     shape = _suited(config, folder.shape, folder.place)
+    for data in (config.data, config.held_out):
+        if data not in (None, RANDOM):
+            check_tokens(below_data(contract, data), folder, say)
     with torch.device("meta"):
         model = PublishedDecoder(shape)
     model.published = replace(folder, shape=shape).weights()
@@ -187,27 +187,6 @@ def _suited(config: GptNeoxConfig, shape: Shape, place: str) -> DecoderShape:
     return replace(shape, vocabulary=words, rotates_whole_heads=config.rotary == "whole")
 
 
-# What GPT-NeoX pre-training loses: the next token, at each position.
-
-
-class NextTokenTask:
-    metrics = ("loss",)
-
-    def forward(self, model: nn.Module, inputs: Inputs) -> Tensor:
-        return self.metrics_of(model(inputs["words"]), inputs)
-
-    def run_stage(self, stage: nn.Module, hidden: Tensor | None, inputs: Inputs) -> Tensor:
-        """Run one stage of a pipeline, from words or the hidden state before it."""
-        outputs: Tensor = stage(inputs["words"] if hidden is None else hidden)
-        return outputs
-
-    def metrics_of(self, outputs: Tensor, inputs: Inputs) -> Tensor:
-        """Return the loss from what the model, or its last stage, returned."""
-        labels = inputs["labels"]
-        assert labels is not None, "every row has labels"
-        return torch.stack([F.cross_entropy(outputs.flatten(0, 1).float(), labels.flatten())])
-
-
 # The trained model as a folder that transformers loads, from its last checkpoint.
 CLASS = "GPTNeoXForCausalLM"
 
@@ -241,7 +220,7 @@ def compile_settings(config: GptNeoxConfig, shape: DecoderShape, place: Workplac
         "ranks": place.contract.world,
         "device": place.device.kind,
         "precision": place.device.precision_name,
-        **{f"model_{name}": value for name, value in asdict(shape).items()},
+        **shape.identity,
         FLAGS: os.environ.get(FLAGS, ""),
     }
 

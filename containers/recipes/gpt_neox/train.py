@@ -8,18 +8,16 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, replace
+from dataclasses import replace
 
 from slipway.containers.recipes.gpt_neox.config import (
     MODULE,
     GptNeoxConfig,
     decode_arguments,
-    neuron_mistakes,
+    refuse_layout,
 )
 from slipway.containers.runtime.contract.contract import LaunchContract
-from slipway.containers.training.layout import share_batch
 from slipway.containers.training.rank import run_rank
-from slipway.containers.training.settings import InvalidSettings
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -27,14 +25,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _train(config: GptNeoxConfig, contract: LaunchContract, stack: ExitStack) -> None:
-    if config.engine_on(contract.accelerator) == "neuron":
-        config = replace(config, engine="neuron")
-        if mistakes := list(neuron_mistakes(asdict(config))):
-            raise InvalidSettings(mistakes)
+    config = config.resolved(contract.accelerator)
     if config.steps is not None:
         contract = replace(contract, checkpoints=None, logs=None)
     layout = config.layout(contract)
-    share_batch(config.global_batch, config.micro_batch, layout.readers)  # refused here, it needs no torch
+    refuse_layout(config, layout)  # here, as it needs no torch
     from slipway.containers.recipes.gpt_neox.model import prepare
     from slipway.containers.training.session import train
 

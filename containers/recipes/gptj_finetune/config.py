@@ -211,7 +211,7 @@ def refuse_ranks(arguments: Sequence[str], world: int, ranks_per_node: int) -> N
 
 def refuse_layout(config: GptjConfig, layout: Layout) -> None:
     refuse_spanning(layout)
-    share_batch(config.global_batch, config.micro_batch, layout.readers)
+    config.check_step(layout, share_batch(config.global_batch, config.micro_batch, layout.readers))
 
 
 def refuse_spanning(layout: Layout) -> None:

@@ -31,7 +31,13 @@ from slipway.containers.models.adapters import (
 from slipway.containers.models.configs import config_of
 from slipway.containers.models.decoder import Decoder, DecoderShape, training_flops_per_token
 from slipway.containers.models.folder import described, json_bytes, write_whole_model
-from slipway.containers.models.published import ModelFolder, PublishedDecoder, open_model, refuse_missing
+from slipway.containers.models.published import (
+    ModelFolder,
+    PublishedDecoder,
+    PublishedWeights,
+    open_model,
+    refuse_missing,
+)
 from slipway.containers.models.shapes import PackedRows
 from slipway.containers.recipes.gptj_finetune.config import KNOWN_SIZES, GptjConfig
 from slipway.containers.recipes.gptj_finetune.data import (
@@ -53,25 +59,20 @@ from slipway.containers.runtime.contract.contract import LaunchContract
 from slipway.containers.runtime.errors import Refusal
 from slipway.containers.training.engines.native.assembly import local_of
 from slipway.containers.training.engines.native.engine import initial_weights
-from slipway.containers.training.layout import BatchPlan, Costs, at_most, balanced, share_batch
+from slipway.containers.training.layout import BatchPlan, Costs, Layout, at_most, balanced, share_batch
 from slipway.containers.training.report import write_scores
 from slipway.containers.training.schedules import Schedule
 from slipway.containers.training.session import RecipeParts, Workplace
 from slipway.containers.training.start import Trained, address_of_input, newest_saved
 from slipway.containers.training.state import WEIGHTS, SavedState
 from slipway.containers.training.task import Inputs
+from slipway.containers.training.trial import LENGTH, ROWS, LayoutTrial, drawn, small_shape
 
 
 def prepare(config: GptjConfig, place: Workplace) -> RecipeParts:
     plan = share_batch(config.global_batch, config.micro_batch, place.layout.readers)
     origin = open_origin(config, place.contract)
     model = build_model(config, origin)
-    place.layout.check(
-        heads=origin.shape.heads,
-        layers=origin.shape.layers,
-        micro_batches=plan.accumulation_steps,
-        stages_per_rank=config.stages_per_rank,
-    )
     data = open_data(config, place.contract, Tokeniser(origin.vocabulary))
     batches = open_batches(config, data, plan)
     own = TuningBatches(
@@ -97,6 +98,7 @@ def prepare(config: GptjConfig, place: Workplace) -> RecipeParts:
         betas=(config.beta1, config.beta2),
         epsilon=config.epsilon,
         flops_per_token=training_flops_per_token(origin.shape, config.length),
+        trial=lambda: small_trial(config, origin.shape, place.layout),
         agree=Cutting(config=config, model=model, place=place).agree,
         after=ending.after,
         finish=ending.finish,
@@ -204,13 +206,29 @@ def _scoring(config: GptjConfig, place: Workplace, data: TuningData) -> HeldOutS
     )
 
 
+def small_trial(config: GptjConfig, shape: DecoderShape, layout: Layout) -> LayoutTrial:
+    """Return a small GPT-J on rows as they lie here, with adapters where they are trained."""
+    small = small_shape(shape, layout, config.stages_per_rank)
+
+    def inputs(number: int) -> Inputs:
+        words = drawn(number, small.vocabulary, ROWS, LENGTH + 1)
+        is_packed = config.rows == "packed"
+        return {
+            "words": words[:, :-1].reshape(1, -1) if is_packed else words[:, :-1],
+            "scored": torch.arange(ROWS * LENGTH),
+            "labels": words[:, 1:].flatten(),
+            "lengths": torch.tensor([LENGTH] * ROWS) if is_packed else None,
+        }
+
+    return LayoutTrial(build=lambda: _unfilled(config, small, None), task=CausalTask(), inputs=inputs)
+
+
 def _identity(
     config: GptjConfig, schedule: Schedule, origin: StartingModel, data: TuningData
 ) -> dict[str, Json]:
-    model = {f"model_{name}": value for name, value in asdict(origin.shape).items()}
     return {
         **config.identity(),
-        **model,
+        **origin.shape.identity,
         "steps": schedule.steps,
         "rows_sha256": digest_of(data.train),
         "model_sha256": origin.fingerprint(),
@@ -285,14 +303,17 @@ def _published(given: str, contract: LaunchContract) -> StartingModel:
 
 def build_model(config: GptjConfig, origin: StartingModel) -> Decoder:
     """Build the model on the meta device: each rank fills its own shares of it."""
-    published = None if origin.folder is None else origin.folder.weights()
+    return _unfilled(config, origin.shape, None if origin.folder is None else origin.folder.weights())
+
+
+def _unfilled(config: GptjConfig, shape: DecoderShape, published: PublishedWeights | None) -> Decoder:
     with torch.device("meta"):
-        whole = Decoder(origin.shape)
+        whole = Decoder(shape)
         if published is not None:
             refuse_missing(whole, published)
         if config.lora_rank:
             return AdaptedDecoder(
-                origin.shape,
+                shape,
                 rank=config.lora_rank,
                 alpha=config.lora_alpha,
                 seed=config.seed,
@@ -300,7 +321,7 @@ def build_model(config: GptjConfig, origin: StartingModel) -> Decoder:
             )
         if published is None:
             return whole
-        model = PublishedDecoder(origin.shape)
+        model = PublishedDecoder(shape)
     model.published = published
     return model
 
@@ -329,8 +350,7 @@ class CausalTask:
         assert labels is not None, "every row has a token that counts"
         scores = outputs.float()
         if owners is None or wanted is None:
-            # Local at once: PyTorch 2.8 finds no gradient of a stack of distributed numbers.
-            loss = local_of(F.cross_entropy(scores, labels))
+            loss = F.cross_entropy(scores, labels)
             return torch.stack([loss, torch.zeros_like(loss)])
         losses = local_of(F.cross_entropy(scores, labels, reduction="none"))
         likelihoods = torch.zeros(2 * len(wanted), device=losses.device).index_add(0, owners, -losses)

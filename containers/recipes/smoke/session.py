@@ -14,10 +14,13 @@ import torch
 from torch import distributed
 
 from slipway.containers.recipes.smoke.config import SmokeConfig
+from slipway.containers.runtime.checkpoint.tensor_file import torch_collective
+from slipway.containers.runtime.collective import Collective
 from slipway.containers.runtime.contract.contract import LaunchContract
 from slipway.containers.runtime.errors import Refusal
 from slipway.containers.runtime.linux import Machine
 from slipway.containers.runtime.observe.telemetry import Telemetry
+from slipway.containers.training.config import OLDEST, is_proved
 from slipway.containers.training.devices import Device, join_group, open_device
 
 _MATRIX = 512
@@ -51,7 +54,10 @@ def smoke(config: SmokeConfig, contract: LaunchContract) -> None:
         return
     join_group(device, contract)
     try:
-        _reduce(config, contract, device, own)
+        talk = distributed.new_group(backend="gloo")
+        _reduce(config, contract, device, own, talk)
+        if config.layouts == "yes":
+            _cut_models(contract, device, torch_collective(talk))
     finally:
         distributed.destroy_process_group()
 
@@ -64,8 +70,26 @@ def _multiply(device: Device, own: Place) -> None:
         raise BadNode(f"{own}: its {device.kind} multiplies wrong: {total}, not {_MATRIX**3}")
 
 
-def _reduce(config: SmokeConfig, contract: LaunchContract, device: Device, own: Place) -> None:
-    talk = distributed.new_group(backend="gloo")
+def _cut_models(contract: LaunchContract, device: Device, collective: Collective) -> None:
+    """Train a small model in each layout; raise where one differs from one rank."""
+    if not is_proved("native", torch.__version__):
+        if contract.rank == 0:
+            _say(f"no layout is tried: they need PyTorch {OLDEST['native']}, and this is {torch.__version__}")
+        return
+    from slipway.containers.recipes.smoke.layouts import check_layouts
+
+    wrong = check_layouts(contract, device, collective, Telemetry.of(contract, tensorboard=False))
+    if wrong:
+        raise BadNode("; ".join(wrong), hint="train in another layout, or without these nodes")
+
+
+def _reduce(
+    config: SmokeConfig,
+    contract: LaunchContract,
+    device: Device,
+    own: Place,
+    talk: distributed.ProcessGroup,
+) -> None:
     places: list[Place] = [own] * contract.world
     distributed.all_gather_object(places, own, group=talk)
     if contract.rank == 0:

@@ -57,11 +57,12 @@ def test_a_contradiction_is_told_with_its_remedy(settings: dict[str, str], told:
 
 # A layout is trained on a PyTorch on which it was held to one process; on others it is refused at once.
 ROOT = Path(__file__).resolve().parents[3]
-WITH_THE_IMAGES = str(ROOT / ".venv" / "sagemaker-torch" / "bin" / "python")
-# All that trains in layouts: the engine itself, and the recipe whose losses are its own.
-LAYOUTS = (
-    "tests/containers/training/engines/native",
-    "tests/containers/recipes/gptj_finetune/test_tuning.py",
+# What trains in Trainium's image on a PyTorch that layouts are not proved on: data parallel alone, and NxD.
+NEURON = ROOT / ".venv" / "neuron-torch" / "bin" / "python"
+ON_NEURON = (
+    "tests/containers/recipes/bert_pretrain/test_training.py",
+    "tests/containers/recipes/glue_finetune/test_training.py",
+    "tests/containers/training/engines/test_neuron.py",
 )
 
 RANK_0 = {
@@ -78,7 +79,7 @@ def refuse(config: TrainingConfig, torch: str, accelerator: str | None = None) -
     refuse_unproved(config, torch, accelerator=accelerator, holder="the image gaudi")
 
 
-@pytest.mark.parametrize("torch", ["2.8.0+cu128", "2.8.0", "2.10.1", "2.13.0+cpu"])
+@pytest.mark.parametrize("torch", ["2.13.0+cpu", "2.13", "2.14.1"])
 def test_a_layout_is_taken_on_a_release_that_it_is_proved_on_or_a_newer_one(torch: str) -> None:
     refuse(decode({"tensor": "2", "sharded": "2"}), torch)
 
@@ -86,9 +87,11 @@ def test_a_layout_is_taken_on_a_release_that_it_is_proved_on_or_a_newer_one(torc
 def test_a_layout_on_an_older_release_is_refused_with_both_versions_and_what_to_do() -> None:
     with pytest.raises(UnprovedTorch) as refused:
         refuse(decode({"tensor": "2", "sharded": "2"}), "2.4.0")
+    with pytest.raises(UnprovedTorch):
+        refuse(decode({"tensor": "2", "sharded": "2"}), "2.12.1")
     assert str(refused.value) == (
-        "sharded=2 and tensor=2: its engine, native, is proved on PyTorch 2.8 and newer, and the image gaudi "
-        "holds 2.4.0; leave out what asks for it, or train in an image with PyTorch 2.8 or newer"
+        "sharded=2 and tensor=2: its engine, native, is proved on PyTorch 2.13 and newer, and the image "
+        "gaudi holds 2.4.0; leave out what asks for it, or train in an image with PyTorch 2.13 or newer"
     )
 
 
@@ -123,29 +126,15 @@ def test_a_rank_refuses_the_pytorch_that_it_finds_before_it_reads_any_weight(
 
 
 @pytest.mark.apart
-@pytest.mark.skipif(
-    not Path(WITH_THE_IMAGES).exists(), reason="needs PyTorch of SageMaker's image: scripts/set_up_apart"
-)
-def test_every_layout_trains_as_one_process_does_on_the_pytorch_of_sagemaker_s_image() -> None:
+@pytest.mark.skipif(not NEURON.exists(), reason="needs PyTorch of Trainium's image: scripts/set_up_apart")
+def test_what_trains_in_trainium_s_image_trains_on_its_pytorch() -> None:
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    version = [WITH_THE_IMAGES, "-c", "import torch; print(torch.__version__.partition('+')[0])"]
-    found = subprocess.run(
-        version, env=environment, check=True, capture_output=True, text=True
-    ).stdout.strip()
-    locked = locked_torch(containers_folder(), "sagemaker-pytorch")
+    version = [str(NEURON), "-c", "import torch; print(torch.__version__.partition('+')[0])"]
+    found = subprocess.run(version, env=environment, check=True, capture_output=True, text=True).stdout
+    locked = locked_torch(containers_folder(), "neuron")
     assert locked is not None
-    assert found == locked.version
-    tests = [
-        WITH_THE_IMAGES,
-        "-m",
-        "pytest",
-        "-n",
-        "0",
-        "-p",
-        "no:cacheprovider",
-        "-m",
-        "not apart",
-        *LAYOUTS,
-    ]
+    assert found.strip() == locked.version
+    chosen = ("-n", "0", "-p", "no:cacheprovider", "-m", "not apart and not long", *ON_NEURON)
+    tests = [str(NEURON), "-m", "pytest", *chosen]
     ran = subprocess.run(tests, cwd=ROOT, env=environment, check=False, capture_output=True, text=True)
     assert ran.returncode == 0, ran.stdout + ran.stderr

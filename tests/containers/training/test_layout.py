@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import accumulate, combinations, groupby
 
 import pytest
@@ -60,6 +61,11 @@ def test_a_tensor_group_larger_than_a_node_is_seen() -> None:
     assert not Layout(tensor=2, ranks_per_node=4).spans_nodes
 
 
+def test_a_layout_is_told_as_it_is_set() -> None:
+    assert str(Layout(data=2, tensor=4, pipeline=2)) == "data=2 × tensor=4 × pipeline=2"
+    assert (str(Layout()), Layout(data=4).cuts, Layout(data=2, sharded=2).cuts) == ("one rank", False, True)
+
+
 BAD_WORLDS = [
     ({"tensor": 3}, "tensor=3 × pipeline=1 need a multiple of 3 ranks, and there are 8; set degrees whose"),
     (
@@ -76,33 +82,58 @@ def test_degrees_whose_product_is_not_the_world_are_refused(degrees: dict[str, i
         Layout.of(8, **degrees)
 
 
-MODEL = {"heads": 16, "layers": 4, "micro_batches": 8}
+@dataclass(frozen=True)
+class Model:
+    layers: int = 4
+    heads: int = 16
+    intermediate: int = 48
+
+
 BAD_MODELS = [
-    (Layout(tensor=3), {}, "tensor=3 does not divide the model's 16 heads; set tensor to a divisor of 16"),
-    (Layout(tensor=4), {"key_value_heads": 2}, "tensor=4 does not divide the model's 2 key-value heads"),
-    (Layout(pipeline=8), {}, "makes 8 stages, and the model has 4 layers; set pipeline to at most 4"),
     (
-        Layout(pipeline=4),
-        {"stages_per_rank": 2},
-        "makes 8 stages, and the model has 4 layers; set pipeline to at most 2",
+        Layout(tensor=3),
+        Model(),
+        1,
+        "tensor=3 does not divide the model's heads of 16; set tensor to a divisor",
     ),
     (
-        Layout(pipeline=4),
-        {"micro_batches": 3},
-        "4 stages, and a step has 3 micro-batches: stages would stand idle",
+        Layout(tensor=8),
+        Model(intermediate=172),
+        1,
+        "tensor=8 does not divide the model's feed-forward width of 172; set tensor to a divisor of 4",
     ),
+    (Layout(pipeline=8), Model(), 1, "makes 8 stages, and the model has 4 layers; set pipeline to at most 4"),
+    (Layout(pipeline=4), Model(), 2, "makes 8 stages, and the model has 4 layers; set pipeline to at most 2"),
 ]
 
 
-@pytest.mark.parametrize(("layout", "changed", "told"), BAD_MODELS)
-def test_a_model_that_cannot_be_cut_so_is_refused(layout: Layout, changed: dict[str, int], told: str) -> None:
+@pytest.mark.parametrize(("layout", "model", "stages_per_rank", "told"), BAD_MODELS)
+def test_a_model_that_cannot_be_cut_so_is_refused(
+    layout: Layout, model: Model, stages_per_rank: int, told: str
+) -> None:
     with pytest.raises(ImpossibleLayout, match=told):
-        layout.check(**{**MODEL, **changed})
+        layout.check(model, stages_per_rank=stages_per_rank)
 
 
 @pytest.mark.parametrize("layout", [Layout(), Layout(tensor=4, pipeline=2), Layout(data=3, pipeline=4)])
 def test_a_model_that_can_be_cut_so_is_not(layout: Layout) -> None:
-    layout.check(**MODEL)
+    layout.check(Model())
+    layout.check_step(8, stages_per_rank=1, schedule="1f1b")
+
+
+@pytest.mark.parametrize(
+    ("micro_batches", "schedule", "stages_per_rank", "told"),
+    [
+        (3, "1f1b", 1, "4 stages, and a step has 3 micro-batches: stages would stand idle"),
+        (7, "interleaved", 2, "8 stages, and a step has 7 micro-batches"),
+        (9, "interleaved", 2, "pipeline_schedule=interleaved deals 9 micro-batches unevenly over 4 ranks"),
+    ],
+)
+def test_a_step_that_a_pipeline_cannot_run_is_refused(
+    micro_batches: int, schedule: str, stages_per_rank: int, told: str
+) -> None:
+    with pytest.raises(ImpossibleLayout, match=told):
+        Layout(pipeline=4).check_step(micro_batches, stages_per_rank=stages_per_rank, schedule=schedule)
 
 
 # Stages of a pipeline are cut so that the slowest is as fast as can be.

@@ -73,6 +73,26 @@ def test_a_rank_that_lost_another_asks_for_another_attempt(
     assert capsys.readouterr().err.startswith("error: lost another rank: ")
 
 
+def test_what_ended_a_stage_of_a_pipeline_is_known_under_the_error_that_it_is_wrapped_in(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """torch's stages raise the shapes of their inputs, from what happened."""
+    torch = pytest.importorskip("torch")
+    for cause, code in (
+        (torch.distributed.DistNetworkError("Connection closed by peer"), RESUMABLE_EXIT_CODE),
+        (RuntimeError("[/gloo/pair.cc:534] Connection closed"), RESUMABLE_EXIT_CODE),
+        (torch.OutOfMemoryError("tried to allocate 80 GiB"), MISTAKE_EXIT_CODE),
+    ):
+        middle, outer = RuntimeError("failed to run stage backward"), RuntimeError("[Stage 0] failed to run")
+        middle.__cause__, outer.__cause__ = cause, middle
+        assert ends(outer) == code
+        assert str(cause) in capsys.readouterr().err
+    plain = RuntimeError("[Stage 0] failed to run")
+    plain.__cause__ = ValueError("/gloo/ is in what the user's own code says")
+    with pytest.raises(RuntimeError, match="Stage 0"):
+        ends(plain)
+
+
 @pytest.mark.parametrize("error", [RuntimeError("size mismatch"), ImportError("no h5py", name="h5py")])
 def test_a_mistake_in_the_code_keeps_its_traceback(error: Exception) -> None:
     if isinstance(error, RuntimeError):

@@ -89,7 +89,7 @@ SAGEMAKER = LockedTorch(image="sagemaker-pytorch", version="2.13.0")
 def test_a_layout_that_is_not_proved_on_the_image_s_pytorch_is_refused_by_both_versions() -> None:
     recipe, dl1 = find_recipe("bert_pretrain"), instance_type("dl1.24xlarge")
     said = (
-        "sharded=8: its engine, native, is proved on PyTorch 2.8 and newer, and the image gaudi holds 2.4.0"
+        "sharded=8: its engine, native, is proved on PyTorch 2.13 and newer, and the image gaudi holds 2.4.0"
     )
     with pytest.raises(DoesNotFit, match=said):
         refuse_torch(recipe, {"sharded": "8"}, dl1, GAUDI)

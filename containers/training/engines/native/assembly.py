@@ -53,7 +53,7 @@ class RankPlace:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeldParameter:
-    """Hold this rank's share of one parameter, in fp32."""
+    """Hold this rank's share of one parameter: in fp32, if it is trained."""
 
     name: str  # in the whole model
     parameter: nn.Parameter
@@ -73,6 +73,23 @@ class HeldParameter:
             gradient = gradient.redistribute(placements=self.parameter.placements)
         return None if gradient is None else local_of(gradient)
 
+    def add_gradient(self, exchange: Callable[[Tensor], None]) -> None:
+        """Let `exchange` add to this rank's share of the gradient what another stage's has."""
+        parameter, own = self.parameter, self.gradient
+        gradient = torch.zeros_like(self.local) if own is None else own.contiguous()
+        exchange(gradient)
+        if isinstance(parameter, DTensor):
+            parameter.grad = DTensor.from_local(
+                gradient,
+                parameter.device_mesh,
+                parameter.placements,
+                run_check=False,
+                shape=parameter.shape,
+                stride=parameter.stride(),
+            )
+        else:
+            parameter.grad = gradient
+
 
 def local_of(tensor: Tensor) -> Tensor:
     """Return what this rank has of a tensor that may be distributed."""
@@ -87,6 +104,13 @@ def own_stages(model: nn.Module, place: RankPlace, stages: int) -> tuple[dict[in
     first, last = (set(dict(parts[end].named_parameters())) for end in (0, -1))
     own = range(place.at.pipeline, stages, place.layout.pipeline)
     return {number: parts[number] for number in own}, first & last
+
+
+def narrow_frozen(stage: nn.Module, place: RankPlace) -> None:
+    """Keep what is not trained in the type that layers compute in: nobody adds small steps to it."""
+    for parameter in stage.parameters():
+        if place.is_mixed and not parameter.requires_grad:
+            parameter.data = parameter.data.to(place.device.precision)
 
 
 def cut_stage(stage: nn.Module, place: RankPlace) -> dict[str, tuple[int | None, int]]:
@@ -115,7 +139,7 @@ def shard(root: nn.Module, layers: list[nn.Module], place: RankPlace, *, keeps_w
     reshards = place.layout.pipeline == 1 and not keeps_weights
     for module in (*layers, root):
         cut = fully_shard(module, mesh=place.mesh[names], mp_policy=policy, reshard_after_forward=reshards)
-        # PyTorch 2.8 would let the backend average: gloo adds up instead, and NCCL may err in a group of one.
+        # FSDP would let the backend average: gloo may add up instead, and NCCL err in a group of one.
         cut.set_force_sum_reduction_for_comms(enable=True)
 
 
@@ -126,9 +150,7 @@ def hold(
     sides: Mapping[str, tuple[int | None, int]],
     copies: set[str],
 ) -> list[HeldParameter]:
-    """Give a stage memory on the device and return its parameters; `copies` are those that it only copies."""
-    with keeping_ties(stage):
-        stage.to_empty(device=place.device.place)
+    """Return the parameters of a stage that has memory; `copies` are those that it only copies."""
     at, layout = place.at, place.layout
     held = []
     for name, parameter in stage.named_parameters():
@@ -300,11 +322,7 @@ def planned_cuts(model: nn.Module, degree: int) -> dict[str, Cut]:
 def cut_modules(model: nn.Module, cuts: Mapping[str, Cut], mesh: DeviceMesh) -> None:
     """Replace the parameters of the modules by this rank's share, and let them communicate."""
     for name, cut in cuts.items():
-        module = model.get_submodule(name)
-        frozen = [leaf for leaf, parameter in module.named_parameters() if not parameter.requires_grad]
-        parallelize_module(module, mesh, cut.style())
-        for leaf in frozen:  # PyTorch 2.8 would train them from here on
-            module.get_parameter(leaf).requires_grad_(False)
+        parallelize_module(model.get_submodule(name), mesh, cut.style())
 
 
 def cut_side(cuts: Mapping[str, Cut], parameter: str) -> tuple[int | None, int]:

@@ -30,6 +30,7 @@ from slipway.containers.training.engines.native.assembly import (
     hold,
     keeping_ties,
     local_of,
+    narrow_frozen,
     own_stages,
     shard,
 )
@@ -162,9 +163,7 @@ class LayoutEngine(RestoredEngine):
         assert self._pipeline is not None, "only stages share"
         for one in self._held:
             if one.name in self._shared:
-                if one.parameter.grad is None:
-                    one.parameter.grad = torch.zeros_like(one.parameter)
-                self._pipeline.exchange(local_of(one.parameter.grad))
+                one.add_gradient(self._pipeline.exchange)
 
     def _cut_losses(self) -> AbstractContextManager[None]:
         """Let losses be computed on scores that are cut between tensor ranks."""
@@ -176,13 +175,14 @@ class LayoutEngine(RestoredEngine):
         shapes = {name: parameter.shape for name, parameter in model.named_parameters()}
         with keeping_ties(model):
             model.to("meta").train()
-        _make_gradients_dense(model)
+        make_gradients_dense(model)
         own, self._shared = own_stages(model, place, count)
         if place.layout.pipeline > 1:
             self._outline = copy.deepcopy(model.cut(count)[0]).eval()
             task = _staged(self._parts.task)
             self._pipeline = Pipeline(task, self._draws, place, stages=count, schedule=settings.schedule)
         for number, stage in own.items():
+            narrow_frozen(stage, place)
             sides = cut_stage(stage, place)
             if place.layout.tensor == 1 and place.device.compiles:
                 place.device.compile_layers(stage)
@@ -193,6 +193,9 @@ class LayoutEngine(RestoredEngine):
             root = stage if self._pipeline is None else self._pipeline.take(number, stage)
             shard(root, list(stage.layers.children()), place, keeps_weights=settings.keeps_weights)
             self._roots.append(root)
+            # By the root: FSDP pads what memory is asked of it for, and moves the rest at the first step.
+            with keeping_ties(root):
+                root.to_empty(device=place.device.place)
             copies = self._shared if number else set()
             own_parameters = hold(stage, place, shapes, sides, copies)
             fill(own_parameters, initial)
@@ -220,7 +223,7 @@ def _cut_out(whole: Tensor) -> Part:
     return lambda box: whole[box.slices]
 
 
-def _make_gradients_dense(model: nn.Module) -> None:
+def make_gradients_dense(model: nn.Module) -> None:
     """Let no embedding have a sparse gradient: shares of it cannot be sent."""
     for module in model.modules():
         if hasattr(module, "has_sparse_gradient"):
@@ -241,17 +244,8 @@ def build_native(parts: EngineParts, settings: NativeSettings) -> LayoutEngine:
     device, layout = parts.device, parts.layout
     if layout.pipeline > 1:
         _staged(parts.task)
-    if layout.tensor * layout.pipeline > 1:
-        shape = parts.model.shape
-        layout.check(
-            heads=shape.heads,
-            layers=shape.layers,
-            micro_batches=parts.plan.accumulation_steps,
-            key_value_heads=getattr(shape, "key_value_heads", None),
-            stages_per_rank=settings.stages_per_rank,
-        )
     is_alone = layout.world == 1 and device.precision is torch.float32
-    mesh = None if is_alone else build_mesh(layout, device)
+    mesh = None if is_alone else parts.mesh or build_mesh(layout, device)
     place = RankPlace(layout=layout, rank=parts.rank, device=device, mesh=mesh)
     return LayoutEngine(parts, place, settings)
 

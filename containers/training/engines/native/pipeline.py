@@ -182,7 +182,6 @@ class Pipeline:
         """Return the schedule of so many micro-batches, kept from the last time."""
         found = self._schedules.get((micro_batches, shape))
         if found is None:
-            check_schedule(self._schedule, micro_batches, self._stages, self._place.layout.pipeline)
             hidden = torch.empty(shape, dtype=self._place.device.precision, device="meta", requires_grad=True)
             stages = [self._stage(number, runner, hidden) for number, runner in self._runners.items()]
             found = SCHEDULES[self._schedule](
@@ -205,19 +204,4 @@ class Pipeline:
             input_args=hidden if number else first,
             output_args=metrics if number == self._stages - 1 else hidden,
             group=self._group,
-        )
-
-
-def check_schedule(schedule: str, micro_batches: int, stages: int, ranks: int) -> None:
-    """Raise Refusal if a schedule cannot run so many micro-batches."""
-    if micro_batches < stages:
-        raise Refusal(
-            f"a step has {micro_batches} micro-batches and the pipeline {stages} stages: some stand idle",
-            hint=f"set a smaller micro_batch, or a batch of at least {stages} micro-batches a reader",
-        )
-    rounds = max(1, micro_batches // ranks)
-    if schedule == "interleaved" and micro_batches % rounds:
-        raise Refusal(
-            f"pipeline_schedule=interleaved deals {micro_batches} micro-batches unevenly over {ranks} ranks",
-            hint=f"set a batch of a multiple of {ranks} micro-batches a reader, or pipeline_schedule=1f1b",
         )

@@ -211,7 +211,8 @@ def test_fewer_ranks_keep_the_global_batch_of_the_training_by_themselves(ranks: 
 def test_a_rank_that_dies_ends_the_others_with_the_resumable_code(ranks: Ranks) -> None:
     processes = ranks.start("bereaved", world=2, settings={**PLAIN, "steps": "1000"})
     assert processes[0].stdout is not None
-    assert processes[0].stdout.readline().startswith("step 1/")
+    lines = iter(processes[0].stdout.readline, "")  # gloo of some releases says first who is connected
+    assert any(line.startswith("step 1/") for line in lines)
     processes[1].kill()
     run = ranks.wait("bereaved", processes)
     assert run.codes == (RESUMABLE_EXIT_CODE, -signal.SIGKILL)

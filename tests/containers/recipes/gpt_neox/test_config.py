@@ -21,6 +21,21 @@ def test_neox_20b_is_trained_with_the_article_s_numbers() -> None:
     assert config.engine_name == "native"
 
 
+@pytest.mark.parametrize(
+    ("accelerator", "whole"), [("neuron", "whole"), ("nvidia", "published"), (None, "published")]
+)
+def test_whole_heads_turn_where_nxd_trains_as_the_article_has_it(accelerator: str | None, whole: str) -> None:
+    assert decode({}).resolved(accelerator).rotary == whole
+    for word in ("published", "whole"):
+        assert decode({"rotary": word}).resolved(accelerator).rotary == word
+
+
+def test_settings_that_nxd_cannot_do_are_refused_on_nodes_that_turn_out_to_have_it() -> None:
+    assert decode({"sharded": "2"}).resolved("nvidia").engine_name == "native"
+    with pytest.raises(Refusal, match="NxD shards the optimizer"):
+        decode({"sharded": "2"}).resolved("neuron")
+
+
 def test_pythia_takes_no_pipeline_and_two_rows_at_a_time() -> None:
     config = decode({"size": "pythia-6.9b"})
     assert (config.tensor, config.pipeline, config.micro_batch, config.rate) == (8, 1, 2, 1.2e-4)
@@ -53,7 +68,7 @@ def test_the_length_of_a_compilation_changes_no_training() -> None:
         ({"engine": "deepspeed"}, "engine is 'deepspeed', and must be auto or native or neuron"),
         ({"zero": "1"}, "'zero' is not a setting"),
         ({"optimizer": "lamb"}, "optimizer is 'lamb', and must be adamw"),
-        ({"rotary": "half"}, "rotary is 'half', and must be published or whole"),
+        ({"rotary": "half"}, "rotary is 'half', and must be auto or published or whole"),
         ({"engine": "neuron", "sharded": "2"}, "NxD shards the optimizer over all data ranks"),
         ({"device": "neuron", "on_nan": "skip"}, "NxD cannot take back a step; set on_nan=stop"),
         ({"pipeline_schedule": "interleaved"}, "several stages on a rank are what interleaved means"),

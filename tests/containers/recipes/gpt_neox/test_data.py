@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
 
@@ -12,7 +14,17 @@ pytest.importorskip("torch")
 import numpy as np
 import torch
 
-from slipway.containers.recipes.gpt_neox.data import Corpus, RandomTokens, TokenBatches, TokenRows
+from slipway.containers.data.samples.texts import sample_vocabulary
+from slipway.containers.models.configs import config_of
+from slipway.containers.models.published import ModelFolder, open_model
+from slipway.containers.recipes.gpt_neox.data import (
+    Corpus,
+    RandomTokens,
+    TokenBatches,
+    TokenRows,
+    check_tokens,
+)
+from slipway.containers.recipes.gpt_neox.model import SIZES
 from slipway.containers.runtime.errors import Refusal
 from slipway.containers.training.devices import Device
 from slipway.containers.training.layout import BatchPlan
@@ -74,3 +86,45 @@ def test_a_checkpoint_of_other_tokens_is_refused() -> None:
     said = "there was trained on other tokens, or rows of another length, than others"
     with pytest.raises(Refusal, match=re.escape(said)), batches.open(other, beginning(2)):
         pass
+
+
+def open_published(folder: Path, files: dict[str, bytes]) -> ModelFolder:
+    folder.mkdir()
+    (folder / "config.json").write_text(json.dumps(config_of(SIZES["tiny"], "GPTNeoXForCausalLM")))
+    for name, content in files.items():
+        (folder / name).write_bytes(content)
+    return open_model(str(folder))
+
+
+def test_tokens_of_another_vocabulary_than_the_model_s_are_refused_however_it_is_written(
+    tmp_path: Path,
+) -> None:
+    own = json.loads(sample_vocabulary())
+    first, second, *rest = own["model"]["vocab"]
+    swapped = {first: own["model"]["vocab"][second], second: own["model"]["vocab"][first]}
+    other = {**own, "model": {**own["model"], "vocab": {**own["model"]["vocab"], **swapped}}}
+    assert rest
+    prefix = tmp_path / "tokens" / "tokens"
+    prefix.parent.mkdir()
+    (prefix.parent / "tokenizer.json").write_bytes(json.dumps(own, indent=1).encode())
+    said: list[str] = []
+    same = open_published(tmp_path / "same", {"tokenizer.json": sample_vocabulary()})
+    check_tokens(prefix, same, said.append)
+    assert not said
+    differs = open_published(tmp_path / "other", {"tokenizer.json": json.dumps(other).encode()})
+    with pytest.raises(Refusal, match=r"tokens of another vocabulary \(sha256 [0-9a-f]{12}\) than .*/other"):
+        check_tokens(prefix, differs, said.append)
+
+
+def test_tokens_that_nobody_can_compare_with_the_model_are_said_to_be_unchecked(tmp_path: Path) -> None:
+    said: list[str] = []
+    bare = open_published(tmp_path / "bare", {"generation_config.json": b"{}"})
+    known = open_published(tmp_path / "known", {"tokenizer.json": sample_vocabulary()})
+    (tmp_path / "tokenizer.json").write_bytes(sample_vocabulary())
+    check_tokens(tmp_path / "tokens", bare, said.append)
+    (tmp_path / "elsewhere").mkdir()
+    check_tokens(tmp_path / "elsewhere" / "tokens", known, said.append)
+    assert [line.partition(" has no vocabulary: ")[0] for line in said] == [
+        str(tmp_path / "bare"),
+        str(tmp_path / "elsewhere"),
+    ]

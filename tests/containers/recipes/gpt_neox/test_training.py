@@ -35,6 +35,28 @@ def test_tensor_and_pipeline_ranks_have_the_losses_and_norms_of_one_process(trai
     assert trained.numbers("cut") == close(trained.numbers("alone"))
 
 
+def test_a_layout_that_cuts_the_model_is_checked_before_it_trains_and_others_are_not(
+    trained: Trained,
+) -> None:
+    assert "self-check: tensor=2 × pipeline=2 trains a small model as one rank does" in trained.said("cut")
+    assert "self-check" not in trained.said("alone")
+
+
+def test_ranks_that_carry_wrong_numbers_end_before_a_step_unless_they_are_not_to_be_checked(
+    trained: Trained,
+) -> None:
+    assert trained.codes["lossy"] == [1, 1]
+    assert trained.said("lossy").splitlines()[-1].startswith("error: the self-check of tensor=2 in float32")
+    assert not (trained.folder / "logs" / "lossy" / "steps.jsonl").exists()
+    assert trained.codes["lossy-unchecked"] == [0, 0], trained.said("lossy-unchecked")
+    assert trained.numbers("lossy-unchecked") != close(trained.numbers("alone"))
+
+
+def test_a_resumed_training_says_that_its_micro_batch_is_another(trained: Trained) -> None:
+    assert "micro_batch was 2 and is 1: dropout" in trained.said("resumed")
+    assert "micro_batch was" not in trained.said("alone")
+
+
 def test_another_layout_goes_on_where_one_process_stopped(trained: Trained) -> None:
     assert trained.codes["resumed"] == [0, 0, 0, 0], trained.said("resumed")
     assert trained.numbers("resumed") == close(trained.numbers("alone")[SAVED_AFTER:])

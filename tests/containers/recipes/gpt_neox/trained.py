@@ -19,6 +19,7 @@ from slipway.containers.recipes.gpt_neox import (
 )
 from slipway.containers.training.engines.native import engine  # noqa: F401 - likewise
 from tests.containers.recipes.trainings import Trainings
+from tests.containers.training.self_checks import lossy_tensor_ranks
 
 LENGTH, ROWS, STEPS, SAVED_AFTER = 16, 8, 6, 3
 VOCABULARY = 128
@@ -72,6 +73,9 @@ def main(folder: Path) -> None:
     run("differs", 1, {"micro_batch": "4"}, "cache")
     run("same", 1, {"rate": "1e-3"}, "cache")
     run("short-vocabulary", 1, {"vocabulary": "100"})
+    with lossy_tensor_ranks():
+        run("lossy", 2, {"tensor": "2"})
+        run("lossy-unchecked", 2, {"tensor": "2", "self_check": "no"})
     runs.finish()
 
 

@@ -14,9 +14,11 @@ from slipway.containers.recipes.smoke.config import decode_arguments
 from slipway.containers.training.settings import InvalidSettings
 
 pytest.importorskip("torch", reason="the extra 'training' is not installed")
+from slipway.containers.recipes.smoke.layouts import layouts_of
 from slipway.containers.recipes.smoke.session import bus_share, given, sizes, wrong_ranks
 
 SMOKE = "slipway.containers.recipes.smoke.train"
+LOSSY = "tests.containers.recipes.smoke.lossy_ranks"
 BAD = "tests.containers.recipes.smoke.bad_rank"
 ROOT = Path(__file__).resolve().parents[4]
 
@@ -41,6 +43,8 @@ def test_ranks_that_can_train_together_say_how_fast_for_each_size() -> None:
     assert "2 ranks of 1 nodes meet; all_reduce over gloo" in done.stdout
     sized = re.findall(r"all_reduce +(\S+ \S+) +([0-9.]+) ms +([0-9.]+) GB/s a rank", done.stdout)
     assert [size for size, _, _ in sized] == ["4 KiB", "64 KiB", "1 MiB"]
+    told = re.findall(r"layout (\S+) trains as one rank does", done.stdout)
+    assert told == ["sharded=2", "pipeline=2", "tensor=2"]
     assert all(float(rate) >= 0 and float(milliseconds) > 0 for _, milliseconds, rate in sized)
 
 
@@ -62,6 +66,27 @@ def test_ranks_whose_torch_finds_no_accelerator_do_not_fall_back_to_processors(t
     assert done.returncode == 2
     assert "was promised habana devices, and torch" in done.stderr
     assert "finds no hpu" in done.stderr
+
+
+def test_a_layout_that_would_train_wrongly_is_named_and_the_others_are_tried_all_the_same() -> None:
+    done = run(LOSSY)
+    assert done.returncode == 1
+    assert re.findall(r"layout (\S+) trains (wrongly|as one rank does)", done.stdout) == [
+        ("sharded=2", "as one rank does"),
+        ("pipeline=2", "as one rank does"),
+        ("tensor=2", "wrongly"),
+    ]
+    assert "error: the self-check of tensor=2 in float32 failed: a loss of" in done.stderr
+
+
+def test_small_clusters_try_every_layout_and_large_ones_those_of_small_and_of_whole_degrees() -> None:
+    four = [str(layout) for layout in layouts_of(4, 2)]
+    assert len(four) == len(set(four)) == 8  # of ten; two ranks a node cannot be four tensor ranks
+    assert "sharded=2 × tensor=2" in four
+    many = list(layouts_of(128, 8))
+    assert {layout.tensor for layout in many} == {1, 2, 8}
+    assert {layout.pipeline for layout in many} >= {1, 2, 16, 128}
+    assert len(many) < 30
 
 
 def test_numbers_that_came_out_wrong_say_whose_they_were() -> None:

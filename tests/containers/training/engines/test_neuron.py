@@ -22,13 +22,12 @@ import torch
 
 from slipway.containers.models.decoder import Decoder, DecoderShape
 from slipway.containers.recipes.gpt_neox.config import decode
-from slipway.containers.recipes.gpt_neox.model import NextTokenTask
 from slipway.containers.runtime.errors import Refusal
 from slipway.containers.training.engine import EngineParts, StepWatch, build_engine
 from slipway.containers.training.engines.native.engine import LayoutEngine, NativeSettings, build_native
 from slipway.containers.training.layout import BatchPlan, Layout
 from slipway.containers.training.state import SavedState
-from slipway.containers.training.task import MicroBatch
+from slipway.containers.training.task import MicroBatch, NextTokenTask
 from tests.containers.training.engines import nxd_stand_in
 from tests.containers.training.engines.native.trainings import PROCESSOR
 

@@ -1,6 +1,6 @@
 """The layouts that are proved equal to one process: each trains and saves, and resumes from the others.
 
-python -m tests.containers.training.engines.native.layouts FOLDER decoder|encoder
+python -m tests.containers.training.engines.native.layouts FOLDER decoder|encoder|"tied decoder"
 """
 
 from __future__ import annotations

@@ -31,8 +31,13 @@ PATIENCE_SECONDS = 900
 NUMBERS = 3  # of each step: loss, norm, loss without dropout
 
 # Each run takes the encoder through all layouts. The decoder, which is restored from every layout in every
-# other, takes three times as long; tests of gpt_neox and gptj_finetune hold cuts of decoders in each run.
-KINDS = (KIND_BY_TENSOR, pytest.param("decoder", marks=pytest.mark.long))
+# other, takes three times as long, and a tied one as long as the encoder; tests
+# of gpt_neox and gptj_finetune hold cuts of decoders in each run, and self-checks a tied one's hardest cut.
+KINDS = (
+    KIND_BY_TENSOR,
+    pytest.param("decoder", marks=pytest.mark.long),
+    pytest.param("tied decoder", marks=pytest.mark.long),
+)
 
 Told = Mapping[str, list[float]]
 

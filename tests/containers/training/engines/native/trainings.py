@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import cast
 
@@ -30,7 +30,7 @@ from slipway.containers.training.layout import BatchPlan, Layout
 from slipway.containers.training.state import SavedState, encode
 from slipway.containers.training.task import Inputs, MicroBatch
 
-ROWS, LENGTH, MICRO_BATCHES, WORDS = 2, 8, 4, 60
+ROWS, LENGTH, MICRO_BATCHES, WORDS = 2, 8, 4, 62
 STEPS = 3
 SAVED_AFTER = 2
 
@@ -70,6 +70,9 @@ PROCESSOR = Device(
 )
 
 
+DECODERS = ("decoder", "tied decoder")  # the other kind is an encoder
+
+
 class NextWords:
     metrics = ("loss",)
 
@@ -100,7 +103,7 @@ def micro_batches(kind: str, step: int, layout: Layout, rank: int) -> list[Micro
 def _inputs(kind: str, step: int, number: int) -> Inputs:
     draws = torch.Generator().manual_seed(step * MICRO_BATCHES + number)
     words = torch.randint(1, WORDS, (ROWS, LENGTH), generator=draws)
-    if kind == "decoder":
+    if kind in DECODERS:
         return {"words": words}
     return {
         "words": words,
@@ -116,14 +119,14 @@ def build_parts(
     kind: str, layout: Layout, rank: int, *, device: Device = PROCESSOR, config: TrainingConfig = CONFIG
 ) -> EngineParts:
     torch.manual_seed(config.seed)
-    if kind == "decoder":
+    if kind in DECODERS:
         with torch.device("meta"):
-            model: nn.Module = Decoder(DECODER)
+            model: nn.Module = Decoder(replace(DECODER, is_tied=kind == "tied decoder"))
     else:
         model = BertForPreTraining(ENCODER)
     return EngineParts(
         config=config,
-        task=NextWords() if kind == "decoder" else BertTask(),
+        task=NextWords() if kind in DECODERS else BertTask(),
         model=model,
         device=device,
         layout=layout,
