@@ -15,6 +15,7 @@ from slipway.containers.runtime.observe import telemetry
 from slipway.jobs.submit.find import find_run, targets_to_search
 from slipway.jobs.submit.logs import LogLine, Wanted, follow_lines
 from slipway.jobs.words.errors import SlipwayError
+from slipway.jobs.words.given import checked
 
 _STEP = re.compile(
     r"(?:\[0\] )?step (?P<step>[0-9]+)/(?P<steps>[0-9]+)\b.*?\b"
@@ -121,6 +122,7 @@ class ScalarFile:
 # Waits for a training from Python and returns what it reported, as `slipway report curve` shows it.
 
 
+@checked
 def curve(job: str, on: str | None = None) -> list[Point]:
     """Wait until the job ends, and return the steps that it reported with their loss and rate."""
     found = find_run(job, targets_to_search(on, None))
