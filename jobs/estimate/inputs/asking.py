@@ -15,8 +15,8 @@ from slipway.jobs.estimate.evidence.measurements import Measurement
 from slipway.jobs.estimate.evidence.nearest import Evidence, can_be_followed
 from slipway.jobs.estimate.evidence.published_rows import (
     Published,
+    check_of_new_rows,
     decode_published,
-    refuse_impossible,
     encode_published,
 )
 from slipway.jobs.estimate.inputs.own_data import PUBLISHED, Unreadable, measurements, own_path, rates, update
@@ -117,7 +117,7 @@ def calibrate(published: str | Path, *, dry_run: bool = False) -> tuple[LearnedR
         text = read_text(path, _MOST_BYTES)
     except UnusableFile as error:
         raise Unreadable(error.message, hint=error.hint) from None
-    rows = decode_published(text, str(path), refuse_impossible)
+    rows = decode_published(text, str(path), check_of_new_rows())
     known = measurements()
     after = Evidence(known, _joined(known.published, rows))
     if not dry_run:
