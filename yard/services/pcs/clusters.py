@@ -225,6 +225,11 @@ def find(record: StoredRecord) -> RunningCluster:
     return _running[record.facts["id"]]
 
 
+def running() -> list[RunningCluster]:
+    with _lock:
+        return list(_running.values())
+
+
 def wake() -> None:
     _asked.set()
 
