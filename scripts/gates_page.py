@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
 
-import aws_cdk as cdk
-from cdk_nag import AwsSolutionsChecks, NIST80053R5Checks, PCIDSS321Checks
-
-from slipway.infra.app import build
-from slipway.infra.declare.cdk_json import feature_flags
 from slipway.infra.declare.declared import load, load_machine_images
 from slipway.infra.verify import nag, packs
 from slipway.infra.verify.nag import Accepted
+from slipway.infra.verify.packs import count_findings
 
 _PACKS = {"AwsSolutions": "AwsSolutions", **packs.PACKS}
 _INTRODUCTION = """\
@@ -29,7 +24,7 @@ AwsSolutions alone. Nobody has audited these templates: a pack without findings 
 
 def gates_page() -> str:
     """Return the page; it takes a synthesis."""
-    counts = _counts()
+    counts = count_findings(load({}), load_machine_images())
     stacks = sorted({stack for stack, _ in counts})
     total = ["all", *(str(sum(counts[stack, pack] for stack in stacks)) for pack in _PACKS)]
     rows = [[stack, *(str(counts[stack, pack]) for pack in _PACKS)] for stack in stacks]
@@ -43,21 +38,6 @@ def gates_page() -> str:
             *_table(["Rule", "Construct", "Reason"], _reasons(nag.ACCEPTED)),
         ]
     )
-
-
-def _counts() -> Counter[tuple[str, str]]:
-    """Count the findings by stack and pack; all are accepted, or the gates fail."""
-    app = cdk.App(context=dict(feature_flags()))
-    build(app, load({}), load_machine_images(), gated=False)
-    counts: Counter[tuple[str, str]] = Counter()
-    for pack in (AwsSolutionsChecks(app), NIST80053R5Checks(app), PCIDSS321Checks(app)):
-        for stack in app.node.children:
-            if isinstance(stack, cdk.Stack):
-                for found in pack.validate_scope(stack).violations:
-                    counts[stack.stack_name, found.rule_name.partition("-")[0]] += len(
-                        found.violating_resources
-                    )
-    return counts
 
 
 def _reasons(accepted: tuple[Accepted, ...]) -> list[list[str]]:

@@ -7,11 +7,15 @@ pattern is used, so that a synthesis of a user's own does not wait for them.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 
 import aws_cdk as cdk
-from cdk_nag import NIST80053R5Checks, PCIDSS321Checks
+from cdk_nag import AwsSolutionsChecks, NIST80053R5Checks, PCIDSS321Checks
 
+from slipway.infra.declare.cdk_json import feature_flags
+from slipway.infra.declare.machine_images import MachineImage
+from slipway.infra.declare.types import Cluster
 from slipway.infra.verify.nag import Accepted, kept_violations
 
 PACKS: Mapping[str, str] = {"NIST.800.53.R5": "NIST 800-53 r5", "PCI.DSS.321": "PCI DSS 3.2.1"}
@@ -104,3 +108,19 @@ def is_accepted_in_pack(finding: str, construct_path: str, accepted: Sequence[Ac
     return pack in PACKS and any(
         each.rule == rule and re.fullmatch(each.path, path) is not None for each in accepted
     )
+
+
+def count_findings(clusters: Sequence[Cluster], images: Sequence[MachineImage]) -> Counter[tuple[str, str]]:
+    """Count what the bare packs find, accepted or not, by stack and pack."""
+    from slipway.infra.app import build
+
+    app = cdk.App(context=dict(feature_flags()))
+    build(app, clusters, images, gated=False)
+    counts: Counter[tuple[str, str]] = Counter()
+    for pack in (AwsSolutionsChecks(app), NIST80053R5Checks(app), PCIDSS321Checks(app)):
+        for stack in app.node.children:
+            if isinstance(stack, cdk.Stack):
+                for found in pack.validate_scope(stack).violations:
+                    name = found.rule_name.partition("-")[0]
+                    counts[stack.stack_name, name] += len(found.violating_resources)
+    return counts
