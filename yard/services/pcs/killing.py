@@ -13,7 +13,7 @@ _RUNNING = "squeue --noheader --array --states=RUNNING --Format=JobID:.32,Name:.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SlurmJob:
+class RunningJob:
     """Hold one running job, and the cluster that runs it."""
 
     id: str
@@ -26,10 +26,10 @@ class SlurmJob:
         return f"{self.name} ({self.id})"
 
 
-def running_jobs() -> list[SlurmJob]:
+def running_jobs() -> list[RunningJob]:
     """Ask each controller what runs."""
     return [
-        SlurmJob(id=fields[0], name=fields[1], nodes=fields[2], cluster=cluster)
+        RunningJob(id=fields[0], name=fields[1], nodes=fields[2], cluster=cluster)
         for cluster in clusters.running()
         for line in cluster.controller.ask(*_RUNNING.split()).splitlines()
         if len(fields := line.split()) == 3 and fields[0].isdecimal()
