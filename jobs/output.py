@@ -145,6 +145,22 @@ def ask(question: str) -> bool:
     return can_ask() and click.confirm(question, abort=True, err=True)
 
 
+def refuse_unwritable(path: Path) -> None:
+    """Refuse a file that write_file could not write, before the work whose result it is to hold."""
+    try:
+        place = path if path.exists() else path.parent
+        if path.is_dir():
+            why = "is a folder"
+        elif not place.exists():
+            why = f"cannot be written: there is no folder {path.parent}"
+        else:
+            why = "" if os.access(place, os.W_OK) else "cannot be written"
+    except OSError as error:
+        why = f"cannot be written: {error.strerror}"
+    if why:
+        raise SlipwayError(f"{path} {why}", hint="name a file that you can write")
+
+
 def write_file(path: Path, text: str) -> None:
     """Write what a user asked for in a file, and say so."""
     try:

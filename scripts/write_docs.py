@@ -16,6 +16,7 @@ import click
 from scripts.architecture_picture import architecture_picture
 from scripts.estimate_page import estimate_page
 from scripts.fidelity_page import fidelity_page
+from scripts.gates_page import gates_page
 from scripts.layouts_page import layouts_page
 from scripts.recipe_pages import gpt_neox_page, gptj_page
 from slipway.infra.declare.machine_images import CONTAINERS
@@ -158,6 +159,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "docs/doubts.md": doubts_page,
     "docs/estimate.md": estimate_page,
     "docs/faults.md": faults_page,
+    "docs/gates.md": gates_page,
     "docs/gpt-neox.md": gpt_neox_page,
     "docs/gptj.md": gptj_page,
     "docs/instances.md": instances_page,

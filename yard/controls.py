@@ -166,6 +166,7 @@ def _switch(asked: object) -> dict[str, Any]:
 
 def _kill_node(asked: object) -> str:
     from slipway.yard.services.batch.api.jobs import kill_node
+    from slipway.yard.services.pcs.killing import kill_node_of_slurm
     from slipway.yard.services.ssm.mpi_jobs import kill_node_of_command
 
     if not isinstance(asked, Mapping) or not isinstance(asked.get("node"), int):
@@ -173,7 +174,7 @@ def _kill_node(asked: object) -> str:
     job, node = str(asked.get("job")), asked["node"]
     if found := training_jobs.find_running(job):
         return training_jobs.kill_instance(found, node)
-    return kill_node_of_command(job, node) or kill_node(job, node)
+    return kill_node_of_command(job, node) or kill_node_of_slurm(job, node) or kill_node(job, node)
 
 
 def _kill_host(asked: object) -> str:

@@ -47,7 +47,23 @@ def load_machine_images() -> tuple[MachineImage, ...]:
 
 def declared_clusters(overrides: Sequence[str] = ()) -> tuple[Cluster, ...]:
     """Return the clusters; `overrides` are written as for the CDK: dl1.max_nodes=4."""
-    return load(dict(override.partition("=")[::2] for override in overrides))
+    given: dict[str, list[str]] = {}
+    for override in overrides:
+        name, _, value = override.partition("=")
+        given.setdefault(name, []).append(value)
+    repeated = {name: values for name, values in given.items() if len(values) > 1}
+    if repeated:
+        raise InvalidConfig(
+            [
+                Problem(
+                    where=f"-c {name}",
+                    message=f"is given {len(values)} times: {', '.join(values)}",
+                    hint="say it once",
+                )
+                for name, values in repeated.items()
+            ]
+        )
+    return load({name: values[0] for name, values in given.items()})
 
 
 def declared_cluster(name: str, overrides: Sequence[str] = ()) -> Cluster:

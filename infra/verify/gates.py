@@ -1,6 +1,7 @@
 """Every gate on every template, one line a finding: `python -m slipway.infra.verify [FOLDER OF AN ASSEMBLY]`.
 
-Gates: the CDK's own validator and cdk-nag (both while synthesizing), cfn-lint, and infra/verify/rules.
+Gates: the CDK's own validator and cdk-nag (both while synthesizing), cfn-lint, and infra/verify/rules. Our
+own clusters are held against more packs of cdk-nag (packs.py).
 In the assembly of a user's own app they look at the stacks that `add_cluster` made, and at no others.
 """
 
@@ -48,9 +49,11 @@ def synthesize(assembly: Path) -> None:
 
     from slipway.infra.app import build
     from slipway.infra.declare.declared import load, load_machine_images
+    from slipway.infra.verify.packs import add_packs
 
     app = cdk.App(outdir=str(assembly), context=dict(feature_flags()))
     build(app, load({}), load_machine_images())
+    add_packs(app)
     try:
         app.synth()
     except RuntimeError:

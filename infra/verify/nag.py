@@ -1,16 +1,17 @@
 """cdk-nag on our stacks, and every finding that we accept, with its reason: one entry of ACCEPTED each.
 
-infra/verify/rules/ looks at the same templates for what cdk-nag does not know.
+packs.py has the packs that only our own gates run. infra/verify/rules/ looks at the same templates for what
+cdk-nag does not know.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import aws_cdk as cdk
-from cdk_nag import AwsSolutionsChecks
+from cdk_nag import AwsSolutionsChecks, NagPack
 from constructs import IConstruct
 
 from slipway.infra.verify.wildcards import BAKERY_WILDCARDS, SAGEMAKER_WILDCARDS, SLURM_WILDCARDS
@@ -139,13 +140,20 @@ class NagChecks(AwsSolutionsChecks):
         self._stacks = stacks
 
     def validate(self, context: cdk.IPolicyValidationContext) -> cdk.PolicyValidationPluginReport:
-        violations = [
-            kept
-            for stack in self._stacks
-            for violation in self.validate_scope(stack).violations
-            if (kept := _without_accepted(violation, stack)) is not None
-        ]
-        return cdk.PolicyValidationPluginReport(success=not violations, violations=violations)
+        return kept_violations(self, self._stacks, is_accepted)
+
+
+def kept_violations(
+    pack: NagPack, stacks: Sequence[cdk.Stack], accepts: Callable[[str, str], bool]
+) -> cdk.PolicyValidationPluginReport:
+    """Run a pack on stacks, and leave out what `accepts` knows by its id and its construct's path."""
+    violations = [
+        kept
+        for stack in stacks
+        for violation in pack.validate_scope(stack).violations
+        if (kept := _without_accepted(violation, stack, accepts)) is not None
+    ]
+    return cdk.PolicyValidationPluginReport(success=not violations, violations=violations)
 
 
 def add_nag_checks(scope: cdk.Stage, stacks: Sequence[cdk.Stack]) -> None:
@@ -166,12 +174,14 @@ def is_accepted(finding: str, construct_path: str, accepted: Sequence[Accepted] 
     )
 
 
-def _without_accepted(violation: cdk.PolicyViolation, stack: cdk.Stack) -> cdk.PolicyViolation | None:
+def _without_accepted(
+    violation: cdk.PolicyViolation, stack: cdk.Stack, accepts: Callable[[str, str], bool]
+) -> cdk.PolicyViolation | None:
     above = stack.node.path.removesuffix(stack.node.id)  # the Stage that it is in
     resources = [
         resource
         for resource in _resources(violation)
-        if not is_accepted(violation.rule_name, (resource.construct_path or "").removeprefix(above))
+        if not accepts(violation.rule_name, (resource.construct_path or "").removeprefix(above))
     ]
     if not resources:
         return None

@@ -242,6 +242,8 @@ def instance_prices_command(region: str | None, names: tuple[str, ...], fees: bo
     slipway instance prices --fees
     slipway instance refresh-prices --region eu-north-1
     """
+    if region is not None:
+        checked_region(region)
     if fees:
         rows = [asdict(fee) for fee in our_fees() if region in (None, fee.region)]
         print_table("fees for storage, network and schedulers", FEES, rows, as_json=as_json)

@@ -17,6 +17,7 @@ from slipway.jobs.output import (
     print_table,
     print_text,
     progress,
+    refuse_unwritable,
     warn,
     write_file,
 )
@@ -152,6 +153,9 @@ def plan_make_command(file: Path, **asked: Unpack[PlanAsked]) -> None:
     from slipway.jobs.report.page import render
 
     inputs = _read(file)
+    for written in (asked["output"], asked["page"]):
+        if written is not None:
+            refuse_unwritable(written)
     if asked["explained"] is not None:
         refuse_stranger(asked["explained"], [job.name for job in inputs.jobs])
     earlier = read_plan(asked["earlier"]) if asked["earlier"] else None

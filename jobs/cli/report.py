@@ -25,7 +25,7 @@ from slipway.jobs.estimate.inputs.places import find_place
 from slipway.jobs.estimate.inputs.workloads import names_a_job, workload_of
 from slipway.jobs.estimate.pareto import scale_of, verdicts
 from slipway.jobs.estimate.work.workloads import Workload
-from slipway.jobs.output import say, warn, write_file
+from slipway.jobs.output import refuse_unwritable, say, warn, write_file
 from slipway.jobs.report.charts import drawer
 from slipway.jobs.report.contents import Beside, Comparison, job_page
 from slipway.jobs.report.page import Page, published_page, render
@@ -68,6 +68,7 @@ def report_page_command(subject: str | None, path: Path, place: str | None, **as
     slipway report page -o published.html
     """
     drawer()  # refuses before anything is computed
+    refuse_unwritable(path)
     text = render(_published() if subject is None else _page(subject, place, asked))
     write_file(path, text)
 

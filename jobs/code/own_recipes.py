@@ -6,8 +6,12 @@ for one: what it takes to load and start a recipe is imported where one is found
 
 from __future__ import annotations
 
+import os
+import signal
 import sys
-from collections.abc import Mapping
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from importlib.util import module_from_spec, spec_from_file_location
@@ -16,6 +20,8 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 from slipway.containers.runtime.errors import Refusal
+from slipway.containers.runtime.named_files import UnusableFile, read_bytes
+from slipway.jobs.output import say
 from slipway.jobs.words.errors import SlipwayError
 from slipway.jobs.words.installation import NoProject, find_project
 from slipway.jobs.words.recipes import RECIPES, read_settings
@@ -25,6 +31,8 @@ if TYPE_CHECKING:
     from slipway.jobs.code.command_job import OwnCommand
 
 FOLDER = "recipes"
+MOST_BYTES = 4 << 20  # of a module
+QUIET_SECONDS, LONGEST_IMPORT_SECONDS = 5.0, 60.0  # of an import, with PyTorch on a busy machine
 
 
 class BrokenRecipe(SlipwayError):
@@ -70,7 +78,7 @@ def find_own_recipe(name: str) -> OwnRecipe | None:
     """Return the project's own recipe of this name, if it has one."""
     folder = _folder()
     path = folder / f"{name}.py" if folder and name.isidentifier() else None
-    if path is None or not path.is_file():
+    if path is None or not os.path.lexists(path):
         return None
     if name in RECIPES:
         raise BrokenRecipe(
@@ -101,6 +109,10 @@ def _load(path: Path) -> ModuleType:
     from slipway.containers.recipes.command.own_recipe import kinds_of, refuse_parts
 
     where = f"{FOLDER}/{path.name}"
+    try:
+        read_bytes(path, MOST_BYTES)  # Python itself would read a device for ever, and wait for a FIFO
+    except UnusableFile as refusal:
+        raise BrokenRecipe(refusal.message.replace(str(path), where), hint=refusal.hint) from None
     spec = spec_from_file_location(f"{FOLDER}.{path.stem}", path)
     assert spec is not None, f"{path} is a file of Python"
     assert spec.loader is not None
@@ -109,13 +121,43 @@ def _load(path: Path) -> ModuleType:
         sys.path.append(str(path.parent.parent))
     sys.modules[module.__name__] = module  # dataclasses look there for the types of their fields
     try:
-        spec.loader.exec_module(module)
+        with _bounded(where):
+            spec.loader.exec_module(module)
         kinds_of(refuse_parts(module).Config)
+    except BrokenRecipe:
+        raise
     except Refusal as refusal:
         raise BrokenRecipe(f"{where}: {refusal.message}", hint=refusal.hint) from None
     except (Exception, SystemExit) as error:
         raise _broken(error, path, where) from error
     return module
+
+
+@contextmanager
+def _bounded(where: str) -> Iterator[None]:
+    """End an import that sleeps or waits: the main thread's alarm interrupts it, elsewhere nothing can."""
+    if threading.current_thread() is not threading.main_thread() or signal.getitimer(signal.ITIMER_REAL)[0]:
+        yield
+        return
+
+    waits = iter((True, False))
+
+    def late(_number: int, _frame: object) -> None:
+        if next(waits, False):  # an import that swallows the error is interrupted again
+            say(f"{where} is being imported …")
+            return
+        raise BrokenRecipe(
+            f"{where} is still being imported after {LONGEST_IMPORT_SECONDS:g} seconds",
+            hint="do the work inside of train: whoever lists recipes or submits one imports its module",
+        )
+
+    before = signal.signal(signal.SIGALRM, late)
+    signal.setitimer(signal.ITIMER_REAL, QUIET_SECONDS, LONGEST_IMPORT_SECONDS - QUIET_SECONDS)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
 
 
 def _broken(error: BaseException, path: Path, where: str) -> BrokenRecipe:

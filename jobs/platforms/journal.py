@@ -17,8 +17,9 @@ from urllib.parse import urlsplit
 
 from slipway.containers.runtime.named_files import MissingFile, UnusableFile, read_text
 from slipway.jobs.words.errors import SlipwayError
+from slipway.jobs.words.given import wrong_fields
 from slipway.jobs.words.targets import Target
-from slipway.jobs.words.text import refuse_newer, wrong_fields
+from slipway.jobs.words.text import refuse_newer
 
 SCHEMA_VERSION = 1
 _PRIVATE = 0o700

@@ -22,7 +22,7 @@ LONGEST_PAUSE_SECONDS = 20.0
 LOOKS = 3
 LOOK_PAUSE_SECONDS = 2.0
 
-_SERVER_ERROR = 500
+_SERVER_ERROR, _NOT_IMPLEMENTED = 500, 501  # RFC 9110: the second is certain, whoever asks again
 
 
 class NotSubmitted(SlipwayError):
@@ -86,6 +86,9 @@ def send_once(
             raise _given_up(call, answer, is_uncertain) from answer
         if outcome is Outcome.THROTTLED:
             say(throttled(f"the submission of {call.name}", deadline - waiting.now()))
+        else:
+            left = deadline - waiting.now()
+            say(f"{call.service} may not have taken {call.name} ({answer}); trying for {left:.0f} s more")
         waiting.pause(due * waiting.share())
         due = min(due * 2, LONGEST_PAUSE_SECONDS)
 
@@ -101,7 +104,7 @@ def outcome_of(error: Exception) -> Outcome:
     status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
     if is_throttled(error.response):
         return Outcome.THROTTLED
-    return Outcome.UNCERTAIN if status >= _SERVER_ERROR else Outcome.REFUSED
+    return Outcome.UNCERTAIN if status >= _SERVER_ERROR and status != _NOT_IMPLEMENTED else Outcome.REFUSED
 
 
 def _try(call: SubmitCall) -> str | Exception:

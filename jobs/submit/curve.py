@@ -12,6 +12,7 @@ from slipway.jobs.submit.find import find_run, targets_to_search
 from slipway.jobs.submit.logs import LogLine, Wanted, follow_lines
 from slipway.jobs.submit.metrics import HELD_OUT, LOSS, RATE, read
 from slipway.jobs.words.errors import SlipwayError
+from slipway.jobs.words.given import checked
 
 T = TypeVar("T")
 _BAR = 40  # characters of the longest
@@ -97,6 +98,7 @@ def _tag(name: str) -> str:
 # Waits for a training from Python and returns what it reported, as `slipway report curve` shows it.
 
 
+@checked
 def curve(job: str, on: str | None = None) -> list[Point]:
     """Wait until the job ends, and return the steps that it reported with their loss and rate."""
     found = find_run(job, targets_to_search(on, None))

@@ -17,6 +17,7 @@ from slipway.jobs.cloud.deployed import find_target_by_name, find_targets
 from slipway.jobs.platforms.journal import submitted_entries
 from slipway.jobs.platforms.platform import platform_of, waiting_of
 from slipway.jobs.words.errors import SlipwayError
+from slipway.jobs.words.given import checked
 from slipway.jobs.words.job import DoesNotFit, Job
 from slipway.jobs.words.run import Found, JobState, Listed, Run
 from slipway.jobs.words.targets import Target
@@ -31,6 +32,7 @@ class UnknownJob(SlipwayError):
 T = TypeVar("T", bound=Target)
 
 
+@checked
 def targets_to_search(on: str | None, region: str | None) -> list[Target]:
     """Return the named target; else those of your own region; else all where clusters are declared."""
     if on:
@@ -47,6 +49,7 @@ def list_runs(targets: Sequence[Target]) -> list[Run]:
     return sorted(found, key=lambda run: run.created_at or oldest, reverse=True)
 
 
+@checked
 def find_run(text: str, targets: Sequence[T]) -> Found[T]:
     """Find a job by its id or name, or by a beginning of either that fits only one job."""
     fitting = _fitting(text, targets)

@@ -10,6 +10,7 @@ from slipway.jobs.cloud.aws import is_in_yard
 from slipway.jobs.cloud.deployed import find_target_by_name
 from slipway.jobs.platforms.platform import AnyPrepared, platform_of, takes_arrays, takes_images
 from slipway.jobs.words.catalogue.instances import instance_type
+from slipway.jobs.words.given import checked
 from slipway.jobs.words.images.containers import locked_torch, read_lock
 from slipway.jobs.words.installation import find_containers, install_line, missing_packages
 from slipway.jobs.words.job import DoesNotFit, Job, refuse_unreachable_inputs, unreadable_inputs
@@ -27,6 +28,7 @@ from slipway.jobs.words.recipes import (
 from slipway.jobs.words.targets import BatchTarget, Target
 
 
+@checked
 def prepare(job: Job, on: str, region: str | None = None) -> AnyPrepared:
     recipe = find_recipe(job.recipe)
     refuse_settings(recipe, job.settings)

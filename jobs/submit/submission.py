@@ -25,6 +25,7 @@ from slipway.jobs.platforms.sending import SubmitCall, Waiting, send_once
 from slipway.jobs.submit.preparing import prepare
 from slipway.jobs.words.catalogue.instances import instance_type
 from slipway.jobs.words.errors import SlipwayError
+from slipway.jobs.words.given import checked
 from slipway.jobs.words.job import Job
 from slipway.jobs.words.launch_environment import timeout_seconds
 from slipway.jobs.words.run import AGREED_UNSAID, UNKNOWN, Agreed
@@ -74,6 +75,7 @@ class Consent:
     again: bool = False
 
 
+@checked
 def submit(
     job: Job,
     on: str,

@@ -15,6 +15,7 @@ from shlex import quote
 from typing import Any
 
 from slipway.jobs.words.errors import InvalidConfig, Problem, SlipwayError
+from slipway.jobs.words.given import shown, wrong_record
 from slipway.jobs.words.targets import Target
 from slipway.jobs.words.text import printable, refuse_newer
 
@@ -22,6 +23,7 @@ LONGEST_NAME = 50  # with the digest behind it a name fits SageMaker's 63 and Ba
 MOST_NODES = 1000  # of a multi-node job (AWS Batch user guide, service limits)
 MOST_ATTEMPTS = 10
 MOST_DEPENDENCIES = 20  # of a job (AWS Batch user guide, service limits)
+MOST_REPEATS = 1_000_000
 MOST_ELEMENTS = 1000  # of an array of jobs: Slurm's MaxArraySize is 1001 where nobody sets it
 MOST_PROCESSES = 1024  # of a node; containers/runtime/contract/settings.py takes no more
 SHORTEST_TIMEOUT_SECONDS = 60
@@ -67,7 +69,7 @@ class Job:
     depends_on: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        problems = list(_problems(self))
+        problems = list(wrong_record(self)) or list(_problems(self))
         if problems:
             raise InvalidJob(problems)
 
@@ -121,6 +123,7 @@ def _problems(job: Job) -> Iterator[Problem]:
     yield from _out_of_range(
         "the timeout in seconds", job.timeout_seconds, SHORTEST_TIMEOUT_SECONDS, LONGEST_TIMEOUT_SECONDS
     )
+    yield from _out_of_range("repeat", job.repeat, 0, MOST_REPEATS)
     yield from _out_of_range("--processes-per-node", job.processes_per_node, 1, MOST_PROCESSES)
     if job.array is not None:
         yield from _problems_of_array(job.array)
@@ -134,7 +137,7 @@ def _problems(job: Job) -> Iterator[Problem]:
 
 def _out_of_range(where: str, value: int | None, low: int, high: int, why: str = "") -> Iterator[Problem]:
     if value is not None and not low <= value <= high:
-        yield Problem(where=where, message=f"is {value}; allowed is {low} to {high}", hint=why)
+        yield Problem(where=where, message=f"is {shown(value)}; allowed is {low} to {high}", hint=why)
 
 
 def _problems_of_array(array: str) -> Iterator[Problem]:

@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
+from slipway.jobs.words.given import wrong_fields
 from slipway.jobs.words.job import (
     NAME,
     Check,
@@ -24,7 +25,7 @@ from slipway.jobs.words.job import (
     is_text,
     matches,
 )
-from slipway.jobs.words.text import refuse_newer, wrong_fields
+from slipway.jobs.words.text import refuse_newer
 
 SCHEMA_VERSION = 2
 # In which the group of the nodes has started another machine for a lost one, and that has joined.

@@ -14,6 +14,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from slipway.jobs.words.errors import SlipwayError
+from slipway.jobs.words.given import wrong_fields
 from slipway.jobs.words.job import (
     NAME,
     Check,
@@ -25,7 +26,6 @@ from slipway.jobs.words.job import (
     is_text,
     matches,
 )
-from slipway.jobs.words.text import wrong_fields
 
 SHARED = "/shared"  # the cluster's EFS: homes, and what jobs leave
 JOBS = f"{SHARED}/jobs"  # a folder a run: its batch script, its logs

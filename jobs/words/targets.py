@@ -12,7 +12,8 @@ from dataclasses import asdict, dataclass, fields
 from typing import Any, ClassVar
 
 from slipway.jobs.words.errors import SlipwayError
-from slipway.jobs.words.text import refuse_newer, wrong_fields
+from slipway.jobs.words.given import wrong_fields
+from slipway.jobs.words.text import refuse_newer
 
 SCHEMA_VERSION = 1
 PARAMETER_ROOT = "/slipway/targets"

@@ -191,7 +191,8 @@ def kill_node(name: str, node: int | None) -> None:
 
     NAME is a host's name, instance id or address, or a job's id or name; an unambiguous prefix will do.
     Processes there get no signal to react to. The Auto Scaling group of a host starts a replacement.
-    SageMaker starts a training job again as often as its retry strategy says. For Slurm, name a host.
+    SageMaker starts a training job again as often as its retry strategy says. A job of Slurm is named by its
+    number or its name there.
     """
     from slipway.yard.endpoint import control
 

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from slipway.jobs.cloud.aws import Unanswered, ask
+from slipway.jobs.clusters.images.dockerfile import BadImage, refuse_leaving
 from slipway.jobs.code.folder import read_folder
 from slipway.jobs.platforms.platform import takes_images
 from slipway.jobs.words.errors import SlipwayError, did_you_mean
@@ -185,12 +186,6 @@ _LONGEST_NAME = 64
 _DIGEST_LENGTH = 16
 
 
-class BadImage(SlipwayError):
-    """Reports a folder of images/ that makes no image."""
-
-    exit_code = 2
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProjectImage:
     """Hold what makes an image, and the tag that is a digest of all that."""
@@ -225,6 +220,7 @@ def find_project_image(name: str) -> ProjectImage | None:
         )
     if not (folder / "Dockerfile").is_file():
         raise BadImage(f"{FOLDER}/{name} has no Dockerfile", hint="write one; it may be FROM any with Python")
+    refuse_leaving(f"{FOLDER}/{name}", folder / "Dockerfile")
     return ProjectImage(name=name, entries=tuple(_entries(folder, project.containers)))
 
 

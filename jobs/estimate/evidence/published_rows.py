@@ -66,10 +66,10 @@ class UnusableRows(InvalidConfig):
 
 
 def decode_published(
-    text: str, where: str, check: Callable[[Published], object] = lambda row: None
+    text: str, where: str, check: Callable[[Published, int], object] = lambda row, line: None
 ) -> tuple[Published, ...]:
-    """Decode a CSV of published rows, or refuse it with every mistake of every line. `check` may refuse a
-    row, too."""
+    """Decode a CSV of published rows, or refuse it with every mistake of every line. `check` is given each
+    row with its line, and may refuse it, too."""
     lines = _lines(text, where)
     rows: list[Published] = []
     problems: list[Problem] = []
@@ -77,7 +77,7 @@ def decode_published(
         place = f"{where}, line {number}"
         try:
             rows.append(_decode(line, place))
-            check(rows[-1])
+            check(rows[-1], number)
         except UnusableRows as error:
             problems += error.problems
         except CannotEstimate as error:
@@ -90,7 +90,25 @@ def decode_published(
     return tuple(rows)
 
 
-def refuse_impossible(row: Published) -> None:
+def check_of_new_rows() -> Callable[[Published, int], None]:
+    """Return a check that refuses rates that cannot be, and a second rate of one run: of a user's rows the
+    last would count, and nobody could say why."""
+    seen: dict[tuple[tuple[str, str], ...], tuple[int, float]] = {}
+
+    def check(row: Published, line: int) -> None:
+        _refuse_impossible(row)
+        rate = row.sequences_per_second
+        first, before = seen.setdefault(row.key, (line, rate))
+        if rate != before:
+            raise CannotEstimate(
+                f"{rate:g} sequences a second contradicts line {first}, which says {before:g} of this run",
+                hint="keep one of the two, or name two tables",
+            )
+
+    return check
+
+
+def _refuse_impossible(row: Published) -> None:
     """Refuse a rate that the hardware cannot reach at its full peak."""
     of = row.asked
     try:
@@ -297,7 +315,9 @@ RATE = ColumnReader(
     read=_number(1e-9, LARGEST_AMOUNT), allowed=f"a number above 0 and below {LARGEST_AMOUNT:g}"
 )
 _TRUTH = ColumnReader(read=_TRUTHS.get, allowed="yes and no")
-_ANY_TEXT = ColumnReader(read=str, allowed="any text")
+_ANY_TEXT = ColumnReader(
+    read=lambda text: text if text.isprintable() else None, allowed="any text without control characters"
+)
 _SHARE = ColumnReader(read=_number(0.0, 1.0), allowed="a number from 0 to 1")
 _BYTES = ColumnReader(read=_number(0.25, 16.0), allowed="a number from 0.25 to 16")
 _ALL_PRECISIONS = tuple(dict.fromkeys(name for known in PRECISIONS.values() for name in known))

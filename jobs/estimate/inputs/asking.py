@@ -15,9 +15,9 @@ from slipway.jobs.estimate.evidence.measurements import Measurement
 from slipway.jobs.estimate.evidence.nearest import Evidence, can_be_followed
 from slipway.jobs.estimate.evidence.published_rows import (
     Published,
+    check_of_new_rows,
     decode_published,
     encode_published,
-    refuse_impossible,
 )
 from slipway.jobs.estimate.inputs.own_data import PUBLISHED, Unreadable, measurements, own_path, rates, update
 from slipway.jobs.estimate.inputs.places import find_place
@@ -25,10 +25,12 @@ from slipway.jobs.estimate.inputs.workloads import workload_of
 from slipway.jobs.estimate.prices import ON_DEMAND
 from slipway.jobs.estimate.work.rate import throughput
 from slipway.jobs.estimate.work.workloads import Workload
+from slipway.jobs.words.given import checked
 
 USUAL_SIZES = (1, 2, 4, 8)
 
 
+@checked
 def estimate(
     recipe: str,
     *,
@@ -53,6 +55,8 @@ def estimate(
     if nodes is None:
         return tuple(estimate_usual_sizes(workload, place, known)[0])
     sizes = (nodes,) if isinstance(nodes, int) else sorted(set(nodes))
+    if not sizes:
+        raise CannotEstimate("no size is asked for: nodes is empty", hint="such as nodes=(1, 8)")
     return tuple(estimate_size(workload, place, size, known) for size in sizes)
 
 
@@ -101,6 +105,7 @@ class LearnedRow:
     is_followed: bool  # false: faster than the model can explain, so it counts for its own size alone
 
 
+@checked
 def calibrate(published: str | Path, *, dry_run: bool = False) -> tuple[LearnedRow, ...]:
     """Let estimates stand on the rates of a CSV file, too; return what each changes.
 
@@ -112,7 +117,7 @@ def calibrate(published: str | Path, *, dry_run: bool = False) -> tuple[LearnedR
         text = read_text(path, _MOST_BYTES)
     except UnusableFile as error:
         raise Unreadable(error.message, hint=error.hint) from None
-    rows = decode_published(text, str(path), refuse_impossible)
+    rows = decode_published(text, str(path), check_of_new_rows())
     known = measurements()
     after = Evidence(known, _joined(known.published, rows))
     if not dry_run:

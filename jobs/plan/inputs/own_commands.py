@@ -12,6 +12,7 @@ The other FIELDS mean what the options of `slipway run` mean. The plan itself sa
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,6 +21,7 @@ from slipway.jobs.plan.inputs.files import Fields
 from slipway.jobs.plan.search.model import Mode, PlanJob, Pool
 from slipway.jobs.plan.search.refusals import CannotPlan
 from slipway.jobs.words.errors import SlipwayError
+from slipway.jobs.words.installation import NoProject, find_project
 from slipway.jobs.words.job import Job
 from slipway.jobs.words.recipes import find_recipe, refuse_ranks, refuse_settings
 
@@ -111,13 +113,25 @@ def _kept(found: Fields, beside: Path, command: OwnCommand) -> str:
     if not 1 <= limit_mb <= LARGEST_LIMIT_MB:
         raise found.refuse("limit", f"1 to {LARGEST_LIMIT_MB} (MB)")
     folder = read_folder(
-        beside / found.text("folder", "."),
+        _within(found, beside),
         limit_mb=limit_mb,
         include_secrets=found.truth("include_secrets", False),
     )
     if command.requirements is not None:
         refuse_left_behind(command.requirements, folder)
     return str(keep_archive(folder))
+
+
+def _within(found: Fields, beside: Path) -> Path:
+    """Return the folder to pack: in that of the plan or in its project, so that a plan of somebody else's
+    sends nothing else of this machine."""
+    folder, bounds = beside / found.text("folder", "."), [beside.resolve()]
+    with suppress(NoProject):
+        project = find_project(beside.resolve()).folder
+        bounds += [project] if bounds[0].is_relative_to(project) else []
+    if not any(folder.resolve().is_relative_to(bound) for bound in bounds):
+        raise found.refuse("folder", f"a folder in {bounds[-1]}")
+    return folder
 
 
 def _modes(found: Fields, pools: Sequence[Pool]) -> Iterator[Mode]:

@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, TypedDict, Unpack
+from typing import TYPE_CHECKING, TypedDict, Unpack, get_type_hints
 
 from slipway.jobs.plan.inputs.portfolio import Incumbent, Portfolio, SearchLimits, search_counted
 from slipway.jobs.plan.search.check import check
 from slipway.jobs.plan.search.explain import AnsweredPlan
 from slipway.jobs.plan.search.model import Billing, Goal, LowerBound, Objective, Plan, PlanJob, Pool
 from slipway.jobs.plan.search.options import PlanProblem, new_problem
-from slipway.jobs.plan.search.refusals import CannotPlan, quoted, refuse_inputs, word_of
+from slipway.jobs.plan.search.refusals import CannotPlan, quoted, refuse_inputs, shown, word_of
+from slipway.jobs.words.errors import did_you_mean
+from slipway.jobs.words.given import checked, wrong_values
 from slipway.jobs.words.run import SECONDS_PER_HOUR
 
 if TYPE_CHECKING:
     from slipway.jobs.plan.search.bounds.table import OptionTable
 
 Progress = Callable[[Plan], None]
+LONGEST_SEARCH_SECONDS = 86_400
 
 
 class PlanOptions(TypedDict, total=False):
@@ -34,11 +37,13 @@ class PlanOptions(TypedDict, total=False):
     progress: Progress | None  # is told of each better plan or bound
 
 
+@checked
 def plan(jobs: Sequence[PlanJob], pools: Sequence[Pool], **options: Unpack[PlanOptions]) -> AnsweredPlan:
     """Plan the jobs over the pools, and search until the gap is small enough or time is over.
 
     An interrupt (Ctrl-C) ends the search: the best plan so far is returned.
     """
+    _refuse_options(options)
     goal = Goal(
         objective=word_of("objective", options.get("objective", Objective.MAKESPAN), Objective),
         deadline=options.get("deadline"),
@@ -58,6 +63,31 @@ def plan(jobs: Sequence[PlanJob], pools: Sequence[Pool], **options: Unpack[PlanO
     _refuse_missed(best, found)
     check(found)
     return AnsweredPlan.of(found)
+
+
+def _refuse_options(options: PlanOptions) -> None:
+    """Refuse what the command line refuses: names, types and ranges of the options."""
+    hints = get_type_hints(PlanOptions)
+    for name in options:
+        if name not in hints:
+            known = did_you_mean(name, hints, otherwise=f"there are {', '.join(hints)}")
+            raise CannotPlan(f"plan() has no option {quoted(name)}", hint=known)
+    for problem in wrong_values(hints, options):
+        raise CannotPlan(str(problem), hint="slipway plan make --help says what each means")
+    refuse_limits(options)
+
+
+def refuse_limits(options: PlanOptions) -> None:
+    """Refuse limits of a search that no search keeps to, as nan."""
+    for name, value, least, most in (
+        ("time_limit", options.get("time_limit"), 0, LONGEST_SEARCH_SECONDS),
+        ("target_gap", options.get("target_gap"), 0, math.inf),
+        ("seed", options.get("seed"), 0, math.inf),
+        ("iterations", options.get("iterations"), 0, math.inf),
+    ):
+        if value is not None and not (least <= value <= most and value < math.inf):
+            end = f" to {most}" if most < math.inf else " or more"
+            raise CannotPlan(f"{name} is {shown(value)}; allowed is {least}{end}", hint=f"correct {name}")
 
 
 def _search(best: Incumbent, options: PlanOptions, told: Callable[[], None]) -> str:

@@ -15,6 +15,7 @@ from typing import TypeVar
 from slipway.jobs.plan.search.model import Billing, Goal, Mode, Objective, PlanJob, Pool
 from slipway.jobs.plan.search.options import jobs_with_deadlines, options_of
 from slipway.jobs.words.errors import SlipwayError, did_you_mean
+from slipway.jobs.words.given import wrong_record
 from slipway.jobs.words.text import printable
 
 MOST_JOBS = 10_000
@@ -63,12 +64,25 @@ def quoted(name: str) -> str:
 
 def shown(number: float) -> str:
     """Return a number, or how long it is if nobody would read it to its end."""
-    is_long = isinstance(number, int) and abs(number) >= 10**18
-    return f"a number of {len(str(abs(number)))} digits" if is_long else str(number)
+    if not isinstance(number, int) or abs(number) < 10**18:
+        return str(number)
+    return f"a number of {int(abs(number).bit_length() * math.log10(2)) + 1} digits"
 
 
 def _and_more(count: int) -> str:
     return f" (and {count} more like it)" if count else ""
+
+
+def _types(jobs: Sequence[PlanJob], pools: Sequence[Pool], _goal: Goal) -> Told:
+    """Yield fields that hold another kind of value than they say; files are read by their types before."""
+    for where, record in (
+        *((f"pool {place}", pool) for place, pool in enumerate(pools)),
+        *((f"job {place}", job) for place, job in enumerate(jobs)),
+    ):
+        wrong = list(wrong_record(record))
+        for mode in record.modes if isinstance(record, PlanJob) and not wrong else ():
+            wrong += wrong_record(mode)
+        yield from ((f"{where}: {problem}", f"correct {problem.where}") for problem in wrong)
 
 
 def _there_is_something(jobs: Sequence[PlanJob], pools: Sequence[Pool], _goal: Goal) -> Told:
@@ -264,6 +278,7 @@ def _bad_character(text: str) -> bool:
 
 _RULES = (
     _there_is_something,
+    _types,
     _pools,
     _names,
     _modes,

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from slipway.containers.tasks.description import stop_if_loading
-from slipway.jobs.plan.inputs.planning import plan
+from slipway.jobs.plan.inputs.planning import plan, refuse_limits
 from slipway.jobs.plan.search.model import Mode, Plan, PlanJob, Pool
 from slipway.jobs.plan.tasks.local_machine import GangEnd, LocalMachine, RankGang, find_devices
 from slipway.jobs.plan.tasks.on_clusters.orchestrating_there import orchestrate_on
@@ -28,6 +28,7 @@ from slipway.jobs.plan.tasks.searching import (
     search,
 )
 from slipway.jobs.plan.tasks.task import NamedTasks, Strategy, Task
+from slipway.jobs.words.given import checked
 from slipway.jobs.words.run import AGREED_UNSAID, Agreed
 from slipway.jobs.words.text import Say
 
@@ -90,6 +91,7 @@ class LocalRunner:
         )
 
 
+@checked
 def orchestrate(
     tasks: Sequence[Task],
     log: bool = False,
@@ -106,6 +108,7 @@ def orchestrate(
     cost more than `agreed`.
     """
     stop_if_loading()
+    refuse_limits({"time_limit": time_limit})  # before an hour of trials
     if on is not None:
         return orchestrate_on(tasks, ClusterOrder.of(on, devices, agreed), time_limit, saying(log))
     named = [task for task in NamedTasks.of(tasks).tasks if not is_trained(task)]

@@ -20,10 +20,12 @@ from slipway.jobs.plan.tasks.task import NamedTasks, Task
 from slipway.jobs.plan.tasks.trials import LocalTrials
 from slipway.jobs.platforms.on_nodes import write_whole
 from slipway.jobs.words.errors import SlipwayError
+from slipway.jobs.words.given import checked
 from slipway.jobs.words.run import AGREED_UNSAID, Agreed
 from slipway.jobs.words.text import Say
 
 
+@checked
 def search(
     tasks: Sequence[Task],
     executor_names: Sequence[str] | None = None,

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, ClassVar, cast
 from slipway.containers.runtime.collective import Json
 from slipway.containers.tasks.description import CodeReference, TaskDescription
 from slipway.jobs.words.errors import InvalidConfig, Problem
+from slipway.jobs.words.given import checked
 from slipway.jobs.words.text import printable
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ _LONGEST_NAME = 50
 class HParams:
     """Hold what a task is trained with: the learning rate, how long, and what `load_model` is given."""
 
+    @checked
     def __init__(
         self,
         lr: float,
@@ -96,6 +98,7 @@ class Task:
     own checkpoints again.
     """
 
+    @checked
     def __init__(
         self,
         get_model: Callable[..., object],

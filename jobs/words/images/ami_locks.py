@@ -183,7 +183,7 @@ def lock_problems(containers: Path, image: str) -> tuple[Problem, ...]:
         tables = tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         return (Problem(where=where, message="is missing", hint="write it, as its neighbours show"),)
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except ValueError as error:
         return (
             Problem(where=where, message=f"is not valid TOML: {error}", hint="fix it, or take it from git"),
         )

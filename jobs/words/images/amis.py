@@ -12,7 +12,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 
 from slipway.jobs.words.errors import SlipwayError
-from slipway.jobs.words.text import refuse_newer, wrong_fields
+from slipway.jobs.words.given import wrong_fields
+from slipway.jobs.words.text import refuse_newer
 
 SCHEMA_VERSION = 1
 BAKERIES = "/slipway/bakeries"

@@ -151,7 +151,7 @@ def read_lock(containers: Path, image: str) -> Lock | None:
         return None
     try:
         tables = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except ValueError as error:
         raise SlipwayError(f"{path} is not valid TOML: {error}", hint="fix it, or take it from git") from None
     return Lock(image=_versions(path, tables, "image"), host=_versions(path, tables, "host"))
 

@@ -44,6 +44,13 @@ def test_the_clusters_of_this_checkout_are_read_with_overrides() -> None:
     assert isinstance(sagemaker, SageMakerCluster)
 
 
+def test_an_override_that_is_given_twice_is_refused() -> None:
+    """BI-132"""
+    with pytest.raises(InvalidConfig) as refused:
+        declared_clusters(["dl1.max_nodes=2", "c6i.max_nodes=2", "dl1.max_nodes=64"])
+    assert str(refused.value) == "-c dl1.max_nodes: is given 2 times: 2, 64; say it once"
+
+
 def test_a_cluster_says_whose_lock_its_machine_image_is_held_against_and_where_it_is_baked() -> None:
     found = {each.name: (locked_by(each), build_type(each)) for each in declared_clusters()}
     assert found == {

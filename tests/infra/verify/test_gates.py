@@ -14,7 +14,8 @@ import pytest
 
 from slipway.infra.app import build
 from slipway.infra.declare.cdk_json import feature_flags
-from slipway.infra.verify.gates import lint_findings, report, rule_findings, synthesis_findings
+from slipway.infra.verify import packs
+from slipway.infra.verify.gates import lint_findings, report, rule_findings, synthesis_findings, synthesize
 from tests.infra.synthesis import CLUSTER
 
 ROOT = Path(__file__).parents[3]
@@ -52,6 +53,16 @@ def test_the_clusters_we_ship_pass_every_gate_with_the_cdks_own_validator() -> N
     done = run_gates()
     assert (done.returncode, done.stdout) == (0, "")
     assert re.fullmatch(r"gates: [1-9]\d* templates, 0 findings\n", done.stderr)
+
+
+@pytest.mark.long  # a whole synthesis; test_nag.py holds the packs themselves every day
+def test_the_clusters_we_ship_are_held_against_every_pack(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(packs, "is_accepted_in_pack", lambda *_: False)
+    synthesize(tmp_path)
+    lines = list(synthesis_findings(tmp_path))
+    assert all(any(f"[{pack}-" in line for line in lines) for pack in packs.PACKS)
 
 
 def test_what_cfn_lint_finds_is_one_line_with_its_place(assembly: Path, tmp_path: Path) -> None:

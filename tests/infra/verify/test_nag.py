@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,44 +11,72 @@ import aws_cdk as cdk
 import pytest
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_s3 as s3
-from cdk_nag import AwsSolutionsChecks
+from cdk_nag import AwsSolutionsChecks, NIST80053R5Checks, PCIDSS321Checks
 
 from slipway.infra.build.bakeries import build_bakeries
 from slipway.infra.build.clusters import BUILDERS
 from slipway.infra.build.parts import NOTHING_GIVEN
 from slipway.infra.clusters import MACHINE_IMAGES
 from slipway.infra.declare.cdk_json import feature_flags
+from slipway.infra.verify import packs
 from slipway.infra.verify.gates import synthesis_findings
-from slipway.infra.verify.nag import ACCEPTED, add_nag_checks, is_accepted
+from slipway.infra.verify.nag import ACCEPTED, Accepted, add_nag_checks, is_accepted
+from slipway.infra.verify.packs import PACKS, add_packs, is_accepted_in_pack
 from tests.infra.synthesis import CLUSTER, MPI_CLUSTER, SAGEMAKER_CLUSTER, SLURM_CLUSTER
 
+Finding = tuple[str, str]  # its id and the path of its construct
 
-def findings_of_cdk_nag(folder: Path) -> Iterator[tuple[str, str]]:
-    """Every finding of the bare pack, as (id, path of the construct)."""
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory: pytest.TempPathFactory) -> list[Finding]:
+    """Every finding of the bare packs."""
+    folder = tmp_path_factory.mktemp("bare")
     app = cdk.App(outdir=str(folder), context=dict(feature_flags()))
     short_lived = replace(CLUSTER, name="trial", keep_data=False)
     gpus = replace(SLURM_CLUSTER, name="gpus", instance_type="p5.48xlarge", machine_image=None)
     for cluster in (CLUSTER, short_lived, MPI_CLUSTER, SLURM_CLUSTER, gpus, SAGEMAKER_CLUSTER):
         BUILDERS[type(cluster)](app, cluster, NOTHING_GIVEN)
     build_bakeries(app, MACHINE_IMAGES)
-    cdk.Validations.of(app).add_plugins(AwsSolutionsChecks(app))
+    cdk.Validations.of(app).add_plugins(AwsSolutionsChecks(app), NIST80053R5Checks(app), PCIDSS321Checks(app))
     with pytest.raises(RuntimeError, match="ValidationFailed"):
         app.synth()
     report = json.loads((folder / "validation-report.json").read_text(encoding="utf-8"))
-    for plugin in report["pluginReports"]:
-        for violation in plugin["violations"]:
-            for construct in violation["violatingConstructs"]:
-                yield violation["ruleName"], construct["constructPath"]
+    return [
+        (violation["ruleName"], construct["constructPath"])
+        for plugin in report["pluginReports"]
+        for violation in plugin["violations"]
+        for construct in violation["violatingConstructs"]
+    ]
 
 
-def test_every_accepted_finding_is_one_that_cdk_nag_has_and_says_why(tmp_path: Path) -> None:
-    found = list(findings_of_cdk_nag(tmp_path))
-    assert found
-    for each in ACCEPTED:
-        alone = [finding for finding in found if is_accepted(*finding, accepted=(each,))]
-        assert alone, f"nothing needs {each}"
+@pytest.mark.parametrize(
+    ("names", "accepted", "accepts"),
+    [(("AwsSolutions",), ACCEPTED, is_accepted), (tuple(PACKS), packs.ACCEPTED, is_accepted_in_pack)],
+    ids=["AwsSolutions", "NIST and PCI"],
+)
+def test_every_accepted_finding_is_one_that_cdk_nag_has_and_says_why(
+    found: list[Finding],
+    names: tuple[str, ...],
+    accepted: tuple[Accepted, ...],
+    accepts: Callable[..., bool],
+) -> None:
+    own = [finding for finding in found if finding[0].startswith(names)]
+    assert {finding[0].partition("-")[0] for finding in own} == set(names)
+    for each in accepted:
+        assert any(accepts(*finding, accepted=(each,)) for finding in own), f"nothing needs {each}"
         assert len(each.reason) > 20
-    assert all(is_accepted(*finding) for finding in found)
+    assert [finding for finding in own if not accepts(*finding)] == []
+
+
+def test_a_finding_of_a_pack_that_nobody_accepted_fails_synthesis(tmp_path: Path) -> None:
+    app = cdk.App(outdir=str(tmp_path), context=dict(feature_flags()))
+    s3.CfnBucket(cdk.Stack(app, "Stack"), "Open")
+    add_packs(app)
+    with pytest.raises(RuntimeError, match="ValidationFailed"):
+        app.synth()
+    lines = list(synthesis_findings(tmp_path))
+    for pack in PACKS:
+        assert any(pack in line and "Stack/Open" in line for line in lines), pack
 
 
 def test_a_finding_that_nobody_accepted_fails_synthesis(tmp_path: Path) -> None:

@@ -60,6 +60,29 @@ def test_what_was_published_of_the_very_configuration_is_told_as_measured(
     assert (row["word"], row["sequences_per_second"]) == ("measured", 300)
 
 
+@pytest.mark.parametrize(
+    ("rows", "said"),
+    [  # BI-421, BI-422
+        (
+            GOOD + GOOD.replace("300", "99"),
+            "line 3: 99 sequences a second contradicts line 2, which says 300",
+        ),
+        (GOOD + GOOD.replace("a paper", "b") + GOOD.replace("300", "301"), "line 4: 301 sequences a second"),
+        (GOOD.replace("bert-large", "bert\0large"), "column model is 'bert\\x00large'; allowed: any text"),
+        (GOOD.replace("a paper", "a\x1b[31mpaper"), "column table is"),
+    ],
+)
+def test_rows_that_contradict_or_forge_are_named_and_nothing_is_stored(
+    slipway: Slipway, file: Path, rows: str, said: str
+) -> None:
+    file.write_text(HEADINGS + rows)
+    code, out, err = slipway("calibrate", "--published", str(file))
+    assert (code, out) == (2, "")
+    assert said in err
+    file.write_text(HEADINGS + GOOD + GOOD)
+    assert slipway("calibrate", "--published", str(file))[0] == 0, "the same row twice says nothing new"
+
+
 def test_a_rate_of_mine_has_a_narrower_range_than_somebody_else_s(slipway: Slipway, file: Path) -> None:
     asked = ("bert-large", "--on", "g5.48xlarge", "--nodes", "2")
     slipway("calibrate", "--published", str(file))

@@ -148,6 +148,16 @@ def test_a_wrong_filter_is_refused_with_what_is_allowed(
     assert hint in second
 
 
+@pytest.mark.parametrize("region", ["xx-fake-9", "US-EAST-1", " us-east-1", ""])
+@pytest.mark.parametrize("more", [[], ["--fees"]])
+def test_no_prices_are_of_a_region_that_does_not_exist(region: str, more: list[str], capsys: Capture) -> None:
+    """BI-015"""
+    assert cli.run(["instance", "prices", "--region", region, *more]) == 2
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert f"AWS has no region '{region}'" in told.err
+
+
 def test_all_lists_every_type_that_aws_names_and_any_of_them_is_shown(capsys: Capture) -> None:
     everything = names(capsys, "--all")
     assert len(everything) > 1_300

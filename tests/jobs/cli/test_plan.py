@@ -112,6 +112,23 @@ def test_a_plan_that_was_written_is_read_as_it_was_and_can_be_planned_again(
     assert json.loads(out)["makespan"] == read.makespan
 
 
+@pytest.mark.parametrize("option", ["--output", "--html"])
+def test_a_result_that_cannot_be_written_is_refused_before_the_search(
+    file: Path, slipway: Slipway, monkeypatch: pytest.MonkeyPatch, option: str
+) -> None:
+    """BI-413"""
+    monkeypatch.setattr(planning, "plan", lambda *_, **__: pytest.fail("it searched"))
+    code, out, err = slipway("plan", "make", str(file), option, str(file.parent / "none" / "x"))
+    assert (code, out) == (1, "")
+    assert "cannot be written: there is no folder" in err
+
+
+def test_a_plan_over_its_own_input_is_written_when_it_is_whole(file: Path, slipway: Slipway) -> None:
+    """BI-412"""
+    assert slipway("plan", "make", str(file), "--output", str(file), *QUICK)[0] == 0
+    assert slipway("plan", "make", str(file), *QUICK)[0] == 0, "a plan may be planned again"
+
+
 def test_an_interrupt_keeps_the_best_plan_so_far(
     file: Path, slipway: Slipway, monkeypatch: pytest.MonkeyPatch
 ) -> None:

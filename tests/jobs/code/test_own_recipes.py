@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -13,6 +14,7 @@ import pytest
 
 from slipway.containers.recipes.command.own_recipe import recipe_words
 from slipway.jobs.cli import cli
+from slipway.jobs.code import own_recipes
 from slipway.jobs.code.own_recipes import BrokenRecipe, find_own_recipe, own_command, own_names
 from slipway.jobs.estimate.errors import CannotEstimate
 from slipway.jobs.estimate.inputs.workloads import workload_of
@@ -120,6 +122,54 @@ def test_a_broken_one_is_named_with_its_line_and_hides_no_other(
     listed = {row["name"]: row for row in json.loads(capsys.readouterr().out)}
     assert listed["bad"]["summary"].startswith("error: recipes/bad.py")
     assert listed["sine"]["summary"].startswith("Trains")
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [  # BI-443
+        (lambda path: path.symlink_to("/dev/zero"), "recipes/bad.py is a device, and must be a regular file"),
+        (os.mkfifo, "recipes/bad.py is a FIFO"),
+        (lambda path: path.mkdir(), "recipes/bad.py is a folder"),
+        (lambda path: path.symlink_to("nowhere"), "recipes/bad.py does not exist"),
+        (lambda path: path.symlink_to("bad.py"), "recipes/bad.py' cannot be read: Too many levels"),
+        (lambda path: path.write_bytes(b"#" * (5 << 20)), "at most 4194304 are read"),
+        (lambda path: path.write_bytes(b"x = '\xff'\n"), "recipes/bad.py:1 raised SyntaxError"),
+        (lambda path: path.write_bytes(b"x = 1\0"), "recipes/bad.py:"),
+    ],
+)
+def test_what_is_no_file_of_python_is_named_and_hides_no_other(
+    write: Write, capsys: pytest.CaptureFixture[str], make: Callable[[Path], object], said: str
+) -> None:
+    sine = write("counting", RECIPE)
+    make(sine.with_name("bad.py"))
+    capsys.readouterr()
+    assert cli.run(["recipes", "--json"]) == 0
+    listed = {row["name"]: row for row in json.loads(capsys.readouterr().out)}
+    assert said in listed["bad"]["summary"]
+    assert listed["counting"]["summary"] == "Counts rows."
+    assert cli.run(["submit", "bad", "--on", "mine", "--nodes", "1"]) == 2
+    assert said in capsys.readouterr().err
+
+
+@pytest.mark.timeout(60, method="thread")  # the other method takes the alarm that is tested
+@pytest.mark.parametrize("line", ["import time; time.sleep(600)", "while True: pass"])
+def test_one_that_waits_on_import_is_named_while_it_does_and_then_ended(
+    write: Write, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, line: str
+) -> None:
+    """BI-442"""
+    monkeypatch.setattr(own_recipes, "QUIET_SECONDS", 0.1)
+    monkeypatch.setattr(own_recipes, "LONGEST_IMPORT_SECONDS", 0.3)
+    write("bad", f"{line}\n{RECIPE}")
+    before = signal.getsignal(signal.SIGALRM)
+    capsys.readouterr()
+    assert cli.run(["recipes", "--json"]) == 0
+    told = capsys.readouterr()
+    listed = {row["name"]: row for row in json.loads(told.out)}
+    assert "recipes/bad.py is being imported" in told.err
+    assert "recipes/bad.py is still being imported after 0.3 seconds" in listed["bad"]["summary"]
+    assert listed["sine"]["summary"].startswith("Trains")
+    assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)
+    assert signal.getsignal(signal.SIGALRM) is before
 
 
 def test_a_name_of_ours_is_refused(write: Write) -> None:

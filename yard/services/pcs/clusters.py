@@ -235,6 +235,11 @@ def endpoints(record: StoredRecord) -> list[dict[str, str]]:
     ]
 
 
+def running() -> list[RunningCluster]:
+    with _lock:
+        return list(_running.values())
+
+
 def wake() -> None:
     _asked.set()
 

@@ -20,8 +20,8 @@ from pathlib import Path
 from slipway.containers.runtime.contract import variables
 from slipway.jobs.platforms.mpi.node.setting import node_paths
 from slipway.jobs.platforms.on_nodes import rank_python
+from slipway.jobs.words.given import wrong_fields
 from slipway.jobs.words.mpi import MPIS, Topology
-from slipway.jobs.words.text import wrong_fields
 
 _CCL = "oneccl_bindings_for_pytorch"
 _NONE = "none"

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from slipway.jobs.words.errors import SlipwayError
-from slipway.jobs.words.text import wrong_fields
+from slipway.jobs.words.given import wrong_fields
 
 ROOT_VARIABLE = "SLIPWAY_NODE_ROOT"
 PORT_VARIABLE = "SLIPWAY_NODE_SSH_PORT"

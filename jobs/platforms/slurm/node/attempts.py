@@ -19,8 +19,8 @@ from slipway.jobs.platforms.on_nodes import write_whole
 from slipway.jobs.platforms.slurm.node import allocation, programs
 from slipway.jobs.platforms.slurm.node.allocation import OddAnswer
 from slipway.jobs.platforms.slurm.node.programs import NoSlurm, SlurmRefused
+from slipway.jobs.words.given import wrong_fields
 from slipway.jobs.words.slurm import COMPILE, RUN, SlurmAnswer, SlurmAttempt, SlurmNode, SlurmRecord
-from slipway.jobs.words.text import wrong_fields
 
 _FOLDER = "attempts"
 

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import io
+import os
 import shutil
 import subprocess
 import sys
 import zipfile
+from contextlib import suppress
 from pathlib import Path
+from tempfile import NamedTemporaryFile
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from slipway.jobs.clusters.images.builds import (
     CHECK,
@@ -18,6 +23,7 @@ from slipway.jobs.clusters.images.builds import (
     resolve_image,
     zip_entries,
 )
+from slipway.jobs.clusters.images.dockerfile import BadImage, refuse_leaving
 from slipway.jobs.words.errors import SlipwayError
 from slipway.jobs.words.installation import containers_folder
 from tests.jobs.code.projects import write
@@ -91,6 +97,78 @@ def test_a_folder_that_makes_no_image_is_refused_by_name(project: Path) -> None:
     (project / "images/vision/link").symlink_to("extra.txt")
     with pytest.raises(SlipwayError, match="images/vision/link is a symbolic link"):
         find_project_image("vision")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [  # BI-445
+        ("FROM ../../etc\n", "images/vision/Dockerfile:1: FROM ../../etc names no image"),
+        ("FROM /etc\n", "names no image"),
+        ("FROM ./base\n", "names no image"),
+        ("FROM registry/../../etc\n", "names no image"),
+        ("FROM\n", "names no image"),
+        ("FROM a\nCOPY ../secret /\n", "Dockerfile:2: COPY ../secret / leaves the folder"),
+        ("FROM a\ncopy x/../../y /\n", "Dockerfile:2: copy x/../../y / leaves the folder"),
+        ('FROM a\nADD ["a", "../b", "/"]\n', "Dockerfile:2"),
+        ("FROM a\nCOPY --chown=1 \\\n  # why\n  ../b /\n", "Dockerfile:2: COPY --chown=1 ../b /"),
+        ("# escape=`\nFROM a\nCOPY `\n ../b /\n", "Dockerfile:3: COPY ../b /"),
+        ('FROM a\nCOPY "../b c" /\n', "Dockerfile:2"),
+        ("FROM a\nFROM ..\n", "Dockerfile:2: FROM .. names no image"),
+        ("", "has no FROM"),
+        ("RUN echo\n", "has no FROM"),
+        ("\xff", "has no FROM"),
+    ],
+)
+def test_a_dockerfile_that_leaves_its_folder_is_refused_before_anything_is_sent(
+    project: Path, text: str, said: str
+) -> None:
+    write(project, {"images/vision/Dockerfile": text})
+    with pytest.raises(SlipwayError) as refused:
+        find_project_image("vision")
+    assert said in refused.value.message
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "ARG BASE=python:3.12\nFROM --platform=linux/amd64 ${BASE} AS built\n",
+        "FROM a\nCOPY . /app\nCOPY a..b ..c /\n",
+        "FROM a AS b\nFROM a\nCOPY --from=b /x/../y /\n",
+        "FROM a\nRUN cd .. && cp ../x /\n# COPY ../x /\n",
+        "FROM a\nCOPY <<EOF /script\nCOPY ../x /\nEOF\nRUN true\n",
+        "FROM a\nADD https://example.com/a/../b /\n",
+        "FROM a\nRUN true \\",
+    ],
+)
+def test_a_dockerfile_that_stays_in_its_folder_is_built(project: Path, text: str) -> None:
+    write(project, {"images/vision/Dockerfile": text})
+    assert found("vision").tag
+
+
+@pytest.mark.parametrize("kind", ["fifo", "device", "folder", "bytes"])
+def test_a_dockerfile_that_nobody_can_read_is_named(project: Path, kind: str) -> None:
+    path = project / "images" / "vision" / "Dockerfile"
+    path.unlink()
+    if kind == "fifo":
+        os.mkfifo(path)
+    elif kind == "device":
+        path.symlink_to("/dev/zero")
+    elif kind == "folder":
+        path.mkdir()
+    else:
+        path.write_bytes(b"FROM \xff\n")
+    with pytest.raises(SlipwayError, match="images/vision"):
+        find_project_image("vision")
+
+
+@given(text=st.text(alphabet=st.sampled_from("FROM COPYaD./\\`\n#<-\"'[],\0"), max_size=60))
+@settings(max_examples=100)
+def test_any_dockerfile_is_taken_or_refused(text: str) -> None:
+    with NamedTemporaryFile("w") as file:
+        file.write(text)
+        file.flush()
+        with suppress(BadImage):
+            refuse_leaving("images/vision", Path(file.name))
 
 
 def test_a_name_that_is_no_image_here_is_refused_with_those_that_are(project: Path) -> None:

@@ -210,7 +210,7 @@ def test_what_a_python_program_says_is_judged_alike() -> None:
     bad: Any = math.nan
     modes = (Mode(technique="ddp", type="p4d", devices=1, seconds=bad),)
     pools = [Pool(type="p4d", nodes=1, devices_per_node=8, price_per_hour=32.0)]
-    with pytest.raises(CannotPlan, match="seconds is nan"):
+    with pytest.raises(CannotPlan, match="seconds: is nan; allowed is a whole number"):
         plan([PlanJob(name="a", modes=modes)], pools)
     with pytest.raises(CannotPlan, match="objective is 'fun'; allowed is makespan or cost"):
         plan([PlanJob(name="a", modes=modes)], pools, objective="fun")

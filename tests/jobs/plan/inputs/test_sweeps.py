@@ -143,6 +143,26 @@ def test_a_command_of_ones_own_has_the_times_that_the_file_gives(tmp_path: Path,
         assert content.read() == b"print(1)\n", "it runs as it was planned"
 
 
+@pytest.mark.parametrize("folder", ["../../../../etc", "/etc", "..", "vision/../.."])
+def test_a_folder_elsewhere_on_the_machine_is_not_packed(tmp_path: Path, vision: Path, folder: str) -> None:
+    """BI-409"""
+    with pytest.raises(CannotPlan, match=f"folder .*{folder}.*a folder in {tmp_path}"):
+        read(tmp_path, POOLS + COMMAND.replace('folder = "vision"', f'folder = "{folder}"'))
+
+
+def test_a_plan_packs_folders_of_the_project_that_it_lies_in(tmp_path: Path, vision: Path) -> None:
+    write(tmp_path, {"cdk.json": "{}", "clusters.py": "", "plans/x": ""})
+    pools = POOLS.replace('cluster = "dl1"', 'type = "dl1.24xlarge"')
+    text = pools + COMMAND.replace('folder = "vision"', 'folder = "../vision"')
+    assert read(tmp_path / "plans", text).jobs
+
+
+def test_a_number_that_nobody_can_read_is_no_fault_of_ours(tmp_path: Path) -> None:
+    """BI-407"""
+    with pytest.raises(CannotPlan, match="is not TOML: Exceeds the limit"):
+        read(tmp_path, (POOLS + COMMAND).replace("7200", "9" * 5000))
+
+
 SAID = """
 requirements = "needs/extra.txt"
 image = "vision"

@@ -20,6 +20,7 @@ from slipway.infra.patterns.nodes.boot import SLURM_MEMBERSHIP, boot_parameters
 from slipway.infra.patterns.storage.file_systems import NO_FILES
 from slipway.jobs.platforms.slurm.login_node import node_reasons
 from slipway.jobs.words import slurm as places
+from slipway.jobs.words.errors import SlipwayError
 from slipway.jobs.words.slurm import decode_answer
 from slipway.yard import process
 from slipway.yard.endpoint import control
@@ -238,7 +239,10 @@ def test_a_job_starts_the_instances_that_it_needs(slurm: SlurmSite) -> None:
 def test_a_job_that_loses_a_node_runs_again_with_another(slurm: SlurmSite) -> None:
     job = slurm.interrupted()
     killed = slurm.host_of(job)
-    control(slurm.pcs.yard, "POST", "/kill-host", {"host": killed["name"]})
+    with pytest.raises(SlipwayError, match="has no node 2; it has 0 to 1"):
+        control(slurm.pcs.yard, "POST", "/kill-node", {"job": job, "node": 2})
+    first = {"job": INTERRUPTED, "node": 0}  # BI-435
+    assert control(slurm.pcs.yard, "POST", "/kill-node", first) == INTERRUPTED
     slurm.completes(job, restarts="1")
     assert killed["instance"] not in instances(slurm, workers(slurm))
 

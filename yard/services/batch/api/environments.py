@@ -47,6 +47,7 @@ def _create(parameters: Parameters, region: str) -> Any:
 
     resources = dict(parameters.get("computeResources") or {})
     groups_from_template = "launchTemplate" in resources and not resources.get("securityGroupIds")
+    _refuse_missing(resources, () if groups_from_template else ("securityGroupIds",))
     if groups_from_template:
         resources["securityGroupIds"] = _default_groups(resources.get("subnets", ()), region)
     made = batch_backends[ACCOUNT][region].create_compute_environment(
@@ -60,6 +61,14 @@ def _create(parameters: Parameters, region: str) -> Any:
     if groups_from_template:
         del made.compute_resources["securityGroupIds"]  # moto is satisfied, and nobody is told of them
     return made
+
+
+def _refuse_missing(resources: Parameters, needed: tuple[str, ...]) -> None:
+    """Refuse what moto reads unasked; a launch template may give the groups, and Fargate has no types."""
+    if "FARGATE" not in str(resources.get("type")):
+        needed = (*needed, "instanceTypes")
+    if missing := [name for name in needed if resources and not resources.get(name)]:
+        raise ApiError("ClientException", f"Error executing request, Exception : {missing[0]} is required")
 
 
 def _update(parameters: Parameters, region: str) -> Any:

@@ -63,7 +63,10 @@ def _running(text: str) -> BatchJob:
     found = exact or [job for job in running if text and _begins(job, text)]
     if len(found) != 1:
         known = ", ".join(f"{job.name} ({job.id})" for job in running) or "none"
-        raise ValueError(f"'{text}' matches {len(found)} running jobs; name one of: {known}")
+        raise ValueError(
+            f"'{text}' matches {len(found)} running jobs, and none of MPI, Slurm or SageMaker; "
+            f"of AWS Batch run: {known}"
+        )
     return found[0]
 
 

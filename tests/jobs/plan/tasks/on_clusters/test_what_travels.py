@@ -108,7 +108,7 @@ def test_a_technique_of_the_users_own_is_refused_on_clusters(
 @pytest.mark.parametrize("on", ["dl1", [], ["dl1", "dl1"]])
 def test_what_names_no_clusters_is_refused(on: list[str]) -> None:
     for call in (search, orchestrate):
-        with pytest.raises(SlipwayError, match="and names of clusters are wanted, each once"):
+        with pytest.raises(SlipwayError, match=r"names of clusters are wanted, each once|allowed is a list"):
             call([own_task()], on=on)
     with pytest.raises(SlipwayError, match="devices is 0"):
         orchestrate([own_task()], on=["dl1"], devices=0)

@@ -182,3 +182,25 @@ def test_a_compute_environment_that_moto_refuses_is_batchs_error(yard: RunningYa
         computeResources={**COMPUTE, "subnets": ["subnet-none"]},
     )
     assert refused["Code"] == "ClientException"
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"securityGroupIds": None}, {"securityGroupIds": []}, {"instanceTypes": None}, {"instanceTypes": []}],
+)
+def test_machines_without_a_security_group_or_a_type_are_refused(
+    yard: RunningYard, changes: dict[str, Any]
+) -> None:
+    """BI-448"""
+    ec2 = yard.client("ec2")
+    resources = {
+        **COMPUTE,
+        "subnets": [ec2.describe_subnets()["Subnets"][0]["SubnetId"]],
+        "securityGroupIds": [ec2.describe_security_groups()["SecurityGroups"][0]["GroupId"]],
+        **changes,
+    }
+    given = {name: value for name, value in resources.items() if value is not None}
+    create = yard.client("batch").create_compute_environment
+    refused = refusal(create, computeEnvironmentName="ce", type="MANAGED", computeResources=given)
+    assert (refused["Code"], refused["status"]) == ("ClientException", 400)
+    assert f"{next(iter(changes))} is required" in refused["Message"]

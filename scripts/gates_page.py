@@ -1,0 +1,50 @@
+"""The page of the gates: what cdk-nag's packs find in each stack that we ship, and why we accept it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from slipway.infra.declare.declared import load, load_machine_images
+from slipway.infra.verify import nag, packs
+from slipway.infra.verify.nag import Accepted
+from slipway.infra.verify.packs import count_findings
+
+_PACKS = {"AwsSolutions": "AwsSolutions", **packs.PACKS}
+_INTRODUCTION = """\
+# Gates
+
+`scripts/check` holds the templates of the clusters that this repository declares against three packs of
+cdk-nag. A finding fails it unless it is accepted by name with a reason. A synthesis of your own runs
+AwsSolutions alone. Nobody has audited these templates: a pack without findings is no certificate.
+
+## Accepted findings of each stack
+
+"""
+
+
+def gates_page() -> str:
+    """Return the page; it takes a synthesis."""
+    counts = count_findings(load({}), load_machine_images())
+    stacks = sorted({stack for stack, _ in counts})
+    total = ["all", *(str(sum(counts[stack, pack] for stack in stacks)) for pack in _PACKS)]
+    rows = [[stack, *(str(counts[stack, pack]) for pack in _PACKS)] for stack in stacks]
+    return "".join(
+        [
+            _INTRODUCTION,
+            *_table(["Stack", *_PACKS.values()], [*rows, total]),
+            "\n## Why they are accepted\n\n",
+            *_table(["Rule", "Construct", "Reason"], _reasons(packs.ACCEPTED)),
+            "\nAwsSolutions:\n\n",
+            *_table(["Rule", "Construct", "Reason"], _reasons(nag.ACCEPTED)),
+        ]
+    )
+
+
+def _reasons(accepted: tuple[Accepted, ...]) -> list[list[str]]:
+    return [[each.rule, f"`{each.path}`".replace("|", "\\|"), each.reason] for each in accepted]
+
+
+def _table(headings: list[str], rows: list[list[str]]) -> Iterator[str]:
+    yield f"| {' | '.join(headings)} |\n|{'---|' * len(headings)}\n"
+    for row in rows:
+        yield f"| {' | '.join(row)} |\n"
