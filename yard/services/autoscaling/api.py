@@ -19,7 +19,7 @@ from slipway.yard.gateway.faults import is_refused_by_script
 from slipway.yard.machines.hosts import instances, reconciler
 from slipway.yard.machines.hosts.instances import is_suspended
 from slipway.yard.services.ec2 import template_launch
-from slipway.yard.services.recorded import page
+from slipway.yard.services.recorded import paged
 from slipway.yard.services.service_quotas import quotas
 
 Parameters = Mapping[str, Any]
@@ -232,9 +232,7 @@ def describe_activities(parameters: Mapping[str, Any], region: str) -> dict[str,
         for where, activity in _made
         if where == region and wanted in (None, activity["AutoScalingGroupName"])
     ]
-    asked = {"nextToken": parameters.get("NextToken"), "maxResults": parameters.get("MaxRecords")}
-    shown, more = page(found, asked)
-    return {"Activities": shown, **({"NextToken": more["nextToken"]} if more else {})}
+    return paged("Activities", found, parameters, asked=("NextToken", "MaxRecords"))
 
 
 def _try_again(group: Any, launch: Callable[[Any], None]) -> None:

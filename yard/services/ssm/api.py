@@ -12,7 +12,7 @@ from slipway.yard.errors import ApiError
 from slipway.yard.machines.hosts import host_store
 from slipway.yard.machines.hosts.host_store import Host
 from slipway.yard.machines.memory import promises
-from slipway.yard.services.recorded import page
+from slipway.yard.services.recorded import paged
 from slipway.yard.services.ssm import documents, run_command
 from slipway.yard.services.ssm.mpi_jobs import need_of
 from slipway.yard.services.ssm.run_command import Command, Invocation, StepOutcome
@@ -121,7 +121,7 @@ def _list(parameters: Parameters, region: str) -> Answer:
     if instance := parameters.get("InstanceId"):
         found = [each for each in found if instance in each.invocations]
     shown = [_shown_command(each) for each in found if _passes(_shown_command(each), parameters)]
-    return _page(shown, "Commands", parameters)
+    return _page("Commands", shown, parameters)
 
 
 def _list_invocations(parameters: Parameters, region: str) -> Answer:
@@ -134,16 +134,11 @@ def _list_invocations(parameters: Parameters, region: str) -> Answer:
         and parameters.get("InstanceId") in (None, invocation.instance)
     ]
     shown = [each for each in found if _passes(each, parameters)]
-    return _page(shown, "CommandInvocations", parameters)
+    return _page("CommandInvocations", shown, parameters)
 
 
-def _page(items: list[Answer], member: str, parameters: Parameters) -> Answer:
-    asked = {
-        "nextToken": parameters.get("NextToken"),
-        "maxResults": parameters.get("MaxResults", MOST_LISTED),
-    }
-    items, more = page(items, asked)
-    return {member: items, **({"NextToken": more["nextToken"]} if more else {})}
+def _page(member: str, items: list[Answer], parameters: Parameters) -> Answer:
+    return paged(member, items, parameters, asked=("NextToken", "MaxResults"), size=MOST_LISTED)
 
 
 def _passes(shown: Mapping[str, Any], parameters: Parameters) -> bool:
@@ -190,7 +185,7 @@ def _describe_instances(parameters: Parameters, region: str) -> Answer:
         }
         for host in hosts
     ]
-    return _page(shown, "InstanceInformationList", parameters)
+    return _page("InstanceInformationList", shown, parameters)
 
 
 def _is_asked_for(host: Host, parameters: Parameters) -> bool:

@@ -12,7 +12,7 @@ from typing import Any
 
 from slipway.yard.endpoint import ACCOUNT
 from slipway.yard.errors import ApiError
-from slipway.yard.services.recorded import page
+from slipway.yard.services.recorded import paged
 
 Parameters = Mapping[str, Any]
 Definition = dict[str, Any]
@@ -97,8 +97,7 @@ def _describe(parameters: Parameters, region: str) -> dict[str, Any]:
         found = [each for each in _all(region) if name in ("", each["jobDefinitionName"])]
     status = parameters.get("status")
     shown = [_tagged(each, region) for each in found if status in (None, each["status"])]
-    here, following = page(shown, parameters)
-    return {"jobDefinitions": here, **following}
+    return paged("jobDefinitions", shown, parameters)
 
 
 def _all(region: str) -> list[Definition]:

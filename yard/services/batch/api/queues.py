@@ -10,7 +10,7 @@ from typing import Any
 
 from slipway.yard.endpoint import ACCOUNT
 from slipway.yard.errors import ApiError
-from slipway.yard.services.recorded import page
+from slipway.yard.services.recorded import paged
 
 KEPT = {"jobStateTimeLimitActions": "state_time_limits"}  # member -> attribute of moto's queue
 
@@ -78,8 +78,7 @@ def _delete(parameters: Parameters, backend: Any) -> dict[str, Any]:
 def _describe(parameters: Parameters, backend: Any) -> dict[str, Any]:
     asked = parameters.get("jobQueues")
     queues = [backend.get_job_queue(name) for name in asked] if asked else backend._job_queues.values()
-    found, following = page([described(queue) for queue in queues if queue], parameters)
-    return {"jobQueues": found, **following}
+    return paged("jobQueues", [described(queue) for queue in queues if queue], parameters)
 
 
 def _keep(queue: Any, parameters: Parameters) -> None:

@@ -10,7 +10,7 @@ from slipway.yard.endpoint import ACCOUNT
 from slipway.yard.errors import ApiError
 from slipway.yard.services.batch import job_store
 from slipway.yard.services.batch.job_store import BatchJob, JobAttempt, NodeRun
-from slipway.yard.services.recorded import page
+from slipway.yard.services.recorded import paged
 
 View = dict[str, Any]
 ALL_STATES = ("SUBMITTED", "PENDING", "RUNNABLE", "STARTING", "RUNNING", "SUCCEEDED", "FAILED")
@@ -148,8 +148,7 @@ LARGEST_PAGE = 100
 def list_jobs(parameters: Mapping[str, Any], region: str) -> dict[str, Any]:
     with job_store.changed:
         found = list(_summaries(parameters, region))
-    here, following = page(found, {"maxResults": LARGEST_PAGE, **parameters})
-    return {"jobSummaryList": here, **following}
+    return paged("jobSummaryList", found, parameters, size=LARGEST_PAGE)
 
 
 def _summaries(parameters: Mapping[str, Any], region: str) -> Iterator[dict[str, Any]]:

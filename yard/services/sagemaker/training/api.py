@@ -15,7 +15,7 @@ from typing import Any
 from slipway.yard.endpoint import ACCOUNT
 from slipway.yard.errors import ApiError
 from slipway.yard.machines import memory
-from slipway.yard.services.recorded import page
+from slipway.yard.services.recorded import paged
 from slipway.yard.services.sagemaker.training import checks, lifecycle, records
 from slipway.yard.services.sagemaker.training.records import TrainingJob
 
@@ -175,9 +175,7 @@ def _list(parameters: Parameters, region: str) -> dict[str, Any]:
         key = _SORTED_BY[parameters.get("SortBy") or "CreationTime"]
         found.sort(key=key, reverse=(parameters.get("SortOrder") or "Descending") == "Descending")
         rows = [records.summary(job) for job in found]
-    asked = {"nextToken": parameters.get("NextToken"), "maxResults": parameters.get("MaxResults") or 10}
-    shown, more = page(rows, asked)
-    return {"TrainingJobSummaries": shown, **({"NextToken": more["nextToken"]} if more else {})}
+    return paged("TrainingJobSummaries", rows, parameters, asked=("NextToken", "MaxResults"), size=10)
 
 
 def _matches(job: TrainingJob, parameters: Parameters) -> bool:
