@@ -147,10 +147,6 @@ def _clear_faults(_body: object) -> list[dict[str, Any]]:
     return faults.listed()
 
 
-def _switches(_body: object) -> dict[str, Any]:
-    return conditions.described()
-
-
 def _switch(asked: object) -> dict[str, Any]:
     """Set the faults of `values`, each a number by its name; with a `seed`, all draws begin anew."""
     if not isinstance(asked, Mapping) or not isinstance(asked.get("values"), Mapping):
@@ -199,10 +195,6 @@ def _reboot_host(asked: object) -> str:
     return host.instance.name
 
 
-def _hosts(_body: object) -> list[dict[str, Any]]:
-    return host_rows.hosts()
-
-
 def _stand_in(asked: object) -> str:
     from slipway.yard.services.ec2 import stand_ins
 
@@ -233,10 +225,6 @@ def _await_hosts(asked: object) -> bool:
     return reconciler.wait_until_settled(min(float(asked.get("timeout_s", 0)), LONGEST_WAIT_S))
 
 
-def _enter_host(asked: object) -> dict[str, Any]:
-    return enter.target(host_store.find(_host_named(asked)))
-
-
 def _host_named(asked: object) -> str:
     if not isinstance(asked, Mapping):
         raise ValueError("give the host's name as 'host'")
@@ -255,10 +243,6 @@ def _await_job(asked: object) -> str:
     if not isinstance(asked, Mapping):
         raise ValueError("give the job's id as 'job'")
     return wait_until_final(str(asked.get("job")), min(float(asked.get("timeout_s", 0)), LONGEST_WAIT_S))
-
-
-def _set_caller_role(asked: object) -> str:
-    return authorization.set_caller_role(str(asked or ""))
 
 
 def _reset(_body: object) -> None:
@@ -282,7 +266,7 @@ _HANDLERS: Mapping[tuple[str, str], Callable[[object], object]] = {
     ("GET", "/faults"): lambda _body: faults.listed(),
     ("POST", "/faults"): _add_fault,
     ("DELETE", "/faults"): _clear_faults,
-    ("GET", "/switches"): _switches,
+    ("GET", "/switches"): lambda _body: conditions.described(),
     ("POST", "/switches"): _switch,
     ("POST", "/kill-node"): _kill_node,
     ("POST", "/stand-in"): _stand_in,
@@ -290,15 +274,15 @@ _HANDLERS: Mapping[tuple[str, str], Callable[[object], object]] = {
     ("POST", "/await-hosts"): _await_hosts,
     ("POST", "/await-job"): _await_job,
     ("POST", "/await-training"): training_jobs.await_job,
-    ("GET", "/hosts"): _hosts,
-    ("POST", "/enter-host"): _enter_host,
+    ("GET", "/hosts"): lambda _body: host_rows.hosts(),
+    ("POST", "/enter-host"): lambda asked: enter.target(host_store.find(_host_named(asked))),
     ("POST", "/interrupt-host"): _interrupt_host,
     ("POST", "/interrupt-training"): training_jobs.interrupt_job,
     ("POST", "/kill-host"): _kill_host,
     ("POST", "/reboot-host"): _reboot_host,
     ("GET", "/mail"): lambda _body: mail.listed(),
     ("POST", "/confirm-mail"): _confirm_mail,
-    ("POST", "/caller-role"): _set_caller_role,
+    ("POST", "/caller-role"): lambda asked: authorization.set_caller_role(str(asked or "")),
     ("GET", "/denied"): lambda _body: judging.denied(),
     ("GET", "/permissions"): lambda _body: roles.used(),
     ("POST", "/reset"): _reset,

@@ -107,15 +107,11 @@ def _delete(scope: ResourceScope, stack_id: str) -> None:
 
 def _wait(scope: ResourceScope, stack_id: str, verb: str) -> Mapping[str, Any]:
     for _ in range(LONGEST_LOOKS):
-        found = _described(scope, stack_id)
+        found = dict(scope.send("describe_stacks", StackName=stack_id)["Stacks"][0])
         if not found["StackStatus"].endswith("_IN_PROGRESS"):
             return found
         scope.context.pause(LOOK_S, verb)
     raise ApiError("NotStabilized", f"{stack_id} is still {found['StackStatus']}")
-
-
-def _described(scope: ResourceScope, stack_id: str) -> dict[str, Any]:
-    return dict(scope.send("describe_stacks", StackName=stack_id)["Stacks"][0])
 
 
 def _first_reason(scope: ResourceScope, stack_id: str) -> str:

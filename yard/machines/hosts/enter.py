@@ -79,14 +79,10 @@ def _by_own_users(target: Mapping[str, Any]) -> EnterCommand:
     return replace(found, argv=[*found.argv, "--preserve-credentials"])
 
 
-def _plainly(_door: Mapping[str, Any]) -> EnterCommand:
-    return EnterCommand(argv=[])
-
-
 _WAYS: Mapping[str, Callable[[Mapping[str, Any]], EnterCommand]] = {
     "root": _by_namespaces,
     "user": _by_own_users,
-    "plain": _plainly,
+    "plain": lambda _door: EnterCommand(argv=[]),
 }
 
 

@@ -79,7 +79,7 @@ def _check(context: Context, properties: Properties) -> None:
         raise _failed(
             f"Bad Request: '{name}' does not match '^[a-zA-Z][a-zA-Z0-9-]{{0,59}}$' - 'clusterName'"
         )
-    required = REQUIRED if _scheduler(given) in (None, "slurm") else REQUIRED[:-1]
+    required = REQUIRED if pick(given, "Scheduling.Scheduler") in (None, "slurm") else REQUIRED[:-1]
     missing = [path for path in required if pick(given, path) is None]
     if missing:
         raise _failed(f"Invalid cluster configuration: missing {', '.join(missing)}")
@@ -88,10 +88,6 @@ def _check(context: Context, properties: Properties) -> None:
         scope.send("describe_subnets", SubnetIds=[subnet])
     for key in dict.fromkeys(_named(given, "KeyName")):
         scope.send("describe_key_pairs", KeyNames=[key])
-
-
-def _scheduler(given: Any) -> Any:
-    return pick(given, "Scheduling.Scheduler")
 
 
 def _named(value: Any, *names: str) -> list[str]:
