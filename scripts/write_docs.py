@@ -1,4 +1,4 @@
-"""Write the files that are generated: pages of docs/, its picture, and the bands of the estimate.
+"""Write the files that are generated: pages of docs/, and the bands of the estimate.
 
 A page is a template in scripts/pages, a function that fills it, and one line of PAGES; what begins with no
 preface, such as data, is one line of DATA.
@@ -14,7 +14,6 @@ from pathlib import Path
 
 import click
 
-from scripts.architecture_picture import architecture_picture
 from scripts.estimate_page import estimate_page
 from scripts.fidelity_page import fidelity_page
 from scripts.page_templates import filled
@@ -89,7 +88,6 @@ PAGES: dict[str, Callable[[], str]] = {
     "docs/yard-fidelity.md": fidelity_page,
 }
 DATA: dict[str, Callable[[], str]] = {
-    "docs/architecture.svg": architecture_picture,
     "jobs/estimate/evidence/bands.csv": lambda: encode_bands(bands_of(list(trials()))),
 }
 
