@@ -94,7 +94,9 @@ def _status(_body: object) -> dict[str, Any]:
         "memory_mib": _memory_mib(),
         "stacks": _stacks(),
         "resource_types": _fidelities(),
-        "refused": [f"{service}:{name}: {why}" for (service, name), why in pretending.REASONS.items()],
+        "refused": [
+            f"{service}:{name}: {why}" for (service, name), why in sorted(pretending.REASONS.items())
+        ],
         "less_than_aws": list(pretending.LESS_THAN_AWS),
         "own_services": sorted(registry.SERVICES),
         "own_operations": sorted(f"{service}:{operation}" for service, operation in registry.OPERATIONS),
