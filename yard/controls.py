@@ -15,11 +15,12 @@ from typing import Any
 
 from slipway.yard.chaos import conditions, consistency
 from slipway.yard.chaos.switches import checked_seed, checked_value
-from slipway.yard.endpoint import ACCESS_KEY_ID, ACCOUNT, CONTROL_PATH, CONTROL_SERVICE, HEALTH
+from slipway.yard.endpoint import ACCESS_KEY_ID, CONTROL_PATH, CONTROL_SERVICE, HEALTH
 from slipway.yard.errors import ApiError
 from slipway.yard.gateway import authorization, chaos_gate, faults, moto_adapter, signatures
 from slipway.yard.gateway.protocols import Reply
 from slipway.yard.machines.hosts import enter, host_rows, host_store, metadata, reconciler
+from slipway.yard.moto_backends import moto_backend
 from slipway.yard.permissions import judging, keys, roles
 from slipway.yard.services import pretending, registry, seed_data
 from slipway.yard.services.batch import differences
@@ -181,12 +182,10 @@ def _kill_host(asked: object) -> str:
 
 def _interrupt_host(asked: object) -> str:
     """Give the host's instance notice, as EC2 does when it takes a Spot instance back."""
-    from moto.ec2.models import ec2_backends
-
     from slipway.yard.services.ec2 import template_launch
 
     host = host_store.find(_host_named(asked))
-    instance = ec2_backends[ACCOUNT][host.instance.region].get_instance(host.instance.id)
+    instance = moto_backend("ec2", host.instance.region).get_instance(host.instance.id)
     ends_at = template_launch.interrupt(instance, host.instance.region)
     return f"{host.instance.name} ends at {ends_at:%H:%M:%S} UTC"
 

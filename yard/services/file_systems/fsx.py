@@ -11,6 +11,7 @@ from typing import Any
 
 from slipway.yard.endpoint import ACCOUNT
 from slipway.yard.errors import ApiError
+from slipway.yard.moto_backends import moto_backend
 
 Parameters = Mapping[str, Any]
 
@@ -37,7 +38,7 @@ def reset() -> None:
 def _create(parameters: Parameters, region: str) -> dict[str, Any]:
     kind = str(parameters["FileSystemType"])
     _refuse_capacity(kind, parameters.get("StorageCapacity"), parameters.get("LustreConfiguration") or {})
-    made = _backend(region).create_file_system(
+    made = moto_backend("fsx", region).create_file_system(
         client_request_token=parameters.get("ClientRequestToken"),
         file_system_type=kind,
         storage_capacity=parameters.get("StorageCapacity"),
@@ -58,7 +59,7 @@ def _create(parameters: Parameters, region: str) -> dict[str, Any]:
 
 def _describe(parameters: Parameters, region: str) -> dict[str, Any]:
     wanted = parameters.get("FileSystemIds") or []
-    known = _backend(region).file_systems
+    known = moto_backend("fsx", region).file_systems
     for identifier in wanted:
         if identifier not in known:
             raise _unknown(identifier)
@@ -67,7 +68,7 @@ def _describe(parameters: Parameters, region: str) -> dict[str, Any]:
 
 
 def _update(parameters: Parameters, region: str) -> dict[str, Any]:
-    known = _backend(region).file_systems.get(parameters["FileSystemId"])
+    known = moto_backend("fsx", region).file_systems.get(parameters["FileSystemId"])
     if known is None:
         raise _unknown(parameters["FileSystemId"])
     word, attribute = _CONFIGURATIONS[known.file_system_type]
@@ -129,9 +130,7 @@ def _refuse_shrinking(before: int, after: int) -> None:
 
 
 def _network(subnets: list[str], region: str) -> str | None:
-    from moto.ec2.models import ec2_backends
-
-    known = {subnet.id: subnet.vpc_id for subnet in ec2_backends[ACCOUNT][region].describe_subnets()}
+    known = {subnet.id: subnet.vpc_id for subnet in moto_backend("ec2", region).describe_subnets()}
     return next((str(known[subnet]) for subnet in subnets if subnet in known), None)
 
 
@@ -141,12 +140,6 @@ def _bad(message: str) -> ApiError:
 
 def _unknown(identifier: str) -> ApiError:
     return ApiError("FileSystemNotFound", f"File system '{identifier}' does not exist.")
-
-
-def _backend(region: str) -> Any:
-    from moto.fsx.models import fsx_backends
-
-    return fsx_backends[ACCOUNT][region]
 
 
 _OPERATIONS: Mapping[str, Callable[[Parameters, str], dict[str, Any]]] = {

@@ -18,10 +18,10 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from slipway.yard.endpoint import ACCOUNT
 from slipway.yard.errors import ApiError
 from slipway.yard.machines import api_proxy, log_stream
 from slipway.yard.machines.isolation.tiers import best_tier
+from slipway.yard.moto_backends import moto_backend
 from slipway.yard.permissions import roles
 from slipway.yard.permissions.calls.asked import ActionNeed, arn
 from slipway.yard.services.batch.attempt_processes import AttemptProcesses, NodeEvent
@@ -144,10 +144,8 @@ class _FunctionLog:
 
     def _needs(self) -> Iterator[ActionNeed]:
         """Yield what the role must be allowed: a group that is there already is not made again."""
-        from moto.logs.models import logs_backends
-
         group = f"log-group:{self.group}:log-stream:"
-        if self.group not in logs_backends[ACCOUNT][self.region].groups:
+        if self.group not in moto_backend("logs", self.region).groups:
             yield ActionNeed(action="logs:CreateLogGroup", resource=arn("logs", self.region, group))
         for act in _WRITES:
             yield ActionNeed(action=f"logs:{act}", resource=arn("logs", self.region, group + self.stream))
@@ -167,9 +165,7 @@ class _FunctionLog:
             log_stream.put(lines, self.group, self.stream, self.region)
 
     def _open(self) -> None:
-        from moto.logs.models import logs_backends
-
-        backend = logs_backends[ACCOUNT][self.region]
+        backend = moto_backend("logs", self.region)
         if self.group not in backend.groups:
             backend.create_log_group(self.group, {})
         backend.create_log_stream(self.group, self.stream)
@@ -177,8 +173,6 @@ class _FunctionLog:
 
 def _vpc(function: DeployedFunction) -> str:
     """Return the VPC whose endpoints have a say in what the function asks."""
-    from moto.ec2.models import ec2_backends
-
-    zones: Any = ec2_backends[ACCOUNT][function.region].subnets.values()
+    zones: Any = moto_backend("ec2", function.region).subnets.values()
     found = [zone[function.subnet] for zone in zones if function.subnet in zone]
     return str(found[0].vpc_id) if found else ""

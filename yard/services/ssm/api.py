@@ -7,11 +7,11 @@ from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
-from slipway.yard.endpoint import ACCOUNT
 from slipway.yard.errors import ApiError
 from slipway.yard.machines.hosts import host_store
 from slipway.yard.machines.hosts.host_store import Host
 from slipway.yard.machines.memory import promises
+from slipway.yard.moto_backends import moto_backend
 from slipway.yard.services.recorded import paged
 from slipway.yard.services.ssm import documents, run_command
 from slipway.yard.services.ssm.mpi_jobs import need_of
@@ -57,13 +57,11 @@ def _send(parameters: Parameters, region: str) -> Answer:
 
 def _document(parameters: Parameters, region: str) -> tuple[str, str, Mapping[str, Any]]:
     """Find the document as it is deployed now, by name or ARN."""
-    from moto.ssm.models import ssm_backends
-
     name = parameters["DocumentName"].rpartition("document/")[2]
     if name in documents.OWN:
         return name, "1", documents.OWN[name]
     try:
-        found = ssm_backends[ACCOUNT][region].get_document(
+        found = moto_backend("ssm", region).get_document(
             name=name, document_version=_version(parameters), version_name=None, document_format="JSON"
         )
     except Exception as error:  # moto's, of several kinds

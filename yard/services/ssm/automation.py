@@ -19,6 +19,7 @@ from typing import Any
 from slipway.yard.endpoint import ACCOUNT, own_client
 from slipway.yard.errors import ApiError
 from slipway.yard.machines.settings import real_seconds
+from slipway.yard.moto_backends import moto_backend
 from slipway.yard.permissions import deployed, keys
 from slipway.yard.permissions.keys import RoleSession
 from slipway.yard.permissions.roles import judge_service
@@ -200,10 +201,8 @@ def _start(parameters: Parameters, region: str) -> dict[str, Any]:
 
 
 def _runbook(parameters: Parameters, region: str) -> tuple[str, str, Mapping[str, Any]]:
-    from moto.ssm.models import ssm_backends
-
     name = parameters["DocumentName"].rpartition("/")[2]
-    documents = ssm_backends[ACCOUNT][region]
+    documents = moto_backend("ssm", region)
     try:
         found = documents.get_document(
             name=name, document_version=_version(parameters), version_name=None, document_format="JSON"

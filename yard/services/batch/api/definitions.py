@@ -12,6 +12,7 @@ from typing import Any
 
 from slipway.yard.endpoint import ACCOUNT
 from slipway.yard.errors import ApiError
+from slipway.yard.moto_backends import moto_backend
 from slipway.yard.services.recorded import paged
 
 Parameters = Mapping[str, Any]
@@ -45,8 +46,6 @@ def find(wanted: str, region: str) -> Definition | None:
 
 
 def _register(parameters: Parameters, region: str) -> dict[str, Any]:
-    from moto.batch.models import batch_backends
-
     name = parameters["jobDefinitionName"]
     definition = _completed(parameters)
     for container in _containers(definition):
@@ -56,7 +55,7 @@ def _register(parameters: Parameters, region: str) -> dict[str, Any]:
         number = len(revisions) + 1
         arn = f"arn:aws:batch:{region}:{ACCOUNT}:job-definition/{name}:{number}"
         revisions.append({**definition, "revision": number, "jobDefinitionArn": arn, "status": "ACTIVE"})
-    batch_backends[ACCOUNT][region].tag_resource(arn, parameters.get("tags") or {})
+    moto_backend("batch", region).tag_resource(arn, parameters.get("tags") or {})
     return {"jobDefinitionName": name, "jobDefinitionArn": arn, "revision": number}
 
 
@@ -107,9 +106,7 @@ def _all(region: str) -> list[Definition]:
 
 
 def _tagged(definition: Definition, region: str) -> Definition:
-    from moto.batch.models import batch_backends
-
-    tags = batch_backends[ACCOUNT][region].list_tags_for_resource(definition["jobDefinitionArn"])
+    tags = moto_backend("batch", region).list_tags_for_resource(definition["jobDefinitionArn"])
     return {**definition, "tags": tags}
 
 

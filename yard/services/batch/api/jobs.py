@@ -9,9 +9,9 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any
 
-from slipway.yard.endpoint import ACCOUNT
 from slipway.yard.errors import ApiError
 from slipway.yard.machines import memory, storage
+from slipway.yard.moto_backends import moto_backend
 from slipway.yard.services.batch import capacity, job_store, overrides, scheduler
 from slipway.yard.services.batch.api import definitions, views
 from slipway.yard.services.batch.job_store import WAITING, BatchJob
@@ -104,9 +104,7 @@ def _definition(wanted: str, region: str) -> dict[str, Any]:
 
 
 def _queue(wanted: str, region: str) -> str:
-    from moto.batch.models import batch_backends
-
-    queue = batch_backends[ACCOUNT][region].get_job_queue(wanted)
+    queue = moto_backend("batch", region).get_job_queue(wanted)
     if queue is None:
         raise ApiError("ClientException", f"JobQueue {wanted} not found")
     if queue.state != "ENABLED":
@@ -167,10 +165,8 @@ def _child(parent: BatchJob, index: int) -> BatchJob:
 
 
 def _tag(job: BatchJob) -> None:
-    from moto.batch.models import batch_backends
-
     if given := job.submit.get("tags"):
-        batch_backends[ACCOUNT][job.region].tag_resource(job.arn, given)
+        moto_backend("batch", job.region).tag_resource(job.arn, given)
 
 
 def _describe(parameters: Parameters, region: str) -> dict[str, Any]:

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from slipway.yard.endpoint import ACCOUNT
 from slipway.yard.errors import ApiError
+from slipway.yard.moto_backends import moto_backend
 from slipway.yard.services.recorded import paged
 
 KEPT = {"jobStateTimeLimitActions": "state_time_limits"}  # member -> attribute of moto's queue
@@ -18,11 +18,10 @@ Parameters = Mapping[str, Any]
 
 
 def call(operation: str, parameters: Parameters, region: str) -> dict[str, Any]:
-    from moto.batch.models import batch_backends
     from moto.core.exceptions import AWSError
 
     try:
-        return _OPERATIONS[operation](parameters, batch_backends[ACCOUNT][region])
+        return _OPERATIONS[operation](parameters, moto_backend("batch", region))
     except AWSError as error:
         raise ApiError("ClientException", str(error.message)) from error
 

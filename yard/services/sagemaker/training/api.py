@@ -12,9 +12,9 @@ from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any
 
-from slipway.yard.endpoint import ACCOUNT
 from slipway.yard.errors import ApiError
 from slipway.yard.machines import memory
+from slipway.yard.moto_backends import moto_backend
 from slipway.yard.services.recorded import paged
 from slipway.yard.services.sagemaker.training import checks, lifecycle, records
 from slipway.yard.services.sagemaker.training.records import TrainingJob
@@ -133,7 +133,7 @@ def _create(parameters: Parameters, region: str) -> dict[str, Any]:
     with records.changed:
         _refuse_taken(name, region)
         records.jobs[region, name] = job
-        _backend(region).training_jobs[name] = job
+        moto_backend("sagemaker", region).training_jobs[name] = job
     lifecycle.start(job)
     return {"TrainingJobArn": job.arn}
 
@@ -192,12 +192,6 @@ def _known(parameters: Parameters, region: str) -> TrainingJob:
     if job := records.find(parameters["TrainingJobName"], region):
         return job
     raise checks.invalid("Requested resource not found.")
-
-
-def _backend(region: str) -> Any:
-    from moto.sagemaker.models import sagemaker_backends
-
-    return sagemaker_backends[ACCOUNT][region]
 
 
 _OPERATIONS: Mapping[str, Callable[[Parameters, str], dict[str, Any]]] = {

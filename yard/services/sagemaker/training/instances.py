@@ -15,9 +15,9 @@ from datetime import UTC, datetime
 from urllib.parse import urlsplit
 
 from slipway.yard.chaos import conditions
-from slipway.yard.endpoint import ACCOUNT
 from slipway.yard.machines import api_proxy, log_stream
 from slipway.yard.machines.settings import real_seconds
+from slipway.yard.moto_backends import moto_backend
 from slipway.yard.permissions import roles
 from slipway.yard.permissions.calls.asked import ActionNeed, arn
 from slipway.yard.permissions.keys import RoleSession
@@ -193,9 +193,7 @@ def _number(found: re.Match[str]) -> float | None:
 
 def _open(job: TrainingJob, host: str) -> str:
     """Make the stream, and the group where there is none; each launch has a stream of its own."""
-    from moto.logs.models import logs_backends
-
-    backend = logs_backends[ACCOUNT][job.region]
+    backend = moto_backend("logs", job.region)
     if GROUP not in backend.groups:
         backend.create_log_group(GROUP, {})
     seconds = int(time.time())
