@@ -124,12 +124,12 @@ def _stacks() -> list[dict[str, str]]:
     """List the stacks of every region used since the yard started."""
     from slipway.yard.gateway.pipeline import regions_used
 
-    module = registry.module_of("cloudformation", "DescribeStacks")
-    assert module
+    describe = registry.answerer_of("cloudformation", "DescribeStacks")
+    assert describe
     found = [
         {"region": region, "name": stack["StackName"], "status": str(stack["StackStatus"])}
         for region in sorted(regions_used("cloudformation"))
-        for stack in module.call("DescribeStacks", {}, region)["Stacks"]
+        for stack in describe({}, region)["Stacks"]
     ]
     return sorted(found, key=lambda stack: (stack["region"], stack["name"]))
 

@@ -1,16 +1,18 @@
 """What the yard serves itself: a service, or single operations of one that moto otherwise serves.
 
-To add one: a module with `call(operation, parameters, region) -> dict` that raises ApiError, and its name
-here. A module that keeps anything in memory also has `reset()`.
+To add one: a module and its name here. Its table OPERATIONS has a function of the parameters and the region
+for each operation, or its `call(operation, parameters, region)` answers all of them; either raises ApiError.
+A module that keeps anything in memory also has `reset()`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from importlib import import_module
-from types import ModuleType
 
 from slipway.yard.errors import not_emulated
+from slipway.yard.gateway.pipeline import Answerer
 from slipway.yard.services import pretending
 
 # botocore's name of the service -> module.
@@ -79,12 +81,16 @@ OPERATIONS: Mapping[tuple[str, str], str] = {
 }
 
 
-def module_of(service: str, operation: str) -> ModuleType | None:
-    """The module that answers this call; None leaves it to moto, unless moto would only pretend."""
+def answerer_of(service: str, operation: str) -> Answerer | None:
+    """Return what answers this call; None leaves it to moto, unless moto would only pretend."""
     if reason := pretending.REASONS.get((service, operation)):
         raise not_emulated(service, operation, reason=reason)
     path = OPERATIONS.get((service, operation)) or SERVICES.get(service)
-    return import_module(path) if path else None
+    if path is None:
+        return None
+    module = import_module(path)
+    table: Mapping[str, Answerer] | None = getattr(module, "OPERATIONS", None)
+    return table[operation] if table else partial(module.call, operation)
 
 
 def reset() -> None:

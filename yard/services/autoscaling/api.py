@@ -28,10 +28,6 @@ GROUP_TAG = "aws:autoscaling:groupName"
 RESOLVED = "resolve:ssm:"  # how a launch template names a parameter that holds the image's id
 
 
-def call(operation: str, parameters: Parameters, region: str) -> dict[str, Any]:
-    return _OPERATIONS[operation](parameters, region)
-
-
 def image_id(text: str, region: str) -> str:
     """The AMI that a launch template means; raises ApiError for one that is not there."""
     identifier = text
@@ -252,7 +248,7 @@ def _add(group: Any, status: str, description: str, message: str) -> None:
     del _made[MOST_KEPT:]
 
 
-_OPERATIONS: Mapping[str, Callable[[Parameters, str], dict[str, Any]]] = {
+OPERATIONS: Mapping[str, Callable[[Parameters, str], dict[str, Any]]] = {
     "DescribeScalingActivities": describe_activities,
     "CreateAutoScalingGroup": _create,
 }

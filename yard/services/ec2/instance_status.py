@@ -28,10 +28,6 @@ _CHECKS = {
 _PASSED = ("ok", "passed")
 
 
-def call(operation: str, parameters: Parameters, region: str) -> dict[str, Any]:
-    return _OPERATIONS[operation](parameters, region)
-
-
 def _describe_status(parameters: Parameters, region: str) -> dict[str, Any]:
     backend = moto_backend("ec2", region)
     wanted = parameters.get("InstanceIds")
@@ -101,7 +97,7 @@ def _reboot_host(host: Host) -> None:
         raise ApiError("UnsupportedOperation", str(error)) from error
 
 
-_OPERATIONS: Mapping[str, Callable[[Parameters, str], dict[str, Any]]] = {
+OPERATIONS: Mapping[str, Callable[[Parameters, str], dict[str, Any]]] = {
     "DescribeInstanceStatus": _describe_status,
     "GetConsoleOutput": _console,
     "RebootInstances": _reboot,

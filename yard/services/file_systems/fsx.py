@@ -27,10 +27,6 @@ _HDD_STEPS_GIB = {12: 6000, 40: 1800}  # by throughput per TiB
 _made_at: dict[str, datetime] = {}
 
 
-def call(operation: str, parameters: Parameters, region: str) -> dict[str, Any]:
-    return _OPERATIONS[operation](parameters, region)
-
-
 def reset() -> None:
     _made_at.clear()
 
@@ -142,7 +138,7 @@ def _unknown(identifier: str) -> ApiError:
     return ApiError("FileSystemNotFound", f"File system '{identifier}' does not exist.")
 
 
-_OPERATIONS: Mapping[str, Callable[[Parameters, str], dict[str, Any]]] = {
+OPERATIONS: Mapping[str, Callable[[Parameters, str], dict[str, Any]]] = {
     "CreateFileSystem": _create,
     "DescribeFileSystems": _describe,
     "UpdateFileSystem": _update,

@@ -24,10 +24,6 @@ LOG_GROUP = "/aws/ssm/{}"  # where output goes when CloudWatch is asked for and 
 _FILTERS = {"Status": "Status", "DocumentName": "DocumentName"}
 
 
-def call(operation: str, parameters: Parameters, region: str) -> Answer:
-    return _OPERATIONS[operation](parameters, region)
-
-
 def reset() -> None:
     run_command.reset()
 
@@ -196,7 +192,7 @@ def _is_asked_for(host: Host, parameters: Parameters) -> bool:
     return all(fields.get(key) in values for key, values in filters)
 
 
-_OPERATIONS: Mapping[str, Callable[[Parameters, str], Answer]] = {
+OPERATIONS: Mapping[str, Callable[[Parameters, str], Answer]] = {
     "CancelCommand": _cancel,
     "DescribeInstanceInformation": _describe_instances,
     "GetCommandInvocation": _get,

@@ -178,10 +178,6 @@ _executions: dict[str, Execution] = {}
 _lock = threading.RLock()
 
 
-def call(operation: str, parameters: Parameters, region: str) -> dict[str, Any]:
-    return _OPERATIONS[operation](parameters, region)
-
-
 def reset() -> None:
     with _lock:
         for execution in _executions.values():
@@ -326,7 +322,7 @@ def _find(parameters: Parameters, region: str) -> Execution:
     return execution
 
 
-_OPERATIONS: Mapping[str, Callable[[Parameters, str], dict[str, Any]]] = {
+OPERATIONS: Mapping[str, Callable[[Parameters, str], dict[str, Any]]] = {
     "DescribeAutomationExecutions": _list,
     "GetAutomationExecution": _get,
     "StartAutomationExecution": _start,

@@ -25,10 +25,6 @@ _LISTS = ("command", "environment", "mountPoints", "resourceRequirements", "secr
 _CONTAINER_DEFAULTS: Mapping[str, Any] = {name: [] for name in _LISTS}
 
 
-def call(operation: str, parameters: Parameters, region: str) -> dict[str, Any]:
-    return _OPERATIONS[operation](parameters, region)
-
-
 def reset() -> None:
     _definitions.clear()
 
@@ -120,7 +116,7 @@ def _deregister(parameters: Parameters, region: str) -> dict[str, Any]:
     raise ApiError("ClientException", f"Job definition {parameters['jobDefinition']} does not exist")
 
 
-_OPERATIONS: Mapping[str, Callable[[Parameters, str], dict[str, Any]]] = {
+OPERATIONS: Mapping[str, Callable[[Parameters, str], dict[str, Any]]] = {
     "DeregisterJobDefinition": _deregister,
     "DescribeJobDefinitions": _describe,
     "RegisterJobDefinition": _register,

@@ -21,10 +21,6 @@ Parameters = Mapping[str, Any]
 END_TIMEOUT_S = 10.0
 
 
-def call(operation: str, parameters: Parameters, region: str) -> dict[str, Any]:
-    return _OPERATIONS[operation](parameters, region)
-
-
 def reset() -> None:
     """Every process of every job ends, and its folders go."""
     with job_store.changed:
@@ -211,7 +207,7 @@ def _required(parameters: Parameters, member: str) -> str:
     return str(parameters[member])
 
 
-_OPERATIONS: Mapping[str, Callable[[Parameters, str], dict[str, Any]]] = {
+OPERATIONS: Mapping[str, Callable[[Parameters, str], dict[str, Any]]] = {
     "CancelJob": _cancel,
     "DescribeJobs": _describe,
     "ListJobs": views.list_jobs,

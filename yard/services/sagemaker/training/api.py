@@ -88,10 +88,6 @@ _SORTED_BY: Mapping[str, Callable[[TrainingJob], Any]] = {
 }
 
 
-def call(operation: str, parameters: Parameters, region: str) -> dict[str, Any]:
-    return _OPERATIONS[operation](parameters, region)
-
-
 def reset() -> None:
     """Every process of every job ends."""
     with records.changed:
@@ -194,7 +190,7 @@ def _known(parameters: Parameters, region: str) -> TrainingJob:
     raise checks.invalid("Requested resource not found.")
 
 
-_OPERATIONS: Mapping[str, Callable[[Parameters, str], dict[str, Any]]] = {
+OPERATIONS: Mapping[str, Callable[[Parameters, str], dict[str, Any]]] = {
     "CreateTrainingJob": _create,
     "DescribeTrainingJob": _describe,
     "ListTrainingJobs": _list,
