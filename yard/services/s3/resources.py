@@ -131,7 +131,7 @@ def _notified(item: Mapping[str, Any], whom: str, arn: str) -> dict[str, Any]:
 
 
 def stored(name: str, word: str, **parameters: Any) -> Setting:
-    """What S3 keeps for a bucket, in the property's own words unless parameters say otherwise."""
+    """S3 keeps it for a bucket, in the property's own words unless parameters say otherwise."""
     put = call(f"put_{word}", Bucket=ID, **(parameters or {name: prop(name)}))
     return setting(name, put=put, remove=call(f"delete_{word}", Bucket=ID))
 
