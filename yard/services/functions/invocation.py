@@ -7,7 +7,6 @@ import json
 import os
 import shutil
 import signal
-import socket
 import tempfile
 import threading
 import uuid
@@ -16,10 +15,9 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 from slipway.yard.errors import ApiError
-from slipway.yard.machines import api_proxy, log_stream
+from slipway.yard.machines import log_stream
 from slipway.yard.machines.isolation.tiers import best_tier
 from slipway.yard.moto_backends import moto_backend
 from slipway.yard.permissions import roles
@@ -82,9 +80,7 @@ class _Run:
     def __init__(self, invocation: FunctionCall, folder: Path) -> None:
         self.invocation, self.folder = invocation, folder
         self.code: int | None = None
-        self.doors: list[socket.socket] = []
         self.log = _FunctionLog(invocation)
-        self.readers: list[threading.Thread] = []
 
     def result(self) -> InvocationResult:
         number = self.invocation.request_id
@@ -95,32 +91,25 @@ class _Run:
         processes.later(limit_s, processes.signal, [0], signal.SIGKILL)
         try:
             for event in processes.events():
-                self._see(event)
+                self._see(event, processes)
         finally:
             _running.discard(processes)
             processes.close()
-            for reader in self.readers:
-                reader.join()
-            for door in self.doors:
-                api_proxy.close(door)
         said = plan.result(self.folder) or self._ended_early()
         self.log.say(f"END RequestId: {number}")
         tail = base64.b64encode(self.log.tail).decode()
         return InvocationResult(payload=said["payload"].encode(), error=said["error"], tail=tail)
 
-    def _see(self, event: NodeEvent) -> None:
+    def _see(self, event: NodeEvent, processes: AttemptProcesses) -> None:
         if event.name == "forked":
             (output,) = event.descriptors
             reader = threading.Thread(target=self.log.follow, args=(output,), daemon=True)
             reader.start()
-            self.readers.append(reader)
+            processes.read_by(reader)
         elif event.name == "exited":
             self.code = event.code
-        for descriptor in event.descriptors if event.name == "ready" else ():
-            door = socket.socket(fileno=descriptor)
-            self.doors.append(door)
-            port = urlsplit(plan.endpoint()).port or 0
-            api_proxy.serve(door, port, self.invocation.function.subnet)
+        elif event.name == "ready":
+            processes.open_doors(event, plan.endpoint(), self.invocation.function.subnet)
 
     def _ended_early(self) -> dict[str, str]:
         message = (
