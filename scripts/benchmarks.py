@@ -52,13 +52,6 @@ def start_up() -> list[Row]:
     ]
 
 
-def synthesis() -> list[Row]:
-    """Templates of all clusters and of a new project, beside bare resources."""
-    from scripts.benchmarks_synth import synthesis as measure
-
-    return measure()
-
-
 def yard() -> list[Row]:
     """Wall time, as felt: the yard up, then everything deployed into it by the CDK CLI."""
     with tempfile.TemporaryDirectory() as home:
@@ -162,7 +155,7 @@ def part(name: str) -> Callable[[], Iterable[Row]]:
 
 BENCHMARKS: Mapping[str, Callable[[], Iterable[Row]]] = {
     "start-up": start_up,
-    "synth": synthesis,
+    "synth": part("synth"),
     "yard": yard,
     "data": part("data"),
     "tokens": part("tokens"),

@@ -13,9 +13,9 @@ from contextlib import contextmanager
 
 import torch
 from torch import Tensor, distributed, nn
-from torch.nn import functional as F  # noqa: N812 - the name that everybody gives it
 
 from scripts.benchmark_rows import Row, medians, seconds_of, take_turns
+from scripts.benchmarks_decoder import NextWords
 from slipway.containers.models.decoder import DecoderShape, build_decoder, training_flops_per_token
 from slipway.containers.models.encoder import BertForPreTraining
 from slipway.containers.models.shapes import BERT_SIZES, PackedRows
@@ -89,15 +89,6 @@ def _bert(device: Device, plan: BatchPlan) -> Row:
         ratio=_share(device, tokens * bert.training_flops_per_token(shape, ROW_TOKENS)),
         goal=f"50 % of the peak; the best public run on A100 {bert.PUBLISHED_MFU:.0%}",
     )
-
-
-class NextWords:
-    metrics = ("loss",)
-
-    def forward(self, model: nn.Module, inputs: Inputs) -> Tensor:
-        words = inputs["words"]
-        assert words is not None, "they are drawn below"
-        return torch.stack([F.cross_entropy(model(words)[:, :-1].flatten(0, 1), words[:, 1:].flatten())])
 
 
 def _decoder(device: Device, name: str) -> Row:

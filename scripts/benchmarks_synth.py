@@ -33,7 +33,7 @@ OF_A_PROJECT = [sys.executable, "-P", "-m", "slipway.infra"]
 GOAL = "ratio under 2.5"
 
 
-def synthesis() -> list[Row]:
+def synth() -> list[Row]:
     with tempfile.TemporaryDirectory() as name:
         project = Path(name) / "my-training"
         subprocess.run(["slipway", "init", project], check=True, stdout=subprocess.DEVNULL)

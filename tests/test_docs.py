@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator
 import click
 import pytest
 
-from scripts.architecture_picture import BOXES
 from scripts.write_docs import COMMAND, stale_files
 from slipway.jobs.cli.cli import PROGRAM, cli, commands, find_renamed
 from tests.architecture.tracked import ROOT, paths
@@ -87,10 +86,6 @@ def test_every_script_in_the_docs_exists(path: str) -> None:
 def test_every_file_and_folder_that_a_page_names_is_there(path: str) -> None:
     named = [code for code in INLINE.findall(CODE_BLOCK.sub("", page(path))) if OURS.match(code)]
     assert [name for name in named if not (ROOT / name).exists()] == []
-
-
-def test_every_folder_of_the_picture_is_there() -> None:
-    assert [box.folder for box in BOXES if not (ROOT / box.folder).is_dir()] == []
 
 
 def test_the_index_of_the_docs_names_every_page() -> None:

@@ -15,11 +15,12 @@ from typing import Any
 
 from slipway.yard.chaos import conditions, consistency
 from slipway.yard.chaos.switches import checked_seed, checked_value
-from slipway.yard.endpoint import ACCESS_KEY_ID, ACCOUNT, CONTROL_PATH, CONTROL_SERVICE, HEALTH
+from slipway.yard.endpoint import ACCESS_KEY_ID, CONTROL_PATH, CONTROL_SERVICE, HEALTH
 from slipway.yard.errors import ApiError
 from slipway.yard.gateway import authorization, chaos_gate, faults, moto_adapter, signatures
 from slipway.yard.gateway.protocols import Reply
 from slipway.yard.machines.hosts import enter, host_rows, host_store, metadata, reconciler
+from slipway.yard.moto_backends import moto_backend
 from slipway.yard.permissions import judging, keys, roles
 from slipway.yard.services import pretending, registry, seed_data
 from slipway.yard.services.batch import differences
@@ -95,7 +96,9 @@ def _status(_body: object) -> dict[str, Any]:
         "memory_mib": _memory_mib(),
         "stacks": _stacks(),
         "resource_types": _fidelities(),
-        "refused": [f"{service}:{name}: {why}" for (service, name), why in pretending.REASONS.items()],
+        "refused": [
+            f"{service}:{name}: {why}" for (service, name), why in sorted(pretending.REASONS.items())
+        ],
         "less_than_aws": list(pretending.LESS_THAN_AWS),
         "own_services": sorted(registry.SERVICES),
         "own_operations": sorted(f"{service}:{operation}" for service, operation in registry.OPERATIONS),
@@ -122,12 +125,12 @@ def _stacks() -> list[dict[str, str]]:
     """List the stacks of every region used since the yard started."""
     from slipway.yard.gateway.pipeline import regions_used
 
-    module = registry.module_of("cloudformation", "DescribeStacks")
-    assert module
+    describe = registry.answerer_of("cloudformation", "DescribeStacks")
+    assert describe
     found = [
         {"region": region, "name": stack["StackName"], "status": str(stack["StackStatus"])}
         for region in sorted(regions_used("cloudformation"))
-        for stack in module.call("DescribeStacks", {}, region)["Stacks"]
+        for stack in describe({}, region)["Stacks"]
     ]
     return sorted(found, key=lambda stack: (stack["region"], stack["name"]))
 
@@ -146,10 +149,6 @@ def _add_fault(rule: object) -> list[dict[str, Any]]:
 def _clear_faults(_body: object) -> list[dict[str, Any]]:
     faults.clear_rules()
     return faults.listed()
-
-
-def _switches(_body: object) -> dict[str, Any]:
-    return conditions.described()
 
 
 def _switch(asked: object) -> dict[str, Any]:
@@ -185,12 +184,10 @@ def _kill_host(asked: object) -> str:
 
 def _interrupt_host(asked: object) -> str:
     """Give the host's instance notice, as EC2 does when it takes a Spot instance back."""
-    from moto.ec2.models import ec2_backends
-
     from slipway.yard.services.ec2 import template_launch
 
     host = host_store.find(_host_named(asked))
-    instance = ec2_backends[ACCOUNT][host.instance.region].get_instance(host.instance.id)
+    instance = moto_backend("ec2", host.instance.region).get_instance(host.instance.id)
     ends_at = template_launch.interrupt(instance, host.instance.region)
     return f"{host.instance.name} ends at {ends_at:%H:%M:%S} UTC"
 
@@ -199,10 +196,6 @@ def _reboot_host(asked: object) -> str:
     host = host_store.find(_host_named(asked))
     reconciler.reboot(host)
     return host.instance.name
-
-
-def _hosts(_body: object) -> list[dict[str, Any]]:
-    return host_rows.hosts()
 
 
 def _stand_in(asked: object) -> str:
@@ -235,10 +228,6 @@ def _await_hosts(asked: object) -> bool:
     return reconciler.wait_until_settled(min(float(asked.get("timeout_s", 0)), LONGEST_WAIT_S))
 
 
-def _enter_host(asked: object) -> dict[str, Any]:
-    return enter.target(host_store.find(_host_named(asked)))
-
-
 def _host_named(asked: object) -> str:
     if not isinstance(asked, Mapping):
         raise ValueError("give the host's name as 'host'")
@@ -257,10 +246,6 @@ def _await_job(asked: object) -> str:
     if not isinstance(asked, Mapping):
         raise ValueError("give the job's id as 'job'")
     return wait_until_final(str(asked.get("job")), min(float(asked.get("timeout_s", 0)), LONGEST_WAIT_S))
-
-
-def _set_caller_role(asked: object) -> str:
-    return authorization.set_caller_role(str(asked or ""))
 
 
 def _reset(_body: object) -> None:
@@ -284,7 +269,7 @@ _HANDLERS: Mapping[tuple[str, str], Callable[[object], object]] = {
     ("GET", "/faults"): lambda _body: faults.listed(),
     ("POST", "/faults"): _add_fault,
     ("DELETE", "/faults"): _clear_faults,
-    ("GET", "/switches"): _switches,
+    ("GET", "/switches"): lambda _body: conditions.described(),
     ("POST", "/switches"): _switch,
     ("POST", "/kill-node"): _kill_node,
     ("POST", "/stand-in"): _stand_in,
@@ -292,8 +277,8 @@ _HANDLERS: Mapping[tuple[str, str], Callable[[object], object]] = {
     ("POST", "/await-hosts"): _await_hosts,
     ("POST", "/await-job"): _await_job,
     ("POST", "/await-training"): training_jobs.await_job,
-    ("GET", "/hosts"): _hosts,
-    ("POST", "/enter-host"): _enter_host,
+    ("GET", "/hosts"): lambda _body: host_rows.hosts(),
+    ("POST", "/enter-host"): lambda asked: enter.target(host_store.find(_host_named(asked))),
     ("POST", "/enter-session"): sessions.enter_session,
     ("POST", "/interrupt-host"): _interrupt_host,
     ("POST", "/interrupt-training"): training_jobs.interrupt_job,
@@ -301,7 +286,7 @@ _HANDLERS: Mapping[tuple[str, str], Callable[[object], object]] = {
     ("POST", "/reboot-host"): _reboot_host,
     ("GET", "/mail"): lambda _body: mail.listed(),
     ("POST", "/confirm-mail"): _confirm_mail,
-    ("POST", "/caller-role"): _set_caller_role,
+    ("POST", "/caller-role"): lambda asked: authorization.set_caller_role(str(asked or "")),
     ("GET", "/denied"): lambda _body: judging.denied(),
     ("GET", "/permissions"): lambda _body: roles.used(),
     ("POST", "/reset"): _reset,

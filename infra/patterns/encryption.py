@@ -12,7 +12,7 @@ from aws_cdk import aws_kms as kms
 from aws_cdk import aws_logs as logs
 from constructs import Construct
 
-from slipway.infra.patterns.statements import ACCOUNT_ID, PARTITION, Statement
+from slipway.infra.patterns.statements import ACCOUNT_ID, PARTITION, Statement, allow
 
 # Spelled out: a wildcard such as kms:Encrypt* would grow with AWS.
 _USE_KEY = (
@@ -106,19 +106,13 @@ def removal_policy(keep: bool) -> RemovalPolicy:
 
 def use_key(*keys: kms.IKey) -> Statement:
     """Allow reading and writing what the keys encrypt."""
-    return Statement(
-        sid="UseKey",
-        actions=["kms:Decrypt", "kms:DescribeKey", "kms:GenerateDataKey"],
-        resources=[key.key_arn for key in keys],
+    return allow(
+        "UseKey", "kms:Decrypt", "kms:DescribeKey", "kms:GenerateDataKey", on=[key.key_arn for key in keys]
     )
 
 
 def write_logs(log_group_arn: str) -> Statement:
-    return Statement(
-        sid="WriteLogs",
-        actions=["logs:CreateLogStream", "logs:PutLogEvents"],
-        resources=[f"{log_group_arn}:log-stream:*"],
-    )
+    return allow("WriteLogs", "logs:CreateLogStream", "logs:PutLogEvents", on=f"{log_group_arn}:log-stream:*")
 
 
 def _allow_logs(region: str) -> iam.PolicyStatement:

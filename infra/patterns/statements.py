@@ -26,6 +26,14 @@ class Statement:
     conditions: Mapping[str, object] | None = None
 
 
+def allow(
+    sid: str, *actions: str, on: str | Sequence[str], where: Mapping[str, object] | None = None
+) -> Statement:
+    """Allow the actions on a resource, or on each of several."""
+    resources = [on] if isinstance(on, str) else on
+    return Statement(sid=sid, actions=actions, resources=resources, conditions=where)
+
+
 def policy_document(statements: Sequence[Statement]) -> iam.PolicyDocument:
     return iam.PolicyDocument.from_json({"Statement": [_in_json(each) for each in statements]})
 

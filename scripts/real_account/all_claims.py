@@ -19,6 +19,16 @@ def _of(prove: Callable[[Account, SmallCluster], Proof], cluster: SmallCluster) 
     return lambda account: prove(account, cluster)
 
 
+def _deploys(stage: str, cluster: SmallCluster, what: str) -> Claim:
+    promise = f"CloudFormation accepts {what}, and starts no machine"
+    return Claim(name=f"deploy-{stage}", promise=promise, stage=stage, prove=_of(deployed, cluster))
+
+
+def _bakes(stage: str, cluster: SmallCluster, what: str) -> Claim:
+    promise = f"{what} bakes, and holds what its lock says"
+    return Claim(name=f"bake-{stage}", promise=promise, stage=f"bakery-{stage}", prove=_of(bake, cluster))
+
+
 CLAIMS = (
     Claim(
         name="preflight",
@@ -26,42 +36,22 @@ CLAIMS = (
         stage="",
         prove=preflight,
     ),
-    Claim(
-        name="deploy-cpu",
-        promise="CloudFormation accepts a Batch cluster on AWS's own AMI, and starts no machine",
-        stage="cpu",
-        prove=_of(deployed, CPU),
-    ),
+    _deploys("cpu", CPU, "a Batch cluster on AWS's own AMI"),
     Claim(
         name="job-cpu",
         promise="two c6i.xlarge boot AWS's AMI, run AWS's container, and meet, without a bake",
         stage="cpu",
         prove=_of(platform_claims.nodes_meet, CPU),
     ),
-    Claim(
-        name="deploy-gpu",
-        promise="CloudFormation accepts a Batch cluster of GPUs on AWS's own AMI, and starts no machine",
-        stage="gpu",
-        prove=_of(deployed, GPU),
-    ),
+    _deploys("gpu", GPU, "a Batch cluster of GPUs on AWS's own AMI"),
     Claim(
         name="job-gpu",
         promise="two g6.xlarge boot AWS's AMI, run AWS's container, and meet by NCCL, without a bake",
         stage="gpu",
         prove=_of(platform_claims.nodes_meet, GPU),
     ),
-    Claim(
-        name="bake-mpi",
-        promise="the AMI of the MPI machines bakes, and holds what its lock says",
-        stage="bakery-mpi",
-        prove=_of(bake, MPI),
-    ),
-    Claim(
-        name="deploy-mpi",
-        promise="CloudFormation accepts the MPI cluster, and starts no machine",
-        stage="mpi",
-        prove=_of(deployed, MPI),
-    ),
+    _bakes("mpi", MPI, "the AMI of the MPI machines"),
+    _deploys("mpi", MPI, "the MPI cluster"),
     Claim(
         name="job-mpi",
         promise="two nodes start by a submission and run a job over MPI",
@@ -86,24 +76,9 @@ CLAIMS = (
         stage="mpi",
         prove=mpi_claims.lost_node,
     ),
-    Claim(
-        name="deploy-mpi-dl1",
-        promise="CloudFormation accepts DL1's cluster without AWS Batch, and starts no machine",
-        stage="mpi-dl1",
-        prove=_of(deployed, MPI_DL1),
-    ),
-    Claim(
-        name="bake-batch",
-        promise="the DL1's AMI bakes, and holds what its lock says",
-        stage="bakery-batch",
-        prove=_of(bake, BATCH),
-    ),
-    Claim(
-        name="deploy-batch",
-        promise="CloudFormation accepts the Batch cluster, and starts no machine",
-        stage="batch",
-        prove=_of(deployed, BATCH),
-    ),
+    _deploys("mpi-dl1", MPI_DL1, "DL1's cluster without AWS Batch"),
+    _bakes("batch", BATCH, "the DL1's AMI"),
+    _deploys("batch", BATCH, "the Batch cluster"),
     Claim(
         name="build-batch",
         promise="CodeBuild builds the DL1's container image and pushes it",
@@ -122,12 +97,7 @@ CLAIMS = (
         stage="batch",
         prove=platform_claims.batch_stuck,
     ),
-    Claim(
-        name="bake-slurm",
-        promise="the AMI of Trn1's machines bakes, and holds what its lock says",
-        stage="bakery-slurm",
-        prove=_of(bake, SLURM),
-    ),
+    _bakes("slurm", SLURM, "the AMI of Trn1's machines"),
     Claim(
         name="deploy-slurm",
         promise="CloudFormation accepts the Slurm cluster, and PCS starts its login node alone",
@@ -146,12 +116,7 @@ CLAIMS = (
         stage="slurm",
         prove=platform_claims.given_back,
     ),
-    Claim(
-        name="deploy-sagemaker",
-        promise="CloudFormation accepts the SageMaker cluster, and starts no machine",
-        stage="sagemaker",
-        prove=_of(deployed, SAGEMAKER),
-    ),
+    _deploys("sagemaker", SAGEMAKER, "the SageMaker cluster"),
     Claim(
         name="job-sagemaker",
         promise="SageMaker starts one ml.m5.large for a training job, with the cluster's role and network",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from scripts.real_account.account import ROOT, Account, CommandFailed
@@ -22,8 +22,8 @@ class SmallCluster:
     name: str
     image: str | None  # of its AMI; None: AWS keeps it, or SageMaker brings its machines
     instance_type: str
-    parts: tuple[str, ...]
     settings: Mapping[str, str]
+    parts: tuple[str, ...] = ("network", "storage", "observability")
     folder: Path = ROOT  # of the project that declares it
     nodes: int = NODES
     most_hours: float | None = None  # that a machine of it can run; None: as long as the whole run
@@ -55,15 +55,15 @@ MPI = SmallCluster(
     name="c6i",
     image="cpu-mpi",
     instance_type="c6i.large",
-    parts=("network", "storage", "observability"),
     settings={"idle_minutes": "10", "root_volume_gib": "50"},
 )
+_OF_BATCH = ("network", "storage", "observability", "images")
 # The DL1's own AMI, container image and job definition, on machines without the accelerator.
 BATCH = SmallCluster(
     name="dl1",
     image="gaudi-ecs",
     instance_type="c6i.xlarge",
-    parts=("network", "storage", "observability", "images"),
+    parts=_OF_BATCH,
     settings={
         "machine_image": "gaudi-ecs",
         "image": "gaudi",
@@ -77,7 +77,6 @@ MPI_DL1 = SmallCluster(
     name="dl1-mpi",
     image="gaudi-mpi",
     instance_type="c6i.large",
-    parts=("network", "storage", "observability"),
     settings={
         "idle_minutes": "10",
         "root_volume_gib": "50",
@@ -90,7 +89,6 @@ SLURM = SmallCluster(
     name="trn1",
     image="neuron-slurm",
     instance_type="c6i.large",
-    parts=("network", "storage", "observability"),
     settings={"idle_minutes": "10", "root_volume_gib": "100", "machine_image": "neuron-slurm"},
 )
 # SageMaker ends a job after its hour at the latest; the one that is tried takes five minutes.
@@ -98,31 +96,20 @@ SAGEMAKER = SmallCluster(
     name="sagemaker",
     image=None,
     instance_type="ml.m5.large",
-    parts=("network", "storage", "observability"),
     settings={"volume_gb": "30", "job_timeout_hours": "1"},
     nodes=1,
     most_hours=1.0,
 )
 # AWS's own AMI and container, as in a project that begins: on processors, and on the cheapest GPUs.
-_PROJECT = Path(__file__).with_name("project")
-_OF_AWS = {"runnable_timeout_minutes": "10", "root_volume_gib": "100", "job_timeout_hours": "1"}
-_OF_BATCH = ("network", "storage", "observability", "images")
 CPU = SmallCluster(
     name="acceptance-cpu",
     image=None,
     instance_type="c6i.xlarge",
     parts=_OF_BATCH,
-    settings=_OF_AWS,
-    folder=_PROJECT,
+    settings={"runnable_timeout_minutes": "10", "root_volume_gib": "100", "job_timeout_hours": "1"},
+    folder=Path(__file__).with_name("project"),
 )
-GPU = SmallCluster(
-    name="acceptance-gpu",
-    image=None,
-    instance_type="g6.xlarge",
-    parts=_OF_BATCH,
-    settings=_OF_AWS,
-    folder=_PROJECT,
-)
+GPU = replace(CPU, name="acceptance-gpu", instance_type="g6.xlarge")
 CLUSTERS = (MPI, CPU, GPU, BATCH, MPI_DL1, SLURM, SAGEMAKER)
 
 

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
 
 import click
 
 from slipway.jobs.output import Column, json_option, print_json, print_table, say
 from slipway.jobs.words.errors import SlipwayError
-
-if TYPE_CHECKING:
-    from slipway.yard.endpoint import Yard
-
+from slipway.yard.commands.asking import ask
 
 REGION = "us-east-1"
 # A copy of the list in services/ec2/stand_ins.py, which help must not load. A test compares them.
@@ -27,10 +23,7 @@ def stand_in(image: str, region: str) -> None:
 
     A cluster can then be deployed. Its hosts boot from this machine's own files: nothing of the AMI is tried.
     """
-    from slipway.yard import process
-    from slipway.yard.endpoint import control
-
-    ami = control(process.required(), "POST", "/stand-in", {"image": image, "region": region})
+    ami = ask("POST", "/stand-in", {"image": image, "region": region})
     say(f"{ami} stands in for {image} in {region}; nothing was baked into it")
 
 
@@ -49,11 +42,8 @@ def grant_quota(code: str, vcpus: int, region: str | None) -> None:
     slipway yard grant-quota L-6E869C2A 1536    # DL instances
     slipway yard grant-quota "ml.p4d.24xlarge for training job usage" 2
     """
-    from slipway.yard import process
-    from slipway.yard.endpoint import control
-
     asked = {"code": code, "vcpus": vcpus, "region": region}
-    said = control(process.required(), "POST", "/grant-quota", asked)
+    said = ask("POST", "/grant-quota", asked)
     unit = "instances" if said.startswith("ml.") else "vCPUs"
     say(f"the quota '{said}' is {vcpus} {unit} in {region or 'every Region'}")
 
@@ -76,19 +66,15 @@ def mail(confirm: str | None, as_json: bool) -> None:
     An address gets nothing from a topic before it confirms its subscription. On AWS, that is a click in the
     mail that asks for it.
     """
-    from slipway.yard import process
-    from slipway.yard.endpoint import control
-
-    yard = process.required()
     if confirm is not None:
-        confirmed = control(yard, "POST", "/confirm-mail", {"address": confirm})
+        confirmed = ask("POST", "/confirm-mail", {"address": confirm})
         if not confirmed:
             raise SlipwayError(
                 f"no subscription of {confirm} waits to be confirmed",
                 hint="list the mails: slipway yard mail",
             )
         say(f"confirmed {confirmed} subscriptions of {confirm}")
-    print_table("mails", MAIL, control(yard, "GET", "/mail"), as_json=as_json)
+    print_table("mails", MAIL, ask("GET", "/mail"), as_json=as_json)
 
 
 # `slipway yard denied` and `slipway yard permissions`: what roles were refused, and what they never used.
@@ -112,17 +98,13 @@ ADMINISTRATOR = "administrator"
 MAKE_IT_FIRST = "make the role in the running yard, then: slipway yard up --caller-role NAME"
 
 
-def limit_caller(yard: Yard, role: str) -> None:
+def limit_caller(role: str) -> None:
     """Judge the holder of the yard's own key by a role that is in the yard."""
-    from slipway.yard.endpoint import control
 
     try:
-        arn = control(yard, "POST", "/caller-role", "" if role == ADMINISTRATOR else role)
+        arn = ask("POST", "/caller-role", "" if role == ADMINISTRATOR else role)
     except SlipwayError as error:
-        raise SlipwayError(
-            str(error),
-            hint=MAKE_IT_FIRST,
-        ) from None
+        raise SlipwayError(str(error), hint=MAKE_IT_FIRST) from None
     say(f"your calls are judged by the policies of {arn}" if arn else "your calls are an administrator's")
 
 
@@ -130,10 +112,7 @@ def limit_caller(yard: Yard, role: str) -> None:
 @json_option
 def denied(as_json: bool) -> None:
     """List what roles and services were refused, each with the statement that would allow it."""
-    from slipway.yard import process
-    from slipway.yard.endpoint import control
-
-    rows = control(process.required(), "GET", "/denied")
+    rows = ask("GET", "/denied")
     if as_json:
         print_json(rows)
         return
@@ -147,12 +126,9 @@ def denied(as_json: bool) -> None:
 @json_option
 def permissions(unused: bool, role: str, as_json: bool) -> None:
     """List the actions that roles are allowed, and how often each was used."""
-    from slipway.yard import process
-    from slipway.yard.endpoint import control
-
     rows = [
         row
-        for row in control(process.required(), "GET", "/permissions")
+        for row in ask("GET", "/permissions")
         if row["role"].startswith(role) and not (unused and row["used"])
     ]
     print_table("permissions", PERMISSIONS, rows, as_json=as_json)

@@ -12,10 +12,10 @@ import click
 from slipway.containers.runtime.named_files import read_text
 from slipway.jobs.output import Column, json_option, print_json, print_table, say
 from slipway.jobs.words.errors import SlipwayError
+from slipway.yard.commands.asking import ask, running_yard
 
 if TYPE_CHECKING:
     from slipway.yard.chaos.switches import ChosenFaults
-    from slipway.yard.state import YardState
 
 MOST_BODY_BYTES = 16 << 20
 # A copy of the list in gateway/faults.py, which help and completion must not load. A test compares them.
@@ -63,11 +63,10 @@ def faults(context: click.Context, as_json: bool) -> None:
 def set_faults(words: tuple[str, ...], seed: str | None) -> None:
     """Switch faults on or off on the running yard: NAME alone takes the usual value, NAME=0 is off."""
     from slipway.yard.chaos.switches import checked_seed, decode
-    from slipway.yard.endpoint import control
 
     values = _checked(lambda: decode(words))
     number = None if seed is None else _checked(lambda: checked_seed(seed))
-    control(_yard(), "POST", "/switches", {"values": values, "seed": number})
+    ask("POST", "/switches", {"values": values, "seed": number})
     say(f"faults: {_words(values)}")
 
 
@@ -77,13 +76,12 @@ def clear(names: tuple[str, ...]) -> None:
     """Switch off the faults named NAME; without a name all of them, and all faults of single calls."""
     from slipway.yard.chaos.switches import SWITCHES as KNOWN
     from slipway.yard.chaos.switches import decode
-    from slipway.yard.endpoint import control
     from slipway.yard.gateway.faults import unscript
 
     off = _checked(lambda: decode(f"{name}=0" for name in names or KNOWN))
-    control(_yard(), "POST", "/switches", {"values": off})
+    ask("POST", "/switches", {"values": off})
     if not names:
-        unscript(_yard())
+        unscript(running_yard())
     say(f"switched off {', '.join(names)}" if names else "removed all faults")
 
 
@@ -119,7 +117,7 @@ def add(service: str, operation: str, kind: str, times: int, always: bool, body:
             body=_results(body),
         )
     )
-    script(_yard(), rule)
+    script(running_yard(), rule)
     say(f"added: {kind} on {service}:{operation}, {'until cleared' if always else f'{times} times'}")
 
 
@@ -135,12 +133,10 @@ def summary(asked: ChosenFaults) -> str:
 
 
 def _list(as_json: bool) -> None:
-    from slipway.yard.endpoint import control
     from slipway.yard.gateway.faults import scripted
 
-    yard = _yard()
-    found: dict[str, Any] = control(yard, "GET", "/switches")
-    calls = scripted(yard)
+    found: dict[str, Any] = ask("GET", "/switches")
+    calls = scripted(running_yard())
     if as_json:
         print_json({**found, "calls": calls})
         return
@@ -158,12 +154,6 @@ def _checked(read: Callable[[], T]) -> T:
         return read()
     except ValueError as error:
         raise SlipwayError(str(error), hint="slipway yard faults --help") from error
-
-
-def _yard() -> YardState:
-    from slipway.yard import process
-
-    return process.required()
 
 
 def _results(body: Path | None) -> list[Any]:

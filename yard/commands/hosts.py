@@ -11,6 +11,7 @@ import click
 
 from slipway.jobs.output import Column, json_option, print_table, say, warn
 from slipway.jobs.words.errors import SlipwayError
+from slipway.yard.commands.asking import ask
 
 HOSTS = (
     Column(name="name", title="host"),
@@ -29,10 +30,7 @@ HOSTS = (
 @json_option
 def hosts(as_json: bool) -> None:
     """List the hosts. Each is an instance of an Auto Scaling group, with its own network and files."""
-    from slipway.yard import process
-    from slipway.yard.endpoint import control
-
-    print_table("hosts", HOSTS, control(process.required(), "GET", "/hosts"), as_json=as_json)
+    print_table("hosts", HOSTS, ask("GET", "/hosts"), as_json=as_json)
 
 
 @click.command(context_settings={"ignore_unknown_options": True})
@@ -48,13 +46,11 @@ def ssh(host: str, command: tuple[str, ...]) -> None:
     slipway yard ssh ip-10-30-0-4
     slipway yard ssh ip-10-30-0-4 -- cat /etc/slipway/hostfile
     """
-    from slipway.yard import process
-    from slipway.yard.endpoint import control
     from slipway.yard.machines.hosts import enter
 
     if shutil.which("nsenter") is None:
         raise SlipwayError("this machine has no nsenter program", hint="install util-linux")
-    target = control(process.required(), "POST", "/enter-host", {"host": host})
+    target = ask("POST", "/enter-host", {"host": host})
     argv = enter.enter_command(target, command).argv
     warn_of_plain(target)
     os.execvpe(argv[0], argv, enter.environment(target["environment"], os.environ))  # noqa: S606 - no shell
@@ -73,8 +69,5 @@ def reboot(host: str) -> None:
 
     Its disk stays as it is, its memory does not; cloud-init runs user data at the first boot only.
     """
-    from slipway.yard import process
-    from slipway.yard.endpoint import control
-
-    name = control(process.required(), "POST", "/reboot-host", {"host": host})
+    name = ask("POST", "/reboot-host", {"host": host})
     say(f"host {name} reboots; follow it with: slipway yard logs --follow")

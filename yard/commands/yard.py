@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from io import BufferedReader, TextIOWrapper
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import Any, TextIO
 
 import click
 
@@ -23,9 +23,7 @@ from slipway.jobs.output import (
 )
 from slipway.jobs.words.errors import SlipwayError
 from slipway.yard.commands import account, faults, hosts
-
-if TYPE_CHECKING:
-    from slipway.yard.state import YardState
+from slipway.yard.commands.asking import ask, running_yard
 
 FOLLOW_POLL_S = 0.3
 # A copy of the list in environment.py, which help and completion must not load. A test compares them.
@@ -38,18 +36,22 @@ STATUS = (
     Column(name="memory_mib", title="memory", unit="MiB"),
 )
 STACKS = (Column(name="name", title="stack"), Column(name="region"), Column(name="status"))
-SERVICES = (Column(name="name", title="service or operation that Slipway serves itself"),)
+# What `status` lists by name, each with its title, before the types and after them.
+LISTS = {
+    "stand_ins": "stand-ins for what a real account gets by other means",
+    "not_judged": "what is allowed without a look at its policies, or not looked at",
+    "batch_jobs": "AWS Batch jobs (real processes on this machine)",
+    "bakes": "AMI bakes (run on this machine)",
+    "slurm": "AWS PCS clusters (a real Slurm)",
+    "training_jobs": "SageMaker training jobs",
+    "undelivered": "messages that a policy kept from a topic",
+    "hosts": "hosts (instances of Auto Scaling groups)",
+}
 TYPES = (Column(name="name", title="resource type"), Column(name="fidelity", title="fidelity"))
-LESS = (Column(name="name", title="answered, and less than on AWS"),)
-REFUSED = (Column(name="name", title="calls refused because nothing would run"),)
-STAND_INS = (Column(name="name", title="stand-ins for what a real account gets by other means"),)
-NOT_JUDGED = (Column(name="name", title="what is allowed without a look at its policies, or not looked at"),)
-JOBS = (Column(name="name", title="AWS Batch jobs (real processes on this machine)"),)
-HOSTS = (Column(name="name", title="hosts (instances of Auto Scaling groups)"),)
-BAKES = (Column(name="name", title="AMI bakes (run on this machine)"),)
-SLURM = (Column(name="name", title="AWS PCS clusters (a real Slurm)"),)
-TRAINING = (Column(name="name", title="SageMaker training jobs"),)
-UNDELIVERED = (Column(name="name", title="messages that a policy kept from a topic"),)
+LIMITS = {
+    "less_than_aws": "answered, and less than on AWS",
+    "refused": "calls refused because nothing would run",
+}
 
 
 @click.group()
@@ -105,7 +107,7 @@ def up(port: int | None, chaos: str | None, fault_words: tuple[str, ...], caller
     if chosen:
         say(faults.summary(chosen))
     if caller_role:
-        account.limit_caller(found.state, caller_role)
+        account.limit_caller(caller_role)
     say('point AWS tools at it: eval "$(slipway yard env)"')
 
 
@@ -126,11 +128,7 @@ def down() -> None:
 @json_option
 def status(as_json: bool) -> None:
     """Show the yard's endpoint, its stacks, and how faithfully it emulates each resource type."""
-    from slipway.yard import process
-    from slipway.yard.endpoint import control
-
-    yard = process.required()
-    found: dict[str, Any] = {"endpoint": yard.endpoint, **control(yard, "GET", "/status")}
+    found: dict[str, Any] = {"endpoint": running_yard().endpoint, **ask("GET", "/status")}
     if as_json:
         from slipway.yard.services import fidelity
 
@@ -138,19 +136,14 @@ def status(as_json: bool) -> None:
         return
     print_record("", STATUS, found, as_json=False)
     print_table("stacks", STACKS, found["stacks"], as_json=False)
-    print_table("", SERVICES, _named([*found["own_services"], *found["own_operations"]]), as_json=False)
-    print_table("", STAND_INS, _named(found["stand_ins"]), as_json=False)
-    print_table("", NOT_JUDGED, _named(found["not_judged"]), as_json=False)
-    print_table("", JOBS, _named(found["batch_jobs"]), as_json=False)
-    print_table("", BAKES, _named(found["bakes"]), as_json=False)
-    print_table("", SLURM, _named(found["slurm"]), as_json=False)
-    print_table("", TRAINING, _named(found["training_jobs"]), as_json=False)
-    print_table("", UNDELIVERED, _named(found["undelivered"]), as_json=False)
-    print_table("", HOSTS, _named(found["hosts"]), as_json=False)
+    own = [*found["own_services"], *found["own_operations"]]
+    _print_named("service or operation that Slipway serves itself", own)
+    for name, title in LISTS.items():
+        _print_named(title, found[name])
     types = [{"name": name, "fidelity": fidelity} for name, fidelity in found["resource_types"].items()]
     print_table("", TYPES, types, as_json=False)
-    print_table("", LESS, _named(found["less_than_aws"]), as_json=False)
-    print_table("", REFUSED, _named(found["refused"]), as_json=False)
+    for name, title in LIMITS.items():
+        _print_named(title, found[name])
 
 
 @yard_command.command()
@@ -177,10 +170,9 @@ def logs(follow: bool) -> None:
 )
 def env(shell: str) -> None:
     """Print the variables that point AWS tools at the yard: `eval "$(slipway yard env)"`."""
-    from slipway.yard import process
     from slipway.yard.environment import script
 
-    print_text(script(shell, process.required(), os.environ))
+    print_text(script(shell, running_yard(), os.environ))
 
 
 @yard_command.command(name="kill-node")
@@ -194,13 +186,11 @@ def kill_node(name: str, node: int | None) -> None:
     SageMaker starts a training job again as often as its retry strategy says. A job of Slurm is named by its
     number or its name there.
     """
-    from slipway.yard.endpoint import control
-
     if node is None:
-        host = control(_yard(), "POST", "/kill-host", {"host": name})
+        host = ask("POST", "/kill-host", {"host": name})
         say(f"killed host {host}")
         return
-    job = control(_yard(), "POST", "/kill-node", {"job": name, "node": node})
+    job = ask("POST", "/kill-node", {"job": name, "node": node})
     say(f"killed node {node} of job {job}")
 
 
@@ -214,13 +204,11 @@ def interrupt(name: str, training_job: bool) -> None:
     ends, to be resumed elsewhere; the instance's Auto Scaling group starts a replacement. SageMaker
     starts a training job again, with the checkpoints that it has in S3.
     """
-    from slipway.yard.endpoint import control
-
     if training_job:
-        control(_yard(), "POST", "/interrupt-training", {"job": name})
+        ask("POST", "/interrupt-training", {"job": name})
         say(f"took the Spot instances of training job {name} back")
         return
-    said = control(_yard(), "POST", "/interrupt-host", {"host": name})
+    said = ask("POST", "/interrupt-host", {"host": name})
     say(f"gave notice of a Spot interruption: {said}")
 
 
@@ -235,14 +223,8 @@ yard_command.add_command(account.denied)
 yard_command.add_command(account.permissions)
 
 
-def _yard() -> YardState:
-    from slipway.yard import process
-
-    return process.required()
-
-
-def _named(names: list[str]) -> list[Mapping[str, object]]:
-    return [{"name": name} for name in names]
+def _print_named(title: str, names: list[str]) -> None:
+    print_table("", (Column(name="name", title=title),), [{"name": name} for name in names], as_json=False)
 
 
 def _opened_log(path: Path) -> TextIO:

@@ -6,7 +6,6 @@ import logging
 import socket
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from types import ModuleType
 from typing import Any
 
 from slipway.jobs.words.names import REGIONS
@@ -27,13 +26,16 @@ from slipway.yard.machines import api_proxy
 from slipway.yard.permissions import keys
 
 log = logging.getLogger(__name__)
+Answerer = Callable[
+    [Mapping[str, Any], str], Mapping[str, Any]
+]  # of an operation's parameters and the region
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GatewayServices:
     """Hold what the services bring to a request. They are above the gateway, so its caller names them."""
 
-    module_of: Callable[[str, str], ModuleType | None]  # what serves an operation; None: moto does
+    answerer_of: Callable[[str, str], Answerer | None]  # what serves an operation; None: moto does
     prepare: Callable[[str, str], None]  # makes what a service is expected to show in a region
     contracts: Mapping[str, Contract]  # what a service refuses beside its model
     refuse: Callable[[Call], None]  # raises what AWS answers to a call that names what is not there
@@ -100,8 +102,8 @@ def _serve(environ: dict[str, Any], call: Call, key: keys.Key, services: Gateway
     try:
         if key.session and (call.service, call.operation) == ("sts", "GetCallerIdentity"):
             return respond(call, authorization.identity(key.session))
-        if module := services.module_of(call.service, call.operation):
-            return respond(call, module.call(call.operation, call.parameters or {}, call.region))
+        if serve := services.answerer_of(call.service, call.operation):
+            return respond(call, serve(call.parameters or {}, call.region))
     except ApiError as error:
         return respond(call, error)
     except Exception as error:

@@ -9,7 +9,7 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from slipway.yard.endpoint import ACCOUNT
+from slipway.yard.moto_backends import moto_backend
 
 log = logging.getLogger(__name__)
 
@@ -27,9 +27,7 @@ def place(container: Mapping[str, Any], definition_name: str, task_id: str) -> t
 
 def create(group: str, stream: str, region: str) -> str:
     """Returns why it could not be made; "" when it is there."""
-    from moto.logs.models import logs_backends
-
-    backend = logs_backends[ACCOUNT][region]
+    backend = moto_backend("logs", region)
     if group == DEFAULT_GROUP and group not in backend.groups:
         backend.create_log_group(group, {})
     if group not in backend.groups:
@@ -58,14 +56,12 @@ def _follow(descriptor: int, group: str, stream: str, region: str) -> None:
 
 def put(lines: list[bytes], group: str, stream: str, region: str) -> None:
     """One event for each line that says something."""
-    from moto.logs.models import logs_backends
-
     now_ms = int(time.time() * 1000)
     texts = (line.decode(errors="replace").rstrip("\r") for line in lines)
     events = [{"timestamp": now_ms, "message": text} for text in texts if text]
     if not events:
         return
     try:
-        logs_backends[ACCOUNT][region].put_log_events(group, stream, events)
+        moto_backend("logs", region).put_log_events(group, stream, events)
     except Exception:  # the group may go while the job runs; the job goes on, as on AWS
         log.warning("cannot write the log stream %s of %s", stream, group, exc_info=True)

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from slipway.yard.endpoint import ACCOUNT
+from slipway.yard.moto_backends import moto_backend
 
 FILE_SYSTEMS = "file-systems"
 ATTEMPTS = "attempts"
@@ -67,9 +67,7 @@ def shared_paths(environment: Any, region: str) -> dict[str, str]:
 
 
 def _user_data(given: Mapping[str, str], region: str) -> str:
-    from moto.ec2.models import ec2_backends
-
-    backend = ec2_backends[ACCOUNT][region]
+    backend = moto_backend("ec2", region)
     name, identifier = given.get("launchTemplateName"), given.get("launchTemplateId")
     template = backend.get_launch_template_by_name(name) if name else backend.get_launch_template(identifier)
     version = given.get("version") or "$Default"

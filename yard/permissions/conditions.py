@@ -157,14 +157,6 @@ def _arn(want: str, found: str, variables: Keys | None) -> bool:
     return is_arn_like(want, found, variables)
 
 
-def _bool(want: str, found: str, _variables: Keys | None) -> bool:
-    return want.lower() == found.lower()
-
-
-def _binary(want: str, found: str, _variables: Keys | None) -> bool:
-    return want == found
-
-
 def _number(compare: Callable[[float, float], bool]) -> Callable[[str, str, Keys | None], bool]:
     return lambda want, found, _variables: _compared(float, compare, found, want)
 
@@ -220,6 +212,6 @@ _OPERATORS: Mapping[str, _Operator] = {
     **_both("dateequals", "datenotequals", _date(lambda found, want: found == want)),
     **{f"numeric{order}": _Operator(test=_number(compare)) for order, compare in _ORDERS.items()},
     **{f"date{order}": _Operator(test=_date(compare)) for order, compare in _ORDERS.items()},
-    "bool": _Operator(test=_bool),
-    "binaryequals": _Operator(test=_binary),
+    "bool": _Operator(test=lambda want, found, _variables: want.lower() == found.lower()),
+    "binaryequals": _Operator(test=lambda want, found, _variables: want == found),
 }

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from slipway.yard.endpoint import ACCOUNT
+from slipway.yard.moto_backends import moto_backend
 from slipway.yard.permissions.policies import PolicyDocument, decode
 
 _GLOBAL = "aws"  # where moto keeps what has no region: its name of the partition
@@ -39,7 +40,7 @@ def role(name_or_arn: str) -> DeployedRole | None:
         return None
     managed = [_managed(policy) for policy in list(found.managed_policies.values())]
     inline = [decode(name, text) for name, text in list(found.policies.items())]
-    boundary = _iam().managed_policies.get(found.permissions_boundary_arn)
+    boundary = moto_backend("iam").managed_policies.get(found.permissions_boundary_arn)
     return DeployedRole(
         name=found.name,
         arn=found.arn,
@@ -52,7 +53,7 @@ def role(name_or_arn: str) -> DeployedRole | None:
 
 
 def role_names() -> list[str]:
-    return sorted(found.name for found in list(_iam().roles.values()))
+    return sorted(found.name for found in list(moto_backend("iam").roles.values()))
 
 
 def of_resource(arn: str) -> PolicyDocument | None:
@@ -65,9 +66,7 @@ def of_resource(arn: str) -> PolicyDocument | None:
 
 def endpoint(vpc: str, region: str, service: str) -> DeployedEndpoint | None:
     """Find the endpoint through which this VPC reaches the service."""
-    from moto.ec2.models import ec2_backends
-
-    for found in list(ec2_backends[ACCOUNT][region].vpc_end_points.values()):
+    for found in list(moto_backend("ec2", region).vpc_end_points.values()):
         names = {f"com.amazonaws.{region}.{service}", f"com.amazonaws.{region}.{service}.api"}
         if found.vpc_id == vpc and found.service_name in names:
             return DeployedEndpoint(
@@ -77,16 +76,10 @@ def endpoint(vpc: str, region: str, service: str) -> DeployedEndpoint | None:
 
 
 def _moto_role(name_or_arn: str) -> Any:
-    for found in list(_iam().roles.values()):
+    for found in list(moto_backend("iam").roles.values()):
         if name_or_arn in (found.name, found.arn):
             return found
     return None
-
-
-def _iam() -> Any:
-    from moto.iam.models import iam_backends
-
-    return iam_backends[ACCOUNT][_GLOBAL]
 
 
 def _managed(policy: Any) -> PolicyDocument:
@@ -100,30 +93,22 @@ def _bucket(_region: str, resource: str, _arn: str) -> str | None:
 
 
 def _topic(region: str, _resource: str, arn: str) -> str | None:
-    from moto.sns.models import sns_backends
-
-    topic = sns_backends[ACCOUNT][region].topics.get(arn)
+    topic = moto_backend("sns", region).topics.get(arn)
     return str(topic.policy) if topic else None
 
 
 def _key(region: str, resource: str, _arn: str) -> str | None:
-    from moto.kms.models import kms_backends
-
-    key = kms_backends[ACCOUNT][region].keys.get(resource.removeprefix("key/"))
+    key = moto_backend("kms", region).keys.get(resource.removeprefix("key/"))
     return str(key.policy) if key else None
 
 
 def _secret(region: str, _resource: str, arn: str) -> str | None:
-    from moto.secretsmanager.models import secretsmanager_backends
-
-    secret = secretsmanager_backends[ACCOUNT][region].secrets.get(arn)
+    secret = moto_backend("secretsmanager", region).secrets.get(arn)
     return secret.policy if secret else None
 
 
 def _repository(region: str, resource: str, _arn: str) -> str | None:
-    from moto.ecr.models import ecr_backends
-
-    repository = ecr_backends[ACCOUNT][region].repositories.get(resource.removeprefix("repository/"))
+    repository = moto_backend("ecr", region).repositories.get(resource.removeprefix("repository/"))
     return repository.policy if repository else None
 
 
@@ -133,9 +118,7 @@ def _trust(_region: str, _resource: str, arn: str) -> str | None:
 
 
 def _file_system(region: str, resource: str, _arn: str) -> str | None:
-    from moto.efs.models import efs_backends
-
-    found = efs_backends[ACCOUNT][region].file_systems_by_id.get(resource.removeprefix("file-system/"))
+    found = moto_backend("efs", region).file_systems_by_id.get(resource.removeprefix("file-system/"))
     return found.file_system_policy if found else None
 
 
@@ -164,29 +147,21 @@ def tags_of(arn: str) -> Mapping[str, str]:
 
 
 def _buckets() -> Mapping[str, Any]:
-    from moto.s3.models import s3_backends
-
-    found: Mapping[str, Any] = s3_backends[ACCOUNT][_GLOBAL].buckets
+    found: Mapping[str, Any] = moto_backend("s3").buckets
     return found
 
 
 def _ec2_tags(region: str, id_: str, _arn: str) -> Mapping[str, str]:
-    from moto.ec2.models import ec2_backends
-
-    return dict(ec2_backends[ACCOUNT][region].tags.get(id_, {}))
+    return dict(moto_backend("ec2", region).tags.get(id_, {}))
 
 
 def _secret_tags(region: str, _id: str, arn: str) -> Mapping[str, str]:
-    from moto.secretsmanager.models import secretsmanager_backends
-
-    secret = secretsmanager_backends[ACCOUNT][region].secrets.get(arn)
+    secret = moto_backend("secretsmanager", region).secrets.get(arn)
     return {tag["Key"]: tag["Value"] for tag in (secret.tags or [])} if secret else {}
 
 
 def _batch_tags(region: str, _id: str, arn: str) -> Mapping[str, str]:
-    from moto.batch.models import batch_backends
-
-    return dict(batch_backends[ACCOUNT][region].list_tags_for_resource(arn))
+    return dict(moto_backend("batch", region).list_tags_for_resource(arn))
 
 
 _TAGS: Mapping[str, Callable[[str, str, str], Mapping[str, str]]] = {

@@ -79,7 +79,7 @@ def judged(session: RoleSession, need: ActionNeed, region: str) -> tuple[Access,
         else None
     )
     access = Access(
-        caller=_caller(session),
+        caller=Caller(account=ACCOUNT, arn=session.arn, role_arn=session.role_arn, role_id=session.user_id),
         action=need.action,
         resource=need.resource,
         keys={
@@ -105,10 +105,6 @@ def _needs_consent(need: ActionNeed) -> bool:
     """Return True for a role or an existing key: identity policies alone never open one."""
     is_key = need.action.startswith("kms:") and ":key/" in need.resource
     return is_key or need.action.startswith(_ASSUMES)
-
-
-def _caller(session: RoleSession) -> Caller:
-    return Caller(account=ACCOUNT, arn=session.arn, role_arn=session.role_arn, role_id=session.user_id)
 
 
 def _note(session: RoleSession, access: Access, judgement: Judgement) -> None:

@@ -33,7 +33,7 @@ HEARD: Mapping[str, tuple[Callable[[Call, Reply], None], ...]] = {
 }
 
 SERVICES = GatewayServices(
-    module_of=registry.module_of,
+    answerer_of=registry.answerer_of,
     prepare=seed_data.prepare,
     contracts=CONTRACTS,
     refuse=rules.check,

@@ -1,58 +1,47 @@
 """Calls that moto answers as if something ran: the yard refuses each by name, with what to use instead.
 
-To add one: its row. A call that the yard learns to carry out loses its row, and gets a module in registry.py.
+To add one: its name beside a reason. A call that the yard learns to carry out goes from here, and gets a
+module in registry.py.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-TRAINING = "of SageMaker's jobs only training jobs run here"
-FUNCTION = "functions are invoked by Invoke alone"
-MACHINE = "no state machine runs here; its definition is kept"
-CONTAINER = "no ECS task runs here; AWS Batch runs the programs of its jobs"
-QUERY = "no query or data job runs here"
-MODEL = "there is no model behind it"
-
+# Why nothing would run, and the calls of which that is so.
+_CALLS: Mapping[str, str] = {
+    "no query or data job runs here": (
+        "athena:StartQueryExecution emr:AddJobFlowSteps emr:RunJobFlow emr-serverless:StartJobRun"
+        " glue:StartCrawler glue:StartJobRun redshift-data:ExecuteStatement"
+    ),
+    "no pipeline runs here": "codepipeline:StartPipelineExecution",
+    "there is no model behind it": (
+        "comprehend:DetectEntities comprehend:DetectKeyPhrases comprehend:DetectPiiEntities"
+        " comprehend:DetectSentiment polly:SynthesizeSpeech rekognition:DetectLabels"
+        " rekognition:DetectText rekognition:StartFaceSearch rekognition:StartTextDetection"
+        " textract:DetectDocumentText textract:StartDocumentTextDetection"
+        " transcribe:StartMedicalTranscriptionJob transcribe:StartTranscriptionJob"
+    ),
+    "no ECS task runs here; AWS Batch runs the programs of its jobs": (
+        "ecs:CreateService ecs:RunTask ecs:StartTask"
+    ),
+    "functions are invoked by Invoke alone": "lambda:InvokeAsync lambda:InvokeWithResponseStream",
+    "of SageMaker's jobs only training jobs run here": (
+        "sagemaker:CreateAutoMLJob sagemaker:CreateAutoMLJobV2 sagemaker:CreateCompilationJob"
+        " sagemaker:CreateHyperParameterTuningJob sagemaker:CreateProcessingJob"
+        " sagemaker:CreateTransformJob sagemaker:StartPipelineExecution"
+    ),
+    "no node of SageMaker HyperPod runs here": "sagemaker:CreateCluster",
+    "no SageMaker endpoint runs here": "sagemaker:CreateEndpoint",
+    "no notebook runs here": "sagemaker:CreateNotebookInstance",
+    "no state machine runs here; its definition is kept": (
+        "stepfunctions:StartExecution stepfunctions:StartSyncExecution"
+    ),
+}
 REASONS: Mapping[tuple[str, str], str] = {
-    ("athena", "StartQueryExecution"): QUERY,
-    ("codepipeline", "StartPipelineExecution"): "no pipeline runs here",
-    ("comprehend", "DetectEntities"): MODEL,
-    ("comprehend", "DetectKeyPhrases"): MODEL,
-    ("comprehend", "DetectPiiEntities"): MODEL,
-    ("comprehend", "DetectSentiment"): MODEL,
-    ("ecs", "CreateService"): CONTAINER,
-    ("ecs", "RunTask"): CONTAINER,
-    ("ecs", "StartTask"): CONTAINER,
-    ("emr", "AddJobFlowSteps"): QUERY,
-    ("emr", "RunJobFlow"): QUERY,
-    ("emr-serverless", "StartJobRun"): QUERY,
-    ("glue", "StartCrawler"): QUERY,
-    ("glue", "StartJobRun"): QUERY,
-    ("lambda", "InvokeAsync"): FUNCTION,
-    ("lambda", "InvokeWithResponseStream"): FUNCTION,
-    ("polly", "SynthesizeSpeech"): MODEL,
-    ("redshift-data", "ExecuteStatement"): QUERY,
-    ("rekognition", "DetectLabels"): MODEL,
-    ("rekognition", "DetectText"): MODEL,
-    ("rekognition", "StartFaceSearch"): MODEL,
-    ("rekognition", "StartTextDetection"): MODEL,
-    ("sagemaker", "CreateAutoMLJob"): TRAINING,
-    ("sagemaker", "CreateAutoMLJobV2"): TRAINING,
-    ("sagemaker", "CreateCluster"): "no node of SageMaker HyperPod runs here",
-    ("sagemaker", "CreateCompilationJob"): TRAINING,
-    ("sagemaker", "CreateEndpoint"): "no SageMaker endpoint runs here",
-    ("sagemaker", "CreateHyperParameterTuningJob"): TRAINING,
-    ("sagemaker", "CreateNotebookInstance"): "no notebook runs here",
-    ("sagemaker", "CreateProcessingJob"): TRAINING,
-    ("sagemaker", "CreateTransformJob"): TRAINING,
-    ("sagemaker", "StartPipelineExecution"): TRAINING,
-    ("stepfunctions", "StartExecution"): MACHINE,
-    ("stepfunctions", "StartSyncExecution"): MACHINE,
-    ("textract", "DetectDocumentText"): MODEL,
-    ("textract", "StartDocumentTextDetection"): MODEL,
-    ("transcribe", "StartMedicalTranscriptionJob"): MODEL,
-    ("transcribe", "StartTranscriptionJob"): MODEL,
+    (service, operation): reason
+    for reason, calls in _CALLS.items()
+    for service, operation in (call.split(":") for call in calls.split())
 }
 
 # What is answered, and means less than on AWS.

@@ -120,10 +120,16 @@ def new_id(prefix: str) -> str:
     return prefix + secrets.token_hex(5)
 
 
-def page(
-    items: list[dict[str, Any]], parameters: Mapping[str, Any]
-) -> tuple[list[dict[str, Any]], dict[str, Any]]:
-    """This page, and the nextToken of the following one, where there is one."""
-    start = int(parameters.get("nextToken") or 0)
-    end = start + int(parameters.get("maxResults") or len(items) or 1)
-    return items[start:end], ({"nextToken": str(end)} if end < len(items) else {})
+def paged(
+    member: str,
+    items: list[dict[str, Any]],
+    parameters: Mapping[str, Any],
+    *,
+    asked: tuple[str, str] = ("nextToken", "maxResults"),
+    size: int | None = None,
+) -> dict[str, Any]:
+    """Answer with this page of the items, and the token of the following one, where there is one."""
+    token, most = asked
+    start = int(parameters.get(token) or 0)
+    end = start + int(parameters.get(most) or size or len(items) or 1)
+    return {member: items[start:end], **({token: str(end)} if end < len(items) else {})}

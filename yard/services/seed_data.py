@@ -14,7 +14,7 @@ from functools import lru_cache
 from typing import Any
 
 from slipway.jobs.words.catalogue.instances import InstanceType, instance_types
-from slipway.yard.endpoint import ACCOUNT
+from slipway.yard.moto_backends import moto_backend
 from slipway.yard.services.ec2 import launches
 from slipway.yard.services.refusals import buckets
 from slipway.yard.services.ssm import public_parameters
@@ -38,10 +38,9 @@ def names() -> Iterator[tuple[str, str]]:
 
 def register(region: str) -> None:
     """Let DescribeImages find them in the region; a second time changes nothing."""
-    from moto.ec2.models import ec2_backends
     from moto.ec2.models.amis import Ami
 
-    backend = ec2_backends[ACCOUNT][region]
+    backend = moto_backend("ec2", region)
     for name, architecture in names():
         identifier = f"ami-{hashlib.sha256(f'{region} {name}'.encode()).hexdigest()[:17]}"
         backend.amis[identifier] = Ami(
@@ -173,9 +172,7 @@ def _offer(offerings: dict[str, dict[str, list[dict[str, str]]]], name: str, reg
 
 def _create_batch_role(_region: str) -> None:
     """AWS makes it when an account first uses Batch."""
-    from moto.iam.models import iam_backends
-
-    iam = iam_backends[ACCOUNT]["aws"]
+    iam = moto_backend("iam")
     if not any(role.name == BATCH_ROLE for role in iam.roles.values()):
         iam.create_role(
             BATCH_ROLE,

@@ -14,7 +14,7 @@ from constructs import Construct
 
 from slipway.infra.declare.types import Cluster
 from slipway.infra.patterns.encryption import EncryptionKey, removal_policy
-from slipway.infra.patterns.statements import Statement
+from slipway.infra.patterns.statements import Statement, allow
 
 _LETTERS = 64
 
@@ -41,14 +41,12 @@ class ClusterSecret(Construct):
         return self.resource.ref
 
     def read_statements(self) -> tuple[Statement, ...]:
-        read = Statement(
-            sid="ReadTheClustersSecret", actions=["secretsmanager:GetSecretValue"], resources=[self.arn]
-        )
-        decrypt = Statement(
-            sid="DecryptTheClustersSecret",
-            actions=["kms:Decrypt"],
-            resources=[self.key.key_arn],
-            conditions={"StringEquals": {"kms:ViaService": f"secretsmanager.{self.region}.amazonaws.com"}},
+        read = allow("ReadTheClustersSecret", "secretsmanager:GetSecretValue", on=self.arn)
+        decrypt = allow(
+            "DecryptTheClustersSecret",
+            "kms:Decrypt",
+            on=self.key.key_arn,
+            where={"StringEquals": {"kms:ViaService": f"secretsmanager.{self.region}.amazonaws.com"}},
         )
         return read, decrypt
 

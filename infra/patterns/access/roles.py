@@ -10,7 +10,7 @@ from constructs import Construct
 
 from slipway.containers.recipes.command.config import SECRETS_PREFIX
 from slipway.infra.patterns.encryption import write_logs
-from slipway.infra.patterns.statements import ACCOUNT_ID, Statement, policy_document
+from slipway.infra.patterns.statements import ACCOUNT_ID, Statement, allow, policy_document
 from slipway.jobs.words.names import METRIC_NAMESPACE
 
 
@@ -70,7 +70,7 @@ class AssumedRole(_Role):
     ) -> None:
         principal = iam.ArnPrincipal(by.role_arn)
         super().__init__(scope, id, assumed_by=principal, description=description, statements=statements)
-        hand_on = Statement(sid="HandOn", actions=["sts:AssumeRole"], resources=[self.arn])
+        hand_on = allow("HandOn", "sts:AssumeRole", on=self.arn)
         _attach(self, "HandOn", f"Hand on: {description}", (hand_on,), by)
 
 
@@ -90,10 +90,8 @@ def run_command_output(scope: Construct, log_group_arn: str) -> tuple[Statement,
     groups = Stack.of(scope).format_arn(
         service="logs", resource="log-group", resource_name="*", arn_format=ArnFormat.COLON_RESOURCE_NAME
     )
-    find_group = Statement(sid="FindLogGroup", actions=["logs:DescribeLogGroups"], resources=[groups])
-    find_stream = Statement(
-        sid="FindLogStream", actions=["logs:DescribeLogStreams"], resources=[f"{log_group_arn}:*"]
-    )
+    find_group = allow("FindLogGroup", "logs:DescribeLogGroups", on=groups)
+    find_stream = allow("FindLogStream", "logs:DescribeLogStreams", on=f"{log_group_arn}:*")
     return write_logs(log_group_arn), find_group, find_stream
 
 
@@ -104,33 +102,28 @@ def session_manager() -> Statement:
     AmazonSSMManagedInstanceCore's permissions only the two questions are here, for a quiet agent's log, and
     neither documents of associations nor inventory, patches and compliance.
     """
-    return Statement(
-        sid="AnswerSessionManager",
-        actions=[
-            "ec2messages:AcknowledgeMessage",
-            "ec2messages:DeleteMessage",
-            "ec2messages:FailMessage",
-            "ec2messages:GetEndpoint",
-            "ec2messages:GetMessages",
-            "ec2messages:SendReply",
-            "ssm:ListAssociations",
-            "ssm:ListInstanceAssociations",
-            "ssm:UpdateInstanceInformation",
-            "ssmmessages:CreateControlChannel",
-            "ssmmessages:CreateDataChannel",
-            "ssmmessages:OpenControlChannel",
-            "ssmmessages:OpenDataChannel",
-        ],
-        resources=["*"],
+    return allow(
+        "AnswerSessionManager",
+        "ec2messages:AcknowledgeMessage",
+        "ec2messages:DeleteMessage",
+        "ec2messages:FailMessage",
+        "ec2messages:GetEndpoint",
+        "ec2messages:GetMessages",
+        "ec2messages:SendReply",
+        "ssm:ListAssociations",
+        "ssm:ListInstanceAssociations",
+        "ssm:UpdateInstanceInformation",
+        "ssmmessages:CreateControlChannel",
+        "ssmmessages:CreateDataChannel",
+        "ssmmessages:OpenControlChannel",
+        "ssmmessages:OpenDataChannel",
+        on="*",
     )
 
 
 def report_metrics(sid: str = "ReportIdleness", namespace: str = METRIC_NAMESPACE) -> Statement:
-    return Statement(
-        sid=sid,
-        actions=["cloudwatch:PutMetricData"],
-        resources=["*"],
-        conditions={"StringEquals": {"cloudwatch:namespace": namespace}},
+    return allow(
+        sid, "cloudwatch:PutMetricData", on="*", where={"StringEquals": {"cloudwatch:namespace": namespace}}
     )
 
 

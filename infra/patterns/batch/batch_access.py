@@ -16,7 +16,7 @@ from slipway.infra.patterns.access.roles import (
 from slipway.infra.patterns.encryption import write_logs
 from slipway.infra.patterns.foundation import NodeFoundation
 from slipway.infra.patterns.images.image_project import pull_statements
-from slipway.infra.patterns.statements import Statement
+from slipway.infra.patterns.statements import Statement, allow
 from slipway.infra.patterns.storage.buckets import ClusterStorage, bucket_statements
 from slipway.jobs.words.job import CODE_PREFIX, JOB_PREFIXES, PROJECT_PREFIX
 
@@ -62,32 +62,28 @@ def _join_ecs(scope: Construct) -> tuple[Statement, ...]:
     stack = Stack.of(scope)
     clusters = stack.format_arn(service="ecs", resource="cluster", resource_name="*")
     nodes = stack.format_arn(service="ecs", resource="container-instance", resource_name="*")
-    join = Statement(
-        sid="JoinCluster",
-        actions=[
-            "ecs:DeregisterContainerInstance",
-            "ecs:RegisterContainerInstance",
-            "ecs:SubmitAttachmentStateChanges",
-            "ecs:SubmitContainerStateChange",
-            "ecs:SubmitTaskStateChange",
-        ],
-        resources=[clusters],
+    join = allow(
+        "JoinCluster",
+        "ecs:DeregisterContainerInstance",
+        "ecs:RegisterContainerInstance",
+        "ecs:SubmitAttachmentStateChanges",
+        "ecs:SubmitContainerStateChange",
+        "ecs:SubmitTaskStateChange",
+        on=clusters,
     )
-    tag = Statement(
-        sid="TagAtRegistration",
-        actions=["ecs:TagResource"],
-        resources=[nodes],
-        conditions={"StringEquals": {"ecs:CreateAction": "RegisterContainerInstance"}},
+    tag = allow(
+        "TagAtRegistration",
+        "ecs:TagResource",
+        on=nodes,
+        where={"StringEquals": {"ecs:CreateAction": "RegisterContainerInstance"}},
     )
-    work = Statement(
-        sid="TakeTasks",
-        actions=[
-            "ecs:ListTagsForResource",
-            "ecs:Poll",
-            "ecs:StartTelemetrySession",
-            "ecs:UpdateContainerInstancesState",
-        ],
-        resources=[nodes],
+    work = allow(
+        "TakeTasks",
+        "ecs:ListTagsForResource",
+        "ecs:Poll",
+        "ecs:StartTelemetrySession",
+        "ecs:UpdateContainerInstancesState",
+        on=nodes,
     )
-    find = Statement(sid="FindEcs", actions=["ec2:DescribeTags", "ecs:DiscoverPollEndpoint"], resources=["*"])
+    find = allow("FindEcs", "ec2:DescribeTags", "ecs:DiscoverPollEndpoint", on="*")
     return join, tag, work, find

@@ -18,7 +18,7 @@ from constructs import Construct
 
 from slipway.infra.declare.types import BatchCluster
 from slipway.infra.patterns.access.roles import ServiceRole
-from slipway.infra.patterns.statements import Statement
+from slipway.infra.patterns.statements import Statement, allow
 from slipway.jobs.words.names import TARGET_TAG, derived_name
 
 UNDETERMINED = "UNDETERMINED"
@@ -125,28 +125,24 @@ def _branch(name: str, choice: Mapping[str, str], *, then: str) -> Mapping[str, 
 def _may_cancel(scope: Construct, cluster: BatchCluster) -> tuple[Statement, ...]:
     jobs = Stack.of(scope).format_arn(service="batch", resource="job", resource_name="*")
     return (
-        Statement(sid="SeeJobs", actions=["batch:DescribeJobs"], resources=["*"]),
-        Statement(
-            sid="CancelOwnJobs",
-            actions=["batch:TerminateJob"],
-            resources=[jobs],
-            conditions={"StringEquals": {f"aws:ResourceTag/{TARGET_TAG}": cluster.name}},
+        allow("SeeJobs", "batch:DescribeJobs", on="*"),
+        allow(
+            "CancelOwnJobs",
+            "batch:TerminateJob",
+            on=jobs,
+            where={"StringEquals": {f"aws:ResourceTag/{TARGET_TAG}": cluster.name}},
         ),
     )
 
 
 def _may_start(scope: Construct, name: str, canceller_arn: str) -> tuple[Statement, ...]:
     return (
-        Statement(
-            sid="StartRunbook",
-            actions=["ssm:StartAutomationExecution"],
-            resources=[f"{_definition(scope, name)}:*"],
-        ),
-        Statement(
-            sid="GiveItItsRole",
-            actions=["iam:PassRole"],
-            resources=[canceller_arn],
-            conditions={"StringEquals": {"iam:PassedToService": "ssm.amazonaws.com"}},
+        allow("StartRunbook", "ssm:StartAutomationExecution", on=f"{_definition(scope, name)}:*"),
+        allow(
+            "GiveItItsRole",
+            "iam:PassRole",
+            on=canceller_arn,
+            where={"StringEquals": {"iam:PassedToService": "ssm.amazonaws.com"}},
         ),
     )
 

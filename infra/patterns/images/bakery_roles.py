@@ -17,7 +17,7 @@ from constructs import Construct
 from slipway.infra.declare.machine_images import MachineImage
 from slipway.infra.patterns.access.roles import session_manager
 from slipway.infra.patterns.encryption import EncryptedLogGroup
-from slipway.infra.patterns.statements import ACCOUNT_ID, PARTITION, Statement
+from slipway.infra.patterns.statements import ACCOUNT_ID, PARTITION, Statement, allow
 from slipway.jobs.words.images.amis import ami_parameter
 
 MADE_BY_IMAGE_BUILDER = "EC2 Image Builder"  # the value of the tag CreatedBy on all that it makes
@@ -47,19 +47,15 @@ class BakeryParts:
 def instance_statements(scope: Construct, bakery: BakeryParts) -> tuple[Statement, ...]:
     """Follow EC2InstanceProfileForImageBuilder, for the components of one image and no containers."""
     components = f"{bakery.resource_name}-*"
-    read = Statement(
-        sid="ReadComponents",
-        actions=["imagebuilder:GetComponent"],
-        resources=[_arn(scope, "imagebuilder", "component", f"{components}/*")],
+    read = allow(
+        "ReadComponents",
+        "imagebuilder:GetComponent",
+        on=_arn(scope, "imagebuilder", "component", f"{components}/*"),
     )
-    tools = Statement(
-        sid="ReadToolsOfImageBuilder",
-        actions=["s3:GetObject"],
-        resources=[f"arn:{PARTITION}:s3:::ec2imagebuilder*"],
-    )
-    payload = Statement(sid="ReadPayload", actions=["s3:GetObject"], resources=[bakery.payload_arn or ""])
+    tools = allow("ReadToolsOfImageBuilder", "s3:GetObject", on=f"arn:{PARTITION}:s3:::ec2imagebuilder*")
+    payload = allow("ReadPayload", "s3:GetObject", on=bakery.payload_arn or "")
     logs = bakery.network.log_bucket.arn_for_objects(f"{bakery.image.name}/*")
-    keep = Statement(sid="KeepLogs", actions=["s3:PutObject"], resources=[logs])
+    keep = allow("KeepLogs", "s3:PutObject", on=logs)
     found = (session_manager(), _logs(bakery), read, tools, keep)
     return (*found, payload) if bakery.payload_arn else found
 
@@ -74,16 +70,14 @@ def execution_statements(
         *_make_images(bakery),
         *_use_parameters(scope, bakery),
         _logs(bakery),
-        Statement(
-            sid="AwaitSteps",
-            actions=[
-                "events:DeleteRule",
-                "events:DescribeRule",
-                "events:PutRule",
-                "events:PutTargets",
-                "events:RemoveTargets",
-            ],
-            resources=[_arn(scope, "events", "rule", "ImageBuilder-*")],
+        allow(
+            "AwaitSteps",
+            "events:DeleteRule",
+            "events:DescribeRule",
+            "events:PutRule",
+            "events:PutTargets",
+            "events:RemoveTargets",
+            on=_arn(scope, "events", "rule", "ImageBuilder-*"),
         ),
     )
 
@@ -92,10 +86,10 @@ def lifecycle_statements(scope: Construct, bakery: BakeryParts) -> tuple[Stateme
     """Keep what deleting needs of EC2ImageBuilderLifecycleExecutionPolicy."""
     images = f"{_ec2(bakery)}:image/*"
     return (
-        Statement(
-            sid="DeleteImages",
-            actions=["imagebuilder:DeleteImage"],
-            resources=[_arn(scope, "imagebuilder", "image", f"{bakery.resource_name}/*")],
+        allow(
+            "DeleteImages",
+            "imagebuilder:DeleteImage",
+            on=_arn(scope, "imagebuilder", "image", f"{bakery.resource_name}/*"),
         ),
         _made_by_image_builder(
             "DeregisterAmis", ["ec2:DeregisterImage", "ec2:DescribeImageAttribute"], [images]
@@ -105,7 +99,7 @@ def lifecycle_statements(scope: Construct, bakery: BakeryParts) -> tuple[Stateme
             ["ec2:DeleteSnapshot"],
             [f"{_ec2(bakery)}:snapshot/*"],
         ),
-        Statement(sid="FindThem", actions=["ec2:DescribeImages", "tag:GetResources"], resources=["*"]),
+        allow("FindThem", "ec2:DescribeImages", "tag:GetResources", on="*"),
     )
 
 
@@ -118,22 +112,22 @@ def _start_machines(bakery: BakeryParts, instance_role_arn: str) -> tuple[Statem
         f"subnet/{bakery.network.subnet_id}",
     )
     return (
-        Statement(
-            sid="StartFrom",
-            actions=["ec2:RunInstances"],
-            resources=[f"{ec2}:image/*", f"{ec2}:snapshot/*", *(f"{own}:{each}" for each in place)],
+        allow(
+            "StartFrom",
+            "ec2:RunInstances",
+            on=[f"{ec2}:image/*", f"{ec2}:snapshot/*", *(f"{own}:{each}" for each in place)],
         ),
-        Statement(
-            sid="StartTagged",
-            actions=["ec2:RunInstances"],
-            resources=[f"{own}:instance/*", f"{own}:volume/*"],
-            conditions={"StringEquals": {"aws:RequestTag/CreatedBy": MADE_BY_IMAGE_BUILDER}},
+        allow(
+            "StartTagged",
+            "ec2:RunInstances",
+            on=[f"{own}:instance/*", f"{own}:volume/*"],
+            where={"StringEquals": {"aws:RequestTag/CreatedBy": MADE_BY_IMAGE_BUILDER}},
         ),
-        Statement(
-            sid="GiveThemTheirRole",
-            actions=["iam:PassRole"],
-            resources=[instance_role_arn],
-            conditions={"StringEquals": {"iam:PassedToService": "ec2.amazonaws.com"}},
+        allow(
+            "GiveThemTheirRole",
+            "iam:PassRole",
+            on=instance_role_arn,
+            where={"StringEquals": {"iam:PassedToService": "ec2.amazonaws.com"}},
         ),
     )
 
@@ -153,29 +147,27 @@ def _watch_machines(bakery: BakeryParts) -> tuple[Statement, ...]:
     )
     return (
         _made_by_image_builder("StopMachines", [f"ec2:{each}" for each in change], [f"{own}:instance/*"]),
-        Statement(sid="SeeMachines", actions=[f"ec2:{each}" for each in see], resources=["*"]),
+        allow("SeeMachines", *(f"ec2:{each}" for each in see), on="*"),
     )
 
 
 def _run_on_machines(scope: Construct, bakery: BakeryParts) -> tuple[Statement, ...]:
     document = f"arn:{PARTITION}:ssm:{bakery.image.region}::document/AWS-RunShellScript"
     return (
-        Statement(sid="RunShell", actions=["ssm:SendCommand"], resources=[document]),
-        Statement(
-            sid="RunOnOwn",
-            actions=["ssm:SendCommand"],
-            resources=[_arn(scope, "ec2", "instance", "*")],
-            conditions={"StringEquals": {"ssm:resourceTag/CreatedBy": MADE_BY_IMAGE_BUILDER}},
+        allow("RunShell", "ssm:SendCommand", on=document),
+        allow(
+            "RunOnOwn",
+            "ssm:SendCommand",
+            on=_arn(scope, "ec2", "instance", "*"),
+            where={"StringEquals": {"ssm:resourceTag/CreatedBy": MADE_BY_IMAGE_BUILDER}},
         ),
-        Statement(
-            sid="SeeRuns",
-            actions=[
-                "ssm:DescribeInstanceInformation",
-                "ssm:GetCommandInvocation",
-                "ssm:ListCommandInvocations",
-                "ssm:ListCommands",
-            ],
-            resources=["*"],
+        allow(
+            "SeeRuns",
+            "ssm:DescribeInstanceInformation",
+            "ssm:GetCommandInvocation",
+            "ssm:ListCommandInvocations",
+            "ssm:ListCommands",
+            on="*",
         ),
     )
 
@@ -188,59 +180,58 @@ def _make_images(bakery: BakeryParts) -> tuple[Statement, ...]:
     ec2 = _ec2(bakery)
     images, snapshots = f"{ec2}:image/*", f"{ec2}:snapshot/*"
     return (
-        Statement(
-            sid="MakeImages",
-            actions=["ec2:CopyImage", "ec2:CreateImage", "ec2:RegisterImage"],
-            resources=[images, snapshots],
-        ),
+        allow("MakeImages", "ec2:CopyImage", "ec2:CreateImage", "ec2:RegisterImage", on=[images, snapshots]),
         _made_by_image_builder("TakeFromOwnMachines", ["ec2:CreateImage"], [f"{ec2}{ACCOUNT_ID}:instance/*"]),
         _made_by_image_builder(
             "ChangeOwnImages", ["ec2:DeregisterImage", "ec2:ModifyImageAttribute"], [images]
         ),
-        Statement(sid="TagImages", actions=["ec2:CreateTags"], resources=[images]),
-        Statement(
-            sid="TagWhatItMakes",
-            actions=["ec2:CreateTags"],
-            resources=[snapshots, *(f"{ec2}{ACCOUNT_ID}:{each}/*" for each in ("instance", "volume"))],
-            conditions={"StringEquals": {"aws:RequestTag/CreatedBy": MADE_BY_IMAGE_BUILDER}},
+        allow("TagImages", "ec2:CreateTags", on=images),
+        allow(
+            "TagWhatItMakes",
+            "ec2:CreateTags",
+            on=[snapshots, *(f"{ec2}{ACCOUNT_ID}:{each}/*" for each in ("instance", "volume"))],
+            where={"StringEquals": {"aws:RequestTag/CreatedBy": MADE_BY_IMAGE_BUILDER}},
         ),
-        Statement(
-            sid="TagAsItMakes",
-            actions=["ec2:CreateTags"],
-            resources=[f"{ec2}{ACCOUNT_ID}:{each}/*" for each in ("instance", "network-interface", "volume")],
-            conditions={"StringEquals": {"ec2:CreateAction": ["CreateImage", "RunInstances"]}},
+        allow(
+            "TagAsItMakes",
+            "ec2:CreateTags",
+            on=[f"{ec2}{ACCOUNT_ID}:{each}/*" for each in ("instance", "network-interface", "volume")],
+            where={"StringEquals": {"ec2:CreateAction": ["CreateImage", "RunInstances"]}},
         ),
     )
 
 
 def _use_parameters(scope: Construct, bakery: BakeryParts) -> tuple[Statement, ...]:
-    publish = Statement(
-        sid="PublishId",
-        actions=["ssm:GetParameter", "ssm:PutParameter"],
-        resources=[_arn(scope, "ssm", "parameter", ami_parameter(bakery.image.name).removeprefix("/"))],
+    publish = allow(
+        "PublishId",
+        "ssm:GetParameter",
+        "ssm:PutParameter",
+        on=_arn(scope, "ssm", "parameter", ami_parameter(bakery.image.name).removeprefix("/")),
     )
     parameter = bakery.image.parent.removeprefix("ssm:/")
     if parameter == bakery.image.parent:
         return (publish,)
     account = "" if parameter.startswith("aws/service/") else ACCOUNT_ID  # AWS's own are nobody's
     arn = f"arn:{PARTITION}:ssm:{bakery.image.region}:{account}:parameter/{parameter}"
-    return publish, Statement(sid="FindParent", actions=["ssm:GetParameter"], resources=[arn])
+    return publish, allow("FindParent", "ssm:GetParameter", on=arn)
 
 
 def _logs(bakery: BakeryParts) -> Statement:
-    return Statement(
-        sid="WriteLogs",
-        actions=["logs:CreateLogGroup", "logs:CreateLogStream", "logs:PutLogEvents"],
-        resources=[bakery.logs.arn, f"{bakery.logs.arn}:log-stream:*"],
+    return allow(
+        "WriteLogs",
+        "logs:CreateLogGroup",
+        "logs:CreateLogStream",
+        "logs:PutLogEvents",
+        on=[bakery.logs.arn, f"{bakery.logs.arn}:log-stream:*"],
     )
 
 
 def _made_by_image_builder(sid: str, actions: list[str], resources: list[str]) -> Statement:
-    return Statement(
-        sid=sid,
-        actions=actions,
-        resources=resources,
-        conditions={"StringEquals": {"ec2:ResourceTag/CreatedBy": MADE_BY_IMAGE_BUILDER}},
+    return allow(
+        sid,
+        *actions,
+        on=resources,
+        where={"StringEquals": {"ec2:ResourceTag/CreatedBy": MADE_BY_IMAGE_BUILDER}},
     )
 
 

@@ -23,7 +23,7 @@ from slipway.infra.declare.node_images import container_of
 from slipway.infra.declare.types import BatchCluster
 from slipway.infra.patterns.access.roles import ServiceRole
 from slipway.infra.patterns.encryption import EncryptedLogGroup, removal_policy, write_logs
-from slipway.infra.patterns.statements import Statement
+from slipway.infra.patterns.statements import Statement, allow
 from slipway.infra.patterns.storage.buckets import ClusterStorage, bucket_statements
 from slipway.jobs.words.catalogue.instances import instance_type
 from slipway.jobs.words.names import derived_name
@@ -163,7 +163,7 @@ def pull_statements(scope: Construct, registry: str | None = None) -> tuple[Stat
     any_of_aws = Stack.of(scope).format_arn(
         service="ecr", resource="repository", resource_name="*", account=registry
     )
-    return *own, Statement(sid="PullAwsImages", actions=list(_PULL), resources=[any_of_aws])
+    return *own, allow("PullAwsImages", *_PULL, on=any_of_aws)
 
 
 def push_statements(scope: Construct, repository: ecr.IRepository) -> tuple[Statement, ...]:
@@ -174,7 +174,7 @@ def _statements(
     scope: Construct, verb: str, actions: tuple[str, ...], arn: str | None = None
 ) -> tuple[Statement, ...]:
     # The token is for the whole registry: ecr:GetAuthorizationToken takes no resource.
-    log_in = Statement(sid=f"LogInTo{verb}", actions=["ecr:GetAuthorizationToken"], resources=["*"])
+    log_in = allow(f"LogInTo{verb}", "ecr:GetAuthorizationToken", on="*")
     any_repository = Stack.of(scope).format_arn(service="ecr", resource="repository", resource_name="*")
-    move = Statement(sid=f"{verb}Images", actions=list(actions), resources=[arn or any_repository])
+    move = allow(f"{verb}Images", *actions, on=arn or any_repository)
     return log_in, move

@@ -21,7 +21,7 @@ from slipway.infra.patterns.access.roles import (
 )
 from slipway.infra.patterns.foundation import NodeFoundation
 from slipway.infra.patterns.mpi.node_group import node_group_name
-from slipway.infra.patterns.statements import Statement
+from slipway.infra.patterns.statements import Statement, allow
 from slipway.infra.patterns.storage.buckets import bucket_statements
 from slipway.jobs.words.job import NAME, PROJECT_PREFIX
 from slipway.jobs.words.names import derived_name
@@ -70,7 +70,7 @@ class MpiAccess(Construct):
 
 def _find_each_other() -> Statement:
     """Allow DescribeInstances, which takes no resource (Service Authorization Reference, "Amazon EC2")."""
-    return Statement(sid="FindNodes", actions=["ec2:DescribeInstances"], resources=["*"])
+    return allow("FindNodes", "ec2:DescribeInstances", on="*")
 
 
 def _follow_jobs() -> Statement:
@@ -78,7 +78,7 @@ def _follow_jobs() -> Statement:
 
     The nodes' role alone has it, not the jobs': it shows the parameters of every command of the Region.
     """
-    return Statement(sid="FollowJobs", actions=["ssm:ListCommands"], resources=["*"])
+    return allow("FollowJobs", "ssm:ListCommands", on="*")
 
 
 def _change_own_group(scope: Construct, node_group: str) -> tuple[Statement, ...]:
@@ -96,7 +96,7 @@ def _change_own_group(scope: Construct, node_group: str) -> tuple[Statement, ...
         "ProtectJobs": "autoscaling:SetInstanceProtection",
         "LeaveGroup": "autoscaling:TerminateInstanceInAutoScalingGroup",
     }
-    return tuple(Statement(sid=sid, actions=[action], resources=[group]) for sid, action in allowed.items())
+    return tuple(allow(sid, action, on=group) for sid, action in allowed.items())
 
 
 # How a job reaches its nodes: two documents of Systems Manager, one that runs it and one that ends it.

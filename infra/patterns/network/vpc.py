@@ -18,7 +18,7 @@ from constructs import Construct
 from slipway.infra.declare.types import Cluster, Egress
 from slipway.infra.patterns.access.roles import ServiceRole
 from slipway.infra.patterns.encryption import EncryptedLogGroup, write_logs
-from slipway.infra.patterns.statements import Statement
+from slipway.infra.patterns.statements import allow
 from slipway.jobs.words.errors import SlipwayError
 
 _LONGEST_SUBNET_PREFIX = 28  # VPC user guide, "Subnet sizing for IPv4": /16 to /28
@@ -181,10 +181,8 @@ class FlowLogs(Construct):
 def _role(scope: Construct, log_group_arn: str) -> ServiceRole:
     # VPC user guide, "Publish flow logs to CloudWatch Logs": without these the flow log reports an access
     # error.
-    describe = Statement(
-        sid="FindGroup",
-        actions=["logs:DescribeLogStreams"],
-        resources=[log_group_arn, f"{log_group_arn}:log-stream:*"],
+    describe = allow(
+        "FindGroup", "logs:DescribeLogStreams", on=[log_group_arn, f"{log_group_arn}:log-stream:*"]
     )
     return ServiceRole(
         scope,

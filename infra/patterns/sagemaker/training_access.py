@@ -18,7 +18,7 @@ from slipway.infra.patterns.access.roles import ServiceRole, read_secrets_of_job
 from slipway.infra.patterns.foundation import Foundation
 from slipway.infra.patterns.images.image_project import pull_statements
 from slipway.infra.patterns.observability.alarms import alarm_at_one, event_detail, events_of
-from slipway.infra.patterns.statements import Statement
+from slipway.infra.patterns.statements import Statement, allow
 from slipway.infra.patterns.storage.buckets import ClusterStorage, bucket_statements
 from slipway.infra.patterns.storage.file_systems import SharedFiles
 from slipway.jobs.words.catalogue.instances import instance_type
@@ -61,11 +61,11 @@ class TrainingAccess(Construct):
 
 def _grant_volumes(storage: ClusterStorage) -> Statement:
     """Let SageMaker hand the key on to the volumes of a job's instances, and to nothing else."""
-    return Statement(
-        sid="EncryptVolumes",
-        actions=["kms:CreateGrant"],
-        resources=[storage.key.key_arn],
-        conditions={"Bool": {"kms:GrantIsForAWSResource": "true"}},
+    return allow(
+        "EncryptVolumes",
+        "kms:CreateGrant",
+        on=storage.key.key_arn,
+        where={"Bool": {"kms:GrantIsForAWSResource": "true"}},
     )
 
 
@@ -80,10 +80,12 @@ def _pull_the_image_of_aws(scope: Construct, image: str) -> Statement:
         resource="repository",
         resource_name=named.partition("@")[0].partition(":")[0],
     )
-    return Statement(
-        sid="PullTheTrainingImage",
-        actions=["ecr:BatchCheckLayerAvailability", "ecr:BatchGetImage", "ecr:GetDownloadUrlForLayer"],
-        resources=[arn],
+    return allow(
+        "PullTheTrainingImage",
+        "ecr:BatchCheckLayerAvailability",
+        "ecr:BatchGetImage",
+        "ecr:GetDownloadUrlForLayer",
+        on=arn,
     )
 
 
@@ -95,16 +97,13 @@ def _write_the_log(scope: Construct) -> tuple[Statement, ...]:
         resource_name=SageMakerTarget.log_group,
         arn_format=ArnFormat.COLON_RESOURCE_NAME,
     )
-    make = Statement(
-        sid="MakeTheLogGroup",
-        actions=["logs:CreateLogGroup", "logs:DescribeLogStreams"],
-        resources=[group, f"{group}:log-stream:*"],
+    make = allow(
+        "MakeTheLogGroup",
+        "logs:CreateLogGroup",
+        "logs:DescribeLogStreams",
+        on=[group, f"{group}:log-stream:*"],
     )
-    write = Statement(
-        sid="WriteLogs",
-        actions=["logs:CreateLogStream", "logs:PutLogEvents"],
-        resources=[f"{group}:log-stream:*"],
-    )
+    write = allow("WriteLogs", "logs:CreateLogStream", "logs:PutLogEvents", on=f"{group}:log-stream:*")
     return make, write
 
 
@@ -116,29 +115,24 @@ def _join_the_network(scope: Construct, subnet_id: str, security_group_id: str) 
 
     subnet, interfaces = ec2("subnet", subnet_id), ec2("network-interface", "*")
     group = ec2("security-group", security_group_id)
-    make = Statement(
-        sid="MakeInterfaces",
-        actions=["ec2:CreateNetworkInterface"],
-        resources=[subnet, group, interfaces],
-    )
-    hand_on = Statement(
-        sid="HandInterfacesToSageMaker",
-        actions=["ec2:CreateNetworkInterfacePermission", "ec2:DeleteNetworkInterface"],
-        resources=[interfaces],
-        conditions={"ArnEquals": {"ec2:Subnet": subnet}},
+    make = allow("MakeInterfaces", "ec2:CreateNetworkInterface", on=[subnet, group, interfaces])
+    hand_on = allow(
+        "HandInterfacesToSageMaker",
+        "ec2:CreateNetworkInterfacePermission",
+        "ec2:DeleteNetworkInterface",
+        on=interfaces,
+        where={"ArnEquals": {"ec2:Subnet": subnet}},
     )
     # Neither takes a resource (Service Authorization Reference, "Amazon EC2").
-    look = Statement(
-        sid="LookAtTheNetwork",
-        actions=[
-            "ec2:DeleteNetworkInterfacePermission",
-            "ec2:DescribeDhcpOptions",
-            "ec2:DescribeNetworkInterfaces",
-            "ec2:DescribeSecurityGroups",
-            "ec2:DescribeSubnets",
-            "ec2:DescribeVpcs",
-        ],
-        resources=["*"],
+    look = allow(
+        "LookAtTheNetwork",
+        "ec2:DeleteNetworkInterfacePermission",
+        "ec2:DescribeDhcpOptions",
+        "ec2:DescribeNetworkInterfaces",
+        "ec2:DescribeSecurityGroups",
+        "ec2:DescribeSubnets",
+        "ec2:DescribeVpcs",
+        on="*",
     )
     return make, hand_on, look
 
@@ -150,7 +144,7 @@ def _find_the_files(scope: Construct, files: SharedFiles) -> tuple[Statement, ..
     arn = Stack.of(scope).format_arn(
         service="fsx", resource="file-system", resource_name=files.file_system_id
     )
-    find = Statement(sid="FindTheFiles", actions=["fsx:DescribeFileSystems"], resources=[arn])
+    find = allow("FindTheFiles", "fsx:DescribeFileSystems", on=arn)
     return (find,)
 
 

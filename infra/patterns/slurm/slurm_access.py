@@ -26,7 +26,7 @@ from slipway.infra.patterns.encryption import write_logs
 from slipway.infra.patterns.foundation import NodeFoundation
 from slipway.infra.patterns.images.image_project import pull_statements
 from slipway.infra.patterns.images.payload import NodeSoftware, deliver_node_software
-from slipway.infra.patterns.statements import Statement
+from slipway.infra.patterns.statements import Statement, allow
 from slipway.infra.patterns.storage.buckets import bucket_statements
 from slipway.jobs.words.job import NAME, PROJECT_PREFIX
 from slipway.jobs.words.names import derived_name
@@ -127,13 +127,13 @@ class MachineRole(Construct):
 
 
 def _of_bare(scope: Construct, bare: BareMachines) -> tuple[Statement, ...]:
-    fetch = Statement(sid="FetchSoftware", actions=["s3:GetObject"], resources=[bare.software.object_arn])
+    fetch = allow("FetchSoftware", "s3:GetObject", on=bare.software.object_arn)
     return fetch, *pull_statements(scope, bare.registry)
 
 
 def _register() -> Statement:
     """Allow what AWS's own AWSPCSComputeNodePolicy does: an instance registers before it knows its group."""
-    return Statement(sid="RegisterWithPcs", actions=["pcs:RegisterComputeNodeGroupInstance"], resources=["*"])
+    return allow("RegisterWithPcs", "pcs:RegisterComputeNodeGroupInstance", on="*")
 
 
 # How jobs reach Slurm from outside: one document of Systems Manager, which acts on the login node.

@@ -13,7 +13,7 @@ from constructs import Construct
 
 from slipway.infra.declare.types import Cluster
 from slipway.infra.patterns.encryption import removal_policy, use_key
-from slipway.infra.patterns.statements import Statement
+from slipway.infra.patterns.statements import Statement, allow
 from slipway.infra.patterns.storage.file_systems import SharedFiles
 from slipway.jobs.words.errors import SlipwayError
 from slipway.jobs.words.job import PROJECT_DAYS, PROJECT_PREFIX
@@ -70,20 +70,19 @@ def bucket_statements(
 ) -> tuple[Statement, ...]:
     """Allow finding what is in the bucket, and reading and writing below prefixes such as "images/*"."""
     arn = bucket.bucket_arn
-    listing = Statement(
-        sid="FindObjects",
-        actions=["s3:GetBucketLocation", "s3:ListBucket", "s3:ListBucketMultipartUploads"],
-        resources=[arn],
+    listing = allow(
+        "FindObjects", "s3:GetBucketLocation", "s3:ListBucket", "s3:ListBucketMultipartUploads", on=arn
     )
-    reading = Statement(
-        sid="ReadObjects",
-        actions=["s3:GetObject", "s3:GetObjectVersion"],
-        resources=[f"{arn}/{prefix}" for prefix in read],
+    reading = allow(
+        "ReadObjects", "s3:GetObject", "s3:GetObjectVersion", on=[f"{arn}/{prefix}" for prefix in read]
     )
-    writing = Statement(
-        sid="WriteObjects",
-        actions=["s3:AbortMultipartUpload", "s3:DeleteObject", "s3:ListMultipartUploadParts", "s3:PutObject"],
-        resources=[f"{arn}/{prefix}" for prefix in write],
+    writing = allow(
+        "WriteObjects",
+        "s3:AbortMultipartUpload",
+        "s3:DeleteObject",
+        "s3:ListMultipartUploadParts",
+        "s3:PutObject",
+        on=[f"{arn}/{prefix}" for prefix in write],
     )
     return (listing, reading, writing) if write else (listing, reading)
 

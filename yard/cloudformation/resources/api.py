@@ -89,8 +89,13 @@ class Setting:
         (self.put if present or self.remove is None else self.remove)(scope)
 
 
-def setting(*properties: str, put: Action, remove: Action | None = None, on_create: bool = True) -> Setting:
-    return Setting(properties=frozenset(properties), put=put, remove=remove, on_create=on_create)
+def setting(*properties: str, put: Action, remove: Action | None = None) -> Setting:
+    return Setting(properties=frozenset(properties), put=put, remove=remove)
+
+
+def changeable(*properties: str, put: Action, remove: Action | None = None) -> Setting:
+    """Properties that the create call has set already."""
+    return Setting(properties=frozenset(properties), put=put, remove=remove, on_create=False)
 
 
 def mirrored(*properties: str) -> dict[str, Expression]:
@@ -209,12 +214,7 @@ def _members(scope: ResourceScope, operation: str) -> dict[str, str]:
 
 
 def tags(
-    tag: str = "tag_resource",
-    untag: str = "untag_resource",
-    *,
-    of: str = "Tags",
-    on_create: bool = False,
-    **which: Any,
+    tag: str = "tag_resource", untag: str = "untag_resource", *, of: str = "Tags", **which: Any
 ) -> Setting:
     """The property `of`, set by the API's two calls; `which` names the resource in both."""
 
@@ -226,10 +226,10 @@ def tags(
         if added:
             scope.send(tag, **named, **{_member(scope, tag, which): added})
 
-    return setting(of, put=retag, on_create=on_create)
+    return changeable(of, put=retag)
 
 
-def ec2_tags(on_create: bool = False) -> Setting:
+def ec2_tags() -> Setting:
     """EC2 removes tags by a list of tags, not of keys."""
 
     def retag(scope: ResourceScope) -> None:
@@ -239,7 +239,7 @@ def ec2_tags(on_create: bool = False) -> Setting:
         if added:
             scope.send("create_tags", Resources=[scope.id], Tags=added)
 
-    return setting("Tags", put=retag, on_create=on_create)
+    return changeable("Tags", put=retag)
 
 
 def tag_specifications(kind: str) -> Expression:

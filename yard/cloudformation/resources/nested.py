@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from slipway.yard.cloudformation.resources.provider import Context, Fidelity, Properties, Provider, Resource
-from slipway.yard.cloudformation.resources.recorded import Recorded
+from slipway.yard.cloudformation.resources.recorded import Form, SchemaRecord
 from slipway.yard.cloudformation.resources.scope import ID, ResourceScope, is_gone, text
 from slipway.yard.errors import ApiError
 
@@ -107,15 +107,11 @@ def _delete(scope: ResourceScope, stack_id: str) -> None:
 
 def _wait(scope: ResourceScope, stack_id: str, verb: str) -> Mapping[str, Any]:
     for _ in range(LONGEST_LOOKS):
-        found = _described(scope, stack_id)
+        found = dict(scope.send("describe_stacks", StackName=stack_id)["Stacks"][0])
         if not found["StackStatus"].endswith("_IN_PROGRESS"):
             return found
         scope.context.pause(LOOK_S, verb)
     raise ApiError("NotStabilized", f"{stack_id} is still {found['StackStatus']}")
-
-
-def _described(scope: ResourceScope, stack_id: str) -> dict[str, Any]:
-    return dict(scope.send("describe_stacks", StackName=stack_id)["Stacks"][0])
 
 
 def _first_reason(scope: ResourceScope, stack_id: str) -> str:
@@ -170,11 +166,10 @@ RULES: Mapping[str, Mapping[str, Rule]] = {
 
 PROVIDERS: Mapping[str, Provider] = {
     STACK: NestedStack(),
-    "AWS::CDK::Metadata": Recorded(type="AWS::CDK::Metadata", identity=text("{id}")),
+    "AWS::CDK::Metadata": SchemaRecord(type="AWS::CDK::Metadata", form=Form(identity=ID)),
     # Nobody waits on it here: the yard has no WaitCondition.
-    "AWS::CloudFormation::WaitConditionHandle": Recorded(
+    "AWS::CloudFormation::WaitConditionHandle": SchemaRecord(
         type="AWS::CloudFormation::WaitConditionHandle",
-        identity=text("https://cloudformation-waitcondition-{region}.s3.amazonaws.com/{id}"),
-        attributes={"Id": ID},
+        form=Form(identity=text("https://cloudformation-waitcondition-{region}.s3.amazonaws.com/{id}")),
     ),
 }

@@ -1,6 +1,7 @@
 """Types that are kept and nothing more: the yard has nothing behind them, and nothing of ours hangs on them.
 
-To add one: a Recorded row with the shape of its id and its attributes. Look at what is kept with `records`.
+recorded_types.py lists most of them. To add one: its name there, and a row of FORMS where its schema leaves
+open what its id and attributes look like. `records` returns what is kept.
 """
 
 from __future__ import annotations
@@ -60,52 +61,6 @@ def recall(region: str, kind: str, physical_id: str) -> ResourceRecord | None:
     return _STORE.get((region, kind, physical_id))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Recorded:
-    """`identity` sees the properties and, as {id}, a fresh random number; `attributes` see the final id."""
-
-    type: str
-    identity: Expression
-    attributes: Mapping[str, Any] = field(default_factory=dict)
-    name: Name | None = None
-    fidelity: Fidelity = Fidelity.RECORDED
-
-    def create(self, context: Context, properties: Properties) -> Resource:
-        named = self.name.given(context, properties) if self.name else properties
-        scope = ResourceScope(context=context, service="", id=secrets.token_hex(9)[:17], properties=named)
-        return self._keep(context, str(self.identity(scope)), named)
-
-    def update(self, context: Context, resource: Resource, old: Properties, new: Properties) -> Resource:
-        kept = recall(context.region, self.type, resource.physical_id)
-        named = {self.name.property: kept.properties[self.name.property]} if self.name and kept else {}
-        return self._keep(context, resource.physical_id, {**named, **new})
-
-    def delete(self, context: Context, resource: Resource, properties: Properties) -> None:
-        forget(context.region, self.type, resource.physical_id)
-
-    def read(self, context: Context, resource: Resource, properties: Properties) -> Properties | None:
-        kept = recall(context.region, self.type, resource.physical_id)
-        return (
-            {name: kept.properties[name] for name in properties if name in kept.properties} if kept else None
-        )
-
-    def _keep(self, context: Context, physical_id: str, properties: Properties) -> Resource:
-        scope = ResourceScope(context=context, service="", id=physical_id, properties=properties)
-        attributes = resolve(self.attributes, scope)
-        keep(
-            ResourceRecord(
-                region=context.region,
-                type=self.type,
-                physical_id=physical_id,
-                properties=properties,
-                attributes=attributes,
-            )
-        )
-        return Resource(physical_id=physical_id, attributes=attributes)
-
-
-# A type that is kept and nothing more; its schema says what its id and attributes look like.
-# recorded_types.py lists them; FORMS says what a schema leaves open.
 NUMBERS = ("integer", "number")
 NO_FORM: Mapping[str, Any] = {}
 # What stands in an ARN for the type, where its name in small letters does not: patterns of others ask for it.
@@ -113,20 +68,29 @@ IDS = {"AWS::Cognito::UserPool": "{region}_{random}"}  # of the ids that others 
 ARN_WORDS = {"AWS::SageMaker::StudioLifecycleConfig": "studio-lifecycle-config"}
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Form:
+    """`identity` sees the properties and, as {id}, a fresh random number; `attributes` see the final id."""
+
+    identity: Expression
+    attributes: Mapping[str, Any] = field(default_factory=dict)
+    name: Name | None = None  # what to call it when the template does not
+
+
 def provider(kind: str) -> SchemaRecord:
-    return SchemaRecord(type=kind)
+    return SchemaRecord(type=kind, form=FORMS.get(kind))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SchemaRecord:
-    """A type that is kept and nothing more; its schema says what its id and attributes look like."""
+    """A type that is kept and nothing more; its form, else its schema, tells its id and attributes."""
 
     type: str
+    form: Form | None = None
     fidelity: Fidelity = Fidelity.RECORDED
 
     def create(self, context: Context, properties: Properties) -> Resource:
-        form = FORMS.get(self.type)
-        if form is None:
+        if (form := self.form) is None:
             return self._keep(context, self._identity(context, properties), properties)
         named = form.name.given(context, properties) if form.name else properties
         fresh = ResourceScope(context=context, service="", id=secrets.token_hex(9)[:17], properties=named)
@@ -210,15 +174,6 @@ def _fresh(kind: str) -> str:
 # The forms of ids and attributes of recorded types, where their schemas leave open what AWS always writes.
 # A type without a row has what is made of its schema. To add one: a row of FORMS.
 PORTS = {"postgres": "5432", "oracle": "1521", "sqlserver": "1433", "db2": "50000"}  # else MySQL's
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Form:
-    """`identity` sees the properties and, as {id}, a fresh random number; `attributes` see the final id."""
-
-    identity: Expression
-    attributes: Mapping[str, Any] = field(default_factory=dict)
-    name: Name | None = None  # what to call it when the template does not
 
 
 def made(template: str) -> Expression:

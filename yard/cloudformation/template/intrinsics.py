@@ -44,10 +44,6 @@ def _split(argument: Any, scope: Scope) -> list[str]:
     return text.split(delimiter)
 
 
-def _base64(argument: Any, scope: Scope) -> str:
-    return base64.b64encode(to_text(argument).encode()).decode()
-
-
 def _zones(argument: Any, scope: Scope) -> list[str]:
     return list(scope.lookups.availability_zones(argument or scope.pseudo["AWS::Region"]))
 
@@ -61,10 +57,6 @@ def _find_in_map(argument: Any, scope: Scope) -> Any:
         if rest and "DefaultValue" in rest[0]:
             return rest[0]["DefaultValue"]
         fail(f"Template error: Unable to get mapping for {name}::{first}::{second}")
-
-
-def _import(argument: Any, scope: Scope) -> str:
-    return scope.imported(to_text(argument))
 
 
 def _stack_output(argument: Any, scope: Scope) -> str:
@@ -93,10 +85,6 @@ def _cidr(argument: Any, scope: Scope) -> list[str]:
     return [str(next(subnets)) for _ in range(wanted)]
 
 
-def _to_json(argument: Any, scope: Scope) -> str:
-    return json.dumps(argument, separators=(",", ":"))
-
-
 def _length(argument: Any, scope: Scope) -> int:
     if not isinstance(argument, list):
         raise TypeError("it takes a list")
@@ -106,13 +94,13 @@ def _length(argument: Any, scope: Scope) -> int:
 FUNCTIONS: dict[str, Callable[[Any, Scope], Any]] = {
     "Fn::Join": _join,
     "Fn::Split": _split,
-    "Fn::Base64": _base64,
+    "Fn::Base64": lambda argument, scope: base64.b64encode(to_text(argument).encode()).decode(),
     "Fn::GetAZs": _zones,
     "Fn::GetStackOutput": _stack_output,
     "Fn::FindInMap": _find_in_map,
-    "Fn::ImportValue": _import,
+    "Fn::ImportValue": lambda argument, scope: scope.imported(to_text(argument)),
     "Fn::Cidr": _cidr,
-    "Fn::ToJsonString": _to_json,
+    "Fn::ToJsonString": lambda argument, scope: json.dumps(argument, separators=(",", ":")),
     "Fn::Length": _length,
 }
 EXTENDED = ("Fn::ToJsonString", "Fn::Length")  # only with the language extensions
@@ -193,10 +181,6 @@ LOGIC: dict[str, Callable[[Iterator[bool]], bool]] = {
 }
 
 
-def _ref(argument: Any, scope: Scope) -> Any:
-    return _referenced(Reference(logical_id=argument), scope)
-
-
 def _referenced(reference: Reference, scope: Scope) -> Any:
     name = reference.logical_id
     if reference.attribute is None:
@@ -267,7 +251,7 @@ def _refuse_macro(argument: Any, scope: Scope) -> NoReturn:
 
 
 LAZY: dict[str, Callable[[Any, Scope], Any]] = {
-    "Ref": _ref,
+    "Ref": lambda argument, scope: _referenced(Reference(logical_id=argument), scope),
     "Fn::GetAtt": _get_att,
     "Fn::Sub": _sub,
     "Fn::If": _if,

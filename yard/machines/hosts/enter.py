@@ -99,14 +99,10 @@ def _through(target: Mapping[str, Any], spaces: Sequence[str]) -> EnterCommand:
     return EnterCommand(argv=["nsenter", *options, *kept], descriptors=tuple(opened.values()))
 
 
-def _plainly(_door: Mapping[str, Any]) -> EnterCommand:
-    return EnterCommand(argv=[])
-
-
 _WAYS: Mapping[str, Callable[[Mapping[str, Any]], EnterCommand]] = {
     "root": _by_namespaces,
     "user": _by_own_users,
-    "plain": _plainly,
+    "plain": lambda _door: EnterCommand(argv=[]),
 }
 _NETWORKS: Mapping[str, Sequence[str]] = {"root": ("net",), "user": ("user", "net"), "plain": ()}
 

@@ -15,6 +15,7 @@ from slipway.yard.endpoint import ACCOUNT, own_client
 from slipway.yard.machines.hosts import host_store, service_hosts
 from slipway.yard.machines.hosts.firewall import Rule
 from slipway.yard.machines.hosts.host_store import Host, HostInstance
+from slipway.yard.moto_backends import moto_backend
 
 CLUSTER_TAG = "slipway:cluster"
 _WAYS = ("ingress", "egress")
@@ -34,7 +35,7 @@ def are_pending() -> bool:
 
 def rules(instance: HostInstance) -> tuple[Rule, ...]:
     """Return the rules of the instance's security groups, with groups and prefix lists as addresses."""
-    backend = _ec2(instance.region)
+    backend = moto_backend("ec2", instance.region)
     groups = {group.id: group for each in _interfaces(backend, instance.id) for group in each.group_set}
     return tuple(
         Rule(way=way, protocol=rule.ip_protocol, first=rule.from_port, last=rule.to_port, peers=peers)
@@ -84,8 +85,8 @@ def _tags(instance: Any) -> dict[str, str]:
 
 def _host_instance(region: str, owner: str, instance: Any) -> HostInstance:
     tags = _tags(instance)
-    vpc = _ec2(region).vpcs[instance.vpc_id]
-    association = _ec2(region).iam_instance_profile_associations.get(instance.id)
+    vpc = moto_backend("ec2", region).vpcs[instance.vpc_id]
+    association = moto_backend("ec2", region).iam_instance_profile_associations.get(instance.id)
     profile = association.iam_instance_profile if association else None
     return HostInstance(
         id=instance.id,
@@ -108,12 +109,6 @@ def _host_instance(region: str, owner: str, instance: Any) -> HostInstance:
         key_name=instance.key_name or "",
         tags=tags,
     )
-
-
-def _ec2(region: str) -> Any:
-    from moto.ec2.models import ec2_backends
-
-    return ec2_backends[ACCOUNT][region]
 
 
 def _peers(backend: Any, rule: Any) -> Iterator[str]:
@@ -233,9 +228,7 @@ def _replace(host: Host) -> None:
 
 def _recorded(host: Host) -> Any:
     """moto's record of the instance; None where there is none any more."""
-    from moto.ec2.models import ec2_backends
-
-    found = ec2_backends[ACCOUNT][host.instance.region].all_instances()
+    found = moto_backend("ec2", host.instance.region).all_instances()
     return next((each for each in found if each.id == host.instance.id), None)
 
 

@@ -76,10 +76,17 @@ def hide(root: Path, plan: Plan, *, read_only: bool) -> None:
     for path, descriptor in shown:
         target = _below(root, path)
         target.mkdir(parents=True, exist_ok=True)
-        kernel.mount(f"/proc/self/fd/{descriptor}", target, flags=kernel.BIND | kernel.RECURSIVE)
+        kernel.bind(f"/proc/self/fd/{descriptor}", target)
         os.close(descriptor)
         if read_only:
             make_read_only(target)
+
+
+def folder_in(root: Path, path: str) -> Path:
+    """Return the folder of a path in the tree below `root`, made where it is not there."""
+    inside = root / path.lstrip("/")
+    inside.mkdir(parents=True, exist_ok=True)
+    return inside
 
 
 def make_read_only(mounted: Path) -> None:

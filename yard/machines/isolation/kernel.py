@@ -136,6 +136,11 @@ def mount(source: str, target: Path, kind: str = "", flags: int = 0, options: st
     _check(f"mount {source} at {target}", done)
 
 
+def bind(source: str, target: Path) -> None:
+    """Show a folder or file, with what is mounted below it, at another place too."""
+    mount(source, target, flags=BIND | RECURSIVE)
+
+
 def pivot_root(new: Path) -> None:
     """Make `new` the root of this process, and drop the old one."""
     old = new / ".old"

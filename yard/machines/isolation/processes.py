@@ -6,7 +6,7 @@ import contextlib
 import os
 import shutil
 import signal
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 CANNOT_RUN, NOT_FOUND = 126, 127  # as shells and Docker say it
@@ -20,6 +20,13 @@ def code_of(error: OSError, program: str, path: str) -> int:
     if isinstance(error, FileNotFoundError):
         return NOT_FOUND
     return CANNOT_RUN if shutil.which(program, mode=os.F_OK, path=path) else NOT_FOUND
+
+
+def ended_children() -> Iterator[tuple[int, int]]:
+    """Yield each child that has ended, with its exit code; wait for none."""
+    with contextlib.suppress(ChildProcessError):
+        while (ended := os.waitpid(-1, os.WNOHANG))[0]:
+            yield ended[0], os.waitstatus_to_exitcode(ended[1])
 
 
 def kill_all(pids: Sequence[int], number: int = signal.SIGKILL) -> None:

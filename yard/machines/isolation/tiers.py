@@ -97,10 +97,6 @@ def _obstacle_of_root() -> str:
     return "this user is not root" if os.geteuid() != 0 else _try("root")
 
 
-def _obstacle_of_user() -> str:
-    return _try("user")
-
-
 TIERS = (
     Tier(
         name="root",
@@ -111,7 +107,7 @@ TIERS = (
     Tier(
         name="user",
         isolated=True,
-        obstacle=_obstacle_of_user,
+        obstacle=lambda: _try("user"),
         words=f"namespaces of an ordinary user: {_OWN} for each node",
     ),
     Tier(

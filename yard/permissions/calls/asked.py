@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from slipway.yard.endpoint import ACCOUNT
+from slipway.yard.moto_backends import moto_backend
 from slipway.yard.permissions.conditions import Keys
 
 ANY_RESOURCE = "*"
@@ -56,9 +57,7 @@ _UNKNOWN_SUFFIX = "-??????"  # how AWS names a secret in its refusals before it 
 
 def key_arn(given: str, region: str) -> str:
     """Return the ARN of a key that was given as an id, an ARN or an alias."""
-    from moto.kms.models import kms_backends
-
-    backend: Any = kms_backends[ACCOUNT][region]
+    backend: Any = moto_backend("kms", region)
     try:
         return str(backend.describe_key(given).arn)
     except Exception:  # noqa: BLE001 - moto's errors for a key that is not there have no common type
@@ -66,9 +65,7 @@ def key_arn(given: str, region: str) -> str:
 
 
 def secret_arn(given: str, region: str) -> str:
-    from moto.secretsmanager.models import secretsmanager_backends
-
-    secret = secretsmanager_backends[ACCOUNT][region].secrets.get(given)
+    secret = moto_backend("secretsmanager", region).secrets.get(given)
     if secret is not None:
         return str(secret.arn)
     return (

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from slipway.yard.endpoint import ACCOUNT
+from slipway.yard.moto_backends import moto_backend
 from slipway.yard.permissions.calls.asked import ActionNeed, AskedCall, found, key_arn, secret_arn
 
 # KMS's own keys for services (aws/s3, aws/ssm, …): their policies let in whoever may use the service.
@@ -28,9 +29,7 @@ def needs(call: AskedCall) -> Iterator[ActionNeed]:
 
 
 def in_bucket(call: AskedCall, bucket: str, name: str) -> Iterator[ActionNeed]:
-    from moto.s3.models import s3_backends
-
-    found_bucket: Any = s3_backends[ACCOUNT]["aws"].buckets.get(bucket)
+    found_bucket: Any = moto_backend("s3").buckets.get(bucket)
     if found_bucket is None:
         return
     if call.operation in _READS:
@@ -59,12 +58,10 @@ def _default_key(bucket: Any) -> str:
 
 
 def _secret(call: AskedCall) -> Iterator[ActionNeed]:
-    from moto.secretsmanager.models import secretsmanager_backends
-
     if call.operation not in _SECRET_READS | _SECRET_WRITES:
         return
     given = "".join(found(call.parameters, "SecretId") or found(call.parameters, "Name"))
-    secret = secretsmanager_backends[ACCOUNT][call.region].secrets.get(given)
+    secret = moto_backend("secretsmanager", call.region).secrets.get(given)
     key = str((secret and secret.kms_key_id) or call.parameters.get("KmsKeyId") or "")
     reads = call.operation in _SECRET_READS
     actions = ("kms:Decrypt",) if reads else ("kms:GenerateDataKey", "kms:Decrypt")
@@ -73,23 +70,19 @@ def _secret(call: AskedCall) -> Iterator[ActionNeed]:
 
 
 def _topic(call: AskedCall) -> Iterator[ActionNeed]:
-    from moto.sns.models import sns_backends
-
     if call.operation not in ("Publish", "PublishBatch"):
         return
-    topic = sns_backends[ACCOUNT][call.region].topics.get("".join(found(call.parameters, "TopicArn")))
+    topic = moto_backend("sns", call.region).topics.get("".join(found(call.parameters, "TopicArn")))
     key = str((topic and topic.kms_master_key_id) or "")
     yield from _via(call, "sns", key, ("kms:GenerateDataKey", "kms:Decrypt"), {})
 
 
 def _parameter(call: AskedCall) -> Iterator[ActionNeed]:
-    from moto.ssm.models import ssm_backends
-
     if call.operation == "PutParameter" and call.parameters.get("Type") == "SecureString":
         yield from _via(call, "ssm", str(call.parameters.get("KeyId") or ""), ("kms:Encrypt",), {})
     if call.parameters.get("WithDecryption"):
         for name in (*found(call.parameters, "Name"), *found(call.parameters, "Names[]")):
-            stored: Any = ssm_backends[ACCOUNT][call.region].get_parameter(name)
+            stored: Any = moto_backend("ssm", call.region).get_parameter(name)
             if stored and stored.parameter_type == "SecureString":
                 yield from _via(call, "ssm", str(stored.keyid or ""), ("kms:Decrypt",), {})
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from slipway.yard.endpoint import ACCOUNT
 from slipway.yard.errors import texts
+from slipway.yard.moto_backends import moto_backend
 from slipway.yard.permissions.calls import ec2, encrypted, s3
 from slipway.yard.permissions.calls.arns import named, prefix, resource_types
 from slipway.yard.permissions.calls.asked import ActionNeed, AskedCall, NotJudged, arn, found
@@ -104,9 +104,7 @@ def passed_roles(call: AskedCall) -> Iterator[ActionNeed]:
 
 
 def _of_profile(name_or_arn: str) -> Iterator[ActionNeed]:
-    from moto.iam.models import iam_backends
-
-    profiles: Any = iam_backends[ACCOUNT]["aws"].instance_profiles
+    profiles: Any = moto_backend("iam").instance_profiles
     for profile in list(profiles.values()):
         if name_or_arn in (profile.name, profile.arn):
             yield from (_pass(role.arn, "ec2.amazonaws.com") for role in profile.roles)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from urllib.parse import unquote
 
-from slipway.yard.endpoint import ACCOUNT
+from slipway.yard.moto_backends import moto_backend
 from slipway.yard.permissions.calls.arns import resource_types
 from slipway.yard.permissions.calls.asked import ActionNeed, AskedCall, NotJudged
 from slipway.yard.permissions.calls.encrypted import in_bucket
@@ -128,9 +128,7 @@ def _of_object(call: AskedCall, keys: Mapping[str, tuple[str, ...]]) -> Iterator
 
 
 def _is_there(bucket: str, name: str) -> bool:
-    from moto.s3.models import s3_backends
-
-    found = s3_backends[ACCOUNT]["aws"].buckets.get(bucket)
+    found = moto_backend("s3").buckets.get(bucket)
     return found is None or name in found.keys  # a bucket that is not there is refused as such
 
 

@@ -13,13 +13,13 @@ from functools import lru_cache
 from typing import Any
 
 from slipway.yard.chaos import conditions, consistency
-from slipway.yard.endpoint import ACCOUNT
 from slipway.yard.errors import ApiError
 from slipway.yard.gateway.faults import is_refused_by_script
 from slipway.yard.machines.hosts import instances, reconciler
 from slipway.yard.machines.hosts.instances import is_suspended
+from slipway.yard.moto_backends import moto_backend
 from slipway.yard.services.ec2 import template_launch
-from slipway.yard.services.recorded import page
+from slipway.yard.services.recorded import paged
 from slipway.yard.services.service_quotas import quotas
 
 Parameters = Mapping[str, Any]
@@ -28,23 +28,16 @@ GROUP_TAG = "aws:autoscaling:groupName"
 RESOLVED = "resolve:ssm:"  # how a launch template names a parameter that holds the image's id
 
 
-def call(operation: str, parameters: Parameters, region: str) -> dict[str, Any]:
-    return _OPERATIONS[operation](parameters, region)
-
-
 def image_id(text: str, region: str) -> str:
     """The AMI that a launch template means; raises ApiError for one that is not there."""
-    from moto.ec2.models import ec2_backends
-    from moto.ssm.models import ssm_backends
-
     identifier = text
     if text.startswith(RESOLVED):
         name, _, version = text.removeprefix(RESOLVED).partition(":")
-        found = ssm_backends[ACCOUNT][region].get_parameters([f"{name}:{version}" if version else name])
+        found = moto_backend("ssm", region).get_parameters([f"{name}:{version}" if version else name])
         if not found:
             raise _no_image(f"There is no parameter {name}")
         identifier = str(next(iter(found.values())).value)
-    if not any(image.id == identifier for image in ec2_backends[ACCOUNT][region].describe_images()):
+    if not any(image.id == identifier for image in moto_backend("ec2", region).describe_images()):
         raise _no_image(f"The image id '[{identifier}]' does not exist")
     return identifier
 
@@ -55,13 +48,12 @@ def _no_image(reason: str) -> ApiError:
 
 def _create(parameters: Parameters, region: str) -> dict[str, Any]:
     """All that AWS looks at before it launches anything, then moto's group."""
-    from moto.autoscaling.models import autoscaling_backends
     from moto.core.exceptions import ServiceException
 
     _launch_in_full()
     _check_sizes(parameters)
     _check_profile(parameters, region)
-    backend = autoscaling_backends[ACCOUNT][region]
+    backend = moto_backend("autoscaling", region)
     if parameters["AutoScalingGroupName"] in backend.autoscaling_groups:
         name = parameters["AutoScalingGroupName"]
         raise ApiError("AlreadyExists", f"AutoScalingGroup by this name already exists - {name}", status=400)
@@ -84,10 +76,8 @@ def _check_sizes(parameters: Parameters) -> None:
 
 def _check_profile(parameters: Parameters, region: str) -> None:
     """IAM may not have told Auto Scaling yet of the profile that the launch template names."""
-    from moto.ec2.models import ec2_backends
-
     named = parameters.get("LaunchTemplate") or {}
-    templates = ec2_backends[ACCOUNT][region].launch_templates
+    templates = moto_backend("ec2", region).launch_templates
     for template in templates.values():
         if named.get("LaunchTemplateId") == template.id or named.get("LaunchTemplateName") == template.name:
             profile = (
@@ -184,9 +174,7 @@ def _granted(group: Any, instance_type: str, count: int) -> int:
 
 def _launch_missing(group: Any) -> None:
     """Let a group that was refused machines try again, if it still is there."""
-    from moto.autoscaling.models import autoscaling_backends
-
-    if autoscaling_backends[ACCOUNT][group.region].autoscaling_groups.get(group.name) is group:
+    if moto_backend("autoscaling", group.region).autoscaling_groups.get(group.name) is group:
         group.set_desired_capacity(group.desired_capacity)
         reconciler.wake_if_kept()
 
@@ -232,9 +220,7 @@ def describe_activities(parameters: Mapping[str, Any], region: str) -> dict[str,
         for where, activity in _made
         if where == region and wanted in (None, activity["AutoScalingGroupName"])
     ]
-    asked = {"nextToken": parameters.get("NextToken"), "maxResults": parameters.get("MaxRecords")}
-    shown, more = page(found, asked)
-    return {"Activities": shown, **({"NextToken": more["nextToken"]} if more else {})}
+    return paged("Activities", found, parameters, asked=("NextToken", "MaxRecords"))
 
 
 def _try_again(group: Any, launch: Callable[[Any], None]) -> None:
@@ -262,7 +248,7 @@ def _add(group: Any, status: str, description: str, message: str) -> None:
     del _made[MOST_KEPT:]
 
 
-_OPERATIONS: Mapping[str, Callable[[Parameters, str], dict[str, Any]]] = {
+OPERATIONS: Mapping[str, Callable[[Parameters, str], dict[str, Any]]] = {
     "DescribeScalingActivities": describe_activities,
     "CreateAutoScalingGroup": _create,
 }

@@ -9,6 +9,7 @@ from slipway.yard.cloudformation.resources.api import (
     ApiResource,
     Name,
     call,
+    changeable,
     changes,
     find,
     mirrored,
@@ -106,151 +107,139 @@ def _tags(scope: ResourceScope) -> list[dict[str, Any]]:
     return list(scope.properties.get("Tags") or ())
 
 
-GROUP = ApiResource(
-    fidelity=Fidelity.BEHAVIOURAL,
-    service="autoscaling",
-    name=Name(property="AutoScalingGroupName", limit=255),
-    create_call=shaped(
-        "create_auto_scaling_group",
-        renames={"Cooldown": "DefaultCooldown"},
-        TargetGroupARNs=target_groups,
-        VPCZoneIdentifier=subnets,
-        Tags=group_tags,
-    ),
-    identity=prop("AutoScalingGroupName"),
-    describe=find("describe_auto_scaling_groups", "AutoScalingGroups.0", AutoScalingGroupNames=[ID]),
-    attributes={"AutoScalingGroupARN": live("AutoScalingGroupARN")},
-    settings=(
-        setting(
-            *CHANGEABLE,
-            put=shaped(
-                "update_auto_scaling_group", AutoScalingGroupName=ID, VPCZoneIdentifier=subnets, Tags=None
-            ),
-            on_create=False,
-        ),
-        setting("MetricsCollection", put=collect_metrics),
-        setting("Tags", put=retag, on_create=False),
-    ),
-    delete_call=call("delete_auto_scaling_group", AutoScalingGroupName=ID, ForceDelete=True),
-    reads={
-        **mirrored("MinSize", "MaxSize", "DesiredCapacity", "HealthCheckType", "LaunchTemplate"),
-        "Tags": read_tags,
-        "VPCZoneIdentifier": read_subnets,
-    },
-    # Nobody is notified here; the template alone keeps it.
-    accepts=frozenset({"Tags", "VPCZoneIdentifier", "NotificationConfigurations"}),
-)
-
-SCHEDULED_ACTION = ApiResource(
-    service="autoscaling",
-    name=Name(property="ScheduledActionName", limit=255),
-    create_call=shaped("put_scheduled_update_group_action"),
-    identity=prop("ScheduledActionName"),
-    describe=find(
-        "describe_scheduled_actions",
-        "ScheduledUpdateGroupActions.0",
-        AutoScalingGroupName=prop("AutoScalingGroupName"),
-        ScheduledActionNames=[ID],
-    ),
-    attributes={"ScheduledActionName": ID},
-    settings=(
-        setting(
-            "DesiredCapacity",
-            "EndTime",
-            "MaxSize",
-            "MinSize",
-            "Recurrence",
-            "StartTime",
-            "TimeZone",
-            put=shaped("put_scheduled_update_group_action", ScheduledActionName=ID),
-            on_create=False,
-        ),
-    ),
-    delete_call=call(
-        "delete_scheduled_action", AutoScalingGroupName=prop("AutoScalingGroupName"), ScheduledActionName=ID
-    ),
-    reads=mirrored("DesiredCapacity", "MinSize", "MaxSize", "Recurrence"),
-)
-
-SCALING_POLICY = ApiResource(
-    service="autoscaling",
-    create_call=shaped("put_scaling_policy", PolicyName=own("PolicyName")),
-    identity=policy_arn,
-    describe=find("describe_policies", "ScalingPolicies.0", PolicyNames=[policy_name]),
-    attributes={"Arn": ID, "PolicyName": policy_name},
-    settings=(
-        setting(
-            "AdjustmentType",
-            "Cooldown",
-            "EstimatedInstanceWarmup",
-            "MetricAggregationType",
-            "MinAdjustmentMagnitude",
-            "PolicyType",
-            "ScalingAdjustment",
-            "StepAdjustments",
-            "TargetTrackingConfiguration",
-            put=shaped("put_scaling_policy", PolicyName=policy_name),
-            on_create=False,
-        ),
-    ),
-    delete_call=call(
-        "delete_policy",
-        AutoScalingGroupName=prop("AutoScalingGroupName"),
-        PolicyName=policy_name,
-    ),
-    reads=mirrored("AdjustmentType", "PolicyType", "ScalingAdjustment"),
-)
-
-LIFECYCLE_HOOK = ApiResource(
-    service="autoscaling",
-    create_call=put_hook,
-    identity=own("LifecycleHookName"),
-    describe=find(
-        "describe_lifecycle_hooks",
-        "LifecycleHooks.0",
-        AutoScalingGroupName=prop("AutoScalingGroupName"),
-        LifecycleHookNames=[ID],
-    ),
-    settings=(
-        setting("DefaultResult", "HeartbeatTimeout", "LifecycleTransition", put=put_hook, on_create=False),
-    ),
-    delete_call=call(
-        "delete_lifecycle_hook", AutoScalingGroupName=prop("AutoScalingGroupName"), LifecycleHookName=ID
-    ),
-    reads=mirrored("DefaultResult", "HeartbeatTimeout", "LifecycleTransition"),
-    accepts=frozenset(
-        {
-            "AutoScalingGroupName",
-            "DefaultResult",
-            "HeartbeatTimeout",
-            "LifecycleHookName",
-            "LifecycleTransition",
-        }
-    ),
-)
-
-
-LAUNCH_CONFIGURATION = ApiResource(
-    service="autoscaling",
-    name=Name(property="LaunchConfigurationName", limit=255),
-    create_call=shaped(
-        "create_launch_configuration",
-        InstanceMonitoring=lambda scope: (
-            {"Enabled": scope.properties["InstanceMonitoring"]}
-            if "InstanceMonitoring" in scope.properties
-            else None
-        ),
-    ),
-    identity=prop("LaunchConfigurationName"),
-    describe=find("describe_launch_configurations", "LaunchConfigurations.0", LaunchConfigurationNames=[ID]),
-    delete_call=call("delete_launch_configuration", LaunchConfigurationName=ID),
-    accepts=frozenset({"InstanceMonitoring"}),
-)
-
 PROVIDERS: Mapping[str, Provider] = {
-    "AWS::AutoScaling::LaunchConfiguration": LAUNCH_CONFIGURATION,
-    "AWS::AutoScaling::AutoScalingGroup": GROUP,
-    "AWS::AutoScaling::ScheduledAction": SCHEDULED_ACTION,
-    "AWS::AutoScaling::ScalingPolicy": SCALING_POLICY,
-    "AWS::AutoScaling::LifecycleHook": LIFECYCLE_HOOK,
+    "AWS::AutoScaling::LaunchConfiguration": ApiResource(
+        service="autoscaling",
+        name=Name(property="LaunchConfigurationName", limit=255),
+        create_call=shaped(
+            "create_launch_configuration",
+            InstanceMonitoring=lambda scope: (
+                {"Enabled": scope.properties["InstanceMonitoring"]}
+                if "InstanceMonitoring" in scope.properties
+                else None
+            ),
+        ),
+        identity=prop("LaunchConfigurationName"),
+        describe=find(
+            "describe_launch_configurations", "LaunchConfigurations.0", LaunchConfigurationNames=[ID]
+        ),
+        delete_call=call("delete_launch_configuration", LaunchConfigurationName=ID),
+        accepts=frozenset({"InstanceMonitoring"}),
+    ),
+    "AWS::AutoScaling::AutoScalingGroup": ApiResource(
+        fidelity=Fidelity.BEHAVIOURAL,
+        service="autoscaling",
+        name=Name(property="AutoScalingGroupName", limit=255),
+        create_call=shaped(
+            "create_auto_scaling_group",
+            renames={"Cooldown": "DefaultCooldown"},
+            TargetGroupARNs=target_groups,
+            VPCZoneIdentifier=subnets,
+            Tags=group_tags,
+        ),
+        identity=prop("AutoScalingGroupName"),
+        describe=find("describe_auto_scaling_groups", "AutoScalingGroups.0", AutoScalingGroupNames=[ID]),
+        attributes={"AutoScalingGroupARN": live("AutoScalingGroupARN")},
+        settings=(
+            changeable(
+                *CHANGEABLE,
+                put=shaped(
+                    "update_auto_scaling_group", AutoScalingGroupName=ID, VPCZoneIdentifier=subnets, Tags=None
+                ),
+            ),
+            setting("MetricsCollection", put=collect_metrics),
+            changeable("Tags", put=retag),
+        ),
+        delete_call=call("delete_auto_scaling_group", AutoScalingGroupName=ID, ForceDelete=True),
+        reads={
+            **mirrored("MinSize", "MaxSize", "DesiredCapacity", "HealthCheckType", "LaunchTemplate"),
+            "Tags": read_tags,
+            "VPCZoneIdentifier": read_subnets,
+        },
+        # Nobody is notified here; the template alone keeps it.
+        accepts=frozenset({"Tags", "VPCZoneIdentifier", "NotificationConfigurations"}),
+    ),
+    "AWS::AutoScaling::ScheduledAction": ApiResource(
+        service="autoscaling",
+        name=Name(property="ScheduledActionName", limit=255),
+        create_call=shaped("put_scheduled_update_group_action"),
+        identity=prop("ScheduledActionName"),
+        describe=find(
+            "describe_scheduled_actions",
+            "ScheduledUpdateGroupActions.0",
+            AutoScalingGroupName=prop("AutoScalingGroupName"),
+            ScheduledActionNames=[ID],
+        ),
+        attributes={"ScheduledActionName": ID},
+        settings=(
+            changeable(
+                "DesiredCapacity",
+                "EndTime",
+                "MaxSize",
+                "MinSize",
+                "Recurrence",
+                "StartTime",
+                "TimeZone",
+                put=shaped("put_scheduled_update_group_action", ScheduledActionName=ID),
+            ),
+        ),
+        delete_call=call(
+            "delete_scheduled_action",
+            AutoScalingGroupName=prop("AutoScalingGroupName"),
+            ScheduledActionName=ID,
+        ),
+        reads=mirrored("DesiredCapacity", "MinSize", "MaxSize", "Recurrence"),
+    ),
+    "AWS::AutoScaling::ScalingPolicy": ApiResource(
+        service="autoscaling",
+        create_call=shaped("put_scaling_policy", PolicyName=own("PolicyName")),
+        identity=policy_arn,
+        describe=find("describe_policies", "ScalingPolicies.0", PolicyNames=[policy_name]),
+        attributes={"Arn": ID, "PolicyName": policy_name},
+        settings=(
+            changeable(
+                "AdjustmentType",
+                "Cooldown",
+                "EstimatedInstanceWarmup",
+                "MetricAggregationType",
+                "MinAdjustmentMagnitude",
+                "PolicyType",
+                "ScalingAdjustment",
+                "StepAdjustments",
+                "TargetTrackingConfiguration",
+                put=shaped("put_scaling_policy", PolicyName=policy_name),
+            ),
+        ),
+        delete_call=call(
+            "delete_policy",
+            AutoScalingGroupName=prop("AutoScalingGroupName"),
+            PolicyName=policy_name,
+        ),
+        reads=mirrored("AdjustmentType", "PolicyType", "ScalingAdjustment"),
+    ),
+    "AWS::AutoScaling::LifecycleHook": ApiResource(
+        service="autoscaling",
+        create_call=put_hook,
+        identity=own("LifecycleHookName"),
+        describe=find(
+            "describe_lifecycle_hooks",
+            "LifecycleHooks.0",
+            AutoScalingGroupName=prop("AutoScalingGroupName"),
+            LifecycleHookNames=[ID],
+        ),
+        settings=(changeable("DefaultResult", "HeartbeatTimeout", "LifecycleTransition", put=put_hook),),
+        delete_call=call(
+            "delete_lifecycle_hook", AutoScalingGroupName=prop("AutoScalingGroupName"), LifecycleHookName=ID
+        ),
+        reads=mirrored("DefaultResult", "HeartbeatTimeout", "LifecycleTransition"),
+        accepts=frozenset(
+            {
+                "AutoScalingGroupName",
+                "DefaultResult",
+                "HeartbeatTimeout",
+                "LifecycleHookName",
+                "LifecycleTransition",
+            }
+        ),
+    ),
 }

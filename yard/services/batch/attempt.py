@@ -5,15 +5,13 @@ from __future__ import annotations
 import logging
 import shutil
 import signal
-import socket
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
-from slipway.yard.machines import api_proxy, log_stream, memory, storage
+from slipway.yard.machines import log_stream, memory, storage
 from slipway.yard.machines.isolation.tiers import best_tier
 from slipway.yard.machines.settings import real_seconds
 from slipway.yard.services.batch import capacity, instances, job_store, plan, task_roles
@@ -72,8 +70,6 @@ class Running:
     def __init__(self, job: BatchJob, attempt: JobAttempt) -> None:
         self.job, self.attempt = job, attempt
         self.processes: AttemptProcesses | None = None
-        self.readers: list[threading.Thread] = []
-        self.doors: list[socket.socket] = []
         self.subnet = ""
 
     def run(self, environment: Any, folder: Path) -> ContainerExit:
@@ -90,7 +86,6 @@ class Running:
             with job_store.changed:
                 self.job.running = None
             self.processes.close()
-            self._close_doors()
         return self._ending()
 
     def stop(self) -> None:
@@ -129,13 +124,12 @@ class Running:
 
     def forked(self, node: NodeRun, event: NodeEvent) -> None:
         (output,) = event.descriptors
-        self.readers.append(log_stream.follow(output, node.group, node.stream, self.job.region))
+        assert self.processes
+        self.processes.read_by(log_stream.follow(output, node.group, node.stream, self.job.region))
 
     def ready(self, node: NodeRun, event: NodeEvent) -> None:
-        for descriptor in event.descriptors:
-            door = socket.socket(fileno=descriptor)
-            self.doors.append(door)
-            api_proxy.serve(door, urlsplit(plan.endpoint()).port or 0, self.subnet)
+        assert self.processes
+        self.processes.open_doors(event, plan.endpoint(), self.subnet)
         with job_store.changed:
             node.started_at = job_store.now_ms()
             if node.index == self.job.main_node:
@@ -149,12 +143,6 @@ class Running:
             job_store.changed.notify_all()
             if node.index == self.job.main_node:
                 self.stop()
-
-    def _close_doors(self) -> None:
-        for reader in self.readers:  # every writer is gone, so these end by themselves
-            reader.join()
-        for door in self.doors:
-            api_proxy.close(door)
 
     def _ending(self) -> ContainerExit:
         main = self.attempt.nodes[self.job.main_node]

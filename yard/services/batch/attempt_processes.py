@@ -14,7 +14,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
+from slipway.yard.machines import api_proxy
 from slipway.yard.machines.settings import CHECKOUT, stop_seconds
 
 LARGEST_EVENT = 65536
@@ -37,6 +39,8 @@ class AttemptProcesses:
         self._alive = set(range(nodes))
         self._lock = threading.Lock()
         self._timers: list[threading.Timer] = []
+        self._readers: list[threading.Thread] = []
+        self._doors: list[socket.socket] = []
         self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         environment = {"PATH": os.environ.get("PATH", os.defpath), "PYTHONPATH": str(CHECKOUT)}
         with theirs:
@@ -68,6 +72,17 @@ class AttemptProcesses:
                 descriptors=tuple(descriptors),
             )
 
+    def read_by(self, reader: threading.Thread) -> None:
+        """Keep who reads a node's output: the end is not before the last line is read."""
+        self._readers.append(reader)
+
+    def open_doors(self, event: NodeEvent, endpoint: str, subnet: str) -> None:
+        """Serve the yard's API at the doors that the event brings."""
+        for descriptor in event.descriptors:
+            door = socket.socket(fileno=descriptor)
+            self._doors.append(door)
+            api_proxy.serve(door, urlsplit(endpoint).port or 0, subnet)
+
     def stop(self) -> None:
         """SIGTERM now, SIGKILL to what is still there when the time for it is over."""
         with self._lock:
@@ -97,3 +112,7 @@ class AttemptProcesses:
             self._socket.shutdown(socket.SHUT_RDWR)
         self._process.wait()
         self._socket.close()
+        for reader in self._readers:  # every writer is gone, so these end by themselves
+            reader.join()
+        for door in self._doors:
+            api_proxy.close(door)

@@ -12,9 +12,9 @@ from typing import Any
 from slipway.containers.runtime.contract import variables
 from slipway.jobs.words.catalogue.instances import InstanceType, find_instance_type
 from slipway.yard.chaos import conditions
-from slipway.yard.endpoint import ACCOUNT
 from slipway.yard.gateway import faults
 from slipway.yard.machines.memory import Need
+from slipway.yard.moto_backends import moto_backend
 from slipway.yard.services.batch import job_store, overrides
 from slipway.yard.services.batch.job_store import BatchJob
 
@@ -71,9 +71,7 @@ def place(job: BatchJob) -> Placement:
 
 def queue_of(job: BatchJob) -> Any:
     """moto's; None when it was deleted."""
-    from moto.batch.models import batch_backends
-
-    return batch_backends[ACCOUNT][job.region].get_job_queue(job.queue)
+    return moto_backend("batch", job.region).get_job_queue(job.queue)
 
 
 def vcpus(job: BatchJob) -> int:

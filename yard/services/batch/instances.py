@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from slipway.yard.endpoint import ACCOUNT
 from slipway.yard.gateway import faults
+from slipway.yard.moto_backends import moto_backend
 from slipway.yard.services.batch import task_roles
 from slipway.yard.services.batch.job_store import BatchJob
 
@@ -57,7 +57,7 @@ def lose(job: BatchJob, node: int) -> None:
 
 def _terminate(identifiers: list[str], region: str) -> None:
     """Terminate those that are left: moto fails where AWS says nothing of a second time."""
-    backend = _ec2(region)
+    backend = moto_backend("ec2", region)
     left = [
         instance.id
         for instance in backend.all_instances()
@@ -69,7 +69,7 @@ def _terminate(identifiers: list[str], region: str) -> None:
 
 def _run(count: int, environment: Any, region: str) -> list[str]:
     resources: Mapping[str, Any] = environment.compute_resources or {}
-    backend = _ec2(region)
+    backend = moto_backend("ec2", region)
     data = _template(backend, resources.get("launchTemplate"))
     interfaces = data.get("NetworkInterfaces") or [{}]
     named = resources.get("instanceTypes") or ["optimal"]
@@ -112,9 +112,3 @@ def _tags(data: Mapping[str, Any]) -> dict[str, str]:
         if specification["ResourceType"] == "instance"
     ]
     return {tag["Key"]: tag["Value"] for each in given for tag in each["Tags"]}
-
-
-def _ec2(region: str) -> Any:
-    from moto.ec2.models import ec2_backends
-
-    return ec2_backends[ACCOUNT][region]

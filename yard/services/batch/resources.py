@@ -9,6 +9,7 @@ from slipway.yard.cloudformation.resources.api import (
     ApiResource,
     Name,
     call,
+    changeable,
     find,
     mirrored,
     setting,
@@ -123,66 +124,6 @@ def read_role(scope: ResourceScope) -> Any:
     return given if found.rpartition("/")[2] == given else found
 
 
-COMPUTE_ENVIRONMENT = ApiResource(
-    fidelity=Fidelity.BEHAVIOURAL,
-    service="batch",
-    name=Name(property="ComputeEnvironmentName", limit=128),
-    create_call=shaped(
-        "create_compute_environment", computeResources=first_resources, state=prop("State", "ENABLED")
-    ),
-    identity=response("computeEnvironmentArn"),
-    describe=find("describe_compute_environments", "computeEnvironments.0", computeEnvironments=[ID]),
-    attributes={"ComputeEnvironmentArn": ID},
-    settings=(
-        setting(
-            "ComputeResources",
-            "ServiceRole",
-            "State",
-            "UnmanagedvCpus",
-            put=call(
-                "update_compute_environment",
-                computeEnvironment=ID,
-                computeResources=changed_resources,
-                serviceRole=prop("ServiceRole"),
-                state=prop("State", "ENABLED"),
-                unmanagedvCpus=prop("UnmanagedvCpus"),
-                updatePolicy=prop("UpdatePolicy"),
-            ),
-            on_create=False,
-        ),
-        setting("ComputeResources", put=refuse_invalid),
-        # These two say how an update is carried out; Batch does not keep them.
-        setting("ReplaceComputeEnvironment", "UpdatePolicy", put=lambda _scope: None),
-    ),
-    delete_call=delete_environment,
-    reads={**mirrored("State"), "ServiceRole": read_role, "ComputeResources": read_resources},
-)
-
-QUEUE = ApiResource(
-    fidelity=Fidelity.BEHAVIOURAL,
-    service="batch",
-    name=Name(property="JobQueueName", limit=128),
-    create_call=shaped("create_job_queue", state=prop("State", "ENABLED")),
-    identity=response("jobQueueArn"),
-    describe=find("describe_job_queues", "jobQueues.0", jobQueues=[ID]),
-    attributes={"JobQueueArn": ID},
-    settings=(
-        setting(
-            "ComputeEnvironmentOrder",
-            "JobStateTimeLimitActions",
-            "Priority",
-            "SchedulingPolicyArn",
-            "State",
-            put=update_queue,
-            on_create=False,
-        ),
-        tags(resourceArn=ID),
-    ),
-    delete_call=delete_queue,
-    reads=mirrored("ComputeEnvironmentOrder", "JobStateTimeLimitActions", "Priority", "State"),
-    accepts=frozenset({"State"}),
-)
-
 REVISION = ApiResource(
     fidelity=Fidelity.BEHAVIOURAL,
     service="batch",
@@ -224,30 +165,81 @@ class JobDefinition:
         return REVISION.read(context, resource, properties) if found and found["status"] == "ACTIVE" else None
 
 
-SCHEDULING_POLICY = ApiResource(
-    service="batch",
-    name=Name(property="Name", limit=128),
-    create_call=shaped("create_scheduling_policy"),
-    identity=response("arn"),
-    describe=find("describe_scheduling_policies", "schedulingPolicies.0", arns=[ID]),
-    attributes={"Arn": ID},
-    settings=(
-        setting(
-            "FairsharePolicy",
-            put=call("update_scheduling_policy", arn=ID, fairsharePolicy=prop("FairsharePolicy", {})),
-            on_create=False,
-        ),
-        tags(resourceArn=ID),
-    ),
-    delete_call=call("delete_scheduling_policy", arn=ID),
-    reads=mirrored("FairsharePolicy"),
-)
-
 PROVIDERS: Mapping[str, Provider] = {
-    "AWS::Batch::ComputeEnvironment": COMPUTE_ENVIRONMENT,
-    "AWS::Batch::JobQueue": QUEUE,
+    "AWS::Batch::ComputeEnvironment": ApiResource(
+        fidelity=Fidelity.BEHAVIOURAL,
+        service="batch",
+        name=Name(property="ComputeEnvironmentName", limit=128),
+        create_call=shaped(
+            "create_compute_environment", computeResources=first_resources, state=prop("State", "ENABLED")
+        ),
+        identity=response("computeEnvironmentArn"),
+        describe=find("describe_compute_environments", "computeEnvironments.0", computeEnvironments=[ID]),
+        attributes={"ComputeEnvironmentArn": ID},
+        settings=(
+            changeable(
+                "ComputeResources",
+                "ServiceRole",
+                "State",
+                "UnmanagedvCpus",
+                put=call(
+                    "update_compute_environment",
+                    computeEnvironment=ID,
+                    computeResources=changed_resources,
+                    serviceRole=prop("ServiceRole"),
+                    state=prop("State", "ENABLED"),
+                    unmanagedvCpus=prop("UnmanagedvCpus"),
+                    updatePolicy=prop("UpdatePolicy"),
+                ),
+            ),
+            setting("ComputeResources", put=refuse_invalid),
+            # These two say how an update is carried out; Batch does not keep them.
+            setting("ReplaceComputeEnvironment", "UpdatePolicy", put=lambda _scope: None),
+        ),
+        delete_call=delete_environment,
+        reads={**mirrored("State"), "ServiceRole": read_role, "ComputeResources": read_resources},
+    ),
+    "AWS::Batch::JobQueue": ApiResource(
+        fidelity=Fidelity.BEHAVIOURAL,
+        service="batch",
+        name=Name(property="JobQueueName", limit=128),
+        create_call=shaped("create_job_queue", state=prop("State", "ENABLED")),
+        identity=response("jobQueueArn"),
+        describe=find("describe_job_queues", "jobQueues.0", jobQueues=[ID]),
+        attributes={"JobQueueArn": ID},
+        settings=(
+            changeable(
+                "ComputeEnvironmentOrder",
+                "JobStateTimeLimitActions",
+                "Priority",
+                "SchedulingPolicyArn",
+                "State",
+                put=update_queue,
+            ),
+            tags(resourceArn=ID),
+        ),
+        delete_call=delete_queue,
+        reads=mirrored("ComputeEnvironmentOrder", "JobStateTimeLimitActions", "Priority", "State"),
+        accepts=frozenset({"State"}),
+    ),
     "AWS::Batch::JobDefinition": JobDefinition(),
-    "AWS::Batch::SchedulingPolicy": SCHEDULING_POLICY,
+    "AWS::Batch::SchedulingPolicy": ApiResource(
+        service="batch",
+        name=Name(property="Name", limit=128),
+        create_call=shaped("create_scheduling_policy"),
+        identity=response("arn"),
+        describe=find("describe_scheduling_policies", "schedulingPolicies.0", arns=[ID]),
+        attributes={"Arn": ID},
+        settings=(
+            changeable(
+                "FairsharePolicy",
+                put=call("update_scheduling_policy", arn=ID, fairsharePolicy=prop("FairsharePolicy", {})),
+            ),
+            tags(resourceArn=ID),
+        ),
+        delete_call=call("delete_scheduling_policy", arn=ID),
+        reads=mirrored("FairsharePolicy"),
+    ),
 }
 
 

@@ -10,8 +10,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from slipway.yard.endpoint import ACCOUNT
 from slipway.yard.errors import ApiError
+from slipway.yard.moto_backends import moto_backend
 from slipway.yard.permissions import deployed, roles
 from slipway.yard.permissions.calls.asked import ActionNeed, arn
 from slipway.yard.permissions.keys import RoleSession
@@ -101,9 +101,7 @@ def _logs(group: str, stream: str, region: str) -> Iterator[ActionNeed]:
 
 
 def _profile_role(profile: str) -> str:
-    from moto.iam.models import iam_backends
-
-    found: Any = iam_backends[ACCOUNT]["aws"].instance_profiles
+    found: Any = moto_backend("iam").instance_profiles
     for one in list(found.values()):
         if profile in (one.name, one.arn) and one.roles:
             return str(one.roles[0].arn)
@@ -112,22 +110,16 @@ def _profile_role(profile: str) -> str:
 
 def _vpc(resources: Mapping[str, Any], region: str) -> str:
     """Return the VPC of the instances, whose endpoints have a say in what their tasks ask."""
-    from moto.ec2.models import ec2_backends
-
     subnets = resources.get("subnets") or [""]
-    found = [
-        zone[subnets[0]] for zone in ec2_backends[ACCOUNT][region].subnets.values() if subnets[0] in zone
-    ]
+    found = [zone[subnets[0]] for zone in moto_backend("ec2", region).subnets.values() if subnets[0] in zone]
     return str(found[0].vpc_id) if found else ""
 
 
 def _hop_limit(resources: Mapping[str, Any], region: str) -> int | None:
     """Return the limit of the environment's launch template; None where it leaves that to the AMI."""
-    from moto.ec2.models import ec2_backends
-
     named = resources.get("launchTemplate") or {}
     wanted = {named.get("launchTemplateId"), named.get("launchTemplateName")} - {None}
-    for template in list(ec2_backends[ACCOUNT][region].launch_templates.values()):
+    for template in list(moto_backend("ec2", region).launch_templates.values()):
         if wanted & {template.id, template.name}:
             options = template.latest_version().data.get("MetadataOptions") or {}
             return int(options.get("HttpPutResponseHopLimit") or 0) or None

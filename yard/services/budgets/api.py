@@ -15,6 +15,7 @@ from typing import Any
 
 from slipway.yard.endpoint import ACCOUNT
 from slipway.yard.errors import ApiError
+from slipway.yard.moto_backends import moto_backend
 from slipway.yard.services.budgets.spend import actual_usd
 from slipway.yard.services.sns import delivery, mail
 from slipway.yard.services.sns.delivery import Publication
@@ -51,7 +52,7 @@ def look() -> None:
     """Tell of every threshold that was passed and not told of yet."""
     now = datetime.now(UTC)
     with _lock:
-        for name, budget in list(_backend().budgets[ACCOUNT].items()):
+        for name, budget in list(moto_backend("budgets").budgets[ACCOUNT].items()):
             for notification in budget.notifications:
                 try:
                     _look_at(name, budget.budget, notification, now)
@@ -109,7 +110,7 @@ def _tell(name: str, subscriber: Mapping[str, str], text: str) -> None:
 
 
 def _create(parameters: Parameters) -> dict[str, Any]:
-    _backend().create_budget(
+    moto_backend("budgets").create_budget(
         parameters["AccountId"],
         dict(parameters["Budget"]),
         [dict(subscriber) for subscriber in parameters.get("NotificationsWithSubscribers") or ()],
@@ -118,22 +119,24 @@ def _create(parameters: Parameters) -> dict[str, Any]:
 
 
 def _describe(parameters: Parameters) -> dict[str, Any]:
-    return {"Budget": _counted(_backend().describe_budget(parameters["AccountId"], parameters["BudgetName"]))}
+    return {
+        "Budget": _counted(
+            moto_backend("budgets").describe_budget(parameters["AccountId"], parameters["BudgetName"])
+        )
+    }
 
 
 def _describe_all(parameters: Parameters) -> dict[str, Any]:
-    return {"Budgets": [_counted(budget) for budget in _backend().describe_budgets(parameters["AccountId"])]}
+    return {
+        "Budgets": [
+            _counted(budget) for budget in moto_backend("budgets").describe_budgets(parameters["AccountId"])
+        ]
+    }
 
 
 def _counted(budget: dict[str, Any]) -> dict[str, Any]:
     spent = actual_usd(budget, datetime.now(UTC))
     return {**budget, "CalculatedSpend": {"ActualSpend": {"Amount": f"{spent:.6f}", "Unit": "USD"}}}
-
-
-def _backend() -> Any:
-    from moto.budgets.models import budgets_backends
-
-    return budgets_backends[ACCOUNT]["aws"]
 
 
 _OPERATIONS: Mapping[str, Callable[[Parameters], dict[str, Any]]] = {

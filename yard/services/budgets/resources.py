@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from slipway.yard.cloudformation.resources.api import ApiResource, call, find, generated, setting
+from slipway.yard.cloudformation.resources.api import ApiResource, call, changeable, find, generated
 from slipway.yard.cloudformation.resources.provider import Provider
 from slipway.yard.cloudformation.resources.scope import ID, ResourceScope
 from slipway.yard.cloudformation.resources.shapes import like
@@ -30,20 +30,21 @@ def rewrite_budget(scope: ResourceScope) -> None:
     create_budget(scope)
 
 
-BUDGET = ApiResource(
-    service="budgets",
-    create_call=create_budget,
-    identity=budget_name,
-    describe=find("describe_budget", "Budget", AccountId=lambda scope: scope.context.account, BudgetName=ID),
-    attributes={"Id": ID},
-    settings=(
-        setting("Budget", put=rewrite_budget, on_create=False),
-        setting("ResourceTags", put=lambda _scope: None, on_create=False),  # moto keeps none of a budget
+PROVIDERS: Mapping[str, Provider] = {
+    "AWS::Budgets::Budget": ApiResource(
+        service="budgets",
+        create_call=create_budget,
+        identity=budget_name,
+        describe=find(
+            "describe_budget", "Budget", AccountId=lambda scope: scope.context.account, BudgetName=ID
+        ),
+        attributes={"Id": ID},
+        settings=(
+            changeable("Budget", put=rewrite_budget),
+            changeable("ResourceTags", put=lambda _scope: None),  # moto keeps none of a budget
+        ),
+        delete_call=call("delete_budget", AccountId=lambda scope: scope.context.account, BudgetName=ID),
+        reads={"Budget": lambda scope: like(scope.properties["Budget"], scope.live)},
+        accepts=frozenset({"Budget", "NotificationsWithSubscribers", "ResourceTags"}),
     ),
-    delete_call=call("delete_budget", AccountId=lambda scope: scope.context.account, BudgetName=ID),
-    reads={"Budget": lambda scope: like(scope.properties["Budget"], scope.live)},
-    accepts=frozenset({"Budget", "NotificationsWithSubscribers", "ResourceTags"}),
-)
-
-
-PROVIDERS: Mapping[str, Provider] = {"AWS::Budgets::Budget": BUDGET}
+}

@@ -31,7 +31,7 @@ def actual_usd(budget: Mapping[str, Any], now: datetime) -> float:
         if found is None or since is None:
             continue
         for instance in _instances():
-            if _tags(instance).get(found["key"]) == found["value"]:
+            if {tag["key"]: tag["value"] for tag in instance.get_tags()}.get(found["key"]) == found["value"]:
                 total += _usd(instance, max(month, since), now)
     return total
 
@@ -62,10 +62,6 @@ def _instances() -> Iterator[Any]:
     for backend in list(ec2_backends[ACCOUNT].values()):
         for reservation in list(backend.reservations.values()):
             yield from reservation.instances
-
-
-def _tags(instance: Any) -> Mapping[str, str]:
-    return {tag["key"]: tag["value"] for tag in instance.get_tags()}
 
 
 # Cost allocation tags: one counts in budgets from its activation on, and never what was before.

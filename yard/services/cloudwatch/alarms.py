@@ -16,6 +16,7 @@ from typing import Any
 
 from slipway.yard.endpoint import ACCOUNT
 from slipway.yard.gateway.protocols import Call, Reply
+from slipway.yard.moto_backends import moto_backend
 from slipway.yard.services.cloudwatch import evaluation
 from slipway.yard.services.cloudwatch.evaluation import (
     ALARM,
@@ -275,9 +276,7 @@ def _publish(alarm: Any, arn: str, before: str) -> str | None:
 
 def _scale(alarm: Any, arn: str, _before: str) -> str | None:
     """Carry out a scaling policy, unless its group still cools down from the last time."""
-    from moto.autoscaling.models import autoscaling_backends
-
-    backend = autoscaling_backends[ACCOUNT][alarm.region_name]
+    backend = moto_backend("autoscaling", alarm.region_name)
     policy = next((each for each in backend.policies.values() if each.arn == arn), None)
     if policy is None:
         return "No scaling policy found"

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from slipway.yard.endpoint import ACCOUNT
+from slipway.yard.moto_backends import moto_backend
 
 OK, ALARM, NO_DATA = "OK", "ALARM", "INSUFFICIENT_DATA"
 # CloudWatch looks further back than the evaluation periods; how far it does not say. Its examples have two.
@@ -143,9 +143,7 @@ def report(region: str, namespace: str, name: str, dimensions: Mapping[str, str]
 
 def report_groups(region: str) -> None:
     """Report the sizes of Auto Scaling groups that collect that metric; those are not reported otherwise."""
-    from moto.autoscaling.models import autoscaling_backends
-
-    for group in list(autoscaling_backends[ACCOUNT][region].autoscaling_groups.values()):
+    for group in list(moto_backend("autoscaling", region).autoscaling_groups.values()):
         if IN_SERVICE in group.metrics:
             named = {"AutoScalingGroupName": group.name}
             report(region, "AWS/AutoScaling", IN_SERVICE, named, len(group.active_instances()))
@@ -171,9 +169,7 @@ def periods(
 
 
 def backend(region: str) -> Any:
-    from moto.cloudwatch.models import cloudwatch_backends
-
-    return cloudwatch_backends[ACCOUNT][region]
+    return moto_backend("cloudwatch", region)
 
 
 def _statistic(stat: str, data: Sequence[Any]) -> Datapoint:

@@ -8,14 +8,14 @@ from slipway.yard.cloudformation.resources.api import (
     ApiResource,
     Name,
     call,
+    changeable,
     find,
     mirrored,
-    setting,
     shaped,
     tags,
 )
 from slipway.yard.cloudformation.resources.provider import Provider
-from slipway.yard.cloudformation.resources.recorded import Recorded
+from slipway.yard.cloudformation.resources.recorded import SchemaRecord, named
 from slipway.yard.cloudformation.resources.scope import ID, live, prop, text
 
 ALARM_ARN = "arn:aws:cloudwatch:{region}:{account}:alarm:{id}"
@@ -41,49 +41,42 @@ ALARM_PROPERTIES = (
     "TreatMissingData",
     "Unit",
 )
-# Writing an alarm again under its name changes it.
-ALARM = ApiResource(
-    service="cloudwatch",
-    name=Name(property="AlarmName", limit=255),
-    create_call=shaped("put_metric_alarm"),
-    identity=prop("AlarmName"),
-    describe=find("describe_alarms", "MetricAlarms.0", AlarmNames=[ID]),
-    attributes={"Arn": live("AlarmArn")},
-    settings=(
-        setting(*ALARM_PROPERTIES, put=shaped("put_metric_alarm", AlarmName=ID, Tags=None), on_create=False),
-        tags(ResourceARN=text(ALARM_ARN)),
-    ),
-    delete_call=call("delete_alarms", AlarmNames=[ID]),
-    reads=mirrored(*ALARM_PROPERTIES),
-)
 
-# moto has no PutCompositeAlarm.
-COMPOSITE_ALARM = Recorded(
-    type="AWS::CloudWatch::CompositeAlarm",
-    name=Name(property="AlarmName", limit=255),
-    identity=prop("AlarmName"),
-    attributes={"Arn": text(ALARM_ARN)},
-)
-
-DASHBOARD = ApiResource(
-    service="cloudwatch",
-    name=Name(property="DashboardName", limit=255),
-    create_call=shaped("put_dashboard"),
-    identity=prop("DashboardName"),
-    describe=find("get_dashboard", "", DashboardName=ID),
-    settings=(
-        setting(
-            "DashboardBody",
-            put=call("put_dashboard", DashboardName=ID, DashboardBody=prop("DashboardBody")),
-            on_create=False,
-        ),
-        setting("Tags", put=lambda _scope: None, on_create=False),  # moto keeps none of a dashboard
-    ),
-    delete_call=call("delete_dashboards", DashboardNames=[ID]),
-)
 
 PROVIDERS: Mapping[str, Provider] = {
-    "AWS::CloudWatch::Alarm": ALARM,
-    "AWS::CloudWatch::CompositeAlarm": COMPOSITE_ALARM,
-    "AWS::CloudWatch::Dashboard": DASHBOARD,
+    # Writing an alarm again under its name changes it.
+    "AWS::CloudWatch::Alarm": ApiResource(
+        service="cloudwatch",
+        name=Name(property="AlarmName", limit=255),
+        create_call=shaped("put_metric_alarm"),
+        identity=prop("AlarmName"),
+        describe=find("describe_alarms", "MetricAlarms.0", AlarmNames=[ID]),
+        attributes={"Arn": live("AlarmArn")},
+        settings=(
+            changeable(*ALARM_PROPERTIES, put=shaped("put_metric_alarm", AlarmName=ID, Tags=None)),
+            tags(ResourceARN=text(ALARM_ARN)),
+        ),
+        delete_call=call("delete_alarms", AlarmNames=[ID]),
+        reads=mirrored(*ALARM_PROPERTIES),
+    ),
+    # moto has no PutCompositeAlarm.
+    "AWS::CloudWatch::CompositeAlarm": SchemaRecord(
+        type="AWS::CloudWatch::CompositeAlarm",
+        form=named("AlarmName", 255, Arn=text(ALARM_ARN)),
+    ),
+    "AWS::CloudWatch::Dashboard": ApiResource(
+        service="cloudwatch",
+        name=Name(property="DashboardName", limit=255),
+        create_call=shaped("put_dashboard"),
+        identity=prop("DashboardName"),
+        describe=find("get_dashboard", "", DashboardName=ID),
+        settings=(
+            changeable(
+                "DashboardBody",
+                put=call("put_dashboard", DashboardName=ID, DashboardBody=prop("DashboardBody")),
+            ),
+            changeable("Tags", put=lambda _scope: None),  # moto keeps none of a dashboard
+        ),
+        delete_call=call("delete_dashboards", DashboardNames=[ID]),
+    ),
 }

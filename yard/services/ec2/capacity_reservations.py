@@ -43,10 +43,6 @@ _FILTERS = {
 }
 
 
-def call(operation: str, parameters: Parameters, region: str) -> dict[str, Any]:
-    return _OPERATIONS[operation](parameters, region)
-
-
 def reset() -> None:
     _reservations.clear()
 
@@ -110,7 +106,7 @@ def _unknown(identifier: str) -> ApiError:
     )
 
 
-_OPERATIONS: Mapping[str, Callable[[Parameters, str], dict[str, Any]]] = {
+OPERATIONS: Mapping[str, Callable[[Parameters, str], dict[str, Any]]] = {
     "CreateCapacityReservation": _create,
     "DescribeCapacityReservations": _describe,
     "CancelCapacityReservation": _cancel,

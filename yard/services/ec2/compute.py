@@ -9,6 +9,7 @@ from slipway.yard.cloudformation.resources.api import (
     ApiResource,
     Name,
     call,
+    changeable,
     ec2_tags,
     find,
     mirrored,
@@ -79,105 +80,6 @@ def _disks(scope: ResourceScope) -> list[dict[str, Any]] | None:
     return [disk for disk in disks if disk.get("Ebs")] or None  # instance stores come with the type
 
 
-LAUNCH_TEMPLATE = ApiResource(
-    service="ec2",
-    name=Name(property="LaunchTemplateName", limit=128),
-    create_call=shaped("create_launch_template"),
-    identity=response("LaunchTemplate.LaunchTemplateId"),
-    describe=find("describe_launch_templates", "LaunchTemplates.0", LaunchTemplateIds=[ID]),
-    attributes={
-        "LaunchTemplateId": ID,
-        "LaunchTemplateName": live("LaunchTemplateName"),
-        "LatestVersionNumber": lambda scope: str(scope.live["LatestVersionNumber"]),
-        "DefaultVersionNumber": lambda scope: str(scope.live["DefaultVersionNumber"]),
-    },
-    settings=(setting("LaunchTemplateData", "VersionDescription", put=new_version, on_create=False),),
-    delete_call=call("delete_launch_template", LaunchTemplateId=ID),
-    reads={"LaunchTemplateData": read_latest},
-)
-
-PLACEMENT_GROUP = ApiResource(
-    service="ec2",
-    name=Name(property="GroupName", limit=255),
-    create_call=shaped("create_placement_group", TagSpecifications=tag_specifications("placement-group")),
-    identity=prop("GroupName"),
-    describe=find("describe_placement_groups", "PlacementGroups.0", GroupNames=[ID]),
-    attributes={"GroupName": ID, "GroupId": live("GroupId")},
-    delete_call=call("delete_placement_group", GroupName=ID),
-    reads=mirrored("Strategy", "PartitionCount", "SpreadLevel"),
-    accepts=frozenset({"Tags"}),
-)
-
-INSTANCE = ApiResource(
-    service="ec2",
-    create_call=shaped(
-        "run_instances",
-        MinCount=1,
-        MaxCount=1,
-        IamInstanceProfile=_profile,
-        Placement=_placement,
-        TagSpecifications=tag_specifications("instance"),
-        NetworkInterfaces=_interfaces,
-        BlockDeviceMappings=_disks,
-        Monitoring=lambda scope: (
-            {"Enabled": scope.properties["Monitoring"]} if "Monitoring" in scope.properties else None
-        ),
-    ),
-    identity=response("Instances.0.InstanceId"),
-    describe=describe_instance,
-    attributes={
-        "InstanceId": ID,
-        "AvailabilityZone": live("Placement.AvailabilityZone"),
-        "PrivateIp": live("PrivateIpAddress", ""),
-        "PrivateDnsName": live("PrivateDnsName", ""),
-        "PublicIp": live("PublicIpAddress", ""),
-        "PublicDnsName": live("PublicDnsName", ""),
-        "VpcId": live("VpcId", ""),
-        "State": live("State"),
-    },
-    settings=(
-        setting(
-            "SecurityGroupIds",
-            put=call("modify_instance_attribute", InstanceId=ID, Groups=prop("SecurityGroupIds")),
-            on_create=False,
-        ),
-        setting(
-            "DisableApiTermination",
-            put=call(
-                "modify_instance_attribute",
-                InstanceId=ID,
-                DisableApiTermination=lambda scope: {
-                    "Value": scope.properties.get("DisableApiTermination", False)
-                },
-            ),
-            on_create=False,
-        ),
-        setting(
-            "SourceDestCheck",
-            put=call(
-                "modify_instance_attribute",
-                InstanceId=ID,
-                SourceDestCheck=lambda scope: {"Value": scope.properties.get("SourceDestCheck", True)},
-            ),
-        ),
-        ec2_tags(),
-    ),
-    delete_call=call("terminate_instances", InstanceIds=[ID]),
-    reads=mirrored("InstanceType", "Tags"),
-    accepts=frozenset(
-        {
-            "BlockDeviceMappings",
-            "Tags",
-            "AvailabilityZone",
-            "PlacementGroupName",
-            "Tenancy",
-            "PropagateTagsToVolumeOnCreation",
-            "SsmAssociations",
-        }
-    ),
-)
-
-
 # EC2's things that instances are launched with: key pairs and network interfaces.
 KEY_PARAMETER = "/ec2/keypair/{}"
 
@@ -223,53 +125,138 @@ def change_groups(scope: ResourceScope) -> None:
     )
 
 
-KEY_PAIR = ApiResource(
-    service="ec2",
-    create_call=create_key,
-    identity=response("KeyName"),
-    describe=find("describe_key_pairs", "KeyPairs.0", KeyNames=[ID]),
-    attributes={"KeyPairId": live("KeyPairId"), "KeyFingerprint": live("KeyFingerprint")},
-    delete_call=delete_key,
-    accepts=frozenset({"KeyName", "KeyType", "KeyFormat", "PublicKeyMaterial", "Tags"}),
-)
-
-NETWORK_INTERFACE = ApiResource(
-    service="ec2",
-    create_call=shaped(
-        "create_network_interface",
-        renames={"GroupSet": "Groups"},
-        TagSpecifications=tag_specifications("network-interface"),
+PROVIDERS: Mapping[str, Provider] = {
+    "AWS::EC2::LaunchTemplate": ApiResource(
+        service="ec2",
+        name=Name(property="LaunchTemplateName", limit=128),
+        create_call=shaped("create_launch_template"),
+        identity=response("LaunchTemplate.LaunchTemplateId"),
+        describe=find("describe_launch_templates", "LaunchTemplates.0", LaunchTemplateIds=[ID]),
+        attributes={
+            "LaunchTemplateId": ID,
+            "LaunchTemplateName": live("LaunchTemplateName"),
+            "LatestVersionNumber": lambda scope: str(scope.live["LatestVersionNumber"]),
+            "DefaultVersionNumber": lambda scope: str(scope.live["DefaultVersionNumber"]),
+        },
+        settings=(changeable("LaunchTemplateData", "VersionDescription", put=new_version),),
+        delete_call=call("delete_launch_template", LaunchTemplateId=ID),
+        reads={"LaunchTemplateData": read_latest},
     ),
-    identity=response("NetworkInterface.NetworkInterfaceId"),
-    describe=find("describe_network_interfaces", "NetworkInterfaces.0", NetworkInterfaceIds=[ID]),
-    attributes={
-        "Id": ID,
-        "VpcId": live("VpcId"),
-        "PrimaryPrivateIpAddress": live("PrivateIpAddress"),
-        "SecondaryPrivateIpAddresses": further_addresses,
-        "PrimaryIpv6Address": lambda scope: pick(scope.live, "Ipv6Addresses.0.Ipv6Address", ""),
-    },
-    settings=(
-        setting("GroupSet", put=change_groups, on_create=False),
-        setting(
-            "SourceDestCheck",
-            put=call(
-                "modify_network_interface_attribute",
-                NetworkInterfaceId=ID,
-                SourceDestCheck=lambda scope: {"Value": scope.properties.get("SourceDestCheck", True)},
+    "AWS::EC2::PlacementGroup": ApiResource(
+        service="ec2",
+        name=Name(property="GroupName", limit=255),
+        create_call=shaped("create_placement_group", TagSpecifications=tag_specifications("placement-group")),
+        identity=prop("GroupName"),
+        describe=find("describe_placement_groups", "PlacementGroups.0", GroupNames=[ID]),
+        attributes={"GroupName": ID, "GroupId": live("GroupId")},
+        delete_call=call("delete_placement_group", GroupName=ID),
+        reads=mirrored("Strategy", "PartitionCount", "SpreadLevel"),
+        accepts=frozenset({"Tags"}),
+    ),
+    "AWS::EC2::Instance": ApiResource(
+        service="ec2",
+        create_call=shaped(
+            "run_instances",
+            MinCount=1,
+            MaxCount=1,
+            IamInstanceProfile=_profile,
+            Placement=_placement,
+            TagSpecifications=tag_specifications("instance"),
+            NetworkInterfaces=_interfaces,
+            BlockDeviceMappings=_disks,
+            Monitoring=lambda scope: (
+                {"Enabled": scope.properties["Monitoring"]} if "Monitoring" in scope.properties else None
             ),
         ),
-        ec2_tags(),
+        identity=response("Instances.0.InstanceId"),
+        describe=describe_instance,
+        attributes={
+            "InstanceId": ID,
+            "AvailabilityZone": live("Placement.AvailabilityZone"),
+            "PrivateIp": live("PrivateIpAddress", ""),
+            "PrivateDnsName": live("PrivateDnsName", ""),
+            "PublicIp": live("PublicIpAddress", ""),
+            "PublicDnsName": live("PublicDnsName", ""),
+            "VpcId": live("VpcId", ""),
+            "State": live("State"),
+        },
+        settings=(
+            changeable(
+                "SecurityGroupIds",
+                put=call("modify_instance_attribute", InstanceId=ID, Groups=prop("SecurityGroupIds")),
+            ),
+            changeable(
+                "DisableApiTermination",
+                put=call(
+                    "modify_instance_attribute",
+                    InstanceId=ID,
+                    DisableApiTermination=lambda scope: {
+                        "Value": scope.properties.get("DisableApiTermination", False)
+                    },
+                ),
+            ),
+            setting(
+                "SourceDestCheck",
+                put=call(
+                    "modify_instance_attribute",
+                    InstanceId=ID,
+                    SourceDestCheck=lambda scope: {"Value": scope.properties.get("SourceDestCheck", True)},
+                ),
+            ),
+            ec2_tags(),
+        ),
+        delete_call=call("terminate_instances", InstanceIds=[ID]),
+        reads=mirrored("InstanceType", "Tags"),
+        accepts=frozenset(
+            {
+                "BlockDeviceMappings",
+                "Tags",
+                "AvailabilityZone",
+                "PlacementGroupName",
+                "Tenancy",
+                "PropagateTagsToVolumeOnCreation",
+                "SsmAssociations",
+            }
+        ),
     ),
-    delete_call=call("delete_network_interface", NetworkInterfaceId=ID),
-    accepts=frozenset({"Tags"}),
-)
-
-
-PROVIDERS: Mapping[str, Provider] = {
-    "AWS::EC2::LaunchTemplate": LAUNCH_TEMPLATE,
-    "AWS::EC2::PlacementGroup": PLACEMENT_GROUP,
-    "AWS::EC2::Instance": INSTANCE,
-    "AWS::EC2::KeyPair": KEY_PAIR,
-    "AWS::EC2::NetworkInterface": NETWORK_INTERFACE,
+    "AWS::EC2::KeyPair": ApiResource(
+        service="ec2",
+        create_call=create_key,
+        identity=response("KeyName"),
+        describe=find("describe_key_pairs", "KeyPairs.0", KeyNames=[ID]),
+        attributes={"KeyPairId": live("KeyPairId"), "KeyFingerprint": live("KeyFingerprint")},
+        delete_call=delete_key,
+        accepts=frozenset({"KeyName", "KeyType", "KeyFormat", "PublicKeyMaterial", "Tags"}),
+    ),
+    "AWS::EC2::NetworkInterface": ApiResource(
+        service="ec2",
+        create_call=shaped(
+            "create_network_interface",
+            renames={"GroupSet": "Groups"},
+            TagSpecifications=tag_specifications("network-interface"),
+        ),
+        identity=response("NetworkInterface.NetworkInterfaceId"),
+        describe=find("describe_network_interfaces", "NetworkInterfaces.0", NetworkInterfaceIds=[ID]),
+        attributes={
+            "Id": ID,
+            "VpcId": live("VpcId"),
+            "PrimaryPrivateIpAddress": live("PrivateIpAddress"),
+            "SecondaryPrivateIpAddresses": further_addresses,
+            "PrimaryIpv6Address": lambda scope: pick(scope.live, "Ipv6Addresses.0.Ipv6Address", ""),
+        },
+        settings=(
+            changeable("GroupSet", put=change_groups),
+            setting(
+                "SourceDestCheck",
+                put=call(
+                    "modify_network_interface_attribute",
+                    NetworkInterfaceId=ID,
+                    SourceDestCheck=lambda scope: {"Value": scope.properties.get("SourceDestCheck", True)},
+                ),
+            ),
+            ec2_tags(),
+        ),
+        delete_call=call("delete_network_interface", NetworkInterfaceId=ID),
+        accepts=frozenset({"Tags"}),
+    ),
 }

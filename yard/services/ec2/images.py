@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from slipway.yard.endpoint import ACCOUNT
 from slipway.yard.gateway.protocols import Call, Reply
+from slipway.yard.moto_backends import moto_backend
 
 _ID = re.compile(rb"<imageId>(ami-[0-9a-f]+)</imageId>")
 
@@ -16,10 +16,8 @@ def registered(call: Call, reply: Reply) -> None:
     found = _ID.search(reply.body) if (call.service, call.operation) == ("ec2", "RegisterImage") else None
     if found is None:
         return
-    from moto.ec2.models import ec2_backends
-
     given: Any = call.parameters or {}
-    image = ec2_backends[ACCOUNT][call.region].amis[found[1].decode()]
+    image = moto_backend("ec2", call.region).amis[found[1].decode()]
     image.architecture = given.get("Architecture") or image.architecture
     image.root_device_name = given.get("RootDeviceName") or image.root_device_name
     for disk in given.get("BlockDeviceMappings") or ():

@@ -11,10 +11,10 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from slipway.yard.endpoint import ACCOUNT
 from slipway.yard.errors import ApiError
 from slipway.yard.machines.hosts import host_store, reconciler
 from slipway.yard.machines.hosts.host_store import Host
+from slipway.yard.moto_backends import moto_backend
 
 Parameters = Mapping[str, Any]
 
@@ -28,12 +28,8 @@ _CHECKS = {
 _PASSED = ("ok", "passed")
 
 
-def call(operation: str, parameters: Parameters, region: str) -> dict[str, Any]:
-    return _OPERATIONS[operation](parameters, region)
-
-
 def _describe_status(parameters: Parameters, region: str) -> dict[str, Any]:
-    backend = _ec2(region)
+    backend = moto_backend("ec2", region)
     wanted = parameters.get("InstanceIds")
     filters = {each["Name"]: each["Values"] for each in parameters.get("Filters", ())}
     found = backend.describe_instance_status(
@@ -64,7 +60,7 @@ def _checked(summary: str, detail: str) -> dict[str, Any]:
 
 
 def _console(parameters: Parameters, region: str) -> dict[str, Any]:
-    instance = _ec2(region).get_instance(parameters["InstanceId"])
+    instance = moto_backend("ec2", region).get_instance(parameters["InstanceId"])
     host = host_store.hosts.get(instance.id)
     said = _printed(host) if host else ""
     return {
@@ -81,7 +77,7 @@ def _printed(host: Host) -> str:
 
 def _reboot(parameters: Parameters, region: str) -> dict[str, Any]:
     """Ask each system to restart; EC2 says nothing of how that goes."""
-    recorded = _ec2(region).get_multi_instances_by_id(parameters["InstanceIds"])
+    recorded = moto_backend("ec2", region).get_multi_instances_by_id(parameters["InstanceIds"])
     for instance in recorded:
         if instance.state != "running":
             raise ApiError(
@@ -101,13 +97,7 @@ def _reboot_host(host: Host) -> None:
         raise ApiError("UnsupportedOperation", str(error)) from error
 
 
-def _ec2(region: str) -> Any:
-    from moto.ec2.models import ec2_backends
-
-    return ec2_backends[ACCOUNT][region]
-
-
-_OPERATIONS: Mapping[str, Callable[[Parameters, str], dict[str, Any]]] = {
+OPERATIONS: Mapping[str, Callable[[Parameters, str], dict[str, Any]]] = {
     "DescribeInstanceStatus": _describe_status,
     "GetConsoleOutput": _console,
     "RebootInstances": _reboot,

@@ -12,6 +12,7 @@ from slipway.yard.chaos import conditions
 from slipway.yard.errors import ApiError
 from slipway.yard.gateway.protocols import Call, Reply
 from slipway.yard.machines.hosts import reconciler
+from slipway.yard.moto_backends import moto_backend
 from slipway.yard.services.refusals import there
 from slipway.yard.services.refusals.table import values_at
 from slipway.yard.services.service_quotas import quotas
@@ -118,7 +119,7 @@ def launched(call: Call, reply: Reply) -> None:
     if not lacks_key and not conditions.value("launch-delay"):
         return
     for found in set(_ID.findall(reply.body)):
-        instance = there.ec2(call.region).get_instance(found.decode())
+        instance = moto_backend("ec2", call.region).get_instance(found.decode())
         hold(instance)
         if lacks_key:
             _end_without_key(instance)

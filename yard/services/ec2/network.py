@@ -8,6 +8,7 @@ from typing import Any
 from slipway.yard.cloudformation.resources.api import (
     ApiResource,
     call,
+    changeable,
     ec2_tags,
     find,
     mirrored,
@@ -90,103 +91,6 @@ VPC_ATTRIBUTES = ("EnableDnsSupport", "EnableDnsHostnames")
 
 SUBNET_ATTRIBUTES = ("MapPublicIpOnLaunch", "AssignIpv6AddressOnCreation")
 
-VPC = ApiResource(
-    service="ec2",
-    create_call=shaped("create_vpc", TagSpecifications=tag_specifications("vpc")),
-    identity=response("Vpc.VpcId"),
-    describe=find("describe_vpcs", "Vpcs.0", VpcIds=[ID]),
-    attributes={
-        "VpcId": ID,
-        "CidrBlock": live("CidrBlock"),
-        "CidrBlockAssociations": lambda scope: [
-            item["AssociationId"] for item in scope.live["CidrBlockAssociationSet"]
-        ],
-        "Ipv6CidrBlocks": lambda scope: [
-            item["Ipv6CidrBlock"] for item in scope.live.get("Ipv6CidrBlockAssociationSet", [])
-        ],
-        "DefaultSecurityGroup": lambda scope: _in_vpc(
-            scope, "describe_security_groups", "SecurityGroups", "GroupId"
-        ),
-        "DefaultNetworkAcl": lambda scope: _in_vpc(
-            scope, "describe_network_acls", "NetworkAcls", "NetworkAclId"
-        ),
-    },
-    settings=(
-        setting(*VPC_ATTRIBUTES, put=attribute("modify_vpc_attribute", "VpcId", *VPC_ATTRIBUTES)),
-        ec2_tags(),
-    ),
-    delete_call=call("delete_vpc", VpcId=ID),
-    reads=mirrored("CidrBlock", "Tags"),
-    accepts=frozenset({"Tags"}),
-)
-
-CIDR_BLOCK = ApiResource(
-    service="ec2",
-    create_call=shaped("associate_vpc_cidr_block"),
-    identity=block_association,
-    describe=find_block,
-    attributes={"Id": ID},
-    delete_call=call("disassociate_vpc_cidr_block", AssociationId=ID),
-)
-
-SUBNET = ApiResource(
-    service="ec2",
-    create_call=shaped("create_subnet", TagSpecifications=tag_specifications("subnet")),
-    identity=response("Subnet.SubnetId"),
-    describe=find("describe_subnets", "Subnets.0", SubnetIds=[ID]),
-    attributes={
-        "SubnetId": ID,
-        "VpcId": live("VpcId"),
-        "CidrBlock": live("CidrBlock"),
-        "AvailabilityZone": live("AvailabilityZone"),
-        "AvailabilityZoneId": live("AvailabilityZoneId"),
-        "Ipv6CidrBlocks": lambda scope: [
-            item["Ipv6CidrBlock"] for item in scope.live.get("Ipv6CidrBlockAssociationSet", [])
-        ],
-        "NetworkAclAssociationId": _acl_association,
-    },
-    settings=(
-        setting(*SUBNET_ATTRIBUTES, put=attribute("modify_subnet_attribute", "SubnetId", *SUBNET_ATTRIBUTES)),
-        ec2_tags(),
-    ),
-    delete_call=call("delete_subnet", SubnetId=ID),
-    reads=mirrored("CidrBlock", "MapPublicIpOnLaunch", "Tags"),
-    accepts=frozenset({"Tags"}),
-)
-
-ENDPOINT = ApiResource(
-    service="ec2",
-    create_call=shaped(
-        "create_vpc_endpoint",
-        VpcEndpointType=prop("VpcEndpointType", "Gateway"),  # moto trips over one without it
-        TagSpecifications=tag_specifications("vpc-endpoint"),
-    ),
-    identity=response("VpcEndpoint.VpcEndpointId"),
-    describe=find("describe_vpc_endpoints", "VpcEndpoints.0", VpcEndpointIds=[ID]),
-    attributes={
-        "Id": ID,
-        "CreationTimestamp": lambda scope: str(scope.live.get("CreationTimestamp", "")),
-        "NetworkInterfaceIds": live("NetworkInterfaceIds", []),
-        "DnsEntries": lambda scope: [
-            f"{entry['HostedZoneId']}:{entry['DnsName']}" for entry in scope.live.get("DnsEntries", [])
-        ],
-    },
-    settings=(
-        setting(
-            "RouteTableIds",
-            "SubnetIds",
-            "SecurityGroupIds",
-            "PolicyDocument",
-            "PrivateDnsEnabled",
-            put=modify_endpoint,
-            on_create=False,
-        ),
-        ec2_tags(),
-    ),
-    delete_call=call("delete_vpc_endpoints", VpcEndpointIds=[ID]),
-    accepts=frozenset({"Tags"}),
-)
-
 
 def flow_log_id(scope: ResourceScope) -> str:
     """EC2 answers with success, and says beside it for which resources there is no flow log."""
@@ -195,25 +99,113 @@ def flow_log_id(scope: ResourceScope) -> str:
     return str(scope.response["FlowLogIds"][0])
 
 
-FLOW_LOG = ApiResource(
-    service="ec2",
-    create_call=shaped(
-        "create_flow_logs",
-        ResourceIds=flow_log_resources,
-        TagSpecifications=tag_specifications("vpc-flow-log"),
-    ),
-    identity=flow_log_id,
-    describe=find("describe_flow_logs", "FlowLogs.0", FlowLogIds=[ID]),
-    attributes={"Id": ID},
-    settings=(ec2_tags(),),
-    delete_call=call("delete_flow_logs", FlowLogIds=[ID]),
-    accepts=frozenset({"ResourceId", "Tags"}),
-)
-
 PROVIDERS: Mapping[str, Provider] = {
-    "AWS::EC2::VPC": VPC,
-    "AWS::EC2::VPCCidrBlock": CIDR_BLOCK,
-    "AWS::EC2::Subnet": SUBNET,
-    "AWS::EC2::VPCEndpoint": ENDPOINT,
-    "AWS::EC2::FlowLog": FLOW_LOG,
+    "AWS::EC2::VPC": ApiResource(
+        service="ec2",
+        create_call=shaped("create_vpc", TagSpecifications=tag_specifications("vpc")),
+        identity=response("Vpc.VpcId"),
+        describe=find("describe_vpcs", "Vpcs.0", VpcIds=[ID]),
+        attributes={
+            "VpcId": ID,
+            "CidrBlock": live("CidrBlock"),
+            "CidrBlockAssociations": lambda scope: [
+                item["AssociationId"] for item in scope.live["CidrBlockAssociationSet"]
+            ],
+            "Ipv6CidrBlocks": lambda scope: [
+                item["Ipv6CidrBlock"] for item in scope.live.get("Ipv6CidrBlockAssociationSet", [])
+            ],
+            "DefaultSecurityGroup": lambda scope: _in_vpc(
+                scope, "describe_security_groups", "SecurityGroups", "GroupId"
+            ),
+            "DefaultNetworkAcl": lambda scope: _in_vpc(
+                scope, "describe_network_acls", "NetworkAcls", "NetworkAclId"
+            ),
+        },
+        settings=(
+            setting(*VPC_ATTRIBUTES, put=attribute("modify_vpc_attribute", "VpcId", *VPC_ATTRIBUTES)),
+            ec2_tags(),
+        ),
+        delete_call=call("delete_vpc", VpcId=ID),
+        reads=mirrored("CidrBlock", "Tags"),
+        accepts=frozenset({"Tags"}),
+    ),
+    "AWS::EC2::VPCCidrBlock": ApiResource(
+        service="ec2",
+        create_call=shaped("associate_vpc_cidr_block"),
+        identity=block_association,
+        describe=find_block,
+        attributes={"Id": ID},
+        delete_call=call("disassociate_vpc_cidr_block", AssociationId=ID),
+    ),
+    "AWS::EC2::Subnet": ApiResource(
+        service="ec2",
+        create_call=shaped("create_subnet", TagSpecifications=tag_specifications("subnet")),
+        identity=response("Subnet.SubnetId"),
+        describe=find("describe_subnets", "Subnets.0", SubnetIds=[ID]),
+        attributes={
+            "SubnetId": ID,
+            "VpcId": live("VpcId"),
+            "CidrBlock": live("CidrBlock"),
+            "AvailabilityZone": live("AvailabilityZone"),
+            "AvailabilityZoneId": live("AvailabilityZoneId"),
+            "Ipv6CidrBlocks": lambda scope: [
+                item["Ipv6CidrBlock"] for item in scope.live.get("Ipv6CidrBlockAssociationSet", [])
+            ],
+            "NetworkAclAssociationId": _acl_association,
+        },
+        settings=(
+            setting(
+                *SUBNET_ATTRIBUTES, put=attribute("modify_subnet_attribute", "SubnetId", *SUBNET_ATTRIBUTES)
+            ),
+            ec2_tags(),
+        ),
+        delete_call=call("delete_subnet", SubnetId=ID),
+        reads=mirrored("CidrBlock", "MapPublicIpOnLaunch", "Tags"),
+        accepts=frozenset({"Tags"}),
+    ),
+    "AWS::EC2::VPCEndpoint": ApiResource(
+        service="ec2",
+        create_call=shaped(
+            "create_vpc_endpoint",
+            VpcEndpointType=prop("VpcEndpointType", "Gateway"),  # moto trips over one without it
+            TagSpecifications=tag_specifications("vpc-endpoint"),
+        ),
+        identity=response("VpcEndpoint.VpcEndpointId"),
+        describe=find("describe_vpc_endpoints", "VpcEndpoints.0", VpcEndpointIds=[ID]),
+        attributes={
+            "Id": ID,
+            "CreationTimestamp": lambda scope: str(scope.live.get("CreationTimestamp", "")),
+            "NetworkInterfaceIds": live("NetworkInterfaceIds", []),
+            "DnsEntries": lambda scope: [
+                f"{entry['HostedZoneId']}:{entry['DnsName']}" for entry in scope.live.get("DnsEntries", [])
+            ],
+        },
+        settings=(
+            changeable(
+                "RouteTableIds",
+                "SubnetIds",
+                "SecurityGroupIds",
+                "PolicyDocument",
+                "PrivateDnsEnabled",
+                put=modify_endpoint,
+            ),
+            ec2_tags(),
+        ),
+        delete_call=call("delete_vpc_endpoints", VpcEndpointIds=[ID]),
+        accepts=frozenset({"Tags"}),
+    ),
+    "AWS::EC2::FlowLog": ApiResource(
+        service="ec2",
+        create_call=shaped(
+            "create_flow_logs",
+            ResourceIds=flow_log_resources,
+            TagSpecifications=tag_specifications("vpc-flow-log"),
+        ),
+        identity=flow_log_id,
+        describe=find("describe_flow_logs", "FlowLogs.0", FlowLogIds=[ID]),
+        attributes={"Id": ID},
+        settings=(ec2_tags(),),
+        delete_call=call("delete_flow_logs", FlowLogIds=[ID]),
+        accepts=frozenset({"ResourceId", "Tags"}),
+    ),
 }

@@ -28,10 +28,6 @@ _FILTERS = {
 }
 
 
-def call(operation: str, parameters: Parameters, region: str) -> dict[str, Any]:
-    return _OPERATIONS[operation](parameters, region)
-
-
 def reset() -> None:
     _groups.clear()
 
@@ -102,7 +98,7 @@ def _unknown(name: str) -> ApiError:
     return ApiError("InvalidPlacementGroup.Unknown", f"The Placement Group '{name}' is unknown.")
 
 
-_OPERATIONS: Mapping[str, Callable[[Parameters, str], dict[str, Any]]] = {
+OPERATIONS: Mapping[str, Callable[[Parameters, str], dict[str, Any]]] = {
     "CreatePlacementGroup": _create,
     "DescribePlacementGroups": _describe,
     "DeletePlacementGroup": _delete,

@@ -5,18 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from slipway.yard.endpoint import ACCOUNT
 from slipway.yard.errors import ApiError
+from slipway.yard.moto_backends import moto_backend
 
 Parameters = Mapping[str, Any]
 
 
 def call(operation: str, parameters: Parameters, region: str) -> dict[str, Any]:
     from moto.ec2.exceptions import EC2ClientError
-    from moto.ec2.models import ec2_backends
 
     try:
-        _OPERATIONS[operation](ec2_backends[ACCOUNT][region], parameters)
+        _OPERATIONS[operation](moto_backend("ec2", region), parameters)
     except EC2ClientError as error:
         raise ApiError(str(error.code), str(error.message)) from error
     return {}

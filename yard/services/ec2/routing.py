@@ -10,6 +10,7 @@ from slipway.yard.cloudformation.resources.api import (
     ApiCall,
     ApiResource,
     call,
+    changeable,
     ec2_tags,
     find,
     setting,
@@ -97,18 +98,6 @@ def _release_address(scope: ResourceScope) -> None:
     scope.send("release_address", AllocationId=address["AllocationId"])
 
 
-ROUTE_TABLE = ApiResource(
-    service="ec2",
-    create_call=shaped("create_route_table", TagSpecifications=tag_specifications("route-table")),
-    identity=response("RouteTable.RouteTableId"),
-    describe=find("describe_route_tables", "RouteTables.0", RouteTableIds=[ID]),
-    attributes={"RouteTableId": ID},
-    settings=(ec2_tags(),),
-    delete_call=call("delete_route_table", RouteTableId=ID),
-    accepts=frozenset({"Tags"}),
-)
-
-
 def to_target(operation: str) -> ApiCall:
     return shaped(
         operation,
@@ -119,75 +108,72 @@ def to_target(operation: str) -> ApiCall:
     )
 
 
-ROUTE = ApiResource(
-    service="ec2",
-    create_call=to_target("create_route"),
-    identity=lambda scope: f"{scope.properties['RouteTableId']}|{destination(scope)}",
-    attributes={"CidrBlock": destination},
-    settings=(setting(*ROUTE_TARGETS, put=to_target("replace_route"), on_create=False),),
-    delete_call=delete_route,
-)
-
-ASSOCIATION = ApiResource(
-    service="ec2",
-    create_call=shaped("associate_route_table"),
-    identity=response("AssociationId"),
-    attributes={"Id": ID},
-    delete_call=call("disassociate_route_table", AssociationId=ID),
-)
-
-INTERNET_GATEWAY = ApiResource(
-    service="ec2",
-    create_call=call("create_internet_gateway", TagSpecifications=tag_specifications("internet-gateway")),
-    identity=response("InternetGateway.InternetGatewayId"),
-    attributes={"InternetGatewayId": ID},
-    settings=(ec2_tags(),),
-    delete_call=call("delete_internet_gateway", InternetGatewayId=ID),
-    accepts=frozenset({"Tags"}),
-)
-
-GATEWAY_ATTACHMENT = ApiResource(
-    service="ec2",
-    create_call=shaped("attach_internet_gateway"),
-    identity=text("IGW|{VpcId}"),
-    attributes={"AttachmentType": lambda _scope: "IGW"},
-    settings=(setting("InternetGatewayId", put=move_gateway, on_create=False),),
-    delete_call=call(
-        "detach_internet_gateway", InternetGatewayId=prop("InternetGatewayId"), VpcId=prop("VpcId")
-    ),
-)
-
-ELASTIC_IP = ApiResource(
-    service="ec2",
-    create_call=shaped("allocate_address", TagSpecifications=tag_specifications("elastic-ip")),
-    identity=response("PublicIp"),
-    describe=find("describe_addresses", "Addresses.0", PublicIps=[ID]),
-    attributes={"PublicIp": ID, "AllocationId": live("AllocationId")},
-    settings=(
-        setting("InstanceId", put=call("associate_address", PublicIp=ID, InstanceId=prop("InstanceId"))),
-        setting("Tags", put=_retag_address, on_create=False),
-    ),
-    delete_call=_release_address,
-    accepts=frozenset({"Tags"}),
-)
-
-NAT_GATEWAY = ApiResource(
-    service="ec2",
-    create_call=shaped("create_nat_gateway", TagSpecifications=tag_specifications("natgateway")),
-    identity=response("NatGateway.NatGatewayId"),
-    describe=find("describe_nat_gateways", "NatGateways.0", NatGatewayIds=[ID]),
-    attributes={"NatGatewayId": ID, "EniId": live("NatGatewayAddresses.0.NetworkInterfaceId")},
-    settings=(ec2_tags(),),
-    delete_call=delete_nat_gateway,
-    accepts=frozenset({"Tags"}),
-)
-
 PROVIDERS: Mapping[str, Provider] = {
-    "AWS::EC2::RouteTable": ROUTE_TABLE,
-    "AWS::EC2::Route": ROUTE,
-    "AWS::EC2::SubnetRouteTableAssociation": ASSOCIATION,
-    "AWS::EC2::InternetGateway": INTERNET_GATEWAY,
-    "AWS::EC2::VPCGatewayAttachment": GATEWAY_ATTACHMENT,
-    "AWS::EC2::EIP": ELASTIC_IP,
-    "AWS::EC2::NatGateway": NAT_GATEWAY,
+    "AWS::EC2::RouteTable": ApiResource(
+        service="ec2",
+        create_call=shaped("create_route_table", TagSpecifications=tag_specifications("route-table")),
+        identity=response("RouteTable.RouteTableId"),
+        describe=find("describe_route_tables", "RouteTables.0", RouteTableIds=[ID]),
+        attributes={"RouteTableId": ID},
+        settings=(ec2_tags(),),
+        delete_call=call("delete_route_table", RouteTableId=ID),
+        accepts=frozenset({"Tags"}),
+    ),
+    "AWS::EC2::Route": ApiResource(
+        service="ec2",
+        create_call=to_target("create_route"),
+        identity=lambda scope: f"{scope.properties['RouteTableId']}|{destination(scope)}",
+        attributes={"CidrBlock": destination},
+        settings=(changeable(*ROUTE_TARGETS, put=to_target("replace_route")),),
+        delete_call=delete_route,
+    ),
+    "AWS::EC2::SubnetRouteTableAssociation": ApiResource(
+        service="ec2",
+        create_call=shaped("associate_route_table"),
+        identity=response("AssociationId"),
+        attributes={"Id": ID},
+        delete_call=call("disassociate_route_table", AssociationId=ID),
+    ),
+    "AWS::EC2::InternetGateway": ApiResource(
+        service="ec2",
+        create_call=call("create_internet_gateway", TagSpecifications=tag_specifications("internet-gateway")),
+        identity=response("InternetGateway.InternetGatewayId"),
+        attributes={"InternetGatewayId": ID},
+        settings=(ec2_tags(),),
+        delete_call=call("delete_internet_gateway", InternetGatewayId=ID),
+        accepts=frozenset({"Tags"}),
+    ),
+    "AWS::EC2::VPCGatewayAttachment": ApiResource(
+        service="ec2",
+        create_call=shaped("attach_internet_gateway"),
+        identity=text("IGW|{VpcId}"),
+        attributes={"AttachmentType": lambda _scope: "IGW"},
+        settings=(changeable("InternetGatewayId", put=move_gateway),),
+        delete_call=call(
+            "detach_internet_gateway", InternetGatewayId=prop("InternetGatewayId"), VpcId=prop("VpcId")
+        ),
+    ),
+    "AWS::EC2::EIP": ApiResource(
+        service="ec2",
+        create_call=shaped("allocate_address", TagSpecifications=tag_specifications("elastic-ip")),
+        identity=response("PublicIp"),
+        describe=find("describe_addresses", "Addresses.0", PublicIps=[ID]),
+        attributes={"PublicIp": ID, "AllocationId": live("AllocationId")},
+        settings=(
+            setting("InstanceId", put=call("associate_address", PublicIp=ID, InstanceId=prop("InstanceId"))),
+            changeable("Tags", put=_retag_address),
+        ),
+        delete_call=_release_address,
+        accepts=frozenset({"Tags"}),
+    ),
+    "AWS::EC2::NatGateway": ApiResource(
+        service="ec2",
+        create_call=shaped("create_nat_gateway", TagSpecifications=tag_specifications("natgateway")),
+        identity=response("NatGateway.NatGatewayId"),
+        describe=find("describe_nat_gateways", "NatGateways.0", NatGatewayIds=[ID]),
+        attributes={"NatGatewayId": ID, "EniId": live("NatGatewayAddresses.0.NetworkInterfaceId")},
+        settings=(ec2_tags(),),
+        delete_call=delete_nat_gateway,
+        accepts=frozenset({"Tags"}),
+    ),
 }

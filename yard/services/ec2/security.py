@@ -8,6 +8,7 @@ from typing import Any
 from slipway.yard.cloudformation.resources.api import (
     ApiResource,
     Name,
+    changeable,
     ec2_tags,
     find,
     setting,
@@ -185,7 +186,7 @@ def rule_resource(direction: str, *properties: str) -> ApiResource:
         identity=response("SecurityGroupRules.0.SecurityGroupRuleId"),
         describe=find("describe_security_group_rules", "SecurityGroupRules.0", SecurityGroupRuleIds=[ID]),
         attributes={"Id": ID},
-        settings=(setting("Description", put=describe_again, on_create=False),),
+        settings=(changeable("Description", put=describe_again),),
         delete_call=drop_rule(direction),
         reads={"Description": read_description(direction)},
         accepts=frozenset(
@@ -194,32 +195,30 @@ def rule_resource(direction: str, *properties: str) -> ApiResource:
     )
 
 
-SECURITY_GROUP = ApiResource(
-    service="ec2",
-    name=Name(property="GroupName", limit=255),
-    create_call=shaped(
-        "create_security_group",
-        renames={"GroupDescription": "Description"},
-        TagSpecifications=tag_specifications("security-group"),
-    ),
-    identity=response("GroupId"),
-    describe=find("describe_security_groups", "SecurityGroups.0", GroupIds=[ID]),
-    attributes={"Id": ID, "GroupId": ID, "VpcId": live("VpcId")},
-    settings=(
-        setting("SecurityGroupIngress", put=rules("ingress")),
-        setting("SecurityGroupEgress", put=rules("egress")),
-        ec2_tags(),
-    ),
-    delete_call=delete_group,
-    reads={
-        "SecurityGroupIngress": read_rules("ingress"),
-        "SecurityGroupEgress": read_rules("egress"),
-    },
-    accepts=frozenset({"Tags"}),
-)
-
 PROVIDERS: Mapping[str, Provider] = {
-    "AWS::EC2::SecurityGroup": SECURITY_GROUP,
+    "AWS::EC2::SecurityGroup": ApiResource(
+        service="ec2",
+        name=Name(property="GroupName", limit=255),
+        create_call=shaped(
+            "create_security_group",
+            renames={"GroupDescription": "Description"},
+            TagSpecifications=tag_specifications("security-group"),
+        ),
+        identity=response("GroupId"),
+        describe=find("describe_security_groups", "SecurityGroups.0", GroupIds=[ID]),
+        attributes={"Id": ID, "GroupId": ID, "VpcId": live("VpcId")},
+        settings=(
+            setting("SecurityGroupIngress", put=rules("ingress")),
+            setting("SecurityGroupEgress", put=rules("egress")),
+            ec2_tags(),
+        ),
+        delete_call=delete_group,
+        reads={
+            "SecurityGroupIngress": read_rules("ingress"),
+            "SecurityGroupEgress": read_rules("egress"),
+        },
+        accepts=frozenset({"Tags"}),
+    ),
     "AWS::EC2::SecurityGroupIngress": rule_resource(
         "ingress", "SourceSecurityGroupId", "SourceSecurityGroupOwnerId", "SourcePrefixListId"
     ),

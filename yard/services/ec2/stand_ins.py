@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from slipway.jobs.words.images.ami_locks import ARCHITECTURE
 from slipway.jobs.words.images.amis import ami_parameter
 from slipway.jobs.words.images.containers import manifest_parameter
-from slipway.yard.endpoint import ACCOUNT
+from slipway.yard.moto_backends import moto_backend
 
 # What the manifest says of versions that preflight holds against a container's lock and the kind of cluster.
 IMAGES: Mapping[str, Mapping[str, object]] = {
@@ -24,11 +24,9 @@ IMAGES: Mapping[str, Mapping[str, object]] = {
 
 def register(image: str, region: str) -> str:
     """Register the AMI, and write the parameters that a bake writes; return its id."""
-    from moto.ec2.models import ec2_backends
-
     if image not in IMAGES:
         raise ValueError(f"there is no AMI '{image}' to stand in for; there are {', '.join(IMAGES)}")
-    made = ec2_backends[ACCOUNT][region].register_image(
+    made = moto_backend("ec2", region).register_image(
         name=f"slipway-{image}-stand-in", description="a stand-in of the yard: nothing was baked"
     )
     made.root_device_name = "/dev/sda1"  # as Ubuntu's, of which ours are made
@@ -41,9 +39,7 @@ def register(image: str, region: str) -> str:
 
 
 def _write(parameter: str, value: str, region: str) -> None:
-    from moto.ssm.models import ssm_backends
-
-    ssm_backends[ACCOUNT][region].put_parameter(
+    moto_backend("ssm", region).put_parameter(
         name=parameter,
         description="a stand-in of the yard",
         value=value,

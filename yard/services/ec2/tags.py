@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from slipway.yard.chaos import consistency
-from slipway.yard.endpoint import ACCOUNT
 from slipway.yard.errors import ApiError
+from slipway.yard.moto_backends import moto_backend
 
 Parameters = Mapping[str, Any]
 
@@ -18,11 +18,11 @@ Parameters = Mapping[str, Any]
 def call(_operation: str, parameters: Parameters, region: str) -> dict[str, Any]:
     """Check everything now, as AWS does, and put the tags on when news of them has spread."""
     from moto.core.exceptions import ServiceException
-    from moto.ec2.models import ec2_backends, validate_resource_ids
+    from moto.ec2.models import validate_resource_ids
 
     resources = list(parameters.get("Resources", ()))
     tags = {tag["Key"]: tag.get("Value", "") for tag in parameters.get("Tags", ())}
-    backend = ec2_backends[ACCOUNT][region]
+    backend = moto_backend("ec2", region)
     try:
         validate_resource_ids(resources)
         backend.do_resources_exist(resources)

@@ -18,6 +18,7 @@ from slipway.yard.machines.hosts import metadata, reconciler
 from slipway.yard.machines.hosts.boot_ways import tier_of
 from slipway.yard.machines.hosts.planning.plain import loopback
 from slipway.yard.machines.settings import real_seconds
+from slipway.yard.moto_backends import moto_backend
 from slipway.yard.services.ec2 import launches
 from slipway.yard.services.events import bus
 
@@ -43,9 +44,7 @@ class TemplateLaunch:
 
 def launch(wanted: TemplateLaunch, region: str) -> list[Any]:
     """Return moto's new instances; raises moto's error where EC2 would refuse them."""
-    from moto.ec2.models import ec2_backends
-
-    backend = ec2_backends[ACCOUNT][region]
+    backend = moto_backend("ec2", region)
     reservation = backend.run_instances(
         wanted.image,
         wanted.count,

@@ -8,6 +8,7 @@ from slipway.yard.cloudformation.resources.api import (
     ApiResource,
     Name,
     call,
+    changeable,
     find,
     mirrored,
     setting,
@@ -17,54 +18,54 @@ from slipway.yard.cloudformation.resources.api import (
 from slipway.yard.cloudformation.resources.provider import Provider
 from slipway.yard.cloudformation.resources.scope import ID, live, prop, text
 
-REPOSITORY = ApiResource(
-    service="ecr",
-    name=Name(property="RepositoryName", limit=256, lower=True),
-    create_call=shaped("create_repository"),
-    identity=prop("RepositoryName"),
-    describe=find("describe_repositories", "repositories.0", repositoryNames=[ID]),
-    attributes={"Arn": live("repositoryArn"), "RepositoryUri": live("repositoryUri")},
-    settings=(
-        setting(
-            "ImageScanningConfiguration",
-            put=call(
-                "put_image_scanning_configuration",
-                repositoryName=ID,
-                imageScanningConfiguration=prop("ImageScanningConfiguration", {"scanOnPush": False}),
+PROVIDERS: Mapping[str, Provider] = {
+    "AWS::ECR::Repository": ApiResource(
+        service="ecr",
+        name=Name(property="RepositoryName", limit=256, lower=True),
+        create_call=shaped("create_repository"),
+        identity=prop("RepositoryName"),
+        describe=find("describe_repositories", "repositories.0", repositoryNames=[ID]),
+        attributes={"Arn": live("repositoryArn"), "RepositoryUri": live("repositoryUri")},
+        settings=(
+            changeable(
+                "ImageScanningConfiguration",
+                put=call(
+                    "put_image_scanning_configuration",
+                    repositoryName=ID,
+                    imageScanningConfiguration=prop("ImageScanningConfiguration", {"scanOnPush": False}),
+                ),
             ),
-            on_create=False,
-        ),
-        setting(
-            "ImageTagMutability",
-            "ImageTagMutabilityExclusionFilters",
-            put=call(
-                "put_image_tag_mutability",
-                repositoryName=ID,
-                imageTagMutability=prop("ImageTagMutability", "MUTABLE"),
-                imageTagMutabilityExclusionFilters=prop("ImageTagMutabilityExclusionFilters"),
+            changeable(
+                "ImageTagMutability",
+                "ImageTagMutabilityExclusionFilters",
+                put=call(
+                    "put_image_tag_mutability",
+                    repositoryName=ID,
+                    imageTagMutability=prop("ImageTagMutability", "MUTABLE"),
+                    imageTagMutabilityExclusionFilters=prop("ImageTagMutabilityExclusionFilters"),
+                ),
             ),
-            on_create=False,
-        ),
-        setting(
-            "LifecyclePolicy",
-            put=call(
-                "put_lifecycle_policy",
-                repositoryName=ID,
-                lifecyclePolicyText=lambda scope: scope.properties["LifecyclePolicy"]["LifecyclePolicyText"],
+            setting(
+                "LifecyclePolicy",
+                put=call(
+                    "put_lifecycle_policy",
+                    repositoryName=ID,
+                    lifecyclePolicyText=lambda scope: scope.properties["LifecyclePolicy"][
+                        "LifecyclePolicyText"
+                    ],
+                ),
+                remove=call("delete_lifecycle_policy", repositoryName=ID),
             ),
-            remove=call("delete_lifecycle_policy", repositoryName=ID),
+            setting(
+                "RepositoryPolicyText",
+                put=call("set_repository_policy", repositoryName=ID, policyText=prop("RepositoryPolicyText")),
+                remove=call("delete_repository_policy", repositoryName=ID),
+            ),
+            # Read when the repository is deleted, and not before.
+            setting("EmptyOnDelete", put=lambda _scope: None),
+            tags(resourceArn=text("arn:aws:ecr:{region}:{account}:repository/{id}")),
         ),
-        setting(
-            "RepositoryPolicyText",
-            put=call("set_repository_policy", repositoryName=ID, policyText=prop("RepositoryPolicyText")),
-            remove=call("delete_repository_policy", repositoryName=ID),
-        ),
-        # Read when the repository is deleted, and not before.
-        setting("EmptyOnDelete", put=lambda _scope: None),
-        tags(resourceArn=text("arn:aws:ecr:{region}:{account}:repository/{id}")),
+        delete_call=call("delete_repository", repositoryName=ID, force=prop("EmptyOnDelete", False)),
+        reads=mirrored("ImageScanningConfiguration", "ImageTagMutability"),
     ),
-    delete_call=call("delete_repository", repositoryName=ID, force=prop("EmptyOnDelete", False)),
-    reads=mirrored("ImageScanningConfiguration", "ImageTagMutability"),
-)
-
-PROVIDERS: Mapping[str, Provider] = {"AWS::ECR::Repository": REPOSITORY}
+}

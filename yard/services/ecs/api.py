@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from slipway.yard.endpoint import ACCOUNT
+from slipway.yard.moto_backends import moto_backend
 
 
 def call(_operation: str, _parameters: Mapping[str, Any], region: str) -> dict[str, Any]:
-    from moto.ecs.models import ecs_backends
-
-    clusters = ecs_backends[ACCOUNT][region].clusters.values()
+    clusters = moto_backend("ecs", region).clusters.values()
     return {"clusterArns": [cluster.arn for cluster in clusters if cluster.status == "ACTIVE"]}

@@ -17,6 +17,7 @@ from functools import lru_cache
 from typing import Any
 
 from slipway.yard.endpoint import ACCOUNT, own_client
+from slipway.yard.moto_backends import moto_backend
 from slipway.yard.permissions.roles import judge_service
 from slipway.yard.services.cloudwatch import evaluation
 from slipway.yard.services.sns import delivery
@@ -53,7 +54,7 @@ def call(operation: str, parameters: Mapping[str, Any], region: str) -> dict[str
     _deliver_ourselves()
     entries = parameters["Entries"]
     own = [entry for entry in entries if not str(entry.get("Source", "")).startswith("aws.")]
-    results = iter(_backend(region).put_events([dict(entry) for entry in own]) if own else [])
+    results = iter(moto_backend("events", region).put_events([dict(entry) for entry in own]) if own else [])
     answers = [next(results) if entry in own else _NOT_YOURS for entry in entries]
     return {"Entries": answers, "FailedEntryCount": sum("ErrorCode" in answer for answer in answers)}
 
@@ -73,13 +74,7 @@ def _sent(event: ServiceEvent) -> dict[str, Any]:
 
 
 def _rules(region: str) -> Iterator[Any]:
-    yield from list(_backend(region).describe_event_bus("default").rules.values())
-
-
-def _backend(region: str) -> Any:
-    from moto.events.models import events_backends
-
-    return events_backends[ACCOUNT][region]
+    yield from list(moto_backend("events", region).describe_event_bus("default").rules.values())
 
 
 @lru_cache(maxsize=1)
@@ -162,14 +157,12 @@ def keep_dead_letter(rule: Any, target: Target, event: Event, problem: str) -> N
     queue = (target.get("DeadLetterConfig") or {}).get("Arn")
     if not queue:
         return
-    from moto.sqs.models import sqs_backends
-
     attributes = {
         name: {"DataType": "String", "StringValue": value}
         for name, value in (("RULE_ARN", rule.arn), ("TARGET_ARN", target["Arn"]), ("ERROR_MESSAGE", problem))
     }
     _, _, _, region, _, name = queue.split(":")
-    backend = sqs_backends[ACCOUNT][region]
+    backend = moto_backend("sqs", region)
     if name in backend.queues:
         backend.send_message(name, json.dumps(event), message_attributes=attributes)
 

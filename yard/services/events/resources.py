@@ -9,6 +9,7 @@ from slipway.yard.cloudformation.resources.api import (
     ApiResource,
     Name,
     call,
+    changeable,
     find,
     mirrored,
     setting,
@@ -53,46 +54,47 @@ def put_policy(scope: ResourceScope) -> None:
         scope.send("remove_permission", EventBusName=scope.id, RemoveAllPermissions=True)
 
 
-RULE = ApiResource(
-    service="events",
-    name=Name(property="Name", limit=64),
-    create_call=shaped("put_rule"),
-    identity=lambda scope: "|".join(
-        part for part in (scope.properties.get("EventBusName"), scope.properties["Name"]) if part
-    ),
-    describe=find(
-        "describe_rule", "", Name=lambda scope: scope.id.rpartition("|")[2], EventBusName=prop("EventBusName")
-    ),
-    attributes={"Arn": live("Arn"), "RuleName": live("Name")},
-    settings=(
-        setting(
-            "Description",
-            "EventPattern",
-            "RoleArn",
-            "ScheduleExpression",
-            "State",
-            put=shaped("put_rule", Name=lambda scope: scope.id.rpartition("|")[2], Tags=None),
-            on_create=False,
+PROVIDERS: Mapping[str, Provider] = {
+    "AWS::Events::EventBus": ApiResource(
+        service="events",
+        create_call=shaped("create_event_bus", Tags=prop("Tags")),
+        identity=prop("Name"),
+        describe=find("describe_event_bus", "", Name=ID),
+        attributes={"Arn": live("Arn"), "Name": live("Name")},
+        settings=(
+            setting("Policy", put=put_policy),
+            tags(ResourceARN=text("arn:aws:events:{region}:{account}:event-bus/{id}")),
         ),
-        setting("Targets", put=put_targets),
-        tags(ResourceARN=rule_arn),
+        delete_call=call("delete_event_bus", Name=ID),
+        accepts=frozenset({"Name", "Tags"}),
     ),
-    delete_call=delete_rule,
-    reads=mirrored("Description", "EventPattern", "ScheduleExpression", "State"),
-)
-
-BUS = ApiResource(
-    service="events",
-    create_call=shaped("create_event_bus", Tags=prop("Tags")),
-    identity=prop("Name"),
-    describe=find("describe_event_bus", "", Name=ID),
-    attributes={"Arn": live("Arn"), "Name": live("Name")},
-    settings=(
-        setting("Policy", put=put_policy),
-        tags(ResourceARN=text("arn:aws:events:{region}:{account}:event-bus/{id}")),
+    "AWS::Events::Rule": ApiResource(
+        service="events",
+        name=Name(property="Name", limit=64),
+        create_call=shaped("put_rule"),
+        identity=lambda scope: "|".join(
+            part for part in (scope.properties.get("EventBusName"), scope.properties["Name"]) if part
+        ),
+        describe=find(
+            "describe_rule",
+            "",
+            Name=lambda scope: scope.id.rpartition("|")[2],
+            EventBusName=prop("EventBusName"),
+        ),
+        attributes={"Arn": live("Arn"), "RuleName": live("Name")},
+        settings=(
+            changeable(
+                "Description",
+                "EventPattern",
+                "RoleArn",
+                "ScheduleExpression",
+                "State",
+                put=shaped("put_rule", Name=lambda scope: scope.id.rpartition("|")[2], Tags=None),
+            ),
+            setting("Targets", put=put_targets),
+            tags(ResourceARN=rule_arn),
+        ),
+        delete_call=delete_rule,
+        reads=mirrored("Description", "EventPattern", "ScheduleExpression", "State"),
     ),
-    delete_call=call("delete_event_bus", Name=ID),
-    accepts=frozenset({"Name", "Tags"}),
-)
-
-PROVIDERS: Mapping[str, Provider] = {"AWS::Events::EventBus": BUS, "AWS::Events::Rule": RULE}
+}

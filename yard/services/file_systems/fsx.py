@@ -11,6 +11,7 @@ from typing import Any
 
 from slipway.yard.endpoint import ACCOUNT
 from slipway.yard.errors import ApiError
+from slipway.yard.moto_backends import moto_backend
 
 Parameters = Mapping[str, Any]
 
@@ -26,10 +27,6 @@ _HDD_STEPS_GIB = {12: 6000, 40: 1800}  # by throughput per TiB
 _made_at: dict[str, datetime] = {}
 
 
-def call(operation: str, parameters: Parameters, region: str) -> dict[str, Any]:
-    return _OPERATIONS[operation](parameters, region)
-
-
 def reset() -> None:
     _made_at.clear()
 
@@ -37,7 +34,7 @@ def reset() -> None:
 def _create(parameters: Parameters, region: str) -> dict[str, Any]:
     kind = str(parameters["FileSystemType"])
     _refuse_capacity(kind, parameters.get("StorageCapacity"), parameters.get("LustreConfiguration") or {})
-    made = _backend(region).create_file_system(
+    made = moto_backend("fsx", region).create_file_system(
         client_request_token=parameters.get("ClientRequestToken"),
         file_system_type=kind,
         storage_capacity=parameters.get("StorageCapacity"),
@@ -58,7 +55,7 @@ def _create(parameters: Parameters, region: str) -> dict[str, Any]:
 
 def _describe(parameters: Parameters, region: str) -> dict[str, Any]:
     wanted = parameters.get("FileSystemIds") or []
-    known = _backend(region).file_systems
+    known = moto_backend("fsx", region).file_systems
     for identifier in wanted:
         if identifier not in known:
             raise _unknown(identifier)
@@ -67,7 +64,7 @@ def _describe(parameters: Parameters, region: str) -> dict[str, Any]:
 
 
 def _update(parameters: Parameters, region: str) -> dict[str, Any]:
-    known = _backend(region).file_systems.get(parameters["FileSystemId"])
+    known = moto_backend("fsx", region).file_systems.get(parameters["FileSystemId"])
     if known is None:
         raise _unknown(parameters["FileSystemId"])
     word, attribute = _CONFIGURATIONS[known.file_system_type]
@@ -129,9 +126,7 @@ def _refuse_shrinking(before: int, after: int) -> None:
 
 
 def _network(subnets: list[str], region: str) -> str | None:
-    from moto.ec2.models import ec2_backends
-
-    known = {subnet.id: subnet.vpc_id for subnet in ec2_backends[ACCOUNT][region].describe_subnets()}
+    known = {subnet.id: subnet.vpc_id for subnet in moto_backend("ec2", region).describe_subnets()}
     return next((str(known[subnet]) for subnet in subnets if subnet in known), None)
 
 
@@ -143,13 +138,7 @@ def _unknown(identifier: str) -> ApiError:
     return ApiError("FileSystemNotFound", f"File system '{identifier}' does not exist.")
 
 
-def _backend(region: str) -> Any:
-    from moto.fsx.models import fsx_backends
-
-    return fsx_backends[ACCOUNT][region]
-
-
-_OPERATIONS: Mapping[str, Callable[[Parameters, str], dict[str, Any]]] = {
+OPERATIONS: Mapping[str, Callable[[Parameters, str], dict[str, Any]]] = {
     "CreateFileSystem": _create,
     "DescribeFileSystems": _describe,
     "UpdateFileSystem": _update,

@@ -4,9 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from slipway.yard.cloudformation.resources.api import ApiResource, call, find, mirrored, setting, shaped, tags
+from slipway.yard.cloudformation.resources.api import (
+    ApiResource,
+    call,
+    changeable,
+    find,
+    mirrored,
+    setting,
+    shaped,
+    tags,
+)
 from slipway.yard.cloudformation.resources.provider import Provider
-from slipway.yard.cloudformation.resources.recorded import Recorded
+from slipway.yard.cloudformation.resources.recorded import Form, SchemaRecord
 from slipway.yard.cloudformation.resources.scope import (
     ID,
     ResourceScope,
@@ -27,120 +36,109 @@ def lifecycle(scope: ResourceScope) -> list[dict[str, str]]:
     return [dict(policy) for policy in scope.properties.get("LifecyclePolicies") or []]
 
 
-EFS_FILE_SYSTEM = ApiResource(
-    service="efs",
-    create_call=shaped(
-        "create_file_system",
-        renames={"FileSystemTags": "Tags"},
-        Backup=lambda scope: scope.properties.get("BackupPolicy", {}).get("Status") == "ENABLED",
-    ),
-    identity=response("FileSystemId"),
-    describe=find("describe_file_systems", "FileSystems.0", FileSystemId=ID),
-    attributes={"FileSystemId": ID, "Arn": live("FileSystemArn")},
-    settings=(
-        setting(
-            "LifecyclePolicies",
-            put=call("put_lifecycle_configuration", FileSystemId=ID, LifecyclePolicies=lifecycle),
-        ),
-        setting(
-            "BackupPolicy",
-            put=call(
-                "put_backup_policy",
-                FileSystemId=ID,
-                BackupPolicy=prop("BackupPolicy", {"Status": "DISABLED"}),
-            ),
-            on_create=False,
-        ),
-        setting(
-            "FileSystemPolicy",
-            put=call("put_file_system_policy", FileSystemId=ID, Policy=prop("FileSystemPolicy")),
-            remove=call("delete_file_system_policy", FileSystemId=ID),
-        ),
-        setting(
-            "ThroughputMode",
-            "ProvisionedThroughputInMibps",
-            put=shaped("update_file_system", FileSystemId=ID),
-            on_create=False,
-        ),
-        tags(of="FileSystemTags", ResourceId=ID),
-        # Kept in the template alone: no file system is replicated here, so none is protected from it.
-        setting("ReplicationConfiguration", "FileSystemProtection", put=lambda _scope: None),
-    ),
-    delete_call=call("delete_file_system", FileSystemId=ID),
-    reads=mirrored("Encrypted", "PerformanceMode", "ThroughputMode"),
-    accepts=frozenset({"BackupPolicy", "BypassPolicyLockoutSafetyCheck"}),
-)
-
-MOUNT_TARGET = ApiResource(
-    service="efs",
-    create_call=shaped("create_mount_target"),
-    identity=response("MountTargetId"),
-    describe=find("describe_mount_targets", "MountTargets.0", MountTargetId=ID),
-    attributes={"Id": ID, "IpAddress": live("IpAddress")},
-    settings=(
-        setting(
-            "SecurityGroups",
-            put=call(
-                "modify_mount_target_security_groups", MountTargetId=ID, SecurityGroups=prop("SecurityGroups")
-            ),
-            on_create=False,
-        ),
-    ),
-    delete_call=call("delete_mount_target", MountTargetId=ID),
-)
-
-ACCESS_POINT = ApiResource(
-    service="efs",
-    create_call=shaped("create_access_point", renames={"AccessPointTags": "Tags"}),
-    identity=response("AccessPointId"),
-    describe=find("describe_access_points", "AccessPoints.0", AccessPointId=ID),
-    attributes={"AccessPointId": ID, "Arn": live("AccessPointArn")},
-    settings=(tags(of="AccessPointTags", ResourceId=ID),),
-    delete_call=call("delete_access_point", AccessPointId=ID),
-)
-
-FSX_FILE_SYSTEM = ApiResource(
-    service="fsx",
-    create_call=shaped("create_file_system", OpenZFSConfiguration=open_zfs),
-    identity=response("FileSystem.FileSystemId"),
-    describe=find("describe_file_systems", "FileSystems.0", FileSystemIds=[ID]),
-    attributes={
-        "Id": ID,
-        "ResourceARN": live("ResourceARN"),
-        "DNSName": live("DNSName", ""),
-        "LustreMountName": live("LustreConfiguration.MountName"),
-        "RootVolumeId": live("OpenZFSConfiguration.RootVolumeId"),
-    },
-    settings=(
-        setting(
-            "LustreConfiguration",
-            "OntapConfiguration",
-            "OpenZFSConfiguration",
-            "WindowsConfiguration",
-            "StorageCapacity",
-            "FileSystemTypeVersion",
-            put=shaped("update_file_system", FileSystemId=ID),
-            on_create=False,
-        ),
-        tags(ResourceARN=text("arn:aws:fsx:{region}:{account}:file-system/{id}")),
-    ),
-    delete_call=call("delete_file_system", FileSystemId=ID),
-    reads=mirrored("StorageCapacity", "Tags"),
-)
-
-DATA_REPOSITORY = Recorded(
-    type="AWS::FSx::DataRepositoryAssociation",
-    identity=text("dra-{id}"),
-    attributes={
-        "AssociationId": ID,
-        "ResourceARN": text("arn:aws:fsx:{region}:{account}:association/{FileSystemId}/{id}"),
-    },
-)
-
 PROVIDERS: Mapping[str, Provider] = {
-    "AWS::EFS::FileSystem": EFS_FILE_SYSTEM,
-    "AWS::EFS::MountTarget": MOUNT_TARGET,
-    "AWS::EFS::AccessPoint": ACCESS_POINT,
-    "AWS::FSx::FileSystem": FSX_FILE_SYSTEM,
-    "AWS::FSx::DataRepositoryAssociation": DATA_REPOSITORY,
+    "AWS::EFS::FileSystem": ApiResource(
+        service="efs",
+        create_call=shaped(
+            "create_file_system",
+            renames={"FileSystemTags": "Tags"},
+            Backup=lambda scope: scope.properties.get("BackupPolicy", {}).get("Status") == "ENABLED",
+        ),
+        identity=response("FileSystemId"),
+        describe=find("describe_file_systems", "FileSystems.0", FileSystemId=ID),
+        attributes={"FileSystemId": ID, "Arn": live("FileSystemArn")},
+        settings=(
+            setting(
+                "LifecyclePolicies",
+                put=call("put_lifecycle_configuration", FileSystemId=ID, LifecyclePolicies=lifecycle),
+            ),
+            changeable(
+                "BackupPolicy",
+                put=call(
+                    "put_backup_policy",
+                    FileSystemId=ID,
+                    BackupPolicy=prop("BackupPolicy", {"Status": "DISABLED"}),
+                ),
+            ),
+            setting(
+                "FileSystemPolicy",
+                put=call("put_file_system_policy", FileSystemId=ID, Policy=prop("FileSystemPolicy")),
+                remove=call("delete_file_system_policy", FileSystemId=ID),
+            ),
+            changeable(
+                "ThroughputMode",
+                "ProvisionedThroughputInMibps",
+                put=shaped("update_file_system", FileSystemId=ID),
+            ),
+            tags(of="FileSystemTags", ResourceId=ID),
+            # Kept in the template alone: no file system is replicated here, so none is protected from it.
+            setting("ReplicationConfiguration", "FileSystemProtection", put=lambda _scope: None),
+        ),
+        delete_call=call("delete_file_system", FileSystemId=ID),
+        reads=mirrored("Encrypted", "PerformanceMode", "ThroughputMode"),
+        accepts=frozenset({"BackupPolicy", "BypassPolicyLockoutSafetyCheck"}),
+    ),
+    "AWS::EFS::MountTarget": ApiResource(
+        service="efs",
+        create_call=shaped("create_mount_target"),
+        identity=response("MountTargetId"),
+        describe=find("describe_mount_targets", "MountTargets.0", MountTargetId=ID),
+        attributes={"Id": ID, "IpAddress": live("IpAddress")},
+        settings=(
+            changeable(
+                "SecurityGroups",
+                put=call(
+                    "modify_mount_target_security_groups",
+                    MountTargetId=ID,
+                    SecurityGroups=prop("SecurityGroups"),
+                ),
+            ),
+        ),
+        delete_call=call("delete_mount_target", MountTargetId=ID),
+    ),
+    "AWS::EFS::AccessPoint": ApiResource(
+        service="efs",
+        create_call=shaped("create_access_point", renames={"AccessPointTags": "Tags"}),
+        identity=response("AccessPointId"),
+        describe=find("describe_access_points", "AccessPoints.0", AccessPointId=ID),
+        attributes={"AccessPointId": ID, "Arn": live("AccessPointArn")},
+        settings=(tags(of="AccessPointTags", ResourceId=ID),),
+        delete_call=call("delete_access_point", AccessPointId=ID),
+    ),
+    "AWS::FSx::FileSystem": ApiResource(
+        service="fsx",
+        create_call=shaped("create_file_system", OpenZFSConfiguration=open_zfs),
+        identity=response("FileSystem.FileSystemId"),
+        describe=find("describe_file_systems", "FileSystems.0", FileSystemIds=[ID]),
+        attributes={
+            "Id": ID,
+            "ResourceARN": live("ResourceARN"),
+            "DNSName": live("DNSName", ""),
+            "LustreMountName": live("LustreConfiguration.MountName"),
+            "RootVolumeId": live("OpenZFSConfiguration.RootVolumeId"),
+        },
+        settings=(
+            changeable(
+                "LustreConfiguration",
+                "OntapConfiguration",
+                "OpenZFSConfiguration",
+                "WindowsConfiguration",
+                "StorageCapacity",
+                "FileSystemTypeVersion",
+                put=shaped("update_file_system", FileSystemId=ID),
+            ),
+            tags(ResourceARN=text("arn:aws:fsx:{region}:{account}:file-system/{id}")),
+        ),
+        delete_call=call("delete_file_system", FileSystemId=ID),
+        reads=mirrored("StorageCapacity", "Tags"),
+    ),
+    "AWS::FSx::DataRepositoryAssociation": SchemaRecord(
+        type="AWS::FSx::DataRepositoryAssociation",
+        form=Form(
+            identity=text("dra-{id}"),
+            attributes={
+                "ResourceARN": text("arn:aws:fsx:{region}:{account}:association/{FileSystemId}/{id}")
+            },
+        ),
+    ),
 }

@@ -7,7 +7,6 @@ import json
 import os
 import shutil
 import signal
-import socket
 import tempfile
 import threading
 import uuid
@@ -16,12 +15,11 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
-from slipway.yard.endpoint import ACCOUNT
 from slipway.yard.errors import ApiError
-from slipway.yard.machines import api_proxy, log_stream
+from slipway.yard.machines import log_stream
 from slipway.yard.machines.isolation.tiers import best_tier
+from slipway.yard.moto_backends import moto_backend
 from slipway.yard.permissions import roles
 from slipway.yard.permissions.calls.asked import ActionNeed, arn
 from slipway.yard.services.batch.attempt_processes import AttemptProcesses, NodeEvent
@@ -82,9 +80,7 @@ class _Run:
     def __init__(self, invocation: FunctionCall, folder: Path) -> None:
         self.invocation, self.folder = invocation, folder
         self.code: int | None = None
-        self.doors: list[socket.socket] = []
         self.log = _FunctionLog(invocation)
-        self.readers: list[threading.Thread] = []
 
     def result(self) -> InvocationResult:
         number = self.invocation.request_id
@@ -95,32 +91,25 @@ class _Run:
         processes.later(limit_s, processes.signal, [0], signal.SIGKILL)
         try:
             for event in processes.events():
-                self._see(event)
+                self._see(event, processes)
         finally:
             _running.discard(processes)
             processes.close()
-            for reader in self.readers:
-                reader.join()
-            for door in self.doors:
-                api_proxy.close(door)
         said = plan.result(self.folder) or self._ended_early()
         self.log.say(f"END RequestId: {number}")
         tail = base64.b64encode(self.log.tail).decode()
         return InvocationResult(payload=said["payload"].encode(), error=said["error"], tail=tail)
 
-    def _see(self, event: NodeEvent) -> None:
+    def _see(self, event: NodeEvent, processes: AttemptProcesses) -> None:
         if event.name == "forked":
             (output,) = event.descriptors
             reader = threading.Thread(target=self.log.follow, args=(output,), daemon=True)
             reader.start()
-            self.readers.append(reader)
+            processes.read_by(reader)
         elif event.name == "exited":
             self.code = event.code
-        for descriptor in event.descriptors if event.name == "ready" else ():
-            door = socket.socket(fileno=descriptor)
-            self.doors.append(door)
-            port = urlsplit(plan.endpoint()).port or 0
-            api_proxy.serve(door, port, self.invocation.function.subnet)
+        elif event.name == "ready":
+            processes.open_doors(event, plan.endpoint(), self.invocation.function.subnet)
 
     def _ended_early(self) -> dict[str, str]:
         message = (
@@ -144,10 +133,8 @@ class _FunctionLog:
 
     def _needs(self) -> Iterator[ActionNeed]:
         """Yield what the role must be allowed: a group that is there already is not made again."""
-        from moto.logs.models import logs_backends
-
         group = f"log-group:{self.group}:log-stream:"
-        if self.group not in logs_backends[ACCOUNT][self.region].groups:
+        if self.group not in moto_backend("logs", self.region).groups:
             yield ActionNeed(action="logs:CreateLogGroup", resource=arn("logs", self.region, group))
         for act in _WRITES:
             yield ActionNeed(action=f"logs:{act}", resource=arn("logs", self.region, group + self.stream))
@@ -167,9 +154,7 @@ class _FunctionLog:
             log_stream.put(lines, self.group, self.stream, self.region)
 
     def _open(self) -> None:
-        from moto.logs.models import logs_backends
-
-        backend = logs_backends[ACCOUNT][self.region]
+        backend = moto_backend("logs", self.region)
         if self.group not in backend.groups:
             backend.create_log_group(self.group, {})
         backend.create_log_stream(self.group, self.stream)
@@ -177,8 +162,6 @@ class _FunctionLog:
 
 def _vpc(function: DeployedFunction) -> str:
     """Return the VPC whose endpoints have a say in what the function asks."""
-    from moto.ec2.models import ec2_backends
-
-    zones: Any = ec2_backends[ACCOUNT][function.region].subnets.values()
+    zones: Any = moto_backend("ec2", function.region).subnets.values()
     found = [zone[function.subnet] for zone in zones if function.subnet in zone]
     return str(found[0].vpc_id) if found else ""

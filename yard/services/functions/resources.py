@@ -13,6 +13,7 @@ from slipway.yard.cloudformation.resources.api import (
     Name,
     as_map,
     call,
+    changeable,
     find,
     setting,
     shaped,
@@ -90,56 +91,50 @@ def statement(scope: ResourceScope) -> str:
     return scope.context.default_name[-100:]
 
 
-FUNCTION = ApiResource(
-    service="lambda",
-    name=Name(property="FunctionName", limit=64),
-    create_call=shaped(
-        "create_function",
-        Code=code,
-        Tags=lambda scope: as_map(scope.properties, "Tags") or None,
-        SnapStart=None,
-    ),
-    identity=prop("FunctionName"),
-    describe=find("get_function", "Configuration", FunctionName=ID),
-    attributes={
-        "Arn": live("FunctionArn"),
-        "SnapStartResponse.ApplyOn": lambda _scope: "None",
-        "SnapStartResponse.OptimizationStatus": lambda _scope: "Off",
-        "SnapStartResponse": lambda _scope: {"ApplyOn": "None", "OptimizationStatus": "Off"},
-    },
-    settings=(
-        setting("Code", "Architectures", put=change_code, on_create=False),
-        setting(*CONFIGURATION, put=change_configuration, on_create=False),
-        setting(*UNSEEN, put=lambda _scope: None),
-        tags(Resource=text("arn:aws:lambda:{region}:{account}:function:{id}")),
-    ),
-    delete_call=call("delete_function", FunctionName=ID),
-    accepts=frozenset({"Tags", "SnapStart"}),
-)
-
-PERMISSION = ApiResource(
-    service="lambda",
-    create_call=shaped("add_permission", StatementId=statement),
-    identity=statement,
-    attributes={"Id": ID},
-    delete_call=call("remove_permission", FunctionName=prop("FunctionName"), StatementId=ID),
-)
-
-LAYER = ApiResource(
-    service="lambda",
-    name=Name(property="LayerName", limit=64),
-    create_call=shaped("publish_layer_version"),
-    identity=response("LayerVersionArn"),
-    attributes={"LayerVersionArn": ID},
-    delete_call=lambda scope: scope.send(
-        "delete_layer_version",
-        LayerName=scope.id.rpartition(":")[0],
-        VersionNumber=int(scope.id.rpartition(":")[2]),
-    ),
-)
-
 PROVIDERS: Mapping[str, Provider] = {
-    "AWS::Lambda::Function": FUNCTION,
-    "AWS::Lambda::Permission": PERMISSION,
-    "AWS::Lambda::LayerVersion": LAYER,
+    "AWS::Lambda::Function": ApiResource(
+        service="lambda",
+        name=Name(property="FunctionName", limit=64),
+        create_call=shaped(
+            "create_function",
+            Code=code,
+            Tags=lambda scope: as_map(scope.properties, "Tags") or None,
+            SnapStart=None,
+        ),
+        identity=prop("FunctionName"),
+        describe=find("get_function", "Configuration", FunctionName=ID),
+        attributes={
+            "Arn": live("FunctionArn"),
+            "SnapStartResponse.ApplyOn": lambda _scope: "None",
+            "SnapStartResponse.OptimizationStatus": lambda _scope: "Off",
+            "SnapStartResponse": lambda _scope: {"ApplyOn": "None", "OptimizationStatus": "Off"},
+        },
+        settings=(
+            changeable("Code", "Architectures", put=change_code),
+            changeable(*CONFIGURATION, put=change_configuration),
+            setting(*UNSEEN, put=lambda _scope: None),
+            tags(Resource=text("arn:aws:lambda:{region}:{account}:function:{id}")),
+        ),
+        delete_call=call("delete_function", FunctionName=ID),
+        accepts=frozenset({"Tags", "SnapStart"}),
+    ),
+    "AWS::Lambda::Permission": ApiResource(
+        service="lambda",
+        create_call=shaped("add_permission", StatementId=statement),
+        identity=statement,
+        attributes={"Id": ID},
+        delete_call=call("remove_permission", FunctionName=prop("FunctionName"), StatementId=ID),
+    ),
+    "AWS::Lambda::LayerVersion": ApiResource(
+        service="lambda",
+        name=Name(property="LayerName", limit=64),
+        create_call=shaped("publish_layer_version"),
+        identity=response("LayerVersionArn"),
+        attributes={"LayerVersionArn": ID},
+        delete_call=lambda scope: scope.send(
+            "delete_layer_version",
+            LayerName=scope.id.rpartition(":")[0],
+            VersionNumber=int(scope.id.rpartition(":")[2]),
+        ),
+    ),
 }

@@ -10,6 +10,7 @@ from slipway.yard.cloudformation.resources.api import (
     Name,
     Setting,
     call,
+    changeable,
     find,
     generated,
     mirrored,
@@ -134,53 +135,6 @@ def principals(put: Action) -> Setting:
     return setting(*PRINCIPALS, put=put)
 
 
-POLICY = ApiResource(
-    service="iam",
-    create_call=lambda _scope: {},
-    identity=lambda scope: generated(scope.context, 128),
-    attributes={"Id": ID},
-    settings=(setting("PolicyName", "PolicyDocument", *PRINCIPALS, put=put_policy),),
-    delete_call=lambda scope: take_off("delete_{}_policy", PolicyName=scope.properties["PolicyName"])(scope),
-)
-
-MANAGED_POLICY = ApiResource(
-    service="iam",
-    name=Name(property="ManagedPolicyName", limit=128),
-    create_call=shaped(
-        "create_policy",
-        renames={"ManagedPolicyName": "PolicyName"},
-        PolicyDocument=lambda scope: versioned(scope.properties["PolicyDocument"]),
-    ),
-    identity=response("Policy.Arn"),
-    describe=find("get_policy", "Policy", PolicyArn=ID),
-    attributes={
-        "PolicyArn": ID,
-        "PolicyId": live("PolicyId"),
-        "AttachmentCount": live("AttachmentCount"),
-        "PermissionsBoundaryUsageCount": live("PermissionsBoundaryUsageCount", 0),
-        "DefaultVersionId": live("DefaultVersionId"),
-        "IsAttachable": live("IsAttachable"),
-        "CreateDate": lambda scope: str(scope.live["CreateDate"]),
-        "UpdateDate": lambda scope: str(scope.live["UpdateDate"]),
-    },
-    settings=(
-        setting("PolicyDocument", put=new_policy_version, on_create=False),
-        principals(
-            lambda scope: on_principals("attach_{}_policy", "detach_{}_policy", PolicyArn=scope.id)(scope),
-        ),
-    ),
-    delete_call=delete_managed,
-)
-
-ROLE_POLICY = ApiResource(
-    service="iam",
-    create_call=lambda _scope: {},
-    identity=lambda scope: f"{scope.properties['PolicyName']}|{scope.properties['RoleName']}",
-    settings=(setting("PolicyDocument", "PolicyName", "RoleName", put=put_role_policy),),
-    delete_call=call("delete_role_policy", RoleName=prop("RoleName"), PolicyName=prop("PolicyName")),
-)
-
-
 def _take_off(scope: ResourceScope, operation: str, parameters: Mapping[str, Any]) -> None:
     """One principal that is gone already must not keep the policy on the others."""
     try:
@@ -268,82 +222,115 @@ def role_field(operation: str, **parameters: Expression) -> Action:
     return call(operation, RoleName=ID, **parameters)
 
 
-ROLE = ApiResource(
-    service="iam",
-    name=Name(property="RoleName", limit=64),
-    create_call=shaped("create_role", AssumeRolePolicyDocument=trust),
-    identity=prop("RoleName"),
-    describe=find("get_role", "Role", RoleName=ID),
-    attributes={"Arn": live("Arn"), "RoleId": live("RoleId")},
-    settings=(
-        setting(
-            "AssumeRolePolicyDocument",
-            put=role_field("update_assume_role_policy", PolicyDocument=trust),
-            on_create=False,
-        ),
-        setting(
-            "Description",
-            "MaxSessionDuration",
-            put=role_field(
-                "update_role",
-                Description=prop("Description", ""),
-                MaxSessionDuration=prop("MaxSessionDuration", 3600),
-            ),
-            on_create=False,
-        ),
-        setting(
-            "PermissionsBoundary",
-            put=role_field("put_role_permissions_boundary", PermissionsBoundary=prop("PermissionsBoundary")),
-            remove=role_field("delete_role_permissions_boundary"),
-            on_create=False,
-        ),
-        setting("Policies", put=put_inline),
-        setting("ManagedPolicyArns", put=attach_managed),
-        tags("tag_role", "untag_role", RoleName=ID),
-    ),
-    delete_call=delete_role,
-    reads={
-        **mirrored("AssumeRolePolicyDocument", "Description", "MaxSessionDuration", "Tags"),
-        "PermissionsBoundary": live("PermissionsBoundary.PermissionsBoundaryArn"),
-        "Policies": read_inline,
-        "ManagedPolicyArns": read_attached,
-    },
-)
-
-INSTANCE_PROFILE = ApiResource(
-    service="iam",
-    name=Name(property="InstanceProfileName", limit=128),
-    create_call=shaped("create_instance_profile"),
-    identity=prop("InstanceProfileName"),
-    describe=find("get_instance_profile", "InstanceProfile", InstanceProfileName=ID),
-    attributes={"Arn": live("Arn")},
-    settings=(setting("Roles", put=wear_roles),),
-    delete_call=delete_profile,
-    reads={"Roles": lambda scope: [role["RoleName"] for role in scope.live["Roles"]]},
-)
-
-SERVICE_LINKED_ROLE = ApiResource(
-    service="iam",
-    create_call=shaped("create_service_linked_role"),
-    identity=response("Role.RoleName"),
-    describe=find("get_role", "Role", RoleName=ID),
-    attributes={"RoleName": ID, "Arn": live("Arn")},
-    settings=(
-        setting(
-            "Description",
-            put=role_field("update_role_description", Description=prop("Description", "")),
-            on_create=False,
-        ),
-    ),
-    delete_call=call("delete_service_linked_role", RoleName=ID),
-)
-
-
 PROVIDERS: Mapping[str, Provider] = {
-    "AWS::IAM::Policy": POLICY,
-    "AWS::IAM::ManagedPolicy": MANAGED_POLICY,
-    "AWS::IAM::RolePolicy": ROLE_POLICY,
-    "AWS::IAM::Role": ROLE,
-    "AWS::IAM::InstanceProfile": INSTANCE_PROFILE,
-    "AWS::IAM::ServiceLinkedRole": SERVICE_LINKED_ROLE,
+    "AWS::IAM::Policy": ApiResource(
+        service="iam",
+        create_call=lambda _scope: {},
+        identity=lambda scope: generated(scope.context, 128),
+        attributes={"Id": ID},
+        settings=(setting("PolicyName", "PolicyDocument", *PRINCIPALS, put=put_policy),),
+        delete_call=lambda scope: take_off("delete_{}_policy", PolicyName=scope.properties["PolicyName"])(
+            scope
+        ),
+    ),
+    "AWS::IAM::ManagedPolicy": ApiResource(
+        service="iam",
+        name=Name(property="ManagedPolicyName", limit=128),
+        create_call=shaped(
+            "create_policy",
+            renames={"ManagedPolicyName": "PolicyName"},
+            PolicyDocument=lambda scope: versioned(scope.properties["PolicyDocument"]),
+        ),
+        identity=response("Policy.Arn"),
+        describe=find("get_policy", "Policy", PolicyArn=ID),
+        attributes={
+            "PolicyArn": ID,
+            "PolicyId": live("PolicyId"),
+            "AttachmentCount": live("AttachmentCount"),
+            "PermissionsBoundaryUsageCount": live("PermissionsBoundaryUsageCount", 0),
+            "DefaultVersionId": live("DefaultVersionId"),
+            "IsAttachable": live("IsAttachable"),
+            "CreateDate": lambda scope: str(scope.live["CreateDate"]),
+            "UpdateDate": lambda scope: str(scope.live["UpdateDate"]),
+        },
+        settings=(
+            changeable("PolicyDocument", put=new_policy_version),
+            principals(
+                lambda scope: on_principals("attach_{}_policy", "detach_{}_policy", PolicyArn=scope.id)(
+                    scope
+                ),
+            ),
+        ),
+        delete_call=delete_managed,
+    ),
+    "AWS::IAM::RolePolicy": ApiResource(
+        service="iam",
+        create_call=lambda _scope: {},
+        identity=lambda scope: f"{scope.properties['PolicyName']}|{scope.properties['RoleName']}",
+        settings=(setting("PolicyDocument", "PolicyName", "RoleName", put=put_role_policy),),
+        delete_call=call("delete_role_policy", RoleName=prop("RoleName"), PolicyName=prop("PolicyName")),
+    ),
+    "AWS::IAM::Role": ApiResource(
+        service="iam",
+        name=Name(property="RoleName", limit=64),
+        create_call=shaped("create_role", AssumeRolePolicyDocument=trust),
+        identity=prop("RoleName"),
+        describe=find("get_role", "Role", RoleName=ID),
+        attributes={"Arn": live("Arn"), "RoleId": live("RoleId")},
+        settings=(
+            changeable(
+                "AssumeRolePolicyDocument", put=role_field("update_assume_role_policy", PolicyDocument=trust)
+            ),
+            changeable(
+                "Description",
+                "MaxSessionDuration",
+                put=role_field(
+                    "update_role",
+                    Description=prop("Description", ""),
+                    MaxSessionDuration=prop("MaxSessionDuration", 3600),
+                ),
+            ),
+            changeable(
+                "PermissionsBoundary",
+                put=role_field(
+                    "put_role_permissions_boundary", PermissionsBoundary=prop("PermissionsBoundary")
+                ),
+                remove=role_field("delete_role_permissions_boundary"),
+            ),
+            setting("Policies", put=put_inline),
+            setting("ManagedPolicyArns", put=attach_managed),
+            tags("tag_role", "untag_role", RoleName=ID),
+        ),
+        delete_call=delete_role,
+        reads={
+            **mirrored("AssumeRolePolicyDocument", "Description", "MaxSessionDuration", "Tags"),
+            "PermissionsBoundary": live("PermissionsBoundary.PermissionsBoundaryArn"),
+            "Policies": read_inline,
+            "ManagedPolicyArns": read_attached,
+        },
+    ),
+    "AWS::IAM::InstanceProfile": ApiResource(
+        service="iam",
+        name=Name(property="InstanceProfileName", limit=128),
+        create_call=shaped("create_instance_profile"),
+        identity=prop("InstanceProfileName"),
+        describe=find("get_instance_profile", "InstanceProfile", InstanceProfileName=ID),
+        attributes={"Arn": live("Arn")},
+        settings=(setting("Roles", put=wear_roles),),
+        delete_call=delete_profile,
+        reads={"Roles": lambda scope: [role["RoleName"] for role in scope.live["Roles"]]},
+    ),
+    "AWS::IAM::ServiceLinkedRole": ApiResource(
+        service="iam",
+        create_call=shaped("create_service_linked_role"),
+        identity=response("Role.RoleName"),
+        describe=find("get_role", "Role", RoleName=ID),
+        attributes={"RoleName": ID, "Arn": live("Arn")},
+        settings=(
+            changeable(
+                "Description", put=role_field("update_role_description", Description=prop("Description", ""))
+            ),
+        ),
+        delete_call=call("delete_service_linked_role", RoleName=ID),
+    ),
 }

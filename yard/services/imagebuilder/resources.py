@@ -9,14 +9,14 @@ from slipway.yard.cloudformation.resources.api import (
     ApiResource,
     Name,
     call,
+    changeable,
     find,
     mirrored,
-    setting,
     shaped,
     tags,
 )
 from slipway.yard.cloudformation.resources.provider import Fidelity, Provider
-from slipway.yard.cloudformation.resources.recorded import Recorded
+from slipway.yard.cloudformation.resources.recorded import Form, SchemaRecord
 from slipway.yard.cloudformation.resources.scope import (
     ID,
     Expression,
@@ -89,7 +89,7 @@ def versioned(kind: str, arn: str, attributes: Mapping[str, Expression]) -> ApiR
     )
 
 
-def configuration(kind: str, *changeable: str) -> ApiResource:
+def configuration(kind: str, *properties: str) -> ApiResource:
     """Describe a configuration, which its update call replaces as a whole."""
     parameter = f"{kind}Arn"
     which: dict[str, Any] = {parameter: ID}
@@ -102,9 +102,9 @@ def configuration(kind: str, *changeable: str) -> ApiResource:
         identity=response(parameter),
         describe=find(f"get_{snake(kind)}", kind, **which),
         attributes={"Arn": ID, "Name": live("name")},
-        settings=(setting(*changeable, put=write, on_create=False), tags(resourceArn=ID)),
+        settings=(changeable(*properties, put=write), tags(resourceArn=ID)),
         delete_call=call(f"delete_{snake(kind)}", **which),
-        reads=mirrored(*changeable),
+        reads=mirrored(*properties),
     )
 
 
@@ -130,10 +130,10 @@ PROVIDERS: Mapping[str, Provider] = {
         "distributionConfiguration", "Description", "Distributions"
     ),
     "AWS::ImageBuilder::ImagePipeline": configuration("imagePipeline", *PIPELINE_PROPERTIES),
-    "AWS::ImageBuilder::LifecyclePolicy": Recorded(
+    "AWS::ImageBuilder::LifecyclePolicy": SchemaRecord(
         type="AWS::ImageBuilder::LifecyclePolicy",
-        name=NAME,
-        identity=text("arn:aws:imagebuilder:{region}:{account}:lifecycle-policy/{Name}"),
-        attributes={"Arn": ID},
+        form=Form(
+            name=NAME, identity=text("arn:aws:imagebuilder:{region}:{account}:lifecycle-policy/{Name}")
+        ),
     ),
 }

@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from slipway.yard.cloudformation.resources.api import ApiResource, call, find, mirrored, setting, shaped, tags
+from slipway.yard.cloudformation.resources.api import (
+    ApiResource,
+    call,
+    changeable,
+    find,
+    mirrored,
+    setting,
+    shaped,
+    tags,
+)
 from slipway.yard.cloudformation.resources.provider import Provider
 from slipway.yard.cloudformation.resources.scope import ID, ResourceScope, live, prop, response
 from slipway.yard.cloudformation.resources.shapes import like
@@ -37,52 +46,47 @@ def read_policy(scope: ResourceScope) -> object:
     )
 
 
-KEY = ApiResource(
-    service="kms",
-    create_call=shaped("create_key", renames={"KeyPolicy": "Policy"}),
-    identity=response("KeyMetadata.KeyId"),
-    describe=find("describe_key", "KeyMetadata", KeyId=ID),
-    attributes={"KeyId": ID, "Arn": live("Arn")},
-    settings=(
-        setting("EnableKeyRotation", "RotationPeriodInDays", put=put_rotation),
-        setting("Enabled", put=put_enabled),
-        setting(
-            "KeyPolicy",
-            put=call("put_key_policy", KeyId=ID, PolicyName="default", Policy=prop("KeyPolicy")),
-            on_create=False,
+PROVIDERS: Mapping[str, Provider] = {
+    "AWS::KMS::Key": ApiResource(
+        service="kms",
+        create_call=shaped("create_key", renames={"KeyPolicy": "Policy"}),
+        identity=response("KeyMetadata.KeyId"),
+        describe=find("describe_key", "KeyMetadata", KeyId=ID),
+        attributes={"KeyId": ID, "Arn": live("Arn")},
+        settings=(
+            setting("EnableKeyRotation", "RotationPeriodInDays", put=put_rotation),
+            setting("Enabled", put=put_enabled),
+            changeable(
+                "KeyPolicy",
+                put=call("put_key_policy", KeyId=ID, PolicyName="default", Policy=prop("KeyPolicy")),
+            ),
+            changeable(
+                "Description",
+                put=call("update_key_description", KeyId=ID, Description=prop("Description", "")),
+            ),
+            # Read when the key is deleted, and not before.
+            setting("PendingWindowInDays", put=lambda _scope: None),
+            tags(KeyId=ID),
         ),
-        setting(
-            "Description",
-            put=call("update_key_description", KeyId=ID, Description=prop("Description", "")),
-            on_create=False,
-        ),
-        # Read when the key is deleted, and not before.
-        setting("PendingWindowInDays", put=lambda _scope: None),
-        tags(KeyId=ID),
+        delete_call=delete_key,
+        reads={
+            **mirrored("Description", "Enabled"),
+            "KeyPolicy": read_policy,
+            "EnableKeyRotation": lambda scope: scope.send("get_key_rotation_status", KeyId=scope.id)[
+                "KeyRotationEnabled"
+            ],
+        },
+        accepts=frozenset({"BypassPolicyLockoutSafetyCheck"}),
     ),
-    delete_call=delete_key,
-    reads={
-        **mirrored("Description", "Enabled"),
-        "KeyPolicy": read_policy,
-        "EnableKeyRotation": lambda scope: scope.send("get_key_rotation_status", KeyId=scope.id)[
-            "KeyRotationEnabled"
-        ],
-    },
-    accepts=frozenset({"BypassPolicyLockoutSafetyCheck"}),
-)
-
-ALIAS = ApiResource(
-    service="kms",
-    create_call=shaped("create_alias"),
-    identity=prop("AliasName"),
-    settings=(
-        setting(
-            "TargetKeyId",
-            put=call("update_alias", AliasName=ID, TargetKeyId=prop("TargetKeyId")),
-            on_create=False,
+    "AWS::KMS::Alias": ApiResource(
+        service="kms",
+        create_call=shaped("create_alias"),
+        identity=prop("AliasName"),
+        settings=(
+            changeable(
+                "TargetKeyId", put=call("update_alias", AliasName=ID, TargetKeyId=prop("TargetKeyId"))
+            ),
         ),
+        delete_call=call("delete_alias", AliasName=ID),
     ),
-    delete_call=call("delete_alias", AliasName=ID),
-)
-
-PROVIDERS: Mapping[str, Provider] = {"AWS::KMS::Key": KEY, "AWS::KMS::Alias": ALIAS}
+}

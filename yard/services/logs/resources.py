@@ -8,6 +8,7 @@ from slipway.yard.cloudformation.resources.api import (
     ApiResource,
     Name,
     call,
+    changeable,
     find,
     mirrored,
     setting,
@@ -24,62 +25,53 @@ def rewrite_filter(scope: ResourceScope) -> None:
     shaped("put_metric_filter", filterName=ID)(scope)
 
 
-LOG_GROUP = ApiResource(
-    service="logs",
-    name=Name(property="LogGroupName", limit=512),
-    create_call=shaped("create_log_group"),
-    identity=prop("LogGroupName"),
-    describe=find("describe_log_groups", "logGroups", where="logGroupName", logGroupNamePrefix=ID),
-    # CloudFormation's Arn ends in :*, as a policy wants it; the API's logGroupArn does not.
-    attributes={"Arn": text("arn:aws:logs:{region}:{account}:log-group:{id}:*")},
-    settings=(
-        setting(
-            "RetentionInDays",
-            put=call("put_retention_policy", logGroupName=ID, retentionInDays=prop("RetentionInDays")),
-            remove=call("delete_retention_policy", logGroupName=ID),
-        ),
-        setting(
-            "KmsKeyId",
-            put=call("associate_kms_key", logGroupName=ID, kmsKeyId=prop("KmsKeyId")),
-            remove=call("disassociate_kms_key", logGroupName=ID),
-            on_create=False,
-        ),
-        tags(resourceArn=text("arn:aws:logs:{region}:{account}:log-group:{id}")),
-        # Kept in the template alone: nothing here masks data, or indexes fields.
-        setting("DataProtectionPolicy", "FieldIndexPolicies", put=lambda _scope: None),
-    ),
-    delete_call=call("delete_log_group", logGroupName=ID),
-    reads=mirrored("RetentionInDays", "KmsKeyId"),
-)
-
-LOG_STREAM = ApiResource(
-    service="logs",
-    name=Name(property="LogStreamName", limit=512),
-    create_call=shaped("create_log_stream"),
-    identity=prop("LogStreamName"),
-    delete_call=call("delete_log_stream", logGroupName=prop("LogGroupName"), logStreamName=ID),
-)
-
-METRIC_FILTER = ApiResource(
-    service="logs",
-    name=Name(property="FilterName", limit=512),
-    create_call=shaped("put_metric_filter"),
-    identity=prop("FilterName"),
-    settings=(setting("FilterPattern", "MetricTransformations", put=rewrite_filter, on_create=False),),
-    delete_call=call("delete_metric_filter", logGroupName=prop("LogGroupName"), filterName=ID),
-)
-
-RESOURCE_POLICY = ApiResource(
-    service="logs",
-    create_call=shaped("put_resource_policy"),
-    identity=prop("PolicyName"),
-    settings=(setting("PolicyDocument", put=shaped("put_resource_policy"), on_create=False),),
-    delete_call=call("delete_resource_policy", policyName=ID),
-)
-
 PROVIDERS: Mapping[str, Provider] = {
-    "AWS::Logs::LogGroup": LOG_GROUP,
-    "AWS::Logs::LogStream": LOG_STREAM,
-    "AWS::Logs::MetricFilter": METRIC_FILTER,
-    "AWS::Logs::ResourcePolicy": RESOURCE_POLICY,
+    "AWS::Logs::LogGroup": ApiResource(
+        service="logs",
+        name=Name(property="LogGroupName", limit=512),
+        create_call=shaped("create_log_group"),
+        identity=prop("LogGroupName"),
+        describe=find("describe_log_groups", "logGroups", where="logGroupName", logGroupNamePrefix=ID),
+        # CloudFormation's Arn ends in :*, as a policy wants it; the API's logGroupArn does not.
+        attributes={"Arn": text("arn:aws:logs:{region}:{account}:log-group:{id}:*")},
+        settings=(
+            setting(
+                "RetentionInDays",
+                put=call("put_retention_policy", logGroupName=ID, retentionInDays=prop("RetentionInDays")),
+                remove=call("delete_retention_policy", logGroupName=ID),
+            ),
+            changeable(
+                "KmsKeyId",
+                put=call("associate_kms_key", logGroupName=ID, kmsKeyId=prop("KmsKeyId")),
+                remove=call("disassociate_kms_key", logGroupName=ID),
+            ),
+            tags(resourceArn=text("arn:aws:logs:{region}:{account}:log-group:{id}")),
+            # Kept in the template alone: nothing here masks data, or indexes fields.
+            setting("DataProtectionPolicy", "FieldIndexPolicies", put=lambda _scope: None),
+        ),
+        delete_call=call("delete_log_group", logGroupName=ID),
+        reads=mirrored("RetentionInDays", "KmsKeyId"),
+    ),
+    "AWS::Logs::LogStream": ApiResource(
+        service="logs",
+        name=Name(property="LogStreamName", limit=512),
+        create_call=shaped("create_log_stream"),
+        identity=prop("LogStreamName"),
+        delete_call=call("delete_log_stream", logGroupName=prop("LogGroupName"), logStreamName=ID),
+    ),
+    "AWS::Logs::MetricFilter": ApiResource(
+        service="logs",
+        name=Name(property="FilterName", limit=512),
+        create_call=shaped("put_metric_filter"),
+        identity=prop("FilterName"),
+        settings=(changeable("FilterPattern", "MetricTransformations", put=rewrite_filter),),
+        delete_call=call("delete_metric_filter", logGroupName=prop("LogGroupName"), filterName=ID),
+    ),
+    "AWS::Logs::ResourcePolicy": ApiResource(
+        service="logs",
+        create_call=shaped("put_resource_policy"),
+        identity=prop("PolicyName"),
+        settings=(changeable("PolicyDocument", put=shaped("put_resource_policy")),),
+        delete_call=call("delete_resource_policy", policyName=ID),
+    ),
 }

@@ -12,7 +12,7 @@ from slipway.yard.endpoint import ACCOUNT
 from slipway.yard.errors import ApiError, not_emulated
 from slipway.yard.services.pcs import checks, clusters, slurm_conf
 from slipway.yard.services.pcs.slurm_conf import CLUSTER, KINDS, QUEUE, PcsKind, store
-from slipway.yard.services.recorded import TAG_OPERATIONS, StoredRecord, kept, new_id, page
+from slipway.yard.services.recorded import TAG_OPERATIONS, StoredRecord, kept, new_id, paged
 
 Parameters = Mapping[str, Any]
 
@@ -80,8 +80,7 @@ def _get(kind: PcsKind, parameters: Parameters, region: str) -> dict[str, Any]:
 def _list(kind: PcsKind, parameters: Parameters, region: str) -> dict[str, Any]:
     cluster = _cluster_of(kind, parameters, region)
     found = [_view(record) for record in store.of_kind(kind.noun, region, cluster.arn if cluster else "")]
-    shown, more = page(found, parameters)
-    return {f"{kind.member}s": shown, **more}
+    return paged(f"{kind.member}s", found, parameters)
 
 
 def _update(kind: PcsKind, parameters: Parameters, region: str) -> dict[str, Any]:

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from slipway.yard.endpoint import ACCOUNT
 from slipway.yard.errors import ApiError
+from slipway.yard.moto_backends import moto_backend
 from slipway.yard.services.pcs import accounts, nodes
 from slipway.yard.services.pcs.slurm_conf import (
     CLUSTER,
@@ -65,7 +65,7 @@ def _version(_cluster: StoredRecord | None, given: Parameters, _region: str) -> 
 
 def _network(_cluster: StoredRecord | None, given: Parameters, region: str) -> None:
     networking = given["networking"]
-    backend = _ec2(region)
+    backend = moto_backend("ec2", region)
     subnets = list(networking.get("subnetIds") or ())
     if len(subnets) != 1:
         raise _invalid(f"A cluster has exactly one subnet, and not {len(subnets)}.")
@@ -190,10 +190,8 @@ def _gres_record(record: Mapping[str, str], version: str) -> None:
 
 
 def _profile(_cluster: StoredRecord | None, given: Parameters, _region: str) -> None:
-    from moto.iam.models import iam_backends
-
     arn = given["iamInstanceProfileArn"]
-    profiles = list(iam_backends[ACCOUNT]["aws"].instance_profiles.values())
+    profiles = list(moto_backend("iam").instance_profiles.values())
     profile = next((each for each in profiles if each.arn == arn), None)
     if profile is None or not profile.roles:
         raise _invalid(f"The instance profile {arn} does not exist, or has no role.")
@@ -231,17 +229,11 @@ def _uses(other: StoredRecord, record: StoredRecord) -> bool:
 
 
 def _vpc_of(subnet: str, region: str) -> str:
-    found = _ec2(region).describe_subnets(subnet_ids=None)
+    found = moto_backend("ec2", region).describe_subnets(subnet_ids=None)
     vpc = next((each.vpc_id for each in found if each.id == subnet), None)
     if vpc is None:
         raise _invalid(f"The subnet {subnet} does not exist.")
     return str(vpc)
-
-
-def _ec2(region: str) -> Any:
-    from moto.ec2.models import ec2_backends
-
-    return ec2_backends[ACCOUNT][region]
 
 
 def _invalid(message: str) -> ApiError:

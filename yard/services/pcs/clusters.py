@@ -16,10 +16,10 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from slipway.yard.cloudformation.resources.recorded import records
-from slipway.yard.endpoint import ACCOUNT
 from slipway.yard.errors import ApiError
 from slipway.yard.machines import log_stream
 from slipway.yard.machines.hosts import host_store, instances, reconciler
+from slipway.yard.moto_backends import moto_backend
 from slipway.yard.services.pcs import accounts, differences, nodes, slurm_conf
 from slipway.yard.services.pcs.controller import Controller
 from slipway.yard.services.pcs.slurm_conf import groups_of
@@ -325,8 +325,6 @@ def _log_groups(cluster: StoredRecord) -> Iterator[str]:
 
 
 def _make_stream(group: str, name: str, region: str) -> None:
-    from moto.logs.models import logs_backends
-
-    found = logs_backends[ACCOUNT][region].groups.get(group)
+    found = moto_backend("logs", region).groups.get(group)
     if found and name not in found.streams:
-        logs_backends[ACCOUNT][region].create_log_stream(group, name)
+        moto_backend("logs", region).create_log_stream(group, name)

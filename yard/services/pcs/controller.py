@@ -19,12 +19,12 @@ from pathlib import Path
 from typing import Any
 
 from slipway.jobs.words import slurm
-from slipway.yard.endpoint import ACCOUNT
 from slipway.yard.machines.hosts import host_store, reconciler, service_hosts
 from slipway.yard.machines.hosts.host_store import HostCommand, HostInstance
 from slipway.yard.machines.hosts.planning import plain
 from slipway.yard.machines.hosts.planning.plain import loopback
 from slipway.yard.machines.hosts.service_hosts import ServiceHost
+from slipway.yard.moto_backends import moto_backend
 from slipway.yard.services.pcs import accounts, differences, slurm_conf
 from slipway.yard.services.pcs.plain_conf import PlainDaemons
 from slipway.yard.services.pcs.slurm_conf import FOLDER, SlurmSettings
@@ -148,12 +148,10 @@ class Controller:
             return output.read()
 
     def stop(self) -> None:
-        from moto.ec2.models import ec2_backends
-
         service_hosts.remove(self._interface.id)
         if self._asked >= 0:
             os.write(self._asked, b"end -\n")
-        ec2_backends[ACCOUNT][self.region].enis.pop(self._interface.id, None)
+        moto_backend("ec2", self.region).enis.pop(self._interface.id, None)
         reconciler.wake_if_kept()
         shutil.rmtree(self.folder, ignore_errors=True)
 
@@ -202,7 +200,7 @@ class Controller:
 
     def _instance(self) -> HostInstance:
         subnet = self._interface.subnet
-        vpc = _ec2(self.region).vpcs[subnet.vpc_id]
+        vpc = moto_backend("ec2", self.region).vpcs[subnet.vpc_id]
         return HostInstance(
             id=self._interface.id,
             region=self.region,
@@ -229,7 +227,7 @@ class Controller:
 
 def _new_interface(name: str, region: str, networking: dict[str, Any]) -> Any:
     """PCS makes one in the first subnet, with the cluster's security groups."""
-    backend = _ec2(region)
+    backend = moto_backend("ec2", region)
     subnet = backend.get_subnet(networking["subnetIds"][0])
     return backend.create_network_interface(
         subnet,
@@ -237,12 +235,6 @@ def _new_interface(name: str, region: str, networking: dict[str, Any]) -> Any:
         group_ids=list(networking.get("securityGroupIds") or ()),
         description=f"AWS PCS controller of cluster {name}",
     )
-
-
-def _ec2(region: str) -> Any:
-    from moto.ec2.models import ec2_backends
-
-    return ec2_backends[ACCOUNT][region]
 
 
 # What a controller is made of: with root a host of its own, without it processes of this user.

@@ -14,10 +14,11 @@ from typing import Any
 
 from slipway.jobs.words import slurm
 from slipway.yard.chaos import conditions
-from slipway.yard.endpoint import ACCOUNT, own_client
+from slipway.yard.endpoint import own_client
 from slipway.yard.errors import ApiError
 from slipway.yard.gateway.faults import is_refused_by_script
 from slipway.yard.machines.hosts import reconciler
+from slipway.yard.moto_backends import moto_backend
 from slipway.yard.services.autoscaling.api import image_id
 from slipway.yard.services.ec2 import template_launch
 from slipway.yard.services.recorded import StoredRecord
@@ -34,7 +35,7 @@ def launch(group: StoredRecord) -> Any:
 
     given, region = group.given, group.region
     version = template_version(given["customLaunchTemplate"], region)
-    subnet = _ec2(region).get_subnet(given["subnetIds"][0])
+    subnet = moto_backend("ec2", region).get_subnet(given["subnetIds"][0])
     user_data = merged(str(version.data.get("UserData") or ""), group.facts["clusterId"], region)
     tags = {slurm.CLUSTER_TAG: group.facts["clusterId"], slurm.GROUP_TAG: group.facts["id"]}
     wanted = template_launch.TemplateLaunch(
@@ -66,13 +67,13 @@ def end(instance: str, region: str) -> None:
 
 def is_there(instance: str, region: str) -> bool:
     """Return True for an instance that runs or will."""
-    found = {each.id: each.state for each in _ec2(region).all_instances()}
+    found = {each.id: each.state for each in moto_backend("ec2", region).all_instances()}
     return found.get(instance) in _THERE
 
 
 def template_version(given: Mapping[str, str], region: str) -> Any:
     """Return moto's version of the launch template; raises ApiError for one that is not there."""
-    template = _ec2(region).launch_templates.get(given["id"])
+    template = moto_backend("ec2", region).launch_templates.get(given["id"])
     if template is None:
         raise ApiError("ValidationException", f"The launch template {given['id']} does not exist.")
     number = given["version"]
@@ -105,12 +106,6 @@ def _available(given: Mapping[str, Any], zone: str) -> str:
 
 def _whole(text: str) -> int:
     return int(text) if text.isdigit() else 0
-
-
-def _ec2(region: str) -> Any:
-    from moto.ec2.models import ec2_backends
-
-    return ec2_backends[ACCOUNT][region]
 
 
 # What AWS PCS adds to the user data of a launch template: the parts that make an instance a node.

@@ -11,9 +11,9 @@ from slipway.yard.cloudformation.resources.api import (
     ApiResource,
     Name,
     call,
+    changeable,
     find,
     mirrored,
-    setting,
     shaped,
     tags,
 )
@@ -80,12 +80,12 @@ def settled(look: Expression) -> Expression:
 
 def pcs_resource(
     kind: str,
-    *changeable: str,
+    *properties: str,
     parent: Mapping[str, Expression] = IN_CLUSTER,
     written: Mapping[str, Expression] | None = None,
     changed: Mapping[str, Expression] | None = None,
 ) -> ApiResource:
-    """`kind` is what PCS's calls and answers call it; `changeable` is what its update call takes.
+    """`kind` is what PCS's calls and answers call it; `properties` are what its update call takes.
 
     `written`: parameters in words of their own, for both calls; `changed`: those of the update call alone.
     """
@@ -107,11 +107,11 @@ def pcs_resource(
             "ErrorInfo": live("errorInfo", []),
         },
         settings=(
-            setting(*changeable, put=shaped(f"update_{operation}", **updated), on_create=False),
+            changeable(*properties, put=shaped(f"update_{operation}", **updated)),
             tags(resourceArn=ID),
         ),
         delete_call=call(f"delete_{operation}", **which),
-        reads=mirrored(*changeable),
+        reads=mirrored(*properties),
         accepts=frozenset({"ClusterId"} if parent else ()),
         fidelity=Fidelity.BEHAVIOURAL,
     )

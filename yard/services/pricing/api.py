@@ -11,7 +11,7 @@ from typing import Any
 
 from slipway.jobs.words.catalogue.instances import InstanceType, Price, instance_types, training_types
 from slipway.yard.errors import ApiError, not_emulated
-from slipway.yard.services.recorded import page
+from slipway.yard.services.recorded import paged
 
 TERM = "JRTCKXETXF"  # the price list's code of "on demand"
 UNIT = "6YS6EN2CT7"  # and of "per hour"
@@ -35,10 +35,9 @@ def call(operation: str, parameters: Parameters, _region: str) -> dict[str, Any]
         for known, price in priced
         if _matches(attributes := {"servicecode": service, **fields(known, price)}, wanted)
     ]
-    asked = {"nextToken": parameters.get("NextToken"), "maxResults": parameters.get("MaxResults")}
-    shown, more = page(products, asked)
-    next_page = {"NextToken": more["nextToken"]} if more else {}
-    return {"FormatVersion": "aws_v1", "PriceList": [json.dumps(product) for product in shown], **next_page}
+    answer = paged("PriceList", products, parameters, asked=("NextToken", "MaxResults"))
+    priced_now = [json.dumps(product) for product in answer["PriceList"]]
+    return {"FormatVersion": "aws_v1", **answer, "PriceList": priced_now}
 
 
 def _matches(attributes: Mapping[str, str], wanted: Mapping[str, str]) -> bool:

@@ -14,6 +14,7 @@ from typing import Any
 from slipway.jobs.words.catalogue import every_type
 from slipway.jobs.words.catalogue.instances import InstanceType, find_instance_type
 from slipway.yard.errors import ApiError
+from slipway.yard.moto_backends import moto_backend
 from slipway.yard.services.refusals import there, volumes
 from slipway.yard.services.refusals.table import Holds, RefusalRule, refuse
 
@@ -101,7 +102,7 @@ def merged(given: Launch, template: Launch) -> dict[str, Any]:
 
 def template_data(named: Mapping[str, Any], region: str) -> dict[str, Any] | None:
     """Return what a launch template says; None for one that is not there: its caller refuses that."""
-    templates = there.ec2(region).launch_templates.values()
+    templates = moto_backend("ec2", region).launch_templates.values()
     keys = {named.get("LaunchTemplateId") or named.get("launchTemplateId")}
     keys |= {named.get("LaunchTemplateName") or named.get("launchTemplateName")}
     keys.discard(None)
@@ -185,7 +186,7 @@ def _networks(data: Launch, _known: InstanceType | None, region: str) -> None:
     for subnet, groups in pairs:
         place = there.find_subnet(subnet, region) if subnet else None
         for group in groups or ():
-            found = there.ec2(region).get_security_group_from_id(group)
+            found = moto_backend("ec2", region).get_security_group_from_id(group)
             if place is not None and found is not None and found.vpc_id != place.vpc_id:
                 raise ApiError(
                     "InvalidParameter",

@@ -13,7 +13,7 @@ from functools import lru_cache
 from typing import Any
 
 from slipway.yard.endpoint import ACCOUNT
-from slipway.yard.services.refusals import there
+from slipway.yard.moto_backends import moto_backend
 
 _OTHER_WORDS = """
     appfabric apprunner backup-storage bedrock-agentcore chatbot cloudwatch cloudwatch-crossaccount codestar
@@ -76,5 +76,5 @@ def _is_entity(text: str) -> bool:
         return text == "*" or text.isdigit() or text.startswith(("arn:", "AROA", "AIDA"))
     if match["name"].startswith("aws-service-role/") or "*" in match["name"]:
         return True
-    known = there.iam().roles if match["kind"] == "role" else there.iam().users
+    known = moto_backend("iam").roles if match["kind"] == "role" else moto_backend("iam").users
     return any(each.arn == text for each in known.values())

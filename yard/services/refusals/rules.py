@@ -13,6 +13,7 @@ from typing import Any
 
 from slipway.yard.errors import ApiError
 from slipway.yard.gateway.protocols import Call
+from slipway.yard.moto_backends import moto_backend
 from slipway.yard.services.refusals import launches, principals, slurm_settings, there, volumes
 from slipway.yard.services.refusals.table import Holds, Parameters, RefusalRule, refuse, values_at
 
@@ -240,7 +241,7 @@ def _covers(action: str) -> bool:
 def _inline(parameters: Parameters, _region: str) -> None:
     """Source: IAM and AWS STS quotas. All inline policies of a role count together."""
     name = parameters["RoleName"]
-    role = next((each for each in there.iam().roles.values() if each.name == name), None)
+    role = next((each for each in moto_backend("iam").roles.values() if each.name == name), None)
     texts = dict(role.policies) if role is not None else {}
     texts[parameters["PolicyName"]] = parameters["PolicyDocument"]
     if not within(_MOST_INLINE)("".join(map(str, texts.values())), ""):

@@ -7,6 +7,7 @@ from functools import lru_cache
 from typing import Any
 
 from slipway.yard.endpoint import ACCOUNT
+from slipway.yard.moto_backends import moto_backend
 from slipway.yard.services.ec2 import placement_groups
 
 # AWS's own prefix lists have eight digits in public templates, and others here; a customer's has seventeen.
@@ -14,20 +15,8 @@ _AWS_PREFIX_LIST = re.compile(r"pl-[0-9a-f]{8}")
 _PARAMETER = "resolve:ssm:"  # how a launch names a parameter that holds the image's id
 
 
-def ec2(region: str) -> Any:
-    from moto.ec2.models import ec2_backends
-
-    return ec2_backends[ACCOUNT][region]
-
-
-def iam() -> Any:
-    from moto.iam.models import iam_backends
-
-    return iam_backends[ACCOUNT]["aws"]
-
-
 def key_pair(name: str, region: str) -> bool:
-    return name in ec2(region).key_pairs
+    return name in moto_backend("ec2", region).key_pairs
 
 
 def placement_group(name: str, region: str) -> bool:
@@ -35,7 +24,7 @@ def placement_group(name: str, region: str) -> bool:
 
 
 def security_group(identifier: str, region: str) -> bool:
-    return ec2(region).get_security_group_from_id(identifier) is not None
+    return moto_backend("ec2", region).get_security_group_from_id(identifier) is not None
 
 
 def subnet(identifier: str, region: str) -> bool:
@@ -43,17 +32,17 @@ def subnet(identifier: str, region: str) -> bool:
 
 
 def snapshot(identifier: str, region: str) -> bool:
-    return identifier in ec2(region).snapshots
+    return identifier in moto_backend("ec2", region).snapshots
 
 
 def prefix_list(identifier: str, region: str) -> bool:
-    known = identifier in ec2(region).managed_prefix_lists
+    known = identifier in moto_backend("ec2", region).managed_prefix_lists
     return known or _AWS_PREFIX_LIST.fullmatch(identifier) is not None
 
 
 def endpoint_service(name: str, region: str) -> bool:
     """Return True for AWS's services of the region and the account's own; others' cannot be known here."""
-    own = any(name == each.service_name for each in ec2(region).configurations.values())
+    own = any(name == each.service_name for each in moto_backend("ec2", region).configurations.values())
     return own or ".vpce." in name or name in _endpoint_services(region)
 
 
@@ -62,36 +51,32 @@ def _endpoint_services(region: str) -> frozenset[str]:
     """The list of moto's snapshot and, since AWS adds to it, the services that botocore knows."""
     from botocore.session import get_session
 
-    listed = ec2(region)._collect_default_endpoint_services(ACCOUNT, region)
+    listed = moto_backend("ec2", region)._collect_default_endpoint_services(ACCOUNT, region)
     names = {str(each.get("serviceName") or each.get("ServiceName")) for each in listed}
     newer = {f"com.amazonaws.{region}.{name}" for name in get_session().get_available_services()}
     return frozenset(names | newer)
 
 
 def profile_name(name: str, _region: str) -> bool:
-    return any(each.name == name for each in iam().instance_profiles.values())
+    return any(each.name == name for each in moto_backend("iam").instance_profiles.values())
 
 
 def profile_arn(arn: str, _region: str) -> bool:
-    return any(each.arn == arn for each in iam().instance_profiles.values())
+    return any(each.arn == arn for each in moto_backend("iam").instance_profiles.values())
 
 
 def kms_key(identifier: str, region: str) -> bool:
     """Return True for a key by id, ARN or alias; AWS's own aliases are there once their service is used."""
-    from moto.kms.models import kms_backends
-
     if "alias/aws/" in identifier:
         return True
-    backend, name = kms_backends[ACCOUNT][region], identifier.rpartition(":")[2]
+    backend, name = moto_backend("kms", region), identifier.rpartition(":")[2]
     if name.startswith("alias/"):
         return backend.get_key_id_from_alias(name) is not None
     return name.rpartition("/")[2] in backend.keys
 
 
 def parameter(name: str, region: str) -> bool:
-    from moto.ssm.models import ssm_backends
-
-    return bool(ssm_backends[ACCOUNT][region].get_parameters([name]))
+    return bool(moto_backend("ssm", region).get_parameters([name]))
 
 
 def image_parent(text: str, region: str) -> bool:
@@ -108,17 +93,15 @@ def image_parent(text: str, region: str) -> bool:
 
 def find_subnet(identifier: str, region: str) -> Any:
     """Return moto's subnet, or None."""
-    found = (zone.get(identifier) for zone in ec2(region).subnets.values())
+    found = (zone.get(identifier) for zone in moto_backend("ec2", region).subnets.values())
     return next(filter(None, found), None)
 
 
 def find_image(text: str, region: str) -> Any:
     """Return moto's AMI, also by the parameter that holds its id; None for one that the yard cannot know."""
-    from moto.ssm.models import ssm_backends
-
     identifier = text
     if text.startswith(_PARAMETER):
         name, _, version = text.removeprefix(_PARAMETER).partition(":")
-        found = ssm_backends[ACCOUNT][region].get_parameters([f"{name}:{version}" if version else name])
+        found = moto_backend("ssm", region).get_parameters([f"{name}:{version}" if version else name])
         identifier = str(next(iter(found.values())).value) if found else ""
-    return ec2(region).amis.get(identifier)
+    return moto_backend("ec2", region).amis.get(identifier)

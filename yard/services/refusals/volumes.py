@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from slipway.yard.errors import ApiError
+from slipway.yard.moto_backends import moto_backend
 from slipway.yard.services.refusals import there
 
 
@@ -47,7 +48,7 @@ def refuse(told: Mapping[str, Any], region: str, snapshot: Any = None) -> None:
     """Raise ApiError for a volume that EBS refuses; `snapshot` is moto's, where the volume names none."""
     kind, size = str(told.get("VolumeType") or "gp2"), int(told.get("VolumeSize") or told.get("Size") or 0)
     if named := told.get("SnapshotId"):
-        snapshot = there.ec2(region).snapshots.get(named)
+        snapshot = moto_backend("ec2", region).snapshots.get(named)
     least = int(snapshot.volume.size) if snapshot and snapshot.volume else 0
     if size and size < least:
         raise ApiError(

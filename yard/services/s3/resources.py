@@ -130,19 +130,16 @@ def _notified(item: Mapping[str, Any], whom: str, arn: str) -> dict[str, Any]:
     return {**found, "Filter": {"Key": {"FilterRules": rules}}} if rules else found
 
 
-def _set(name: str, put: str, remove: str, **parameters: Any) -> Setting:
-    return setting(name, put=call(put, Bucket=ID, **parameters), remove=call(remove, Bucket=ID))
+def stored(name: str, word: str, **parameters: Any) -> Setting:
+    """S3 keeps it for a bucket, in the property's own words unless parameters say otherwise."""
+    put = call(f"put_{word}", Bucket=ID, **(parameters or {name: prop(name)}))
+    return setting(name, put=put, remove=call(f"delete_{word}", Bucket=ID))
 
 
 SETTINGS = (
-    _set("CorsConfiguration", "put_bucket_cors", "delete_bucket_cors", CORSConfiguration=cors),
-    _set("WebsiteConfiguration", "put_bucket_website", "delete_bucket_website", WebsiteConfiguration=website),
-    _set(
-        "ReplicationConfiguration",
-        "put_bucket_replication",
-        "delete_bucket_replication",
-        ReplicationConfiguration=prop("ReplicationConfiguration"),
-    ),
+    stored("CorsConfiguration", "bucket_cors", CORSConfiguration=cors),
+    stored("WebsiteConfiguration", "bucket_website", WebsiteConfiguration=website),
+    stored("ReplicationConfiguration", "bucket_replication"),
     setting(
         "ObjectLockConfiguration",
         put=call(
@@ -173,20 +170,6 @@ def write_policy(scope: ResourceScope, bucket: str, policy: Mapping[str, Any] | 
         scope.send("delete_bucket_policy", Bucket=bucket)
     else:
         scope.send("put_bucket_policy", Bucket=bucket, Policy=policy)
-
-
-BUCKET_POLICY = ApiResource(
-    service="s3",
-    create_call=lambda _scope: {},
-    identity=prop("Bucket"),
-    accepts=frozenset({"Bucket"}),
-    settings=(
-        setting("PolicyDocument", put=call("put_bucket_policy", Bucket=ID, Policy=prop("PolicyDocument"))),
-    ),
-    delete_call=call("delete_bucket_policy", Bucket=ID),
-    describe=find("get_bucket_policy", "", Bucket=ID),
-    reads={"PolicyDocument": lambda scope: like(scope.properties["PolicyDocument"], scope.live["Policy"])},
-)
 
 
 def create_bucket(scope: ResourceScope) -> dict[str, Any]:
@@ -272,10 +255,6 @@ def put_acl(scope: ResourceScope) -> None:
     scope.send("put_bucket_acl", Bucket=scope.id, ACL="-".join(words).lower())
 
 
-def bucket_setting(name: str, put: str, remove: str, **parameters: Any) -> Setting:
-    return setting(name, put=call(put, Bucket=ID, **parameters), remove=call(remove, Bucket=ID))
-
-
 def read(operation: str, name: str, path: str) -> Expression:
     def live(scope: ResourceScope) -> Any:
         found = pick(scope.send(operation, Bucket=scope.id), path)
@@ -312,71 +291,74 @@ def read_encryption(scope: ResourceScope) -> dict[str, Any]:
 
 ENCRYPTION_WORDS = {"ServerSideEncryptionByDefault": "ApplyServerSideEncryptionByDefault"}
 
-BUCKET = ApiResource(
-    service="s3",
-    name=Name(property="BucketName", limit=63, lower=True),
-    create_call=create_bucket,
-    identity=prop("BucketName"),
-    describe=find("head_bucket", "ResponseMetadata", Bucket=ID),
-    attributes={
-        "Arn": text("arn:aws:s3:::{id}"),
-        "DomainName": text("{id}.s3.amazonaws.com"),
-        "DualStackDomainName": text("{id}.s3.dualstack.{region}.amazonaws.com"),
-        "RegionalDomainName": text("{id}.s3.{region}.amazonaws.com"),
-        "WebsiteURL": text("http://{id}.s3-website-{region}.amazonaws.com"),
-    },
-    settings=(
-        setting("VersioningConfiguration", put=put_versioning),
-        bucket_setting(
-            "BucketEncryption",
-            "put_bucket_encryption",
-            "delete_bucket_encryption",
-            ServerSideEncryptionConfiguration=encryption_rules,
-        ),
-        bucket_setting(
-            "LifecycleConfiguration",
-            "put_bucket_lifecycle_configuration",
-            "delete_bucket_lifecycle",
-            LifecycleConfiguration=lifecycle_rules,
-        ),
-        bucket_setting(
-            "PublicAccessBlockConfiguration",
-            "put_public_access_block",
-            "delete_public_access_block",
-            PublicAccessBlockConfiguration=prop("PublicAccessBlockConfiguration"),
-        ),
-        bucket_setting(
-            "OwnershipControls",
-            "put_bucket_ownership_controls",
-            "delete_bucket_ownership_controls",
-            OwnershipControls=prop("OwnershipControls"),
-        ),
-        setting("AccessControl", put=put_acl),
-        setting("LoggingConfiguration", put=put_logging),
-        *SETTINGS,
-        setting("Tags", put=put_tags),
-    ),
-    delete_call=call("delete_bucket", Bucket=ID),
-    reads={
-        "VersioningConfiguration": lambda scope: {
-            "Status": scope.send("get_bucket_versioning", Bucket=scope.id).get("Status", "Suspended")
-        },
-        "BucketEncryption": absent_when_refused(
-            read_encryption, "ServerSideEncryptionConfigurationNotFoundError"
-        ),
-        "PublicAccessBlockConfiguration": absent_when_refused(
-            read(
-                "get_public_access_block", "PublicAccessBlockConfiguration", "PublicAccessBlockConfiguration"
-            ),
-            "NoSuchPublicAccessBlockConfiguration",
-        ),
-        "Tags": absent_when_refused(read("get_bucket_tagging", "Tags", "TagSet"), "NoSuchTagSet"),
-    },
-    accepts=frozenset({"BucketName", "ObjectLockEnabled"}),
-)
-
 
 PROVIDERS: Mapping[str, Provider] = {
-    "AWS::S3::BucketPolicy": BUCKET_POLICY,
-    "AWS::S3::Bucket": BUCKET,
+    "AWS::S3::BucketPolicy": ApiResource(
+        service="s3",
+        create_call=lambda _scope: {},
+        identity=prop("Bucket"),
+        accepts=frozenset({"Bucket"}),
+        settings=(
+            setting(
+                "PolicyDocument", put=call("put_bucket_policy", Bucket=ID, Policy=prop("PolicyDocument"))
+            ),
+        ),
+        delete_call=call("delete_bucket_policy", Bucket=ID),
+        describe=find("get_bucket_policy", "", Bucket=ID),
+        reads={
+            "PolicyDocument": lambda scope: like(scope.properties["PolicyDocument"], scope.live["Policy"])
+        },
+    ),
+    "AWS::S3::Bucket": ApiResource(
+        service="s3",
+        name=Name(property="BucketName", limit=63, lower=True),
+        create_call=create_bucket,
+        identity=prop("BucketName"),
+        describe=find("head_bucket", "ResponseMetadata", Bucket=ID),
+        attributes={
+            "Arn": text("arn:aws:s3:::{id}"),
+            "DomainName": text("{id}.s3.amazonaws.com"),
+            "DualStackDomainName": text("{id}.s3.dualstack.{region}.amazonaws.com"),
+            "RegionalDomainName": text("{id}.s3.{region}.amazonaws.com"),
+            "WebsiteURL": text("http://{id}.s3-website-{region}.amazonaws.com"),
+        },
+        settings=(
+            setting("VersioningConfiguration", put=put_versioning),
+            stored(
+                "BucketEncryption", "bucket_encryption", ServerSideEncryptionConfiguration=encryption_rules
+            ),
+            setting(
+                "LifecycleConfiguration",
+                put=call(
+                    "put_bucket_lifecycle_configuration", Bucket=ID, LifecycleConfiguration=lifecycle_rules
+                ),
+                remove=call("delete_bucket_lifecycle", Bucket=ID),
+            ),
+            stored("PublicAccessBlockConfiguration", "public_access_block"),
+            stored("OwnershipControls", "bucket_ownership_controls"),
+            setting("AccessControl", put=put_acl),
+            setting("LoggingConfiguration", put=put_logging),
+            *SETTINGS,
+            setting("Tags", put=put_tags),
+        ),
+        delete_call=call("delete_bucket", Bucket=ID),
+        reads={
+            "VersioningConfiguration": lambda scope: {
+                "Status": scope.send("get_bucket_versioning", Bucket=scope.id).get("Status", "Suspended")
+            },
+            "BucketEncryption": absent_when_refused(
+                read_encryption, "ServerSideEncryptionConfigurationNotFoundError"
+            ),
+            "PublicAccessBlockConfiguration": absent_when_refused(
+                read(
+                    "get_public_access_block",
+                    "PublicAccessBlockConfiguration",
+                    "PublicAccessBlockConfiguration",
+                ),
+                "NoSuchPublicAccessBlockConfiguration",
+            ),
+            "Tags": absent_when_refused(read("get_bucket_tagging", "Tags", "TagSet"), "NoSuchTagSet"),
+        },
+        accepts=frozenset({"BucketName", "ObjectLockEnabled"}),
+    ),
 }

@@ -10,9 +10,9 @@ from slipway.yard.cloudformation.resources.api import (
     ApiResource,
     Name,
     call,
+    changeable,
     find,
     mirrored,
-    setting,
     shaped,
     tags,
 )
@@ -34,48 +34,43 @@ def secret_text(scope: ResourceScope) -> str | None:
     return json.dumps({**json.loads(wanted["SecretStringTemplate"]), wanted["GenerateStringKey"]: password})
 
 
-SECRET = ApiResource(
-    service="secretsmanager",
-    name=Name(property="Name", limit=512),
-    create_call=shaped("create_secret", SecretString=secret_text),
-    identity=response("ARN"),
-    describe=find("describe_secret", "", SecretId=ID),
-    attributes={"Id": ID},
-    settings=(
-        setting(
-            "Description",
-            "KmsKeyId",
-            put=call(
-                "update_secret", SecretId=ID, Description=prop("Description", ""), KmsKeyId=prop("KmsKeyId")
-            ),
-            on_create=False,
-        ),
-        setting(
-            "SecretString",
-            "GenerateSecretString",
-            put=call("put_secret_value", SecretId=ID, SecretString=secret_text),
-            on_create=False,
-        ),
-        tags(SecretId=ID),
-    ),
-    # CloudFormation does not leave a deleted secret in its recovery window.
-    delete_call=call("delete_secret", SecretId=ID, ForceDeleteWithoutRecovery=True),
-    reads=mirrored("Description", "KmsKeyId", "Tags"),
-    accepts=frozenset({"GenerateSecretString", "SecretString"}),
-)
-
-RESOURCE_POLICY = ApiResource(
-    service="secretsmanager",
-    create_call=shaped("put_resource_policy"),
-    identity=prop("SecretId"),
-    attributes={"Id": ID},
-    settings=(
-        setting("ResourcePolicy", "BlockPublicPolicy", put=shaped("put_resource_policy"), on_create=False),
-    ),
-    delete_call=call("delete_resource_policy", SecretId=ID),
-)
-
 PROVIDERS: Mapping[str, Provider] = {
-    "AWS::SecretsManager::Secret": SECRET,
-    "AWS::SecretsManager::ResourcePolicy": RESOURCE_POLICY,
+    "AWS::SecretsManager::Secret": ApiResource(
+        service="secretsmanager",
+        name=Name(property="Name", limit=512),
+        create_call=shaped("create_secret", SecretString=secret_text),
+        identity=response("ARN"),
+        describe=find("describe_secret", "", SecretId=ID),
+        attributes={"Id": ID},
+        settings=(
+            changeable(
+                "Description",
+                "KmsKeyId",
+                put=call(
+                    "update_secret",
+                    SecretId=ID,
+                    Description=prop("Description", ""),
+                    KmsKeyId=prop("KmsKeyId"),
+                ),
+            ),
+            changeable(
+                "SecretString",
+                "GenerateSecretString",
+                put=call("put_secret_value", SecretId=ID, SecretString=secret_text),
+            ),
+            tags(SecretId=ID),
+        ),
+        # CloudFormation does not leave a deleted secret in its recovery window.
+        delete_call=call("delete_secret", SecretId=ID, ForceDeleteWithoutRecovery=True),
+        reads=mirrored("Description", "KmsKeyId", "Tags"),
+        accepts=frozenset({"GenerateSecretString", "SecretString"}),
+    ),
+    "AWS::SecretsManager::ResourcePolicy": ApiResource(
+        service="secretsmanager",
+        create_call=shaped("put_resource_policy"),
+        identity=prop("SecretId"),
+        attributes={"Id": ID},
+        settings=(changeable("ResourcePolicy", "BlockPublicPolicy", put=shaped("put_resource_policy")),),
+        delete_call=call("delete_resource_policy", SecretId=ID),
+    ),
 }

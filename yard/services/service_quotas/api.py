@@ -9,7 +9,7 @@ from typing import Any
 from slipway.yard.endpoint import ACCOUNT
 from slipway.yard.errors import ApiError, not_emulated
 from slipway.yard.machines.hosts import reconciler
-from slipway.yard.services.recorded import page
+from slipway.yard.services.recorded import paged
 from slipway.yard.services.service_quotas import quotas
 from slipway.yard.services.service_quotas.quotas import QuotaRequest
 
@@ -38,8 +38,7 @@ def _get(parameters: Parameters, region: str, *, as_default: bool = False) -> di
 
 def _list(parameters: Parameters, region: str, *, as_default: bool = False) -> dict[str, Any]:
     found = [_described(code, region, as_default) for code in quotas.known_codes(parameters["ServiceCode"])]
-    shown, more = page(found, {name[0].lower() + name[1:]: value for name, value in parameters.items()})
-    return {"Quotas": shown, **{name[0].upper() + name[1:]: value for name, value in more.items()}}
+    return paged("Quotas", found, parameters, asked=("NextToken", "MaxResults"))
 
 
 def _request(parameters: Parameters, region: str) -> dict[str, Any]:

@@ -16,8 +16,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
-from slipway.yard.endpoint import ACCOUNT
 from slipway.yard.errors import ApiError
+from slipway.yard.moto_backends import moto_backend
 
 # SageMaker's quotas of training jobs that the yard knows by their codes. Another one is one line.
 # Codes and names are those that a public audit of Service Quotas lists. The large types have none in a fresh
@@ -252,9 +252,7 @@ def vcpus_of(instance_type: str) -> int:
 
 
 def _running(region: str) -> Iterator[tuple[str, str]]:
-    from moto.ec2.models import ec2_backends
-
-    for instance in ec2_backends[ACCOUNT][region].all_instances():
+    for instance in moto_backend("ec2", region).all_instances():
         if instance.state in ("pending", "running"):
             yield instance.instance_type, instance.lifecycle or ON_DEMAND
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from slipway.yard.endpoint import ACCOUNT
+from slipway.yard.moto_backends import moto_backend
 from slipway.yard.permissions.roles import judge_service
 
 _KEY_USE = ("kms:GenerateDataKey", "kms:Decrypt")
@@ -115,16 +116,12 @@ def _sent(names: tuple[str, ...], publication: Publication) -> dict[str, str]:
 
 
 def _topic(arn: str) -> Any:
-    from moto.sns.models import sns_backends
-
-    return sns_backends[ACCOUNT][arn.split(":")[3]].topics.get(arn)
+    return moto_backend("sns", arn.split(":")[3]).topics.get(arn)
 
 
 def _key_arn(key_id: str, topic_arn: str) -> str | None:
     """Return the ARN of an enabled key, however the topic names it; None where no service may use it."""
-    from moto.kms.models import kms_backends
-
-    backend = kms_backends[ACCOUNT][topic_arn.split(":")[3]]
+    backend = moto_backend("kms", topic_arn.split(":")[3])
     name = key_id.rpartition(":")[2] if ":alias/" in key_id else key_id
     if name == _OWN_KEY:
         return None

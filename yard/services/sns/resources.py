@@ -44,7 +44,6 @@ def topic_attribute(name: str) -> Setting:
     return setting(
         name,
         put=call("set_topic_attributes", TopicArn=ID, AttributeName=name, AttributeValue=prop(name, "")),
-        on_create=name != "FifoTopic",
     )
 
 
@@ -111,51 +110,44 @@ def delete_topic_policy(scope: ResourceScope) -> None:
         reset_topic_policy(scope, topic)
 
 
-TOPIC = ApiResource(
-    service="sns",
-    name=Name(property="TopicName", limit=256),
-    create_call=call("create_topic", Name=prop("TopicName"), Attributes=fifo, Tags=prop("Tags")),
-    identity=response("TopicArn"),
-    describe=find("get_topic_attributes", "Attributes", TopicArn=ID),
-    attributes={"TopicArn": ID, "TopicName": lambda scope: scope.id.rsplit(":", 1)[-1]},
-    settings=(
-        *(topic_attribute(name) for name in TOPIC_ATTRIBUTES),
-        setting("Subscription", put=subscribe),
-        tags(ResourceArn=ID),
-    ),
-    delete_call=call("delete_topic", TopicArn=ID),
-    reads=mirrored("DisplayName", "KmsMasterKeyId"),
-    accepts=frozenset({"TopicName", "FifoTopic", "Tags"}),
-)
-
-SUBSCRIPTION = ApiResource(
-    service="sns",
-    create_call=call(
-        "subscribe",
-        TopicArn=prop("TopicArn"),
-        Protocol=prop("Protocol"),
-        Endpoint=prop("Endpoint"),
-        ReturnSubscriptionArn=True,
-    ),
-    identity=response("SubscriptionArn"),
-    attributes={"Arn": ID},
-    settings=tuple(subscription_attribute(name) for name in SUBSCRIPTION_ATTRIBUTES),
-    delete_call=call("unsubscribe", SubscriptionArn=ID),
-    accepts=frozenset({"TopicArn", "Protocol", "Endpoint", "Region"}),
-)
-
-TOPIC_POLICY = ApiResource(
-    service="sns",
-    create_call=lambda _scope: {},
-    identity=lambda scope: generated(scope.context, 128),
-    attributes={"Id": ID},
-    settings=(setting("PolicyDocument", "Topics", put=put_topic_policy),),
-    delete_call=delete_topic_policy,
-)
-
-
 PROVIDERS: Mapping[str, Provider] = {
-    "AWS::SNS::Topic": TOPIC,
-    "AWS::SNS::Subscription": SUBSCRIPTION,
-    "AWS::SNS::TopicPolicy": TOPIC_POLICY,
+    "AWS::SNS::Topic": ApiResource(
+        service="sns",
+        name=Name(property="TopicName", limit=256),
+        create_call=call("create_topic", Name=prop("TopicName"), Attributes=fifo, Tags=prop("Tags")),
+        identity=response("TopicArn"),
+        describe=find("get_topic_attributes", "Attributes", TopicArn=ID),
+        attributes={"TopicArn": ID, "TopicName": lambda scope: scope.id.rsplit(":", 1)[-1]},
+        settings=(
+            *(topic_attribute(name) for name in TOPIC_ATTRIBUTES),
+            setting("Subscription", put=subscribe),
+            tags(ResourceArn=ID),
+        ),
+        delete_call=call("delete_topic", TopicArn=ID),
+        reads=mirrored("DisplayName", "KmsMasterKeyId"),
+        accepts=frozenset({"TopicName", "FifoTopic", "Tags"}),
+    ),
+    "AWS::SNS::Subscription": ApiResource(
+        service="sns",
+        create_call=call(
+            "subscribe",
+            TopicArn=prop("TopicArn"),
+            Protocol=prop("Protocol"),
+            Endpoint=prop("Endpoint"),
+            ReturnSubscriptionArn=True,
+        ),
+        identity=response("SubscriptionArn"),
+        attributes={"Arn": ID},
+        settings=tuple(subscription_attribute(name) for name in SUBSCRIPTION_ATTRIBUTES),
+        delete_call=call("unsubscribe", SubscriptionArn=ID),
+        accepts=frozenset({"TopicArn", "Protocol", "Endpoint", "Region"}),
+    ),
+    "AWS::SNS::TopicPolicy": ApiResource(
+        service="sns",
+        create_call=lambda _scope: {},
+        identity=lambda scope: generated(scope.context, 128),
+        attributes={"Id": ID},
+        settings=(setting("PolicyDocument", "Topics", put=put_topic_policy),),
+        delete_call=delete_topic_policy,
+    ),
 }

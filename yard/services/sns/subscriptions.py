@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any
 
-from slipway.yard.endpoint import ACCOUNT
 from slipway.yard.errors import ApiError
+from slipway.yard.moto_backends import moto_backend
 from slipway.yard.services.sns import delivery, mail
 
 Parameters = Mapping[str, Any]
@@ -53,7 +53,7 @@ def confirm(address: str) -> int:
 
 def _subscribe(parameters: Parameters, region: str) -> dict[str, Any]:
     _deliver_mails()
-    backend, protocol = _backend(region), parameters["Protocol"]
+    backend, protocol = moto_backend("sns", region), parameters["Protocol"]
     known = set(backend.subscriptions)
     found = backend.subscribe(parameters["TopicArn"], parameters.get("Endpoint"), protocol)
     attributes = dict(parameters.get("Attributes") or {})
@@ -83,7 +83,7 @@ def _ask(subscription: Any) -> None:
 
 
 def _confirm_by_token(parameters: Parameters, region: str) -> dict[str, Any]:
-    _backend(region).get_topic(parameters["TopicArn"])
+    moto_backend("sns", region).get_topic(parameters["TopicArn"])
     arn = _tokens.pop(parameters["Token"], "")
     found = _find(arn)
     if found is None or found.topic_arn != parameters["TopicArn"]:
@@ -98,12 +98,12 @@ def _confirm(subscription: Any) -> None:
 
 
 def _list(parameters: Parameters, region: str) -> dict[str, Any]:
-    found, token = _backend(region).list_subscriptions(next_token=parameters.get("NextToken"))
+    found, token = moto_backend("sns", region).list_subscriptions(next_token=parameters.get("NextToken"))
     return {"Subscriptions": [_shown(each) for each in found], "NextToken": token}
 
 
 def _list_by_topic(parameters: Parameters, region: str) -> dict[str, Any]:
-    found, token = _backend(region).list_subscriptions_by_topic(
+    found, token = moto_backend("sns", region).list_subscriptions_by_topic(
         parameters["TopicArn"], next_token=parameters.get("NextToken")
     )
     return {"Subscriptions": [_shown(each) for each in found], "NextToken": token}
@@ -122,7 +122,7 @@ def _shown(subscription: Any) -> dict[str, str]:
 
 def _delete_topic(parameters: Parameters, region: str) -> dict[str, Any]:
     """moto keeps the subscriptions of a topic that is gone; SNS does not."""
-    backend = _backend(region)
+    backend = moto_backend("sns", region)
     for arn, found in list(backend.subscriptions.items()):
         if found.topic_arn == parameters["TopicArn"]:
             backend.unsubscribe(arn)
@@ -159,13 +159,7 @@ def _has_queue(arn: str) -> bool:
 
 def _find(arn: str) -> Any:
     region = arn.split(":")[3] if arn else ""
-    return _backend(region).subscriptions.get(arn) if region else None
-
-
-def _backend(region: str) -> Any:
-    from moto.sns.models import sns_backends
-
-    return sns_backends[ACCOUNT][region]
+    return moto_backend("sns", region).subscriptions.get(arn) if region else None
 
 
 _OPERATIONS: Mapping[str, Callable[[Parameters, str], dict[str, Any]]] = {

@@ -7,12 +7,12 @@ from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
-from slipway.yard.endpoint import ACCOUNT
 from slipway.yard.errors import ApiError
 from slipway.yard.machines.hosts import host_store
 from slipway.yard.machines.hosts.host_store import Host
 from slipway.yard.machines.memory import promises
-from slipway.yard.services.recorded import page
+from slipway.yard.moto_backends import moto_backend
+from slipway.yard.services.recorded import paged
 from slipway.yard.services.ssm import documents, run_command
 from slipway.yard.services.ssm.mpi_jobs import need_of
 from slipway.yard.services.ssm.run_command import Command, Invocation, StepOutcome
@@ -22,10 +22,6 @@ Parameters = Mapping[str, Any]
 MOST_LISTED = 50
 LOG_GROUP = "/aws/ssm/{}"  # where output goes when CloudWatch is asked for and no group is named
 _FILTERS = {"Status": "Status", "DocumentName": "DocumentName"}
-
-
-def call(operation: str, parameters: Parameters, region: str) -> Answer:
-    return _OPERATIONS[operation](parameters, region)
 
 
 def reset() -> None:
@@ -57,13 +53,11 @@ def _send(parameters: Parameters, region: str) -> Answer:
 
 def _document(parameters: Parameters, region: str) -> tuple[str, str, Mapping[str, Any]]:
     """Find the document as it is deployed now, by name or ARN."""
-    from moto.ssm.models import ssm_backends
-
     name = parameters["DocumentName"].rpartition("document/")[2]
     if name in documents.OWN:
         return name, "1", documents.OWN[name]
     try:
-        found = ssm_backends[ACCOUNT][region].get_document(
+        found = moto_backend("ssm", region).get_document(
             name=name, document_version=_version(parameters), version_name=None, document_format="JSON"
         )
     except Exception as error:  # moto's, of several kinds
@@ -121,7 +115,7 @@ def _list(parameters: Parameters, region: str) -> Answer:
     if instance := parameters.get("InstanceId"):
         found = [each for each in found if instance in each.invocations]
     shown = [_shown_command(each) for each in found if _passes(_shown_command(each), parameters)]
-    return _page(shown, "Commands", parameters)
+    return _page("Commands", shown, parameters)
 
 
 def _list_invocations(parameters: Parameters, region: str) -> Answer:
@@ -134,16 +128,11 @@ def _list_invocations(parameters: Parameters, region: str) -> Answer:
         and parameters.get("InstanceId") in (None, invocation.instance)
     ]
     shown = [each for each in found if _passes(each, parameters)]
-    return _page(shown, "CommandInvocations", parameters)
+    return _page("CommandInvocations", shown, parameters)
 
 
-def _page(items: list[Answer], member: str, parameters: Parameters) -> Answer:
-    asked = {
-        "nextToken": parameters.get("NextToken"),
-        "maxResults": parameters.get("MaxResults", MOST_LISTED),
-    }
-    items, more = page(items, asked)
-    return {member: items, **({"NextToken": more["nextToken"]} if more else {})}
+def _page(member: str, items: list[Answer], parameters: Parameters) -> Answer:
+    return paged(member, items, parameters, asked=("NextToken", "MaxResults"), size=MOST_LISTED)
 
 
 def _passes(shown: Mapping[str, Any], parameters: Parameters) -> bool:
@@ -190,7 +179,7 @@ def _describe_instances(parameters: Parameters, region: str) -> Answer:
         }
         for host in hosts
     ]
-    return _page(shown, "InstanceInformationList", parameters)
+    return _page("InstanceInformationList", shown, parameters)
 
 
 def _is_asked_for(host: Host, parameters: Parameters) -> bool:
@@ -203,7 +192,7 @@ def _is_asked_for(host: Host, parameters: Parameters) -> bool:
     return all(fields.get(key) in values for key, values in filters)
 
 
-_OPERATIONS: Mapping[str, Callable[[Parameters, str], Answer]] = {
+OPERATIONS: Mapping[str, Callable[[Parameters, str], Answer]] = {
     "CancelCommand": _cancel,
     "DescribeInstanceInformation": _describe_instances,
     "GetCommandInvocation": _get,

@@ -19,6 +19,7 @@ from typing import Any
 from slipway.yard.endpoint import ACCOUNT, own_client
 from slipway.yard.errors import ApiError
 from slipway.yard.machines.settings import real_seconds
+from slipway.yard.moto_backends import moto_backend
 from slipway.yard.permissions import deployed, keys
 from slipway.yard.permissions.keys import RoleSession
 from slipway.yard.permissions.roles import judge_service
@@ -177,10 +178,6 @@ _executions: dict[str, Execution] = {}
 _lock = threading.RLock()
 
 
-def call(operation: str, parameters: Parameters, region: str) -> dict[str, Any]:
-    return _OPERATIONS[operation](parameters, region)
-
-
 def reset() -> None:
     with _lock:
         for execution in _executions.values():
@@ -200,10 +197,8 @@ def _start(parameters: Parameters, region: str) -> dict[str, Any]:
 
 
 def _runbook(parameters: Parameters, region: str) -> tuple[str, str, Mapping[str, Any]]:
-    from moto.ssm.models import ssm_backends
-
     name = parameters["DocumentName"].rpartition("/")[2]
-    documents = ssm_backends[ACCOUNT][region]
+    documents = moto_backend("ssm", region)
     try:
         found = documents.get_document(
             name=name, document_version=_version(parameters), version_name=None, document_format="JSON"
@@ -327,7 +322,7 @@ def _find(parameters: Parameters, region: str) -> Execution:
     return execution
 
 
-_OPERATIONS: Mapping[str, Callable[[Parameters, str], dict[str, Any]]] = {
+OPERATIONS: Mapping[str, Callable[[Parameters, str], dict[str, Any]]] = {
     "DescribeAutomationExecutions": _list,
     "GetAutomationExecution": _get,
     "StartAutomationExecution": _start,

@@ -9,10 +9,10 @@ from slipway.jobs.words import mpi
 from slipway.jobs.words.errors import SlipwayError
 from slipway.jobs.words.mpi import MpiJob
 from slipway.jobs.words.targets import PARAMETER_ROOT, MpiTarget, decode_target
-from slipway.yard.endpoint import ACCOUNT
 from slipway.yard.machines.hosts import host_store, reconciler
 from slipway.yard.machines.hosts.host_store import Host
 from slipway.yard.machines.memory import Need
+from slipway.yard.moto_backends import moto_backend
 from slipway.yard.services.ssm.run_command import FINAL, Command, commands
 
 _TO_THE_SECOND = len("2026-11-23T15:15:55")  # as EC2 tells it to those who number the nodes
@@ -83,11 +83,9 @@ def _targets(region: str) -> Iterator[MpiTarget]:
 
 def _records(region: str) -> Iterator[tuple[str, str]]:
     """Each target's text, and where it lies; ten make a page."""
-    from moto.ssm.models import ssm_backends
-
     page: str | None = None
     while True:
-        found, page = ssm_backends[ACCOUNT][region].get_parameters_by_path(
+        found, page = moto_backend("ssm", region).get_parameters_by_path(
             path=PARAMETER_ROOT, recursive=True, next_token=page
         )
         yield from ((each.value, each.name) for each in found)
@@ -97,9 +95,7 @@ def _records(region: str) -> Iterator[tuple[str, str]]:
 
 def _request(bucket: str, key: str) -> MpiJob | None:
     """Read the request; return None if it is unreadable, for the node will say so."""
-    from moto.s3.models import s3_backends
-
-    backend = s3_backends[ACCOUNT]["aws"]
+    backend = moto_backend("s3")
     found = backend.get_object(bucket, key) if bucket in backend.buckets else None
     if found is None:
         return None

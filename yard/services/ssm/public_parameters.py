@@ -15,6 +15,7 @@ from itertools import product
 from typing import Any
 
 from slipway.yard.endpoint import ACCOUNT
+from slipway.yard.moto_backends import moto_backend
 
 ROOT = "/aws/service/"
 _lock = threading.RLock()
@@ -136,14 +137,12 @@ def show() -> None:
 
 
 def _load(parameters: Any) -> None:
-    from moto.ec2.models import ec2_backends
-
     region = parameters.region_name
     for family in FAMILIES:
         for name in family.names():
             identifier = _identifier(name, region)
             if name not in parameters.keys():  # noqa: SIM118 - what moto asks of a dict loads, and comes here
-                _register(ec2_backends[ACCOUNT][region], identifier, name, family)
+                _register(moto_backend("ec2", region), identifier, name, family)
                 parameters.setdefault(name, [_parameter(name, identifier)])
 
 

@@ -8,6 +8,7 @@ from slipway.yard.cloudformation.resources.api import (
     ApiResource,
     Name,
     call,
+    changeable,
     find,
     mirrored,
     setting,
@@ -46,46 +47,43 @@ def read_content(scope: ResourceScope) -> object:
     return like(scope.properties["Content"], scope.send("get_document", Name=scope.id)["Content"])
 
 
-PARAMETER = ApiResource(
-    service="ssm",
-    name=Name(property="Name", limit=1011, prefix="CFN"),
-    create_call=shaped("put_parameter"),
-    identity=prop("Name"),
-    describe=find("get_parameter", "Parameter", Name=ID, WithDecryption=True),
-    attributes={"Arn": arn, "Type": live("Type"), "Value": live("Value")},
-    settings=(
-        setting(
-            *PARAMETER_PROPERTIES,
-            put=shaped("put_parameter", Name=ID, Overwrite=True, Tags=None),
-            on_create=False,
+PROVIDERS: Mapping[str, Provider] = {
+    "AWS::SSM::Parameter": ApiResource(
+        service="ssm",
+        name=Name(property="Name", limit=1011, prefix="CFN"),
+        create_call=shaped("put_parameter"),
+        identity=prop("Name"),
+        describe=find("get_parameter", "Parameter", Name=ID, WithDecryption=True),
+        attributes={"Arn": arn, "Type": live("Type"), "Value": live("Value")},
+        settings=(
+            changeable(
+                *PARAMETER_PROPERTIES, put=shaped("put_parameter", Name=ID, Overwrite=True, Tags=None)
+            ),
+            tags(
+                "add_tags_to_resource", "remove_tags_from_resource", ResourceType="Parameter", ResourceId=ID
+            ),
         ),
-        tags("add_tags_to_resource", "remove_tags_from_resource", ResourceType="Parameter", ResourceId=ID),
+        delete_call=call("delete_parameter", Name=ID),
+        reads=mirrored("Type", "Value", "DataType"),
     ),
-    delete_call=call("delete_parameter", Name=ID),
-    reads=mirrored("Type", "Value", "DataType"),
-)
-
-DOCUMENT = ApiResource(
-    service="ssm",
-    name=Name(property="Name", limit=128),
-    create_call=shaped(
-        "create_document",
-        DocumentFormat=prop("DocumentFormat", "JSON"),
-        DocumentType=prop("DocumentType", "Command"),
-    ),
-    identity=prop("Name"),
-    describe=find("describe_document", "Document", Name=ID),
-    settings=(
-        setting(
-            "Content", "DocumentFormat", "TargetType", "VersionName", put=rewrite_document, on_create=False
+    "AWS::SSM::Document": ApiResource(
+        service="ssm",
+        name=Name(property="Name", limit=128),
+        create_call=shaped(
+            "create_document",
+            DocumentFormat=prop("DocumentFormat", "JSON"),
+            DocumentType=prop("DocumentType", "Command"),
         ),
-        # Says how CloudFormation updates the document; nothing to set.
-        setting("UpdateMethod", put=lambda _scope: None),
-        tags("add_tags_to_resource", "remove_tags_from_resource", ResourceType="Document", ResourceId=ID),
+        identity=prop("Name"),
+        describe=find("describe_document", "Document", Name=ID),
+        settings=(
+            changeable("Content", "DocumentFormat", "TargetType", "VersionName", put=rewrite_document),
+            # Says how CloudFormation updates the document; nothing to set.
+            setting("UpdateMethod", put=lambda _scope: None),
+            tags("add_tags_to_resource", "remove_tags_from_resource", ResourceType="Document", ResourceId=ID),
+        ),
+        delete_call=call("delete_document", Name=ID),
+        reads={"Content": read_content},
+        accepts=frozenset({"DocumentFormat", "DocumentType"}),
     ),
-    delete_call=call("delete_document", Name=ID),
-    reads={"Content": read_content},
-    accepts=frozenset({"DocumentFormat", "DocumentType"}),
-)
-
-PROVIDERS: Mapping[str, Provider] = {"AWS::SSM::Parameter": PARAMETER, "AWS::SSM::Document": DOCUMENT}
+}

@@ -17,10 +17,10 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
-from slipway.yard.endpoint import ACCOUNT
 from slipway.yard.machines import log_stream, memory
 from slipway.yard.machines.hosts import host_store
 from slipway.yard.machines.settings import real_seconds
+from slipway.yard.moto_backends import moto_backend
 from slipway.yard.services.ssm import documents
 from slipway.yard.services.ssm.documents import DocumentStep
 
@@ -263,9 +263,7 @@ def _to_cloudwatch(invocation: Invocation, outcome: StepOutcome, stream: str, li
 
 
 def _make_stream(group: str, name: str, region: str) -> None:
-    from moto.logs.models import logs_backends
-
-    backend = logs_backends[ACCOUNT][region]
+    backend = moto_backend("logs", region)
     with _lock:
         if group not in backend.groups:
             backend.create_log_group(group, {})

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 
-from slipway.yard.cloudformation.resources.api import ApiResource, call, find, setting
+from slipway.yard.cloudformation.resources.api import ApiResource, call, changeable, find, setting
 from slipway.yard.cloudformation.resources.provider import Fidelity, Provider
 from slipway.yard.cloudformation.resources.scope import ID, ResourceScope, prop, response
 
@@ -29,33 +29,32 @@ def change_clients(scope: ResourceScope) -> None:
             scope.send(operation, OpenIDConnectProviderArn=scope.id, ClientID=client)
 
 
-PROVIDER = ApiResource(
-    service="iam",
-    fidelity=Fidelity.BEHAVIOURAL,
-    create_call=call(
-        "create_open_id_connect_provider",
-        Url=prop("Url"),
-        ClientIDList=prop("ClientIDList"),
-        ThumbprintList=thumbprints,
-    ),
-    identity=response("OpenIDConnectProviderArn"),
-    describe=find("get_open_id_connect_provider", "", OpenIDConnectProviderArn=ID),
-    attributes={"Id": ID, "Thumbprints": lambda scope: json.dumps(thumbprints(scope))},
-    settings=(
-        setting(
-            "ThumbprintList",
-            put=call(
-                "update_open_id_connect_provider_thumbprint",
-                OpenIDConnectProviderArn=ID,
-                ThumbprintList=thumbprints,
-            ),
-            on_create=False,
+PROVIDERS: Mapping[str, Provider] = {
+    "Custom::AWSCDKOpenIdConnectProvider": ApiResource(
+        service="iam",
+        fidelity=Fidelity.BEHAVIOURAL,
+        create_call=call(
+            "create_open_id_connect_provider",
+            Url=prop("Url"),
+            ClientIDList=prop("ClientIDList"),
+            ThumbprintList=thumbprints,
         ),
-        setting("ClientIDList", put=change_clients, on_create=False),
-        setting("CodeHash", "RejectUnauthorized", put=lambda _scope: None),
+        identity=response("OpenIDConnectProviderArn"),
+        describe=find("get_open_id_connect_provider", "", OpenIDConnectProviderArn=ID),
+        attributes={"Id": ID, "Thumbprints": lambda scope: json.dumps(thumbprints(scope))},
+        settings=(
+            changeable(
+                "ThumbprintList",
+                put=call(
+                    "update_open_id_connect_provider_thumbprint",
+                    OpenIDConnectProviderArn=ID,
+                    ThumbprintList=thumbprints,
+                ),
+            ),
+            changeable("ClientIDList", put=change_clients),
+            setting("CodeHash", "RejectUnauthorized", put=lambda _scope: None),
+        ),
+        delete_call=call("delete_open_id_connect_provider", OpenIDConnectProviderArn=ID),
+        accepts=frozenset({"ServiceToken", "ServiceTimeout", "Url", "ClientIDList", "ThumbprintList"}),
     ),
-    delete_call=call("delete_open_id_connect_provider", OpenIDConnectProviderArn=ID),
-    accepts=frozenset({"ServiceToken", "ServiceTimeout", "Url", "ClientIDList", "ThumbprintList"}),
-)
-
-PROVIDERS: Mapping[str, Provider] = {"Custom::AWSCDKOpenIdConnectProvider": PROVIDER}
+}

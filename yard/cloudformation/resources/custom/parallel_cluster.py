@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from slipway.yard.cloudformation.resources.provider import Context, Fidelity, Properties, Provider, Resource
-from slipway.yard.cloudformation.resources.recorded import Recorded
+from slipway.yard.cloudformation.resources.recorded import Form, SchemaRecord
 from slipway.yard.cloudformation.resources.registry import LAMBDA, no_function
 from slipway.yard.cloudformation.resources.scope import ResourceScope, pick, prop, text
 from slipway.yard.errors import CUSTOM_RESOURCE_FAILED, ApiError
@@ -24,23 +24,25 @@ REQUIRED = (
 )
 HEAD_NODE_TYPE = "ClusterConfiguration.HeadNode.InstanceType"
 # No address is the head node's, since there is none: these are of the ranges for documentation (RFC 5737).
-KEPT = Recorded(
+KEPT = SchemaRecord(
     type=CLUSTER,
-    identity=prop("ClusterName"),
-    attributes={
-        "clusterName": prop("ClusterName"),
-        "clusterStatus": "CREATE_COMPLETE",
-        "cloudFormationStackStatus": "CREATE_COMPLETE",
-        "cloudformationStackArn": text("arn:aws:cloudformation:{region}:{account}:stack/{id}/kept"),
-        "region": text("{region}"),
-        "headNode.instanceId": "i-00000000000000000",
-        "headNode.instanceType": lambda scope: pick(scope.properties, HEAD_NODE_TYPE),
-        "headNode.privateIpAddress": "192.0.2.1",
-        "headNode.publicIpAddress": "198.51.100.1",
-        "headNode.state": "pending",
-        "loginNodes.address": "login.example.com",
-        "validationMessages": "[]",
-    },
+    form=Form(
+        identity=prop("ClusterName"),
+        attributes={
+            "clusterName": prop("ClusterName"),
+            "clusterStatus": "CREATE_COMPLETE",
+            "cloudFormationStackStatus": "CREATE_COMPLETE",
+            "cloudformationStackArn": text("arn:aws:cloudformation:{region}:{account}:stack/{id}/kept"),
+            "region": text("{region}"),
+            "headNode.instanceId": "i-00000000000000000",
+            "headNode.instanceType": lambda scope: pick(scope.properties, HEAD_NODE_TYPE),
+            "headNode.privateIpAddress": "192.0.2.1",
+            "headNode.publicIpAddress": "198.51.100.1",
+            "headNode.state": "pending",
+            "loginNodes.address": "login.example.com",
+            "validationMessages": "[]",
+        },
+    ),
 )
 
 
@@ -61,7 +63,7 @@ class ParallelCluster:
         if new.get("ClusterName") != resource.physical_id:
             raise _failed("Cannot update the ClusterName in the properties.")
         _check(context, new)
-        return KEPT.update(context, resource, old, new)
+        return KEPT.create(context, new)
 
     def delete(self, context: Context, resource: Resource, properties: Properties) -> None:
         KEPT.delete(context, resource, properties)
@@ -77,7 +79,7 @@ def _check(context: Context, properties: Properties) -> None:
         raise _failed(
             f"Bad Request: '{name}' does not match '^[a-zA-Z][a-zA-Z0-9-]{{0,59}}$' - 'clusterName'"
         )
-    required = REQUIRED if _scheduler(given) in (None, "slurm") else REQUIRED[:-1]
+    required = REQUIRED if pick(given, "Scheduling.Scheduler") in (None, "slurm") else REQUIRED[:-1]
     missing = [path for path in required if pick(given, path) is None]
     if missing:
         raise _failed(f"Invalid cluster configuration: missing {', '.join(missing)}")
@@ -86,10 +88,6 @@ def _check(context: Context, properties: Properties) -> None:
         scope.send("describe_subnets", SubnetIds=[subnet])
     for key in dict.fromkeys(_named(given, "KeyName")):
         scope.send("describe_key_pairs", KeyNames=[key])
-
-
-def _scheduler(given: Any) -> Any:
-    return pick(given, "Scheduling.Scheduler")
 
 
 def _named(value: Any, *names: str) -> list[str]:

@@ -12,7 +12,7 @@ import zipfile
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from slipway.yard.cloudformation.resources.api import ApiResource, find, setting
+from slipway.yard.cloudformation.resources.api import ApiResource, changeable, find, setting
 from slipway.yard.cloudformation.resources.provider import Fidelity, Provider
 from slipway.yard.cloudformation.resources.scope import ID, ResourceScope, is_gone, prop
 from slipway.yard.errors import ApiError
@@ -191,48 +191,6 @@ def _row(service: str, **parts: Any) -> ApiResource:
     )
 
 
-RESTRICTED_GROUP = _row(
-    "ec2",
-    create_call=restrict,
-    identity=prop("DefaultSecurityGroupId"),
-    describe=find("describe_security_groups", "SecurityGroups.0", GroupIds=[ID]),
-    settings=(setting("DefaultSecurityGroupId", "Account", put=restrict),),
-    delete_call=open_again,
-)
-
-EMPTIED_BUCKET = _row(
-    "s3",
-    create_call=lambda _scope: {},
-    identity=lambda scope: scope.context.default_name,
-    settings=(setting("BucketName", put=move_to_bucket, on_create=False),),
-    delete_call=empty_bucket,
-    accepts=frozenset({"BucketName"}),
-)
-
-LOG_RETENTION = _row(
-    "logs",
-    create_call=keep_logs,
-    identity=prop("LogGroupName"),
-    describe=find("describe_log_groups", "logGroups.0", logGroupNamePrefix=ID),
-    attributes={"LogGroupName": prop("LogGroupName")},
-    settings=(
-        setting("LogGroupName", "RetentionInDays", put=keep_logs),
-        setting("LogGroupRegion", "RemovalPolicy", "SdkRetry", put=lambda _scope: None),
-    ),
-    delete_call=drop_logs,
-)
-
-NOTIFICATIONS = _row(
-    "s3",
-    create_call=notify,
-    identity=lambda scope: scope.context.default_name,
-    settings=(
-        setting("BucketName", "NotificationConfiguration", put=notify),
-        setting("Managed", "SkipDestinationValidation", put=lambda _scope: None),
-    ),
-    delete_call=notify_no_more,
-)
-
 # No CloudFront stands before a bucket here; objects are written without metadata.
 NOT_DONE = (
     "OutputObjectKeys",
@@ -250,28 +208,59 @@ DEPLOYED_FILES = (
     "SourceObjectKeys",
 )
 
-BUCKET_DEPLOYMENT = _row(
-    "s3",
-    create_call=deploy_files,
-    identity=lambda scope: scope.context.default_name,
-    attributes={
-        "DestinationBucketArn": lambda scope: f"arn:aws:s3:::{scope.properties['DestinationBucketName']}",
-        "SourceObjectKeys": prop("SourceObjectKeys"),
-    },
-    settings=(
-        setting(
-            *DEPLOYED_FILES, "DestinationBucketName", "SourceBucketNames", put=deploy_files, on_create=False
-        ),
-        setting(*NOT_DONE, put=lambda _scope: None),
-    ),
-    delete_call=remove_files,
-    accepts=frozenset({*DEPLOYED_FILES, "DestinationBucketName", "SourceBucketNames"}),
-)
 
 PROVIDERS: Mapping[str, Provider] = {
-    "Custom::VpcRestrictDefaultSG": RESTRICTED_GROUP,
-    "Custom::S3AutoDeleteObjects": EMPTIED_BUCKET,
-    "Custom::LogRetention": LOG_RETENTION,
-    "Custom::S3BucketNotifications": NOTIFICATIONS,
-    "Custom::CDKBucketDeployment": BUCKET_DEPLOYMENT,
+    "Custom::VpcRestrictDefaultSG": _row(
+        "ec2",
+        create_call=restrict,
+        identity=prop("DefaultSecurityGroupId"),
+        describe=find("describe_security_groups", "SecurityGroups.0", GroupIds=[ID]),
+        settings=(setting("DefaultSecurityGroupId", "Account", put=restrict),),
+        delete_call=open_again,
+    ),
+    "Custom::S3AutoDeleteObjects": _row(
+        "s3",
+        create_call=lambda _scope: {},
+        identity=lambda scope: scope.context.default_name,
+        settings=(changeable("BucketName", put=move_to_bucket),),
+        delete_call=empty_bucket,
+        accepts=frozenset({"BucketName"}),
+    ),
+    "Custom::LogRetention": _row(
+        "logs",
+        create_call=keep_logs,
+        identity=prop("LogGroupName"),
+        describe=find("describe_log_groups", "logGroups.0", logGroupNamePrefix=ID),
+        attributes={"LogGroupName": prop("LogGroupName")},
+        settings=(
+            setting("LogGroupName", "RetentionInDays", put=keep_logs),
+            setting("LogGroupRegion", "RemovalPolicy", "SdkRetry", put=lambda _scope: None),
+        ),
+        delete_call=drop_logs,
+    ),
+    "Custom::S3BucketNotifications": _row(
+        "s3",
+        create_call=notify,
+        identity=lambda scope: scope.context.default_name,
+        settings=(
+            setting("BucketName", "NotificationConfiguration", put=notify),
+            setting("Managed", "SkipDestinationValidation", put=lambda _scope: None),
+        ),
+        delete_call=notify_no_more,
+    ),
+    "Custom::CDKBucketDeployment": _row(
+        "s3",
+        create_call=deploy_files,
+        identity=lambda scope: scope.context.default_name,
+        attributes={
+            "DestinationBucketArn": lambda scope: f"arn:aws:s3:::{scope.properties['DestinationBucketName']}",
+            "SourceObjectKeys": prop("SourceObjectKeys"),
+        },
+        settings=(
+            changeable(*DEPLOYED_FILES, "DestinationBucketName", "SourceBucketNames", put=deploy_files),
+            setting(*NOT_DONE, put=lambda _scope: None),
+        ),
+        delete_call=remove_files,
+        accepts=frozenset({*DEPLOYED_FILES, "DestinationBucketName", "SourceBucketNames"}),
+    ),
 }

@@ -21,7 +21,7 @@ from typing import Any, NoReturn
 
 from slipway.yard.machines.hosts.inside import cgroups, init, nft_door, nspawn, tree
 from slipway.yard.machines.hosts.inside.init import tell
-from slipway.yard.machines.isolation import kernel, namespaces
+from slipway.yard.machines.isolation import kernel, namespaces, processes
 
 _DESCRIPTORS = 2
 _NO_COMMAND = 126
@@ -122,16 +122,11 @@ class HeldHost:
         _ORDERS[order["do"]](self, order, descriptors)
 
     def _reap(self) -> None:
-        with contextlib.suppress(ChildProcessError):
-            while True:
-                ended, status = os.waitpid(-1, os.WNOHANG)
-                if ended == 0:
-                    return
-                code = os.waitstatus_to_exitcode(status)
-                if ended == self.boot.process:
-                    self._has_stopped(code)
-                elif ended in self.inside:
-                    tell(self.yard, {"event": "done", "id": self.inside.pop(ended).name, "code": code}, [])
+        for ended, code in processes.ended_children():
+            if ended == self.boot.process:
+                self._has_stopped(code)
+            elif ended in self.inside:
+                tell(self.yard, {"event": "done", "id": self.inside.pop(ended).name, "code": code}, [])
 
     def _has_stopped(self, code: int) -> None:
         """Start again what was rebooted; its disk is as it left it."""

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from slipway.yard.machines.hosts.inside import nft_door, tree
-from slipway.yard.machines.isolation import kernel, namespaces
+from slipway.yard.machines.isolation import kernel, namespaces, processes
 
 LARGEST_ORDER = 1 << 17
 METADATA = ("169.254.169.254", 80)
@@ -178,12 +178,8 @@ class Init:
         _ORDERS[order["do"]](self, order, descriptors)
 
     def _reap(self) -> None:
-        with contextlib.suppress(ChildProcessError):
-            while True:
-                ended, status = os.waitpid(-1, os.WNOHANG)
-                if ended == 0:
-                    return
-                self._ended(ended, os.waitstatus_to_exitcode(status))
+        for ended, code in processes.ended_children():
+            self._ended(ended, code)
 
     def _ended(self, process: int, code: int) -> None:
         if process == self.step:

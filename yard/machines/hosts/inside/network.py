@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from slipway.yard.machines.hosts.inside import booted, cgroups, init
-from slipway.yard.machines.isolation import kernel, links, namespaces
+from slipway.yard.machines.isolation import kernel, links, namespaces, processes
 
 LARGEST_ORDER = 1 << 17  # a firewall of some hundred rules
 METADATA_ADDRESS = "169.254.169.254"
@@ -106,13 +106,9 @@ class NetworkProcess:
             self.kill(order["host"], order, -1)
 
     def _reap(self) -> None:
-        with contextlib.suppress(ChildProcessError):
-            while True:
-                ended, _ = os.waitpid(-1, os.WNOHANG)
-                if ended == 0:
-                    return
-                if ended in self.holders:
-                    self._has_ended(self.holders.pop(ended))
+        for ended, _ in processes.ended_children():
+            if ended in self.holders:
+                self._has_ended(self.holders.pop(ended))
 
     def _has_ended(self, number: int) -> None:
         if group := self.groups.pop(number, ""):

@@ -87,7 +87,7 @@ class Boot:
         found = {each.name: str(each.readlink()) for each in Path(f"/proc/{process}/ns").iterdir()}
         is_first = _status(process, "NSpid").split()[-1] == "1"
         is_inside = found["pid"] != namespaces.own()["pid"] and found["mnt"] != namespaces.own()["mnt"]
-        if is_first and is_inside and _parent(process) == self.process:
+        if is_first and is_inside and int(_status(process, "PPid")) == self.process:
             self.systemd, self.namespaces = descriptor, found
             return True
         os.close(descriptor)
@@ -152,7 +152,3 @@ def _number(descriptor: int) -> int:
 def _status(process: int, field_name: str) -> str:
     text = Path(f"/proc/{process}/status").read_text(encoding="utf-8", errors="replace")
     return next(line.partition(":")[2].strip() for line in text.splitlines() if line.startswith(field_name))
-
-
-def _parent(process: int) -> int:
-    return int(_status(process, "PPid"))

@@ -42,9 +42,9 @@ def enter(plan: Plan) -> None:
     home.hide(root, plan["home"], read_only=False)  # what is written there is the host's own
     _fill(root, plan)
     for source, target in plan["mounts"]:
-        _bind(source, _folder(root, target))
+        kernel.bind(source, home.folder_in(root, target))
     for path in plan["read_only"]:
-        home.make_read_only(_folder(root, path))
+        home.make_read_only(home.folder_in(root, path))
     kernel.pivot_root(root)
     settle(plan)
 
@@ -111,8 +111,8 @@ def _take_programs(base: Path, source: Path, target: Path) -> None:
         try:
             _lay_over(base, source, target)
         except OSError:  # kernels before 5.11, and folders with mounts in them
-            _bind(str(source), target)
-            _make_read_only(target)
+            kernel.bind(str(source), target)
+            home.make_read_only(target)
 
 
 def _lay_over(base: Path, source: Path, target: Path) -> None:
@@ -130,31 +130,25 @@ def _folders(path: Path) -> list[Path]:
     return [each for each in found if each.is_dir() and not each.is_symlink()]
 
 
-def _make_read_only(path: Path) -> None:
-    """Remount read-only and keep the mount's other flags, which only root could lift."""
-    kept = os.statvfs(path).f_flag & (os.ST_NOSUID | os.ST_NODEV | os.ST_NOEXEC)
-    kernel.mount("none", path, flags=kernel.BIND | kernel.REMOUNT | kernel.READ_ONLY | kept)
-
-
 def _fill(root: Path, plan: Plan) -> None:
-    kernel.mount("proc", _folder(root, "proc"), "proc")
+    kernel.mount("proc", home.folder_in(root, "proc"), "proc")
     _settings(root, plan)
-    dev = _folder(root, "dev")
+    dev = home.folder_in(root, "dev")
     kernel.mount("dev", dev, "tmpfs", options="mode=755")
     for name in DEVICES:
         (dev / name).touch()
         kernel.mount(f"/dev/{name}", dev / name, flags=kernel.BIND)
     for name, end in LINKS.items():
         (dev / name).symlink_to(end)
-    kernel.mount("shm", _folder(dev, "shm"), "tmpfs", options="mode=1777")
-    kernel.mount("devpts", _folder(dev, "pts"), "devpts", options=plan["terminals"])
+    kernel.mount("shm", home.folder_in(dev, "shm"), "tmpfs", options="mode=1777")
+    kernel.mount("devpts", home.folder_in(dev, "pts"), "devpts", options=plan["terminals"])
     for name, mode in OWN.items():
-        kernel.mount("own", _folder(root, name), "tmpfs", options=f"mode={mode}")
+        kernel.mount("own", home.folder_in(root, name), "tmpfs", options=f"mode={mode}")
 
 
 def _settings(root: Path, plan: Plan) -> None:
     """This machine's, to look at: what a host writes there would be set for all of the machine."""
-    _bind("/sys", _folder(root, "sys"))
+    kernel.bind("/sys", home.folder_in(root, "sys"))
     if not plan["is_root"]:
         return  # an ordinary user may write nothing there
     for path in (root / "proc/sys", root / "sys"):
@@ -197,13 +191,3 @@ def _remove(path: Path) -> None:
         shutil.rmtree(path)
     else:
         path.unlink(missing_ok=True)
-
-
-def _folder(root: Path, path: str) -> Path:
-    inside = root / path.lstrip("/")
-    inside.mkdir(parents=True, exist_ok=True)
-    return inside
-
-
-def _bind(source: str, target: Path) -> None:
-    kernel.mount(source, target, flags=kernel.BIND | kernel.RECURSIVE)

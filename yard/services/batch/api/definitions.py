@@ -12,7 +12,8 @@ from typing import Any
 
 from slipway.yard.endpoint import ACCOUNT
 from slipway.yard.errors import ApiError
-from slipway.yard.services.recorded import page
+from slipway.yard.moto_backends import moto_backend
+from slipway.yard.services.recorded import paged
 
 Parameters = Mapping[str, Any]
 Definition = dict[str, Any]
@@ -22,10 +23,6 @@ _lock = threading.Lock()
 
 _LISTS = ("command", "environment", "mountPoints", "resourceRequirements", "secrets", "ulimits", "volumes")
 _CONTAINER_DEFAULTS: Mapping[str, Any] = {name: [] for name in _LISTS}
-
-
-def call(operation: str, parameters: Parameters, region: str) -> dict[str, Any]:
-    return _OPERATIONS[operation](parameters, region)
 
 
 def reset() -> None:
@@ -45,8 +42,6 @@ def find(wanted: str, region: str) -> Definition | None:
 
 
 def _register(parameters: Parameters, region: str) -> dict[str, Any]:
-    from moto.batch.models import batch_backends
-
     name = parameters["jobDefinitionName"]
     definition = _completed(parameters)
     for container in _containers(definition):
@@ -56,7 +51,7 @@ def _register(parameters: Parameters, region: str) -> dict[str, Any]:
         number = len(revisions) + 1
         arn = f"arn:aws:batch:{region}:{ACCOUNT}:job-definition/{name}:{number}"
         revisions.append({**definition, "revision": number, "jobDefinitionArn": arn, "status": "ACTIVE"})
-    batch_backends[ACCOUNT][region].tag_resource(arn, parameters.get("tags") or {})
+    moto_backend("batch", region).tag_resource(arn, parameters.get("tags") or {})
     return {"jobDefinitionName": name, "jobDefinitionArn": arn, "revision": number}
 
 
@@ -97,8 +92,7 @@ def _describe(parameters: Parameters, region: str) -> dict[str, Any]:
         found = [each for each in _all(region) if name in ("", each["jobDefinitionName"])]
     status = parameters.get("status")
     shown = [_tagged(each, region) for each in found if status in (None, each["status"])]
-    here, following = page(shown, parameters)
-    return {"jobDefinitions": here, **following}
+    return paged("jobDefinitions", shown, parameters)
 
 
 def _all(region: str) -> list[Definition]:
@@ -108,9 +102,7 @@ def _all(region: str) -> list[Definition]:
 
 
 def _tagged(definition: Definition, region: str) -> Definition:
-    from moto.batch.models import batch_backends
-
-    tags = batch_backends[ACCOUNT][region].list_tags_for_resource(definition["jobDefinitionArn"])
+    tags = moto_backend("batch", region).list_tags_for_resource(definition["jobDefinitionArn"])
     return {**definition, "tags": tags}
 
 
@@ -124,7 +116,7 @@ def _deregister(parameters: Parameters, region: str) -> dict[str, Any]:
     raise ApiError("ClientException", f"Job definition {parameters['jobDefinition']} does not exist")
 
 
-_OPERATIONS: Mapping[str, Callable[[Parameters, str], dict[str, Any]]] = {
+OPERATIONS: Mapping[str, Callable[[Parameters, str], dict[str, Any]]] = {
     "DeregisterJobDefinition": _deregister,
     "DescribeJobDefinitions": _describe,
     "RegisterJobDefinition": _register,

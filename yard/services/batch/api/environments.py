@@ -12,6 +12,7 @@ from typing import Any
 
 from slipway.yard.endpoint import ACCOUNT
 from slipway.yard.errors import ApiError
+from slipway.yard.moto_backends import moto_backend
 from slipway.yard.services.pcs import nodes
 from slipway.yard.services.refusals import launches
 from slipway.yard.services.seed_data import BATCH_ROLE, BATCH_SERVICE
@@ -43,14 +44,12 @@ def call(operation: str, parameters: Parameters, region: str) -> dict[str, Any]:
 
 
 def _create(parameters: Parameters, region: str) -> Any:
-    from moto.batch.models import batch_backends
-
     resources = dict(parameters.get("computeResources") or {})
     groups_from_template = "launchTemplate" in resources and not resources.get("securityGroupIds")
     _refuse_missing(resources, () if groups_from_template else ("securityGroupIds",))
     if groups_from_template:
         resources["securityGroupIds"] = _default_groups(resources.get("subnets", ()), region)
-    made = batch_backends[ACCOUNT][region].create_compute_environment(
+    made = moto_backend("batch", region).create_compute_environment(
         compute_environment_name=parameters["computeEnvironmentName"],
         _type=parameters["type"],
         state=parameters.get("state", "ENABLED"),
@@ -72,9 +71,7 @@ def _refuse_missing(resources: Parameters, needed: tuple[str, ...]) -> None:
 
 
 def _update(parameters: Parameters, region: str) -> Any:
-    from moto.batch.models import batch_backends
-
-    backend, name = batch_backends[ACCOUNT][region], parameters["computeEnvironment"]
+    backend, name = moto_backend("batch", region), parameters["computeEnvironment"]
     environment = backend.get_compute_environment(name)
     if environment is None:
         raise ApiError("ClientException", f"Compute environment {name} does not exist")
@@ -102,9 +99,7 @@ def _refuse_infrastructure(resources: Mapping[str, Any], given: Mapping[str, Any
 
 def _described(names: list[str] | None, region: str) -> list[dict[str, Any]]:
     """Show moto's environments; one whose nodes could never start is INVALID, and Batch says why."""
-    from moto.batch.models import batch_backends
-
-    backend = batch_backends[ACCOUNT][region]
+    backend = moto_backend("batch", region)
     shown: list[dict[str, Any]] = backend.describe_compute_environments(names)
     for each in shown:
         if reason := backend.get_compute_environment(each["computeEnvironmentArn"]).invalid_reason:
@@ -157,21 +152,18 @@ def _merged(resources: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str,
 
 def _role_arn(role: str | None, region: str) -> str | None:
     """Batch takes a role's ARN or its name, and shows the ARN; moto knows roles by their ARN alone."""
-    from moto.iam.models import iam_backends
     from moto.utilities.utils import get_partition
 
     if not role or role.startswith("arn:"):
         return role
-    for known in iam_backends[ACCOUNT][get_partition(region)].get_roles():
+    for known in moto_backend("iam", get_partition(region)).get_roles():
         if known.name == role:
             return str(known.arn)
     raise ApiError("ClientException", f"Could not find IAM role {role}: give the name or ARN of one")
 
 
 def _default_groups(subnet_ids: list[str], region: str) -> list[str]:
-    from moto.ec2.models import ec2_backends
-
-    backend = ec2_backends[ACCOUNT][region]
+    backend = moto_backend("ec2", region)
     networks = {subnet.vpc_id for subnet in backend.describe_subnets() if subnet.id in subnet_ids}
     groups = backend.describe_security_groups(filters={"group-name": ["default"]})
     return [group.id for group in groups if group.vpc_id in networks]

@@ -9,9 +9,9 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any
 
-from slipway.yard.endpoint import ACCOUNT
 from slipway.yard.errors import ApiError
 from slipway.yard.machines import memory, storage
+from slipway.yard.moto_backends import moto_backend
 from slipway.yard.services.batch import capacity, job_store, overrides, scheduler
 from slipway.yard.services.batch.api import definitions, views
 from slipway.yard.services.batch.job_store import WAITING, BatchJob
@@ -19,10 +19,6 @@ from slipway.yard.services.batch.job_store import WAITING, BatchJob
 Parameters = Mapping[str, Any]
 
 END_TIMEOUT_S = 10.0
-
-
-def call(operation: str, parameters: Parameters, region: str) -> dict[str, Any]:
-    return _OPERATIONS[operation](parameters, region)
 
 
 def reset() -> None:
@@ -107,9 +103,7 @@ def _definition(wanted: str, region: str) -> dict[str, Any]:
 
 
 def _queue(wanted: str, region: str) -> str:
-    from moto.batch.models import batch_backends
-
-    queue = batch_backends[ACCOUNT][region].get_job_queue(wanted)
+    queue = moto_backend("batch", region).get_job_queue(wanted)
     if queue is None:
         raise ApiError("ClientException", f"JobQueue {wanted} not found")
     if queue.state != "ENABLED":
@@ -170,10 +164,8 @@ def _child(parent: BatchJob, index: int) -> BatchJob:
 
 
 def _tag(job: BatchJob) -> None:
-    from moto.batch.models import batch_backends
-
     if given := job.submit.get("tags"):
-        batch_backends[ACCOUNT][job.region].tag_resource(job.arn, given)
+        moto_backend("batch", job.region).tag_resource(job.arn, given)
 
 
 def _describe(parameters: Parameters, region: str) -> dict[str, Any]:
@@ -218,7 +210,7 @@ def _required(parameters: Parameters, member: str) -> str:
     return str(parameters[member])
 
 
-_OPERATIONS: Mapping[str, Callable[[Parameters, str], dict[str, Any]]] = {
+OPERATIONS: Mapping[str, Callable[[Parameters, str], dict[str, Any]]] = {
     "CancelJob": _cancel,
     "DescribeJobs": _describe,
     "ListJobs": views.list_jobs,

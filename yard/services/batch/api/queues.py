@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from slipway.yard.endpoint import ACCOUNT
 from slipway.yard.errors import ApiError
-from slipway.yard.services.recorded import page
+from slipway.yard.moto_backends import moto_backend
+from slipway.yard.services.recorded import paged
 
 KEPT = {"jobStateTimeLimitActions": "state_time_limits"}  # member -> attribute of moto's queue
 
@@ -18,11 +18,10 @@ Parameters = Mapping[str, Any]
 
 
 def call(operation: str, parameters: Parameters, region: str) -> dict[str, Any]:
-    from moto.batch.models import batch_backends
     from moto.core.exceptions import AWSError
 
     try:
-        return _OPERATIONS[operation](parameters, batch_backends[ACCOUNT][region])
+        return _OPERATIONS[operation](parameters, moto_backend("batch", region))
     except AWSError as error:
         raise ApiError("ClientException", str(error.message)) from error
 
@@ -78,8 +77,7 @@ def _delete(parameters: Parameters, backend: Any) -> dict[str, Any]:
 def _describe(parameters: Parameters, backend: Any) -> dict[str, Any]:
     asked = parameters.get("jobQueues")
     queues = [backend.get_job_queue(name) for name in asked] if asked else backend._job_queues.values()
-    found, following = page([described(queue) for queue in queues if queue], parameters)
-    return {"jobQueues": found, **following}
+    return paged("jobQueues", [described(queue) for queue in queues if queue], parameters)
 
 
 def _keep(queue: Any, parameters: Parameters) -> None:

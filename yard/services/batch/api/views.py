@@ -8,9 +8,10 @@ from typing import Any
 
 from slipway.yard.endpoint import ACCOUNT
 from slipway.yard.errors import ApiError
+from slipway.yard.moto_backends import moto_backend
 from slipway.yard.services.batch import job_store
 from slipway.yard.services.batch.job_store import BatchJob, JobAttempt, NodeRun
-from slipway.yard.services.recorded import page
+from slipway.yard.services.recorded import paged
 
 View = dict[str, Any]
 ALL_STATES = ("SUBMITTED", "PENDING", "RUNNABLE", "STARTING", "RUNNING", "SUCCEEDED", "FAILED")
@@ -55,9 +56,7 @@ def summary(job: BatchJob, node: int | None = None) -> View:
 
 
 def tags(job: BatchJob) -> Mapping[str, str]:
-    from moto.batch.models import batch_backends
-
-    return dict(batch_backends[ACCOUNT][job.region].list_tags_for_resource(job.arn))
+    return dict(moto_backend("batch", job.region).list_tags_for_resource(job.arn))
 
 
 def _basics(job: BatchJob) -> View:
@@ -148,8 +147,7 @@ LARGEST_PAGE = 100
 def list_jobs(parameters: Mapping[str, Any], region: str) -> dict[str, Any]:
     with job_store.changed:
         found = list(_summaries(parameters, region))
-    here, following = page(found, {"maxResults": LARGEST_PAGE, **parameters})
-    return {"jobSummaryList": here, **following}
+    return paged("jobSummaryList", found, parameters, size=LARGEST_PAGE)
 
 
 def _summaries(parameters: Mapping[str, Any], region: str) -> Iterator[dict[str, Any]]:
@@ -201,9 +199,7 @@ def _required(job_id: str) -> BatchJob:
 
 
 def _queue_arn(wanted: str, region: str) -> str:
-    from moto.batch.models import batch_backends
-
-    queue = batch_backends[ACCOUNT][region].get_job_queue(wanted)
+    queue = moto_backend("batch", region).get_job_queue(wanted)
     if queue is None:
         raise ApiError("ClientException", f"Job queue {wanted or '(none)'} does not exist")
     return str(queue.arn)

@@ -121,13 +121,9 @@ class NodeProcesses:
         namespaces.ip(*lines)
 
     def _reap(self) -> None:
-        with contextlib.suppress(ChildProcessError):
-            while True:
-                ended, status = os.waitpid(-1, os.WNOHANG)
-                if ended == 0:
-                    return
-                if ended in self.holders:
-                    self._report(self.holders.pop(ended), os.waitstatus_to_exitcode(status))
+        for ended, code in processes.ended_children():
+            if ended in self.holders:
+                self._report(self.holders.pop(ended), code)
 
     def _report(self, index: int, code: int) -> None:
         event = {"event": "exited", "node": index, "code": code if code >= 0 else 128 - code}

@@ -112,11 +112,11 @@ def enter(node: Mapping[str, Any], keep: Sequence[str], homes: home.Plan) -> Non
     mounts = {target: source for source, target in node["mounts"]}
     _mirror(Path("/"), root, frozenset(Path(path) for path in (*_OWN, *mounts)))
     home.hide(root, homes, read_only=True)
-    kernel.mount("proc", _folder(root, "/proc"), "proc")
+    kernel.mount("proc", home.folder_in(root, "/proc"), "proc")
     kernel.mount("shm", root / "dev/shm", "tmpfs", options=f"mode=1777,size={node['shared_memory_mib']}m")
     for target, source in {**_private(folder), **mounts}.items():
-        _bind(source, _folder(root, target))
-    _bind(str(folder / "hosts"), root / "etc/hosts")
+        kernel.bind(source, home.folder_in(root, target))
+    kernel.bind(str(folder / "hosts"), root / "etc/hosts")
     for path in keep:
         _keep(root, path)
     kernel.pivot_root(root)
@@ -139,25 +139,15 @@ def _mirror(real: Path, copy: Path, hidden: frozenset[Path]) -> None:
             _mirror(path, target, hidden)
         elif entry.is_dir():
             target.mkdir()
-            _bind(str(path), target)
+            kernel.bind(str(path), target)
         elif entry.is_file():
             target.touch()
-            _bind(str(path), target)
+            kernel.bind(str(path), target)
 
 
 def _keep(root: Path, path: str) -> None:
     """Keep, read-only, what the node needs and its own /tmp would hide, such as the checkout."""
     if any(Path(own) in Path(path).parents for own in _OWN):
-        kept = _folder(root, path)
-        _bind(path, kept)
+        kept = home.folder_in(root, path)
+        kernel.bind(path, kept)
         home.make_read_only(kept)
-
-
-def _folder(root: Path, path: str) -> Path:
-    inside = root / path.lstrip("/")
-    inside.mkdir(parents=True, exist_ok=True)
-    return inside
-
-
-def _bind(source: str, target: Path) -> None:
-    kernel.mount(source, target, flags=kernel.BIND | kernel.RECURSIVE)

@@ -16,7 +16,7 @@ from slipway.yard.endpoint import ACCOUNT, own_client
 from slipway.yard.errors import ApiError, not_emulated
 from slipway.yard.services.imagebuilder.components.actions import BadDocument
 from slipway.yard.services.imagebuilder.components.document import parse
-from slipway.yard.services.recorded import TAG_OPERATIONS, Store, StoredRecord, kept, page
+from slipway.yard.services.recorded import TAG_OPERATIONS, Store, StoredRecord, kept, paged
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -167,15 +167,13 @@ def _list(kind: RecordKind, parameters: Parameters, region: str) -> dict[str, An
     found = [view(record) for record in store.of_kind(kind.noun, region) if _is_wanted(record, parameters)]
     if kind is COMPONENT:
         found = [{**each, "arn": each["arn"].rpartition("/")[0], "status": "ACTIVE"} for each in found]
-    shown, more = page(found, parameters)
-    return {kind.listed: shown, **more}
+    return paged(kind.listed, found, parameters)
 
 
 def _list_builds(parameters: Parameters, region: str) -> dict[str, Any]:
     version = parameters.get("componentVersionArn", "")
     found = [view(record) for record in store.of_kind("Component", region) if record.arn.startswith(version)]
-    shown, more = page(found, parameters)
-    return {"componentSummaryList": shown, **more}
+    return paged("componentSummaryList", found, parameters)
 
 
 def _is_wanted(record: StoredRecord, parameters: Parameters) -> bool:

@@ -1,6 +1,6 @@
 """EC2 Image Builder: images. What happens while one is made is in yard/services/imagebuilder.
 
-Another operation is a function and its line in _OPERATIONS and in slipway.yard.services.registry.OPERATIONS.
+Another operation is a function and its line in _OPERATIONS, and its name in yard/services/registry.py.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from slipway.yard.machines import image_store
 from slipway.yard.services.imagebuilder.api.definitions import is_filtered_in, missing, refers, store, view
 from slipway.yard.services.imagebuilder.build import build_runner
 from slipway.yard.services.imagebuilder.build.bake_roles import Bake, BakePlan, Ingredient
-from slipway.yard.services.recorded import StoredRecord, page
+from slipway.yard.services.recorded import StoredRecord, paged
 
 Parameters = Mapping[str, Any]
 STOP_SECONDS = 10
@@ -185,8 +185,7 @@ def _list_images(parameters: Parameters, region: str) -> dict[str, Any]:
         arn, _, _ = record.arn.rpartition("/")
         if is_filtered_in(shown, parameters):
             versions[arn] = {**shown, "arn": arn, "version": shown["version"].partition("/")[0]}
-    found, more = page(list(versions.values()), parameters)
-    return {"imageVersionList": found, **more}
+    return paged("imageVersionList", list(versions.values()), parameters)
 
 
 def _list_builds(parameters: Parameters, region: str) -> dict[str, Any]:
@@ -205,8 +204,7 @@ def _summaries(parameters: Parameters, region: str, wanted: Callable[[StoredReco
     found = [
         shown for record, shown in _images(region) if wanted(record) and is_filtered_in(shown, parameters)
     ]
-    shown_now, more = page(found, parameters)
-    return {"imageSummaryList": shown_now, **more}
+    return paged("imageSummaryList", found, parameters)
 
 
 def _cancel(parameters: Parameters, _region: str) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """EC2 Image Builder: how far the workflows are that make an image. Every image has AWS's own three.
 
-Another operation is a function and its line in _OPERATIONS and in slipway.yard.services.registry.OPERATIONS.
+Another operation is a function and its line in _OPERATIONS, and its name in yard/services/registry.py.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 from slipway.yard.services.imagebuilder.api.definitions import iso, missing
 from slipway.yard.services.imagebuilder.api.images import bakes, image
 from slipway.yard.services.imagebuilder.build.bake_roles import Bake, StepRun, WorkflowRun
-from slipway.yard.services.recorded import page
+from slipway.yard.services.recorded import paged
 
 Parameters = Mapping[str, Any]
 
@@ -25,8 +25,7 @@ def call(operation: str, parameters: Parameters, region: str) -> dict[str, Any]:
 def _list_workflows(parameters: Parameters, region: str) -> dict[str, Any]:
     record = image(parameters)
     found = [_workflow(run, region) for run in bakes[record.arn].workflows]
-    shown, more = page(found, parameters)
-    return {"workflowExecutions": shown, "imageBuildVersionArn": record.arn, **more}
+    return {"imageBuildVersionArn": record.arn, **paged("workflowExecutions", found, parameters)}
 
 
 def _get_workflow(parameters: Parameters, region: str) -> dict[str, Any]:
@@ -36,14 +35,13 @@ def _get_workflow(parameters: Parameters, region: str) -> dict[str, Any]:
 
 def _list_steps(parameters: Parameters, region: str) -> dict[str, Any]:
     bake, run = _run(parameters["workflowExecutionId"])
-    shown, more = page([_step(step) for step in run.steps if step.started], parameters)
+    shown = [_step(step) for step in run.steps if step.started]
     about = _workflow(run, region)
     return {
-        "steps": shown,
         "workflowExecutionId": run.id,
         "workflowBuildVersionArn": about["workflowBuildVersionArn"],
         "imageBuildVersionArn": bake.plan.arn,
-        **more,
+        **paged("steps", shown, parameters),
     }
 
 

@@ -14,8 +14,8 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 
-from slipway.yard.endpoint import ACCOUNT
 from slipway.yard.errors import ApiError
+from slipway.yard.moto_backends import moto_backend
 from slipway.yard.permissions import roles
 from slipway.yard.permissions.calls.asked import ActionNeed, AskedCall, arn
 from slipway.yard.permissions.calls.needs import needs
@@ -118,9 +118,7 @@ def of_builder(plan: BakePlan) -> RoleSession | None:
 
 def of_machine(plan: BakePlan) -> RoleSession | None:
     """Return the session of the instance profile's role; None for a profile without one."""
-    from moto.iam.models import iam_backends
-
-    found: Any = iam_backends[ACCOUNT]["aws"].instance_profiles
+    found: Any = moto_backend("iam").instance_profiles
     for profile in list(found.values()):
         if profile.name == plan.instance_profile and profile.roles:
             return roles.assume(profile.roles[0].arn, MACHINES, _INSTANCE)

@@ -15,6 +15,7 @@ from typing import Any
 
 from slipway.yard.endpoint import ACCOUNT, own_client
 from slipway.yard.machines import image_store
+from slipway.yard.moto_backends import moto_backend
 from slipway.yard.permissions import keys
 from slipway.yard.services.imagebuilder.build import bake_roles
 from slipway.yard.services.imagebuilder.build.bake_roles import Bake, BakePlan, Ingredient, StepRun
@@ -79,11 +80,10 @@ def _named(pattern: str, plan: BakePlan, at: datetime) -> str:
 
 
 def _register(region: str, name: str, description: str, tags: Mapping[str, str]) -> str:
-    from moto.ec2.models import ec2_backends
     from moto.ec2.models.amis import Ami
     from moto.ec2.utils import random_ami_id
 
-    backend = ec2_backends[ACCOUNT][region]
+    backend = moto_backend("ec2", region)
     ami = Ami(
         backend,
         random_ami_id(),
@@ -256,21 +256,17 @@ class BakeLog:
 
     def open(self) -> None:
         """Image Builder makes both itself."""
-        from moto.logs.models import logs_backends
-
-        backend = logs_backends[ACCOUNT][self._region]
+        backend = moto_backend("logs", self._region)
         if self._group not in backend.groups:
             backend.create_log_group(self._group, {})
         if self._stream not in backend.groups[self._group].streams:
             backend.create_log_stream(self._group, self._stream)
 
     def say(self, text: str) -> None:
-        from moto.logs.models import logs_backends
-
         if not text:
             return
         event = {"timestamp": int(time.time() * 1000), "message": text[:LONGEST_EVENT]}
         try:
-            logs_backends[ACCOUNT][self._region].put_log_events(self._group, self._stream, [event])
+            moto_backend("logs", self._region).put_log_events(self._group, self._stream, [event])
         except Exception:  # the group may go while the bake runs; the bake goes on, as on AWS
             log.warning("cannot write the log stream %s of %s", self._stream, self._group, exc_info=True)

@@ -55,10 +55,6 @@ def _bash(inputs: Any) -> Order:
     return Order(argv=(SHELL,), script="\n".join(map(str, inputs["commands"])) + "\n")
 
 
-def _binary(inputs: Any) -> Order:
-    return Order(argv=(str(inputs["path"]), *map(str, inputs.get("arguments", ()))))
-
-
 def _update(inputs: Any) -> Order:
     narrowed = [name for name in ("include", "exclude") if inputs.get(name)]
     if narrowed:
@@ -128,7 +124,7 @@ ACTIONS: Mapping[str, Callable[[Any], Order]] = {
     "DeleteFile": _files("delete_file"),
     "DeleteFolder": _files("delete_folder"),
     "ExecuteBash": _bash,
-    "ExecuteBinary": _binary,
+    "ExecuteBinary": lambda inputs: Order(argv=(str(inputs["path"]), *map(str, inputs.get("arguments", ())))),
     "MoveFile": _files("move_file"),
     "Reboot": _reboot,
     "S3Download": _download,

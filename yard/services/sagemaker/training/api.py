@@ -12,10 +12,10 @@ from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any
 
-from slipway.yard.endpoint import ACCOUNT
 from slipway.yard.errors import ApiError
 from slipway.yard.machines import memory
-from slipway.yard.services.recorded import page
+from slipway.yard.moto_backends import moto_backend
+from slipway.yard.services.recorded import paged
 from slipway.yard.services.sagemaker.training import checks, lifecycle, records
 from slipway.yard.services.sagemaker.training.records import TrainingJob
 
@@ -88,10 +88,6 @@ _SORTED_BY: Mapping[str, Callable[[TrainingJob], Any]] = {
 }
 
 
-def call(operation: str, parameters: Parameters, region: str) -> dict[str, Any]:
-    return _OPERATIONS[operation](parameters, region)
-
-
 def reset() -> None:
     """Every process of every job ends."""
     with records.changed:
@@ -133,7 +129,7 @@ def _create(parameters: Parameters, region: str) -> dict[str, Any]:
     with records.changed:
         _refuse_taken(name, region)
         records.jobs[region, name] = job
-        _backend(region).training_jobs[name] = job
+        moto_backend("sagemaker", region).training_jobs[name] = job
     lifecycle.start(job)
     return {"TrainingJobArn": job.arn}
 
@@ -175,9 +171,7 @@ def _list(parameters: Parameters, region: str) -> dict[str, Any]:
         key = _SORTED_BY[parameters.get("SortBy") or "CreationTime"]
         found.sort(key=key, reverse=(parameters.get("SortOrder") or "Descending") == "Descending")
         rows = [records.summary(job) for job in found]
-    asked = {"nextToken": parameters.get("NextToken"), "maxResults": parameters.get("MaxResults") or 10}
-    shown, more = page(rows, asked)
-    return {"TrainingJobSummaries": shown, **({"NextToken": more["nextToken"]} if more else {})}
+    return paged("TrainingJobSummaries", rows, parameters, asked=("NextToken", "MaxResults"), size=10)
 
 
 def _matches(job: TrainingJob, parameters: Parameters) -> bool:
@@ -196,13 +190,7 @@ def _known(parameters: Parameters, region: str) -> TrainingJob:
     raise checks.invalid("Requested resource not found.")
 
 
-def _backend(region: str) -> Any:
-    from moto.sagemaker.models import sagemaker_backends
-
-    return sagemaker_backends[ACCOUNT][region]
-
-
-_OPERATIONS: Mapping[str, Callable[[Parameters, str], dict[str, Any]]] = {
+OPERATIONS: Mapping[str, Callable[[Parameters, str], dict[str, Any]]] = {
     "CreateTrainingJob": _create,
     "DescribeTrainingJob": _describe,
     "ListTrainingJobs": _list,

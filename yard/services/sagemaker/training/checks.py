@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
-from slipway.yard.endpoint import ACCOUNT
 from slipway.yard.errors import ApiError, not_emulated
 from slipway.yard.machines.isolation.tiers import best_tier
+from slipway.yard.moto_backends import moto_backend
 from slipway.yard.permissions import roles
 from slipway.yard.services.sagemaker.training import plan, records
 from slipway.yard.services.service_quotas import quotas
@@ -114,9 +114,7 @@ def _unknown_image(parameters: Parameters, region: str) -> None:
 
 
 def _unknown_networks(parameters: Parameters, region: str) -> None:
-    from moto.ec2.models import ec2_backends
-
-    given, ec2 = parameters.get("VpcConfig") or {}, ec2_backends[ACCOUNT][region]
+    given, ec2 = parameters.get("VpcConfig") or {}, moto_backend("ec2", region)
     zones, groups = list(ec2.subnets.values()), list(ec2.groups.values())
     for subnet in given.get("Subnets", ()):
         if not any(subnet in zone for zone in zones):
@@ -147,9 +145,7 @@ def _locations(parameters: Parameters) -> Iterator[tuple[str, str]]:
 
 
 def _region_of(bucket: str) -> str:
-    from moto.s3.models import s3_backends
-
-    found: Any = s3_backends[ACCOUNT]["aws"].buckets.get(bucket)
+    found: Any = moto_backend("s3").buckets.get(bucket)
     return str(found.region_name) if found else ""
 
 

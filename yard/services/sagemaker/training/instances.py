@@ -6,18 +6,16 @@ import logging
 import os
 import re
 import signal
-import socket
 import threading
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from urllib.parse import urlsplit
 
 from slipway.yard.chaos import conditions
-from slipway.yard.endpoint import ACCOUNT
-from slipway.yard.machines import api_proxy, log_stream
+from slipway.yard.machines import log_stream
 from slipway.yard.machines.settings import real_seconds
+from slipway.yard.moto_backends import moto_backend
 from slipway.yard.permissions import roles
 from slipway.yard.permissions.calls.asked import ActionNeed, arn
 from slipway.yard.permissions.keys import RoleSession
@@ -52,8 +50,6 @@ class Instances:
         self.launch, self.job, self.logs = launch, launch.job, logs
         self.processes = AttemptProcesses(plan.write(launch), launch.job.instances)
         self.ending = LaunchEnding()
-        self.readers: list[threading.Thread] = []
-        self.doors: list[socket.socket] = []
 
     def run(self, seconds_left: float) -> LaunchEnding:
         """Wait until every container has ended."""
@@ -65,10 +61,6 @@ class Instances:
             with records.changed:
                 self.job.running = None
             self.processes.close()
-            for reader in self.readers:
-                reader.join()
-            for door in self.doors:
-                api_proxy.close(door)
         return self.ending
 
     def stop(self) -> None:
@@ -112,12 +104,9 @@ class Instances:
     def _see(self, event: NodeEvent) -> None:
         if event.name == "forked":
             (output,) = event.descriptors
-            self.readers.append(self.logs[event.node].follow(output))
+            self.processes.read_by(self.logs[event.node].follow(output))
         elif event.name == "ready":
-            for descriptor in event.descriptors:
-                door = socket.socket(fileno=descriptor)
-                self.doors.append(door)
-                api_proxy.serve(door, urlsplit(plan.endpoint()).port or 0, _subnet(self.launch))
+            self.processes.open_doors(event, plan.endpoint(), _subnet(self.launch))
         elif event.name == "exited":
             assert event.code is not None, "whoever has ended has a code"
             self.ending.codes[event.node] = event.code
@@ -193,9 +182,7 @@ def _number(found: re.Match[str]) -> float | None:
 
 def _open(job: TrainingJob, host: str) -> str:
     """Make the stream, and the group where there is none; each launch has a stream of its own."""
-    from moto.logs.models import logs_backends
-
-    backend = logs_backends[ACCOUNT][job.region]
+    backend = moto_backend("logs", job.region)
     if GROUP not in backend.groups:
         backend.create_log_group(GROUP, {})
     seconds = int(time.time())

@@ -17,11 +17,11 @@ from pathlib import Path
 from typing import Any
 
 from slipway.yard.chaos import conditions
-from slipway.yard.endpoint import ACCOUNT
 from slipway.yard.errors import ApiError
 from slipway.yard.gateway import faults
 from slipway.yard.machines import memory, storage
 from slipway.yard.machines.settings import real_seconds
+from slipway.yard.moto_backends import moto_backend
 from slipway.yard.permissions import keys, roles
 from slipway.yard.permissions.keys import RoleSession
 from slipway.yard.services.sagemaker.training import buckets, checks, plan, records, volume
@@ -171,10 +171,8 @@ def _session(job: TrainingJob) -> RoleSession:
 
 def _vpc(job: TrainingJob) -> str:
     """Return the VPC whose endpoints have a say in what the job asks."""
-    from moto.ec2.models import ec2_backends
-
     subnets = (job.given.get("VpcConfig") or {}).get("Subnets") or [""]
-    zones: Any = ec2_backends[ACCOUNT][job.region].subnets.values()
+    zones: Any = moto_backend("ec2", job.region).subnets.values()
     found = [zone[subnets[0]] for zone in zones if subnets[0] in zone]
     return str(found[0].vpc_id) if found else ""
 

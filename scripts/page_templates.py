@@ -1,0 +1,16 @@
+"""The words of the generated pages: templates in scripts/pages, whose marks such as {rows} code fills in."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+_TEMPLATES = Path(__file__).resolve().parent / "pages"
+
+
+def filled(name: str, **told: str) -> str:
+    """Return the text of a template with each of its marks in the words that are told for it."""
+    text = (_TEMPLATES / f"{name}.md").read_text(encoding="utf-8")
+    for mark, words in told.items():
+        assert f"{{{mark}}}" in text, f"{name}.md has no {{{mark}}}"
+        text = text.replace(f"{{{mark}}}", words.removesuffix("\n"))
+    return text

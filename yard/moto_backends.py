@@ -1,0 +1,16 @@
+"""What moto keeps: the yard's services read and change it where no call of AWS's own could."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from slipway.yard.endpoint import ACCOUNT
+
+EVERYWHERE = "aws"  # the region of what has none: IAM, and the names of buckets
+
+
+def moto_backend(service: str, region: str = EVERYWHERE) -> Any:
+    """Return moto's own record of a service in a region."""
+    from moto.backends import get_backend
+
+    return get_backend(service)[ACCOUNT][region]
