@@ -257,7 +257,7 @@ def test_a_script_with_transformers_trainer_loses_a_host_resumes_and_ends_with_t
 def test_a_tuned_llama_loses_a_host_and_resumes_with_the_same_losses(cluster: Shell, tmp_path: Path) -> None:
     require("trl", reason="the extra 'sft' is not installed")
     submit_tuning(cluster, "c6i", "llama", tmp_path)
-    cluster.follow_until(TUNING, "saved step 20")
+    cluster.follow_until(TUNING, "saved step 10")
     cluster.must("slipway", "yard", "kill-node", hosts(cluster)[-1])
     check_resumed(cluster.must("slipway", "logs", TUNING, "--follow"))
     assert cluster.data("slipway", "status", TUNING, "--json")["state"] == "succeeded"

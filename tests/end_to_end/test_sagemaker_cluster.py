@@ -156,7 +156,7 @@ def test_a_tuned_qwen_loses_an_instance_and_resumes_with_the_same_losses(
 ) -> None:
     require("trl", reason="the extra 'sft' is not installed")
     submit_tuning(deployed, NAME, "qwen", tmp_path)
-    deployed.follow_until(TUNING, "saved step 20")
+    deployed.follow_until(TUNING, "saved step 10")
     deployed.must("slipway", "yard", "kill-node", TUNING, "1")
     check_resumed(deployed.must("slipway", "logs", TUNING, "--follow"))
     run = deployed.data("slipway", "status", TUNING, "--json")

@@ -38,7 +38,7 @@ def project(shell: Shell, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
 
 def test_a_tuned_llama_loses_a_node_and_resumes_with_the_same_losses(project: Shell, tmp_path: Path) -> None:
     submit_tuning(project, NAME, "llama", tmp_path)
-    project.follow_until(TUNING, "saved step 20")
+    project.follow_until(TUNING, "saved step 10")
     project.must("slipway", "yard", "kill-node", TUNING, "1")
     check_resumed(project.must("slipway", "logs", TUNING, "--follow"))
     run = project.data("slipway", "status", TUNING, "--json")

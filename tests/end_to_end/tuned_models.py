@@ -8,13 +8,13 @@ from pathlib import Path
 from tests.containers.forks import run_module
 from tests.end_to_end.conftest import Shell
 
-STEPS = 60
+STEPS = 120
 TUNING = "sft"
 SETTINGS = {
     "length": "64",
     "steps": str(STEPS),
-    "global_batch": "32",  # steps of a fifth of a second: a node is lost in between
-    "micro_batch": "1",
+    "global_batch": "8",
+    "micro_batch": "2",
     "rate": "1e-3",
     "precision": "fp32",
     "checkpoint_every": "10",

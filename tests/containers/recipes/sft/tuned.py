@@ -67,7 +67,7 @@ def ask_a_rank_to_end() -> None:
         if state.global_step == ENDED_AFTER - 1 and own.run.contract.rank == 1:
             os.kill(os.getpid(), signal.SIGTERM)
 
-    callbacks.StepCallback.on_step_begin = begin_and_hear
+    callbacks.StepCallback.on_step_begin = begin_and_hear  # of this fork alone
 
 
 def take_processors_for_gpus() -> None:
