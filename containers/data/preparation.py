@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import ClassVar, Protocol, TextIO, TypeVar
 
 from slipway.containers.data.errors import DataError
-from slipway.containers.data.text.documents import decoded, read_json, write_json
+from slipway.containers.data.text.documents import decoded, own_neighbour, read_json, write_json
 
 Report = Callable[[int], None]  # takes bytes of the input that are done
 
@@ -100,7 +100,7 @@ def unfinished(path: Path, kept: str) -> Iterator[Path]:
     """Give the name of a neighbour to write to, and remove what is left there by this run or a killed one."""
     for left_over in path.parent.glob(f".{path.name}.*"):
         left_over.unlink(missing_ok=True)
-    beside = path.with_name(f".{path.name}.{os.getpid()}")
+    beside = own_neighbour(path)
     try:
         yield beside
     except OSError as error:

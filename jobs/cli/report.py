@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +35,7 @@ from slipway.jobs.submit.logs import Wanted
 from slipway.jobs.submit.rate import RunRate, TooShort, read_run
 from slipway.jobs.words.errors import SlipwayError
 from slipway.jobs.words.job import parse_settings
+from slipway.jobs.words.recipes import RECIPES, find_recipe
 
 SIZES = (1, 2, 4, 8, 16, 32, 64)
 
@@ -81,13 +82,24 @@ def _page(subject: str, place: str | None, asked: dict[str, Any]) -> Page:
     """Build the page of a recipe or a model if the subject names one, else that of a run."""
     settings = parse_settings(asked.pop("settings"))
     if names_a_job(subject):
-        return _job_page(workload_of(subject, settings), place, asked)
+        return _job_page(workload_of(subject, _with_the_article_s_size(subject, settings)), place, asked)
     if settings or place:
         raise SlipwayError(
             f"'{subject}' is neither a recipe nor a model, and a run brings its own cluster and settings",
             hint="leave out --on and --set, or correct the name",
         )
     return _run_page(subject, asked)
+
+
+def _with_the_article_s_size(subject: str, settings: Mapping[str, str]) -> Mapping[str, str]:
+    """Return the settings with the size that the recipe's article trains, where nobody asks for one: the
+    recipe's own default is for a first try, and its times and prices are nobody's question."""
+    article = getattr(find_recipe(subject).config, "ARTICLE", {}) if subject in RECIPES else {}
+    if not article or not settings.keys().isdisjoint({*article, "config"}):
+        return settings
+    told = " ".join(f"--set {name}={value}" for name, value in article.items())
+    say(f"for the article's size: {told}; another one: --set size=…")
+    return {**article, **settings}
 
 
 def _job_page(workload: Workload, place: str | None, asked: dict[str, Any]) -> Page:

@@ -158,7 +158,7 @@ def run_command(
     include_secrets: bool,
     **asked: Any,
 ) -> None:
-    """Run COMMAND in the current folder on the nodes of a deployed cluster.
+    """Run COMMAND in the current folder on the nodes of a cluster; at a terminal, offer to deploy it first.
 
     The folder is sent without what git ignores, once for each content. Each process finds the variables of
     torchrun (RANK, LOCAL_RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT), SLIPWAY_CHECKPOINTS and SLIPWAY_DATA.
@@ -170,7 +170,7 @@ def run_command(
     slipway run --on c6i --nodes 1 --dry-run -- ./prepare.sh
     slipway run --on c6i --nodes 2 --secret WANDB_API_KEY=wandb -- python train.py
     """
-    from slipway.jobs.cloud.deployed import find_target_by_name
+    from slipway.jobs.cli.up import deployed_or_offered
     from slipway.jobs.code.command_job import OwnCommand, read_variables, refuse_mistakes
     from slipway.jobs.code.folder import read_folder
 
@@ -183,7 +183,8 @@ def run_command(
     )
     sent = read_folder(folder, limit_mb=limit_mb, include_secrets=include_secrets)
     refuse_mistakes(own, sent)
-    submit_own(own, sent, find_target_by_name(target, region), asked)
+    there = deployed_or_offered(target, region, is_trial=asked["dry_run"])
+    submit_own(own, sent, there, asked)
 
 
 # What `slipway run` and a recipe of one's own share: the folder goes along, and a command starts in it.

@@ -12,6 +12,7 @@ from slipway.infra.declare.declared import declared_cluster
 from slipway.infra.declare.types import Cluster
 from slipway.jobs.cli.options import cluster_argument, say_project
 from slipway.jobs.cloud.aws import Unanswered, no_answer
+from slipway.jobs.cloud.deployed import NotDeployed, find_target_by_name
 from slipway.jobs.clusters.bill import standing_items, total_usd_per_month
 from slipway.jobs.clusters.cdk import find_cdk
 from slipway.jobs.clusters.preflight.checks import CHECKS
@@ -22,6 +23,7 @@ from slipway.jobs.output import ask, can_ask, progress, say
 from slipway.jobs.words.catalogue.instances import instance_type
 from slipway.jobs.words.errors import SlipwayError
 from slipway.jobs.words.installation import find_containers
+from slipway.jobs.words.targets import Target
 
 # What `up` mends itself, and what is there only once something is deployed.
 _LATER = frozenset({"vCPU quota", "CDK bootstrap", "machine image", "locked versions", "container image"})
@@ -42,8 +44,24 @@ def up_command(cluster: str, yes: bool, dry_run: bool) -> None:
     slipway up my-cluster --dry-run
     """
     say_project()
+    _bring_up(declared_cluster(cluster), yes=yes, dry_run=dry_run)
+
+
+def deployed_or_offered(cluster: str, region: str | None, *, is_trial: bool) -> Target:
+    """Return the deployed cluster; where somebody can be asked, offer to bring up one only declared."""
+    try:
+        return find_target_by_name(cluster, region)
+    except NotDeployed as missing:
+        if is_trial or not missing.is_declared or not can_ask():
+            raise
+        say(f"{missing.message}; it is declared, and this brings it up first")
+    _bring_up(declared_cluster(cluster), yes=False, dry_run=False)
+    return find_target_by_name(cluster, region)
+
+
+def _bring_up(declared: Cluster, *, yes: bool, dry_run: bool) -> None:
     find_cdk()
-    declared = declared_cluster(cluster)
+    cluster = declared.name
     facts = gather(declared, find_containers())
     if isinstance(facts.account, Unanswered):
         raise no_answer(facts.account, "sign in to AWS, or use the yard: slipway yard up")

@@ -45,6 +45,12 @@ def find_targets(region: str | None) -> tuple[list[Target], list[DamagedTarget |
     return found, unread
 
 
+class NotDeployed(SlipwayError):
+    """No deployed cluster has this name, but perhaps a declared one."""
+
+    is_declared = False
+
+
 def find_target_by_name(cluster: str, region: str | None) -> Target:
     """Find a target in the region; by default first in your own, then where clusters are declared."""
     answers = (find_target(cluster, each) for each in ([region] if region else _likely_regions()))
@@ -56,10 +62,12 @@ def find_target_by_name(cluster: str, region: str | None) -> Target:
             return answer
     if said:
         raise no_answer(said[0], "slipway cluster targets")
-    raise SlipwayError(
+    missing = NotDeployed(
         f"no target is called '{cluster}'{f' in {region}' if region else ''}",
         hint=_suggest(cluster, region),
     )
+    missing.is_declared = cluster in _declared()
+    raise missing
 
 
 def find_target(cluster: str, region: str | None) -> Target | Unanswered | None:

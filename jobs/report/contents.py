@@ -74,7 +74,7 @@ def job_page(
     sections = [] if run is None else [_run_section(run)]
     sections.append(_scaling_section(workload, place, sizes, run))
     sections.append(_cost_section(place, compared))
-    title = f"{workload.name} on {place.name}" if run is None else f"{run.name} beside its estimate"
+    title = f"{_named(workload)} on {place.name}" if run is None else f"{run.name} beside its estimate"
     return Page(
         title=title,
         lead=_lead(workload, place),
@@ -82,6 +82,13 @@ def job_page(
         sections=sections,
         notes=_notes(workload, place, sizes, run),
     )
+
+
+def _named(workload: Workload) -> str:
+    """Return its name with the model, and the steps of a job that a user may cut short."""
+    model = "" if workload.model_name == workload.name else f", {workload.model_name}"
+    steps = f", {workload.steps:,} steps" if workload.steps else ""
+    return f"{workload.name}{model}{steps}"
 
 
 def _lead(workload: Workload, place: PricedHardware) -> str:
@@ -170,6 +177,7 @@ def _cost_section(place: PricedHardware, compared: Comparison) -> Section:
     )
 
 
+_UNITS = (("h", 1), ("min", 60), ("s", 3600))
 _GROUPS = {BEST: "front", UNDECIDED: "open"}
 
 
@@ -223,9 +231,9 @@ def _front_row(own: Estimate, verdict: str, priced_at: dict[str, str]) -> tuple[
         "beaten by none" if verdict == BEST else verdict,
         f"{own.sequences_per_second:,.2f}",
         _time(own.hours),
-        _ends(own.ranges.hours, _time),
+        _ends(own.ranges.hours, _about),
         "unknown" if own.usd is None else f"{own.usd:,.2f}",
-        _ends(own.ranges.usd, lambda usd: f"{usd:,.0f}"),
+        _ends(own.ranges.usd, _two_digits),
         f"{own.word}, {_band(own.band)}",
         priced_at.get(own.place, "unknown"),
     )
@@ -260,6 +268,16 @@ def _band(band: float | None) -> str:
 
 def _ends(ends: tuple[float, float] | None, words: Callable[[float], str]) -> str:
     return "" if ends is None else f"{words(ends[0])} to {words(ends[1])}"
+
+
+def _two_digits(value: float) -> str:
+    """Return the end of a range, of which no more than two digits mean anything."""
+    return f"{float(f'{value:.2g}'):,.10g}"
+
+
+def _about(hours: float) -> str:
+    unit, of_an_hour = next((each for each in _UNITS if hours * each[1] >= 1), _UNITS[-1])
+    return f"{_two_digits(hours * of_an_hour)} {unit}"
 
 
 def _dollars(usd: float | None) -> str:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import fcntl
 import os
-import socket
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
@@ -42,7 +41,7 @@ from slipway.containers.data.preparation import (
     unfinished,
 )
 from slipway.containers.data.sources.sources import Source, input_digest
-from slipway.containers.data.text.documents import digest_of, read_json, write_json
+from slipway.containers.data.text.documents import digest_of, own_neighbour, read_json, write_json
 
 FORMAT = 1
 VOCABULARY = "tokenizer.json"
@@ -102,7 +101,7 @@ def begin_tokens(work: TokenWork, vocabulary: bytes) -> None:
     claim(work.folder, plan_path(work.folder), work.plan, "tokens")
     kept = work.folder / VOCABULARY
     if not kept.exists():
-        beside = kept.with_name(f".{kept.name}-{socket.gethostname()}-{os.getpid()}")
+        beside = own_neighbour(kept)
         beside.write_bytes(vocabulary)
         beside.replace(kept)
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import socket
+import threading
 from collections.abc import Mapping
 from dataclasses import fields
 from pathlib import Path
@@ -18,10 +20,16 @@ MOST_BYTES = 256 << 20  # a manifest has some 300 bytes a shard
 TYPES: Mapping[str, type] = {"int": int, "str": str, "bool": bool}
 
 
+def own_neighbour(path: Path) -> Path:
+    """Return a hidden name beside the path that nobody else writes to, nor another node of a shared disk."""
+    writer = f"{socket.gethostname()}-{os.getpid()}-{threading.get_ident()}"
+    return path.with_name(f".{path.name}.{writer}")
+
+
 def write_json(path: Path, content: Mapping[str, object]) -> None:
     """Write JSON atomically: to a neighbour, synced, then renamed."""
     path.parent.mkdir(exist_ok=True)
-    beside = path.with_name(f".{path.name}.{os.getpid()}")
+    beside = own_neighbour(path)
     try:
         with beside.open("w", encoding="utf-8") as file:
             json.dump(content, file, indent=1, sort_keys=True)

@@ -35,6 +35,8 @@ from slipway.containers.training.settings import (
     read_settings,
 )
 
+# What a page of estimates is of, where nobody asks for a size.
+ARTICLE: Mapping[str, str] = {"size": "large"}
 # What each size is trained with where nobody says otherwise: the article's numbers, and published ones.
 # base: Devlin et al. 2018, A.2: Adam, 256 sequences a step, a million steps, the last tenth of 512 tokens.
 # large: LAMB's published phases (NVIDIA DeepLearningExamples, PyTorch/LanguageModeling/BERT).

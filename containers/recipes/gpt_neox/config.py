@@ -32,6 +32,8 @@ from slipway.containers.training.settings import (
     read_settings,
 )
 
+# What a page of estimates is of, where nobody asks for a size.
+ARTICLE: Mapping[str, str] = {"size": "neox-20b"}
 # What each size is trained with where nobody says otherwise: the numbers of AWS's article on Trainium.
 # The article's scripts (aws-neuron/neuronx-nemo-megatron, nemo/examples/nlp/language_modeling:
 # neoX_20B_slurm.sh and pythia_6.9B_slurm.sh): 10,000 steps of 256 rows, of which 100 warm up; a cosine to the

@@ -25,6 +25,8 @@ from slipway.containers.training.settings import (
 )
 from slipway.containers.training.text_location import S3OrFolder
 
+# What a page of estimates is of, where nobody asks for a size.
+ARTICLE: Mapping[str, str] = {"size": "gptj-6b", "model": "gpt-j-6b"}
 # What each size is, and what it is tuned with where nobody says otherwise. Standard library only.
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from slipway.infra.declare.types import MpiCluster
+from slipway.jobs.cli import up
 from slipway.jobs.clusters.raising import missing_steps
 from tests.jobs.clusters.preflight.test_checks import CLUSTER, READY, need
 from tests.jobs.conftest import Slipway
@@ -127,3 +128,37 @@ def test_a_cluster_that_is_declared_and_not_deployed_is_offered_to_be_brought_up
     assert code == 1, err
     assert "error: no target is called 'c6i'" in err
     assert "hint: it is declared: slipway up c6i" in err
+
+
+def test_run_offers_to_bring_up_a_declared_cluster_to_whoever_can_be_asked(
+    yard_shell: RunningYard,
+    slipway: Slipway,
+    told: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    (tmp_path / "code").mkdir()
+    (tmp_path / "code" / "train.py").touch()
+    asked: list[str] = []
+    monkeypatch.setattr(up, "can_ask", lambda: True)
+
+    def agree(question: str) -> bool:
+        asked.append(question)
+        return True
+
+    monkeypatch.setattr(up, "ask", agree)
+    words = ("run", "--on", "c6i", "--nodes", "1", "--folder", str(tmp_path / "code"))
+    assert (
+        "hint: it is declared: slipway up c6i" in slipway(*words, "--dry-run", "--", "python", "train.py")[2]
+    )
+    assert not told.exists()
+    ssm = yard_shell.client("ssm")
+    ssm.put_parameter(Name="/cdk-bootstrap/hnb659fds/version", Value="33", Type="String")
+    ssm.put_parameter(Name="/slipway/amis/cpu-mpi/id", Value="ami-1", Type="String")
+    code, _, err = slipway(*words, "--", "python", "train.py")
+    assert "no target is called 'c6i'; it is declared, and this brings it up first" in err
+    assert asked == ["Do it?"]
+    assert err.index("USD a month while nothing runs") < err.index("step 1/1: cdk deploy c6i\n")
+    assert (code, "error: no target is called 'c6i'" in err) == (1, True), (
+        "what stands for the CDK deploys nothing"
+    )

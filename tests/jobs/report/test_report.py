@@ -115,6 +115,22 @@ def test_a_page_has_the_curve_the_front_and_the_prices_day(page: Path) -> None:
         assert measured in read.text
 
 
+def test_a_recipe_s_page_is_of_the_article_s_size_and_says_which(tmp_path: Path, slipway: Slipway) -> None:
+    """A first try's size takes ten seconds and a cent anywhere, which is nobody's question."""
+    asked = ("report", "page", "bert_pretrain", "--on", "dl1.24xlarge", "-o", str(tmp_path / "page.html"))
+    code, _, err = slipway(*asked)
+    assert code == 0, err
+    assert "for the article's size: --set size=large" in err
+    text = Reading((tmp_path / "page.html").read_text()).text
+    assert "bert_pretrain, bert-large on dl1.24xlarge" in text
+    for cell in re.findall(r"[0-9][0-9,.]* (?:h|min|s) to [0-9][0-9,.]* (?:h|min|s)", text):
+        digits = [re.sub(r"[^0-9]", "", word).strip("0") for word in cell.split(" to ")]
+        assert all(1 <= len(word) <= 2 for word in digits), cell
+    assert " to 0" not in text
+    slipway(*asked, "--set", "size=tiny")
+    assert "bert_pretrain, bert-tiny" in (tmp_path / "page.html").read_text()
+
+
 def test_a_page_and_compare_say_the_same_of_what_beats_what(page: Path, slipway: Slipway) -> None:
     rows = json.loads(slipway("compare", "bert-large", "--json")[1])
     told = [each["best"] for each in rows if each["best"] in (BEST, UNDECIDED)]
@@ -167,7 +183,7 @@ def test_the_published_tables_are_a_page_too(tmp_path: Path, slipway: Slipway) -
 @pytest.mark.parametrize(
     ("arguments", "error"),
     [
-        (("bert-large", "-o", "/nowhere/at/all.html"), "No such file or directory"),
+        (("bert-large", "-o", "/nowhere/at/all.html"), "there is no folder /nowhere/at"),
         (("bert-large",), "Missing option '-o'"),
         (("bert-large", "--on", "dl2", "-o", "x.html"), "neither a declared cluster"),
         (("bert-lrge", "--on", "dl1", "-o", "x.html"), "is neither a recipe nor a model"),

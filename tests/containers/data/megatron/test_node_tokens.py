@@ -23,6 +23,7 @@ from slipway.containers.data.megatron.engines import (
 from slipway.containers.data.megatron.index import TokenIndex
 from slipway.containers.data.megatron.node_tokens import node_tokens
 from slipway.containers.data.samples.texts import sample_vocabulary
+from slipway.containers.data.text.documents import read_json, write_json
 from slipway.containers.recipes.prepare_tokens import train as prepare_tokens
 from slipway.containers.recipes.prepare_tokens.config import decode_arguments
 from slipway.containers.runtime.contract.contract import LaunchContract
@@ -138,3 +139,12 @@ def test_what_another_user_could_have_made_is_not_read(text: Path, vocabulary: B
     folder.chmod(0o777)
     with pytest.raises(DataError, match="is not this user's own folder"):
         opened(text, vocabulary, alone)
+
+
+def test_ranks_that_begin_at_once_do_not_take_each_other_s_unfinished_files(tmp_path: Path) -> None:
+    """One that was so robbed ended, and the others waited for its parts."""
+    path = tmp_path / "temporary" / "plan.json"
+    with ThreadPoolExecutor(8) as node:
+        list(node.map(lambda rank: write_json(path, {"rank": rank}), range(400)))
+    assert read_json(path)["rank"] in range(400)
+    assert [each.name for each in path.parent.iterdir()] == ["plan.json"]
