@@ -25,6 +25,7 @@ from slipway.jobs.cli.estimate_views import (
     run_words,
     steps,
 )
+from slipway.jobs.cli.estimate_why import print_why
 from slipway.jobs.estimate.errors import CannotEstimate
 from slipway.jobs.estimate.estimates import Estimate, PricedHardware
 from slipway.jobs.estimate.evidence.bands import find_band
@@ -128,6 +129,9 @@ def with_place_options(function: Any) -> Any:
 @click.option("--devices", type=int, metavar="N", help="Nodes like these with N devices each.")
 @click.option("--bill", "is_bill", is_flag=True, help="Show what the job costs item by item, to its end.")
 @click.option(
+    "--why", "is_why", is_flag=True, help="Show what a step's time and a device's memory are made of."
+)
+@click.option(
     "--assume",
     "assumptions",
     multiple=True,
@@ -168,6 +172,7 @@ def estimate_command(
     slipway estimate ./llama-3-8b/config.json --on p5.48xlarge --set sharding=fsdp --set micro_batch=2
     slipway estimate decoder --set layers=32 --set hidden=4096 --on p4d.24xlarge --network 1600
     slipway estimate bert_pretrain --on dl1 --nodes 8 --set size=large --bill --assume stored_gib=500
+    slipway estimate gpt-neox-20b --on trn1.32xlarge --nodes 4 --why
     slipway estimate --idle dl1
     """
     _refuse_more_than_one_question(job, place, asked, check=check, idle=idle)
@@ -184,15 +189,19 @@ def estimate_command(
 
 
 def _estimate_job(job: str, place: str, asked: Mapping[str, Any], *, as_json: bool) -> None:
+    if asked["is_why"] and asked["is_bill"]:
+        raise click.UsageError("--why and --bill are two questions; leave one out")
     if asked["assumptions"] and not asked["is_bill"]:
         raise click.UsageError("--assume is for a bill; add --bill")
     workload, where, found, refused = estimates(job, place, asked)
     lines = [row(each, where) for each in found]
     reasons = [{"nodes": size, "refused": why.message, "hint": why.hint} for size, why in refused.items()]
-    for error in refused.values() if asked["is_bill"] else ():
+    for error in refused.values() if asked["is_bill"] or asked["is_why"] else ():
         warn(f"left out: {error.message}; {error.hint}")
     lines = sorted([*lines, *reasons], key=lambda line: int(str(line["nodes"])))
-    if asked["is_bill"]:
+    if asked["is_why"]:
+        print_why(heading(workload, where), workload, where, found, as_json=as_json)
+    elif asked["is_bill"]:
         print_bill(heading(workload, where), where, found, asked["assumptions"], as_json=as_json)
     elif refused and not as_json:
         print_table(heading(workload, where), *_with_reasons(lines), as_json=False)
@@ -219,6 +228,7 @@ def _refuse_more_than_one_question(
         "--network": asked["network"],
         "--devices": asked["devices"],
         "--bill": asked["is_bill"],
+        "--why": asked["is_why"],
         "--term": None if asked["term"] == ON_DEMAND else asked["term"],
     }
     if alone and (others := [name for name, value in given.items() if value]):

@@ -6,8 +6,8 @@ not fit, is refused by `estimate` and passed over by `estimate_sizes`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 
 from slipway.containers.training.layout import at_most, steps_of_epoch
 from slipway.jobs.estimate.errors import CannotEstimate
@@ -18,6 +18,7 @@ from slipway.jobs.estimate.hardware import STARTUP_SECONDS, cluster_of
 from slipway.jobs.estimate.prices import Item, Overheads, Rate, what_is_paid
 from slipway.jobs.estimate.work.rate import Throughput, throughput
 from slipway.jobs.estimate.work.shapes import Hardware, Layout
+from slipway.jobs.estimate.work.work import executed_flops
 from slipway.jobs.estimate.work.workloads import Workload
 from slipway.jobs.words.catalogue.hardware import device_of
 from slipway.jobs.words.catalogue.instances import InstanceType
@@ -72,6 +73,7 @@ class Estimate:
     time_basis: str  # what the time is derived from: nobody measured it
     layout: Layout
     changed: str  # of the layout asked for, because that does not fit or cannot be split
+    parts: Mapping[str, float]  # seconds of one step by what takes them, as the model has it; all are exposed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -192,7 +194,30 @@ def _estimate(
         time_basis="" if end is None else _time_basis(end, made),
         layout=workload.layout,
         changed=changed,
+        parts=_parts(workload, made),
     )
+
+
+# What stands in Estimate.parts, in words.
+PARTS: Mapping[str, str] = {
+    "matrices": "products of matrices, at the device's peak",
+    "beside": "beside them: norms, kernels' starts, what is below the peak",
+    "bubble": "a pipeline's stages wait for the first and the last",
+    "tensor": "sums of activations between the parts of a layer",
+    "pipeline": "stages wait for their neighbours and send activations",
+    "data": "gradients and weights between replicas, as far as nothing hides them",
+    "optimizer": "the optimizer, and what each step takes once",
+    "wait": "all wait for the slowest node",
+}
+
+
+def _parts(workload: Workload, made: _Made) -> Mapping[str, float]:
+    """Part the computing of a step into what its matrices take at the peak, and what stands beside them."""
+    step, peak = made.model_rate.step, made.cluster.devices * made.cluster.peak_flops
+    executed = executed_flops(workload.model, workload.layout) * made.model_rate.sequences_per_step
+    at_peak = min(executed / peak, step.compute)
+    seconds = asdict(step)
+    return {"matrices": at_peak, "beside": seconds.pop("compute") - at_peak, **seconds}
 
 
 def _usd_per_hour(place: PricedHardware, nodes: int, paid: Sequence[Item]) -> float | None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from slipway.jobs.estimate.estimates import Estimate, PricedHardware
+from slipway.jobs.estimate.estimates import PARTS, Estimate, PricedHardware
 from slipway.jobs.estimate.pareto import BEATEN, BEST, UNDECIDED, Scale, scale_of
 from slipway.jobs.estimate.work.workloads import Workload
 from slipway.jobs.report.charts import cost_against_time, over_steps, scaling
@@ -73,7 +73,7 @@ def job_page(
 ) -> Page:
     sections = [] if run is None else [_run_section(run)]
     sections.append(_scaling_section(workload, place, sizes, run))
-    sections.append(_cost_section(place, compared))
+    sections += [_parts_section(sizes), _cost_section(place, compared)]
     title = f"{_named(workload)} on {place.name}" if run is None else f"{run.name} beside its estimate"
     return Page(
         title=title,
@@ -128,6 +128,22 @@ def _scaling_section(
         "The dashed line is the rate of the smallest size for every node.",
         chart=scaling(f"{workload.name} on {place.name}: rate by nodes", _line(sizes), measured),
         table=PageTable(caption="by size", headings=_HEADINGS, rows=[_row(size) for size in sizes]),
+    )
+
+
+def _parts_section(sizes: Sequence[Estimate]) -> Section:
+    shown = [sizes[at] for at in dict.fromkeys((0, len(sizes) // 2, len(sizes) - 1))]
+    rows = [
+        (words, *(f"{own.parts[part] / sum(own.parts.values()):.1%}" for own in shown))
+        for part, words in PARTS.items()
+        if any(own.parts[part] for own in shown)
+    ]
+    return Section(
+        title="Where a step's time goes",
+        text="As the model has it, also where a rate was measured. What computing hides is in no part.",
+        table=PageTable(
+            caption="parts of a step", headings=("part", *(_where(own) for own in shown)), rows=rows
+        ),
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from dataclasses import replace
@@ -11,7 +12,9 @@ from pathlib import Path
 import pytest
 
 from slipway.jobs.estimate.evidence import published, tables
+from slipway.jobs.estimate.evidence.bands import errors_by_word
 from slipway.jobs.estimate.evidence.measurements import encode_measurements, our_measurements
+from slipway.jobs.estimate.evidence.trials import trials
 from tests.jobs.cli.conftest import estimated
 from tests.jobs.conftest import Slipway
 
@@ -39,7 +42,7 @@ def test_a_table_has_what_there_is_to_know_before_paying(slipway: Slipway) -> No
         ["4", "32", "5,291.58"],
         ["8", "64", "9,977.54"],
     ]
-    assert all("measured  ± 20 %" in line for line in lines[2:])
+    assert all("measured  ± 18 %" in line for line in lines[2:])
     assert "measured: nobody has published the same configuration twice on gaudi" in err
     assert "90.4 %" in lines[5]
     assert "7,038 steps of 65,536" in err
@@ -179,7 +182,7 @@ def test_a_tensor_that_crosses_nodes_is_warned_of_with_what_it_costs(slipway: Sl
     arguments = ("pythia-6.9b", "--on", "p4d.24xlarge", "--nodes", "2", "--set", "tensor=16")
     code, _, err = slipway("estimate", *arguments)
     assert code == 0
-    assert "warning: tensor degree 16 crosses nodes of 8 devices: on 2 nodes tensor=8 trains 3.1 times" in err
+    assert "warning: tensor degree 16 crosses nodes of 8 devices: on 2 nodes tensor=8 trains 2.7 times" in err
 
 
 def test_stages_of_unequal_layers_wait_for_the_fullest_and_too_many_are_refused(slipway: Slipway) -> None:
@@ -201,22 +204,23 @@ def test_check_prints_every_table_and_ends_with_0(slipway: Slipway) -> None:
     assert "OUT" not in out
     assert "GPT-J 6B" in err
     assert "no padded length" in err
-    assert "calibrated, 216 rows: off by " in err
-    assert "in the median, held 94.0% of rows" in err
+    assert "calibrated, 537 rows: off by " in err
+    assert "in the median, held 92.3% of rows" in err
 
 
-def test_other_people_s_tables_are_met_as_nearly_as_the_page_says(slipway: Slipway) -> None:
+def test_other_people_s_tables_are_met_as_nearly_as_the_page_says() -> None:
     """Each row without its own table, or with one row of it: the limits are those that somebody relies on."""
-    errors = {
-        each["word"]: each for each in json.loads(slipway("estimate", "--check", "--json")[1])["errors"]
-    }
-    known = errors["calibrated"]
-    assert known["mean"] <= 0.07
-    assert known["median"] <= 0.035
-    assert known["ninth"] <= 0.15
-    assert errors["predicted"]["mean"] <= 0.16
-    for word in ("calibrated", "predicted"):
-        assert errors[word]["held"] >= 0.9 * errors[word]["rows"]
+    found = list(trials())
+    sweep = [each for each in found if each.table.startswith("Aleph-Alpha")]  # one model, cut in all ways
+    others = {each.word: each for each in errors_by_word([each for each in found if each not in sweep])}
+    known = others["calibrated"]
+    assert known.mean <= 0.05
+    assert known.median <= 0.03
+    assert known.ninth <= 0.13
+    assert others["predicted"].mean <= 0.145
+    assert all(each.mean <= 0.11 for each in errors_by_word(sweep))
+    for each in errors_by_word(found):
+        assert each.word == "measured" or each.held >= 0.9 * each.rows
 
 
 def test_check_fails_when_a_row_falls_out(slipway: Slipway, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -274,6 +278,36 @@ def test_fees_without_a_source_are_listed_as_unknown(slipway: Slipway) -> None:
     }
     assert fees["nat-gateway"] == 0.045
     assert fees["pcs-controller-small"] is None
+
+
+def test_why_parts_a_step_and_a_device_s_memory_until_nothing_is_left(slipway: Slipway) -> None:
+    asked = (
+        "gpt-neox-20b",
+        "--on",
+        "p4d.24xlarge",
+        "--nodes",
+        "16",
+        "--set",
+        "tensor=8",
+        "--set",
+        "pipeline=4",
+    )
+    code, out, err = slipway("estimate", *asked, "--why")
+    assert code == 0, err
+    step, held = out.split("of a device's memory")
+    for words in ("products of matrices", "sums of activations", "stages wait for their", "slowest node"):
+        assert re.search(rf"{words}.* %", step)
+    assert "free" in held
+    assert "█" in step
+    (row,) = estimated(slipway, *asked)
+    parted = json.loads(slipway("estimate", *asked, "--why", "--json")[1])
+    seconds = sum(line["seconds"] for line in parted["step"])
+    assert seconds == pytest.approx(
+        int(str(row["sequences_per_step"])) / float(str(row["predicted_sequences_per_second"]))
+    )
+    gib = sum(line["gib"] for line in parted["memory"])
+    assert gib == pytest.approx(float(str(row["usable_gib"])))
+    assert slipway("estimate", *asked, "--why", "--bill")[0] == 2
 
 
 def test_an_estimate_on_a_declared_cluster_loads_nothing_that_starts_or_calls_a_program() -> None:

@@ -141,6 +141,12 @@ def test_a_page_and_compare_say_the_same_of_what_beats_what(page: Path, slipway:
     assert f"at the least: {cheapest['nodes']} × {cheapest['place']}, {UNDECIDED} from others" in text
 
 
+def test_a_page_parts_the_time_of_a_step(page: Path) -> None:
+    text = Reading(page.read_text()).text
+    assert "Where a step's time goes" in text
+    assert re.search(r"products of matrices, at the device's peak\s*[0-9.]+%", text)
+
+
 def test_every_chart_is_told_to_those_who_do_not_see_it(page: Path) -> None:
     text = page.read_text()
     read = Reading(text)

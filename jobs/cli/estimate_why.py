@@ -1,0 +1,91 @@
+"""`slipway estimate --why`: what a step's time and a device's memory are made of, as bars."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
+
+from slipway.jobs.cli.estimate_views import percent
+from slipway.jobs.estimate.estimates import PARTS, Estimate, PricedHardware
+from slipway.jobs.estimate.hardware import cluster_of
+from slipway.jobs.estimate.work.work import memory
+from slipway.jobs.estimate.work.workloads import Workload
+from slipway.jobs.output import Column, print_json, print_table, say
+
+# What stands in Memory, in words.
+HELD: Mapping[str, str] = {
+    "weights": "weights",
+    "gradients": "gradients",
+    "optimizer": "the optimizer's state",
+    "activations": "activations",
+    "gathered": "layers that are gathered to compute",
+    "free": "free",
+}
+_BAR = 40
+_GIB = 2.0**30
+
+
+def _seconds(value: object) -> str:
+    assert isinstance(value, float)
+    return f"{value:,.2f} s" if value >= 1 else f"{value * 1e3:,.1f} ms"
+
+
+def _gib(value: object) -> str:
+    assert isinstance(value, float)
+    return f"{value:,.1f}"
+
+
+_SHARED = (
+    Column(name="share", align="right", format=percent),
+    Column(name="bar", title=""),
+)
+STEP_COLUMNS = (
+    Column(name="nodes", align="right"),
+    Column(name="part", title="of a step", format=lambda name: PARTS[str(name)]),
+    Column(name="seconds", title="takes", align="right", format=_seconds),
+    *_SHARED,
+)
+MEMORY_COLUMNS = (
+    Column(name="nodes", align="right"),
+    Column(name="part", title="of a device's memory", format=lambda name: HELD[str(name)]),
+    Column(name="gib", title="takes", unit="GiB", align="right", format=_gib),
+    *_SHARED,
+)
+
+
+def print_why(
+    title: str, workload: Workload, place: PricedHardware, found: Sequence[Estimate], *, as_json: bool
+) -> None:
+    steps = [line for own in found for line in _step_lines(own)]
+    held = [line for own in found for line in _memory_lines(workload, place, own)]
+    if as_json:
+        for line in (*steps, *held):
+            del line["bar"]
+        print_json({"step": steps, "memory": held})
+        return
+    print_table(title, STEP_COLUMNS, steps, as_json=False)
+    say("")
+    print_table("", MEMORY_COLUMNS, held, as_json=False)
+    if any(each.word == "measured" for each in found):
+        say("rates that were measured are told as measured; the parts are the model's in any case")
+
+
+def _step_lines(own: Estimate) -> Iterator[dict[str, object]]:
+    whole = sum(own.parts.values())
+    for part, seconds in own.parts.items():
+        if seconds:
+            yield {"nodes": own.nodes, "part": part, "seconds": seconds, **_share(seconds, whole)}
+
+
+def _memory_lines(workload: Workload, place: PricedHardware, own: Estimate) -> Iterator[dict[str, object]]:
+    held = asdict(memory(workload.model, cluster_of(place.instance, own.nodes), own.layout))
+    free = max(0.0, own.usable_gib - own.memory_gib)
+    whole = own.memory_gib + free
+    for part, gib in {**{name: value / _GIB for name, value in held.items()}, "free": free}.items():
+        if gib:
+            yield {"nodes": own.nodes, "part": part, "gib": gib, **_share(gib, whole)}
+
+
+def _share(value: float, whole: float) -> dict[str, object]:
+    share = value / whole
+    return {"share": share, "bar": "█" * round(share * _BAR)}
