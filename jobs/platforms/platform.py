@@ -12,11 +12,10 @@ from types import ModuleType
 from typing import Any, ClassVar, Generic, Protocol, Self, TypeAlias, TypeVar, cast, runtime_checkable
 
 from slipway.jobs.platforms.sending import Waiting
-from slipway.jobs.words.catalogue.instances import instance_type
 from slipway.jobs.words.job import Job
 from slipway.jobs.words.launch_environment import timeout_seconds
 from slipway.jobs.words.recipes import Recipe
-from slipway.jobs.words.run import Cost, Explanation, Found, Listed, Run, cost
+from slipway.jobs.words.run import Cost, Explanation, Found, Listed, Run, cost, price_of
 from slipway.jobs.words.targets import SlurmTarget, Target
 from slipway.jobs.words.text import Say
 
@@ -60,7 +59,7 @@ class Prepared(Generic[T_co, R_co]):
         """Return the cost if the job takes all of its time."""
         seconds = self.most_seconds or timeout_seconds(self.job, self.target) * self.attempts
         nodes = self.job.nodes * self.job.elements
-        return cost(nodes, seconds, instance_type(self.target.instance_type).price)
+        return cost(nodes, seconds, price_of(self.target))
 
     def repeated(self, number: int) -> Self:
         """Prepare the same submission once more."""

@@ -11,6 +11,7 @@ from enum import StrEnum
 from typing import Any, Generic, TypeVar
 
 from slipway.jobs.words.catalogue.instances import InstanceType, Price, find_instance_type
+from slipway.jobs.words.catalogue.regional import price_in
 from slipway.jobs.words.errors import SlipwayError
 from slipway.jobs.words.targets import Target
 from slipway.jobs.words.text import printable
@@ -72,6 +73,12 @@ AnyFound = Found[Target]
 def catalogued(target: Target) -> InstanceType | None:
     """Return the target's type; None if this laptop's catalogue does not have it."""
     return find_instance_type(target.instance_type)
+
+
+def price_of(target: Target) -> Price | None:
+    """Return a node's price on demand in the target's region, else another's, which the price then names."""
+    kind = catalogued(target)
+    return None if kind is None else price_in(kind, target.region) or kind.price
 
 
 def not_succeeded(depends_on: Iterable[Run]) -> tuple[str, ...]:

@@ -24,9 +24,9 @@ from slipway.jobs.words.run import (
     JobState,
     Listed,
     Run,
-    catalogued,
     cost,
     last_error,
+    price_of,
     translate,
 )
 from slipway.jobs.words.targets import BatchTarget
@@ -94,7 +94,6 @@ def read_run(detail: Mapping[str, Any], target: BatchTarget, now: datetime | Non
     nodes = _nodes(detail, tags)
     state = translate(STATES, status)
     seconds = _seconds(attempts, started, stopped if state.is_final else (now or datetime.now(UTC)))
-    kind = catalogued(target)
     return Run(
         id=str(detail.get("jobId", "unknown")),
         name=str(detail.get("jobName", "unknown")),
@@ -114,7 +113,7 @@ def read_run(detail: Mapping[str, Any], target: BatchTarget, now: datetime | Non
         image=tags.get(IMAGE_TAG),
         image_digest=tags.get(DIGEST_TAG),
         hours=None if seconds is None else round(seconds / SECONDS_PER_HOUR, 4),
-        cost=cost(nodes, seconds, kind.price if kind else None),
+        cost=cost(nodes, seconds, price_of(target)),
         depends_on=tuple(str(each["jobId"]) for each in detail.get("dependsOn") or () if each.get("jobId")),
     )
 

@@ -25,10 +25,10 @@ from slipway.jobs.words.run import (
     JobState,
     Listed,
     Run,
-    catalogued,
     cost,
     last_error,
     not_succeeded,
+    price_of,
     translate,
 )
 from slipway.jobs.words.targets import MpiTarget
@@ -103,7 +103,7 @@ def read_run(
     if state is JobState.RUNNING and started is None and awaited:
         state, details = JobState.WAITING, WAITS
     seconds = _seconds(started, stopped if state.is_final else (now or datetime.now(UTC)))
-    nodes, kind = job.nodes if job else None, catalogued(target)
+    nodes = job.nodes if job else None
     exit_code = _exit_code(invocation) if state.is_final and (started or not _waits(job)) else None
     return Run(
         id=str(command["CommandId"]),
@@ -124,7 +124,7 @@ def read_run(
         image=code_words(target.machine_image, job.code) if job else None,
         image_digest=f"sha256:{job.code}" if job else None,
         hours=None if seconds is None else round(seconds / SECONDS_PER_HOUR, 4),
-        cost=cost(nodes, seconds, kind.price if kind else None),
+        cost=cost(nodes, seconds, price_of(target)),
         depends_on=job.waits_for if job else (),
     )
 

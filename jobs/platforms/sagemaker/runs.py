@@ -21,8 +21,8 @@ from slipway.jobs.words.run import (
     JobState,
     Listed,
     Run,
-    catalogued,
     cost,
+    price_of,
     translate,
 )
 from slipway.jobs.words.sagemaker import JOBS
@@ -80,7 +80,7 @@ def describe(name: str, target: SageMakerTarget) -> Description | None:
 def read_run(detail: Description, target: SageMakerTarget, now: datetime | None = None) -> Run:
     status = str(detail.get("SecondaryStatus") or detail.get("TrainingJobStatus", "unknown"))
     state, resources = translate(STATES, status), detail.get("ResourceConfig") or {}
-    nodes, kind = resources.get("InstanceCount"), catalogued(target)
+    nodes = resources.get("InstanceCount")
     seconds = billed_seconds(detail, state, now or datetime.now(UTC))
     code = _CODE.search((detail.get("HyperParameters") or {}).get("sagemaker_submit_directory", ""))
     return Run(
@@ -102,7 +102,7 @@ def read_run(detail: Description, target: SageMakerTarget, now: datetime | None 
         image=image_words(_own_image(detail, target), target, code[1]) if code else None,
         image_digest=f"sha256:{code[1]}" if code else None,
         hours=None if seconds is None else round(seconds / SECONDS_PER_HOUR, 4),
-        cost=cost(nodes, seconds, kind.price if kind else None),
+        cost=cost(nodes, seconds, price_of(target)),
         depends_on=(),
     )
 

@@ -19,8 +19,8 @@ from slipway.jobs.words.run import (
     JobState,
     Listed,
     Run,
-    catalogued,
     cost,
+    price_of,
     translate,
 )
 from slipway.jobs.words.slurm import COMPILE, RUN, SlurmAnswer, SlurmAttempt, SlurmJob, SlurmRecord, array_of
@@ -66,7 +66,7 @@ def read_run(
 ) -> Run:
     state = translate(STATES, record.state)
     began = [attempt for attempt in answer.attempts if array_of(attempt.job) == record.id]
-    nodes, kind = job.nodes if job else record.nodes, catalogued(target)
+    nodes = job.nodes if job else record.nodes
     parts = elements_of(record.id, [each for each in answer.jobs if each.phase == RUN])
     times = [time for part in parts or [record] if (time := _seconds(part, began, now)) is not None]
     seconds = sum(times) if times else None
@@ -91,7 +91,7 @@ def read_run(
         image=code_words(target.machine_image, job.code) if job else None,
         image_digest=f"sha256:{job.code}" if job else None,
         hours=None if seconds is None else round(seconds / SECONDS_PER_HOUR, 4),
-        cost=cost(nodes, seconds, kind.price if kind else None),
+        cost=cost(nodes, seconds, price_of(target)),
         depends_on=tuple(dict.fromkeys([*awaited, *(job.depends_on if job else ())])),
     )
 
