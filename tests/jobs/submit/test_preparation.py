@@ -196,7 +196,7 @@ def test_a_layout_that_the_cluster_s_pytorch_was_not_proved_for_is_refused_unles
     target: BatchTarget,
 ) -> None:
     job = replace(JOB, settings={"size": "tiny", "sharded": "2"})
-    with pytest.raises(DoesNotFit, match=r"PyTorch 2\.8 and newer, and the image gaudi holds 2\.4\.0"):
+    with pytest.raises(DoesNotFit, match=r"PyTorch 2\.13 and newer, and the image gaudi holds 2\.4\.0"):
         prepare(job, "dl1")
     own = f"{target.repository_uri.partition('/')[0]}/mine:1"
     assert prepare(replace(job, image=own), "dl1").job.image == own
