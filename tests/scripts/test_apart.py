@@ -9,7 +9,7 @@ import pytest
 from tests.scripts.checkouts import Checkout, Running, make_checkout, wait_until
 
 LOCKS = Path("scripts", "locks", "apart")
-PINNED = {"sagemaker-v3": "sagemaker==3.27.0", "neuron-torch": "torch==2.9.0"}
+PINNED = {"sagemaker-v3": "sagemaker==3.27.0", "examples": "mlflow==3.17.2", "neuron-torch": "torch==2.9.0"}
 BESIDE = "lib/python3.11/site-packages"
 INSTALLS = "uv pip install"
 MAKES_ENVIRONMENTS = """

@@ -176,7 +176,10 @@ def test_a_gpu_that_no_ami_drives_is_refused_with_the_road_that_does(
         (
             "batch",
             {"instance_type": "p5.48xlarge", "image": "gaudi"},
-            ('image: is gaudi, which is not for the NVIDIA H100 80GB of p5.48xlarge; use image="pytorch"'),
+            (
+                "image: is gaudi, which is not for the NVIDIA H100 80GB of p5.48xlarge; "
+                'use image="gpu" or image="pytorch"'
+            ),
         ),
         (
             "mpi",

@@ -25,6 +25,8 @@ PARTS = ("cli", "completing", "failures", "options", "version")
 NO_COMMANDS = {f"slipway.jobs.cli.{name}" for name in PARTS} | {
     "slipway.jobs.cli.estimate_views",  # parts of `slipway estimate`
     "slipway.jobs.cli.submitting",  # what `slipway submit` and `slipway run` share
+    "slipway.jobs.cli.estimate_why",
+    "slipway.yard.commands.asking",
     "slipway.yard.commands.account",  # parts of `slipway yard`
     "slipway.yard.commands.faults",
     "slipway.yard.commands.hosts",
@@ -221,7 +223,7 @@ def test_the_shell_completes_clusters_recipes_and_jobs_without_asking_aws(
     for command in ("status", "logs", "explain", "cancel", "report curve", "calibrate", "run --depends-on"):
         assert offered_for(f"{command} ber")[-2:] == ["bert-2", "bert-1"]
     for command in ("submit", "recipes", "compare"):
-        assert offered_for(f"{command} s") == ["smoke", "sine"]
+        assert offered_for(f"{command} s") == ["sft", "smoke", "sine"]
 
 
 def test_a_broken_declaration_completes_to_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -128,7 +128,10 @@ def test_a_node_that_is_not_there_is_named(cluster: Cluster, capsys: pytest.Capt
     cluster.says(job, "ready")
     for wrong, words in (
         ((job, "2"), "has no node 2; it has 0 to 1"),
-        (("absent", "0"), f"'absent' matches 0 running jobs; name one of: trial ({job})"),
+        (
+            ("absent", "0"),
+            f"'absent' matches 0 running jobs, and none of MPI, Slurm or SageMaker; of AWS Batch run: trial ({job})",
+        ),
     ):
         assert run(("yard", "kill-node", *wrong)) != 0
         assert words in capsys.readouterr().err
