@@ -130,7 +130,8 @@ def test_a_node_that_is_not_there_is_named(cluster: Cluster, capsys: pytest.Capt
         ((job, "2"), "has no node 2; it has 0 to 1"),
         (
             ("absent", "0"),
-            f"'absent' matches 0 running jobs, and none of MPI, Slurm or SageMaker; of AWS Batch run: trial ({job})",
+            "'absent' matches 0 running jobs, and none of MPI, Slurm or SageMaker; "
+            f"of AWS Batch run: trial ({job})",
         ),
     ):
         assert run(("yard", "kill-node", *wrong)) != 0
