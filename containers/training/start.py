@@ -12,7 +12,7 @@ from typing import TypeVar, cast
 import torch
 
 from slipway.containers.data.sources.locations import is_remote
-from slipway.containers.models.folder import write_whole_model
+from slipway.containers.models.folder import ModelPlan, write_model
 from slipway.containers.models.names import Shape
 from slipway.containers.runtime import disk
 from slipway.containers.runtime.checkpoint.checkpoints import Checkpoints, Mode, Resumed, Take, Training
@@ -153,7 +153,8 @@ def export_model(
     with torch.device("meta"):  # shapes alone: an engine may have cut the model that was trained
         saved = newest_saved(storage, build(shape))
     with storage.beside() as beside:
-        folder = write_whole_model(beside, shape, saved.shapes, partial(saved.read, WEIGHTS), files)
+        plan = ModelPlan(shape=shape, sizes=saved.shapes)
+        folder = write_model(beside, plan, partial(saved.read, WEIGHTS), files)
     return f"the model is in {storage}/{folder.name}"
 
 
