@@ -77,7 +77,7 @@ def image_build_command(image: str, cluster: str | None, no_wait: bool, dry_run:
         build = _start(target, sources)
         digest = None if no_wait else _wait(target, sources, build)
     row = {"image": image, "tag": tag, "digest": digest, "repository": target.repository_uri, "build": build}
-    print_record("", BUILD_COLUMNS, row, as_json=as_json)
+    print_record(BUILD_COLUMNS, row, as_json=as_json)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
