@@ -73,13 +73,13 @@ def print_table(title: str, columns: Sequence[Column], rows: Sequence[Row], *, a
         _write("\n".join(_plain_table(title, columns, rows)) + "\n")
 
 
-def print_record(title: str, columns: Sequence[Column], record: Row, *, as_json: bool) -> None:
+def print_record(columns: Sequence[Column], record: Row, *, as_json: bool) -> None:
     """Print one record, a line for each non-empty column; as JSON, the complete record as one object."""
     if as_json:
         print_json(record)
         return
     widest = max(terminal_columns(column.label) for column in columns)
-    lines = [styled("title", printable(title), sys.stdout)] if title else []
+    lines = []
     for column in columns:
         cell = column.cell(record)
         unit = f" {column.unit}" if column.unit and cell != column.absent else ""

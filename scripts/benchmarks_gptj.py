@@ -22,11 +22,10 @@ from scripts.benchmark_rows import Row
 from scripts.benchmark_trainer import ALONE, Turns, train_in_turns
 from slipway.containers.models.configs import config_of
 from slipway.containers.models.decoder import DecoderShape, build_decoder
-from slipway.containers.models.folder import ModelPlan, WeightPiece, described, write_model
+from slipway.containers.models.folder import ModelPlan, described, write_model
 from slipway.containers.recipes.gptj_finetune.config import GptjConfig, decode
 from slipway.containers.recipes.gptj_finetune.data import BatchOrder, TokenRows, TuningBatches, row_layout
 from slipway.containers.recipes.gptj_finetune.model import CLASS, CausalTask
-from slipway.containers.runtime.checkpoint.boxes import Box
 from slipway.containers.training.devices import open_device
 from slipway.containers.training.engine import EngineParts, StepWatch, build_engine
 from slipway.containers.training.layout import Layout, share_batch
@@ -103,11 +102,9 @@ def _write(folder: Path) -> Path:
     """Write the weights that both begin with, as transformers loads them."""
     named = dict(build_decoder(SHAPE, seed=1).named_parameters())
     plan = ModelPlan(shape=SHAPE, sizes={name: tuple(tensor.shape) for name, tensor in named.items()})
-    pieces = (
-        WeightPiece(parameter=name, box=Box.whole(tensor.shape), data=tensor.detach())
-        for name, tensor in named.items()
+    return write_model(
+        folder, plan, lambda name: named[name].detach(), described(config_of(SHAPE, CLASS), {})
     )
-    return write_model(folder, plan, pieces, described(config_of(SHAPE, CLASS), {}))
 
 
 class _Ours:

@@ -1,7 +1,6 @@
-"""A model as a folder of Hugging Face's, written from pieces: each rank writes the boxes that it holds.
+"""A model as a folder of Hugging Face's, written a tensor at a time.
 
-Which tensor lies at which byte of which file follows from the model's sizes alone, so ranks need no word with
-each other but before and after: one makes the files, all fill them, one gives the folder its name.
+Which tensor lies at which byte of which file follows from the model's sizes alone, so nobody holds them all.
 """
 
 from __future__ import annotations
@@ -9,7 +8,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -29,24 +28,13 @@ from slipway.containers.models.names import (
 from slipway.containers.models.published import CONFIG, TOKENIZER, VOCABULARY, ModelFolder, read_object
 from slipway.containers.models.slices import INDEX, WEIGHTS
 from slipway.containers.runtime import disk
-from slipway.containers.runtime.checkpoint.boxes import Box
 from slipway.containers.runtime.checkpoint.tensor_file import encode_tensor
-from slipway.containers.runtime.collective import ALONE, Collective
 from slipway.containers.runtime.errors import Refusal
 
 FOLDER = "model"
 MOST_SHARD_BYTES = 5_000_000_000  # transformers' own limit before its version 5
 _LENGTH_BYTES = 8
 _ITEM_BYTES = 4  # fp32, as training keeps them
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WeightPiece:
-    """Hold a box of one of our parameters."""
-
-    parameter: str
-    box: Box
-    data: Tensor  # of the box's shape
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,47 +72,24 @@ class ModelPlan:
 
 
 def write_model(
-    beside: Path,
-    plan: ModelPlan,
-    pieces: Iterable[WeightPiece],
-    files: Mapping[str, bytes],
-    collective: Collective = ALONE,
+    beside: Path, plan: ModelPlan, read: Callable[[str], Tensor], files: Mapping[str, bytes]
 ) -> Path:
-    """Write the folder `model` from all ranks' pieces, and name it once it is whole; replace one that was
-    there. `files` stand beside the weights; the first rank's count."""
+    """Write the folder `model` from what `read` returns of each parameter, with `files` beside the weights.
+
+    It gets its name once it is whole, and replaces one that was there.
+    """
     unfinished, finished = beside / f".{FOLDER}-unfinished", beside / FOLDER
     shards = plan.shards()
-    if collective.rank == 0:
-        shutil.rmtree(unfinished, ignore_errors=True)
-        unfinished.mkdir(parents=True)
-        for shard in shards:
-            _make(unfinished / shard.name, shard)
-    collective.gather(None)  # the files are there
-    _fill(unfinished, plan, shards, pieces)
-    collective.gather(None)  # and whole
-    if collective.rank == 0:
-        for name, content in {**files, **_index(shards)}.items():
-            disk.write_new(unfinished / name, [content])
-        disk.sync_folder(unfinished)
-        shutil.rmtree(finished, ignore_errors=True)
-        unfinished.rename(finished)
-        disk.sync_folder(beside)
-    collective.gather(None)
+    shutil.rmtree(unfinished, ignore_errors=True)
+    unfinished.mkdir(parents=True)
+    _fill(unfinished, plan, shards, read)
+    for name, content in {**files, **_index(shards)}.items():
+        disk.write_new(unfinished / name, [content])
+    disk.sync_folder(unfinished)
+    shutil.rmtree(finished, ignore_errors=True)
+    unfinished.rename(finished)
+    disk.sync_folder(beside)
     return finished
-
-
-def write_whole_model(
-    beside: Path,
-    shape: Shape,
-    sizes: Mapping[str, Sizes],
-    read: Callable[[str], Tensor],
-    files: Mapping[str, bytes],
-) -> Path:
-    """Write the folder `model` from tensors that are read one at a time: nobody need hold all of them."""
-    pieces = (
-        WeightPiece(parameter=name, box=Box.whole(size), data=read(name)) for name, size in sizes.items()
-    )
-    return write_model(beside, ModelPlan(shape=shape, sizes=sizes), pieces, files)
 
 
 def described(config: Mapping[str, object], carried: Mapping[str, bytes]) -> dict[str, bytes]:
@@ -163,39 +128,25 @@ def _shard(name: str, tensors: Mapping[str, Sizes]) -> ShardPlan:
     return ShardPlan(name, head, {each: len(head) + begin for each, begin in begins.items()}, len(head) + at)
 
 
-def _make(path: Path, shard: ShardPlan) -> None:
-    disk.write_new(path, [shard.header])
-    os.truncate(path, shard.size)
-
-
-def _fill(folder: Path, plan: ModelPlan, shards: list[ShardPlan], pieces: Iterable[WeightPiece]) -> None:
+def _fill(folder: Path, plan: ModelPlan, shards: list[ShardPlan], read: Callable[[str], Tensor]) -> None:
     files = {name: shard for shard in shards for name in shard.begins}
+    for shard in shards:
+        disk.write_new(folder / shard.name, [shard.header])
     descriptors = {shard.name: os.open(folder / shard.name, os.O_WRONLY | os.O_CLOEXEC) for shard in shards}
     try:
-        for piece in pieces:
-            for name, at, rows in _stretches(plan, piece):
-                shard = files[name]
-                _write_at(descriptors[shard.name], shard.begins[name] + at * _ITEM_BYTES, rows)
+        for shard in shards:
+            os.truncate(descriptors[shard.name], shard.size)
+        for parameter, sizes in plan.sizes.items():
+            row_bytes, tensor = _bytes_of(sizes[1:]), read(parameter)
+            for run in row_runs(plan.shape, parameter, sizes, 0, sizes[0]):
+                name = full_name(plan.shape.family, run.name)
+                place = files[name].begins[name] + run.begin * row_bytes
+                _write_at(descriptors[files[name].name], place, tensor[run.at : run.at + run.rows])
         for descriptor in descriptors.values():
             os.fsync(descriptor)
     finally:
         for descriptor in descriptors.values():
             os.close(descriptor)
-
-
-def _stretches(plan: ModelPlan, piece: WeightPiece) -> Iterator[tuple[str, int, Tensor]]:
-    """Yield elements of published tensors that lie together: the name, the first element, and all of them."""
-    sizes = plan.sizes[piece.parameter]
-    begin, column = piece.box.offsets[0], sum(piece.box.offsets[1:])
-    row_elements = _bytes_of(sizes[1:]) // _ITEM_BYTES
-    for run in row_runs(plan.shape, piece.parameter, sizes, begin, begin + piece.box.shape[0]):
-        name = full_name(plan.shape.family, run.name)
-        rows = piece.data[run.at - begin : run.at - begin + run.rows]
-        if piece.box.shape[1:] == sizes[1:]:
-            yield name, run.begin * row_elements, rows
-        else:  # a box of some columns has a stretch in each row
-            for number, row in enumerate(rows):
-                yield name, (run.begin + number) * row_elements + column, row
 
 
 def _write_at(descriptor: int, place: int, rows: Tensor) -> None:

@@ -47,10 +47,10 @@ def open_regular(path: Path, *, follow_links: bool = True) -> FileIO:
         raise
 
 
-def read_bytes(path: Path, most_bytes: int, *, follow_links: bool = True) -> bytes:
+def read_bytes(path: Path, most_bytes: int) -> bytes:
     """Read a whole file of at most `most_bytes`; raise UnusableFile with the reason where that cannot be."""
     try:
-        with open_regular(path, follow_links=follow_links) as file:
+        with open_regular(path) as file:
             return read_open(file, path, most_bytes)
     except FileNotFoundError:
         raise MissingFile(f"{path} does not exist", hint="correct the name, or put the file there") from None

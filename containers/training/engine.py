@@ -208,7 +208,7 @@ def process_group(
     join_group(device, contract)
     try:
         refuse_other_world(device.backend, contract)
-        yield torch_collective(_control_group(device, contract))
+        yield torch_collective(None if device.backend == CONTROL_BACKEND else _gloo_group(contract))
     finally:
         distributed.destroy_process_group()
 
@@ -218,10 +218,6 @@ def checkpoint_wire(contract: LaunchContract) -> Collective:
     if not distributed.is_initialized():
         return torch_collective()
     return torch_collective(_gloo_group(contract))
-
-
-def _control_group(device: Device, contract: LaunchContract) -> distributed.ProcessGroup | None:
-    return None if device.backend == CONTROL_BACKEND else _gloo_group(contract)
 
 
 def _gloo_group(contract: LaunchContract) -> distributed.ProcessGroup:

@@ -22,7 +22,7 @@ from torch import Tensor
 
 from slipway.containers.models.configs import config_of
 from slipway.containers.models.decoder import DecoderShape
-from slipway.containers.models.folder import described, write_whole_model
+from slipway.containers.models.folder import ModelPlan, described, write_model
 from slipway.containers.models.names import Shape, full_name, published_names, published_sizes, row_runs
 from slipway.containers.models.shapes import EncoderShape
 from slipway.containers.runtime import disk
@@ -58,8 +58,8 @@ def give(checkpoints: str, target: Path, form: str, say: Callable[[str], None]) 
 
 
 def give_model(saved: GivenState, target: Path) -> None:
-    read = partial(saved.state.read, WEIGHTS)
-    write_whole_model(target, saved.shape, saved.state.shapes, read, saved.files())
+    plan = ModelPlan(shape=saved.shape, sizes=saved.state.shapes)
+    write_model(target, plan, partial(saved.state.read, WEIGHTS), saved.files())
 
 
 def give_dcp(saved: GivenState, target: Path) -> None:

@@ -12,7 +12,7 @@ from typing import TypeVar, cast
 import torch
 
 from slipway.containers.data.sources.locations import is_remote
-from slipway.containers.models.folder import write_whole_model
+from slipway.containers.models.folder import ModelPlan, write_model
 from slipway.containers.models.names import Shape
 from slipway.containers.runtime import disk
 from slipway.containers.runtime.checkpoint.checkpoints import Checkpoints, Mode, Resumed, Take, Training
@@ -49,11 +49,11 @@ class Trained:
     steps: int  # of the whole training
 
 
-def local_folder(what: str, place: str) -> Path:
-    """Return the folder at `place`; raise Refusal for an address that is not a path."""
+def local_folder(place: str) -> Path:
+    """Return the folder of the data; raise Refusal for an address that is not a path."""
     if "://" in place:
         raise Refusal(
-            f"{what} are at {shown(place)}, and training reads and writes files",
+            f"the data are at {shown(place)}, and training reads and writes files",
             hint="give a folder that all nodes share",
         )
     return Path(place)
@@ -63,7 +63,7 @@ def below_data(contract: LaunchContract, given: str) -> Path:
     """Return what a setting names below the data folder."""
     if contract.data is None:
         raise Refusal("there is no data folder", hint="set SLIPWAY_DATA, which the cluster's jobs do")
-    return disk.folder_within(str(local_folder("the data", contract.data)), *given.split("/"))
+    return disk.folder_within(str(local_folder(contract.data)), *given.split("/"))
 
 
 def address_of_input(contract: LaunchContract, given: str) -> str:
@@ -153,7 +153,8 @@ def export_model(
     with torch.device("meta"):  # shapes alone: an engine may have cut the model that was trained
         saved = newest_saved(storage, build(shape))
     with storage.beside() as beside:
-        folder = write_whole_model(beside, shape, saved.shapes, partial(saved.read, WEIGHTS), files)
+        plan = ModelPlan(shape=shape, sizes=saved.shapes)
+        folder = write_model(beside, plan, partial(saved.read, WEIGHTS), files)
     return f"the model is in {storage}/{folder.name}"
 
 

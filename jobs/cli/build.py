@@ -71,13 +71,13 @@ def image_build_command(image: str, cluster: str | None, no_wait: bool, dry_run:
     if digest is not None:
         say(f"{image}:{tag} has been pushed already")
     elif dry_run:
-        _print_request(target, sources)
+        print_json(asdict(build_request(target, sources.image, sources.tag, latest_build="")))
         return
     else:
         build = _start(target, sources)
         digest = None if no_wait else _wait(target, sources, build)
     row = {"image": image, "tag": tag, "digest": digest, "repository": target.repository_uri, "build": build}
-    print_record("", BUILD_COLUMNS, row, as_json=as_json)
+    print_record(BUILD_COLUMNS, row, as_json=as_json)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -156,10 +156,6 @@ def _digest(target: BatchTarget, tag: str) -> str | None:
     if isinstance(digest, Unanswered):
         raise no_answer(digest, "deploy the cluster again")
     return digest
-
-
-def _print_request(target: BatchTarget, sources: BuildSources) -> None:
-    print_json(asdict(build_request(target, sources.image, sources.tag, latest_build="")))
 
 
 def _start(target: BatchTarget, sources: BuildSources) -> str:

@@ -134,7 +134,7 @@ def _learn_run(
     if not dry_run:
         _add(row)
     record = {**asdict(row), "before": before, "after": after}
-    print_record("", CALIBRATE_COLUMNS, record, as_json=as_json)
+    print_record(CALIBRATE_COLUMNS, record, as_json=as_json)
     if dry_run:
         say("nothing was changed")
 

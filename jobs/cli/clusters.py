@@ -96,7 +96,7 @@ def cluster_list_command(names: tuple[str, ...], as_json: bool) -> None:
     clusters = [declared_cluster(name) for name in dict.fromkeys(names)] or declared_clusters()
     rows = [_row(cluster) for cluster in clusters]
     if len(names) == 1:
-        print_record("", CLUSTERS_IN_FULL, rows[0], as_json=as_json)
+        print_record(CLUSTERS_IN_FULL, rows[0], as_json=as_json)
         if not as_json:
             _print_created(rows[0])
     else:
@@ -266,7 +266,7 @@ def cluster_targets_command(names: tuple[str, ...], region: str | None, as_json:
     missing = set(names) - {target.name for target in found}
     rows = [{"kind": target.kind, "log_group": target.log_group, **asdict(target)} for target in chosen]
     if len(names) == 1 and rows:
-        print_record("", (*TARGETS_IN_FULL, *OF_KIND[chosen[0].kind]), rows[0], as_json=as_json)
+        print_record((*TARGETS_IN_FULL, *OF_KIND[chosen[0].kind]), rows[0], as_json=as_json)
         for what, fix in missing_machines_of(chosen[0]):
             warn(f"{what}; {fix}" if fix else what)
     elif not missing:

@@ -171,7 +171,7 @@ def report_speedup_command(
     """
     found = (
         _of_recipe(names[0], target, settings, region)
-        if _is_recipe(names)
+        if len(names) == 1 and names[0] in RECIPES
         else _of_jobs(names, target, region)
     )
     lines, source = _compared(found)
@@ -179,10 +179,6 @@ def report_speedup_command(
     title = f"{first.recipe} on {first.target}, {first.instance_type}"
     print_table(title, SPEEDUP_COLUMNS, [asdict(line) for line in lines], as_json=as_json)
     _tell(found, lines, source)
-
-
-def _is_recipe(names: Sequence[str]) -> bool:
-    return len(names) == 1 and names[0] in RECIPES
 
 
 def _of_recipe(

@@ -122,10 +122,6 @@ def _end_invalid_config(error: InvalidConfig) -> int:
     return error.exit_code
 
 
-def _end_exit(error: click.exceptions.Exit) -> int:
-    return error.exit_code
-
-
 def _end_no_arguments(error: click.exceptions.NoArgsIsHelpError) -> int:
     click.echo(error.message, err=True)
     return error.exit_code
@@ -222,7 +218,7 @@ ENDINGS: tuple[tuple[type[BaseException], Callable[..., int]], ...] = (
     (NoAnswer, _end_no_answer),
     (SlipwayError, _end_mistake),
     (Refusal, _end_mistake),
-    (click.exceptions.Exit, _end_exit),
+    (click.exceptions.Exit, lambda error: error.exit_code),
     (click.exceptions.NoArgsIsHelpError, _end_no_arguments),
     (click.UsageError, _end_usage),
     (click.ClickException, _end_click),

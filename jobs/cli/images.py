@@ -215,7 +215,7 @@ def _show(
         "previous_ami": before,
         "roll_back": how_to_use(before, bakery) if before else None,
     }
-    print_record("", BAKE_COLUMNS, row, as_json=as_json)
+    print_record(BAKE_COLUMNS, row, as_json=as_json)
 
 
 # `slipway image list`: the AMIs that exist, how old they are, and what uses them.

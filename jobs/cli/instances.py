@@ -127,7 +127,7 @@ def instance_list_command(
         chosen.sort(key=lambda known: _unknown_last(SORT_KEYS[sort](known)))
     rows = [asdict(known) for known in chosen]
     if len(names) == 1 and rows:
-        print_record("", _columns_in_full(chosen[0]), rows[0], as_json=as_json)
+        print_record(_columns_in_full(chosen[0]), rows[0], as_json=as_json)
     else:
         title, columns = _heading(chosen)
         print_table(title, columns, rows, as_json=as_json)

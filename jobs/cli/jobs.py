@@ -110,7 +110,7 @@ def status_command(
         found = find.find_newest(job, targets, say)
         waiting = waiting_of(found.target)
         row = _row(found.run, waiting.find_dependencies_of(found.run, found.target) if waiting else [])
-        print_record("", STATUS_IN_FULL, {**row, "warning": find_warning(found)}, as_json=as_json)
+        print_record(STATUS_IN_FULL, {**row, "warning": find_warning(found)}, as_json=as_json)
         return
     runs = find.list_runs(targets)
     rows = [_row(run, runs) for run in runs if not run.state.is_final]
@@ -290,7 +290,7 @@ def explain_command(job: str | None, target: str | None, region: str | None, as_
     found = find.find_newest(job, find.targets_to_search(target, region), say)
     explanation = with_warning(platform_of(found.target).explain(found), found)
     row = {"name": found.run.name, "id": found.run.id, "state": found.run.state, **asdict(explanation)}
-    print_record("", EXPLAIN_COLUMNS, {**row, "said": "; ".join(explanation.evidence)}, as_json=as_json)
+    print_record(EXPLAIN_COLUMNS, {**row, "said": "; ".join(explanation.evidence)}, as_json=as_json)
 
 
 # `slipway cancel`: cancels a waiting or running job.
@@ -320,4 +320,4 @@ def cancel_command(job: str, reason: str, target: str | None, region: str | None
     else:
         platform_of(found.target).cancel(found, reason)
     row = {"name": run.name, "id": run.id, "was": run.state, "cancelled": not run.state.is_final}
-    print_record("", CANCEL_COLUMNS, row, as_json=as_json)
+    print_record(CANCEL_COLUMNS, row, as_json=as_json)

@@ -70,12 +70,8 @@ def report_page_command(subject: str | None, path: Path, place: str | None, **as
     """
     drawer()  # refuses before anything is computed
     refuse_unwritable(path)
-    text = render(_published() if subject is None else _page(subject, place, asked))
+    text = render(published_page(list(check())) if subject is None else _page(subject, place, asked))
     write_file(path, text)
-
-
-def _published() -> Page:
-    return published_page(list(check()))
 
 
 def _page(subject: str, place: str | None, asked: dict[str, Any]) -> Page:

@@ -127,7 +127,7 @@ def _end(
         say(f"{submitted.prepared.name} is {submitted.job_id}")
     found = refresh(submitted.job_id, submitted.prepared.target)
     run = follow_to_end(found, say) if answers.follow else found.run
-    print_record("", columns, {**_row(submitted, run.state.value), **more}, as_json=answers.as_json)
+    print_record(columns, {**_row(submitted, run.state.value), **more}, as_json=answers.as_json)
     name = submitted.prepared.name
     if submitted.existed and found.run.state.value == "failed":
         raise SlipwayError(

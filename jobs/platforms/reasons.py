@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from slipway.jobs.words.run import Explanation, Reason, Run
+from slipway.jobs.words.run import Explanation, JobState, Reason, Run
 
 Told = tuple[str, str]  # what is so, and what to do; a job's name, target, image and id are filled in
 
@@ -125,6 +125,16 @@ def explained(run: Run, told: Told, image: str, evidence: Iterable[str | None]) 
         fix=fix.format(job=run.name, target=run.target, id=run.id, image=image),
         evidence=tuple(dict.fromkeys(each for each in evidence if each)),
     )
+
+
+def told_by_state(run: Run, thing: str = "node") -> Told:
+    """Tell what the state of a job alone says, where no platform has more to say."""
+    if run.state is JobState.SUCCEEDED:
+        return "succeeded", ""
+    if run.state is not JobState.RUNNING:
+        return f"is in a state that Slipway does not know: {run.status}", ""
+    tries = len(run.attempts)
+    return f"runs on {counted(run.nodes, thing)}{f', attempt {tries + 1}' if tries else ''}", ""
 
 
 def counted(number: int | None, thing: str) -> str:

@@ -320,14 +320,6 @@ def _names(mpi: str, launch: Launch) -> set[str]:
     return set(mpirun_environment(mpi, launch))
 
 
-def _no_words(launch: Launch) -> list[str]:
-    return []
-
-
-def _no_variables(launch: Launch) -> dict[str, str]:
-    return {}
-
-
 OPEN_MPI, MPICH, INTEL_MPI = "open-mpi", "mpich", "intel-mpi"
 
 MPIS: Mapping[str, MpiImplementation] = {
@@ -343,12 +335,12 @@ MPIS: Mapping[str, MpiImplementation] = {
         says="HYDRA",
         words=_hydra(_mpich_binding, MPICH),
         host_line="{host}:{ranks}",
-        variables=_no_variables,
+        variables=lambda launch: {},
     ),
     INTEL_MPI: MpiImplementation(
         programs=("/opt/intel/oneapi/mpi/latest/bin/mpiexec.hydra", "mpiexec.hydra"),
         says=r"Intel\(R\) MPI",
-        words=_hydra(_no_words, INTEL_MPI),
+        words=_hydra(lambda launch: [], INTEL_MPI),
         host_line="{host}:{ranks}",
         variables=_intel_variables,
     ),

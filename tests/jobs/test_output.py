@@ -105,9 +105,9 @@ def test_json_is_never_a_number_that_other_programs_cannot_read() -> None:
 
 def test_a_record_has_a_line_for_each_fact_that_there_is(capsys: pytest.CaptureFixture[str]) -> None:
     columns = (*COLUMNS, Column(name="notes"))
-    print_record("", columns, ROWS[1], as_json=False)
+    print_record(columns, ROWS[1], as_json=False)
     assert capsys.readouterr().out.splitlines() == ["name   p5e", "price  unknown", "EFA    no"]
-    print_record("", columns, ROWS[0], as_json=False)
+    print_record(columns, ROWS[0], as_json=False)
     assert "price  13.10904 USD/h" in capsys.readouterr().out
 
 

@@ -134,7 +134,7 @@ def status(as_json: bool) -> None:
 
         print_json({**found, "calls": fidelity.calls()})
         return
-    print_record("", STATUS, found, as_json=False)
+    print_record(STATUS, found, as_json=False)
     print_table("stacks", STACKS, found["stacks"], as_json=False)
     own = [*found["own_services"], *found["own_operations"]]
     _print_named("service or operation that Slipway serves itself", own)

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slipway.containers.data.errors import DataError
-from slipway.containers.data.rows.dataset import Column, Dataset, Rows
+from slipway.containers.data.rows.dataset import Dataset, Rows
 from slipway.containers.data.tokens.rng import permutation
 
 AHEAD = 4  # batches
@@ -169,12 +169,8 @@ class Loader:
             }
             for stretch in order.stretches(start, stop)
         ]
-        return {key: _joined([part[key] for part in parts]) for key in parts[0]}
-
-
-def _joined(arrays: list[Column]) -> Column:
-    """Join the arrays into a copy: the chunks stay as they were, whatever the caller does to its batch."""
-    return np.concatenate(arrays)
+        # A copy: the chunks stay as they were, whatever the caller does to its batch.
+        return {key: np.concatenate([part[key] for part in parts]) for key in parts[0]}
 
 
 # In which order an epoch's rows come: chunks in a random order, and the rows of each in a random order.

@@ -266,6 +266,5 @@ CONFIG = BertConfig
 SUMMARY = "Pre-train BERT on prepared rows"
 MODULE = "slipway.containers.recipes.bert_pretrain.train"
 ACCELERATORS = ("gaudi", "cuda", "cpu")
-PARALLELISMS = ("data", "zero1", "zero2", "zero3", "sharded", "tensor", "pipeline")
 SIZES = ("base", "large", "1.5b", "tiny")
 JOB_SETTINGS = ("start_from",)  # each names a job on the same cluster

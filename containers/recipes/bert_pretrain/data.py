@@ -182,7 +182,7 @@ def open_dataset(contract: LaunchContract, config: BertConfig, below: str | None
     """Open a dataset below the data folder, by default that folder, or the phase's in it."""
     if contract.data is None:
         raise Refusal("there is no data folder", hint="set SLIPWAY_DATA, which the cluster's jobs do")
-    root = local_folder("the data", contract.data)
+    root = local_folder(contract.data)
     itself = below is None and (root / "manifest.json").exists()
     parts = (below or f"phase{config.phase}").split("/")
     dataset = Dataset.open(root if itself else disk.folder_within(str(root), *parts))

@@ -138,5 +138,4 @@ CONFIG = CommandConfig
 SUMMARY = "Run your own command in your own folder: slipway run"
 MODULE = "slipway.containers.recipes.command.train"
 ACCELERATORS = ("gaudi", "cuda", "neuron", "neuron2", "cpu")
-PARALLELISMS = ("data",)
 CODE_SETTINGS = ("source",)

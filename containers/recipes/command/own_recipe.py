@@ -9,7 +9,7 @@ import argparse
 import math
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
 from importlib import import_module
 from pathlib import Path
@@ -32,36 +32,9 @@ class BadRecipe(Refusal):
 
 
 @dataclass(frozen=True, slots=True)
-class _AnyWhole:
-    wanted: str = "a whole number"
-
-    def read(self, text: str) -> int | None:
-        return int(text) if _WHOLE.fullmatch(text) else None
-
-
-@dataclass(frozen=True, slots=True)
-class _AnyNumber:
-    wanted: str = "a number, such as 0.003 or 3e-3"
-
-    def read(self, text: str) -> float | None:
-        found = float(text) if _DECIMAL.fullmatch(text) else math.nan
-        return found if math.isfinite(found) else None
-
-
-@dataclass(frozen=True, slots=True)
-class _AnyText:
-    wanted: str = "a text"
-
-    def read(self, text: str) -> str | None:
-        return None if "\0" in text else text
-
-
-@dataclass(frozen=True, slots=True)
-class _YesOrNo:
-    wanted: str = "yes or no"
-
-    def read(self, text: str) -> bool | None:
-        return _WORDS.get(text.lower())
+class _Simple:
+    wanted: str
+    read: Callable[[str], object | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,11 +49,16 @@ class _OneOf:
         return next((value for value in self.values if str(value) == text), None)
 
 
+def _number(text: str) -> float | None:
+    found = float(text) if _DECIMAL.fullmatch(text) else math.nan
+    return found if math.isfinite(found) else None
+
+
 _SIMPLE: Mapping[object, ValueKind] = {
-    int: _AnyWhole(),
-    float: _AnyNumber(),
-    str: _AnyText(),
-    bool: _YesOrNo(),
+    int: _Simple("a whole number", lambda text: int(text) if _WHOLE.fullmatch(text) else None),
+    float: _Simple("a number, such as 0.003 or 3e-3", _number),
+    str: _Simple("a text", lambda text: None if "\0" in text else text),
+    bool: _Simple("yes or no", lambda text: _WORDS.get(text.lower())),
 }
 
 

@@ -92,5 +92,4 @@ CONFIG = GlueConfig
 SUMMARY = "Fine-tune BERT or DistilBERT on a task of GLUE"
 MODULE = "slipway.containers.recipes.glue_finetune.train"
 ACCELERATORS = ("cuda", "cpu")
-PARALLELISMS = ("data",)
 JOB_SETTINGS = ("start_from",)  # each names a job on the same cluster

@@ -14,10 +14,11 @@ from slipway.containers.data.tokens.engine import Vocabulary
 from slipway.containers.models.configs import Config
 from slipway.containers.models.encoder import Classifier
 from slipway.containers.models.folder import (
+    ModelPlan,
     ModelVocabulary,
     described,
     read_model_vocabulary,
-    write_whole_model,
+    write_model,
 )
 from slipway.containers.models.published import PublishedWeights, open_model
 from slipway.containers.models.shapes import EncoderShape
@@ -84,7 +85,7 @@ def write_classifier(
     sizes = {name: tuple(tensor.shape) for name, tensor in weights.items()}
     config = {**pretrained.config, **_head(task, pretrained.shape.family)}
     files = described(config, pretrained.pieces.files())
-    return write_whole_model(beside, model.shape, sizes, weights.__getitem__, files)
+    return write_model(beside, ModelPlan(shape=model.shape, sizes=sizes), weights.__getitem__, files)
 
 
 def _head(task: Task, family: str) -> dict[str, object]:

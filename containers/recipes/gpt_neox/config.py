@@ -183,7 +183,6 @@ CONFIG = GptNeoxConfig
 SUMMARY = "Pre-train GPT-NeoX or Pythia on prepared tokens"
 MODULE = "slipway.containers.recipes.gpt_neox.train"
 ACCELERATORS = ("neuron", "cuda", "cpu")
-PARALLELISMS = ("data", "sharded", "tensor", "pipeline")
 SIZES = ("neox-20b", "pythia-6.9b", "tiny")
 JOB_SETTINGS = ("start_from",)  # each names a job on the same cluster
 

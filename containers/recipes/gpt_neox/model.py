@@ -26,7 +26,6 @@ from slipway.containers.recipes.gpt_neox.config import RANDOM, GptNeoxConfig
 from slipway.containers.recipes.gpt_neox.data import Corpus, TokenBatches, check_tokens, open_corpus
 from slipway.containers.runtime import disk
 from slipway.containers.runtime.checkpoint.storage import Storage
-from slipway.containers.runtime.collective import Json
 from slipway.containers.runtime.contract.contract import LaunchContract
 from slipway.containers.runtime.errors import Refusal
 from slipway.containers.training.layout import share_batch
@@ -60,7 +59,7 @@ def prepare(config: GptNeoxConfig, place: Workplace) -> RecipeParts:
         model=model,
         plan=plan,
         schedule=schedule,
-        identity=_identity(config, schedule, shape),
+        identity={**config.identity(), "steps": schedule.steps, **shape.identity},
         open_batches=lambda beginning: batches.open(corpus, beginning),
         betas=(config.beta1, config.beta2),
         epsilon=config.epsilon,
@@ -78,10 +77,6 @@ def _open_corpora(config: GptNeoxConfig, place: Workplace, vocabulary: int) -> t
     if config.held_out is None:
         return corpus, None
     return corpus, open_corpus(place.contract, config, config.held_out, vocabulary)
-
-
-def _identity(config: GptNeoxConfig, schedule: Schedule, shape: DecoderShape) -> dict[str, Json]:
-    return {**config.identity(), "steps": schedule.steps, **shape.identity}
 
 
 def _leave(

@@ -197,7 +197,6 @@ CONFIG = GptjConfig
 SUMMARY = "Fine-tune GPT-J on SST-2"
 MODULE = "slipway.containers.recipes.gptj_finetune.train"
 ACCELERATORS = ("cuda", "cpu")
-PARALLELISMS = ("data", "sharded", "tensor", "pipeline")
 SIZES = tuple(KNOWN_SIZES)
 INPUT_SETTINGS = ("data", "held_out", "model")  # each may name a folder in S3
 

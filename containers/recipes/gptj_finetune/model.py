@@ -30,7 +30,7 @@ from slipway.containers.models.adapters import (
 )
 from slipway.containers.models.configs import config_of
 from slipway.containers.models.decoder import Decoder, DecoderShape, training_flops_per_token
-from slipway.containers.models.folder import described, json_bytes, write_whole_model
+from slipway.containers.models.folder import ModelPlan, described, json_bytes, write_model
 from slipway.containers.models.published import (
     ModelFolder,
     PublishedDecoder,
@@ -382,7 +382,7 @@ def export(storage: Storage, config: GptjConfig, origin: StartingModel, archive:
     tuned = TunedWeights(saved, model, config)
     with storage.beside() as beside:
         files = described(origin.config, origin.carried)
-        folder = write_whole_model(beside, origin.shape, sizes, tuned.read, files)
+        folder = write_model(beside, ModelPlan(shape=origin.shape, sizes=sizes), tuned.read, files)
         yield f"the model is in {storage}/{folder.name}"
         if archive is not None:
             shutil.copytree(folder, archive, dirs_exist_ok=True)

@@ -53,4 +53,3 @@ SUMMARY = "Prepare rows for BERT from documents"
 MODULE = "slipway.containers.recipes.prepare_bert.train"
 ACCELERATORS = ("gaudi", "cuda", "cpu")  # any machine: it uses the processors
 USES_ACCELERATORS = False
-PARALLELISMS = ("data",)

@@ -37,4 +37,3 @@ SUMMARY = "Make documents and a vocabulary from a dump of Wikipedia"
 MODULE = "slipway.containers.recipes.prepare_corpus.train"
 ACCELERATORS = ("gaudi", "cuda", "cpu")  # any machine: it uses the processors
 USES_ACCELERATORS = False
-PARALLELISMS = ("data",)

@@ -72,5 +72,4 @@ SUMMARY = "Prepare tokens for decoders from documents"
 MODULE = "slipway.containers.recipes.prepare_tokens.train"
 ACCELERATORS = ("gaudi", "cuda", "neuron", "neuron2", "cpu")  # any machine: it uses the processors
 USES_ACCELERATORS = False
-PARALLELISMS = ("data",)
 SHARE_SETTING = "share"  # of the work of an array of jobs

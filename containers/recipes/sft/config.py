@@ -104,7 +104,6 @@ CONFIG = SftConfig
 SUMMARY = "Fine-tune a model of transformers by SFT or DPO"
 MODULE = "slipway.containers.recipes.sft.train"
 ACCELERATORS = ("cuda", "cpu")
-PARALLELISMS = ("data", "sharded")
 LIBRARY = "trl"  # as the locks of images that hold it name it
 INPUT_SETTINGS = ("data", "model")  # each may name a folder in S3
 

@@ -30,4 +30,3 @@ CONFIG = SmokeConfig
 SUMMARY = "Try the devices and the network of a cluster"
 MODULE = "slipway.containers.recipes.smoke.train"
 ACCELERATORS = ("gaudi", "cuda", "cpu")
-PARALLELISMS = ("data",)

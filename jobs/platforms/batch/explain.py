@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from slipway.jobs.platforms.batch.runs import JobFacts
-from slipway.jobs.platforms.reasons import Told, counted, explained, known_reason
+from slipway.jobs.platforms.reasons import Told, counted, explained, known_reason, told_by_state
 from slipway.jobs.words.run import (
     EXIT_CODES,
     RETRY_EXIT_CODE,
@@ -32,7 +32,8 @@ _TIME_LIMIT = "JobStateTimeLimit"  # Batch says it of a job that jobStateTimeLim
 
 
 def explain(facts: JobFacts) -> Explanation:
-    return explained(facts.run, _BY_STATE[facts.run.state](facts), facts.image, _evidence(facts))
+    told = _BY_STATE[facts.run.state](facts) if facts.run.state in _BY_STATE else told_by_state(facts.run)
+    return explained(facts.run, told, facts.image, _evidence(facts))
 
 
 def _waiting(facts: JobFacts) -> Told:
@@ -90,26 +91,10 @@ def _starting(facts: JobFacts) -> Told:
     return f"has {_nodes(facts)}, which pull the image and start", _NOTHING_TO_DO
 
 
-def _running(facts: JobFacts) -> Told:
-    tries = len(facts.run.attempts)
-    return f"runs on {_nodes(facts)}{f', attempt {tries + 1}' if tries else ''}", _NOTHING_TO_DO
-
-
-def _succeeded(_facts: JobFacts) -> Told:
-    return "succeeded", _NOTHING_TO_DO
-
-
-def _unknown(facts: JobFacts) -> Told:
-    return f"is in a state that Slipway does not know: {facts.run.status}", _NOTHING_TO_DO
-
-
 _BY_STATE: Mapping[JobState, Callable[[JobFacts], Told]] = {
     JobState.WAITING: _waiting,
     JobState.STARTING: _starting,
-    JobState.RUNNING: _running,
-    JobState.SUCCEEDED: _succeeded,
     JobState.FAILED: _failed,
-    JobState.UNKNOWN: _unknown,
 }
 
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from slipway.jobs.cloud.aws import Unanswered, reader
 from slipway.jobs.cloud.objects import find_streams, last_lines
 from slipway.jobs.platforms.mpi.main_node import MAIN_NODE_LOST
 from slipway.jobs.platforms.mpi.nodes import find_answers
 from slipway.jobs.platforms.mpi.runs import find_dependencies_of
-from slipway.jobs.platforms.reasons import Told, counted, explained, known_reason
+from slipway.jobs.platforms.reasons import Told, explained, known_reason, told_by_state
 from slipway.jobs.platforms.unjoined_nodes import why_nodes_did_not_join
 from slipway.jobs.words.run import (
     ERROR,
@@ -55,13 +55,19 @@ _DETAILS: Mapping[str, tuple[str, str]] = {
 
 def explain(found: Found[MpiTarget], target: MpiTarget) -> Explanation:
     errors = last_errors(found, target) if found.run.state is JobState.FAILED else []
-    told = _depends(found.run, target) or _BY_STATE[found.run.state](found.run, errors)
+    told = _depends(found.run, target) or _told(found.run, errors)
     said = [
         found.run.reason,
         *(f"the log: {line}" for line in errors[-1:]),
         *_broken(found.run, target),
     ]
     return explained(found.run, told, target.machine_image, said)
+
+
+def _told(run: Run, errors: Sequence[str]) -> Told:
+    if run.state in (JobState.WAITING, JobState.STARTING):
+        return _waiting(run)
+    return _failed(run, errors) if run.state is JobState.FAILED else told_by_state(run)
 
 
 def _depends(run: Run, target: MpiTarget) -> Told | None:
@@ -130,29 +136,7 @@ def _failed(run: Run, errors: Sequence[str]) -> Told:
     return f"failed with exit code {run.exit_code}", _LOOK_BACK
 
 
-def _waiting(run: Run, errors: Sequence[str]) -> Told:
+def _waiting(run: Run) -> Told:
     if reason := known_reason(run.reason or ""):
         return f"waits: {reason.means}", reason.fix
     return "waits for the agent of its main node to accept it", "slipway status --on {target} --nodes"
-
-
-def _running(run: Run, errors: Sequence[str]) -> Told:
-    return f"runs on {counted(run.nodes, 'node')}", _NOTHING_TO_DO
-
-
-def _succeeded(run: Run, errors: Sequence[str]) -> Told:
-    return "succeeded", _NOTHING_TO_DO
-
-
-def _unknown(run: Run, errors: Sequence[str]) -> Told:
-    return f"is in a state that Slipway does not know: {run.status}", _NOTHING_TO_DO
-
-
-_BY_STATE: Mapping[JobState, Callable[[Run, Sequence[str]], Told]] = {
-    JobState.WAITING: _waiting,
-    JobState.STARTING: _waiting,
-    JobState.RUNNING: _running,
-    JobState.SUCCEEDED: _succeeded,
-    JobState.FAILED: _failed,
-    JobState.UNKNOWN: _unknown,
-}

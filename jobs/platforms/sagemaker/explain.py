@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 from slipway.jobs.cloud.aws import reader
 from slipway.jobs.cloud.objects import find_streams, last_lines
-from slipway.jobs.platforms.reasons import Told, counted, explained, known_reason
+from slipway.jobs.platforms.reasons import Told, counted, explained, known_reason, told_by_state
 from slipway.jobs.platforms.sagemaker.runs import transitions
 from slipway.jobs.words.run import (
     EXIT_CODES,
@@ -100,7 +100,7 @@ TrainingFound = Found[SageMakerTarget]
 
 
 def explain(found: TrainingFound) -> Explanation:
-    told = _BY_STATE[found.run.state](found)
+    told = _BY_STATE.get(found.run.state, _unremarkable)(found)
     error = _last_error(found) if found.run.state is JobState.FAILED else None
     said = [
         found.detail.get("FailureReason"),
@@ -131,16 +131,13 @@ def _starting(found: TrainingFound) -> Told:
     return f"has {_instances(found)}, which fetch the image and the data", ""
 
 
-def _running(found: TrainingFound) -> Told:
-    if found.run.status != "Training":
-        return f"runs on {_instances(found)}, and is {found.run.status}", ""
-    tries = len(found.run.attempts)
-    return f"runs on {_instances(found)}{f', attempt {tries + 1}' if tries else ''}", ""
-
-
-def _succeeded(found: TrainingFound) -> Told:
-    model = (found.detail.get("ModelArtifacts") or {}).get("S3ModelArtifacts")
-    return f"succeeded; its model is {model}" if model else "succeeded", ""
+def _unremarkable(found: TrainingFound) -> Told:
+    run, model = found.run, (found.detail.get("ModelArtifacts") or {}).get("S3ModelArtifacts")
+    if run.state is JobState.RUNNING and run.status != "Training":
+        return f"runs on {_instances(found)}, and is {run.status}", ""
+    if run.state is JobState.SUCCEEDED and model:
+        return f"succeeded; its model is {model}", ""
+    return told_by_state(run, "instance")
 
 
 def _failed(found: TrainingFound) -> Told:
@@ -159,17 +156,10 @@ def _failed(found: TrainingFound) -> Told:
     return "failed, and SageMaker does not say why", _LOG
 
 
-def _unknown(found: TrainingFound) -> Told:
-    return f"is in a state that Slipway does not know: {found.run.status}", ""
-
-
 _BY_STATE: Mapping[JobState, Callable[[TrainingFound], Told]] = {
     JobState.WAITING: _waiting,
     JobState.STARTING: _starting,
-    JobState.RUNNING: _running,
-    JobState.SUCCEEDED: _succeeded,
     JobState.FAILED: _failed,
-    JobState.UNKNOWN: _unknown,
 }
 
 

@@ -12,7 +12,6 @@ from slipway.jobs.platforms.on_clusters import ONLINE, agent_state
 from slipway.jobs.platforms.reasons import machine_reason
 from slipway.jobs.platforms.slurm.request import STATES, build_command
 from slipway.jobs.words.errors import SlipwayError
-from slipway.jobs.words.job import request_key
 from slipway.jobs.words.run import JobState, translate
 from slipway.jobs.words.slurm import GROUP_TAG, SlurmAnswer, SlurmNode, SlurmRecord, decode_answer
 from slipway.jobs.words.targets import SlurmTarget
@@ -109,10 +108,9 @@ def needed_login_node(target: SlurmTarget) -> str:
     return instance
 
 
-def read_answer(target: SlurmTarget, name: str | None = None) -> SlurmAnswer:
-    """Ask what is known of one submission, or of all."""
-    request = request_key(name) if name else ""
-    return decode_answer(run_action(target, "status", request=request))
+def read_answer(target: SlurmTarget) -> SlurmAnswer:
+    """Ask what is known of all submissions."""
+    return decode_answer(run_action(target, "status"))
 
 
 def run_action(

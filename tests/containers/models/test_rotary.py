@@ -15,7 +15,7 @@ from torch.nn import functional as F  # noqa: N812 - the name that everybody giv
 
 from slipway.containers.models.configs import config_of
 from slipway.containers.models.decoder import Decoder, DecoderShape, build_decoder
-from slipway.containers.models.folder import ModelPlan, WeightPiece, described, write_model
+from slipway.containers.models.folder import ModelPlan, described, write_model
 from slipway.containers.models.published import load_weights, open_model
 from slipway.containers.models.rotary import rearranged
 from slipway.containers.runtime.checkpoint.boxes import Box
@@ -83,13 +83,8 @@ def test_weights_come_and_go_in_the_published_order(tmp_path: Path) -> None:
     def written(place: str, shape: DecoderShape) -> Path:
         decoder = uneven(shape)
         plan = ModelPlan(shape=shape, sizes=sizes_of(decoder))
-        pieces = [
-            WeightPiece(parameter=name, box=box, data=cut(parameter.detach(), box))
-            for name, parameter in decoder.named_parameters()
-            for box in halves(tuple(parameter.shape))
-        ]
         files = described(config_of(shape, "GPTNeoXForCausalLM"), {})
-        return write_model(tmp_path / place, plan, pieces, files)
+        return write_model(tmp_path / place, plan, lambda name: decoder.get_parameter(name).detach(), files)
 
     published, other = written("published", NEOX), written("whole", whole(NEOX))
     assert (published / "model.safetensors").read_bytes() == (other / "model.safetensors").read_bytes()

@@ -157,7 +157,7 @@ def read_standing(folder: Path, name: str | None = None, slurm_version: str | No
     jobs = merge(told, accounted, queued)
     wanted = [job for job in jobs if name in (None, job.name)]
     return SlurmAnswer(
-        jobs=tuple(sorted(wanted, key=_order)),
+        jobs=tuple(sorted(wanted, key=lambda job: (job.submitted or 0, job.id))),
         attempts=tuple(attempt for folder in folders for attempt in ended_attempts(folder)),
         nodes=tuple(_asked(lambda: _nodes(slurm_version), notes)),
         notes=tuple(dict.fromkeys(notes)),
@@ -226,7 +226,3 @@ def _folders(folder: Path, name: str | None) -> list[Path]:
     except OSError:
         return []
     return [path for path in found if path.is_dir()][:_MOST_FOLDERS]
-
-
-def _order(job: SlurmRecord) -> tuple[int, str]:
-    return (job.submitted or 0, job.id)

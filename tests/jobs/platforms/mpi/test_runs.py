@@ -56,7 +56,7 @@ def test_a_command_that_no_node_took_yet_waits_and_costs_nothing() -> None:
 def test_a_command_that_this_machine_cannot_hold_yet_says_so() -> None:
     run = run_of(Status="Pending", StatusDetails="Delayed", StandardErrorContent=WAITS)
     assert (run.state, run.reason) == (JobState.WAITING, WAITS)
-    means, fix = _waiting(run, [])
+    means, fix = _waiting(run)
     assert (
         means == "waits: this machine has too little free memory for it next to the jobs that run in the yard"
     )
