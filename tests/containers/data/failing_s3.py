@@ -1,4 +1,4 @@
-"""An S3 of one object on 127.0.0.1: bursts of errors, connections that break, stretches that are too short."""
+"""An S3 of one object on 127.0.0.1: bursts of errors, connections that break, stretches too short."""
 
 from __future__ import annotations
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 
@@ -88,6 +89,32 @@ def test_a_node_sends_over_the_link_that_was_asked_for(cluster: Cluster) -> None
     said = cluster.lines(job)
     assert any("tbf" in line and "rate 5Mbit" in line for line in said)
     assert any("netem" in line for line in said)
+
+
+PULL = ("Task failed to start", "CannotPullContainerError: pull image manifest has been retried 5 time(s): ")
+
+
+def pulls_failed(cluster: Cluster, job: str) -> list[bool]:
+    """Tell of each attempt whether it ended before its container was there."""
+    found: dict[str, Any] = cluster.describe(f"{job}#0")
+    said = [(each["statusReason"], each["container"].get("reason", "")) for each in found["attempts"]]
+    return [words == PULL[0] and reason.startswith(PULL[1]) for words, reason in said]
+
+
+def test_an_image_that_cannot_be_pulled_once_costs_an_attempt(cluster: Cluster) -> None:
+    """F46. Of this seed the first draw strikes, and the second does not."""
+    switch(cluster.yard, image_pull=50)
+    job = cluster.submit("pass")
+    assert cluster.ended(job)["status"] == "SUCCEEDED"
+    assert pulls_failed(cluster, job) == [True, False]
+
+
+def test_an_image_that_can_never_be_pulled_fails_the_job_at_its_last_attempt(cluster: Cluster) -> None:
+    """F46."""
+    switch(cluster.yard, image_pull=100)
+    job = cluster.submit("pass")
+    assert cluster.ended(job)["status"] == "FAILED"
+    assert pulls_failed(cluster, job) == [True, True, True]
 
 
 def needs_networks() -> None:
