@@ -122,6 +122,34 @@ def needs_networks() -> None:
         pytest.skip("nodes share this machine's network")
 
 
+# Node 1 cuts its own link once it has joined; every process lives on, and no connection is closed.
+CUT = """
+import os, subprocess, sys, time
+words = ['--module', 'timeit', '--', '-n', '1', '-r', '1', 'import time; time.sleep(600)']
+command = [sys.executable, '-m', 'slipway.containers.runtime.launch', *words]
+launcher = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+for line in launcher.stdout:
+    print(line, end='', flush=True)
+    if 'start on' in line and os.environ['AWS_BATCH_JOB_NODE_INDEX'] == '1':
+        subprocess.run(['ip', 'link', 'set', 'eth0', 'down'], check=True)
+code = launcher.wait()
+print('ended with', code, flush=True)
+sys.exit(code)
+"""
+
+
+def test_a_network_that_is_cut_in_two_ends_both_sides_resumable(cluster: Cluster) -> None:
+    """F11."""
+    needs_networks()
+    cluster.define("cut", container={"environment": [{"name": "SLIPWAY_HEARTBEAT_SECONDS", "value": "1"}]})
+    job = cluster.submit(CUT, definition="cut", retryStrategy={"attempts": 1})
+    assert cluster.ended(job)["status"] == "FAILED"
+    main, child = cluster.lines(job), cluster.lines(job, 1)
+    assert (main[-1], child[-1]) == ("ended with 85", "ended with 85"), (main, child)
+    assert any("no heartbeat for 1 s" in line for line in main)
+    assert any("lost the main node" in line for line in child)
+
+
 GPUS = {
     "resourceRequirements": [
         {"type": "VCPU", "value": "96"},
