@@ -29,6 +29,7 @@ _FOR_AWS = "set AWS_PROFILE or sign in (for example `aws sso login`)"
 _CREDENTIALS = f"{_FOR_AWS}, or use the yard: slipway yard up"
 _REACH = "check the network, the region and AWS_ENDPOINT_URL; when it names the yard: slipway yard status"
 _CLOCK = "set this machine's clock: AWS refuses requests that are signed minutes off"
+_SIGNATURE = f"{_CLOCK}; where it is right, AWS_SECRET_ACCESS_KEY does not belong to the access key"
 _ALLOW = "ask for this action to be allowed to your role, or use another AWS_PROFILE"
 
 # By the name of botocore's exception, or by the error code in AWS's answer.
@@ -55,7 +56,8 @@ AWS_HINTS = {
     "UnrecognizedClientException": "check the credentials, and that the account has this region enabled",
     "OptInRequired": "enable this region in the account's settings first",
     "RequestTimeTooSkewed": _CLOCK,
-    "InvalidSignatureException": _CLOCK,
+    "InvalidSignatureException": _SIGNATURE,
+    "SignatureDoesNotMatch": _SIGNATURE,
     "AccessDenied": _ALLOW,
     "AccessDeniedException": _ALLOW,
     "UnauthorizedOperation": _ALLOW,

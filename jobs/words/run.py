@@ -199,6 +199,8 @@ class RetryRule:
 RETRY_RULES = (
     RetryRule(action="RETRY", on_exit_code=str(RETRY_EXIT_CODE)),
     RetryRule(action="RETRY", on_status_reason="Host EC2*"),  # the machine went away
+    # A registry that did not answer. What a role may not pull has another name, CannotPullECRContainerError.
+    RetryRule(action="RETRY", on_reason="CannotPullContainerError*"),
     RetryRule(action="EXIT", on_reason="*"),
 )
 

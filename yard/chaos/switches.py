@@ -121,6 +121,14 @@ SWITCHES: Mapping[str, Switch] = {
             in_chaos=50,
         ),
         Switch(
+            name="image-pull",
+            does="share of the attempts of AWS Batch jobs whose main node cannot pull the image",
+            unit="%",
+            default=100,
+            most=100,
+            in_chaos=5,
+        ),
+        Switch(
             name="gpu-faults",
             does="share of the nodes of AWS Batch jobs on NVIDIA types one of whose GPUs is ill",
             unit="%",

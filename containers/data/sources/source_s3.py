@@ -57,6 +57,7 @@ CAUSES: tuple[tuple[str, str, str], ...] = (
     ("404 Not Found", "it does not exist", "look at what there is: aws s3 ls"),
     ("416 Range", "it became shorter since the run began", REPEAT),
     ("NotPartial", "the server does not answer Range requests", "read from S3 itself, or copy the text here"),
+    ("UnexpectedRange", "the server answers with another stretch than was asked for", "read from S3 itself"),
     ("illegal character", "a key leads out of its prefix", "use keys without '..', '.' or '//'"),
     ("empty path segment", "a key leads nowhere", "use keys without '..', '.' or '//'"),
     ("error sending request", "nobody answers", "check the network, AWS_REGION and AWS_ENDPOINT_URL"),

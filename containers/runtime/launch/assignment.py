@@ -35,6 +35,7 @@ _MEETS_OVER: Mapping[str, tuple[str, str]] = {
     "nvidia": ("NCCL_SOCKET_IFNAME", "={}"),
 }
 # Who says what is wrong with devices (a key of ACCELERATOR_FILES) that are all there.
+_AFTER_FAILURE: Mapping[str, Callable[[Path], Iterable[str]]] = {"nvidia": gpus.signs_after_failure}
 _HEALTH: Mapping[str, Callable[[int, Path], Iterable[str]]] = {"nvidia": gpus.findings}
 # What lets accelerate, and so transformers' Trainer, join processors into one training: without it each rank
 # trains alone where accelerate finds no accelerator (accelerate/state.py, _prepare_backend).
@@ -70,10 +71,18 @@ class Node:
         found = findings(self.settings, self.machine.root)
         kind = self.settings.accelerator or ""
         check = _HEALTH.get(kind)
-        is_told = not self.settings.is_stand_in or self.environment[variables.STAND_IN] == kind
-        if found or check is None or not is_told or self.place.local_rank:
+        if found or check is None or not self._is_told(kind) or self.place.local_rank:
             return found
         return list(check(self.settings.accelerators, self.machine.root))
+
+    def signs_after_failure(self) -> list[str]:
+        """Return the signs that a device, and not the program, made a rank fail."""
+        kind = self.settings.accelerator or ""
+        check = _AFTER_FAILURE.get(kind)
+        return list(check(self.machine.root)) if check and self._is_told(kind) else []
+
+    def _is_told(self, kind: str) -> bool:
+        return not self.settings.is_stand_in or self.environment[variables.STAND_IN] == kind
 
 
 def read_node(environment: Mapping[str, str], module: str, arguments: list[str]) -> Node:

@@ -23,6 +23,7 @@ Say = Callable[[str], None]
 
 _SMI = "nvidia-smi"
 _SMI_SECONDS = 60.0
+_QUICK_SECONDS = 5.0
 _DIAGNOSTIC = ("dcgmi", "diag", "-r", "1", "-j")
 _DIAGNOSTIC_SECONDS = 180.0  # "normally lasting seconds" (DCGM's documentation, "dcgmi diag")
 _FABRIC_SECONDS = 60.0  # in which a node that has just booted registers its GPUs with the NVSwitches
@@ -75,6 +76,15 @@ def findings(expected: int, root: Path, say: Say = warn) -> Iterator[str]:
         yield from _links(gpus)
     yield from _kernel_errors(root, say)
     yield from _diagnostic(say)
+
+
+def signs_after_failure(root: Path, say: Say = warn) -> Iterator[str]:
+    """Yield what may have made a rank fail, asked within the time that other nodes wait for a heartbeat."""
+    text = _ask((_SMI, "-q", "-x"), _QUICK_SECONDS)[0] if shutil.which(_SMI) else ""
+    for index, gpu in enumerate(_read(text) or []):
+        yield from _memory(_name(index, gpu), gpu, say)
+        yield from _recovery(_name(index, gpu), gpu)
+    yield from _kernel_errors(root, say)
 
 
 def _ask(words: tuple[str, ...], seconds: float) -> tuple[str, str]:

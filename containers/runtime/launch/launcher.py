@@ -137,6 +137,7 @@ def _train(node: Node, peers: Peers, port: int, team: Team, folder: Path) -> Exi
                         has_accelerators=has_accelerators(node.environment),
                         say=team.say,
                         root=node.machine.root,
+                        signs=node.signs_after_failure,
                     )
                 ).run()
     finally:

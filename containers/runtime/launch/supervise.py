@@ -53,6 +53,7 @@ class Watch:
     has_accelerators: bool  # that ranks may use
     say: Callable[[str], None]
     root: Path
+    signs: Callable[[], list[str]]  # that a device of this node is ill
 
 
 class Supervisor:
@@ -145,6 +146,11 @@ class Supervisor:
             self.stopped.append(ending)
 
     def _resumable_or_not(self, ending: ExitReport) -> ExitReport:
+        if ending.code != RESUMABLE_EXIT_CODE and (signs := self.watch.signs()):
+            unfit = f"{self.watch.peers.member.host} is not fit for the job: {'; '.join(signs)}"
+            # As a rank that was killed, it explains the exceptions of its peers.
+            reason = f"{ending.reason}; {unfit}"
+            return replace(ending, code=RESUMABLE_EXIT_CODE, reason=reason, by_signal=True)
         if not (ending.by_signal and self.watch.settings.resume_after_signals):
             return ending
         return replace(ending, code=RESUMABLE_EXIT_CODE, reason=f"{ending.reason}; the next attempt resumes")

@@ -69,8 +69,8 @@ def ignore(word: str) -> None:
 
 
 def finish(word: str) -> None:
-    """Ends well when it is asked to stop."""
-    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(0))
+    """Ends when it is asked to stop: well, or with the code that `word` is."""
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(int(word or 0)))
     wait("")
 
 

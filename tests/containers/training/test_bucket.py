@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +20,7 @@ from slipway.containers.runtime.errors import RESUMABLE_EXIT_CODE, Interruption
 from slipway.containers.training.bucket import CheckpointBucket
 from slipway.yard.endpoint import Yard
 from slipway.yard.gateway.faults import Fault, FaultKind, script, unscript
+from tests.containers.data.denying_s3 import denying
 from tests.containers.runtime.saving import is_right, quiet, save, training
 from tests.containers.training.rank_threads import in_threads
 
@@ -149,6 +151,22 @@ def test_a_bucket_that_does_not_answer_is_no_damage(
             checkpoints.resume()
         assert refused.value.exit_code == RESUMABLE_EXIT_CODE
         unscript(shared_yard)
+
+
+def test_keys_that_have_expired_end_the_resuming_resumable(
+    bucket: CheckpointBucket, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """F29: another attempt has keys of its own."""
+    saved(bucket, 1)
+    with (
+        opened(bucket, 2) as checkpoints,
+        monkeypatch.context() as expired,
+        denying(expired, 400, "ExpiredToken"),
+    ):
+        expired.setattr(bucket, "_bucket", Bucket(NAME, os.environ["AWS_ENDPOINT_URL_S3"], None))
+        with pytest.raises(Interruption, match="the credentials have expired") as refused:
+            checkpoints.resume()
+    assert refused.value.exit_code == RESUMABLE_EXIT_CODE
 
 
 def test_a_manifest_that_never_came_is_passed_over_and_its_files_are_removed_later(

@@ -98,12 +98,13 @@ def test_nodes_without_efa_are_not_told_to_use_it() -> None:
     assert not {"FI_EFA_USE_DEVICE_RDMA", "RDMAV_FORK_SAFE", "FI_PROVIDER"} & names
 
 
-def test_only_exit_85_and_a_lost_machine_are_tried_again() -> None:
+def test_only_exit_85_a_lost_machine_and_a_failed_pull_are_tried_again() -> None:
     retry = job(job_attempts=5)["RetryStrategy"]
     assert retry["Attempts"] == 5
     assert retry["EvaluateOnExit"] == [
         {"Action": "RETRY", "OnExitCode": "85"},
         {"Action": "RETRY", "OnStatusReason": "Host EC2*"},
+        {"Action": "RETRY", "OnReason": "CannotPullContainerError*"},
         {"Action": "EXIT", "OnReason": "*"},
     ]
 

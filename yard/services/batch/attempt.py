@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from slipway.yard.chaos import conditions
 from slipway.yard.machines import log_stream, memory, storage
 from slipway.yard.machines.isolation.tiers import best_tier
 from slipway.yard.machines.settings import real_seconds
@@ -54,6 +55,10 @@ def _run(job: BatchJob, attempt: JobAttempt, environment: Any) -> None:
 
 def _open_logs(job: BatchJob, attempt: JobAttempt) -> ContainerExit | None:
     name = job.definition["jobDefinitionName"]
+    if conditions.strikes("image-pull", "attempt"):
+        image = capacity.containers(job)[job.main_node].get("image")
+        reason = task_roles.UNREACHED.format(image=image)
+        return ContainerExit(status_reason=NOT_STARTED, exit_code=None, reason=reason)
     for node, container in zip(attempt.nodes, capacity.containers(job), strict=True):
         node.group, node.stream = log_stream.place(container, name, node.task_id)
         if reason := task_roles.problem(container, node.group, node.stream, job.region):

@@ -19,6 +19,10 @@ from slipway.yard.permissions.keys import RoleSession
 TASKS = "ecs-tasks.amazonaws.com"
 MACHINES = "ec2.amazonaws.com"
 NO_IMAGE = "CannotPullECRContainerError: AccessDeniedException: {}"
+UNREACHED = (
+    "CannotPullContainerError: pull image manifest has been retried 5 time(s): failed to resolve {image}: "
+    "failed to do request: dial tcp: i/o timeout"
+)
 NO_LOG = "ResourceInitializationError: failed to create Cloudwatch log stream: AccessDeniedException: {}"
 NOT_ASSUMED = (
     "ECS was unable to assume the role '{}' that was provided for this task. Please verify that the role "

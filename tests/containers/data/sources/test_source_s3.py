@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import re
+import time
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -265,6 +267,28 @@ def test_keys_come_from_the_metadata_service_that_the_environment_names(
             open_source("s3://texts/wiki")
     source_s3.opened.cache_clear()
     assert f"Credential={KEY_ID}/" in seen[0]["authorization"]
+
+
+def test_keys_that_are_about_to_expire_are_asked_for_again_over_a_metadata_service_that_fails(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """F29."""
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"):
+        monkeypatch.delenv(name, raising=False)
+    soon = datetime.now(UTC) + timedelta(minutes=1)
+    source_s3.opened.cache_clear()
+    with (
+        metadata_service(f"{soon:%Y-%m-%dT%H:%M:%SZ}", failures=[503]) as address,
+        denying(monkeypatch, 403, "AccessDenied") as seen,
+    ):
+        monkeypatch.setenv(source_s3.METADATA_VARIABLE, address)
+        deadline = time.monotonic() + 10
+        while len(keys := {each["authorization"].partition("/")[0] for each in seen}) < 2:
+            assert time.monotonic() < deadline, keys
+            with pytest.raises(DataError, match="reading it is denied"):
+                open_source("s3://texts/wiki")
+    source_s3.opened.cache_clear()
+    assert {key.rpartition("=")[2] for key in keys} == {KEY_ID, f"{KEY_ID}0002"}
 
 
 def test_an_owner_is_an_account() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,10 +15,11 @@ from slipway.jobs.platforms.slurm.node import health
 from slipway.jobs.platforms.slurm.node.setting import SlurmNodeFacts, SlurmNodePaths
 from slipway.yard.machines import gpu_programs
 from slipway.yard.machines.gpu_programs import FAULTS, GpuAnswers
-from tests.containers.runtime.nodes import Cluster
+from tests.containers.runtime.nodes import Cluster, Node, ready
 
 WELL = gpu_programs.of_node(gpu_programs.RECORDED, 8)
 P4D: dict[str, Any] = {"SLIPWAY_ACCELERATOR": "nvidia", "SLIPWAY_ACCELERATORS": 8}
+ONE_RANK = {**P4D, "SLIPWAY_PROCESSES_PER_NODE": 1}
 ILL = "GPU 7 (0000:08:00.0)"
 FALLEN = (
     "3,1184,86553204,-;NVRM: Xid (PCI:0000:10:1c): 79, pid='<unknown>', name=<unknown>, "
@@ -202,6 +204,66 @@ def test_a_node_with_an_ill_gpu_ends_the_attempt_and_is_named(
     assert f"node {sick} (" in nodes[0].lines[-1]
     assert SAID["row-remapping-failed"] in nodes[0].lines[-1]
     assert "ready" not in nodes[0].text + nodes[1].text, "nothing was started on any node"
+
+
+ECC = "uncorrectable-errors"
+
+
+@pytest.mark.parametrize("fault", [ECC, "reset-needed", "fallen"])
+def test_a_gpu_that_falls_ill_during_a_run_asks_for_another_attempt(
+    cluster: Cluster, tmp_path: Path, fault: str
+) -> None:
+    """F47. A rank whose device is lost ends as one with a mistake does, so the device is asked."""
+    machine = Machine(tmp_path)
+    node = cluster.start({"*": ["wait"]}, SLIPWAY_ROOT=machine.root, PATH=machine.path, **ONE_RANK)
+    node.until("ready")
+    if fault == "fallen":
+        machine.log(FALLEN)
+    else:
+        machine.answer(FAULTS[fault](WELL))
+    os.kill(rank_of(node), signal.SIGABRT)
+    assert node.end() == 85
+    told = SAID.get(fault, "the kernel logged Xid 79 of the GPU at 0000:10:1c")
+    assert f"is not fit for the job: {told}" in node.lines[-1]
+    again = cluster.start({"*": ["wait"]}, SLIPWAY_ROOT=machine.root, PATH=machine.path, **ONE_RANK)
+    assert again.end() == 85
+    assert "ready" not in again.text, "the same node starts nothing"
+
+
+def test_an_ill_gpu_explains_what_fails_on_other_nodes(cluster: Cluster, tmp_path: Path) -> None:
+    """F47. The exception of a peer that lost its connection would end the job for good."""
+    machines = [Machine(tmp_path / str(node)) for node in range(2)]
+    nodes = [
+        cluster.start(
+            {"*": ["finish 1"]},
+            node=node,
+            nodes=2,
+            SLIPWAY_ROOT=each.root,
+            PATH=each.path,
+            **ONE_RANK,
+        )
+        for node, each in enumerate(machines)
+    ]
+    ready(nodes)
+    machines[1].answer(FAULTS[ECC](WELL))
+    for node in nodes:
+        os.kill(rank_of(node), signal.SIGTERM)
+    assert [node.end() for node in nodes] == [85, 85]
+    assert f"is not fit for the job: {SAID[ECC]}" in nodes[0].lines[-1]
+
+
+def test_a_rank_that_fails_on_gpus_that_are_well_is_not_tried_again(cluster: Cluster, tmp_path: Path) -> None:
+    machine = Machine(tmp_path)
+    node = cluster.start({"*": ["explode"]}, SLIPWAY_ROOT=machine.root, PATH=machine.path, **ONE_RANK)
+    assert node.end() == 1
+    assert "not fit" not in node.text
+
+
+def rank_of(node: Node) -> int:
+    """Return the process of the rank, which the launcher has started."""
+    children = Path(f"/proc/{node.process.pid}/task/{node.process.pid}/children").read_text().split()
+    (found,) = (int(one) for one in children if b"\0RANK=" in Path(f"/proc/{one}/environ").read_bytes())
+    return found
 
 
 def test_devices_that_are_not_there_are_one_line(cluster: Cluster, tmp_path: Path) -> None:

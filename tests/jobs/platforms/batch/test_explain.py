@@ -102,7 +102,7 @@ def test_why_a_job_waits_is_said_with_what_to_do(reason: str, means: str, fix: s
     ("reason", "means", "fix"),
     [
         (
-            "CannotPullContainerError: pull image manifest has been retried",
+            "CannotPullContainerError: pull image manifest has been retried 5 time(s): dial tcp: i/o timeout",
             "could not pull",
             "slipway image build gaudi",
         ),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 
@@ -90,9 +91,63 @@ def test_a_node_sends_over_the_link_that_was_asked_for(cluster: Cluster) -> None
     assert any("netem" in line for line in said)
 
 
+PULL = ("Task failed to start", "CannotPullContainerError: pull image manifest has been retried 5 time(s): ")
+
+
+def pulls_failed(cluster: Cluster, job: str) -> list[bool]:
+    """Tell of each attempt whether it ended before its container was there."""
+    found: dict[str, Any] = cluster.describe(f"{job}#0")
+    said = [(each["statusReason"], each["container"].get("reason", "")) for each in found["attempts"]]
+    return [words == PULL[0] and reason.startswith(PULL[1]) for words, reason in said]
+
+
+def test_an_image_that_cannot_be_pulled_once_costs_an_attempt(cluster: Cluster) -> None:
+    """F46. Of this seed the first draw strikes, and the second does not."""
+    switch(cluster.yard, image_pull=50)
+    job = cluster.submit("pass")
+    assert cluster.ended(job)["status"] == "SUCCEEDED"
+    assert pulls_failed(cluster, job) == [True, False]
+
+
+def test_an_image_that_can_never_be_pulled_fails_the_job_at_its_last_attempt(cluster: Cluster) -> None:
+    """F46."""
+    switch(cluster.yard, image_pull=100)
+    job = cluster.submit("pass")
+    assert cluster.ended(job)["status"] == "FAILED"
+    assert pulls_failed(cluster, job) == [True, True, True]
+
+
 def needs_networks() -> None:
     if not best_tier().isolated:
         pytest.skip("nodes share this machine's network")
+
+
+# Node 1 cuts its own link once it has joined; every process lives on, and no connection is closed.
+CUT = """
+import os, subprocess, sys, time
+words = ['--module', 'timeit', '--', '-n', '1', '-r', '1', 'import time; time.sleep(600)']
+command = [sys.executable, '-m', 'slipway.containers.runtime.launch', *words]
+launcher = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+for line in launcher.stdout:
+    print(line, end='', flush=True)
+    if 'start on' in line and os.environ['AWS_BATCH_JOB_NODE_INDEX'] == '1':
+        subprocess.run(['ip', 'link', 'set', 'eth0', 'down'], check=True)
+code = launcher.wait()
+print('ended with', code, flush=True)
+sys.exit(code)
+"""
+
+
+def test_a_network_that_is_cut_in_two_ends_both_sides_resumable(cluster: Cluster) -> None:
+    """F11."""
+    needs_networks()
+    cluster.define("cut", container={"environment": [{"name": "SLIPWAY_HEARTBEAT_SECONDS", "value": "1"}]})
+    job = cluster.submit(CUT, definition="cut", retryStrategy={"attempts": 1})
+    assert cluster.ended(job)["status"] == "FAILED"
+    main, child = cluster.lines(job), cluster.lines(job, 1)
+    assert (main[-1], child[-1]) == ("ended with 85", "ended with 85"), (main, child)
+    assert any("no heartbeat for 1 s" in line for line in main)
+    assert any("lost the main node" in line for line in child)
 
 
 GPUS = {

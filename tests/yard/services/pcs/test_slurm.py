@@ -5,11 +5,13 @@ Its hosts boot systemd, which takes seconds each; the tests go on where the one 
 
 from __future__ import annotations
 
+import base64
 import json
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -27,6 +29,7 @@ from slipway.yard.endpoint import control
 from slipway.yard.machines.hosts import boot_ways
 from slipway.yard.machines.hosts.instances import REPLACE_VARIABLE
 from slipway.yard.services.pcs import differences
+from tests import wrong_clock
 from tests.jobs.platforms.slurm.one_slurm import start_requeued
 from tests.yard.accounts import raise_quotas, stand_in
 from tests.yard.conftest import RunningYard
@@ -47,6 +50,7 @@ pid=$(cat /run/slurmctld.pid); starter=$(awk '/^PPid:/ {print $2}' /proc/$pid/st
 kill -STOP $starter; kill -KILL $pid; echo $starter
 """
 KEY = "/etc/munge/munge.key"
+DROP_IN = "/run/systemd/system/munge.service.d"
 SLURM: dict[str, Any] = {"scaleDownIdleTimeInSeconds": 5, "accounting": {"mode": "STANDARD"}}
 
 pytestmark = pytest.mark.slow
@@ -308,6 +312,28 @@ def test_a_node_with_another_key_than_the_controllers_is_named(slurm: SlurmSite)
         notes = decode_answer(slurm.says(*asked)).notes
     finally:
         slurm.says("sh", "-c", f"mv {KEY}.kept {KEY} && systemctl restart munge")
+    said = f"Slurm's controller hangs up on node {slurm.says('hostname', '-s')}: its key or its clock"
+    assert any(said in note for note in notes), notes
+    assert not any("hangs up" in note for note in decode_answer(slurm.says(*asked)).notes)
+
+
+@pytest.mark.parametrize("seconds", [-3600, 3600])
+def test_a_node_with_another_time_than_the_controllers_is_named(
+    slurm: SlurmSite, seconds: int, tmp_path: Path
+) -> None:
+    """F36. Munge takes a credential for expired, or for made in the future, after five minutes."""
+    made = wrong_clock.library(tmp_path)
+    asked = (places.PYTHON, "-m", places.NODE_MODULE, "status")
+    content = base64.b64encode(made.read_bytes()).decode()
+    slurm.says("sh", "-c", 'echo "$0" | base64 -d >/usr/local/lib/wrong_clock.so', content)
+    told = wrong_clock.variables(Path("/usr/local/lib/wrong_clock.so"), seconds)
+    lines = ["[Service]", *(f"Environment={name}={value}" for name, value in told.items())]
+    slurm.says("sh", "-c", f'mkdir -p {DROP_IN} && echo "$0" >{DROP_IN}/clock.conf', "\n".join(lines))
+    try:
+        slurm.says("sh", "-c", "systemctl daemon-reload && systemctl restart munge")
+        notes = decode_answer(slurm.says(*asked)).notes
+    finally:
+        slurm.says("sh", "-c", f"rm -r {DROP_IN} && systemctl daemon-reload && systemctl restart munge")
     said = f"Slurm's controller hangs up on node {slurm.says('hostname', '-s')}: its key or its clock"
     assert any(said in note for note in notes), notes
     assert not any("hangs up" in note for note in decode_answer(slurm.says(*asked)).notes)
