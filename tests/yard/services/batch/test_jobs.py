@@ -126,12 +126,12 @@ def test_a_child_node_that_is_killed_by_command_triggers_nothing(cluster: Cluste
 def test_a_node_that_is_not_there_is_named(cluster: Cluster, capsys: pytest.CaptureFixture[str]) -> None:
     job = cluster.submit(FOREVER)
     cluster.says(job, "ready")
+    own = f"trial ({job})"
     for wrong, words in (
         ((job, "2"), "has no node 2; it has 0 to 1"),
         (
             ("absent", "0"),
-            "'absent' matches 0 running jobs, and none of MPI, Slurm or SageMaker; "
-            f"of AWS Batch run: trial ({job})",
+            f"'absent' matches 0 running jobs, and none of MPI, Slurm or SageMaker; of AWS Batch run: {own}",
         ),
     ):
         assert run(("yard", "kill-node", *wrong)) != 0
