@@ -168,9 +168,7 @@ class StepProfiler:
         if self._running is None and self.first <= step <= self.last:
             kinds = torch.profiler.ProfilerActivity
             own = getattr(kinds, self.device.kind.upper(), kinds.CPU)
-            self._running = torch.profiler.profile(
-                activities=sorted({kinds.CPU, own}, key=str), acc_events=True
-            )
+            self._running = torch.profiler.profile(activities=sorted({kinds.CPU, own}, key=str))
             self._running.start()
 
     def after(self, step: int) -> None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -21,7 +22,7 @@ from slipway.containers.recipes.bert_pretrain.data import BertBatches, inputs_of
 from slipway.containers.training.devices import open_device
 from slipway.containers.training.engine import Engine, build_engine
 from slipway.containers.training.loop import MOST_SCALED, MOST_SKIPPED, Loop
-from slipway.containers.training.report import NotFinite, StepReport
+from slipway.containers.training.report import NotFinite, StepProfiler, StepReport
 from slipway.containers.training.saving import Saving, ShutdownWatch
 from slipway.containers.training.schedules import Schedule
 from slipway.containers.training.task import StepBatch
@@ -104,6 +105,38 @@ def test_what_fits_no_mask_still_gets_one_where_the_device_traces_its_graph() ->
     device = open_device(ALONE, "cpu", "fp32")
     assert inputs_of(_rows(), device)["mask"] is None
     assert inputs_of(_rows(), replace(device, traces=True))["mask"] is not None
+
+
+def test_a_profile_asks_for_nothing_that_the_oldest_pytorch_of_an_image_lacks(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Gaudi's has 2.4.0, whose `profile` takes these and no others that are of use here."""
+    real = torch.profiler.profile
+
+    def of_2_4(
+        *,
+        activities: Iterable[torch.profiler.ProfilerActivity],
+        record_shapes: bool = False,
+        profile_memory: bool = False,
+        with_stack: bool = False,
+        with_flops: bool = False,
+    ) -> torch.profiler.profile:
+        return real(
+            activities=activities,
+            record_shapes=record_shapes,
+            profile_memory=profile_memory,
+            with_stack=with_stack,
+            with_flops=with_flops,
+        )
+
+    monkeypatch.setattr(torch.profiler, "profile", of_2_4)
+    device = open_device(ALONE, "cpu", "fp32")
+    said: list[str] = []
+    profiler = StepProfiler(first=1, last=1, folder=tmp_path, rank=0, device=device, say=said.append)
+    profiler.before(1)
+    profiler.after(1)
+    (path,) = tmp_path.glob("*.trace.json.gz")
+    assert str(path) in said[0]
 
 
 def build_loop(settings: dict[str, str]) -> tuple[Loop, BertForPreTraining, list[str]]:

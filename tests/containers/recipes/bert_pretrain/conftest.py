@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import importlib.util
 from collections.abc import Iterator
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
 
+from slipway.containers.training.config import is_proved
 from tests.containers.training.ranks import Ranks, Run
 
 NEEDED = ("torch", "deepspeed", "h5py", "isal", "numpy")
 MISSING = [name for name in NEEDED if importlib.util.find_spec(name) is None]
 REASON = f"not installed here: {', '.join(MISSING)}"
+NEEDS_LAYOUTS = pytest.mark.skipif(
+    "torch" not in MISSING and not is_proved("native", version("torch")),
+    reason="layouts are refused on this PyTorch",
+)
 
 # Eight micro-batches a step divide among one, two and four ranks.
 BASE = {"precision": "fp32", "steps": "6", "micro_batch": "4", "global_batch": "32", "checkpoint_every": "2"}
