@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 import click
 import pytest
 
-from scripts.write_docs import COMMAND, stale_files
+from scripts.write_docs import COMMAND, stale_files, text_of
 from slipway.jobs.cli.cli import PROGRAM, cli, commands, find_renamed
 from tests.architecture.tracked import ROOT, paths
 
@@ -111,7 +111,8 @@ def test_every_command_is_on_the_page_of_the_command_line() -> None:
 
 
 def test_the_generated_files_are_what_the_code_says() -> None:
-    assert not stale_files(), f"run {COMMAND}"
+    for name in stale_files():
+        assert (ROOT / name).read_text("utf-8") == text_of(name), f"{name} is stale: run {COMMAND}"
 
 
 def test_the_page_of_projects_lists_every_extra() -> None:
