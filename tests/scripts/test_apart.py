@@ -9,7 +9,11 @@ import pytest
 from tests.scripts.checkouts import Checkout, Running, make_checkout, wait_until
 
 LOCKS = Path("scripts", "locks", "apart")
-PINNED = {"sagemaker-v3": "sagemaker==3.27.0", "neuron-torch": "torch==2.9.0"}
+PINNED = {
+    "sagemaker-v3": "sagemaker==3.27.0",
+    "examples": "lightning-fabric==2.6.6",
+    "neuron-torch": "torch==2.9.0",
+}
 BESIDE = "lib/python3.11/site-packages"
 INSTALLS = "uv pip install"
 MAKES_ENVIRONMENTS = """
