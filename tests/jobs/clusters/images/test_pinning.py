@@ -18,7 +18,7 @@ from click.testing import CliRunner
 
 from slipway.infra.clusters import MACHINE_IMAGES
 from slipway.infra.declare.machine_images import CONTAINERS
-from slipway.jobs.cli.images import image_pin_command
+from slipway.jobs.cli.cli import cli
 from slipway.jobs.clusters.images.pinning import (
     CannotPin,
     Kernels,
@@ -147,7 +147,7 @@ def locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_the_command_writes_the_lock_of_the_image_that_is_named(locks: Path) -> None:
-    done = CliRunner().invoke(image_pin_command, ["cpu-mpi", "--json"])
+    done = CliRunner().invoke(cli, ["image", "pin", "cpu-mpi", "--json"])
     assert done.exit_code == 0
     assert [(row["image"], row["serial"]) for row in json.loads(done.stdout)] == [("cpu-mpi", "20261118")]
     assert locked_parent(locks, "cpu-mpi") == Parent(serial="20261118", kernel=PIN.kernel)
@@ -156,7 +156,7 @@ def test_the_command_writes_the_lock_of_the_image_that_is_named(locks: Path) -> 
 
 
 def test_if_one_of_all_images_cannot_be_pinned_no_lock_changes(locks: Path) -> None:
-    done = CliRunner().invoke(image_pin_command, [])
+    done = CliRunner().invoke(cli, ["image", "pin"])
     assert isinstance(done.exception, CannotPin)
     assert all(locked_parent(locks, image.name) is None for image in MACHINE_IMAGES)
 
