@@ -49,7 +49,7 @@ def plugin(yard_shell: RunningYard, tmp_path: Path, monkeypatch: pytest.MonkeyPa
 def test_the_plugin_gets_what_the_aws_cli_gives_it_and_its_token_is_in_no_list_of_processes(
     plugin: Path, yard_shell: RunningYard, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """By StartSessionCaller of aws-cli's sessionmanager.py."""
+    """Its words are those of StartSessionCaller in aws-cli's sessionmanager.py."""
     plugin.with_name("config").write_text("[profile me]\n")
     monkeypatch.setenv("AWS_CONFIG_FILE", str(plugin.with_name("config")))
     monkeypatch.setenv("AWS_PROFILE", "me")

@@ -20,6 +20,7 @@ from slipway.jobs.words.catalogue.instances import instance_type
 from slipway.jobs.words.installation import NoProject
 from slipway.jobs.words.targets import BatchTarget
 from tests.jobs.conftest import Slipway
+from tests.jobs.estimate.inputs.test_model_files import LLAMA_3_8B
 
 BERT = "bert_pretrain"
 
@@ -178,16 +179,6 @@ def test_a_batch_that_cannot_be_shared_is_refused_with_one_that_can(slipway: Sli
 
 
 # The recipe sft trains any model: known by name, or by a config.json that lies here.
-LLAMA = {
-    "model_type": "llama",
-    "hidden_size": 4096,
-    "intermediate_size": 14336,
-    "num_hidden_layers": 32,
-    "num_attention_heads": 32,
-    "num_key_value_heads": 8,
-    "vocab_size": 128256,
-    "max_position_embeddings": 8192,
-}
 
 
 @pytest.mark.parametrize("place", ["models/llama-8b", "s3://mine/models/llama-8b"])
@@ -196,7 +187,7 @@ def test_a_model_of_any_kind_is_counted_by_its_config(
 ) -> None:
     folder = tmp_path / ("llama-8b" if "://" in place else place)
     folder.mkdir(parents=True)
-    (folder / "config.json").write_text(json.dumps(LLAMA))
+    (folder / "config.json").write_text(json.dumps(LLAMA_3_8B))
     monkeypatch.chdir(tmp_path)
     own = recipe_workload("sft", {"model": place, "length": "2048", "lora_rank": "16", "steps": "9"})
     assert (own.model.sequence_length, own.steps, own.model.layers) == (2048, 9, 32)

@@ -304,17 +304,22 @@ def test_a_node_that_is_lost_while_the_controller_is_dead_is_told_to_the_next_on
     slurm.completes(job, restarts="1")
 
 
-def test_a_node_with_another_key_than_the_controllers_is_named(slurm: SlurmSite) -> None:
+def is_named_until_mended(slurm: SlurmSite, broken: str, mended: str) -> None:
+    """See that the controller hangs up on a node after one script, and no more after the other."""
     asked = (places.PYTHON, "-m", places.NODE_MODULE, "status")
-    slurm.says("sh", "-c", f"cp -p {KEY} {KEY}.kept && head -c 128 /dev/urandom >{KEY}")
     try:
-        slurm.says("systemctl", "restart", "munge")
+        slurm.says("sh", "-c", f"{broken} && systemctl restart munge")
         notes = decode_answer(slurm.says(*asked)).notes
     finally:
-        slurm.says("sh", "-c", f"mv {KEY}.kept {KEY} && systemctl restart munge")
+        slurm.says("sh", "-c", f"{mended} && systemctl restart munge")
     said = f"Slurm's controller hangs up on node {slurm.says('hostname', '-s')}: its key or its clock"
     assert any(said in note for note in notes), notes
     assert not any("hangs up" in note for note in decode_answer(slurm.says(*asked)).notes)
+
+
+def test_a_node_with_another_key_than_the_controllers_is_named(slurm: SlurmSite) -> None:
+    slurm.says("sh", "-c", f"cp -p {KEY} {KEY}.kept && head -c 128 /dev/urandom >{KEY}")
+    is_named_until_mended(slurm, broken="true", mended=f"mv {KEY}.kept {KEY}")
 
 
 @pytest.mark.parametrize("seconds", [-3600, 3600])
@@ -323,20 +328,13 @@ def test_a_node_with_another_time_than_the_controllers_is_named(
 ) -> None:
     """F36. Munge takes a credential for expired, or for made in the future, after five minutes."""
     made = wrong_clock.library(tmp_path)
-    asked = (places.PYTHON, "-m", places.NODE_MODULE, "status")
     content = base64.b64encode(made.read_bytes()).decode()
     slurm.says("sh", "-c", 'echo "$0" | base64 -d >/usr/local/lib/wrong_clock.so', content)
     told = wrong_clock.variables(Path("/usr/local/lib/wrong_clock.so"), seconds)
     lines = ["[Service]", *(f"Environment={name}={value}" for name, value in told.items())]
     slurm.says("sh", "-c", f'mkdir -p {DROP_IN} && echo "$0" >{DROP_IN}/clock.conf', "\n".join(lines))
-    try:
-        slurm.says("sh", "-c", "systemctl daemon-reload && systemctl restart munge")
-        notes = decode_answer(slurm.says(*asked)).notes
-    finally:
-        slurm.says("sh", "-c", f"rm -r {DROP_IN} && systemctl daemon-reload && systemctl restart munge")
-    said = f"Slurm's controller hangs up on node {slurm.says('hostname', '-s')}: its key or its clock"
-    assert any(said in note for note in notes), notes
-    assert not any("hangs up" in note for note in decode_answer(slurm.says(*asked)).notes)
+    read_again = "systemctl daemon-reload"
+    is_named_until_mended(slurm, broken=read_again, mended=f"rm -r {DROP_IN} && {read_again}")
 
 
 def test_a_deleted_cluster_leaves_no_host_and_no_interface(slurm: SlurmSite) -> None:
