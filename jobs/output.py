@@ -292,3 +292,12 @@ def _as_json(value: object) -> object:
     if isinstance(value, PurePath):
         return str(value)
     raise TypeError(f"cannot print {type(value).__name__} as JSON")
+
+
+_BAR = 40  # characters of the longest
+
+
+def bar(value: float, highest: float) -> str:
+    """Draw a bar from zero, so that a third less is a third less bar; NaN draws nothing."""
+    share = value / highest if highest > 0 and value == value else 0.0
+    return "█" * round(_BAR * min(max(share, 0.0), 1.0))

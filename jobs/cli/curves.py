@@ -22,9 +22,9 @@ from slipway.jobs.estimate.errors import CannotEstimate
 from slipway.jobs.estimate.inputs.own_data import measurements, rates
 from slipway.jobs.estimate.inputs.places import alone
 from slipway.jobs.estimate.inputs.workloads import recipe_workload
-from slipway.jobs.output import Column, json_option, print_table, say, warn
+from slipway.jobs.output import Column, bar, json_option, print_table, say, warn
 from slipway.jobs.submit import find, logs
-from slipway.jobs.submit.curve import Point, ScalarFile, bar, points, thinned
+from slipway.jobs.submit.curve import Point, ScalarFile, points, thinned
 from slipway.jobs.submit.logs import Wanted
 from slipway.jobs.submit.metrics import LOSS, RATE
 from slipway.jobs.submit.rate import LEAST_STEPS, settings_of

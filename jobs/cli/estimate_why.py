@@ -10,7 +10,7 @@ from slipway.jobs.estimate.estimates import PARTS, Estimate, PricedHardware
 from slipway.jobs.estimate.hardware import cluster_of
 from slipway.jobs.estimate.work.work import memory
 from slipway.jobs.estimate.work.workloads import Workload
-from slipway.jobs.output import Column, print_json, print_table, say
+from slipway.jobs.output import Column, bar, print_json, print_table, say
 
 # What stands in Memory, in words.
 HELD: Mapping[str, str] = {
@@ -21,7 +21,6 @@ HELD: Mapping[str, str] = {
     "gathered": "layers that are gathered to compute",
     "free": "free",
 }
-_BAR = 40
 _GIB = 2.0**30
 
 
@@ -87,5 +86,4 @@ def _memory_lines(workload: Workload, place: PricedHardware, own: Estimate) -> I
 
 
 def _share(value: float, whole: float) -> dict[str, object]:
-    share = value / whole
-    return {"share": share, "bar": "█" * round(share * _BAR)}
+    return {"share": value / whole, "bar": bar(value, whole)}

@@ -15,7 +15,6 @@ from slipway.jobs.words.errors import SlipwayError
 from slipway.jobs.words.given import checked
 
 T = TypeVar("T")
-_BAR = 40  # characters of the longest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,12 +53,6 @@ def thinned(values: list[T], most: int) -> list[T]:
         return values
     stride = (len(values) - 1) / (most - 1)
     return [values[round(number * stride)] for number in range(most)]
-
-
-def bar(loss: float, highest: float) -> str:
-    """Draw a bar from zero, so that a third less loss is a third less bar; NaN draws nothing."""
-    share = loss / highest if highest > 0 and loss == loss else 0.0
-    return "█" * round(_BAR * min(max(share, 0.0), 1.0))
 
 
 # The charts of a training from its log, as TensorBoard reads them. For a machine that does not see the job's

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from slipway.jobs.submit.curve import ScalarFile, bar, points, thinned
+from slipway.jobs.output import bar
+from slipway.jobs.submit.curve import ScalarFile, points, thinned
 from slipway.jobs.submit.logs import LogLine
 
 FIRST = [
