@@ -18,7 +18,6 @@ from importlib import metadata
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-TAG = "v0.9.0"
 _NAME = re.compile(r"[A-Za-z0-9._-]+")
 _EXTRA = re.compile(r"""\bextra *== *["']([^"']+)["']""")
 _OWN = ("AWS_", "SLIPWAY_", "PYTHONPATH", "VIRTUAL_ENV", "CDK_")
@@ -67,8 +66,16 @@ def build_once(folder: Path) -> Path:
 
 
 def build_wheel(folder: Path) -> Path:
-    """Build it from the files that git knows here, in a repository of their own: one commit after TAG."""
     source, target = folder / "source", folder / "wheel"
+    copy_checkout(source)
+    options = ("--quiet", "--no-deps", "--no-build-isolation", "--disable-pip-version-check")
+    _ran(sys.executable, "-m", "pip", "wheel", *options, f"--wheel-dir={target}", str(source))
+    (wheel,) = target.iterdir()
+    return wheel
+
+
+def copy_checkout(source: Path) -> None:
+    """Copy the files that git knows here into a repository of their own: one commit, and no tag."""
     listed = _ran("git", "-C", str(ROOT), "ls-files", "-z", "--cached", "--others", "--exclude-standard")
     for name in filter(None, listed.split("\0")):
         if os.path.lexists(ROOT / name):
@@ -79,12 +86,6 @@ def build_wheel(folder: Path) -> Path:
     _ran(*git, "init", "--quiet")
     _ran(*git, "add", "--all")
     _ran(*git, "commit", "--quiet", "--message=one")
-    _ran(*git, "tag", TAG)
-    _ran(*git, "commit", "--quiet", "--allow-empty", "--message=two")
-    options = ("--quiet", "--no-deps", "--no-build-isolation", "--disable-pip-version-check")
-    _ran(sys.executable, "-m", "pip", "wheel", *options, f"--wheel-dir={target}", str(source))
-    (wheel,) = target.iterdir()
-    return wheel
 
 
 def make_environment(folder: Path, wheel: Path, extras: Sequence[str] = ()) -> Environment:

@@ -11,7 +11,7 @@ from tests.architecture.tracked import ROOT
 _SESSION = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 # What differs from run to run: addresses, ids, times, rates and what a training reaches.
 _VARYING = (
-    (re.compile(r"slipway \S+ \(commit \w+"), "slipway VERSION (commit ID"),
+    (re.compile(r"(slipway \d+\.\d+\.\d+)\+g\w+(\.dirty)? "), r"\1 "),  # the page shows a release's
     (re.compile(r"\bami-[0-9a-f]{17}\b"), "AMI"),
     (re.compile(r"^\d+ +[12] +[\d.]+ +- *█*$"), "STEP ATTEMPT LOSS - BAR"),
     (re.compile(r"127\.0\.0\.1:\d+"), "ADDRESS"),

@@ -227,7 +227,7 @@ def _print_version(context: click.Context, _option: click.Parameter, is_asked: b
     is_eager=True,
     expose_value=False,
     callback=_print_version,
-    help="Show the version, the commit and the installed extras, and exit.",
+    help="Show the version and the installed extras, and exit.",
 )
 @click.option("--debug", is_flag=True, help="Show the Python traceback of a failure.")
 def cli(debug: bool) -> None:

@@ -1,0 +1,58 @@
+"""One file says the version, and what is no release says its commit."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from slipway._version import TAG, VERSION, version_of_source
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    """A repository of one commit."""
+    (tmp_path / "file").write_text("one\n", encoding="utf-8")
+    _git(tmp_path, "init", "--quiet")
+    _git(tmp_path, "add", "file")
+    _git(tmp_path, "commit", "--quiet", "--message=one")
+    return tmp_path
+
+
+def test_a_clone_without_tags_says_its_commit(checkout: Path) -> None:
+    commit = _git(checkout, "rev-parse", "HEAD")
+    assert version_of_source(checkout) == f"{VERSION}+g{commit[:9]}"
+
+
+def test_the_commit_of_the_tag_is_the_release_and_no_other_tag_makes_one(checkout: Path) -> None:
+    _git(checkout, "tag", f"{TAG}1")
+    assert version_of_source(checkout) != VERSION
+    _git(checkout, "tag", TAG)
+    assert version_of_source(checkout) == VERSION
+    _git(checkout, "commit", "--quiet", "--allow-empty", "--message=two")
+    assert version_of_source(checkout) == f"{VERSION}+g{_git(checkout, 'rev-parse', 'HEAD')[:9]}"
+
+
+def test_a_changed_checkout_of_the_tag_is_no_release(checkout: Path) -> None:
+    _git(checkout, "tag", TAG)
+    (checkout / "file").write_text("two\n", encoding="utf-8")
+    assert re.fullmatch(rf"{re.escape(VERSION)}\+g[0-9a-f]{{9}}\.dirty", version_of_source(checkout))
+
+
+def test_a_copy_without_git_does_not_call_itself_the_release(checkout: Path) -> None:
+    (checkout / ".git").rename(checkout / "was-git")
+    assert version_of_source(checkout) == f"{VERSION}+unknown"
+
+
+def test_a_source_distribution_keeps_the_version_that_it_was_made_with(tmp_path: Path) -> None:
+    about = "Metadata-Version: 2.4\nName: slipway\nVersion: 0.7.0+g0123456789\n\nVersion: of the text\n"
+    (tmp_path / "PKG-INFO").write_text(about, encoding="utf-8")
+    assert version_of_source(tmp_path) == "0.7.0+g0123456789"
+
+
+def _git(folder: Path, *arguments: str) -> str:
+    author = ("-c", "user.name=a", "-c", "user.email=a@example.org", "-c", "commit.gpgsign=false")
+    command = ["git", "-C", str(folder), *author, *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
