@@ -97,8 +97,9 @@ GROUPED: Mapping[str, Commands] = {
         "run": (f"{_HERE}.run_plan", "Run a plan over its clusters, and plan again when need be"),
     },
 }
-# What a command was called before. The old name works for one release, hidden from help and completion, and
-# says the new one. Of two that fit, the earlier line counts.
+# What a command was called before. The old name works until that version, hidden from help and completion,
+# and says the new one. Of two that fit, the earlier line counts.
+OLD_NAMES_UNTIL = "2.0"
 RENAMED: Mapping[str, str] = {
     "amis": "image list",
     "bake": "image bake",
@@ -207,7 +208,8 @@ class Program(CommandTable):
         if renamed := find_renamed(args):
             old, new = renamed
             if not ctx.resilient_parsing:  # completion reads the words, too
-                say(f"`{PROGRAM} {old}` is now `{PROGRAM} {new}`; the old name goes with the next release")
+                until = f"the old name goes with version {OLD_NAMES_UNTIL}"
+                say(f"`{PROGRAM} {old}` is now `{PROGRAM} {new}`; {until}")
             args = [*new.split(), *args[len(old.split()) :]]
         return super().resolve_command(ctx, args)
 

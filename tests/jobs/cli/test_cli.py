@@ -266,7 +266,7 @@ def test_an_old_name_does_what_the_new_one_does_and_says_it(
         assert cli.run([*name.split(), "one", "--two"]) == 0
     assert called[0] == called[1]
     assert capsys.readouterr().err == (
-        f"`slipway {old}` is now `slipway {new}`; the old name goes with the next release\n"
+        f"`slipway {old}` is now `slipway {new}`; the old name goes with version 2.0\n"
     )
 
 
