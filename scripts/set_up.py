@@ -2,8 +2,8 @@
 
 Every step says what it installs and why, is skipped when it was done before, and may be interrupted: the next
 run goes on. GROUP is a file of scripts/locks (submit, develop, sagemaker, toolkit, deepspeed, training,
-compare, sft), or `machine`: the Debian packages of what the yard runs for real. `--missing PACKAGE …` prints
-those that are not installed.
+compare, sft, release), or `machine`: the Debian packages of what the yard runs for real. `--missing
+PACKAGE …` prints those that are not installed.
 """
 
 # Old spellings on purpose: an old Python must get as far as saying that it is too old.
@@ -34,6 +34,7 @@ GROUPS = {
     "training": "what the training recipes need beside torch",
     "sft": "TRL and PEFT, with which the recipe sft trains",
     "compare": "transformers, safetensors and TensorBoard, which tests and benchmarks compare ours with",
+    "release": "what lists and audits the packages that a release stands on, and lints its workflow",
 }
 MACHINE = "machine"
 # What the yard and its tests run for real: Debian's package, and a program that tells that it is there.

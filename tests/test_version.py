@@ -1,4 +1,4 @@
-"""One file says the version, and what is no release says its commit."""
+"""One file says the version, and everything that shows it agrees; what is no release says its commit."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from slipway._version import TAG, VERSION, version_of_source
+from tests.architecture import tracked
 
 
 @pytest.fixture
@@ -50,6 +51,14 @@ def test_a_source_distribution_keeps_the_version_that_it_was_made_with(tmp_path:
     about = "Metadata-Version: 2.4\nName: slipway\nVersion: 0.7.0+g0123456789\n\nVersion: of the text\n"
     (tmp_path / "PKG-INFO").write_text(about, encoding="utf-8")
     assert version_of_source(tmp_path) == "0.7.0+g0123456789"
+
+
+def test_the_changelog_s_newest_release_and_every_page_that_shows_a_version_agree() -> None:
+    releases = re.findall(r"^## (\d\S*)", tracked.text("CHANGELOG.md"), re.MULTILINE)
+    assert releases[0] == VERSION
+    assert f"slipway {VERSION} (extras: " in tracked.text("README.md")
+    pages = "".join(tracked.text(path) for path in tracked.paths(".md"))
+    assert set(re.findall(r"slipway-([0-9][0-9.]*)-py3", pages)) == {VERSION}
 
 
 def _git(folder: Path, *arguments: str) -> str:

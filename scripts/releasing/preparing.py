@@ -1,0 +1,61 @@
+"""Give the checkout its next version: the file that says it, the changelog, and the pages that show it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from datetime import date
+from pathlib import Path
+
+from scripts.releasing.changelog import with_release
+from slipway.jobs.words.errors import SlipwayError
+
+VERSION_FILE = Path("slipway", "_version.py")
+CHANGELOG = Path("CHANGELOG.md")
+_NUMBERS = re.compile(r"(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)")
+_SAID = re.compile(r'^VERSION = "(.+)"$', re.MULTILINE)
+# As pages show it: the name of a release's file, and what `slipway --version` prints.
+_SHOWN = re.compile(r"(slipway[- ])\d+\.\d+\.\d+(?=-py3|\.tar|\.cdx|\.provenance| \(extras: )")
+
+
+def next_files(root: Path, version: str, day: date) -> dict[Path, str]:
+    """Return the files that say another version, with their new text; nothing is written."""
+    text = (root / VERSION_FILE).read_text(encoding="utf-8")
+    found = _SAID.search(text)
+    assert found, f"{VERSION_FILE} says no version"
+    if not _NUMBERS.fullmatch(version) or _numbers(version) < _numbers(found[1]):
+        raise SlipwayError(
+            f"the version is '{version}'; allowed are three numbers such as 1.2.0, not below {found[1]}",
+            hint="docs/releasing.md says which number changes when",
+        )
+    changelog = (root / CHANGELOG).read_text(encoding="utf-8")
+    new = {
+        CHANGELOG: with_release(changelog, version, day),
+        VERSION_FILE: _SAID.sub(f'VERSION = "{version}"', text),
+    }
+    changed = {path: text for path, text in new.items() if text != (root / path).read_text(encoding="utf-8")}
+    return {**changed, **pages_of_another(root, version)}
+
+
+def pages_of_another(root: Path, version: str) -> dict[Path, str]:
+    """Return the pages that show another version, with the text that shows this one."""
+    pages = (root / "README.md", *sorted((root / "docs").rglob("*.md")))
+    old = {page.relative_to(root): page.read_text(encoding="utf-8") for page in pages}
+    new = {page: _SHOWN.sub(rf"\g<1>{version}", text) for page, text in old.items()}
+    return {page: text for page, text in new.items() if text != old[page]}
+
+
+def write_all(root: Path, files: Mapping[Path, str]) -> None:
+    """Write all of the files or none: whatever interrupts this, the old text comes back."""
+    old = {path: (root / path).read_text(encoding="utf-8") for path in files}
+    try:
+        for path, text in files.items():
+            (root / path).write_text(text, encoding="utf-8")
+    except BaseException:
+        for path, text in old.items():
+            (root / path).write_text(text, encoding="utf-8")
+        raise
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in version.split("."))

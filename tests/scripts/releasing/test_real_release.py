@@ -1,0 +1,53 @@
+"""This checkout's release: the same bytes from two clones, and a wheel that runs where nothing else is."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from slipway._version import VERSION
+from tests.installed import ROOT, Environment, copy_checkout
+
+pytestmark = pytest.mark.long
+
+NAME = f"slipway-{VERSION}"
+
+
+def test_two_clones_give_the_same_bytes_and_the_wheel_runs_without_them(tmp_path: Path) -> None:
+    copy_checkout(tmp_path / "one")
+    _run("git", "clone", "--quiet", str(tmp_path / "one"), str(tmp_path / "another"), cwd=tmp_path)
+    sums = [_released(tmp_path / clone, tmp_path / f"of {clone}") for clone in ("one", "another")]
+    assert sums[0] == sums[1]
+    installed = _installed(tmp_path / "of one" / NAME / f"{NAME}-py3-none-any.whl", tmp_path)
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    assert installed.run("slipway", "--version", cwd=empty).stdout == f"slipway {VERSION} (extras: none)\n"
+    for command in ("init own", "estimate bert_pretrain --on dl1.24xlarge", "instance list --json"):
+        done = installed.run("slipway", *command.split(), cwd=empty)
+        assert done.returncode == 0, f"{command}: {done.stderr}"
+    listed = installed.run("slipway", "cluster", "list", "--json", cwd=empty / "own")
+    assert '"name": "own"' in listed.stdout, listed.stderr
+
+
+def _released(checkout: Path, out: Path) -> str:
+    return _run(sys.executable, "-m", "scripts.releasing", "--out", str(out), cwd=checkout)
+
+
+def _installed(wheel: Path, folder: Path) -> Environment:
+    """Install it as a user does, with what it asks for, from the index, in the versions of the lock."""
+    programs = Path(sys.executable).parent
+    _run(sys.executable, "-m", "venv", "--without-pip", str(folder / "venv"), cwd=folder)
+    python, lock = folder / "venv" / "bin" / "python", ROOT / "scripts" / "locks" / "submit.txt"
+    told = ("--quiet", "--python", str(python), "--constraint", str(lock))
+    _run(str(programs / "uv"), "pip", "install", *told, str(wheel), cwd=folder)
+    (folder / "home").mkdir()
+    return Environment(folder=folder / "venv", home=folder / "home")
+
+
+def _run(*command: str, cwd: Path) -> str:
+    done = subprocess.run(command, cwd=cwd, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, f"{command}: {done.stdout}{done.stderr}"
+    return done.stdout
