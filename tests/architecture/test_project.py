@@ -30,6 +30,16 @@ def test_committing_runs_hooks_of_this_checkout_only() -> None:
         assert hook["entry"].startswith((".venv/bin/", "scripts/"))
 
 
+def test_a_forge_builds_a_tag_by_the_script_that_everybody_can_run() -> None:
+    workflow = yaml.safe_load(tracked.text(".github/workflows/release.yml"))
+    assert workflow["permissions"] == {}, "each job says what it needs"
+    assert {"run": "scripts/release"} in workflow["jobs"]["build"]["steps"]
+    may_write = [
+        name for name, job in workflow["jobs"].items() if job["permissions"].get("contents") == "write"
+    ]
+    assert may_write == ["publish"]
+
+
 def test_a_forge_runs_what_everybody_can_run() -> None:
     (job,) = yaml.safe_load(tracked.text(".github/workflows/ci.yml"))["jobs"].values()
     assert job["container"]["image"].startswith("debian:")

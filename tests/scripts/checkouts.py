@@ -44,7 +44,7 @@ if sys.argv[1] == "--missing":
 
 
 SCRIPTS = ("bench", "check", "demo", "lock", "set_up_apart", "start.sh", "test", "tests_of")
-PROGRAMS = ("slipway", "cdk", "python", "pytest", "mypy", "ruff", "lint-imports", "uv")
+PROGRAMS = ("slipway", "cdk", "python", "pytest", "mypy", "ruff", "lint-imports", "uv", "zizmor")
 
 
 def make_checkout(folder: Path) -> Checkout:
