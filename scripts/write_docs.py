@@ -14,6 +14,7 @@ from pathlib import Path
 
 import click
 
+from scripts.auditing import last_audit
 from scripts.estimate_page import estimate_page
 from scripts.fidelity_page import fidelity_page
 from scripts.gates_page import gates_page
@@ -53,7 +54,7 @@ def support_page() -> str:
     pinned = (*pinned_versions(CONTAINERS, locks), *TOOLS)
     rows = sorted(pinned, key=lambda each: (each.until or date.max, each.image))
     lines = (f"| {each.image} | {each.component} | {each.version} | {words(each.until)} |\n" for each in rows)
-    return filled("support", rows="".join(lines))
+    return filled("support", rows="".join(lines), audited=last_audit())
 
 
 def list_page(name: str, *columns: str) -> Callable[[], str]:
