@@ -21,6 +21,7 @@ _VARYING = (
     (re.compile(r"(\bstep|loss|lr|\|g\|) [\d./e-]+"), r"\1 N"),
     (re.compile(r"[\d,.]+ (sequences/s|tokens/\$|MB/s|s\b)"), r"N \1"),
     (re.compile(r" \(no changes\)$"), ""),  # another test deployed it before
+    (re.compile(r"^state +(waiting|starting)$"), "state BEFORE RUNNING"),  # as far as it was when asked
     (re.compile(r"\s+"), " "),  # columns are as wide as their widest row
 )
 

@@ -11,13 +11,17 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from slipway.yard.machines.hosts import boot_ways
 from slipway.yard.machines.isolation.tiers import best_tier
+from slipway.yard.services.pcs import differences as slurm_differences
 from tests.end_to_end.conftest import ROOT, Shell
-from tests.end_to_end.in_process import delete, deploy
+from tests.end_to_end.in_process import delete, deploy, deployed
 from tests.packages import require
+from tests.yard.services.sagemaker.training_site import require_training
 
 require("deepspeed", reason="the extra 'deepspeed' is not installed")
 pytestmark = [pytest.mark.cdk, pytest.mark.slow, pytest.mark.long]
@@ -153,22 +157,17 @@ def test_tasks_of_a_users_own_folder_are_tried_and_trained_on_clusters_though_th
     clusters: Shell, tmp_path: Path
 ) -> None:
     project = tmp_path / "project"
-    shutil.copytree(OWN_TASKS, project)
-    own = replace(clusters, environment={**clusters.environment, "XDG_CACHE_HOME": str(tmp_path / "cache")})
-    sweep = (sys.executable, str(project / "sweep.py"), str(project / "saved"))
+    own, sweep = sweep_of_own_tasks(clusters, project, "dl1", "c6i")
     with started(own, *sweep) as killed:
         assert any(" goes to " in line for line in said(killed))
-    with started(own, *sweep) as whole:
-        out, log = whole.communicate(timeout=300)
-    assert whole.returncode == 0, log
+    told, log = ended(own, *sweep)
     assert "going on with " in log
-    told = json.loads(out)
-    assert set(told["trained"]) == {"fast", "slow"}
     assert set(told["trained"].values()) <= {"dl1", "c6i"}
     assert told["sources"] == {"c6i": "measured", "dl1": "measured"}
     assert told["devices"] == {"fast": 1, "slow": 2}
     assert told["differences"] == pytest.approx([0.0, 0.0], abs=1e-6)
     assert told["again"] == 0
+    assert set(told["trained"]) == {"fast", "slow"}
     assert told["not_fitting"] == {"data on 1 of c6i": "ValueError: this model was never meant to be"}
     names = [each["name"].split("-")[0] for each in own.data("slipway", "status", "--all", "--json")]
     assert {name: names.count(name) for name in ("fast", "slow", "trial")} == {
@@ -176,6 +175,37 @@ def test_tasks_of_a_users_own_folder_are_tried_and_trained_on_clusters_though_th
         "slow": 1,
         "trial": 4,
     }
+
+
+def test_tasks_are_tried_and_trained_on_slurm_and_on_sagemaker(shell: Shell, tmp_path: Path) -> None:
+    if why := slurm_differences.obstacle() or boot_ways.obstacle_here():
+        pytest.skip(f"no Slurm of the yard runs here: {why}")
+    require_training()
+    with deployed(shell, tmp_path / "assembly", "trn1", "sagemaker", max_nodes="2"):
+        own, sweep = sweep_of_own_tasks(shell, tmp_path / "project", "trn1", "sagemaker")
+        told, _ = ended(own, *sweep)
+    assert set(told["trained"]) == {"fast", "slow"}
+    assert told["sources"] == {"trn1": "measured", "sagemaker": "measured"}
+    assert told["devices"] == {"fast": 1, "slow": 2}
+    assert told["differences"] == pytest.approx([0.0, 0.0], abs=1e-6)
+    assert told["again"] == 0
+    assert told["not_fitting"] == {"data on 1 of sagemaker": "ValueError: this model was never meant to be"}
+
+
+def sweep_of_own_tasks(shell: Shell, project: Path, *clusters: str) -> tuple[Shell, tuple[str, ...]]:
+    """Return a shell with a cache of its own, and the command that tries and trains two tasks there."""
+    shutil.copytree(OWN_TASKS, project)
+    cache = {"XDG_CACHE_HOME": str(project.with_name("cache"))}
+    sweep = (sys.executable, str(project / "sweep.py"), str(project / "saved"), *clusters)
+    return replace(shell, environment={**shell.environment, **cache}), sweep
+
+
+def ended(shell: Shell, *command: str) -> tuple[dict[str, Any], str]:
+    """Run a command to its end; return what it printed as JSON, and its log."""
+    with started(shell, *command) as process:
+        out, log = process.communicate(timeout=600)
+    assert process.returncode == 0, log
+    return dict(json.loads(out)), log
 
 
 @contextmanager

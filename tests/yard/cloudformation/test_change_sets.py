@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Any
 
 import pytest
 
 from slipway.yard.cloudformation.engine.changes import NO_CHANGES
-from slipway.yard.cloudformation.engine.stack import with_stack_tags
+from slipway.yard.cloudformation.engine.records import with_stack_tags
 from slipway.yard.cloudformation.resources import registry
 from slipway.yard.cloudformation.resources.api import ApiResource
 from slipway.yard.cloudformation.template import schemas
@@ -260,6 +261,13 @@ def test_a_change_set_of_tags_alone_says_and_makes_its_changes(cfn: Cfn) -> None
     cfn("ExecuteChangeSet", StackName="s", ChangeSetName="tags")
     assert cfn.settled("s") == "UPDATE_COMPLETE"
     assert cfn.cloud.of("A")["Tags"] == ML
+
+
+def test_what_a_change_set_shows_of_a_change_keeps_the_tags_of_the_stack(cfn: Cfn) -> None:
+    cfn.create("s", {"A": topic("one")}, Tags=ML)
+    change = by_name(propose(cfn, {"A": topic("two")}, Tags=ML))["A"]
+    before, after = (json.loads(change[f"{when}Context"])["Properties"] for when in ("Before", "After"))
+    assert (before["Tags"], after["Tags"]) == (ML, ML)
 
 
 def test_tags_that_a_failed_update_set_are_taken_back(cfn: Cfn) -> None:

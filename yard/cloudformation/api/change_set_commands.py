@@ -78,7 +78,7 @@ def _draw_up(call: StackRequest, stack: Stack, intent: Intent, name: str) -> Cha
             stack.blueprint,
             intent.blueprint,
             stack.records,
-            is_retagged=stack.settings.tags != intent.settings.tags,
+            (stack.settings.tags, intent.settings.tags),
         ),
         problems=problems,
         reason=reason,

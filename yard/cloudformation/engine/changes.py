@@ -10,7 +10,14 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from slipway.yard.cloudformation.engine.records import Operation, Record, StackSettings
+from slipway.yard.cloudformation.engine.records import (
+    Operation,
+    Record,
+    StackSettings,
+    Tags,
+    tags_for,
+    with_stack_tags,
+)
 from slipway.yard.cloudformation.resources import nested
 from slipway.yard.cloudformation.template import schemas
 from slipway.yard.cloudformation.template.blueprint import Blueprint, Planned
@@ -106,11 +113,11 @@ def _item(items: list[Any], index: int) -> Any:
 
 
 def compare(
-    old: Blueprint | None, new: Blueprint, records: Mapping[str, Record], *, is_retagged: bool = False
+    old: Blueprint | None, new: Blueprint, records: Mapping[str, Record], tags: tuple[Tags, Tags] = ({}, {})
 ) -> tuple[Change, ...]:
     """Every change from what exists to the new blueprint, in the order in which it would be made.
 
-    `is_retagged`: the stack's own tags change, and with them every resource that follows them.
+    `tags` are the stack's own, before and after: where they change, so does all that follows them.
     """
     changes: dict[str, Change] = {}
     for name, planned in new.resources.items():
@@ -119,7 +126,7 @@ def compare(
             changes[name] = Change(
                 action="Add", logical_id=name, type=planned.declared.type, after=planned.properties
             )
-        elif change := _modified(before, planned, records[name], changes, is_retagged):
+        elif change := _modified(before, planned, records[name], changes, tags):
             changes[name] = change
     removed = [record for name, record in records.items() if name not in new.resources]
     return (*changes.values(), *map(_removed, reversed(removed)))
@@ -137,10 +144,11 @@ def _removed(record: Record) -> Change:
 
 
 def _modified(
-    before: Planned, after: Planned, record: Record, changes: Mapping[str, Change], is_retagged: bool
+    before: Planned, after: Planned, record: Record, changes: Mapping[str, Change], tags: tuple[Tags, Tags]
 ) -> Change | None:
     details = (*_static(before, after), *_other_attributes(before, after), *_dynamic(after, changes))
-    if is_retagged and _follows_tags(record.type):
+    was, will = tags
+    if was != will and _follows_tags(record.type):
         details = (*details, Detail(attribute="Tags"))
     if not details:
         return None
@@ -156,7 +164,7 @@ def _modified(
         policy_action=policy_action if replacement == "True" else None,
         details=details,
         before=record.properties,
-        after=after.properties,
+        after=with_stack_tags(record.type, after.properties, tags_for(record.type, will, record.stack_tags)),
     )
 
 

@@ -12,10 +12,10 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from slipway.yard.cloudformation.engine import changes, steps
-from slipway.yard.cloudformation.engine.records import Operation, Record
+from slipway.yard.cloudformation.engine.records import Operation, Record, tags_for
 from slipway.yard.cloudformation.engine.resolution import evaluated_output, resolve, scope_of
 from slipway.yard.cloudformation.engine.rollback import Rollback, Teardown
-from slipway.yard.cloudformation.engine.stack import STACK_TYPE, Output, Stack, removal_order, tags_for
+from slipway.yard.cloudformation.engine.stack import STACK_TYPE, Output, Stack, removal_order
 from slipway.yard.cloudformation.engine.steps import EngineServices, StepFailed, Steps
 from slipway.yard.cloudformation.template.blueprint import Blueprint, Planned, present_outputs
 from slipway.yard.errors import ApiError

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from slipway.yard.cloudformation.engine.records import Record
-from slipway.yard.cloudformation.engine.stack import Output, Stack, with_stack_tags
+from slipway.yard.cloudformation.engine.records import Record, with_stack_tags
+from slipway.yard.cloudformation.engine.stack import Output, Stack
 from slipway.yard.cloudformation.engine.steps import EngineServices, LogicalResource, context_of
 from slipway.yard.cloudformation.resources import execution
 from slipway.yard.cloudformation.template import intrinsics, schemas

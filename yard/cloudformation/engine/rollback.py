@@ -8,9 +8,9 @@ from datetime import UTC, datetime
 from typing import Any
 
 from slipway.yard.cloudformation.engine import steps
-from slipway.yard.cloudformation.engine.records import Operation, Record
+from slipway.yard.cloudformation.engine.records import Operation, Record, tags_for
 from slipway.yard.cloudformation.engine.resolution import resolve, scope_of
-from slipway.yard.cloudformation.engine.stack import Snapshot, Stack, removal_order, tags_for
+from slipway.yard.cloudformation.engine.stack import Snapshot, Stack, removal_order
 from slipway.yard.cloudformation.engine.steps import EngineServices, StepFailed, Steps, subject_of
 from slipway.yard.cloudformation.template.blueprint import Planned
 from slipway.yard.cloudformation.template.scope import waits_for

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 import threading
-import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -126,16 +125,16 @@ _ERROR = re.compile(r"(?:\[\d+\] )?error: (.*)")
 _LOST_PEER = "lost another rank"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class ClusterTrials:
-    """Try tasks on one cluster, one after the other."""
+    """Try tasks on one cluster: as many at once as it has nodes for, and one thread at a time asks AWS."""
 
     cluster: TaskCluster
     code: PackedProject
     say: Say
     agreed: Agreed = AGREED_UNSAID
-    pause: Callable[[float], None] = time.sleep
-    _turn: threading.Lock = field(default_factory=threading.Lock)
+    _taken: int = 0  # nodes
+    _turn: threading.Condition = field(default_factory=threading.Condition)
 
     @property
     def identity(self) -> Sequence[str]:
@@ -150,16 +149,26 @@ class ClusterTrials:
         """Return what a job finds; one that was sent before, and that found nothing, is sent once more."""
         job = self._job(tried)
         with self._turn:
-            sent = self._send(job, again=False)
-            found = self._follow(sent)
-            if found.seconds is None and sent.existed:
-                found = self._follow(self._send(job, again=True))
+            self._turn.wait_for(lambda: self._taken + job.nodes <= self.cluster.nodes)
+            self._taken += job.nodes
+            try:
+                sent = self._send(job, again=False)
+                found = self._follow(sent)
+                if found.seconds is None and sent.existed:
+                    found = self._follow(self._send(job, again=True))
+            finally:
+                self._taken -= job.nodes
+                self._turn.notify_all()
         return found
+
+    def _pause(self, seconds: float) -> None:
+        """Let another trial have its turn; one that ends may wake this early."""
+        self._turn.wait(seconds)
 
     def _follow(self, sent: Submitted) -> Profile:
         target = self.cluster.target
         began = refresh(sent.job_id, target)
-        lines = [line.text for line in follow_lines(began, Wanted(), to_end=True, pause=self.pause)]
+        lines = [line.text for line in follow_lines(began, Wanted(), to_end=True, pause=self._pause)]
         return profile_from(refresh(sent.job_id, target).run, lines)
 
     def _job(self, tried: Combination) -> Job:
@@ -183,7 +192,7 @@ class ClusterTrials:
                 if look == _BUSY_LOOKS - 1:
                     raise
                 self.say(f"a trial waits: {error.message}")
-                self.pause(_BUSY_SECONDS)
+                self._pause(_BUSY_SECONDS)
         raise AssertionError("the last look returns or raises")
 
 

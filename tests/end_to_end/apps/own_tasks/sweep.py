@@ -1,4 +1,4 @@
-"""Two learning rates on the clusters dl1 and c6i, compared with a plain loop: sweep.py FOLDER-OF-MODELS"""
+"""Two learning rates on clusters, compared with a plain loop: sweep.py FOLDER-OF-MODELS CLUSTER…"""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ import torch
 from slipway import HParams, SlipwayError, Task, orchestrate, search
 
 models: Any = import_module("models")  # the file beside this one: type checkers look elsewhere
-ON, EPOCHS = ["dl1", "c6i"], 2
+FOLDER, *ON = sys.argv[1:]
+EPOCHS = 2
 NODES = {"fast": 1, "slow": 2}
 RATES = {"fast": 1e-1, "slow": 1e-2}
 
@@ -20,7 +21,7 @@ RATES = {"fast": 1e-1, "slow": 1e-2}
 def task(name: str) -> Task:
     hparams = HParams(RATES[name], epochs=EPOCHS, optimizer_cls=torch.optim.SGD)
     code = (models.load_model, models.load_dataloader, models.loss_function)
-    return Task(*code, hparams, name=name, gpu_range=[NODES[name]], save_dir=sys.argv[1])
+    return Task(*code, hparams, name=name, gpu_range=[NODES[name]], save_dir=FOLDER)
 
 
 def difference(trained: Task) -> float:
@@ -50,7 +51,7 @@ broken = Task(
     models.load_broken, models.load_dataloader, models.loss_function, HParams(1e-2, epochs=1), gpu_range=[1]
 )
 try:
-    search([broken], ["data"], on=["c6i"], devices=1)
+    search([broken], ["data"], on=ON[-1:], devices=1)
 except SlipwayError:
     told["not_fitting"] = broken.not_fitting
 print(json.dumps(told))
