@@ -21,11 +21,12 @@ from slipway.jobs.estimate.evidence.nearest import (
 )
 from slipway.jobs.estimate.evidence.published_rows import Published, as_measurement
 from slipway.jobs.estimate.evidence.tables import TABLES
-from slipway.jobs.estimate.hardware import family_of
+from slipway.jobs.estimate.hardware import cluster_of, family_of
 from slipway.jobs.estimate.work.models import length_of, shape_of
 from slipway.jobs.estimate.work.rate import fit_network_efficiency, fit_utilisation, throughput
-from slipway.jobs.estimate.work.shapes import Calibration, Hardware, MeasuredAt
+from slipway.jobs.estimate.work.shapes import Calibration, MeasuredAt
 from slipway.jobs.estimate.work.spread import distance, measured_spread, nearness, origin_of
+from slipway.jobs.words.catalogue.instances import find_instance_type
 
 __all__ = ["FITTABLE", "WORDS", "Asked", "Known", "find_calibration", "fit_measurement", "merged"]
 
@@ -76,7 +77,7 @@ def find_calibration(
     made = "calibrated" if fitted.model == asked.model_name else "predicted"
     return Known(
         calibration=Calibration(
-            utilisation=_rescaled(fitted, asked.cluster),
+            utilisation=_rescaled(fitted, asked),
             network_efficiency=fitted.network_efficiency or _efficiency(family),
             origin=origin,
         ),
@@ -169,7 +170,7 @@ def fit_measurement(
     """
     base = _smaller(row, own)
     if base is not None and base.utilisation is not None:
-        utilisation = _rescaled(base, asked.cluster)
+        utilisation = _rescaled(base, asked)
         first = Calibration(utilisation=utilisation)
         taken = throughput(asked.model, asked.cluster, asked.layout, first).step
         if taken.data / taken.seconds >= FITTABLE:
@@ -245,8 +246,12 @@ def _efficiency(family: Sequence[Measurement]) -> float | None:
     return next((row.network_efficiency for row in family if row.network_efficiency is not None), None)
 
 
-def _rescaled(row: Measurement, cluster: Hardware) -> float:
-    """Scale a utilisation to the peak in the catalogue, which may differ from the one that it was divided
-    by."""
+def _rescaled(row: Measurement, asked: Asked) -> float:
+    """Scale a utilisation to the peak of its type, which may differ from the one that it was divided by.
+
+    Another size of the family reaches the same share of its own peak.
+    """
     assert row.utilisation is not None
-    return row.utilisation * row.peak_tflops * 1e12 / cluster.peak_flops
+    measured_on = None if row.instance == asked.instance else find_instance_type(row.instance)
+    of_type = asked.cluster if measured_on is None else cluster_of(measured_on, nodes=1)
+    return row.utilisation * row.peak_tflops * 1e12 / of_type.peak_flops

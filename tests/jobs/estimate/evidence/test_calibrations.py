@@ -124,6 +124,20 @@ def test_a_utilisation_follows_the_peak_that_it_was_divided_by() -> None:
     assert after.sequences_per_second == pytest.approx(before.sequences_per_second, rel=1e-6)
 
 
+@pytest.mark.parametrize(
+    ("size", "share"), [("c6i.32xlarge", 2.0), ("c6i.8xlarge", 0.5), ("c6i.xlarge", 1 / 16)]
+)
+def test_another_size_of_a_measured_type_reaches_its_share_of_that_rate(size: str, share: float) -> None:
+    layout = TABLES["c6i/mrpc"].layout
+
+    def rate(instance: str) -> float:
+        of = asked(instance, "bert-base-cased", layout=layout)
+        known = find_calibration(OURS, of)
+        return throughput(of.model, of.cluster, layout, known.calibration).sequences_per_second
+
+    assert rate(size) == pytest.approx(share * rate("c6i.16xlarge"), rel=0.1)
+
+
 def test_the_user_s_own_measurement_takes_the_place_of_ours_for_that_model_only() -> None:
     mine = fit_measurement(run_of(1, 1000.0), asked(), (), OURS)
     rows = merged(OURS, [mine])
