@@ -68,7 +68,7 @@ def statements(role: str, **changes: Any) -> dict[str, Properties]:
 def test_the_controller_keeps_accounts_and_runs_the_images_release_of_slurm() -> None:
     found = cluster()
     assert found["Name"] == "slipway-trn1"
-    assert found["Scheduler"] == {"Type": "SLURM", "Version": "25.05"}
+    assert found["Scheduler"] == {"Type": "SLURM", "Version": "25.11"}
     slurm = found["SlurmConfiguration"]
     assert slurm["Accounting"] == {"Mode": "STANDARD", "DefaultPurgeTimeInDays": 365}
     assert slurm["ScaleDownIdleTimeInSeconds"] == 600
@@ -266,7 +266,7 @@ def test_the_target_tells_jobs_what_was_deployed() -> None:
     target = decode_target(as_text(parameter["Value"]), parameter=parameter["Name"])
     assert isinstance(target, SlurmTarget)
     assert (target.name, target.max_nodes, target.efa_interfaces) == ("trn1", 16, 8)
-    assert (target.queue, target.slurm_version) == ("train", "25.05")
+    assert (target.queue, target.slurm_version) == ("train", "25.11")
     assert target.run_document == "slipway-trn1-slurm"
     assert (target.file_system_mount, target.scratch_mount) == ("/shared", None)
     assert target.scheduler_cluster == target.node_group == target.login_group == "<…>"
