@@ -65,7 +65,7 @@ CLUSTERS = (
     ),
 )
 
-# Their parents are the releases of Ubuntu that their locks name; `slipway image pin` moves both with the packages.
+# Their locks name a release of Ubuntu each as the parent; `slipway image pin` moves it with the packages.
 _EVERY_NODE = ("base-apt", "ssh-hardening", "efa", "efs-utils")
 _BOOT = ("payload", "node-boot")
 
