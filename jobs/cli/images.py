@@ -193,8 +193,8 @@ def _warn_of_another_lock(bakery: Bakery) -> None:
         )
     elif names := unfilled(containers, bakery.name):
         warn(
-            f"the lock of {bakery.name} has no checksum yet of {', '.join(names)}: on AWS the bake ends there "
-            "and says it; write it into the lock, deploy, bake again. slipway image pin writes those of files"
+            f"the lock of {bakery.name} has no checksum yet of {', '.join(names)}: on AWS the bake ends "
+            "there and says it; write it into the lock, deploy, bake again (image pin writes a file's)"
         )
 
 
@@ -277,8 +277,8 @@ def image_pin_command(images: tuple[str, ...], as_json: bool) -> None:
     Without IMAGE it does so for all that begin with a release of Canonical's, in one go. A parent that moves
     brings, one day, a kernel for which the packages of the lock have no headers, and then no driver can be
     built. The release and its kernel are written into the image's lock, if the packages fit; if those of one
-    image do not, no lock changes. A file of which the lock has no checksum yet is downloaded, and held to what
-    arrived from then on. Deploy the bakery afterwards, and bake.
+    image do not, no lock changes. A file of which the lock has no checksum yet is downloaded, and held from
+    then on to what arrived. Deploy the bakery afterwards, and bake.
 
     \b
     slipway image pin

@@ -1,4 +1,4 @@
-"""Writes into images' locks the release of Ubuntu their AMIs begin with, packages that fit it, and checksums."""
+"""Writes into images' locks which release of Ubuntu AMIs begin with, fitting packages, and checksums."""
 
 from __future__ import annotations
 
