@@ -176,6 +176,17 @@ def test_a_capacity_block_is_bought_as_pcs_wants_it_and_the_login_node_stays_on_
     }
 
 
+def test_spot_is_bought_by_the_node_group_and_jobs_listen_for_its_notice() -> None:
+    assert group("workers", market=Market.SPOT)["PurchaseOption"] == "SPOT"
+    assert "InstanceMarketOptions" not in launch("workers", market=Market.SPOT)
+    assert launch("workers", market=Market.SPOT)["Placement"]
+    assert group("login", market=Market.SPOT)["PurchaseOption"] == "ONDEMAND"
+    parameter = only(slurm_templates_of(market=Market.SPOT).compute, "AWS::SSM::Parameter")
+    target = decode_target(as_text(parameter["Value"]), parameter=parameter["Name"])
+    assert isinstance(target, SlurmTarget)
+    assert target.is_spot
+
+
 def test_a_targeted_reservation_is_named_in_the_workers_template() -> None:
     changes: dict[str, Any] = {"market": Market.TARGETED_RESERVATION, "reservation_id": RESERVED}
     target = launch("workers", **changes)["CapacityReservationSpecification"]["CapacityReservationTarget"]
