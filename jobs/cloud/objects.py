@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from slipway.jobs.cloud.aws import Unanswered, ask, ask_all, reader
+from slipway.jobs.cloud.aws import Unanswered, ask, ask_all, reader, refused_upload
 from slipway.jobs.words.errors import NoAnswer
 
 # An answer to HeadObject has no body, so that the code is its HTTP status.
@@ -34,11 +34,9 @@ def find_object(s3: Any, operation: str, **where: str) -> Any | None:
 
 def send_file(s3: Any, file: Path, *, bucket: str, key: str, extra: Mapping[str, object]) -> None:
     """Upload a file in as many parts as it needs; raise NoAnswer with S3's words where it is refused."""
-    from boto3.exceptions import S3UploadFailedError
-
     try:
         s3.upload_file(str(file), bucket, key, ExtraArgs=extra)
-    except S3UploadFailedError as error:
+    except refused_upload() as error:
         code = str(getattr(error.__context__, "response", {}).get("Error", {}).get("Code", ""))
         raise NoAnswer(
             str(error),
