@@ -65,8 +65,7 @@ CLUSTERS = (
     ),
 )
 
-# Ubuntu's newest release, until `slipway image pin` writes one into the locks with fitting packages.
-_NO_DAY_KNOWN = "no release of Canonical's has been tried yet"
+# Their locks name a release of Ubuntu each as the parent; `slipway image pin` moves it with the packages.
 _EVERY_NODE = ("base-apt", "ssh-hardening", "efa", "efs-utils")
 _BOOT = ("payload", "node-boot")
 
@@ -79,7 +78,6 @@ MACHINE_IMAGES = (
         region="us-east-1",
         zone="us-east-1a",
         parent="ssm:/aws/service/canonical/ubuntu/server/24.04/stable/current/amd64/hvm/ebs-gp3/ami-id",
-        parent_moves_because=_NO_DAY_KNOWN,
         components=(*_EVERY_NODE, *_BOOT, "open-mpi", "python-venv", "slipway-node"),
     ),
     # For Slurm on Trn1, where a driver newer than the SDK's breaks training: built where a device can answer.
@@ -90,7 +88,6 @@ MACHINE_IMAGES = (
         region="us-east-1",
         zone="us-east-1a",
         parent="ssm:/aws/service/canonical/ubuntu/server/22.04/stable/current/amd64/hvm/ebs-gp2/ami-id",
-        parent_moves_because=_NO_DAY_KNOWN,
         components=(
             *_EVERY_NODE,
             *_BOOT,
@@ -112,7 +109,6 @@ MACHINE_IMAGES = (
         region="us-east-1",
         zone="us-east-1a",
         parent="ssm:/aws/service/canonical/ubuntu/server/22.04/stable/current/amd64/hvm/ebs-gp2/ami-id",
-        parent_moves_because=_NO_DAY_KNOWN,
         components=(*_EVERY_NODE, *_BOOT, "habanalabs", "container-runtime", "ecs-agent"),
         root_volume_gib=60,
     ),
@@ -124,7 +120,6 @@ MACHINE_IMAGES = (
         region="us-east-1",
         zone="us-east-1a",
         parent="ssm:/aws/service/canonical/ubuntu/server/22.04/stable/current/amd64/hvm/ebs-gp2/ami-id",
-        parent_moves_because=_NO_DAY_KNOWN,
         components=(
             *_EVERY_NODE,
             *_BOOT,

@@ -12,7 +12,7 @@ import pytest
 
 from scripts.write_docs import COMMAND, stale_files, text_of
 from slipway.jobs.cli.cli import PROGRAM, cli, commands, find_renamed
-from tests.architecture.tracked import ROOT, paths
+from tests.architecture.tracked import ROOT, paths, text
 
 ROOT_PAGES = ("CHANGELOG.md", "CONTRIBUTING.md", "README.md", "SECURITY.md")
 TEMPLATE = "jobs/code/template/README.md"
@@ -28,6 +28,7 @@ HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
 SLIPWAY = re.compile(rf"(?:^|[|;&(]|\b\w+=\S+ )\s*(?:\$ )?{PROGRAM} ([^|;&)\n<>]*)")
 # A file or folder of ours that a page names as code.
 OURS = re.compile(r"^(?:slipway|infra|jobs|containers|yard|docs|tests)/[\w./-]*$")
+TYPED = re.compile(rf'"{PROGRAM}", ((?:"[\w-]+"(?:, )?)+)')  # a command as Python types it
 SCRIPT = re.compile(r"(?<![\w./-])((?:scripts|\.ci)/[\w./-]*\w)")
 
 Parse = Callable[[list[str]], None]
@@ -74,6 +75,17 @@ def test_every_command_in_the_docs_is_one_that_the_command_line_takes(path: str,
     for arguments in command_lines(page(path)):
         parse(arguments)
         assert not find_renamed(arguments), f"{path} says an old name: {arguments}"
+
+
+def test_no_test_and_no_script_types_an_old_name() -> None:
+    """The old names go with the next release, and take with them what still says them."""
+    typed = [
+        (path, words, find_renamed(re.findall(r'"([\w-]+)"', words)))
+        for path in paths(".py")
+        for words in TYPED.findall(text(path))
+    ]
+    assert len(typed) > 100
+    assert [f"{path}: {words}" for path, words, renamed in typed if renamed] == []
 
 
 @pytest.mark.parametrize("path", PAGES)

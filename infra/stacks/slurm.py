@@ -29,6 +29,7 @@ from slipway.infra.patterns.nodes.network_interfaces import (
     capacity_block_of,
     efa_interface_count,
     placement_group,
+    purchase,
 )
 from slipway.infra.patterns.slurm.node_groups import (
     Machines,
@@ -143,7 +144,7 @@ class SlurmStack(DeclaredStack):
             region=cluster.region,
             zone=cluster.zone,
             instance_type=cluster.instance_type,
-            is_spot=False,
+            is_spot=purchase(cluster).is_spot,
             max_nodes=cluster.max_nodes,
             scheduler_cluster=self._scheduler.id,
             queue=QUEUE,

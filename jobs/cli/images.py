@@ -25,7 +25,13 @@ from slipway.jobs.clusters.images.baked import (
     previous_ami,
     write_manifest,
 )
-from slipway.jobs.clusters.images.pinning import find_pins, kernels_of, with_pin
+from slipway.jobs.clusters.images.pinning import (
+    find_pins,
+    kernels_of,
+    sha256_of,
+    with_checksums,
+    with_pin,
+)
 from slipway.jobs.output import (
     Column,
     json_option,
@@ -187,8 +193,8 @@ def _warn_of_another_lock(bakery: Bakery) -> None:
         )
     elif names := unfilled(containers, bakery.name):
         warn(
-            f"the lock of {bakery.name} has no checksum yet of {', '.join(names)}, of which the publisher "
-            "prints none: on AWS the bake ends there and says it; write it into the lock, deploy, bake again"
+            f"the lock of {bakery.name} has no checksum yet of {', '.join(names)}: on AWS the bake ends "
+            "there and says it; write it into the lock, deploy, bake again (image pin writes a file's)"
         )
 
 
@@ -271,7 +277,8 @@ def image_pin_command(images: tuple[str, ...], as_json: bool) -> None:
     Without IMAGE it does so for all that begin with a release of Canonical's, in one go. A parent that moves
     brings, one day, a kernel for which the packages of the lock have no headers, and then no driver can be
     built. The release and its kernel are written into the image's lock, if the packages fit; if those of one
-    image do not, no lock changes. Deploy the bakery afterwards, and bake.
+    image do not, no lock changes. A file of which the lock has no checksum yet is downloaded, and held from
+    then on to what arrived. Deploy the bakery afterwards, and bake.
 
     \b
     slipway image pin
@@ -288,11 +295,15 @@ def image_pin_command(images: tuple[str, ...], as_json: bool) -> None:
         )
     say(f"reading the packages of Ubuntu for {', '.join(image.name for image in chosen)}")
     pins = find_pins(chosen, baking.newest_release, kernels_of, datetime.now(UTC))
-    rows = []
+    texts = {}
     for name, pin in pins.items():
-        path = lock_path(locks, name)
-        path.write_text(with_pin(path.read_text(encoding="utf-8"), pin), encoding="utf-8")
-        rows.append({"image": name, **asdict(pin), "lock": str(path)})
+        before = lock_path(locks, name).read_text(encoding="utf-8")
+        texts[name], filled = with_checksums(with_pin(before, pin), sha256_of)
+        for url in filled:
+            say(f"the lock of {name} holds {url} to the checksum that this machine received from now on")
+    for name, text in texts.items():
+        lock_path(locks, name).write_text(text, encoding="utf-8")
+    rows = [{"image": name, **asdict(pin), "lock": str(lock_path(locks, name))} for name, pin in pins.items()]
     print_table("", PIN_COLUMNS, rows, as_json=as_json)
     say(f"to bake what is pinned now: cdk deploy {' '.join(map(bakery_stack_name, pins))}")
 

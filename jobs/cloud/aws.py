@@ -325,3 +325,11 @@ def _trouble(response: tuple[Any, Mapping[str, Any]], is_safe_twice: bool) -> st
         return _THROTTLED
     status = response[1].get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
     return _FAILED if is_safe_twice and status in SERVER_ERRORS else None
+
+
+def refused_upload() -> type[Exception]:
+    """Return what boto3 raises where S3 refuses a file; its context is S3's own answer."""
+    from boto3.exceptions import S3UploadFailedError
+
+    found: type[Exception] = S3UploadFailedError
+    return found

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
-from slipway.jobs.cloud.aws import Unanswered, ask, ask_all, reader
+from slipway.jobs.cloud.aws import Unanswered, ask, ask_all, reader, refused_upload
 from slipway.jobs.words.errors import NoAnswer
 
 # An answer to HeadObject has no body, so that the code is its HTTP status.
@@ -28,6 +30,21 @@ def find_object(s3: Any, operation: str, **where: str) -> Any | None:
         code=answer.code,
         hint=f"allow {_PERMISSION} to your role" if answer.is_denied else "run the same command again",
     )
+
+
+def send_file(s3: Any, file: Path, *, bucket: str, key: str, extra: Mapping[str, object]) -> None:
+    """Upload a file in as many parts as it needs; raise NoAnswer with S3's words where it is refused."""
+    try:
+        s3.upload_file(str(file), bucket, key, ExtraArgs=extra)
+    except refused_upload() as error:
+        code = str(getattr(error.__context__, "response", {}).get("Error", {}).get("Code", ""))
+        raise NoAnswer(
+            str(error),
+            code=code,
+            hint="deploy the cluster again: its bucket is gone"
+            if code == "NoSuchBucket"
+            else "run the same command again",
+        ) from None
 
 
 def find_streams(region: str, log_group: str, prefix: str) -> list[str]:

@@ -12,7 +12,7 @@ from typing import Any
 
 from slipway.containers.runtime.named_files import open_regular
 from slipway.jobs.cloud.aws import client
-from slipway.jobs.cloud.objects import find_object
+from slipway.jobs.cloud.objects import find_object, send_file
 from slipway.jobs.words.errors import SlipwayError
 from slipway.jobs.words.job import JOB_PREFIXES
 from slipway.jobs.words.targets import Target
@@ -92,7 +92,7 @@ def _send_if_other(s3: Any, owner: Mapping[str, str], file: File) -> bool:
     if there is not None and there.get("Metadata", {}).get(_DIGEST) == digest:
         return False
     extra = {"ExpectedBucketOwner": owner["ExpectedBucketOwner"], "Metadata": {_DIGEST: digest}}
-    s3.upload_file(str(file.path), owner["Bucket"], file.key, ExtraArgs=extra)
+    send_file(s3, file.path, bucket=owner["Bucket"], key=file.key, extra=extra)
     return True
 
 

@@ -16,7 +16,7 @@ from typing import Any, BinaryIO, cast
 
 from slipway.containers.runtime.errors import Refusal
 from slipway.containers.runtime.named_files import open_regular
-from slipway.jobs.cloud.objects import find_object
+from slipway.jobs.cloud.objects import find_object, send_file
 from slipway.jobs.code.command_job import RECIPE
 from slipway.jobs.code.folder import CannotShip, ProjectFile, ProjectFolder, stamp_of
 from slipway.jobs.platforms.journal import state_home
@@ -119,7 +119,7 @@ def upload_once(file: Path, key: str, target: Target, s3: Any) -> bool:
     there = find_object(s3, "HeadObject", Bucket=target.bucket, Key=key, **owner)
     if there is not None and datetime.now(UTC) - there["LastModified"] < _FRESH:
         return False
-    s3.upload_file(str(file), target.bucket, key, ExtraArgs=owner)
+    send_file(s3, file, bucket=target.bucket, key=key, extra=owner)
     return True
 
 

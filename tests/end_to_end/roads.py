@@ -56,11 +56,14 @@ class PlayedRoad:
             line.partition("    #")[0].strip() for line in lines if line.strip() and _NOT_HERE not in line
         ]
 
-    def play(self, commands: Iterable[str]) -> None:
-        """Run lines as typed: the CDK in the checkout, all else where the user's files are."""
+    def play(self, commands: Iterable[str]) -> str:
+        """Run lines as typed, uploads from where the user's files are; return what the last said."""
+        said = ""
         for typed in commands:
             ran = self.yard.run("bash", "-c", self._here(typed), timeout_s=BAKE_SECONDS)
             assert ran.status == 0 or typed.startswith(_MAY_FAIL), f"$ {typed}\n{ran.text}"
+            said = ran.text
+        return said
 
     def _here(self, typed: str) -> str:
         command = typed

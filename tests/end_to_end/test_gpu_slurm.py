@@ -51,13 +51,13 @@ def project(shell: Shell, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
     (project.folder / DECLARATIONS).write_text(DECLARED, encoding="utf-8")
     project.must("cdk", "deploy", "gpus", "--require-approval", "never", "--concurrency", "4")
     yield project
-    project.must("slipway", "empty", "gpus", "--yes")
+    project.must("slipway", "cluster", "empty", "gpus", "--yes")
     project.must("cdk", "destroy", "gpus*", "--force")
 
 
 @pytest.fixture(scope="module")
 def slurm(project: Shell) -> LoginNode:
-    group = project.data("slipway", "targets", "gpus", "--json")["login_group"]
+    group = project.data("slipway", "cluster", "targets", "gpus", "--json")["login_group"]
     return LoginNode(yard=project, name=login_node(project, group))
 
 

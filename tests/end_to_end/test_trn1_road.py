@@ -44,7 +44,8 @@ def slurm(shell: Shell, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lo
     if why := differences.obstacle() or boot_ways.obstacle_here():
         pytest.skip(f"no Slurm of the yard runs here: {why}")
     assembly = str(tmp_path_factory.mktemp("assembly"))
-    declared = ("-c", "trn1.keep_data=false", "-c", f"trn1.max_nodes={NODES}", "--output", assembly)
+    chosen = ("trn1.keep_data=false", f"trn1.max_nodes={NODES}", "trn1.market=spot")
+    declared = (*(word for each in chosen for word in ("-c", each)), "--output", assembly)
     project = begin_small_project(shell, tmp_path_factory.mktemp("project"), "trn1")
     project.must("cdk", "deploy", "trn1", "--require-approval", "never", "--concurrency", "4", *declared)
     group = shell.data("slipway", "cluster", "targets", "trn1", "--json")["login_group"]
@@ -116,6 +117,21 @@ def test_the_script_of_a_project_that_loses_a_node_resumes_and_ends_with_the_sam
     refuse_another_curve(slurm.log(log), project.folder)
     ended = project.data("slipway", "status", "mine", "--json")
     assert (ended["state"], slurm.job(job)["Restarts"]) == ("succeeded", "1")
+
+
+def test_a_worker_that_spot_takes_back_lets_its_ranks_save_and_the_job_resumes(
+    slurm: LoginNode, tmp_path: Path
+) -> None:
+    project = begin_project(slurm.yard, tmp_path / "spotted")
+    on = ("--on", "trn1", "--nodes", "2", "--processes-per-node", "1", "--name", "spotted")
+    sent = project.data("slipway", "run", *on, "--json", "--", *TRAIN_MORE_SLOWLY)
+    job, log = str(sent["id"]), f"{places.JOBS}/{sent['name']}/run-{sent['id']}.log"
+    slurm.trains(job, log)
+    slurm.yard.must("slipway", "yard", "interrupt", slurm.last_host(job))
+    slurm.ends_well(job, log)
+    assert "EC2 reclaims this Spot instance" in slurm.log(log)
+    refuse_another_curve(slurm.log(log), project.folder)
+    assert int(slurm.job(job)["Restarts"]) >= 1
 
 
 def test_ranks_join_under_accelerate_and_who_trains_alone_is_told(slurm: LoginNode, tmp_path: Path) -> None:

@@ -32,7 +32,7 @@ def project(shell: Shell, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
     project.must("cdk", "deploy", NAME, "--require-approval", "never", "--concurrency", "4")
     project.must("slipway", "image", "build", "gpu")
     yield project
-    project.must("slipway", "empty", NAME, "--yes")
+    project.must("slipway", "cluster", "empty", NAME, "--yes")
     project.must("cdk", "destroy", f"{NAME}*", "--force")
 
 

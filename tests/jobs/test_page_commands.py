@@ -7,6 +7,7 @@ import re
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from pathlib import Path
 
 import click
 import pytest
@@ -23,7 +24,7 @@ from slipway.jobs.words.catalogue.hardware import device_of
 from slipway.jobs.words.catalogue.instances import find_instance_type, instance_type
 from slipway.jobs.words.images.amis import bakery_stack_name
 from slipway.jobs.words.images.aws_images import published_image
-from slipway.jobs.words.installation import containers_folder
+from slipway.jobs.words.installation import DECLARATIONS, containers_folder
 from slipway.jobs.words.names import is_cluster_name
 from slipway.jobs.words.run import Cost, Found, JobState, Run
 from slipway.jobs.words.targets import (
@@ -176,6 +177,76 @@ def test_every_submission_of_a_page_is_one_that_its_cluster_takes(
         monkeypatch.setattr(find, "find_run", jobs.find)
 
 
+# What the rest of a page's lines are played with here. Those of a job that runs, and of a yard, are played
+# where one runs: tests/end_to_end has each page, and tests/test_readme_session.py README's session.
+PLAYED: Mapping[str, tuple[str, ...]] = {
+    "run": ("--dry-run",),
+    "estimate": (),
+    "cluster quota": (),
+    "cluster targets": (),
+    "cluster upload": (),
+    "cluster leftovers": (),
+    "preflight": (),
+}
+OF_A_JOB = {"cancel", "explain", "logs", "report curve", "report speedup", "report tensorboard"}
+OF_A_STACK = {"cluster destroy", "image bake", "image build", "init", "up", "yard"}
+A_MODEL = {
+    "model_type": "llama",
+    "hidden_size": 64,
+    "intermediate_size": 128,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "vocab_size": 1000,
+    "max_position_embeddings": 128,
+}
+SAYS_WHAT_LACKS = {"preflight"}  # its exit code is 1 where something is missing
+
+
+@pytest.mark.parametrize("path", PAGES)
+def test_every_other_line_of_a_page_is_taken(
+    path: str,
+    yard_shell: RunningYard,
+    slipway: Slipway,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    lines = [line for line in lines_of(path) if not line.is_submission]
+    assert {line.name for line in lines} <= {*PLAYED, *OF_A_JOB, *OF_A_STACK}
+    declared = declared_on(path)
+    own = [name for name in declared if name not in DECLARED]
+    if own:
+        write_project(path, own[0], tmp_path)
+        monkeypatch.chdir(tmp_path / own[0])
+    for name in {name for line in lines if line.name in PLAYED for name in line.clusters()}:
+        deploy(yard_shell, declared[name])
+    for line in lines:
+        if line.name in PLAYED and not line.values.get("idle"):  # that synthesizes, as test_standing.py does
+            words = [word for word in line.words if word not in ("--wait", "--follow")]
+            at = words.index("--") if "--" in words else len(words)
+            played = [*words[:at], *PLAYED[line.name], *words[at:]]
+            if line.name == "cluster upload":
+                played[2] = small_upload((Path.cwd() if own else tmp_path) / line.text("path"))
+            code, _, err = slipway(*played)
+            assert code == 0 or (code == 1 and line.name in SAYS_WHAT_LACKS), f"{shlex.join(played)}\n{err}"
+
+
+def write_project(path: str, name: str, folder: Path) -> None:
+    """Begin the project that a page declares clusters in."""
+    for file, text in build_files(name, "000000").items():
+        (folder / name / file).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name / file).write_text(text, encoding="utf-8")
+    for text in CLUSTERS_OF_A_PAGE.findall(page(path)):
+        (folder / name / DECLARATIONS).write_text(f"{text}MACHINE_IMAGES = ()\n", encoding="utf-8")
+
+
+def small_upload(path: Path) -> str:
+    """Make up a file of this name, or the folder of a model."""
+    file = path if path.suffix else path / "config.json"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(json.dumps(A_MODEL), encoding="utf-8")
+    return str(path)
+
+
 def uploaded_name(line: Line) -> str:
     return str(line.values.get("name") or line.text("path").rstrip("/").rpartition("/")[2])
 
@@ -208,6 +279,7 @@ def bucket_of(cluster: str) -> str:
 
 def deploy(yard: RunningYard, cluster: Cluster) -> None:
     """Write the record of a declared cluster, as its stack would."""
+    yard.client("s3").create_bucket(Bucket=bucket_of(cluster.name))
     if isinstance(cluster, BatchCluster):
         deployed = deploy_target(yard, cluster.name)
         target: Target = replace(
@@ -218,7 +290,6 @@ def deploy(yard: RunningYard, cluster: Cluster) -> None:
             image=container_of(cluster),
         )
     else:
-        yard.client("s3").create_bucket(Bucket=bucket_of(cluster.name))
         target = target_of(cluster)
     name, record = parameter_name(cluster.name), encode_target(target)
     yard.client("ssm").put_parameter(Name=name, Value=record, Type="String", Overwrite=True)

@@ -42,7 +42,7 @@ def ssh(host: str, command: tuple[str, ...]) -> None:
     HOST is a host's name, instance id or address, or an unambiguous prefix of its name or instance id.
     Like Session Manager, this bypasses security groups; ssh between hosts does not.
 
-    \\b
+    \b
     slipway yard ssh ip-10-30-0-4
     slipway yard ssh ip-10-30-0-4 -- cat /etc/slipway/hostfile
     """

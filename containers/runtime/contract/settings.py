@@ -24,7 +24,8 @@ ACCELERATOR_FILES: Mapping[str, str] = {
 }
 SPOT = "spot"
 _MARKETS = ("on-demand", SPOT)
-_METADATA = "http://169.254.169.254"
+METADATA = "http://169.254.169.254"
+METADATA_VARIABLE = "AWS_EC2_METADATA_SERVICE_ENDPOINT"  # which the AWS SDKs read
 _ENDPOINT = re.compile(r"https?://[A-Za-z0-9.:\[\]-]{1,255}/?", re.ASCII)
 _MODULE = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*", re.ASCII)
 _MOST_PROCESSES = 1024
@@ -51,7 +52,7 @@ class Settings:
     is_stand_in: bool = False  # of a yard, which has none of these
     config_digest: str = ""  # of whatever else must be the same on all nodes
     market: str = _MARKETS[0]  # how the instance was bought: Spot is asked whether it is taken back
-    metadata_endpoint: str = _METADATA  # by the variable that the AWS SDKs read
+    metadata_endpoint: str = METADATA
     resume_after_signals: bool = (
         False  # a rank killed by a signal, other than for memory, ends the job with 85
     )
@@ -103,10 +104,9 @@ def _one_of(environment: Mapping[str, str], name: str, allowed: tuple[str, ...])
 
 
 def _endpoint(environment: Mapping[str, str]) -> str:
-    name = "AWS_EC2_METADATA_SERVICE_ENDPOINT"
-    given = environment.get(name) or _METADATA
+    given = environment.get(METADATA_VARIABLE) or METADATA
     if not _ENDPOINT.fullmatch(given):
-        raise InvalidContract(f"{name} is {shown(given)}, and must be a URL such as {_METADATA}")
+        raise InvalidContract(f"{METADATA_VARIABLE} is {shown(given)}, and must be a URL such as {METADATA}")
     return given
 
 

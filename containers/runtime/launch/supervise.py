@@ -275,13 +275,51 @@ def listening(
         notices.close()
 
 
-class SpotNotices:
-    def __init__(self, endpoint: str, node: int, say: Callable[[str], None]) -> None:
-        self._endpoint = endpoint.rstrip("/")
-        self._node = node
-        self._say = say
+class Metadata:
+    """Asks the instance metadata service, which has an answer at once or none."""
+
+    def __init__(self, endpoint: str) -> None:
+        self.endpoint = endpoint.rstrip("/")
         self._opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
         self._token = ""
+
+    def get(self, path: str) -> str | None:
+        """Return the notice, or None if there is none. A token may run out, or be another's after a stop
+        and start."""
+        for has_retried in (False, True):
+            self._token = self._token or self._ask("PUT", "/latest/api/token", _TOKEN_HEADER)
+            try:
+                return self._ask("GET", path, {"X-aws-ec2-metadata-token": self._token})
+            except urllib.error.HTTPError as error:
+                error.close()
+                if error.code == _NOT_FOUND:
+                    return None
+                if error.code != _UNAUTHORIZED or has_retried:
+                    raise
+                self._token = ""
+        raise AssertionError("the second answer is returned or raised")
+
+    def _ask(self, method: str, path: str, headers: dict[str, str]) -> str:
+        # Settings took the endpoint for http:// or https://, so that this opens no file.
+        request = urllib.request.Request(self.endpoint + path, method=method, headers=headers)  # noqa: S310
+        with self._opener.open(request, timeout=_ANSWER_SECONDS) as answer:
+            content: bytes = answer.read(_MOST_BYTES)
+        return content.decode()
+
+
+def is_taken_back(endpoint: str) -> bool:
+    """Return True if EC2 has given notice to this instance; no answer is no notice."""
+    try:
+        return Metadata(endpoint).get(_INTERRUPTION) is not None
+    except (OSError, HTTPException, ValueError):
+        return False
+
+
+class SpotNotices:
+    def __init__(self, endpoint: str, node: int, say: Callable[[str], None]) -> None:
+        self._metadata = Metadata(endpoint)
+        self._node = node
+        self._say = say
         self._failures = 0
         self._has_said_rebalance = False
         self._heard: Stop | None = None
@@ -305,41 +343,18 @@ class SpotNotices:
             self._closed.wait(_EVERY_SECONDS)
 
     def _look(self) -> None:
-        if (found := self._get(_INTERRUPTION)) is not None:
+        if (found := self._metadata.get(_INTERRUPTION)) is not None:
             self._heard = _interruption(found, self._node)
-        elif not self._has_said_rebalance and self._get(_REBALANCE) is not None:
+        elif not self._has_said_rebalance and self._metadata.get(_REBALANCE) is not None:
             self._has_said_rebalance = True
             self._say("EC2 warns that this Spot instance may be interrupted soon")
-
-    def _get(self, path: str) -> str | None:
-        """Return the notice, or None if there is none. A token may run out, or be another's after a stop
-        and start."""
-        for has_retried in (False, True):
-            self._token = self._token or self._ask("PUT", "/latest/api/token", _TOKEN_HEADER)
-            try:
-                return self._ask("GET", path, {"X-aws-ec2-metadata-token": self._token})
-            except urllib.error.HTTPError as error:
-                error.close()
-                if error.code == _NOT_FOUND:
-                    return None
-                if error.code != _UNAUTHORIZED or has_retried:
-                    raise
-                self._token = ""
-        raise AssertionError("the second answer is returned or raised")
-
-    def _ask(self, method: str, path: str, headers: dict[str, str]) -> str:
-        # Settings took the endpoint for http:// or https://, so that this opens no file.
-        request = urllib.request.Request(self._endpoint + path, method=method, headers=headers)  # noqa: S310
-        with self._opener.open(request, timeout=_ANSWER_SECONDS) as answer:
-            content: bytes = answer.read(_MOST_BYTES)
-        return content.decode()
 
     def _count(self, error: Exception) -> None:
         self._failures += 1
         if self._failures == _FAILURES_SAID:
             self._say(
-                f"warning: instance metadata at {self._endpoint} does not answer ({error}), so a Spot "
-                "interruption would not be heard; allow containers two hops (HttpPutResponseHopLimit)"
+                f"warning: instance metadata at {self._metadata.endpoint} does not answer ({error}), so a "
+                "Spot interruption would not be heard; allow containers two hops (HttpPutResponseHopLimit)"
             )
 
 

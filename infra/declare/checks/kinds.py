@@ -113,15 +113,6 @@ def home_on_efs(cluster: Cluster) -> Iterator[Problem]:
         )
 
 
-def no_spot_with_slurm(cluster: Cluster) -> Iterator[Problem]:
-    if cluster.market is Market.SPOT:
-        yield Problem(
-            where="market",
-            message="is spot, which ends a job of many nodes with each single one that AWS takes back",
-            hint="use market=Market.ON_DEMAND",
-        )
-
-
 def login_node_of_one_architecture(cluster: Cluster) -> Iterator[Problem]:
     """Check that the login node runs the workers' machine image."""
     assert isinstance(cluster, SlurmCluster)

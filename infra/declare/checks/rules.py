@@ -20,7 +20,6 @@ from slipway.infra.declare.checks.kinds import (
     home_on_efs,
     login_node_of_one_architecture,
     no_capacity_block,
-    no_spot_with_slurm,
     no_warm_pool_of_spot,
     spot_with_files_that_outlive_it,
     ssh_from_named_networks,
@@ -303,7 +302,6 @@ RULES_OF_KIND: Mapping[ClusterKind, Mapping[Rule, tuple[str, ...]]] = {
         home_on_efs: ("file_system",),
         login_node_of_one_architecture: ("login_instance_type", "instance_type"),
         container_on_slurm: (*_AMI, "egress", "region"),
-        no_spot_with_slurm: ("market",),
         no_capacity_block: ("market", "instance_type"),
     },
     ClusterKind.SAGEMAKER: {

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from aws_cdk import aws_ec2 as ec2
 from constructs import Construct
 
-from slipway.infra.declare.types import BatchCluster, Cluster, Market
+from slipway.infra.declare.types import BatchCluster, Cluster, Market, SlurmCluster
 from slipway.infra.patterns.foundation import Foundation
 from slipway.infra.patterns.network.security_groups import NodeSecurityGroup
 from slipway.infra.patterns.storage.file_systems import MountRules
@@ -103,7 +103,13 @@ def purchase(cluster: Cluster) -> Purchase:
             f"market is {cluster.market}, but AWS Batch does not run multi-node jobs on Spot instances",
             hint="choose Market.ON_DEMAND, or a reservation",
         )
-    return MARKETS[cluster.market](cluster.reservation_id)
+    bought = MARKETS[cluster.market](cluster.reservation_id)
+    # AWS PCS is told of Spot by its node group, and EC2's fleets refuse a template that says it, too.
+    return replace(bought, market_options=None) if _is_told_by_pcs(cluster) else bought
+
+
+def _is_told_by_pcs(cluster: Cluster) -> bool:
+    return isinstance(cluster, SlurmCluster) and cluster.market is Market.SPOT
 
 
 def placement_group(scope: Construct, cluster: Cluster) -> str | None:

@@ -24,7 +24,7 @@ from slipway.jobs.words.names import controller_name
 from slipway.jobs.words.slurm import EPILOG, LOGIN_NODES, PROLOG, QUEUE, smallest_controller
 
 _Group = pcs.CfnComputeNodeGroup
-_PURCHASES = {Market.CAPACITY_BLOCK: "CAPACITY_BLOCK"}
+_PURCHASES = {Market.CAPACITY_BLOCK: "CAPACITY_BLOCK", Market.SPOT: "SPOT"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,8 +1,9 @@
-"""Writes into images' locks which release of Ubuntu their AMIs begin with, and packages that fit it."""
+"""Writes into images' locks which release of Ubuntu AMIs begin with, fitting packages, and checksums."""
 
 from __future__ import annotations
 
 import gzip
+import hashlib
 import re
 import urllib.error
 import urllib.request
@@ -13,7 +14,7 @@ from functools import cache, partial
 
 from slipway.infra.declare.machine_images import MachineImage
 from slipway.jobs.words.errors import SlipwayError
-from slipway.jobs.words.images.ami_locks import can_be_pinned, kernel_numbers
+from slipway.jobs.words.images.ami_locks import TO_BE_FILLED, can_be_pinned, kernel_numbers
 
 _MOMENT = "%Y%m%dT%H0000Z"
 _RELEASE = re.compile(r"/server/([0-9]{2}\.[0-9]{2}|[a-z]+)/")
@@ -97,6 +98,30 @@ def _written(table: str, lines: str, values: dict[str, str]) -> str:
     kept = [line for line in lines.splitlines() if line.partition("=")[0].strip() not in values]
     new = [f'{name} = "{value}"' for name, value in values.items()]
     return "\n".join([f"[{table}]", *new, *kept]) + "\n"
+
+
+_UNFILLED = re.compile(rf'url = "(?P<url>[^"]+\.(?:tar\.gz|tgz))"\nsha256 = "{TO_BE_FILLED}"')
+
+
+def with_checksums(lock: str, sha256_of: Callable[[str], str]) -> tuple[str, list[str]]:
+    """Fill in the checksum of each file that has none yet, and return the text and the addresses of those.
+
+    Neuron's index of wheels is no file: a first bake tells its checksum, as it does where this is not called.
+    """
+    filled = [found["url"] for found in _UNFILLED.finditer(lock)]
+    return _UNFILLED.sub(lambda it: f'url = "{it["url"]}"\nsha256 = "{sha256_of(it["url"])}"', lock), filled
+
+
+def sha256_of(url: str) -> str:
+    """Download the file and digest it; nothing of it is kept."""
+    try:
+        with urllib.request.urlopen(url, timeout=_SECONDS) as answer:  # noqa: S310  # locks name https alone
+            return hashlib.file_digest(answer, "sha256").hexdigest()
+    except OSError as error:
+        raise NoArchive(
+            f"{url} cannot be read, and its checksum is not in the lock: {error}",
+            hint="run the same command again, where this address can be reached; no lock has changed",
+        ) from None
 
 
 # Asks Ubuntu's archive of one moment which kernel an AMI for AWS gets, and which kernels have headers.

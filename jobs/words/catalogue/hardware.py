@@ -41,7 +41,7 @@ class Family:
 
 
 PROCESSORS = Family(device=CPU, nodes={"batch": "ecs", "mpi": "cpu-mpi", "slurm": "pcs"}, container="pytorch")
-# AWS publishes no container for training on processors of arm64: ours is built, by `slipway build`.
+# AWS publishes no container for training on processors of arm64: ours is built, by `slipway image build`.
 _PROCESSORS_OF = {"x86_64": PROCESSORS, "arm64": replace(PROCESSORS, container="cpu")}
 
 # They run models, or our images lack their software: nothing of ours trains on them.

@@ -36,7 +36,7 @@ class Parent:
     """Holds the table [parent] of a lock."""
 
     serial: str
-    kernel: str
+    kernel: str | None = None  # None: nobody wrote down which it boots
 
 
 def moves(parent: str) -> bool:
@@ -74,8 +74,12 @@ def parent_mistakes(parent: Mapping[str, object], apt: Mapping[str, object]) -> 
     serial, snapshot = str(parent["serial"]), str(apt["snapshot"])
     if is_newer(serial, snapshot):
         yield f"has serial = {serial}, which is newer than the packages of {snapshot}"
-    kernel, newest = str(parent["kernel"]), apt.get("kernel")
-    if isinstance(newest, str) and kernel_numbers(kernel) > kernel_numbers(newest):
+    kernel, newest = parent.get("kernel"), apt.get("kernel")
+    if (
+        isinstance(kernel, str)
+        and isinstance(newest, str)
+        and kernel_numbers(kernel) > kernel_numbers(newest)
+    ):
         yield f"has kernel = {kernel}, which is newer than {newest}, the newest of the packages of {snapshot}"
 
 
@@ -109,8 +113,9 @@ SOURCES: Mapping[str, Mapping[str, Form]] = {
 _APT: Mapping[str, Form] = {
     "snapshot": (re.compile(r"[0-9]{8}T[0-9]{6}Z"), "a moment such as 20261120T000000Z")
 }
-_KERNEL = {"kernel": _WORD}  # of [apt]: the newest of the packages; only `slipway image pin` writes it
-_PARENT: Mapping[str, Form] = {"serial": (SERIAL, "a serial such as 20261118"), **_KERNEL}
+# Of [apt] the newest of the packages, of [parent] its own: the bake compares where nobody wrote them down.
+_KERNEL = {"kernel": _WORD}
+_PARENT: Mapping[str, Form] = {"serial": (SERIAL, "a serial such as 20261118")}
 # What no component is told: it would say nothing that the machine itself does not.
 _OF_THE_PARENT = {("parent", "serial"), ("parent", "kernel"), ("apt", "kernel")}
 _DAYS = re.compile(rf"(?ms)^\[{SUPPORT}\]\n.*?(?=^\[|\Z)".encode())
@@ -205,9 +210,9 @@ def _mistakes(tables: Mapping[str, object]) -> Iterator[tuple[str, str]]:
     packages = apt.pop("packages", ())
     if not isinstance(packages, list) or not all(_fits(_WORD, package) for package in packages):
         yield "apt", f"has packages = {_shown(packages)}, not a list of names such as dkms or dkms=3.0.11"
-    of_packages = list(_unfit("apt", apt, {**_APT, **(_KERNEL if "kernel" in apt else {})}))
+    of_packages = list(_unfit("apt", apt, _with_kernel(_APT, apt)))
     parent = _table(tables, "parent")
-    of_parent = list(_unfit("parent", parent, _PARENT)) if parent else []
+    of_parent = list(_unfit("parent", parent, _with_kernel(_PARENT, parent))) if parent else []
     yield from (*of_packages, *of_parent)
     if parent and not of_packages and not of_parent:
         yield from (("parent", said) for said in parent_mistakes(parent, apt))
@@ -217,6 +222,10 @@ def _mistakes(tables: Mapping[str, object]) -> Iterator[tuple[str, str]]:
         for name, source in _table(tables, kind).items():
             fields = source if isinstance(source, Mapping) else {}
             yield from _unfit(f"{kind}.{name}", fields, forms)
+
+
+def _with_kernel(forms: Mapping[str, Form], table: Mapping[str, object]) -> Mapping[str, Form]:
+    return {**forms, **(_KERNEL if "kernel" in table else {})}
 
 
 def _unfit(place: str, table: Mapping[str, object], forms: Mapping[str, Form]) -> Iterator[tuple[str, str]]:

@@ -22,6 +22,7 @@ KEEPS_NONE = """MACHINE_IMAGES = tuple(
     replace(image, keep_images=0) if image.name == "gaudi-ecs" else image for image in MACHINE_IMAGES
 )
 """
+NEWEST, AN_ID = "ssm:/aws/service/debian/release/12/latest/amd64", "ami-0123456789abcdef0"  # no lock pins one
 LOCK = CONTAINERS / "images" / "gaudi-ecs" / "lock.toml"
 
 
@@ -47,9 +48,9 @@ def test_every_lock_is_baked_and_every_component_is_used() -> None:
         ({"instance_type": "hpc7g.16xlarge"}, "build on the architecture that it runs on"),
         ({"zone": "us-west-2a"}, "not an Availability Zone of us-east-1"),
         ({"parent": "ubuntu"}, "parent: is 'ubuntu', not an AMI such as"),
-        ({"parent_moves_because": None}, "whose value changes with every release"),
-        ({"parent_moves_because": " "}, "whose value changes with every release"),
-        ({"parent": "ami-0123456789abcdef0"}, "says why the parent may move, but this parent does not move"),
+        ({"parent": NEWEST}, "whose value changes with every release"),
+        ({"parent": NEWEST, "parent_moves_because": " "}, "whose value changes with every release"),
+        ({"parent": AN_ID, "parent_moves_because": "new"}, "says why the parent may move, but this parent"),
         ({"components": (*GAUDI.components, "habanalab")}, "did you mean habanalabs?"),
         ({"components": (*GAUDI.components, "efa")}, "has efa 2 times"),
         ({"components": GAUDI.components[:-1]}, "locks SignedEcsAgentFingerprint, but no component"),

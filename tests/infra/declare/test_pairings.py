@@ -84,7 +84,7 @@ def refused(cluster: Any) -> Iterator[str]:
         yield "zone"
     is_spot = cluster.market is Market.SPOT
     is_block = cluster.market is Market.CAPACITY_BLOCK
-    if (is_spot and kind != "mpi") or (is_block and not type_.name.startswith(SOLD_AS_BLOCKS)):
+    if (is_spot and kind == "batch") or (is_block and not type_.name.startswith(SOLD_AS_BLOCKS)):
         yield "market"
 
 

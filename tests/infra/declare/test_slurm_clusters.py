@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from slipway.infra.declare.checks.clusters import problems_of
-from slipway.infra.declare.types import ControllerSize, FileSystem, Market, SlurmCluster
+from slipway.infra.declare.types import ControllerSize, FileSystem, SlurmCluster
 
 SOUND_SLURM = SlurmCluster(
     name="trn1",
@@ -38,7 +38,6 @@ SOUND_SLURM = SlurmCluster(
             "max_nodes: is 64, but a small controller has room for 31 workers",
         ),
         ({"file_system": FileSystem.NONE}, "file_system: is none, but the home and the folders of jobs"),
-        ({"market": Market.SPOT}, "market: is spot, which ends a job of many nodes"),
         ({"max_nodes": 4000}, "max_nodes: is 4000, not a whole number from 1 to 2047"),
     ],
 )

@@ -68,7 +68,7 @@ def statements(role: str, **changes: Any) -> dict[str, Properties]:
 def test_the_controller_keeps_accounts_and_runs_the_images_release_of_slurm() -> None:
     found = cluster()
     assert found["Name"] == "slipway-trn1"
-    assert found["Scheduler"] == {"Type": "SLURM", "Version": "25.05"}
+    assert found["Scheduler"] == {"Type": "SLURM", "Version": "25.11"}
     slurm = found["SlurmConfiguration"]
     assert slurm["Accounting"] == {"Mode": "STANDARD", "DefaultPurgeTimeInDays": 365}
     assert slurm["ScaleDownIdleTimeInSeconds"] == 600
@@ -176,6 +176,17 @@ def test_a_capacity_block_is_bought_as_pcs_wants_it_and_the_login_node_stays_on_
     }
 
 
+def test_spot_is_bought_by_the_node_group_and_jobs_listen_for_its_notice() -> None:
+    assert group("workers", market=Market.SPOT)["PurchaseOption"] == "SPOT"
+    assert "InstanceMarketOptions" not in launch("workers", market=Market.SPOT)
+    assert launch("workers", market=Market.SPOT)["Placement"]
+    assert group("login", market=Market.SPOT)["PurchaseOption"] == "ONDEMAND"
+    parameter = only(slurm_templates_of(market=Market.SPOT).compute, "AWS::SSM::Parameter")
+    target = decode_target(as_text(parameter["Value"]), parameter=parameter["Name"])
+    assert isinstance(target, SlurmTarget)
+    assert target.is_spot
+
+
 def test_a_targeted_reservation_is_named_in_the_workers_template() -> None:
     changes: dict[str, Any] = {"market": Market.TARGETED_RESERVATION, "reservation_id": RESERVED}
     target = launch("workers", **changes)["CapacityReservationSpecification"]["CapacityReservationTarget"]
@@ -266,7 +277,7 @@ def test_the_target_tells_jobs_what_was_deployed() -> None:
     target = decode_target(as_text(parameter["Value"]), parameter=parameter["Name"])
     assert isinstance(target, SlurmTarget)
     assert (target.name, target.max_nodes, target.efa_interfaces) == ("trn1", 16, 8)
-    assert (target.queue, target.slurm_version) == ("train", "25.05")
+    assert (target.queue, target.slurm_version) == ("train", "25.11")
     assert target.run_document == "slipway-trn1-slurm"
     assert (target.file_system_mount, target.scratch_mount) == ("/shared", None)
     assert target.scheduler_cluster == target.node_group == target.login_group == "<…>"

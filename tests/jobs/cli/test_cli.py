@@ -274,3 +274,21 @@ def test_an_old_name_does_what_the_new_one_does_and_says_it(
 def test_an_old_name_is_in_no_help(name: str) -> None:
     help_text = cli.cli.get_help(click.Context(cli.cli))
     assert name in cli.GROUPED or not re.search(rf"^  {name} ", help_text, re.MULTILINE)
+
+
+def test_no_help_shows_what_only_click_should_read() -> None:
+    """A doubled backslash prints `\\b`, and runs the lines of an example together."""
+    asked = list[str]()
+
+    def look(command: click.Command, name: str) -> None:
+        context = click.Context(command, info_name=name)
+        assert "\\b" not in command.get_help(context), name
+        asked.append(name)
+        if isinstance(command, click.Group):
+            for child in command.list_commands(context):
+                found = command.get_command(context, child)
+                assert found is not None
+                look(found, f"{name} {child}")
+
+    look(cli.cli, cli.PROGRAM)
+    assert f"{cli.PROGRAM} yard ssh" in asked

@@ -51,6 +51,17 @@ def keys(yard: RunningYard) -> list[str]:
     ]
 
 
+def test_a_bucket_that_is_gone_is_said_in_one_line(
+    bucket: RunningYard, slipway: Slipway, folder: Path
+) -> None:
+    bucket.client("s3").delete_bucket(Bucket=BUCKET)
+    code, out, err = slipway("cluster", "upload", str(folder), "--on", "dl1")
+    assert (code, out) == (1, "")
+    assert f"to {BUCKET}/datasets/mrpc/" in err
+    assert "NoSuchBucket" in err
+    assert "hint: deploy the cluster again: its bucket is gone" in err
+
+
 def test_a_folder_lies_where_jobs_may_read_it(bucket: RunningYard, slipway: Slipway, folder: Path) -> None:
     code, out, err = slipway("cluster", "upload", str(folder), "--on", "dl1", "--name", "glue/mrpc")
     assert (code, out) == (0, f"s3://{BUCKET}/datasets/glue/mrpc\n")

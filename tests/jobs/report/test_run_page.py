@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
+from slipway.jobs.report.charts import CannotDraw, drawer
 from slipway.jobs.report.page import render
 from slipway.jobs.report.run_page import LAST_LINES, run_page
 from slipway.jobs.submit.logs import LogLine
@@ -48,6 +50,15 @@ def lines(*texts: str) -> list[LogLine]:
 
 def page_of(run: Run, *texts: str) -> Reading:
     return Reading(render(run_page(run, lines(*texts))))
+
+
+def test_what_draws_is_named_with_its_extra_where_it_is_not_installed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(sys.modules, "vl_convert", None)
+    with pytest.raises(CannotDraw) as refused:
+        drawer()
+    assert refused.value.hint == "pip install 'slipway[report]'"
 
 
 def test_a_run_s_page_has_its_curves_attempts_nodes_cost_and_last_lines() -> None:

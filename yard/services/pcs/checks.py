@@ -7,6 +7,7 @@ A further check of a kind is a function and its line in _CHECKS.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from datetime import UTC, date, datetime
 from typing import Any
 
 from slipway.yard.errors import ApiError
@@ -31,6 +32,8 @@ from slipway.yard.services.refusals import launches
 Parameters = Mapping[str, Any]
 
 VERSIONS = ("24.11", "25.05", "25.11", "26.05")
+# AWS PCS user guide, "Slurm versions in AWS PCS": after this day no new cluster is made with the version.
+LAST_DAYS = {"25.05": date(2026, 11, 30)}
 LARGEST = {"SMALL": 32, "MEDIUM": 512, "LARGE": 2048}  # nodes
 MOST_CLUSTERS = 5  # of a Region in a fresh account
 MOST_GROUPS = MOST_QUEUES = 10  # of a cluster; AWS raises neither
@@ -59,8 +62,14 @@ def check_number(kind: PcsKind, cluster: StoredRecord | None, region: str) -> No
 
 def _version(_cluster: StoredRecord | None, given: Parameters, _region: str) -> None:
     version = given["scheduler"]["version"]
-    if version not in VERSIONS:
-        raise _invalid(f"Slurm {version} is not supported. Supported versions are {', '.join(VERSIONS)}.")
+    known = supported(datetime.now(UTC).date())
+    if version not in known:
+        raise _invalid(f"Slurm {version} is not supported. Supported versions are {', '.join(known)}.")
+
+
+def supported(day: date) -> list[str]:
+    """List the versions with which a new cluster is made on a day."""
+    return [version for version in VERSIONS if day <= LAST_DAYS.get(version, date.max)]
 
 
 def _network(_cluster: StoredRecord | None, given: Parameters, region: str) -> None:

@@ -1,10 +1,16 @@
-"""The names that S3 takes for a bucket. Source: S3 user guide, "General purpose bucket naming rules"."""
+"""The names and the policies that S3 takes for a bucket.
+
+Sources: S3 user guide, "General purpose bucket naming rules"; the words of policies are quoted by many users.
+"""
 
 from __future__ import annotations
 
+import json
 import re
 from functools import lru_cache
 from typing import Any
+
+from slipway.yard.services.refusals import principals
 
 _NAME = re.compile(
     r"(?!\d+\.\d+\.\d+\.\d+$)(?!xn--|sthree-|amzn-s3-demo-)(?!.*(\.\.|\.-|-\.))"
@@ -16,10 +22,23 @@ def is_allowed(name: str) -> bool:
     return _NAME.fullmatch(name) is not None
 
 
+def what_is_wrong(policy: str, bucket: str) -> str:
+    """Return what S3 says of a policy that it refuses."""
+    of_bucket = rf"(?i)\*$|arn:[a-z-]+:s3:::{re.escape(bucket)}([/*]|$)"
+    for statement in principals.statements(policy):
+        unknown = principals.unknown(json.dumps({"Statement": [statement]}))
+        if unknown and unknown[0] == "AWS":
+            return "Invalid principal in policy"
+        for name, pattern in (("Action", r"(?i)s3:|s3-object-lambda:|\*$"), ("Resource", of_bucket)):
+            if any(re.match(pattern, each) is None for each in principals.named(statement.get(name))):
+                return f"Policy has invalid {name.lower()}"
+    return ""
+
+
 @lru_cache(maxsize=1)
 def guard() -> None:
     """Let moto refuse the others, for good, since its classes outlive a reset."""
-    from moto.s3.exceptions import InvalidBucketName
+    from moto.s3.exceptions import InvalidBucketName, S3ClientError
     from moto.s3.models import S3Backend
 
     create = S3Backend.create_bucket
@@ -29,4 +48,13 @@ def guard() -> None:
             raise InvalidBucketName
         return create(backend, bucket_name, *rest, **more)
 
+    put = S3Backend.put_bucket_policy
+
+    def put_bucket_policy(backend: Any, bucket_name: str, policy: Any) -> None:
+        text = policy.decode() if isinstance(policy, bytes) else str(policy)
+        if wrong := what_is_wrong(text, bucket_name):
+            raise S3ClientError("MalformedPolicy", wrong)
+        put(backend, bucket_name, policy)
+
     S3Backend.create_bucket = create_bucket
+    S3Backend.put_bucket_policy = put_bucket_policy

@@ -78,3 +78,21 @@ def _is_entity(text: str) -> bool:
         return True
     known = moto_backend("iam").roles if match["kind"] == "role" else moto_backend("iam").users
     return any(each.arn == text for each in known.values())
+
+
+def statements(text: object) -> Iterator[Mapping[str, Any]]:
+    try:
+        found = json.loads(text if isinstance(text, bytes) else str(text)).get("Statement", ())
+    except (ValueError, AttributeError):
+        return
+    yield from (each for each in ([found] if isinstance(found, dict) else found) if isinstance(each, dict))
+
+
+def named(value: object) -> list[str]:
+    return (
+        [value]
+        if isinstance(value, str)
+        else [str(each) for each in value]
+        if isinstance(value, list)
+        else []
+    )

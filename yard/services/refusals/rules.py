@@ -7,15 +7,24 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from slipway.yard.errors import ApiError
 from slipway.yard.gateway.protocols import Call
 from slipway.yard.moto_backends import moto_backend
-from slipway.yard.services.refusals import launches, principals, slurm_settings, there, volumes
-from slipway.yard.services.refusals.table import Holds, Parameters, RefusalRule, refuse, values_at
+from slipway.yard.services.refusals import launches, principals, reserved, slurm_settings, there, volumes
+from slipway.yard.services.refusals.table import (
+    Holds,
+    Parameters,
+    RefusalRule,
+    matching,
+    one_of,
+    refuse,
+    rows,
+    values_at,
+)
 
 _RETENTION_DAYS = (
     1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, 400, 545, 731, 1096, 1827, 2192, 2557, 2922, 3288, 3653,
@@ -32,32 +41,18 @@ _MOST_INLINE = 10_240  # characters
 _PERMISSIONS = ("IpRanges", "Ipv6Ranges", "UserIdGroupPairs", "PrefixListIds")
 
 
-def matching(pattern: str) -> Holds:
-    compiled = re.compile(pattern)
-    return lambda value, _region: compiled.fullmatch(str(value)) is not None
-
-
 def within(most: int) -> Holds:
     """IAM counts the characters of a policy without white space."""
     return lambda value, _region: len(re.sub(r"\s", "", str(value))) <= most
 
 
-def one_of(values: Iterable[object]) -> Holds:
-    known = frozenset(values)
-    return lambda value, _region: value in known
-
-
-def _rows(paths: Iterable[str], holds: Holds, code: str, words: str, source: str) -> tuple[RefusalRule, ...]:
-    return tuple(RefusalRule(path=path, holds=holds, code=code, words=words, source=source) for path in paths)
-
-
 def _quota(path: str, most: int, name: str) -> tuple[RefusalRule, ...]:
     words = f"Cannot exceed quota for {name}: {most}"
-    return _rows([path], within(most), "LimitExceeded", words, "IAM user guide, IAM and AWS STS quotas")
+    return rows([path], within(most), "LimitExceeded", words, "IAM user guide, IAM and AWS STS quotas")
 
 
 def _slurm(level: str, names: Sequence[str]) -> tuple[RefusalRule, ...]:
-    return _rows(
+    return rows(
         ["slurmConfiguration.slurmCustomSettings[].parameterName"],
         one_of(names),
         "ValidationException",
@@ -66,7 +61,7 @@ def _slurm(level: str, names: Sequence[str]) -> tuple[RefusalRule, ...]:
     )
 
 
-_RESERVED_NAMES = _rows(
+_RESERVED_NAMES = rows(
     _ENVIRONMENT,
     matching(r"(?!AWS_BATCH).*"),
     "ClientException",
@@ -75,7 +70,7 @@ _RESERVED_NAMES = _rows(
     "AWS Batch API reference, ContainerProperties",
 )
 _GROUP_RULES = (
-    *_rows(
+    *rows(
         [f"IpPermissions[].{kind}[].Description" for kind in _PERMISSIONS],
         matching(f"[{re.escape(_TEXT)}a-zA-Z0-9]{{0,255}}"),
         "InvalidParameterValue",
@@ -83,7 +78,7 @@ _GROUP_RULES = (
         f"from the following set: {_TEXT}",
         "EC2 API reference, IpRange",
     ),
-    *_rows(
+    *rows(
         ["IpPermissions[].PrefixListIds[].PrefixListId"],
         there.prefix_list,
         "InvalidPrefixListID.NotFound",
@@ -101,7 +96,7 @@ _TEMPLATE = tuple(
     for rule in launches.user_data_rules("InvalidUserData.Malformed")
 )
 RULES: Mapping[str, tuple[RefusalRule, ...]] = {
-    "batch:CreateComputeEnvironment": _rows(
+    "batch:CreateComputeEnvironment": rows(
         ["computeResources.subnets[]"],
         there.subnet,
         "ClientException",
@@ -115,7 +110,7 @@ RULES: Mapping[str, tuple[RefusalRule, ...]] = {
     "ec2:CreateLaunchTemplate": _TEMPLATE,
     "ec2:CreateLaunchTemplateVersion": _TEMPLATE,
     "ec2:CreateSecurityGroup": (
-        *_rows(
+        *rows(
             ["Description"],
             matching(f"[{re.escape(_TEXT)}a-zA-Z0-9]{{1,255}}"),
             "InvalidParameterValue",
@@ -123,7 +118,7 @@ RULES: Mapping[str, tuple[RefusalRule, ...]] = {
             "not supported.",
             "EC2 API reference, CreateSecurityGroup",
         ),
-        *_rows(
+        *rows(
             ["GroupName"],
             matching(f"(?!sg-)[{re.escape(_TEXT)}a-zA-Z0-9]{{1,255}}"),
             "InvalidParameterValue",
@@ -131,7 +126,7 @@ RULES: Mapping[str, tuple[RefusalRule, ...]] = {
             "EC2 API reference, CreateSecurityGroup",
         ),
     ),
-    "ec2:CreateVpcEndpoint": _rows(
+    "ec2:CreateVpcEndpoint": rows(
         ["ServiceName"],
         there.endpoint_service,
         "InvalidServiceName",
@@ -144,21 +139,21 @@ RULES: Mapping[str, tuple[RefusalRule, ...]] = {
     "iam:PutGroupPolicy": _quota("PolicyDocument", 5_120, "PolicySize"),
     "iam:PutUserPolicy": _quota("PolicyDocument", 2_048, "PolicySize"),
     "iam:UpdateAssumeRolePolicy": _TRUST,
-    "imagebuilder:CreateImageRecipe": _rows(
+    "imagebuilder:CreateImageRecipe": rows(
         ["parentImage"],
         there.image_parent,
         "InvalidParameterValueException",
         "The value supplied for parameter 'parentImage' is not valid. The image {value} was not found.",
         "Image Builder API reference, CreateImageRecipe",
     ),
-    "logs:CreateLogGroup": _rows(
+    "logs:CreateLogGroup": rows(
         ["kmsKeyId"],
         there.kms_key,
         "InvalidParameterException",
         "The specified KMS Key Id could not be found.",
         "CloudWatch Logs API reference, CreateLogGroup",
     ),
-    "logs:PutRetentionPolicy": _rows(
+    "logs:PutRetentionPolicy": rows(
         ["retentionInDays"],
         one_of(_RETENTION_DAYS),
         "InvalidParameterException",
@@ -180,9 +175,10 @@ def check(call: Call) -> None:
     name, parameters = f"{call.service}:{call.operation}", call.parameters
     if parameters is None:
         return
-    refuse(RULES.get(name, ()), parameters, call.region)
-    if name in REQUESTS:
-        REQUESTS[name](parameters, call.region)
+    refuse((*RULES.get(name, ()), *reserved.RULES.get(name, ())), parameters, call.region)
+    for requests in (reserved.REQUESTS, REQUESTS):
+        if name in requests:
+            requests[name](parameters, call.region)
 
 
 def _run(parameters: Parameters, region: str) -> None:
@@ -281,7 +277,7 @@ def _scaling(parameters: Parameters, region: str) -> None:
             raise ApiError("ValidationError", words) from error
 
 
-_SCALING = _rows(
+_SCALING = rows(
     ["PlacementGroup"],
     there.placement_group,
     "ValidationError",

@@ -1,12 +1,13 @@
 """What AWS refuses although its models let it through: one table, asked before any service is.
 
-A further refusal is a row: of RULES in rules.py for one value of a request, of LAUNCH_RULES and CHECKS in
-launches.py for an instance, whoever asks for it.
+A further refusal is a row: of RULES in rules.py or reserved.py for one value of a request, of LAUNCH_RULES
+and CHECKS in launches.py for an instance, whoever asks for it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,6 +26,20 @@ class RefusalRule:
     code: str
     words: str  # {value} is the value
     source: str  # where AWS says so
+
+
+def rows(paths: Iterable[str], holds: Holds, code: str, words: str, source: str) -> tuple[RefusalRule, ...]:
+    return tuple(RefusalRule(path=path, holds=holds, code=code, words=words, source=source) for path in paths)
+
+
+def matching(pattern: str) -> Holds:
+    compiled = re.compile(pattern, re.DOTALL)
+    return lambda value, _region: compiled.fullmatch(str(value)) is not None
+
+
+def one_of(values: Iterable[object]) -> Holds:
+    known = frozenset(values)
+    return lambda value, _region: value in known
 
 
 def refuse(rules: Sequence[RefusalRule], parameters: Parameters, region: str) -> None:

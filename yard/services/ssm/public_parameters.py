@@ -51,9 +51,15 @@ FAMILIES = (
         parts=(("20.04", "22.04"), _PROCESSORS),
         owner=CANONICAL,
     ),
+    # Of the releases that Canonical keeps beside the newest, those that our locks pin.
     AmiFamily(
-        pattern="canonical/ubuntu/server/24.04/stable/current/{}/hvm/ebs-gp3/ami-id",
+        pattern="canonical/ubuntu/server/22.04/stable/20260826/{}/hvm/ebs-gp2/ami-id",
         parts=(_PROCESSORS,),
+        owner=CANONICAL,
+    ),
+    AmiFamily(
+        pattern="canonical/ubuntu/server/24.04/stable/{}/{}/hvm/ebs-gp3/ami-id",
+        parts=(("current", "20260610"), _PROCESSORS),
         owner=CANONICAL,
     ),
     AmiFamily(

@@ -13,9 +13,10 @@ import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 
-from slipway.containers.runtime.contract.settings import ACCELERATOR_FILES
+from slipway.containers.runtime.contract.settings import ACCELERATOR_FILES, METADATA, METADATA_VARIABLE
 from slipway.containers.runtime.launch import gpus
 from slipway.containers.runtime.launch.assignment import count_devices
+from slipway.containers.runtime.launch.supervise import is_taken_back
 from slipway.jobs.platforms.slurm.node import programs
 from slipway.jobs.platforms.slurm.node.launch import own_instance_type
 from slipway.jobs.platforms.slurm.node.setting import SlurmNodeFacts, SlurmNodePaths, is_stand_in
@@ -39,6 +40,9 @@ _UNFIT = 1
 def check_node(where: SlurmNodePaths, facts: SlurmNodeFacts) -> int:
     """Return 0 for a healthy node; drain another and return what makes slurmd give the job back."""
     found = [] if is_stand_in(where) else list(findings(where, facts))
+    # Slurm gives a job that such a node ended back to it, while it is there: all attempts would end on it.
+    if is_taken_back(os.environ.get(METADATA_VARIABLE) or METADATA):
+        found.append("EC2 takes this Spot instance back")
     if not found:
         return 0
     reason = f"slipway: {'; '.join(found)}"[:_LONGEST_REASON]

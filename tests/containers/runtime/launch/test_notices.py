@@ -5,10 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from slipway.jobs.platforms.slurm.node import health
+from slipway.jobs.platforms.slurm.node.setting import SlurmNodeFacts, SlurmNodePaths
 from tests.containers.runtime.metadata import INTERRUPTION, REBALANCE, Metadata, serving
 from tests.containers.runtime.nodes import Cluster, ready
 
@@ -66,6 +69,21 @@ def test_a_token_that_has_run_out_is_asked_for_again(cluster: Cluster, metadata:
     metadata.documents[INTERRUPTION] = notice(120)
     assert node.end() == 85
     assert (401, INTERRUPTION) in metadata.asked
+
+
+def test_a_worker_of_slurm_that_ec2_takes_back_is_fit_for_no_other_job(
+    metadata: Metadata,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Slurm would give it the job that it just ended, and all attempts would be lost on it."""
+    monkeypatch.setenv("AWS_EC2_METADATA_SERVICE_ENDPOINT", metadata.endpoint)
+    where, facts = SlurmNodePaths(root=tmp_path), SlurmNodeFacts(instance_type="c6i.large")
+    assert health.check_node(where, facts) == 0
+    metadata.documents[INTERRUPTION] = notice(120)
+    assert health.check_node(where, facts) == 1
+    assert "slipway: EC2 takes this Spot instance back" in capsys.readouterr().err
 
 
 def test_a_rebalance_recommendation_is_said_once_and_ends_nothing(

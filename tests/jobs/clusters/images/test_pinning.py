@@ -8,6 +8,7 @@ import tomllib
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from functools import partial
+from hashlib import sha256
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from shutil import copytree
@@ -17,7 +18,7 @@ import pytest
 from click.testing import CliRunner
 
 from slipway.infra.clusters import MACHINE_IMAGES
-from slipway.infra.declare.machine_images import CONTAINERS
+from slipway.infra.declare.machine_images import CONTAINERS, pinned_parent
 from slipway.jobs.cli.cli import cli
 from slipway.jobs.clusters.images.pinning import (
     CannotPin,
@@ -27,10 +28,20 @@ from slipway.jobs.clusters.images.pinning import (
     find_pin,
     find_pins,
     kernels_of,
+    sha256_of,
     suite_of,
+    with_checksums,
     with_pin,
 )
-from slipway.jobs.words.images.ami_locks import Parent, lock_path, lock_problems, locked_parent, pinned
+from slipway.jobs.words.images.ami_locks import (
+    TO_BE_FILLED,
+    Parent,
+    lock_path,
+    lock_problems,
+    locked_parent,
+    moves,
+    pinned,
+)
 
 NOW = datetime(2026, 11, 22, 11, 30, tzinfo=UTC)
 PIN = Pin(
@@ -143,6 +154,7 @@ def locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr("slipway.jobs.cli.images._own_locks", lambda: tmp_path)
     monkeypatch.setattr("slipway.jobs.clusters.images.baking.newest_release", newest)
     monkeypatch.setattr("slipway.jobs.cli.images.kernels_of", kernels)
+    monkeypatch.setattr("slipway.jobs.cli.images.sha256_of", lambda _url: "0a" * 32)
     return tmp_path
 
 
@@ -151,14 +163,15 @@ def test_the_command_writes_the_lock_of_the_image_that_is_named(locks: Path) -> 
     assert done.exit_code == 0
     assert [(row["image"], row["serial"]) for row in json.loads(done.stdout)] == [("cpu-mpi", "20261118")]
     assert locked_parent(locks, "cpu-mpi") == Parent(serial="20261118", kernel=PIN.kernel)
-    assert locked_parent(locks, "neuron-slurm") is None
+    assert locked_parent(locks, "neuron-slurm") == locked_parent(CONTAINERS, "neuron-slurm")
     assert "cdk deploy slipway-bakery-cpu-mpi" in done.stderr
 
 
 def test_if_one_of_all_images_cannot_be_pinned_no_lock_changes(locks: Path) -> None:
     done = CliRunner().invoke(cli, ["image", "pin"])
     assert isinstance(done.exception, CannotPin)
-    assert all(locked_parent(locks, image.name) is None for image in MACHINE_IMAGES)
+    for image in MACHINE_IMAGES:
+        assert lock_path(locks, image.name).read_text() == lock_path(CONTAINERS, image.name).read_text()
 
 
 @IMAGES
@@ -176,6 +189,31 @@ def test_a_pin_changes_four_values_of_a_lock_and_leaves_its_comments(image: str,
     changed = set(path.read_text(encoding="utf-8").splitlines()) ^ set(before.splitlines())
     assert all(line.startswith(("[parent]", "serial", "kernel", "snapshot")) for line in changed)
     assert with_pin(path.read_text(encoding="utf-8"), PIN) == path.read_text(encoding="utf-8")
+
+
+def test_a_file_without_a_checksum_is_held_to_what_arrives_now(archive: str, tmp_path: Path) -> None:
+    (tmp_path / "agent.tar.gz").write_bytes(b"an installer")
+    source = f'[unlisted.{{}}]\nurl = "{archive}/{{}}"\nsha256 = "{TO_BE_FILLED}"\n'
+    lock = source.format("agent", "agent.tar.gz") + source.format("wheels", "simple")
+    text, filled = with_checksums(lock, sha256_of)
+    assert filled == [f"{archive}/agent.tar.gz"]
+    tables = tomllib.loads(text)["unlisted"]
+    assert tables["agent"]["sha256"] == sha256(b"an installer").hexdigest()
+    assert tables["wheels"]["sha256"] == TO_BE_FILLED, "an index is no file"
+    assert with_checksums(text, sha256_of) == (text, [])
+    (tmp_path / "agent.tar.gz").unlink()
+    with pytest.raises(
+        NoArchive, match=r"agent\.tar\.gz cannot be read, and its checksum is not in the lock"
+    ):
+        with_checksums(lock, sha256_of)
+
+
+@IMAGES
+def test_a_shipped_parent_is_one_release_that_is_not_newer_than_its_packages(image: str) -> None:
+    """A bake of today and one of next month begin with the same AMI."""
+    (declared,) = [each for each in MACHINE_IMAGES if each.name == image]
+    assert not moves(pinned_parent(declared))
+    assert lock_problems(CONTAINERS, image) == ()
 
 
 @IMAGES

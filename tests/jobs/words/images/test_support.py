@@ -83,7 +83,7 @@ def test_what_ends_within_ninety_days_or_has_ended_is_told_the_first_first(
 
 @pytest.mark.parametrize(
     ("before", "after", "is_same"),
-    [('slurm = "2026-11-30"', 'slurm = "2027-05-31"', True), ('"25.05.3"', '"25.05.4"', False)],
+    [('slurm = "2027-05-31"', 'slurm = "2027-06-30"', True), ('"25.11.2"', '"25.11.3"', False)],
 )
 def test_another_day_of_support_makes_no_other_ami(
     tmp_path: Path, before: str, after: str, is_same: bool

@@ -66,7 +66,7 @@ class PcsSite:
 
     def cluster(self, name: str = "trn", **more: Any) -> dict[str, Any]:
         asked = {
-            "scheduler": {"type": "SLURM", "version": "25.05"},
+            "scheduler": {"type": "SLURM", "version": "25.11"},
             "size": "SMALL",
             "networking": {"subnetIds": [self.subnet], "securityGroupIds": [self.group]},
             **more,

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import base64
 import email
+from datetime import date
 from functools import partial
 from typing import Any
 
 import pytest
 
-from slipway.yard.services.pcs import accounts, nodes, slurm_conf
+from slipway.yard.services.pcs import accounts, checks, nodes, slurm_conf
 from slipway.yard.services.pcs.slurm_conf import NodeRange, Partition, SlurmSettings
 from slipway.yard.services.recorded import StoredRecord
 from tests.yard.asking import refusal
@@ -149,7 +150,7 @@ def test_a_list_comes_page_by_page(site: PcsSite, pcs: Any) -> None:
 @pytest.mark.parametrize(
     ("changed", "said"),
     [
-        ({"scheduler": {"type": "SLURM", "version": "23.11"}}, "Supported versions are 24.11, 25.05"),
+        ({"scheduler": {"type": "SLURM", "version": "23.11"}}, "Supported versions are 24.11, 2"),
         (
             {"networking": {"subnetIds": ["subnet-0123456789abcdef0"]}},
             "subnet-0123456789abcdef0 does not exist",
@@ -199,7 +200,6 @@ def gres(*records: dict[str, str], setting: str = "") -> dict[str, Any]:
         (gres({"Name": "fpga"}, setting="fpga:2"), "ValidationException", "fpga:2 is more than"),
         (gres(setting="gpu:8"), "ValidationException", "names gpu, which no record"),
         (gres({"Count": "8"}), "ValidationException", "needs a Name or an active AutoDetect"),
-        (gres({"AutoDetect": "nvml"}), "ValidationException", "AutoDetect needs Slurm 25.11"),
         (gres({"Name": "fpga", "Speed": "1"}), "ValidationException", "attribute Speed is not supported"),
         ({"purchaseOption": "CAPACITY_BLOCK"}, "ValidationException", "MarketType is capacity-block"),
     ],
@@ -210,6 +210,18 @@ def test_a_node_group_that_pcs_would_not_make_is_refused(
     cluster = site.cluster()["id"]
     refused = refusal(lambda: site.node_group(cluster, **changed))
     assert (refused["Code"], said in refused["Message"]) == (code, True), refused
+
+
+def test_gpus_are_found_by_slurm_itself_since_2511(site: PcsSite) -> None:
+    older = site.cluster(scheduler={"type": "SLURM", "version": "24.11"})["id"]
+    refused = refusal(lambda: site.node_group(older, **gres({"AutoDetect": "nvml"})))
+    assert "AutoDetect needs Slurm 25.11 or later, and this is 24.11" in refused["Message"]
+
+
+def test_no_new_cluster_is_made_with_a_slurm_that_has_ended() -> None:
+    assert "25.05" in checks.supported(date(2026, 11, 30))
+    assert "25.05" not in checks.supported(date(2026, 12, 1))
+    assert "25.11" in checks.supported(date(2026, 12, 1))
 
 
 def test_a_launch_template_of_another_version_or_without_mime_is_refused(site: PcsSite) -> None:

@@ -58,8 +58,8 @@ write_files:
   content: '{}'
 --X--
 """
-# As `systemctl mask --runtime slurmd-25.05` leaves it.
-MASKED = USER_DATA.replace("/etc/slipway/node.json", "/run/yard/masked/slurmd-25.05.service")
+# As `systemctl mask --runtime slurmd-25.11` leaves it.
+MASKED = USER_DATA.replace("/etc/slipway/node.json", "/run/yard/masked/slurmd-25.11.service")
 RANK_PROGRAM = Path(__file__).parents[3] / "jobs/platforms/slurm/rank_program.py"
 TARGET = replace(
     SLURM_TARGET, queue="train", instance_type="c6i.large", efa_interfaces=0, job_timeout_seconds=3600

@@ -197,7 +197,7 @@ def test_a_node_whose_slurm_runs_has_joined_and_waited_for_its_files(slurm: Slur
     watch = ("SLIPWAY_PARAMETERS=/run/trial.json", "SLIPWAY_STATE=/run/trial-state")
     slurm.says("env", *watch, "/usr/lib/slipway/watch_join.sh")
     assert slurm.says("ls", "/run/trial-state") == "joined"
-    unit = ("--property=Requires", "--value", "slurmd-25.05.service")
+    unit = ("--property=Requires", "--value", "slurmd-25.11.service")
     assert "slipway-boot.service" in slurm.says("systemctl", "show", *unit).split()
 
 

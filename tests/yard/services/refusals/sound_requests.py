@@ -46,6 +46,12 @@ class World:
         ec2.create_key_pair(KeyName="mine")
         ec2.create_placement_group(GroupName="near", Strategy="cluster")
         self.send("role", {**self.sound("role"), "RoleName": "nodes"})
+        trusted = {**self.sound("role"), "RoleName": "training"}
+        trusted["AssumeRolePolicyDocument"]["Statement"][0]["Principal"] = {
+            "Service": "sagemaker.amazonaws.com"
+        }
+        self.send("role", trusted)
+        self.client("s3").create_bucket(Bucket="of-nodes")
         self.client("logs").create_log_group(logGroupName="jobs")
         volume = ec2.create_volume(AvailabilityZone=ZONE, Size=40)["VolumeId"]
         cluster, batch = site.cluster(), self.client("batch")
@@ -55,6 +61,7 @@ class World:
             "profile": site.profile, "cluster": cluster["id"],
             "node_group": site.node_group(cluster["id"])["id"],
             "snapshot": ec2.create_snapshot(VolumeId=volume)["SnapshotId"],
+            "topic": self.client("sns").create_topic(Name="nodes")["TopicArn"],
             "key": self.client("kms").create_key()["KeyMetadata"]["KeyId"], "user_data": USER_DATA,
         }  # fmt: skip
         batch.register_job_definition(**self.sound("definition"))
@@ -67,7 +74,7 @@ class World:
 
     def sound(self, kind: str) -> Request:
         """Return the sound request, with a name of its own."""
-        self.names["new"] = f"n{next(self.numbers)}"
+        self.names["new"] = f"new{next(self.numbers)}"
         filled: Request = self._filled(SOUND[kind]["request"])
         return filled
 

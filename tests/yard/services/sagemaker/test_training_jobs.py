@@ -13,12 +13,23 @@ from slipway.jobs.words.job import Job
 from slipway.yard.endpoint import control
 from slipway.yard.errors import ApiError
 from slipway.yard.machines.isolation.tiers import TIERS
-from slipway.yard.services.sagemaker.training import checks
+from slipway.yard.services.sagemaker.training import checks, plan
 from tests.jobs.words.test_targets import SAGEMAKER_TARGET
 from tests.yard.asking import make_role
 from tests.yard.services.sagemaker.training_site import BUCKET, BY_SAGEMAKER, IMAGE, TrainingSite
 
 JOB = Job(name="saves", recipe="smoke", nodes=1)
+
+
+def test_a_job_is_refused_before_it_starts_where_the_toolkit_is_not_installed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(plan, "TOOLKIT", ("no_such_toolkit",))
+    with pytest.raises(
+        ApiError, match=r"no_such_toolkit\) is not installed: pip install 'slipway\[toolkit\]'"
+    ):
+        plan.refuse_unknown(IMAGE, "us-east-1")
+
 
 # One text a print: the toolkit ends a line at each write of an unbuffered script.
 CONTRACT = """

@@ -9,6 +9,8 @@ from typing import Any, cast
 
 import pytest
 
+from slipway.infra.clusters import MACHINE_IMAGES
+from slipway.infra.declare.machine_images import MachineImage, pinned_parent
 from slipway.jobs.words.images.aws_images import AWS_AMIS
 from slipway.yard.machines.hosts import host_store, reconciler
 from slipway.yard.machines.hosts.host_store import Host
@@ -87,6 +89,14 @@ def test_a_public_parameter_names_an_ami_of_its_owner(yard: RunningYard) -> None
     (image,) = ec2.describe_images(ImageIds=[found["Value"]])["Images"]
     assert (image["OwnerId"], image["Architecture"], image["State"]) == (CANONICAL, "x86_64", "available")
     assert ec2.describe_images(Owners=["self"])["Images"] == []
+
+
+@pytest.mark.parametrize("image", MACHINE_IMAGES, ids=lambda image: image.name)
+def test_the_release_that_a_lock_pins_is_there(yard: RunningYard, image: MachineImage) -> None:
+    name = pinned_parent(image).removeprefix("ssm:")
+    found = yard.client("ssm").get_parameter(Name=name)["Parameter"]
+    (ami,) = yard.client("ec2").describe_images(ImageIds=[found["Value"]])["Images"]
+    assert (ami["OwnerId"], ami["Architecture"]) == (CANONICAL, "x86_64")
 
 
 @pytest.mark.parametrize("name", AWS_AMIS)

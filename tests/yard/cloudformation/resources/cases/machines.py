@@ -59,7 +59,7 @@ def pcs_cluster(world: World) -> Case:
     return case(
         Name="trial",
         Size="SMALL",
-        Scheduler={"Type": "SLURM", "Version": "25.05"},
+        Scheduler={"Type": "SLURM", "Version": "25.11"},
         Networking={"SubnetIds": [world.subnet()], "SecurityGroupIds": [world.security_group()]},
         SlurmConfiguration=slurm(Prolog="/opt/prolog.sh"),
         Tags=TAG_MAP,
