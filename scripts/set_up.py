@@ -2,7 +2,7 @@
 
 Every step says what it installs and why, is skipped when it was done before, and may be interrupted: the next
 run goes on. GROUP is a file of scripts/locks (submit, develop, sagemaker, toolkit, deepspeed, training,
-compare, sft), `machine`: the Debian packages of what the yard runs for real, or `browser`: Chromium, in
+compare, sft, site), `machine`: the Debian packages of what the yard runs for real, or `browser`: Chromium, in
 which tests look at pages. `--missing PACKAGE …` prints those that are not installed.
 """
 
@@ -33,6 +33,7 @@ GROUPS = {
     "deepspeed": "DeepSpeed",
     "training": "what the training recipes need beside torch",
     "sft": "TRL and PEFT, with which the recipe sft trains",
+    "site": "Sphinx, which builds docs/ as a site",
     "compare": "transformers, safetensors and TensorBoard, which tests and benchmarks compare ours with",
 }
 MACHINE, BROWSER = "machine", "browser"
