@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 
-from slipway.jobs.cli.cli import PROGRAM, RENAMED
+from slipway.jobs.cli.cli import RENAMED
 from tests.architecture.tracked import ROOT, paths
 from tests.test_docs import LINK, page
 
@@ -37,6 +37,6 @@ def test_every_message_of_troubleshooting_is_one_that_the_code_says() -> None:
 
 
 def test_the_page_of_upgrades_has_every_renamed_command() -> None:
-    rows = re.findall(rf"^\| (.+) \| `{PROGRAM} ([^`]+)` \|$", page("docs/upgrade.md"), re.MULTILINE)
+    rows = re.findall(r"^\| (`.+`) \| `([^`]+)` \|$", page("docs/upgrade.md"), re.MULTILINE)
     told = {old: new for names, new in rows for old in re.findall(r"`([^`]+)`", names)}
     assert told == dict(RENAMED)
