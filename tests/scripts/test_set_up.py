@@ -153,5 +153,5 @@ def test_every_lock_but_torch_is_exact_and_hashed() -> None:
 
 
 def test_scripts_can_be_executed() -> None:
-    for name in ("demo", "test", "check", "bench", "lock", "fresh", "site"):
+    for name in ("demo", "test", "check", "bench", "lock", "fresh", "site", "record_session"):
         assert os.access(ROOT / "scripts" / name, os.X_OK), name
