@@ -72,6 +72,12 @@ PALE_WORDS = """(() => {
 })()"""
 
 
+# What a reader would have to scroll: on paper it is cut off.
+CUT_OFF = """[...document.querySelectorAll('body *')].filter(each => each.clientWidth > 1
+  && each.scrollWidth > each.clientWidth + 1 && getComputedStyle(each).overflowX !== 'visible'
+  && each.checkVisibility()).map(each => `${each.tagName} ${each.className}`)"""
+
+
 @dataclass(slots=True)
 class Visit:
     """A page that is open, with what it asked for and what it said on the console."""
@@ -226,6 +232,8 @@ def unreadable(visit: Visit) -> Iterator[str]:
             yield f"{name}: {wide} pixels too wide"
         if pale := visit.pale_words():
             yield f"{name}: too pale {pale}"
+        if look.get("printed") and (cut := visit.evaluate(CUT_OFF)):
+            yield f"{name}: cut off {cut}"
 
 
 def _pipe() -> tuple[int, int]:

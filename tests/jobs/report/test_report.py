@@ -223,10 +223,12 @@ def test_the_browser_would_have_told_of_all_that_it_is_asked_about(browser: Brow
     page.write_text(
         '<img src="http://127.0.0.1:9/x.png"><script>console.error("seen")</script>'
         '<p style="color: #999; background: #fff; width: 400px">pale words</p>'
+        '<div class="long" style="overflow-x: auto; width: 100px"><p style="width: 200px">words</p></div>'
     )
     with browser.visit(page.as_uri()) as visit:
         assert "seen" in visit.said
         assert visit.asked_elsewhere() == ["http://127.0.0.1:9/x.png"]
         found = [*unreadable(visit)]
     assert "light: too pale {'pale words': 2.85}" in found
+    assert "print: cut off ['DIV long']" in found
     assert any(line.startswith("phone: ") and line.endswith(" pixels too wide") for line in found)
