@@ -2,8 +2,8 @@
 
 Every step says what it installs and why, is skipped when it was done before, and may be interrupted: the next
 run goes on. GROUP is a file of scripts/locks (submit, develop, sagemaker, toolkit, deepspeed, training,
-compare, sft, release), or `machine`: the Debian packages of what the yard runs for real. `--missing
-PACKAGE …` prints those that are not installed.
+compare, sft, release, site), `machine`: the Debian packages of what the yard runs for real, or `browser`:
+Chromium, in which tests look at pages. `--missing PACKAGE …` prints those that are not installed.
 """
 
 # Old spellings on purpose: an old Python must get as far as saying that it is too old.
@@ -33,10 +33,11 @@ GROUPS = {
     "deepspeed": "DeepSpeed",
     "training": "what the training recipes need beside torch",
     "sft": "TRL and PEFT, with which the recipe sft trains",
+    "site": "Sphinx, which builds docs/ as a site",
     "compare": "transformers, safetensors and TensorBoard, which tests and benchmarks compare ours with",
     "release": "what lists and audits the packages that a release stands on, and lints its workflow",
 }
-MACHINE = "machine"
+MACHINE, BROWSER = "machine", "browser"
 # What the yard and its tests run for real: Debian's package, and a program that tells that it is there.
 # A test that misses one is skipped and says so; the demo leaves out the chapters that need one.
 DEBIAN = {
@@ -58,6 +59,8 @@ DEBIAN = {
     "slurmdbd": "slurmdbd",  # its accounts
     "systemd-container": "systemd-nspawn",  # hosts that boot systemd
 }
+# What tests look at pages with; nobody else needs its 110 MB.
+CHROMIUM = {"chromium": "chromium"}
 # cloud-init(1): with this file it does nothing when the machine starts.
 CLOUD_INIT_DISABLED = Path("/etc/cloud/cloud-init.disabled")
 SYSTEM_FOLDERS = "/usr/local/sbin:/usr/sbin:/sbin"  # of programs; an ordinary user's PATH lacks them
@@ -72,16 +75,22 @@ def main(arguments: Sequence[str]) -> None:
         print(*missing_packages(arguments[1:]))
         return
     groups = list(arguments) or ["develop"]
-    unknown = [group for group in groups if group not in GROUPS and group != MACHINE]
+    unknown = [group for group in groups if group not in (*GROUPS, MACHINE, BROWSER)]
     if unknown:
-        raise CannotSetUp(f"unknown group '{unknown[0]}'; allowed are {', '.join([*GROUPS, MACHINE])}")
+        raise CannotSetUp(
+            f"unknown group '{unknown[0]}'; allowed are {', '.join([*GROUPS, MACHINE, BROWSER])}"
+        )
     if sys.version_info < (3, 11):
         raise CannotSetUp(
             f"Python {sys.version.split()[0]} is too old; Slipway needs 3.11 or newer: run this with one"
         )
-    if MACHINE in groups:
-        install_debian_packages()
-        groups.remove(MACHINE)
+    for group, packages, reason in (
+        (MACHINE, DEBIAN, "what the yard runs for real"),
+        (BROWSER, CHROMIUM, "tests look at pages with it"),
+    ):
+        if group in groups:
+            install_debian_packages(packages, reason)
+            groups.remove(group)
     make_environment()
     install_lock("uv", "the installer: fast, and it checks every hash", with_pip=True)
     if any(group in NEEDS_TORCH for group in groups):
@@ -115,15 +124,15 @@ def install_venv_module() -> None:
     run(["apt-get", "install", "-y", "-qq", package], f"cannot install {package}")
 
 
-def install_debian_packages() -> None:
+def install_debian_packages(packages: Iterable[str], reason: str) -> None:
     """Nothing else needs them: where they cannot be installed, the rest of the set-up goes on."""
-    missing = missing_packages(DEBIAN)
+    missing = missing_packages(packages)
     if not missing:
         return
     if os.geteuid() != 0 or not shutil.which("apt-get"):
         say(f"{without(missing)} To install them: sudo apt-get install {' '.join(missing)}")
         return
-    say(f"installing {', '.join(missing)}: what the yard runs for real")
+    say(f"installing {', '.join(missing)}: {reason}")
     if "cloud-init" in missing:  # for the yard's hosts: it does not set up this machine when it next starts
         CLOUD_INIT_DISABLED.parent.mkdir(exist_ok=True)
         CLOUD_INIT_DISABLED.touch()
@@ -139,7 +148,7 @@ def install_debian_packages() -> None:
 
 
 def missing_packages(packages: Iterable[str]) -> List[str]:
-    return [package for package in packages if not is_installed(DEBIAN[package])]
+    return [package for package in packages if not is_installed({**DEBIAN, **CHROMIUM}[package])]
 
 
 def without(packages: Sequence[str]) -> str:

@@ -9,24 +9,21 @@ from __future__ import annotations
 import csv
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from datetime import date
 from pathlib import Path
 
 import click
 
-from scripts.auditing import last_audit
 from scripts.estimate_page import estimate_page
 from scripts.fidelity_page import fidelity_page
 from scripts.gates_page import gates_page
 from scripts.layouts_page import layouts_page
 from scripts.page_templates import filled
 from scripts.recipe_pages import gpt_neox_page, gptj_page
-from slipway.infra.declare.machine_images import CONTAINERS
+from scripts.support_page import support_page
 from slipway.jobs.cli.cli import PROGRAM, cli
 from slipway.jobs.estimate.evidence.bands import bands_of, encode_bands
 from slipway.jobs.estimate.evidence.trials import trials
 from slipway.jobs.words.catalogue.instances import InstanceType, instance_types
-from slipway.jobs.words.images.support import TOOLS, pinned_versions
 from slipway.jobs.words.text import words
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -47,14 +44,6 @@ def cli_page() -> str:
 def instances_page() -> str:
     rows = (f"| {' | '.join(_cells(known))} |\n" for known in instance_types())
     return filled("instances", rows="".join(rows))
-
-
-def support_page() -> str:
-    locks = sorted(path.parent.name for path in CONTAINERS.glob("images/*/lock.toml"))
-    pinned = (*pinned_versions(CONTAINERS, locks), *TOOLS)
-    rows = sorted(pinned, key=lambda each: (each.until or date.max, each.image))
-    lines = (f"| {each.image} | {each.component} | {each.version} | {words(each.until)} |\n" for each in rows)
-    return filled("support", rows="".join(lines), audited=last_audit())
 
 
 def list_page(name: str, *columns: str) -> Callable[[], str]:

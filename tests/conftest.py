@@ -20,6 +20,7 @@ from slipway.yard.state import OWNER_VARIABLE
 from tests.installed import build_once
 
 if TYPE_CHECKING:
+    from tests.browser import Browser
     from tests.yard.conftest import RunningYard
 
 os.environ[OWNER_VARIABLE] = str(os.getpid())  # before fixtures of a session copy the environment
@@ -48,6 +49,16 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return the wheel of this checkout, which the workers of a run share."""
     own = tmp_path_factory.getbasetemp()
     return build_once(own.parent if "PYTEST_XDIST_WORKER" in os.environ else own)
+
+
+@pytest.fixture(scope="session")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    """Start one browser for all tests of this worker: each opens its page in a tab of its own."""
+    from tests.browser import Browser
+
+    browser = Browser(tmp_path_factory.mktemp("browser"))
+    yield browser
+    browser.close()
 
 
 @pytest.fixture(scope="session")

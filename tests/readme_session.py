@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -50,6 +51,25 @@ def never_printed(shown: Sequence[str], text: str) -> list[str]:
     """Return the lines of a page that a real output lacks. A job and its nodes print in any order."""
     printed = {normalised(line) for line in text.splitlines()}
     return [line for line in shown if normalised(line) not in printed]
+
+
+def printed_like(shown: Sequence[str], text: str) -> list[str]:
+    """Return what a real run printed for each line of a page, as it was printed.
+
+    Of lines that are alike, such as the steps of a training, the same one is taken or the last; of several
+    on the page, such as rows of a table, the first, the last and those between, as far apart as they can be.
+    """
+    printed: dict[str, list[str]] = {}
+    for line in text.splitlines():
+        printed.setdefault(normalised(line), []).append(line.rstrip())
+    asked = [normalised(line) for line in shown]
+    found, seen = [], Counter[str]()
+    for line, alike in zip(shown, asked, strict=True):
+        lines, times = printed[alike], asked.count(alike)
+        place = seen[alike] * (len(lines) - 1) // (times - 1) if times > 1 else len(lines) - 1
+        found.append(line if times == 1 and line in lines else lines[place])
+        seen[alike] += 1
+    return found
 
 
 def normalised(line: str) -> str:

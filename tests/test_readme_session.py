@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.readme_session import never_printed, session
+from tests.readme_session import never_printed, printed_like, session
 
 
 @pytest.mark.parametrize(
@@ -52,3 +52,17 @@ def test_the_session_has_every_command_with_its_lines() -> None:
     assert commands[-1].startswith("slipway cluster destroy")
     silent = [typed.command for typed in session() if not typed.lines]
     assert [command.partition(" ")[0] for command in silent] == ["cd", "eval"]
+
+
+def test_a_recording_has_the_lines_that_were_printed_first_and_last_where_many_are_alike() -> None:
+    shown = ["saved step 20", "step 1000/1000  loss 0.0070", " 10  1  0.1  -  ██", " 990  2  0.01  -  █"]
+    text = (
+        "saved step 20\nsaved step 40\nstep 10/1000  loss 0.2\nstep 1000/1000  loss 0.0071\n"
+        " 10  1  0.3  -  ███\n 500  1  0.2  -  ██\n 1000  2  0.02  -  █"
+    )
+    assert printed_like(shown, text) == [
+        "saved step 20",
+        "step 1000/1000  loss 0.0071",
+        " 10  1  0.3  -  ███",
+        " 1000  2  0.02  -  █",
+    ]

@@ -1,10 +1,11 @@
-"""The pages that one opens with a want: peers has evidence for each answer, troubleshooting real messages."""
+"""The pages that one opens with a want: evidence in peers, real messages, every renamed command."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
 
+from slipway.jobs.cli.cli import RENAMED
 from tests.architecture.tracked import ROOT, paths
 from tests.test_docs import LINK, page
 
@@ -33,3 +34,9 @@ def test_every_message_of_troubleshooting_is_one_that_the_code_says() -> None:
     messages = MESSAGE.findall(page("docs/troubleshooting.md"))
     assert len(messages) > 10
     assert [text for text in messages for part in text.split("…") if part.strip() not in said] == []
+
+
+def test_the_page_of_upgrades_has_every_renamed_command() -> None:
+    rows = re.findall(r"^\| (`.+`) \| `([^`]+)` \|$", page("docs/upgrade.md"), re.MULTILINE)
+    told = {old: new for names, new in rows for old in re.findall(r"`([^`]+)`", names)}
+    assert told == dict(RENAMED)

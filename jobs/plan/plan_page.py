@@ -40,7 +40,10 @@ def _facts(plan: Plan) -> list[Fact]:
 
 def _drawn(title: str, plan: Plan, runs: Sequence[Assignment], number: int) -> Section:
     said = f"{title}: {len(runs)} jobs in {len(plan.pools)} pools"
-    return Section(title=title, drawing=plan_drawing(plan, runs, said, number), drawing_label=said)
+    horizon = _horizon(plan, runs)
+    axes = (TimeAxis(name=name, left=left, width=width, horizon=horizon) for name, left, width in SCREENS)
+    drawing = "".join(plan_drawing(plan, runs, said, f"{number}-{axis.name}", axis) for axis in axes)
+    return Section(title=title, drawing=drawing, drawing_label=said)
 
 
 def _table(plan: Plan) -> PageTable:
@@ -83,13 +86,29 @@ def _notes(plan: Plan) -> list[str]:
 # is SVG without script: a browser shows a bar's title where the mouse rests. Above MOST_DEVICE_ROWS devices,
 # a pool has a row a node, in which bars keep their devices' height.
 MOST_DEVICE_ROWS = 128
-LEFT, WIDTH, RIGHT = 150, 1000, 14  # of the labels, of the time, and of what is left free
+# A drawing is there twice, for wide pages and for phones, which show one: pixels of labels, and of the time.
+SCREENS = (("wide", 150, 1000), ("phone", 52, 290))
+RIGHT = 20  # pixels that are left free
+TICK = 100  # pixels between two times, at the least
 DEVICE_HEIGHTS = {32: 16, MOST_DEVICE_ROWS: 8}  # pixels of a row, by the devices of a pool
 NODE_HEIGHT = 12
 HEAD, GAP = 34, 30  # pixels above the first pool, and between pools
 _GOLDEN = 137.508  # degrees: neighbours in the list of jobs are far apart on the wheel
 _LETTER = 6.2  # pixels of a letter of a bar's label
 _STEPS = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TimeAxis:
+    """Says where a time stands in the drawing for a kind of screen."""
+
+    name: str
+    left: int
+    width: int
+    horizon: int
+
+    def x(self, seconds: float) -> float:
+        return self.left + self.width * seconds / self.horizon
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,21 +128,20 @@ class PoolBand:
         return self.top + self.node * self.pool.nodes
 
 
-def plan_drawing(plan: Plan, runs: Sequence[Assignment], title: str, number: int) -> str:
+def plan_drawing(plan: Plan, runs: Sequence[Assignment], title: str, number: str, axis: TimeAxis) -> str:
     """Draw where and when jobs run: those of the plan, or those that ran."""
     lanes = list(_lanes(plan.pools))
-    horizon = _horizon(plan, runs)
     height = lanes[-1].bottom + GAP
-    width = LEFT + WIDTH + RIGHT
+    width = axis.left + axis.width + RIGHT
     hues = {job.name: place * _GOLDEN % 360 for place, job in enumerate(plan.jobs)}
-    bars = "".join(_bar(plan, each, lanes[each.pool], horizon, hues[each.job]) for each in runs)
+    bars = "".join(_bar(plan, each, lanes[each.pool], axis, hues[each.job]) for each in runs)
     return (
-        f'<svg class="plan" viewBox="0 0 {width} {height:g}" role="img" '
+        f'<svg class="plan {axis.name}" viewBox="0 0 {width} {height:g}" role="img" '
         f'aria-labelledby="plan-{number}" xmlns="http://www.w3.org/2000/svg">'
         f'<title id="plan-{number}">{_text(title)}; the table below says the same</title>'
-        f"{_hatch(number)}{''.join(_lane(lane) for lane in lanes)}{''.join(_ticks(horizon, height))}"
-        f"<g>{bars}</g>{''.join(_spot(plan, each, lanes[each.pool], horizon, number) for each in runs)}"
-        f"{''.join(_limits(plan, horizon, height))}</svg>"
+        f"{_hatch(number)}{''.join(_lane(lane, axis) for lane in lanes)}{''.join(_ticks(axis, height))}"
+        f"<g>{bars}</g>{''.join(_spot(plan, each, lanes[each.pool], axis, number) for each in runs)}"
+        f"{''.join(_limits(plan, axis, height))}</svg>"
     )
 
 
@@ -144,40 +162,38 @@ def _horizon(plan: Plan, runs: Sequence[Assignment]) -> int:
     return deadline if deadline is not None and end < deadline <= 1.5 * end else end
 
 
-def _x(seconds: float, horizon: int) -> float:
-    return LEFT + WIDTH * seconds / horizon
-
-
-def _lane(lane: PoolBand) -> str:
+def _lane(lane: PoolBand, axis: TimeAxis) -> str:
     pool = lane.pool
     spot = ", spot" if pool.is_spot else ""
     name = f"{pool.type} × {pool.nodes}, {pool.devices_per_node} devices each{spot}"
     step = max(1, round(14 / lane.node))
     height = lane.bottom - lane.top
     parts = [
-        f'<text class="pool" x="{LEFT}" y="{lane.top - 8:g}">{_text(name)}</text>',
-        f'<rect class="idle" x="{LEFT}" y="{lane.top:g}" width="{WIDTH}" height="{height:g}"/>',
+        f'<text class="pool" x="{axis.left}" y="{lane.top - 8:g}">{_text(name)}</text>',
+        f'<rect class="idle" x="{axis.left}" y="{lane.top:g}" width="{axis.width}" height="{height:g}"/>',
     ]
     for node in range(pool.nodes):
         y = lane.top + node * lane.node
-        parts.append(f'<path class="row" d="M{LEFT} {y:g}h{WIDTH}"/>')
+        parts.append(f'<path class="row" d="M{axis.left} {y:g}h{axis.width}"/>')
         if node % step == 0:
             middle = y + min(lane.node, 20) / 2 + 4
-            parts.append(f'<text class="row" x="{LEFT - 8}" y="{middle:g}">node {node}</text>')
+            parts.append(f'<text class="row" x="{axis.left - 8}" y="{middle:g}">node {node}</text>')
     return "".join(parts)
 
 
-def _ticks(horizon: int, height: float) -> Iterator[str]:
-    step = next((step for step in _STEPS if horizon / step <= 10), 86_400 * max(1, horizon // 864_000))
+def _ticks(axis: TimeAxis, height: float) -> Iterator[str]:
+    horizon, most = axis.horizon, axis.width / TICK
+    longest = 86_400 * max(1, round(horizon / most / 86_400))
+    step = next((step for step in _STEPS if horizon / step <= most), longest)
     for seconds in range(0, horizon + 1, step):
-        x = _x(seconds, horizon)
+        x = axis.x(seconds)
         yield f'<path class="tick" d="M{x:.1f} {HEAD}V{height - 10:g}"/>'
         yield f'<text class="tick" x="{x:.1f}" y="{HEAD - 8}">{clock(seconds)}</text>'
 
 
-def _bar(plan: Plan, each: Assignment, lane: PoolBand, horizon: int, hue: float) -> str:
+def _bar(plan: Plan, each: Assignment, lane: PoolBand, axis: TimeAxis, hue: float) -> str:
     boxes = list(_boxes(each, lane))
-    left, right = _x(each.start, horizon), _x(each.end, horizon)
+    left, right = axis.x(each.start), axis.x(each.end)
     fill = f'fill="hsl({hue:.0f} 55% 62%)"'
     rects = "".join(
         f'<rect {fill} x="{left:.2f}" y="{top:g}" width="{max(right - left, 0.5):.2f}" height="{high:g}"/>'
@@ -215,10 +231,10 @@ def _boxes(each: Assignment, lane: PoolBand) -> Iterator[tuple[float, float]]:
         last = number
 
 
-def _spot(plan: Plan, each: Assignment, lane: PoolBand, horizon: int, number: int) -> str:
+def _spot(plan: Plan, each: Assignment, lane: PoolBand, axis: TimeAxis, number: str) -> str:
     if not plan.pools[each.pool].is_spot:
         return ""
-    left, right = _x(each.start, horizon), _x(each.end, horizon)
+    left, right = axis.x(each.start), axis.x(each.end)
     return "".join(
         f'<rect class="spot" fill="url(#hatch-{number})" x="{left:.2f}" y="{top:g}" '
         f'width="{right - left:.2f}" height="{high:g}"/>'
@@ -226,25 +242,27 @@ def _spot(plan: Plan, each: Assignment, lane: PoolBand, horizon: int, number: in
     )
 
 
-def _hatch(number: int) -> str:
+def _hatch(number: str) -> str:
     return (
         f'<defs><pattern id="hatch-{number}" width="6" height="6" patternUnits="userSpaceOnUse" '
         'patternTransform="rotate(45)"><path class="hatch" d="M0 0V6"/></pattern></defs>'
     )
 
 
-def _limits(plan: Plan, horizon: int, height: float) -> Iterator[str]:
-    if plan.goal.objective is Objective.MAKESPAN and 0 < plan.bound.value <= horizon:
-        yield _limit("bound", "no plan ends before", plan.bound.value, horizon, height)
-    if plan.goal.deadline is not None and plan.goal.deadline <= horizon:
-        yield _limit("deadline", "deadline", plan.goal.deadline, horizon, height)
+def _limits(plan: Plan, axis: TimeAxis, height: float) -> Iterator[str]:
+    if plan.goal.objective is Objective.MAKESPAN and 0 < plan.bound.value <= axis.horizon:
+        yield _limit("bound", "no plan ends before", plan.bound.value, axis, height)
+    if plan.goal.deadline is not None and plan.goal.deadline <= axis.horizon:
+        yield _limit("deadline", "deadline", plan.goal.deadline, axis, height)
 
 
-def _limit(kind: str, what: str, seconds: float, horizon: int, height: float) -> str:
-    x, bottom = _x(seconds, horizon), height - (4 if kind == "bound" else 16)
+def _limit(kind: str, what: str, seconds: float, axis: TimeAxis, height: float) -> str:
+    x, bottom = axis.x(seconds), height - (4 if kind == "bound" else 16)
+    words = f"{what} {clock(seconds)}"
+    side, gap = ("end", -4) if len(words) * _LETTER < x else ("start", 4)  # none begins outside the drawing
     return (
         f'<path class="{kind}" d="M{x:.1f} {HEAD}V{height - 10:g}"/>'
-        f'<text class="{kind}" x="{x - 4:.1f}" y="{bottom:g}">{what} {clock(seconds)}</text>'
+        f'<text class="{kind}" text-anchor="{side}" x="{x + gap:.1f}" y="{bottom:g}">{words}</text>'
     )
 
 

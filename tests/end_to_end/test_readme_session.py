@@ -14,11 +14,12 @@ from pathlib import Path
 
 import pytest
 
+from scripts.session_picture import is_shown, session_picture
 from slipway.yard.machines.isolation.tiers import best_tier
 from slipway.yard.state import OWNER_VARIABLE
 from tests.end_to_end.conftest import WITHOUT_GATE, Finished, Shell
 from tests.installed import make_environment
-from tests.readme_session import Typed, never_printed, session
+from tests.readme_session import Typed, never_printed, printed_like, session
 
 pytestmark = [pytest.mark.cdk, pytest.mark.slow]
 
@@ -26,6 +27,7 @@ NAME, STEPS = "my-training", 1000
 KILL, END = "slipway yard kill-node", "slipway cluster destroy"
 MISTAKE = "cdk deploy my-training -c"
 DEPLOY_SECONDS = 600
+PICTURE = "SLIPWAY_SESSION_PICTURE"  # the file to which scripts/record_session has it drawn
 
 
 class TypingUser:
@@ -60,6 +62,7 @@ def test_the_session_of_the_readme_prints_what_it_shows_from_the_wheel_alone(use
         pytest.skip("this machine can make no namespaces, so its hosts cannot die one by one")
     found = user.shell.must("python", "-c", "import slipway; print(slipway.__file__)").strip()
     assert not Path(found).is_relative_to(Path(sys.prefix).parent), "slipway of the checkout is on the path"
+    recorded: list[tuple[str, list[str]]] = []
     for typed in session():
         if typed.command.startswith(KILL):
             user.shell.follow_until(NAME, "saved step 20")
@@ -68,7 +71,11 @@ def test_the_session_of_the_readme_prints_what_it_shows_from_the_wheel_alone(use
         ran = user.type(typed.command)
         assert (ran.status != 0) is typed.command.startswith(MISTAKE), f"$ {typed.command}\n{ran.text}"
         refuse_other_lines(typed, ran)
+        recorded.append((typed.command, printed_like(typed.lines, ran.text)))
     assert user.shell.data("slipway", "cluster", "targets", "--json") == []
+    if picture := os.environ.get(PICTURE):
+        shown = [entry for entry in recorded if is_shown(entry[0])]
+        Path(picture).write_text(session_picture(shown), encoding="utf-8")
 
 
 def refuse_other_lines(typed: Typed, ran: Finished) -> None:

@@ -47,14 +47,16 @@ exit $APT_CODE
 """
 
 
-def set_up_machine(folder: Path, statement: str, apt_code: int = 0) -> tuple[str, list[str]]:
+def set_up_machine(
+    folder: Path, statement: str, apt_code: int = 0, group: str = "machine"
+) -> tuple[str, list[str]]:
     """Return what it says, and what an apt-get that only takes notes was told."""
     apt, said = folder / "apt-get", folder / "said"
     apt.write_text(APT)
     apt.chmod(0o755)
     environment = {**os.environ, "PATH": f"{folder}:{os.environ['PATH']}", "APT_CODE": str(apt_code)}
     done = subprocess.run(
-        [sys.executable, "-c", pretending(f"{statement}; {noting_touches(folder)}"), "machine", "develop"],
+        [sys.executable, "-c", pretending(f"{statement}; {noting_touches(folder)}"), group, "develop"],
         capture_output=True,
         text=True,
         check=False,
@@ -87,6 +89,12 @@ def test_root_gets_the_debian_packages_that_are_missing_and_nothing_is_started(t
     assert told[1].endswith(
         "openssh-server shellcheck slurm-client slurmctld slurmd slurmdbd systemd-container 1"
     )
+
+
+def test_the_browser_of_tests_is_a_group_of_its_own(tmp_path: Path) -> None:
+    said, told = set_up_machine(tmp_path, only_apt_get_is_installed(0), group="browser")
+    assert said == "set-up: installing chromium: tests look at pages with it\n"
+    assert told[1].startswith("install -y -qq --no-install-recommends chromium ")
 
 
 def test_cloud_init_is_for_hosts_and_does_not_set_up_the_machine_itself(tmp_path: Path) -> None:
@@ -145,5 +153,5 @@ def test_every_lock_but_torch_is_exact_and_hashed() -> None:
 
 
 def test_scripts_can_be_executed() -> None:
-    for name in ("demo", "test", "check", "bench", "lock", "fresh"):
+    for name in ("demo", "test", "check", "bench", "lock", "fresh", "site", "record_session"):
         assert os.access(ROOT / "scripts" / name, os.X_OK), name

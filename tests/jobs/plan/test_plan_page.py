@@ -13,8 +13,13 @@ from slipway.jobs.plan.search.list_schedule import as_plan, list_schedule
 from slipway.jobs.plan.search.model import Goal, LowerBound, Mode, Plan, PlanJob, Pool
 from slipway.jobs.plan.search.options import new_problem
 from slipway.jobs.report.page import render
-from tests.jobs.report.test_report import BROWSER, Reading, asked_by_page, needs_browser, visit
+from tests.browser import DESK, PHONE, Browser, needs_browser, unreadable
+from tests.jobs.report.test_report import Reading
 
+# Pixels of the letters of the drawing that is shown: an SVG's words shrink with it.
+SMALLEST_WORDS = """Math.min(...[...document.querySelectorAll('svg.plan text')]
+  .filter(each => each.checkVisibility())
+  .map(each => parseFloat(getComputedStyle(each).fontSize) * each.getScreenCTM().a))"""
 HOSTILE = "</title><script>alert(1)</script><img src=x>\x1b[2J"
 
 
@@ -33,7 +38,7 @@ def plan(*, nodes: int = 2, spot: bool = False, deadline: int | None = None, job
 def test_every_job_is_a_bar_that_says_technique_times_and_dollars() -> None:
     text = render(plan_page(plan()))
     assert "job-1: fsdp on 4 × p4d, node 0: 0-3, 1:00:00 to 2:00:00, $18.00" in Reading(text).text
-    assert text.count("<g><title>") == 3
+    assert text.count("<g><title>") == 2 * 3  # for wide pages, and for phones
 
 
 def test_the_bound_and_the_deadline_are_lines() -> None:
@@ -47,7 +52,7 @@ def test_spot_is_hatched_and_what_ran_stands_below_the_plan() -> None:
     own = plan(spot=True)
     late = [replace(each, start=each.start + 60) for each in own.assignments]
     text = render(plan_page(own, late))
-    assert text.count('class="spot"') == 6
+    assert text.count('class="spot"') == 2 * 6
     assert "What ran" in text
     assert "1:01:00 to 2:01:00" in Reading(text).text
     assert "What ran" not in render(plan_page(plan()))
@@ -68,8 +73,9 @@ def test_the_page_has_no_script_and_a_table_says_the_same_as_the_picture() -> No
     read = Reading(text)
     assert {tag for tag, _ in read.tags}.isdisjoint({"script", "img", "iframe", "object", "image", "use"})
     assert "\x1b" not in text
-    (drawing,) = [each for each in read.all("svg") if each.get("role") == "img"]
-    assert f'id="{drawing["aria-labelledby"]}"' in text
+    drawings = [each for each in read.all("svg") if each.get("role") == "img"]
+    assert [each["class"] for each in drawings] == ["plan wide", "plan phone"]
+    assert [text.count(f'id="{each["aria-labelledby"]}"') for each in drawings] == [1, 1]
     assert "the table below says the same" in read.text
     assert len(read.all("td")) == 3 * 9
     assert all(each.get("tabindex") == "0" for each in read.all("div") if each.get("class") == "scroll")
@@ -78,11 +84,17 @@ def test_the_page_has_no_script_and_a_table_says_the_same_as_the_picture() -> No
 
 @needs_browser
 @pytest.mark.slow
-def test_a_browser_draws_it_and_asks_the_network_for_nothing(tmp_path: Path) -> None:
-    assert BROWSER
-    page, picture = tmp_path / "plan.html", tmp_path / "plan.png"
-    page.write_text(render(plan_page(plan(nodes=128, jobs=300))))
-    said, events = visit(page, tmp_path, f"--screenshot={picture}", "--window-size=1280,2600")
-    assert "CONSOLE" not in said
-    assert asked_by_page(events) == []
-    assert picture.stat().st_size > 50_000
+@pytest.mark.parametrize(("nodes", "jobs"), [(2, 3), (128, 300)])
+def test_a_plan_can_be_read_on_a_phone_in_the_dark_and_on_paper(
+    browser: Browser, tmp_path: Path, nodes: int, jobs: int
+) -> None:
+    page = tmp_path / "plan.html"
+    own = plan(nodes=nodes, jobs=jobs, spot=True, deadline=7200)
+    page.write_text(render(plan_page(own, own.assignments)))
+    with browser.visit(page.as_uri()) as visit:
+        assert not list(unreadable(visit))
+        assert (visit.said, visit.asked_elsewhere()) == ([], [])
+        visit.look(width=PHONE)
+        assert visit.evaluate(SMALLEST_WORDS) >= 9.5  # type: ignore[operator]  # it is a number
+        visit.look(width=DESK)
+        assert visit.picture(tmp_path / "plan.png").stat().st_size > 20_000  # drawn, and no empty sheet

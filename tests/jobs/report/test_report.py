@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import shutil
-import subprocess
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -22,13 +19,11 @@ from slipway.jobs.report.contents import Beside, Comparison, job_page
 from slipway.jobs.report.page import render
 from slipway.jobs.submit.curve import Point
 from slipway.jobs.words.catalogue.instances import instance_type
+from tests.browser import Browser, needs_browser, unreadable
 from tests.jobs.conftest import Slipway
 
 pytest.importorskip("vl_convert")
 
-BROWSERS = ("chromium", "chromium-browser", "google-chrome")
-BROWSER = next((found for name in BROWSERS if (found := shutil.which(name))), None)
-needs_browser = pytest.mark.skipif(BROWSER is None, reason="needs Chromium")
 HOSTILE = "</title><script>alert(1)</script><img src=x onerror=alert(2)>&\x1b[2J"
 
 
@@ -207,55 +202,33 @@ def test_what_cannot_be_written_is_told_in_a_line(
     assert not (tmp_path / "x.html").exists()
 
 
-def asked_by_page(events: list[dict[str, object]]) -> list[str]:
-    """Without what the browser asks for by itself: lists of updates, the time of day."""
-    started = [event.get("params") for event in events if event["type"] == "URL_REQUEST_START_JOB"]
-    return [
-        str(each["url"])
-        for each in started
-        if isinstance(each, dict) and each.get("initiator") != "not an origin" and "url" in each
-        if not str(each["url"]).startswith(("file:", "data:"))
-    ]
-
-
-def visit(page: Path, folder: Path, *more: str) -> tuple[str, list[dict[str, object]]]:
-    """Return what headless Chromium says on its console, and every request that it made."""
-    assert BROWSER is not None
-    log = folder / "net.json"
-    done = subprocess.run(
-        [
-            BROWSER, "--headless", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr", "--v=0",
-            "--disable-background-networking", "--disable-component-update", "--no-first-run",
-            "--hide-scrollbars", f"--user-data-dir={folder / 'profile'}", f"--log-net-log={log}",
-            "--virtual-time-budget=2000", *more, page.as_uri(),
-        ],
-        capture_output=True, text=True, timeout=120, check=True, env={**os.environ, "HOME": str(folder)},
-    )  # fmt: skip
-    text = log.read_text().rstrip().rstrip(",")
-    record = json.loads(text if text.endswith("}") else text + "]}")
-    names = {number: name for name, number in record["constants"]["logEventTypes"].items()}
-    return done.stderr, [{**event, "type": names[event["type"]]} for event in record["events"]]
-
-
 @needs_browser
 @pytest.mark.slow
-def test_a_browser_finds_nothing_to_complain_of_and_asks_the_network_for_nothing(tmp_path: Path) -> None:
+def test_a_browser_finds_nothing_to_complain_of_and_asks_the_network_for_nothing(
+    browser: Browser, tmp_path: Path
+) -> None:
     """Write the page with every chart, and with a run that somebody named to do harm."""
     page = tmp_path / "page.html"
     page.write_text(run_page(HOSTILE))
-    picture = tmp_path / "page.png"
-    said, events = visit(page, tmp_path, f"--screenshot={picture}", "--window-size=1280,2000")
-    assert "CONSOLE" not in said
-    assert asked_by_page(events) == []
-    assert picture.stat().st_size > 50_000  # drawn, and not an empty sheet
+    with browser.visit(page.as_uri()) as visit:
+        assert not list(unreadable(visit))
+        assert (visit.said, visit.asked_elsewhere()) == ([], [])
+        assert visit.picture(tmp_path / "page.png", whole=True).stat().st_size > 50_000  # no empty sheet
 
 
 @needs_browser
 @pytest.mark.slow
-def test_the_browser_would_have_told_of_a_request_or_a_script(tmp_path: Path) -> None:
-    """The two things that the test above looks for are seen where they are."""
+def test_the_browser_would_have_told_of_all_that_it_is_asked_about(browser: Browser, tmp_path: Path) -> None:
     page = tmp_path / "bad.html"
-    page.write_text('<img src="http://127.0.0.1:9/x.png"><script>console.error("seen")</script>')
-    said, events = visit(page, tmp_path, f"--screenshot={tmp_path / 'bad.png'}")
-    assert "seen" in said
-    assert asked_by_page(events) == ["http://127.0.0.1:9/x.png"]
+    page.write_text(
+        '<img src="http://127.0.0.1:9/x.png"><script>console.error("seen")</script>'
+        '<p style="color: #999; background: #fff; width: 400px">pale words</p>'
+        '<div class="long" style="overflow-x: auto; width: 100px"><p style="width: 200px">words</p></div>'
+    )
+    with browser.visit(page.as_uri()) as visit:
+        assert "seen" in visit.said
+        assert visit.asked_elsewhere() == ["http://127.0.0.1:9/x.png"]
+        found = [*unreadable(visit)]
+    assert "light: too pale {'pale words': 2.85}" in found
+    assert "print: cut off ['DIV long']" in found
+    assert any(line.startswith("phone: ") and line.endswith(" pixels too wide") for line in found)
