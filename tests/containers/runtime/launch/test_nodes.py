@@ -94,10 +94,11 @@ def test_the_exceptions_that_a_killed_rank_causes_do_not_hide_it(cluster: Cluste
 
 
 def test_nodes_may_start_late_and_in_any_order(cluster: Cluster) -> None:
-    """F10"""
-    last = cluster.start({"*": ["show"]}, node=2, nodes=3)
+    """F10: somebody else answers the last node, which shows that it came first, and hangs up."""
+    with socket.create_server(("", settings.port_of(cluster.environment(0, 3)))) as door:
+        last = cluster.start({"*": ["show"]}, node=2, nodes=3)
+        door.accept()[0].close()
     main = cluster.start({"*": ["show"]}, node=0, nodes=3)
-    main.until("")
     middle = cluster.start({"*": ["show"]}, node=1, nodes=3)
     assert [node.end() for node in (main, middle, last)] == [0, 0, 0]
 
