@@ -235,6 +235,28 @@ def test_a_gpu_that_falls_ill_during_a_run_asks_for_another_attempt(
     assert "ready" not in again.text, "the same node starts nothing"
 
 
+@pytest.mark.long  # the next attempt gives nvidia-smi a minute
+def test_a_gpu_that_hangs_during_a_run_ends_the_attempt_and_its_node_starts_no_other(
+    cluster: Cluster, tmp_path: Path, fault: FaultClock
+) -> None:
+    """F47. A rank waits for its device for ever, and so does the driver's program."""
+    machine = Machine(tmp_path)
+    told = {"SLIPWAY_ROOT": machine.root, "PATH": machine.path, "SLIPWAY_HANG_SECONDS": 2, **ONE_RANK}
+    node = cluster.start({"*": ["beat 7", "wait"]}, **told)
+    node.until("ready")
+    (machine.programs / "nvidia-smi").write_text("#!/bin/sh\nexec sleep 600\n")
+    fault.strikes()
+    node.until("no progress for too long")
+    fault.is_seen()
+    assert node.end() == 85
+    again = cluster.start({"*": ["wait"]}, **told)
+    again.process.wait(timeout=120)
+    fault.is_over()
+    assert again.end() == 85
+    assert "is not fit for the job: nvidia-smi -q -x does not end in 60 s" in again.lines[-1]
+    assert "ready" not in again.text, "the node starts nothing"
+
+
 def test_an_ill_gpu_explains_what_fails_on_other_nodes(cluster: Cluster, tmp_path: Path) -> None:
     """F47. The exception of a peer that lost its connection would end the job for good."""
     machines = [Machine(tmp_path / str(node)) for node in range(2)]
