@@ -51,6 +51,7 @@ class Measured:
     detected: str  # seconds from the fault to its detection; "" where the test does not tell
     recovered: str
     on: str
+    note: str = ""  # what the test itself says it measured
 
 
 def read_list(name: str) -> list[dict[str, str]]:
@@ -107,12 +108,17 @@ def read_results(paths: Iterable[Path], tests: set[str], on: str) -> Iterator[Me
             test=test,
             of=digest_of(test),
             outcome="failed" if is_bad else PASSED,
-            platform=next((each["platform"] for each in told if "platform" in each), _platform(test)),
+            platform=_joined(told, "platform") or _platform(test),
             seconds=_longest(case.get("time", "") for case in found),
             detected=_longest(each.get("detected", "") for each in told),
             recovered=_longest(each.get("recovered", "") for each in told),
             on=on,
+            note=_joined(told, "note"),
         )
+
+
+def _joined(told: Iterable[Mapping[str, str]], name: str) -> str:
+    return ", ".join(sorted({each[name] for each in told if name in each}))
 
 
 def _properties(case: ElementTree.Element) -> dict[str, str]:

@@ -44,9 +44,9 @@ def _outcome(known: list[Measured], tests: int) -> str:
     if not known:
         return _UNKNOWN
     passed = sum(one.outcome == PASSED for one in known)
-    return f"{passed} of {tests} passed" + (
-        "" if len(known) == tests else f", {tests - len(known)} {_UNKNOWN}"
-    )
+    missing = [f"{tests - len(known)} {_UNKNOWN}"] if len(known) < tests else []
+    notes = [one.note for one in known if one.note]
+    return "; ".join([", ".join([f"{passed} of {tests} passed", *missing]), *notes])
 
 
 def _seconds(told: list[str]) -> str:

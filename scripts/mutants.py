@@ -29,7 +29,8 @@ RED = "red"
 _SECONDS = 240  # a test that waits for ever without its protection is red, too
 _MOST_CHARACTERS = 160
 _FAILURE = re.compile(r"^E +(\S.*)$", re.MULTILINE)
-_FAILED, _NOTHING_RAN = 1, 5  # pytest's exit codes
+_PATH = re.compile(rf"{re.escape(tempfile.gettempdir())}/\S*/")  # of one run alone
+_FAILED = 1  # of pytest's exit codes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,13 +135,17 @@ def _last_words(ran: subprocess.CompletedProcess[str] | None) -> str:
     if ran is None:
         return f"it does not end in {_SECONDS} s"
     found = _FAILURE.search(ran.stdout)
-    return " ".join(found[1].split())[:_MOST_CHARACTERS] if found else ""
+    return _PATH.sub("", " ".join(found[1].split()))[:_MOST_CHARACTERS] if found else ""
 
 
 def _keep(fresh: Tried) -> None:
     known = {row["id"]: row for row in read_list(TRIED)}
     known[fresh.id] = asdict(fresh)
-    write_list(TRIED, [field.name for field in fields(Tried)], [known[each] for each in sorted(known)])
+    write_list(
+        TRIED,
+        [field.name for field in fields(Tried)],
+        [known[one.id] for one in protections() if one.id in known],
+    )
 
 
 def _chosen(numbers: tuple[str, ...], *, again: bool) -> Iterator[Protection]:
