@@ -275,6 +275,7 @@ def test_every_job_is_submitted_once_while_aws_throttles_fails_and_loses_answers
 
 
 @pytest.mark.long
+@pytest.mark.timeout(3600)  # 17 minutes beside much else
 def test_many_jobs_are_submitted_once_each_at_the_rate_of_aws(
     yard_shell: RunningYard, target: BatchTarget
 ) -> None:
