@@ -14,3 +14,11 @@ def filled(name: str, **told: str) -> str:
         assert f"{{{mark}}}" in text, f"{name}.md has no {{{mark}}}"
         text = text.replace(f"{{{mark}}}", words.removesuffix("\n"))
     return text
+
+
+def escaped(text: str) -> str:
+    """Escape text for a cell of a table: it ends no cell early, and begins no tag or emphasis."""
+    text = text.replace("\\", "\\\\").replace("|", "\\|")
+    for mark in "<*_`[":
+        text = text.replace(mark, f"\\{mark}")
+    return text

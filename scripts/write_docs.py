@@ -14,10 +14,11 @@ from pathlib import Path
 import click
 
 from scripts.estimate_page import estimate_page
+from scripts.faults_page import faults_page
 from scripts.fidelity_page import fidelity_page
 from scripts.gates_page import gates_page
 from scripts.layouts_page import layouts_page
-from scripts.page_templates import filled
+from scripts.page_templates import escaped, filled
 from scripts.recipe_pages import gpt_neox_page, gptj_page
 from scripts.support_page import support_page
 from slipway.jobs.cli.cli import PROGRAM, cli
@@ -54,15 +55,7 @@ def list_page(name: str, *columns: str) -> Callable[[], str]:
 def _listed(name: str, columns: tuple[str, ...]) -> Iterator[str]:
     with (LISTS / name).open(encoding="utf-8", newline="") as file:
         for row in csv.DictReader(file):
-            yield f"| {' | '.join(_escaped(row, column) for column in columns)} |\n"
-
-
-def _escaped(row: Mapping[str, str], column: str) -> str:
-    """Escape text for a table: no cell ends early, and no tag or emphasis begins."""
-    text = row[column].replace("\\", "\\\\").replace("|", "\\|")
-    for mark in "<*_`[":
-        text = text.replace(mark, f"\\{mark}")
-    return text
+            yield f"| {' | '.join(escaped(row[column]) for column in columns)} |\n"
 
 
 PAGES: dict[str, Callable[[], str]] = {
@@ -72,7 +65,7 @@ PAGES: dict[str, Callable[[], str]] = {
         "doubts", "id", "where", "belief", "shown_by", "first", "cost", "bound", "held_by"
     ),
     "docs/estimate.md": estimate_page,
-    "docs/faults.md": list_page("faults", "id", "fault", "expected", "held_by"),
+    "docs/faults.md": faults_page,
     "docs/gates.md": gates_page,
     "docs/gpt-neox.md": gpt_neox_page,
     "docs/gptj.md": gptj_page,

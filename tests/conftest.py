@@ -17,6 +17,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from slipway.yard.state import OWNER_VARIABLE
+from tests.fault_clock import FaultClock
 from tests.installed import build_once
 
 if TYPE_CHECKING:
@@ -84,6 +85,12 @@ def shared_yard(yard_process: RunningYard, request: pytest.FixtureRequest) -> It
     empty(yard_process)
     left = left_behind(before, contents(yard_process, yard_process.home))
     assert not left, f"{request.node.nodeid} left in the yard of all tests: {left}"
+
+
+@pytest.fixture
+def fault(request: pytest.FixtureRequest) -> FaultClock:
+    """Measure what happens after a fault; its page shows it."""
+    return FaultClock(request.node.user_properties)
 
 
 @pytest.hookimpl(wrapper=True)

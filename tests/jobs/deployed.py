@@ -61,8 +61,12 @@ def deploy_sagemaker_target(yard: RunningYard) -> SageMakerTarget:
 def job_names(yard: RunningYard, target: BatchTarget) -> list[str]:
     """Every job that was submitted, whatever became of it."""
     filters = [{"name": "AFTER_CREATED_AT", "values": ["0"]}]
-    listed = yard.client("batch").list_jobs(jobQueue=target.queue_arn, filters=filters)
-    return sorted(each["jobName"] for each in listed["jobSummaryList"])
+    pages = yard.client("batch").get_paginator("list_jobs")
+    return sorted(
+        job["jobName"]
+        for page in pages.paginate(jobQueue=target.queue_arn, filters=filters)
+        for job in page["jobSummaryList"]
+    )
 
 
 def register_definition(yard: RunningYard, name: str) -> str:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -25,6 +27,8 @@ from tests.jobs.deployed import deploy_target, job_names
 from tests.yard.accounts import raise_quotas
 from tests.yard.conftest import RunningYard
 
+MANY = int(os.environ.get("MANY_JOBS", "5000"))
+SUBMITTERS, BURST, RATE = 32, 50, 50  # what AWS Batch takes at once, and of jobs in a second
 JOB = Job(name="bert", recipe="bert_pretrain", nodes=2, settings={"size": "tiny"})
 
 Submit = Callable[..., Submitted]
@@ -268,6 +272,32 @@ def test_every_job_is_submitted_once_while_aws_throttles_fails_and_loses_answers
     control(yard_shell, "POST", "/switches", {"values": dict.fromkeys(faults, 0)})
     assert sorted(job_names(yard_shell, target)) == sorted(names)
     assert all(struck[name] > 0 for name in faults), struck
+
+
+@pytest.mark.long
+@pytest.mark.timeout(3600)  # 17 minutes beside much else
+def test_many_jobs_are_submitted_once_each_at_the_rate_of_aws(
+    yard_shell: RunningYard, target: BatchTarget
+) -> None:
+    """F45: 5,000 jobs of 32 submitters at once, and AWS takes 50 a second, after 50 that it takes at once."""
+    control(yard_shell, "POST", "/switches", {"values": {"throttling": 1}, "seed": 1})
+
+    def submit(number: int) -> str:
+        return submit_prepared(prepare(replace(JOB, name=f"bert{number}"), "dl1")).prepared.name
+
+    with ThreadPoolExecutor(SUBMITTERS) as pool:
+        names = list(pool.map(submit, range(MANY)))
+    struck = {row["name"]: row["struck"] for row in control(yard_shell, "GET", "/switches")["switches"]}
+    control(yard_shell, "POST", "/switches", {"values": {"throttling": 0}})
+    assert struck["throttling"] > 0
+    assert sorted(job_names(yard_shell, target)) == sorted(names)
+    filters = [{"name": "AFTER_CREATED_AT", "values": ["0"]}]
+    pages = yard_shell.client("batch").get_paginator("list_jobs")
+    found = pages.paginate(jobQueue=target.queue_arn, filters=filters).search("jobSummaryList[].createdAt")
+    taken = sorted(found)
+    seconds = [late - soon for soon, late in zip(taken, taken[BURST + RATE :], strict=False)]
+    assert min(seconds) > 900, "more than a full bucket and its filling within a second"
+    assert taken[-1] - taken[0] > (MANY - BURST) / RATE * 900
 
 
 def submit_at_last(job: Job, clock: Clock) -> str:

@@ -22,6 +22,7 @@ from tests.containers.data.failing_s3 import (
     serving,
     shorter_by,
 )
+from tests.fault_clock import FaultClock
 
 BLOCK, BLOCKS = 64 << 10, 24
 SLOW_DOWN = refusing(503, "SlowDown")
@@ -45,10 +46,14 @@ def source(s3: FailingS3) -> Source:
     return open_source("s3://texts/wiki")
 
 
-def test_a_reader_waits_a_burst_of_refusals_out_and_goes_on_as_before(s3: FailingS3, source: Source) -> None:
+def test_a_reader_waits_a_burst_of_refusals_out_and_goes_on_as_before(
+    s3: FailingS3, source: Source, fault: FaultClock
+) -> None:
     """The first eight stretches, which are asked for at once, are refused three times each."""
     s3.faults, s3.until = BURST, 8 * BLOCK
+    fault.strikes()
     assert read_whole(source, "a.txt") == s3.content
+    fault.is_over()
     asked = [stop // BLOCK for _, stop in s3.ranges]
     assert [asked.count(block) for block in range(1, BLOCKS + 1)] == [4] * 8 + [1] * 16
 

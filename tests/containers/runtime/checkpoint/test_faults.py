@@ -64,10 +64,10 @@ def _limit_files(most_bytes: int) -> None:
 
 
 @contextmanager
-def small_disk(folder: Path) -> Iterator[None]:
+def small_disk(folder: Path, options: str = "size=256k") -> Iterator[None]:
     folder.mkdir()
     mounted = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=256k", "none", folder], capture_output=True, check=False
+        ["mount", "-t", "tmpfs", "-o", options, "none", folder], capture_output=True, check=False
     )
     if mounted.returncode:
         pytest.skip(f"cannot mount a small disk here: {mounted.stderr.decode().strip()}")
@@ -119,6 +119,36 @@ def test_a_full_disk_makes_room_from_the_oldest_good_checkpoint(tmp_path: Path) 
         assert found is not None
         assert is_right(found, rank=1, count=12_000)
     assert said.read_text() == "the disk is full: discarded step-0000000001 and saves again\n"
+
+
+def test_a_disk_without_inodes_leaves_the_older_checkpoint(tmp_path: Path) -> None:
+    """F16"""
+    folder = tmp_path / "small"
+    with small_disk(folder, "nr_inodes=16"), opened(folder) as checkpoints:
+        save(checkpoints, 1)
+        with suppress(OSError):
+            for number in range(16):
+                (folder / f"filler-{number}").touch()
+        with pytest.raises(SaveFailed, match="No space left on device"):
+            save(checkpoints, 2)
+        for filler in folder.glob("filler-*"):
+            filler.unlink()
+        assert steps(folder) == ["LEASE.json", "step-0000000001"]
+        save(checkpoints, 2)
+        assert newest(folder) == 2
+
+
+def test_a_disk_that_became_read_only_leaves_the_older_checkpoint(tmp_path: Path) -> None:
+    """F16"""
+    folder = tmp_path / "small"
+    with small_disk(folder), opened(folder) as checkpoints:
+        save(checkpoints, 1)
+        subprocess.run(["mount", "-o", "remount,ro", folder], check=True)
+        with pytest.raises(SaveFailed, match="Read-only file system"):
+            save(checkpoints, 2)
+        subprocess.run(["mount", "-o", "remount,rw", folder], check=True)
+        save(checkpoints, 2)
+        assert newest(folder) == 2
 
 
 @pytest.mark.parametrize("code", [errno.EIO, errno.EROFS, errno.EDQUOT])

@@ -13,6 +13,7 @@ import pytest
 from slipway.containers.runtime.contract.settings import Settings
 from slipway.containers.runtime.observe.progress import SAVING, STARTING, WAITING, Heartbeat, Progress
 from tests.containers.runtime.nodes import Cluster
+from tests.fault_clock import FaultClock
 
 
 @pytest.fixture
@@ -28,10 +29,14 @@ def stalled(tmp_path: Path) -> dict[str, Any]:
 
 
 def test_a_save_that_stalls_is_named_and_ends_the_job_resumable_from_the_last_good_one(
-    cluster: Cluster, stalled: dict[str, Any]
+    cluster: Cluster, stalled: dict[str, Any], fault: FaultClock
 ) -> None:
-    words = {"0": ["checkpoint 1 2"], "1": ["wait"]}
+    words = {"0": ["checkpoint 1", "say stalls", "checkpoint 2"], "1": ["wait"]}
     nodes = cluster.all(2, words, SLIPWAY_SAVE_SECONDS=1, SLIPWAY_HEARTBEAT_SECONDS=2, **stalled)
+    nodes[0].until("stalls")
+    fault.strikes()
+    nodes[0].until("its file system does not answer")
+    fault.is_seen()
     assert [node.end() for node in nodes] == [85, 85], "not for want of heartbeats: those go on"
     last = nodes[0].lines[-1]
     assert f"by rank 0 (while saving {cluster.checkpoints}/step-0000000002, rank-00000.safetensors" in last
@@ -39,8 +44,9 @@ def test_a_save_that_stalls_is_named_and_ends_the_job_resumable_from_the_last_go
     assert "lost" not in nodes[0].text + nodes[1].text
     assert " in write_synced" in nodes[0].text, "where rank 0 stood"
     again = cluster.start({"0": ["checkpoint 2"]}, AWS_BATCH_JOB_ATTEMPT=2)
+    again.until("[0] begins after step 1")
+    fault.is_over()
     assert again.end() == 0
-    assert "[0] begins after step 1" in again.lines
 
 
 def settings(**seconds: Any) -> Settings:

@@ -16,6 +16,7 @@ from slipway.jobs.platforms.slurm.node.setting import SlurmNodeFacts, SlurmNodeP
 from slipway.yard.machines import gpu_programs
 from slipway.yard.machines.gpu_programs import FAULTS, GpuAnswers
 from tests.containers.runtime.nodes import Cluster, Node, ready
+from tests.fault_clock import FaultClock
 
 WELL = gpu_programs.of_node(gpu_programs.RECORDED, 8)
 P4D: dict[str, Any] = {"SLIPWAY_ACCELERATOR": "nvidia", "SLIPWAY_ACCELERATORS": 8}
@@ -209,25 +210,51 @@ def test_a_node_with_an_ill_gpu_ends_the_attempt_and_is_named(
 ECC = "uncorrectable-errors"
 
 
-@pytest.mark.parametrize("fault", [ECC, "reset-needed", "fallen"])
+@pytest.mark.parametrize("ill", [ECC, "reset-needed", "fallen"])
 def test_a_gpu_that_falls_ill_during_a_run_asks_for_another_attempt(
-    cluster: Cluster, tmp_path: Path, fault: str
+    cluster: Cluster, tmp_path: Path, ill: str, fault: FaultClock
 ) -> None:
     """F47. A rank whose device is lost ends as one with a mistake does, so the device is asked."""
     machine = Machine(tmp_path)
     node = cluster.start({"*": ["wait"]}, SLIPWAY_ROOT=machine.root, PATH=machine.path, **ONE_RANK)
     node.until("ready")
-    if fault == "fallen":
+    if ill == "fallen":
         machine.log(FALLEN)
     else:
-        machine.answer(FAULTS[fault](WELL))
+        machine.answer(FAULTS[ill](WELL))
+    fault.strikes()
     os.kill(rank_of(node), signal.SIGABRT)
+    node.until("is not fit for the job")
+    fault.is_seen()
     assert node.end() == 85
-    told = SAID.get(fault, "the kernel logged Xid 79 of the GPU at 0000:10:1c")
+    fault.is_over()
+    told = SAID.get(ill, "the kernel logged Xid 79 of the GPU at 0000:10:1c")
     assert f"is not fit for the job: {told}" in node.lines[-1]
     again = cluster.start({"*": ["wait"]}, SLIPWAY_ROOT=machine.root, PATH=machine.path, **ONE_RANK)
     assert again.end() == 85
     assert "ready" not in again.text, "the same node starts nothing"
+
+
+@pytest.mark.long  # the next attempt gives nvidia-smi a minute
+def test_a_gpu_that_hangs_during_a_run_ends_the_attempt_and_its_node_starts_no_other(
+    cluster: Cluster, tmp_path: Path, fault: FaultClock
+) -> None:
+    """F47. A rank waits for its device for ever, and so does the driver's program."""
+    machine = Machine(tmp_path)
+    told = {"SLIPWAY_ROOT": machine.root, "PATH": machine.path, "SLIPWAY_HANG_SECONDS": 2, **ONE_RANK}
+    node = cluster.start({"*": ["beat 7", "wait"]}, **told)
+    node.until("ready")
+    (machine.programs / "nvidia-smi").write_text("#!/bin/sh\nexec sleep 600\n")
+    fault.strikes()
+    node.until("no progress for too long")
+    fault.is_seen()
+    assert node.end() == 85
+    again = cluster.start({"*": ["wait"]}, **told)
+    again.process.wait(timeout=120)
+    fault.is_over()
+    assert again.end() == 85
+    assert "is not fit for the job: nvidia-smi -q -x does not end in 60 s" in again.lines[-1]
+    assert "ready" not in again.text, "the node starts nothing"
 
 
 def test_an_ill_gpu_explains_what_fails_on_other_nodes(cluster: Cluster, tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from tests.containers.runtime.nodes import ROOT, Cluster, Node
+from tests.fault_clock import FaultClock
 
 
 def contracts(nodes: list[Node]) -> list[dict[str, object]]:
@@ -92,9 +93,16 @@ def test_a_rank_that_a_signal_ends_is_named_with_the_signal(cluster: Cluster, na
     assert f"was killed by {name}" in node.lines[-1]
 
 
-def test_a_killed_rank_ends_resumable_where_the_backend_asks_for_it(cluster: Cluster) -> None:
-    node = cluster.start({"*": ["kill SIGKILL"]}, SLIPWAY_RESUME_AFTER_SIGNALS=1)
+def test_a_killed_rank_ends_resumable_where_the_backend_asks_for_it(
+    cluster: Cluster, fault: FaultClock
+) -> None:
+    node = cluster.start({"*": ["say falls", "pause 0.1", "kill SIGKILL"]}, SLIPWAY_RESUME_AFTER_SIGNALS=1)
+    node.until("falls")
+    fault.strikes()
+    node.until("was killed by SIGKILL")
+    fault.is_seen()
     assert node.end() == 85
+    fault.is_over()
     assert "was killed by SIGKILL (exit code 137); the next attempt resumes" in node.lines[-1]
 
 

@@ -14,6 +14,7 @@ import pytest
 from slipway.containers.runtime.contract import settings
 from slipway.containers.runtime.rendezvous import peers
 from tests.containers.runtime.nodes import Cluster, ready
+from tests.fault_clock import FaultClock
 
 WAITING = {"*": ["wait"]}
 
@@ -32,35 +33,47 @@ def taken(ports_taken: list[int]) -> Iterator[None]:
             each.close()
 
 
-def test_a_dead_child_node_ends_the_job_resumable(cluster: Cluster) -> None:
+def test_a_dead_child_node_ends_the_job_resumable(cluster: Cluster, fault: FaultClock) -> None:
     """F07, F09: in Batch nothing else would notice; every other node bills on."""
     nodes = cluster.all(3, WAITING)
     ready(nodes)
+    fault.strikes()
     nodes[2].process.kill()
     began = time.monotonic()
+    nodes[0].until("lost node 2")
+    fault.is_seen()
     assert [node.end() for node in nodes] == [85, 85, -signal.SIGKILL]
+    fault.is_over()
     assert time.monotonic() - began < 10, "noticed by the closed connection, not by a timeout"
     assert re.search(r"lost node 2 \(.*\): its launcher is gone .*exit code 85", nodes[0].lines[-1])
 
 
-def test_a_silent_child_node_ends_the_job_resumable(cluster: Cluster) -> None:
+def test_a_silent_child_node_ends_the_job_resumable(cluster: Cluster, fault: FaultClock) -> None:
     """F11: a host that lost its network closes no connection."""
     nodes = cluster.all(2, WAITING, SLIPWAY_HEARTBEAT_SECONDS=1)
     ready(nodes)
+    fault.strikes()
     nodes[1].process.send_signal(signal.SIGSTOP)
+    nodes[0].until("no heartbeat for 1 s")
+    fault.is_seen()
     assert nodes[0].end() == 85
+    fault.is_over()
     assert "no heartbeat for 1 s" in nodes[0].lines[-1]
     nodes[1].process.send_signal(signal.SIGCONT)  # the cut-off side ends itself, too
     assert nodes[1].end() == 85
     assert "lost the main node" in nodes[1].lines[-1]
 
 
-def test_a_lost_main_node_ends_every_other(cluster: Cluster) -> None:
+def test_a_lost_main_node_ends_every_other(cluster: Cluster, fault: FaultClock) -> None:
     """F08"""
     nodes = cluster.all(3, WAITING)
     ready(nodes)
+    fault.strikes()
     nodes[0].process.kill()
+    nodes[1].until("lost the main node")
+    fault.is_seen()
     assert [node.end() for node in nodes[1:]] == [85, 85]
+    fault.is_over()
     assert "lost the main node" in nodes[1].lines[-1]
 
 
@@ -81,10 +94,11 @@ def test_the_exceptions_that_a_killed_rank_causes_do_not_hide_it(cluster: Cluste
 
 
 def test_nodes_may_start_late_and_in_any_order(cluster: Cluster) -> None:
-    """F10"""
-    last = cluster.start({"*": ["show"]}, node=2, nodes=3)
+    """F10: somebody else answers the last node, which shows that it came first, and hangs up."""
+    with socket.create_server(("", settings.port_of(cluster.environment(0, 3)))) as door:
+        last = cluster.start({"*": ["show"]}, node=2, nodes=3)
+        door.accept()[0].close()
     main = cluster.start({"*": ["show"]}, node=0, nodes=3)
-    main.until("")
     middle = cluster.start({"*": ["show"]}, node=1, nodes=3)
     assert [node.end() for node in (main, middle, last)] == [0, 0, 0]
 
@@ -98,11 +112,18 @@ def test_the_nodes_that_did_not_come_are_named(cluster: Cluster) -> None:
         assert "3 of 5 nodes did not arrive in time: node index 1, 3, 4" in node.lines[-1]
 
 
-def test_a_rank_that_hangs_prints_its_stack_and_ends_the_job_resumable(cluster: Cluster) -> None:
+def test_a_rank_that_hangs_prints_its_stack_and_ends_the_job_resumable(
+    cluster: Cluster, fault: FaultClock
+) -> None:
     """F04"""
-    words = {"0": ["beat 7", "wait"], "1": ["beat 7", "kill SIGSTOP"]}
+    words = {"0": ["beat 7", "say hangs", "wait"], "1": ["beat 7", "kill SIGSTOP"]}
     nodes = cluster.all(2, words, SLIPWAY_HANG_SECONDS=1)
+    nodes[0].until("hangs")
+    fault.strikes()
+    nodes[0].until("no progress")
+    fault.is_seen()
     assert [node.end() for node in nodes] == [85, 85]
+    fault.is_over()
     assert "no progress" in nodes[0].lines[-1]
     assert "after step 7" in nodes[0].lines[-1]
     assert re.search(r'\[0\]   File ".*worker.py", line \d+ in wait', nodes[0].text), "where rank 0 stood"

@@ -14,6 +14,7 @@ from slipway.jobs.platforms.slurm.node import health
 from slipway.jobs.platforms.slurm.node.setting import SlurmNodeFacts, SlurmNodePaths
 from tests.containers.runtime.metadata import INTERRUPTION, REBALANCE, Metadata, serving
 from tests.containers.runtime.nodes import Cluster, ready
+from tests.fault_clock import FaultClock
 
 
 @pytest.fixture
@@ -32,13 +33,17 @@ def spot(metadata: Metadata) -> dict[str, Any]:
 
 
 def test_a_notice_to_one_node_lets_all_nodes_save_in_the_two_minutes(
-    cluster: Cluster, metadata: Metadata
+    cluster: Cluster, metadata: Metadata, fault: FaultClock
 ) -> None:
     main = cluster.start({"*": ["save"]}, nodes=2)
     child = cluster.start({"*": ["save"]}, node=1, nodes=2, **spot(metadata))
     ready([main, child])
     metadata.documents[INTERRUPTION] = notice(120)
+    fault.strikes()
+    main.until("EC2 reclaims")
+    fault.is_seen()
     assert [main.end(), child.end()] == [85, 85]
+    fault.is_over()
     assert cluster.saved() == ["0", "1"]
     assert "node 1: EC2 reclaims this Spot instance (terminate at " in main.text
     given = [line.rpartition("ranks have ")[2].split()[0] for line in main.lines if "ranks have" in line]

@@ -8,6 +8,7 @@ import time
 import pytest
 
 from tests.containers.runtime.nodes import Cluster, ready
+from tests.fault_clock import FaultClock
 
 SAVING = {"*": ["save"]}
 SLOW_SAVE_SECONDS = 4.5  # more than the moment that ranks of a failed job are given
@@ -16,13 +17,17 @@ SLOW_SAVE_SECONDS = 4.5  # more than the moment that ranks of a failed job are g
 @pytest.mark.parametrize("asked", [0, 1])
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGUSR1])
 def test_a_stop_of_any_node_lets_all_ranks_save_and_ends_resumable(
-    cluster: Cluster, asked: int, number: int
+    cluster: Cluster, asked: int, number: int, fault: FaultClock
 ) -> None:
     """F30, F31, F32: SIGUSR1 is how Slurm announces its limit."""
     nodes = cluster.all(2, SAVING, SLIPWAY_PROCESSES_PER_NODE=2)
     ready(nodes, ranks=2)
+    fault.strikes()
     nodes[asked].process.send_signal(number)
+    nodes[asked].until("ranks have 25 s")
+    fault.is_seen()
     assert [node.end() for node in nodes] == [85, 85]
+    fault.is_over()
     assert cluster.saved() == ["0", "1", "2", "3"]
     for node in nodes:
         assert "ranks have 25 s to write a checkpoint" in node.text, "all were told, at once"

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from slipway.yard.machines.isolation.tiers import best_tier
+from tests.fault_clock import FaultClock
 from tests.yard.asking import switch
 from tests.yard.services.batch.conftest import FOREVER, NODE, Cluster, limit
 
@@ -80,13 +81,51 @@ def test_a_node_whose_dns_fails_knows_itself_and_reaches_the_main_node_by_addres
     assert said["self"].startswith("10.0.")
 
 
-def test_a_node_sends_over_the_link_that_was_asked_for(cluster: Cluster) -> None:
+def test_a_job_of_nodes_whose_dns_fails_meets_all_the_same(cluster: Cluster) -> None:
+    """F14. Only addresses are asked for."""
+    needs_networks()
+    switch(cluster.yard, dns=100)
+    job = cluster.submit(LAUNCHED.replace("sys.argv[1]", repr(TRANSFER)))
+    assert cluster.ended(job)["status"] == "SUCCEEDED", cluster.lines(job)
+
+
+# Rank 1 fills the link for most of a second, and the launchers' heartbeats have to go beside it.
+TRANSFER = """
+import os, socket, time
+place = os.environ['MASTER_ADDR'], int(os.environ['MASTER_PORT'])
+if os.environ['RANK'] == '0':
+    peer, left = socket.create_server(('', place[1])).accept()[0], 500_000
+    while left:
+        left -= len(peer.recv(left))
+    peer.sendall(b'.')
+else:
+    for _ in range(300):
+        try:
+            peer = socket.create_connection(place)
+            break
+        except OSError:
+            time.sleep(0.1)
+    peer.sendall(bytes(500_000))
+    assert peer.recv(1) == b'.'
+"""
+LAUNCHED = """
+import subprocess, sys
+from slipway.containers.runtime.launch import launcher
+print(subprocess.getoutput('tc qdisc show dev eth0'), flush=True)
+sys.exit(launcher.main(['--module', 'timeit', '--', '-n', '1', '-r', '1', sys.argv[1]]))
+"""
+
+
+def test_a_job_over_the_slow_link_that_was_asked_for_is_taken_for_no_dead_one(cluster: Cluster) -> None:
     """F13. A kernel without netem delays nothing, and the job's log says so."""
     needs_networks()
+    cluster.define("slow", container={"environment": [{"name": "SLIPWAY_HEARTBEAT_SECONDS", "value": "0.5"}]})
     switch(cluster.yard, bandwidth=5, packet_delay=1)
-    job = cluster.submit("import subprocess as s; print(s.getoutput('tc qdisc show dev eth0'), flush=True)")
-    assert cluster.ended(job)["status"] == "SUCCEEDED"
+    job = cluster.submit(LAUNCHED.replace("sys.argv[1]", repr(TRANSFER)), definition="slow")
+    found = cluster.ended(job)
     said = cluster.lines(job)
+    assert found["status"] == "SUCCEEDED", said
+    assert len(found["attempts"]) == 1, said
     assert any("tbf" in line and "rate 5Mbit" in line for line in said)
     assert any("netem" in line for line in said)
 
@@ -101,11 +140,13 @@ def pulls_failed(cluster: Cluster, job: str) -> list[bool]:
     return [words == PULL[0] and reason.startswith(PULL[1]) for words, reason in said]
 
 
-def test_an_image_that_cannot_be_pulled_once_costs_an_attempt(cluster: Cluster) -> None:
+def test_an_image_that_cannot_be_pulled_once_costs_an_attempt(cluster: Cluster, fault: FaultClock) -> None:
     """F46. Of this seed the first draw strikes, and the second does not."""
     switch(cluster.yard, image_pull=50)
     job = cluster.submit("pass")
+    fault.strikes()
     assert cluster.ended(job)["status"] == "SUCCEEDED"
+    fault.is_over()
     assert pulls_failed(cluster, job) == [True, False]
 
 
@@ -138,16 +179,25 @@ sys.exit(code)
 """
 
 
-def test_a_network_that_is_cut_in_two_ends_both_sides_resumable(cluster: Cluster) -> None:
+def test_a_network_that_is_cut_in_two_ends_both_sides_resumable(cluster: Cluster, fault: FaultClock) -> None:
     """F11."""
     needs_networks()
     cluster.define("cut", container={"environment": [{"name": "SLIPWAY_HEARTBEAT_SECONDS", "value": "1"}]})
     job = cluster.submit(CUT, definition="cut", retryStrategy={"attempts": 1})
+    prints(cluster, job, "start on")
+    fault.strikes()
+    prints(cluster, job, "no heartbeat for 1 s")
+    fault.is_seen()
     assert cluster.ended(job)["status"] == "FAILED"
+    fault.is_over()
     main, child = cluster.lines(job), cluster.lines(job, 1)
     assert (main[-1], child[-1]) == ("ended with 85", "ended with 85"), (main, child)
     assert any("no heartbeat for 1 s" in line for line in main)
     assert any("lost the main node" in line for line in child)
+
+
+def prints(cluster: Cluster, job: str, words: str) -> None:
+    cluster.until(lambda: any(words in line for line in cluster.lines(job)))
 
 
 GPUS = {

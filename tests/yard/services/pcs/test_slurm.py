@@ -30,6 +30,7 @@ from slipway.yard.machines.hosts import boot_ways
 from slipway.yard.machines.hosts.instances import REPLACE_VARIABLE
 from slipway.yard.services.pcs import differences
 from tests import wrong_clock
+from tests.fault_clock import FaultClock
 from tests.jobs.platforms.slurm.one_slurm import start_requeued
 from tests.yard.accounts import raise_quotas, stand_in
 from tests.yard.conftest import RunningYard
@@ -240,14 +241,17 @@ def test_a_job_starts_the_instances_that_it_needs(slurm: SlurmSite) -> None:
     assert refused(slurm) == ()
 
 
-def test_a_job_that_loses_a_node_runs_again_with_another(slurm: SlurmSite) -> None:
+def test_a_job_that_loses_a_node_runs_again_with_another(slurm: SlurmSite, fault: FaultClock) -> None:
+    """F07"""
     job = slurm.interrupted()
     killed = slurm.host_of(job)
     with pytest.raises(SlipwayError, match="has no node 2; it has 0 to 1"):
         control(slurm.pcs.yard, "POST", "/kill-node", {"job": job, "node": 2})
     first = {"job": INTERRUPTED, "node": 0}  # BI-435
+    fault.strikes()
     assert control(slurm.pcs.yard, "POST", "/kill-node", first) == INTERRUPTED
     slurm.completes(job, restarts="1")
+    fault.is_over()
     assert killed["instance"] not in instances(slurm, workers(slurm))
 
 

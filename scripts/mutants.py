@@ -1,0 +1,176 @@
+"""Take one protection away and see the test of its fault fail: `python -m scripts.mutants [F15 …]`.
+
+A row of docs/lists/protections.csv names the protection of a fault: a text that stands once in a file, what
+stands there without it, and the test that then fails. With the protection the test has to pass first. The
+changed file lies over its own in a mount namespace, so that this test alone sees it, and whoever runs this is
+root. What came of it is kept in docs/lists/protections-tried.csv.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, fields
+from datetime import UTC, datetime
+from pathlib import Path
+
+import click
+
+from scripts.fault_results import ROOT, digest_of, merge, read_list, write_list
+
+PROTECTIONS, TRIED = "protections.csv", "protections-tried.csv"
+RED = "red"
+_SECONDS = 240  # a test that waits for ever without its protection is red, too
+_MOST_CHARACTERS = 160
+_FAILURE = re.compile(r"^E +(\S.*)$", re.MULTILINE)
+_PATH = re.compile(rf"{re.escape(tempfile.gettempdir())}/\S*/")  # of one run alone
+_FAILED = 1  # of pytest's exit codes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Protection:
+    """Name what keeps a fault from doing harm."""
+
+    id: str
+    test: str
+    file: str
+    protection: str
+    without: str
+
+    @property
+    def of(self) -> str:
+        text = "\0".join([self.file, self.protection, self.without, digest_of(self.test)])
+        return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+    def is_there(self) -> bool:
+        return (ROOT / self.file).read_text(encoding="utf-8").count(self.protection) == 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tried:
+    """Hold how a test ended without its protection."""
+
+    id: str
+    of: str
+    outcome: str  # RED, or what went otherwise
+    says: str
+    on: str
+
+
+def protections() -> list[Protection]:
+    return [Protection(**row) for row in read_list(PROTECTIONS)]
+
+
+def seen_red() -> dict[str, Protection]:
+    """Return the protection of each fault without which its test failed, as both read today."""
+    tried = {row["id"]: row for row in read_list(TRIED)}
+    return {
+        one.id: one
+        for one in protections()
+        if one.id in tried and tried[one.id]["outcome"] == RED and tried[one.id]["of"] == one.of
+        if one.is_there()
+    }
+
+
+def attempt(one: Protection, folder: Path) -> Tried:
+    """Run the test with its protection, then without."""
+    outcome, says = "no such protection", ""
+    if one.is_there():
+        results = folder / f"{one.id}.xml"
+        ran = _run(one, [f"--junitxml={results}"], [])
+        outcome, says = "fails with its protection", _last_words(ran)
+        if ran is not None and ran.returncode == 0:
+            merge([results])
+            ran = _run(one, [], _covered(one, folder))
+            outcome, says = _judged(ran), _last_words(ran)
+    return Tried(id=one.id, of=one.of, outcome=outcome, says=says, on=datetime.now(UTC).date().isoformat())
+
+
+def _judged(ran: subprocess.CompletedProcess[str] | None) -> str:
+    if ran is None or ran.returncode == _FAILED:
+        return RED
+    return "green" if ran.returncode == 0 else f"pytest ends with {ran.returncode}"
+
+
+def _covered(one: Protection, folder: Path) -> list[str]:
+    """Return the words before a command that let it see the file without its protection."""
+    file = ROOT / one.file
+    changed = folder / f"{one.id}-{file.name}"
+    changed.write_text(file.read_text("utf-8").replace(one.protection, one.without), encoding="utf-8")
+    shutil.copymode(file, changed)
+    script = 'mount --bind "$1" "$2" && shift 2 && exec "$@"'
+    return ["unshare", "--mount", "sh", "-c", script, "sh", str(changed), str(file)]
+
+
+def _run(one: Protection, options: list[str], before: list[str]) -> subprocess.CompletedProcess[str] | None:
+    """Run the test; None says that it did not end."""
+    command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *options, one.test]
+    environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1", "OMP_NUM_THREADS": "1"}
+    process = subprocess.Popen(
+        [*before, *command, f"--timeout={_SECONDS}"],
+        cwd=ROOT,
+        env=environment,
+        text=True,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        start_new_session=True,
+    )
+    try:
+        said, _ = process.communicate(timeout=_SECONDS + 30)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, 9)
+        process.communicate()
+        return None
+    return subprocess.CompletedProcess(command, process.returncode, said)
+
+
+def _last_words(ran: subprocess.CompletedProcess[str] | None) -> str:
+    if ran is None:
+        return f"it does not end in {_SECONDS} s"
+    found = _FAILURE.search(ran.stdout)
+    return _PATH.sub("", " ".join(found[1].split()))[:_MOST_CHARACTERS] if found else ""
+
+
+def _keep(fresh: Tried) -> None:
+    known = {row["id"]: row for row in read_list(TRIED)}
+    known[fresh.id] = asdict(fresh)
+    write_list(
+        TRIED,
+        [field.name for field in fields(Tried)],
+        [known[one.id] for one in protections() if one.id in known],
+    )
+
+
+def _chosen(numbers: tuple[str, ...], *, again: bool) -> Iterator[Protection]:
+    done: Mapping[str, Protection] = {} if again else seen_red()
+    for one in protections():
+        if one.id in numbers or (not numbers and one.id not in done):
+            yield one
+
+
+@click.command()
+@click.argument("numbers", nargs=-1)
+@click.option("--again", is_flag=True, help="Try also those that were seen red.")
+def command(numbers: tuple[str, ...], again: bool) -> None:
+    """Take away the protections of these faults, or of all that were not seen red, one at a time."""
+    if os.geteuid() != 0:
+        raise click.ClickException("who lays a file over another is root; run it as root")
+    ends_well = True
+    with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
+        for one in _chosen(numbers, again=again):
+            tried = attempt(one, Path(folder))
+            _keep(tried)
+            ends_well = ends_well and tried.outcome == RED
+            click.echo(f"{tried.id} {tried.outcome}: {tried.says}")
+    sys.exit(0 if ends_well else 1)
+
+
+if __name__ == "__main__":
+    command()
