@@ -26,6 +26,7 @@ from slipway.jobs.words.job import (
     is_text,
     matches,
 )
+from slipway.jobs.words.text import decode_json
 
 SHARED = "/shared"  # the cluster's EFS: homes, and what jobs leave
 JOBS = f"{SHARED}/jobs"  # a folder a run: its batch script, its logs
@@ -223,21 +224,23 @@ def decode_answer(text: str) -> SlurmAnswer:
     record = _object(text.strip().rpartition("\n")[2])
     if _PACKED in record:
         record = _object(_unpacked(str(record[_PACKED])))
-    notes = record.get("notes", [])
+    notes, left_out = record.get("notes", []), record.get("left_out", 0)
     if not isinstance(notes, list):
         raise _damaged("has no notes")
+    if type(left_out) is not int:
+        raise _damaged("has no left_out")
     return SlurmAnswer(
         jobs=tuple(SlurmRecord(**each) for each in _records(SlurmRecord, record, "jobs")),
         attempts=tuple(SlurmAttempt(**each) for each in _records(SlurmAttempt, record, "attempts")),
         nodes=tuple(SlurmNode(**each) for each in _records(SlurmNode, record, "nodes")),
-        left_out=int(record.get("left_out", 0)),
+        left_out=left_out,
         notes=tuple(map(str, notes)),
     )
 
 
 def _object(text: str) -> Mapping[str, Any]:
     try:
-        record = json.loads(text)
+        record = decode_json(text)
     except ValueError:
         raise _damaged(f"is not JSON but '{text[:80]}'") from None
     if not isinstance(record, dict):

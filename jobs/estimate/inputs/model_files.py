@@ -6,7 +6,6 @@ to an encoder, and heads that are together wider or narrower than the layer, cou
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -18,6 +17,7 @@ from slipway.jobs.estimate.work.models import MODELS, length_name
 from slipway.jobs.estimate.work.shapes import Layout, Model
 from slipway.jobs.estimate.work.spread import unmeasured_words
 from slipway.jobs.estimate.work.workloads import Workload
+from slipway.jobs.words.text import decode_json
 
 _MOST_BYTES = 1 << 20
 USUAL_LENGTH = 4096  # of a model that could read more
@@ -167,14 +167,14 @@ def _sizes(model: Model) -> tuple[object, ...]:
 
 def _decoded(path: Path) -> Mapping[str, Any]:
     try:
-        value = json.loads(read_text(path, _MOST_BYTES))
+        value = decode_json(read_text(path, _MOST_BYTES))
     except MissingFile:
         raise CannotEstimate(
             f"{path} is not there", hint="name a config.json or a folder that has one; or a model: bert-large"
         ) from None
     except UnusableFile as error:
         raise CannotEstimate(error.message, hint=error.hint) from None
-    except (json.JSONDecodeError, RecursionError) as error:
+    except ValueError as error:
         raise CannotEstimate(f"{path} is no JSON: {error}", hint="name the config.json of a model") from None
     if not isinstance(value, dict):
         raise CannotEstimate(f"{path} holds no settings of a model", hint="name the config.json of a model")

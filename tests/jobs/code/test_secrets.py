@@ -48,7 +48,7 @@ SECRETS: dict[str, tuple[str, str]] = {
     "slack": ("xox" + f"b-123456789012-{drawn(24)}", "a Slack token"),
     "stripe": ("sk_li" + f"ve_{drawn(24)}", "a Stripe key"),
     "npm": ("np" + f"m_{drawn(36)}", "an npm token"),
-    "npmrc": (f"//registry.npmjs.org/:_authToken={drawn(36)}", "an npm token"),
+    "npmrc": (f"//packages.example.com/:_authToken={drawn(36)}", "an npm token"),
     "docker": (f'{{"auths": {{"x": {{"auth": "{drawn(40)}"}}}}}}', "a registry's password"),
     "azure": (f"AccountKey={drawn(86)}==;", "an Azure storage key"),
     "kubeconfig": (f"client-key-data: {drawn(200)}", "a key of Kubernetes"),
@@ -81,7 +81,7 @@ def test_a_secret_in_a_file_is_refused_with_its_line_and_kind_and_never_shown(
         'if "-----BEGIN RSA PRIVATE' + ' KEY-----" in text:',
         BEGIN + "\\n...\\n" + END,
         "hf_hub_download_with_retries_and_resume_of_files(path)",
-        "//registry.npmjs.org/:_authToken=${NPM_TOKEN}",
+        "//packages.example.com/:_authToken=${NPM_TOKEN}",
         "sha256:" + drawn(64, "0123456789abcdef"),
     ],
 )
