@@ -9,8 +9,9 @@ import base64
 import json
 import re
 import zlib
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from slipway.jobs.words.errors import SlipwayError
@@ -206,17 +207,22 @@ class SlurmAnswer:
 
 def encode_answer(answer: SlurmAnswer) -> str:
     """Encode an answer within what Systems Manager gives back; the oldest jobs are left out."""
-    jobs, left_out = list(answer.jobs), answer.left_out
-    while True:
+    whole, jobs = asdict(replace(answer, jobs=())), [asdict(job) for job in answer.jobs]
+
+    def encoded(fewer: int) -> str:
         text = json.dumps(
-            {**asdict(answer), "jobs": [asdict(job) for job in jobs], "left_out": left_out}, sort_keys=True
+            {**whole, "jobs": jobs[fewer:], "left_out": answer.left_out + fewer}, sort_keys=True
         )
         if len(text) > _PLAIN_CHARACTERS:
             text = json.dumps({_PACKED: base64.b64encode(zlib.compress(text.encode(), 9)).decode()})
-        if len(text) <= MOST_CHARACTERS:
-            return text
-        fewer = max(1, len(jobs) // 8)
-        jobs, left_out = jobs[fewer:], left_out + fewer
+        return text
+
+    every = encoded(0)
+    if len(every) <= MOST_CHARACTERS:
+        return every
+    return encoded(
+        bisect_left(range(len(jobs)), True, key=lambda fewer: len(encoded(fewer)) <= MOST_CHARACTERS)
+    )
 
 
 def decode_answer(text: str) -> SlurmAnswer:
