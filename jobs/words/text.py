@@ -70,6 +70,10 @@ def decode_json(text: str | bytes) -> Any:
         return json.loads(text)
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
+    except (json.JSONDecodeError, UnicodeDecodeError):
+        raise
+    except ValueError:
+        raise ValueError("it holds a number of thousands of digits") from None
 
 
 class NewerRecord(SlipwayError):

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 
 from tests.any_input.broken import broken
-from tests.any_input.readers import OURS, READERS, Reader
+from tests.any_input.readers import CONFIG, OURS, READERS, Reader, js
 
 MOST_SECONDS = 1.0  # of a processor
 MOST_BYTES = 200 << 20
@@ -61,7 +61,7 @@ def peak() -> int:
 
 NESTED = b"[" * 20_000
 LONG = b"9" * 5000
-# What once ended a reader with an error of Python.
+# What once ended a reader with an error of Python: BI-449 and BI-452.
 ONCE: tuple[tuple[str, bytes], ...] = (
     ("ami record", LONG),
     ("ami record", NESTED),
@@ -80,6 +80,7 @@ ONCE: tuple[tuple[str, bytes], ...] = (
     ("docker manifest", b'{"manifests": -1}'),
     ("log", 40 * (b"step=1 loss=2.5 " + LONG + b"\n")),
     ("model's config, estimated", LONG),
+    ("model's config, estimated", js({**CONFIG, "vocab_size": 10**300, "num_hidden_layers": 10**30})),
     ("mpi answer", NESTED),
     ("mpi facts", NESTED),
     ("node.json, mpi", NESTED),

@@ -17,9 +17,11 @@ from slipway.jobs.estimate.work.models import MODELS, length_name
 from slipway.jobs.estimate.work.shapes import Layout, Model
 from slipway.jobs.estimate.work.spread import unmeasured_words
 from slipway.jobs.estimate.work.workloads import Workload
+from slipway.jobs.words.given import shown
 from slipway.jobs.words.text import decode_json
 
 _MOST_BYTES = 1 << 20
+_LARGEST = 1_000_000_000  # of any size of a model
 USUAL_LENGTH = 4096  # of a model that could read more
 MASKED_SHARE = 0.15  # of an encoder's positions, which masked-LM predicts (Devlin et al. 2019)
 _GATED_MATRICES, _PLAIN_MATRICES = 3, 2
@@ -56,9 +58,9 @@ class _Config:
         value = self.values.get(field) if field else None
         if value is None and otherwise is not None:
             return otherwise
-        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= _LARGEST:
             raise CannotEstimate(
-                f"{self.path}: {field} is {value!r}; it must be a whole number, 1 or more",
+                f"{self.path}: {field} is {shown(value)}; it must be a whole number from 1 to {_LARGEST:,}",
                 hint="name a config.json as transformers writes it",
             )
         return value

@@ -26,7 +26,7 @@ def drawn(count: int, of: str = LETTERS) -> str:
 KEY = base64.b64encode(drawn(250).encode()).decode()
 BEGIN, END = "-----BEGIN RSA PRIVATE" + " KEY-----", "-----END RSA PRIVATE" + " KEY-----"
 UPPER = string.ascii_uppercase + "234567"
-# What stands in the line, and the kind that is said. No literal is a whole secret: scanners read this, too.
+# BI-451. What stands in the line, and the kind that is said. No literal is a secret: scanners read this, too.
 SECRETS: dict[str, tuple[str, str]] = {
     "pem": (f"{BEGIN}\n{KEY}\n{END}", "a private key"),
     "service account": (f'"private_key": "{BEGIN}\\n{KEY}"', "a private key"),
