@@ -29,6 +29,7 @@ from slipway.containers.runtime.checkpoint.tensor_file import decode_entries
 from slipway.containers.runtime.errors import Refusal
 from slipway.containers.runtime.launch import gpus, sagemaker_entry
 from slipway.containers.runtime.observe.metric_files import MetricFiles
+from slipway.containers.runtime.observe.telemetry import first_record, scalars_record
 from slipway.containers.tasks.description import parse_description
 from slipway.containers.tasks.values import decode_value, encode_value
 from slipway.infra.declare.cdk_json import refuse_repeated_keys
@@ -365,6 +366,9 @@ def relayed(content: bytes, name: str) -> object:
 
 
 TSV = b"sentence\tlabel\nfine film\t1\n"
+HEADER = b'{"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}}'
+TENSORS = len(HEADER).to_bytes(8, "little") + HEADER + bytes(4)
+EVENTS = first_record(1.0) + scalars_record(2.0, 3, {"loss": 1.5, "rate": 2.0})
 READERS: dict[str, Reader] = {
     "ami record": Reader(
         read=of_text(lambda text: amis.decode_bakery(text, parameter="p")), valid=(js(BAKERY),)
@@ -445,10 +449,8 @@ READERS: dict[str, Reader] = {
     "target": Reader(
         read=of_text(lambda text: targets.decode_target(text, parameter="p")), valid=kept("target.json")
     ),
-    "tensor file": Reader(read=tensors, valid=kept("rank.safetensors")),
-    "tensorboard's events": Reader(
-        read=lambda c: relayed(c, "events.out.tfevents.1"), valid=kept("events.tfevents")
-    ),
+    "tensor file": Reader(read=tensors, valid=(TENSORS,)),
+    "tensorboard's events": Reader(read=lambda c: relayed(c, "events.out.tfevents.1"), valid=(EVENTS,)),
     "wordpiece vocabulary": Reader(
         read=lambda c: parse_vocabulary("v", c), valid=(b"[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\na\n",)
     ),
