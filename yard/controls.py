@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from slipway.jobs.words.text import decode_json
 from slipway.yard.chaos import conditions, consistency
 from slipway.yard.chaos.switches import checked_seed, checked_value
 from slipway.yard.endpoint import ACCESS_KEY_ID, CONTROL_PATH, CONTROL_SERVICE, HEALTH
@@ -51,7 +52,7 @@ def control(environ: dict[str, Any]) -> Reply:
     try:
         if path != HEALTH:
             _check_signature(environ, body)
-        return _reply(200, handler(json.loads(body or b"null")))
+        return _reply(200, handler(decode_json(body or b"null")))
     except ApiError as error:
         return _reply(error.status, {"message": error.message})
     except (ValueError, TypeError) as error:

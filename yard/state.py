@@ -21,6 +21,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from slipway.containers.runtime.named_files import MissingFile, read_bytes
+from slipway.jobs.words.text import decode_json
 
 STATE_FILE = "state.json"
 LOG_FILE = "server.log"
@@ -63,7 +64,7 @@ def home() -> Path:
 def read_state(folder: Path) -> YardState | None:
     """Return the yard's record, or None if there is none or it is not one that we wrote."""
     try:
-        return YardState(**json.loads(read_bytes(folder / STATE_FILE, _MOST_BYTES)))
+        return YardState(**decode_json(read_bytes(folder / STATE_FILE, _MOST_BYTES)))
     except (MissingFile, ValueError, TypeError):
         return None
 

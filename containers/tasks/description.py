@@ -61,9 +61,12 @@ def read_description(path: Path) -> TaskDescription:
 
 def parse_description(text: str) -> TaskDescription:
     """Read what as_json wrote."""
-    record = json.loads(text)
-    code = {name: CodeReference.from_json(record[name]) for name in _CODE}
-    return TaskDescription(**{**record, **code})
+    try:
+        record = json.loads(text)
+        code = {name: CodeReference.from_json(record[name]) for name in _CODE}
+        return TaskDescription(**{**record, **code})
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        raise Refusal("the description of a task is damaged", hint="submit the job again") from None
 
 
 # A function or class of the user's own, as words by which another process finds it: there is no pickle. What

@@ -13,7 +13,7 @@ from slipway.jobs.cli.estimate import row, with_place_options
 from slipway.jobs.cli.estimate_views import NO_BAND, ends, hours, percent, rounded
 from slipway.jobs.cli.estimate_views import band as shown_band
 from slipway.jobs.estimate.errors import CannotEstimate
-from slipway.jobs.estimate.estimates import Estimate, PricedHardware, estimate_sizes
+from slipway.jobs.estimate.estimates import Estimate, PricedHardware, estimate_sizes, refuse_size
 from slipway.jobs.estimate.evidence.measurements import Measurement
 from slipway.jobs.estimate.inputs.own_data import measurements, rates
 from slipway.jobs.estimate.inputs.places import alone, declared_places, find_place
@@ -116,6 +116,8 @@ def everywhere(
     all_types: bool = False,
 ) -> tuple[list[PricedHardware], list[Estimate]]:
     """Return the places and an estimate for each size that fits; say what is left out."""
+    for size in nodes or ():
+        refuse_size(size)
     places = _places(only, region=region, term=term, all_types=all_types)
     found: list[Estimate] = []
     left_out: list[str] = []

@@ -146,7 +146,7 @@ def _job(
     metavar="NAME=SECRET",
     help="Variable whose value is the secret slipway/jobs/SECRET of AWS Secrets Manager. Repeatable.",
 )
-@click.option("--include-secrets", is_flag=True, help="Send files that look like secrets, such as .env.")
+@click.option("--include-secrets", is_flag=True, help="Send files that look like secrets, or hold some.")
 @click.option("--name", help="Name of the job; a digest is appended. Default: the folder's name.")
 @submission_options
 @click.argument("words", nargs=-1, required=True, metavar="-- COMMAND…", type=click.UNPROCESSED)

@@ -10,7 +10,14 @@ from typing import Any
 from slipway.jobs.cloud.aws import Unanswered, ask, ask_all, no_answer, own_region, reader
 from slipway.jobs.words.errors import SlipwayError, did_you_mean
 from slipway.jobs.words.installation import NoProject, find_project
-from slipway.jobs.words.names import CLUSTER_TAG, PARTS, owner_parameter, stack_name
+from slipway.jobs.words.names import (
+    CLUSTER_TAG,
+    NAMES_ALLOWED,
+    PARTS,
+    is_cluster_name,
+    owner_parameter,
+    stack_name,
+)
 from slipway.jobs.words.targets import (
     PARAMETER_ROOT,
     BatchTarget,
@@ -19,7 +26,7 @@ from slipway.jobs.words.targets import (
     decode_target,
     parameter_name,
 )
-from slipway.jobs.words.text import NewerRecord
+from slipway.jobs.words.text import NewerRecord, printable
 
 _GONE = "DELETE_COMPLETE"
 _NO_IMAGE = ("ImageNotFoundException", "RepositoryNotFoundException")
@@ -53,6 +60,13 @@ class NotDeployed(SlipwayError):
 
 def find_target_by_name(cluster: str, region: str | None) -> Target:
     """Find a target in the region; by default first in your own, then where clusters are declared."""
+    if not is_cluster_name(cluster):
+        raise NotDeployed(
+            f"'{printable(cluster)}' cannot be the name of a cluster; allowed are {NAMES_ALLOWED}",
+            hint=did_you_mean(
+                cluster, _declared(), otherwise="slipway cluster targets lists what is deployed"
+            ),
+        )
     answers = (find_target(cluster, each) for each in ([region] if region else _likely_regions()))
     said: list[Unanswered] = []
     for answer in answers:

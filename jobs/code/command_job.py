@@ -51,7 +51,7 @@ def read_variables(option: str, texts: Sequence[str]) -> dict[str, str]:
         if not equals or name in found or not is_variable(name):
             why = "is set twice" if name in found else "is no variable that you can set with a value"
             raise DoesNotFit(
-                f"{option}: {printable(name)} {why}",
+                f"{option}: '{printable(name)}' {why}",
                 hint=f"write {option} NAME=VALUE once; names of torchrun's, PATH and SLIPWAY_… are taken",
             )
         found[name] = value
@@ -73,7 +73,7 @@ def _refuse_no_names(secrets: Mapping[str, str]) -> None:
     for variable, name in secrets.items():
         if not is_secret(name.removeprefix(SECRETS_PREFIX)):
             raise DoesNotFit(
-                f"--secret: {variable} is to be {printable(name[:60])}, which is no name of a secret",
+                f"--secret: {variable} is to be '{printable(name[:60])}', which is no name of a secret",
                 hint=f"write --secret {variable}=mine for the secret {SECRETS_PREFIX}mine of Secrets Manager",
             )
 

@@ -1,4 +1,4 @@
-"""A folder as it will travel: its files with their sizes and links, checked before one of them is read."""
+"""A folder as it will travel: its files with their sizes and links, checked before one of them is sent."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import os
 import stat
 import subprocess
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 from pathlib import Path
 
+from slipway.jobs.code.secrets import ALLOWED_IN, FoundSecret, find_secrets
 from slipway.jobs.words.errors import SlipwayError
 from slipway.jobs.words.text import printable
 
@@ -55,7 +55,10 @@ class ProjectFolder:
 def read_folder(
     path: Path, *, limit_mb: int = DEFAULT_LIMIT_MB, include_secrets: bool = False
 ) -> ProjectFolder:
-    """Look at the folder and refuse, by name, what must not or cannot travel; no file is read."""
+    """Look at the folder and refuse, by name, what must not or cannot travel.
+
+    Files are read for secrets alone, after everything that their sizes and links tell.
+    """
     path = path.absolute()  # as errors name it
     names = list_names(path)
     found = list(_statuses(path, names))
@@ -70,10 +73,10 @@ def read_folder(
             f"{printable(str(path))} holds no file that would be sent",
             hint="git ignores all that is in it, or it is empty; give --folder the folder of your code",
         )
-    if not include_secrets:
-        _refuse_secrets(folder)
     _refuse_size(folder, limit_mb)
     _refuse_links(folder)
+    if not include_secrets:
+        _refuse_secrets(folder)
     return folder
 
 
@@ -112,12 +115,17 @@ def _file(folder: Path, name: str, status: os.stat_result) -> ProjectFile:
 
 
 def _refuse_secrets(folder: ProjectFolder) -> None:
-    if found := secret_names(file.name for file in folder.files):
+    if found := find_secrets(folder.path, [file.name for file in folder.files]):
         raise CannotShip(
             f"these files look like secrets, and everybody who reads the bucket would read them: "
-            f"{_some(found)}",
-            hint="name them in .gitignore, or say --include-secrets",
+            f"{_some([_place(one) for one in found])}",
+            hint=f"name them in .gitignore; those that are none in {ALLOWED_IN}; or say --include-secrets",
         )
+
+
+def _place(found: FoundSecret) -> str:
+    where = found.name if found.line is None else f"{found.name}:{found.line}"
+    return f"{where} ({found.kind})"
 
 
 def _refuse_size(folder: ProjectFolder, limit_mb: int) -> None:
@@ -245,34 +253,3 @@ def _refused(folder: Path, asked: subprocess.CompletedProcess[bytes]) -> CannotS
         f"git did not list {printable(str(folder))}: {printable(said[0] if said else 'it said nothing')}",
         hint="run `git status` there, and do what it says",
     )
-
-
-# Which names of files promise a secret. Another kind is a word of a table; contents are not read.
-_FILES = (
-    *(".env", ".env.*", "*.env", ".envrc"),
-    *("*.pem", "*.key", "*.p12", "*.pfx", "*.ppk", "*.jks", "*.keystore", "*.kdbx"),
-    *("id_rsa*", "id_dsa*", "id_ecdsa*", "id_ed25519*"),
-    *("credentials", "credentials.*", "*.credentials", ".git-credentials", "client_secret*.json"),
-    *("service-account*.json", "service_account*.json"),
-    *(".netrc", "_netrc", ".pgpass", ".pypirc", ".htpasswd", "kubeconfig"),
-    *("secrets.*", ".secrets", "*.secret"),
-)
-_FOLDERS = frozenset({".aws", ".ssh", ".kube", ".gnupg", ".azure"})
-# These are made to be shown. A Python module of that name holds code.
-_HARMLESS = ("*.example", "*.sample", "*.template", "*.dist", "*.pub", "*.py")
-
-
-def secret_names(names: Iterable[str]) -> list[str]:
-    """Return the names of files that look like secrets, in the order given."""
-    return [name for name in names if _promises_secret(name)]
-
-
-def _promises_secret(name: str) -> bool:
-    *folders, last = name.lower().split("/")
-    if _FOLDERS & set(folders):
-        return True
-    return _fits(last, _FILES) and not _fits(last, _HARMLESS)
-
-
-def _fits(name: str, patterns: tuple[str, ...]) -> bool:
-    return any(fnmatchcase(name, pattern) for pattern in patterns)

@@ -281,11 +281,15 @@ def _layouts(workload: Workload, place: PricedHardware, nodes: int) -> Iterator[
             yield found.nearest or layout
 
 
-def _refuse_size(place: PricedHardware, nodes: int) -> None:
+def refuse_size(nodes: int) -> None:
     if not 1 <= nodes <= MOST_NODES:
         raise CannotEstimate(
             f"{nodes} nodes cannot be; allowed are 1 to {MOST_NODES:,}", hint="say --nodes 1,2,4,8"
         )
+
+
+def _refuse_size(place: PricedHardware, nodes: int) -> None:
+    refuse_size(nodes)
     if nodes > place.most_nodes:
         raise CannotEstimate(
             f"{nodes} nodes are more than the {place.most_nodes} that cluster {place.name} declares",

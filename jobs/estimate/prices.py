@@ -243,17 +243,20 @@ def read_rows(
 ) -> tuple[Row, ...]:
     """Decode every line of a CSV text. `decode` gets a line's values, and the words that say where it
     stands."""
-    reader = csv.DictReader(io.StringIO(text))
+    reader = csv.DictReader(io.StringIO(text, newline=None))
     if missing := [name for name in columns if name not in (reader.fieldnames or ())]:
         raise CannotEstimate(
             f"{where} lacks the column {', '.join(missing)}",
             hint=f"its first line must be {','.join(columns)}",
         )
     rows: list[Row] = []
-    for row in reader:
-        if len(rows) >= most:
-            raise CannotEstimate(f"{where} has more than {most} rows", hint="is it the right file?")
-        rows.append(decode(row, f"{where}, line {reader.line_num}"))
+    try:
+        for row in reader:
+            if len(rows) >= most:
+                raise CannotEstimate(f"{where} has more than {most} rows", hint="is it the right file?")
+            rows.append(decode(row, f"{where}, line {reader.line_num}"))
+    except csv.Error as error:
+        raise CannotEstimate(f"{where}, line {reader.line_num}: {error}", hint="write it as CSV") from None
     return tuple(rows)
 
 

@@ -272,10 +272,11 @@ _BESIDE: Mapping[str, re.Pattern[str]] = {
     "learning_rate": re.compile(rf"\b(?:lr|learning rate)[ =:]+(?P<value>{_NUMBER})"),
     "gradient_norm": re.compile(rf"(?:\|g\||grad(?:ient)?[ _]norm)[ =:]+(?P<value>{_NUMBER})"),
     RATE: re.compile(
-        rf"(?:\bsamples/sec[ =:]+|(?=[0-9,.]+ (?:sequences|samples|examples|images)/s\b))(?P<value>{_NUMBER})"
+        r"(?:\bsamples/sec[ =:]+|(?<![0-9,.])(?=[0-9,.]+ (?:sequences|samples|examples|images)/s\b))"
+        rf"(?P<value>{_NUMBER})"
     ),
-    "tokens_per_second": re.compile(rf"(?P<value>{_NUMBER}) tokens/s\b"),
-    "tokens_per_dollar": re.compile(rf"(?P<value>{_NUMBER}) tokens/\$"),
+    "tokens_per_second": re.compile(rf"(?<![0-9,.])(?P<value>{_NUMBER}) tokens/s\b"),
+    "tokens_per_dollar": re.compile(rf"(?<![0-9,.])(?P<value>{_NUMBER}) tokens/\$"),
 }
 
 

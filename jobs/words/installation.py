@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import re
 from dataclasses import dataclass
 from pathlib import Path
 
 from slipway.jobs.words.errors import SlipwayError
+from slipway.jobs.words.text import decode_json
 
 NAME = "slipway"
 # In a checkout its rooms are links, and templates are made from the files themselves.
@@ -159,7 +159,7 @@ def find_containers() -> Path:
 
 def _name_in(path: Path) -> str | None:
     try:
-        context = json.loads(path.read_text(encoding="utf-8")).get("context", {})
+        context = decode_json(path.read_text(encoding="utf-8")).get("context", {})
         name: object = context.get(PROJECT_KEY)
     except (OSError, ValueError, AttributeError) as error:
         raise SlipwayError(f"{path} cannot be read: {error}", hint="mend it, or take it from git") from None

@@ -17,7 +17,7 @@ from typing import Any
 from slipway.jobs.words.errors import InvalidConfig, Problem, SlipwayError
 from slipway.jobs.words.given import shown, wrong_record
 from slipway.jobs.words.targets import Target
-from slipway.jobs.words.text import printable, refuse_newer
+from slipway.jobs.words.text import decode_json, printable, refuse_newer
 
 LONGEST_NAME = 50  # with the digest behind it a name fits SageMaker's 63 and Batch's 128 characters
 MOST_NODES = 1000  # of a multi-node job (AWS Batch user guide, service limits)
@@ -298,7 +298,7 @@ def decode_request(
     """Decode exactly the fields that have a check; `where` and `reader` name the request and who reads it."""
     hint = f"submit the job again with the version of Slipway that the {reader}"
     try:
-        record = json.loads(text)
+        record = decode_json(text)
     except ValueError as error:
         raise DamagedRequest(f"{where} is not JSON ({error})", hint=hint) from None
     found = record.pop("schema", None) if isinstance(record, dict) else None

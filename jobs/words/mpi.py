@@ -25,7 +25,7 @@ from slipway.jobs.words.job import (
     is_text,
     matches,
 )
-from slipway.jobs.words.text import refuse_newer
+from slipway.jobs.words.text import decode_json, refuse_newer
 
 SCHEMA_VERSION = 2
 # In which the group of the nodes has started another machine for a lost one, and that has joined.
@@ -145,7 +145,7 @@ def encode_readiness(readiness: Readiness) -> str:
 def decode_readiness(text: str) -> Readiness | None:
     """Return None if the record is damaged: the main node writes another soon."""
     try:
-        record = json.loads(text)
+        record = decode_json(text)
     except ValueError:
         return None
     schema = record.get("schema") if isinstance(record, dict) else None

@@ -9,8 +9,9 @@ import base64
 import json
 import re
 import zlib
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from slipway.jobs.words.errors import SlipwayError
@@ -26,6 +27,7 @@ from slipway.jobs.words.job import (
     is_text,
     matches,
 )
+from slipway.jobs.words.text import decode_json
 
 SHARED = "/shared"  # the cluster's EFS: homes, and what jobs leave
 JOBS = f"{SHARED}/jobs"  # a folder a run: its batch script, its logs
@@ -205,17 +207,22 @@ class SlurmAnswer:
 
 def encode_answer(answer: SlurmAnswer) -> str:
     """Encode an answer within what Systems Manager gives back; the oldest jobs are left out."""
-    jobs, left_out = list(answer.jobs), answer.left_out
-    while True:
+    whole, jobs = asdict(replace(answer, jobs=())), [asdict(job) for job in answer.jobs]
+
+    def encoded(fewer: int) -> str:
         text = json.dumps(
-            {**asdict(answer), "jobs": [asdict(job) for job in jobs], "left_out": left_out}, sort_keys=True
+            {**whole, "jobs": jobs[fewer:], "left_out": answer.left_out + fewer}, sort_keys=True
         )
         if len(text) > _PLAIN_CHARACTERS:
             text = json.dumps({_PACKED: base64.b64encode(zlib.compress(text.encode(), 9)).decode()})
-        if len(text) <= MOST_CHARACTERS:
-            return text
-        fewer = max(1, len(jobs) // 8)
-        jobs, left_out = jobs[fewer:], left_out + fewer
+        return text
+
+    every = encoded(0)
+    if len(every) <= MOST_CHARACTERS:
+        return every
+    return encoded(
+        bisect_left(range(len(jobs)), True, key=lambda fewer: len(encoded(fewer)) <= MOST_CHARACTERS)
+    )
 
 
 def decode_answer(text: str) -> SlurmAnswer:
@@ -223,21 +230,23 @@ def decode_answer(text: str) -> SlurmAnswer:
     record = _object(text.strip().rpartition("\n")[2])
     if _PACKED in record:
         record = _object(_unpacked(str(record[_PACKED])))
-    notes = record.get("notes", [])
+    notes, left_out = record.get("notes", []), record.get("left_out", 0)
     if not isinstance(notes, list):
         raise _damaged("has no notes")
+    if type(left_out) is not int:
+        raise _damaged("has no left_out")
     return SlurmAnswer(
         jobs=tuple(SlurmRecord(**each) for each in _records(SlurmRecord, record, "jobs")),
         attempts=tuple(SlurmAttempt(**each) for each in _records(SlurmAttempt, record, "attempts")),
         nodes=tuple(SlurmNode(**each) for each in _records(SlurmNode, record, "nodes")),
-        left_out=int(record.get("left_out", 0)),
+        left_out=left_out,
         notes=tuple(map(str, notes)),
     )
 
 
 def _object(text: str) -> Mapping[str, Any]:
     try:
-        record = json.loads(text)
+        record = decode_json(text)
     except ValueError:
         raise _damaged(f"is not JSON but '{text[:80]}'") from None
     if not isinstance(record, dict):

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 from slipway.jobs.words.errors import SlipwayError
 from slipway.jobs.words.given import wrong_fields
-from slipway.jobs.words.text import refuse_newer
+from slipway.jobs.words.text import decode_json, refuse_newer
 
 SCHEMA_VERSION = 1
 PARAMETER_ROOT = "/slipway/targets"
@@ -170,8 +170,8 @@ def encode_target(target: Target) -> str:
 def decode_target(text: str, *, parameter: str) -> Target:
     """Decode a record; `parameter` names it in errors."""
     try:
-        record = json.loads(text)
-    except json.JSONDecodeError as error:
+        record = decode_json(text)
+    except ValueError as error:
         raise _damaged(parameter, f"is not JSON ({error})") from None
     if not isinstance(record, dict):
         raise _damaged(parameter, f"holds a {type(record).__name__} where a target is an object")

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import unicodedata
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
-from typing import Literal
+from typing import Any, Literal
 
 from slipway.jobs.words.errors import SlipwayError
 
@@ -61,6 +62,18 @@ def _printable_character(character: str) -> str:
     if character in HARMLESS or unicodedata.category(character) not in UNPRINTABLE:
         return character
     return character.encode("unicode_escape").decode("ascii")
+
+
+def decode_json(text: str | bytes) -> Any:
+    """Decode JSON that others wrote; raise ValueError for whatever is none or is nested without end."""
+    try:
+        return json.loads(text)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+    except (json.JSONDecodeError, UnicodeDecodeError):
+        raise
+    except ValueError:
+        raise ValueError("it holds a number of thousands of digits") from None
 
 
 class NewerRecord(SlipwayError):

@@ -5,12 +5,12 @@ A service that says "invalid" in its own words has a line in CODES; what its mod
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 from urllib.parse import parse_qsl
 
+from slipway.jobs.words.text import decode_json
 from slipway.yard.errors import ApiError
 from slipway.yard.gateway.protocols import STREAMED, Call
 
@@ -74,7 +74,7 @@ def _problems_of_form(call: Call) -> Iterator[str]:
 
 def _decoded(body: bytes) -> Any:
     try:
-        return json.loads(body)
+        return decode_json(body)
     except ValueError as error:
         raise ApiError("SerializationException", f"the request's body is not JSON: {error}") from error
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from functools import lru_cache
 
+from slipway.jobs.words.text import decode_json
 from slipway.yard.permissions import conditions
 from slipway.yard.permissions.conditions import Conditions
 
@@ -50,7 +51,7 @@ def decode(name: str, document: str | Mapping[str, object]) -> PolicyDocument:
 
 @lru_cache(maxsize=1024)
 def _decoded(name: str, text: str) -> PolicyDocument:
-    document = json.loads(text)
+    document = decode_json(text)
     if not isinstance(document, Mapping) or "Statement" not in document:
         raise ValueError(f"policy '{name}' has no Statement; give it a list of statements")
     stated = document["Statement"]
@@ -65,6 +66,8 @@ def _decoded(name: str, text: str) -> PolicyDocument:
 
 
 def _statement(policy: str, stated: Mapping[str, object], has_variables: bool) -> PolicyStatement:
+    if not isinstance(stated, Mapping):
+        raise ValueError(f"a statement of policy '{policy}' is {stated!r}; it must be an object")
     effect = stated.get("Effect")
     if effect not in ("Allow", "Deny"):
         raise ValueError(
@@ -100,6 +103,8 @@ def _who(stated: Mapping[str, object]) -> Who | None:
 def _conditions(stated: object) -> Conditions:
     if not isinstance(stated, Mapping):
         return {}
+    if not all(isinstance(wanted, Mapping) for wanted in stated.values()):
+        raise ValueError("a Condition must have an object of keys and values for each operator")
     return {
         operator: {key: _texts(values) for key, values in wanted.items()}
         for operator, wanted in stated.items()

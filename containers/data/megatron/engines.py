@@ -180,7 +180,10 @@ def parse_bpe_vocabulary(name: str, content: bytes) -> BpeVocabulary:
     kind = model.get("type") if isinstance(model, dict) else None
     if kind != "BPE" or not isinstance(model, dict) or not _are_ids(model.get("vocab")):
         raise DataError(f"{name} is no BPE vocabulary: its model is {kind or 'missing'}", hint=HINT)
-    added = {str(entry["content"]): int(entry["id"]) for entry in found.get("added_tokens") or []}
+    try:
+        added = {str(entry["content"]): int(entry["id"]) for entry in found.get("added_tokens") or []}
+    except (KeyError, TypeError, ValueError, OverflowError):
+        raise DataError(f"{name} has added_tokens that are not a list of content and id", hint=HINT) from None
     vocabulary: dict[str, int] = model["vocab"]
     return BpeVocabulary(
         name=name,

@@ -88,6 +88,7 @@ def _run(words: list[str], folder: Path, what: str) -> None:
 MOST_BYTES = 6 << 30  # more than slipway run sends
 _STRETCH_BYTES = 8 << 20
 _GZIP = 16 + zlib.MAX_WBITS
+_NO_ARCHIVE = (tarfile.TarError, ValueError, EOFError)
 _AGAIN = "delete the object and run slipway run again"
 
 
@@ -103,9 +104,12 @@ def unpack_source(place: str, digest: str, folder: Path, account: str | None) ->
         if found != digest:
             raise DamagedSource(f"{place} has the digest {found}", hint=_AGAIN)
         plain.seek(0)
-        with tarfile.open(fileobj=plain) as tar:
-            for member in tar:
-                _extract(tar, member, folder)
+        try:
+            with tarfile.open(fileobj=plain) as tar:
+                for member in tar:
+                    _extract(tar, member, folder)
+        except (*_NO_ARCHIVE, FileExistsError, NotADirectoryError) as error:  # the last two: a name twice
+            raise DamagedSource(f"{place} is no archive of slipway run ({error})", hint=_AGAIN) from None
 
 
 def _decompress(source: Source, plain: BinaryIO, place: str) -> str:

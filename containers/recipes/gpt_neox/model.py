@@ -267,6 +267,6 @@ def _read(path: Path) -> CompileSettings | None:
     """Return a record, or None of a file that is none: it describes nothing."""
     try:
         found = json.loads(path.read_bytes())
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return None
     return found if isinstance(found, dict) else None

@@ -229,7 +229,7 @@ def _diagnostic(say: Say) -> Iterator[str]:
     try:
         # A line of its own may come before. That tests failed is in the answer and in the exit code.
         answer = json.loads(text[text.index("{") :])
-    except ValueError:
+    except (ValueError, RecursionError):
         # It did not run: it found no host engine, or another diagnostic runs. That says nothing of a GPU.
         say(f"{failure or f'{command} answers with no JSON'}, so it was left out")
         return

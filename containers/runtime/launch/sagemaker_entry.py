@@ -46,7 +46,7 @@ def launcher_words(environment: Mapping[str, str]) -> list[str]:
 def _settings(text: str) -> dict[str, str]:
     try:
         given = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         given = None
     if not isinstance(given, dict):
         raise Refusal(f"{_SETTINGS} is {shown(text)}, and must be a JSON object")

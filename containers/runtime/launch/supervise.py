@@ -367,7 +367,7 @@ def _interruption(text: str, node: int) -> Stop:
         record = json.loads(text)
         action, at = str(record["action"]), str(record["time"])
         ends = datetime.strptime(at, "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=timezone.utc).timestamp()
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         return Stop(why="EC2 reclaims this Spot instance", node=node, resumes=True)
     why = f"EC2 reclaims this Spot instance ({action} at {at})"
     return Stop(why=why, node=node, seconds=ends - time.time(), resumes=True)

@@ -5,7 +5,6 @@ Docker would say so in the cloud, after minutes, or take another file than was m
 
 from __future__ import annotations
 
-import json
 import re
 import shlex
 from collections.abc import Iterator
@@ -13,7 +12,7 @@ from pathlib import Path
 
 from slipway.containers.runtime.named_files import UnusableFile, read_text
 from slipway.jobs.words.errors import SlipwayError
-from slipway.jobs.words.text import printable
+from slipway.jobs.words.text import decode_json, printable
 
 _MOST_BYTES = 1 << 20
 _ESCAPE = re.compile(r"#\s*escape\s*=\s*(`)\s*", re.IGNORECASE)
@@ -81,7 +80,7 @@ def _sources(words: list[str]) -> list[str]:
     text = " ".join(words)
     if text.startswith("["):
         try:
-            found = json.loads(text)
+            found = decode_json(text)
         except ValueError:
             found = None
         if isinstance(found, list) and all(isinstance(word, str) for word in found):

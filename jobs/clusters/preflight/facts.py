@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
@@ -28,7 +27,7 @@ from slipway.jobs.words.images.support import TOOLS, Pinned, pinned_versions
 from slipway.jobs.words.installation import find_project
 from slipway.jobs.words.names import CLUSTER_TAG, controller_name
 from slipway.jobs.words.targets import BatchTarget, DamagedTarget, Target
-from slipway.jobs.words.text import NewerRecord
+from slipway.jobs.words.text import NewerRecord, decode_json
 
 T = TypeVar("T")
 
@@ -192,8 +191,8 @@ def ask_manifest(ami_parameter: str, region: str) -> Mapping[str, object] | Unan
     if not isinstance(text, str):
         return text
     try:
-        manifest = json.loads(text)
-    except json.JSONDecodeError:
+        manifest = decode_json(text)
+    except ValueError:
         return None
     return manifest if isinstance(manifest, dict) else None
 

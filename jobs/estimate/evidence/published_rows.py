@@ -128,7 +128,9 @@ def encode_published(rows: Iterable[Published]) -> str:
 
 
 def _lines(text: str, where: str) -> Sequence[tuple[int, Mapping[str, str]]]:
-    reader = csv.DictReader(io.StringIO(text.removeprefix("\ufeff")), restkey="", restval="", strict=True)
+    reader = csv.DictReader(
+        io.StringIO(text.removeprefix("\ufeff"), newline=None), restkey="", restval="", strict=True
+    )
     try:
         _refuse_headings(reader.fieldnames or (), where)
         found = [(reader.line_num, line) for line in reader]

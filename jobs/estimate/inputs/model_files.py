@@ -6,7 +6,6 @@ to an encoder, and heads that are together wider or narrower than the layer, cou
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -18,8 +17,11 @@ from slipway.jobs.estimate.work.models import MODELS, length_name
 from slipway.jobs.estimate.work.shapes import Layout, Model
 from slipway.jobs.estimate.work.spread import unmeasured_words
 from slipway.jobs.estimate.work.workloads import Workload
+from slipway.jobs.words.given import shown
+from slipway.jobs.words.text import decode_json
 
 _MOST_BYTES = 1 << 20
+_LARGEST = 1_000_000_000  # of any size of a model
 USUAL_LENGTH = 4096  # of a model that could read more
 MASKED_SHARE = 0.15  # of an encoder's positions, which masked-LM predicts (Devlin et al. 2019)
 _GATED_MATRICES, _PLAIN_MATRICES = 3, 2
@@ -56,9 +58,9 @@ class _Config:
         value = self.values.get(field) if field else None
         if value is None and otherwise is not None:
             return otherwise
-        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= _LARGEST:
             raise CannotEstimate(
-                f"{self.path}: {field} is {value!r}; it must be a whole number, 1 or more",
+                f"{self.path}: {field} is {shown(value)}; it must be a whole number from 1 to {_LARGEST:,}",
                 hint="name a config.json as transformers writes it",
             )
         return value
@@ -167,14 +169,14 @@ def _sizes(model: Model) -> tuple[object, ...]:
 
 def _decoded(path: Path) -> Mapping[str, Any]:
     try:
-        value = json.loads(read_text(path, _MOST_BYTES))
+        value = decode_json(read_text(path, _MOST_BYTES))
     except MissingFile:
         raise CannotEstimate(
             f"{path} is not there", hint="name a config.json or a folder that has one; or a model: bert-large"
         ) from None
     except UnusableFile as error:
         raise CannotEstimate(error.message, hint=error.hint) from None
-    except (json.JSONDecodeError, RecursionError) as error:
+    except ValueError as error:
         raise CannotEstimate(f"{path} is no JSON: {error}", hint="name the config.json of a model") from None
     if not isinstance(value, dict):
         raise CannotEstimate(f"{path} holds no settings of a model", hint="name the config.json of a model")

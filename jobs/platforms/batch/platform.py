@@ -47,7 +47,7 @@ from slipway.jobs.words.names import TARGET_TAG
 from slipway.jobs.words.recipes import Recipe
 from slipway.jobs.words.run import Explanation, Found, Run
 from slipway.jobs.words.targets import BatchTarget
-from slipway.jobs.words.text import Say
+from slipway.jobs.words.text import Say, decode_json
 
 __all__ = [
     "find_dependencies_of",
@@ -337,8 +337,11 @@ def refuse_other_platform(
 
 def _architectures(manifest: str) -> set[str]:
     """Return the architectures of a multi-platform image; none for an image of one platform."""
-    listed = json.loads(manifest).get("manifests") or ()
-    found = {str((each.get("platform") or {}).get("architecture")) for each in listed}
+    try:
+        listed = decode_json(manifest).get("manifests") or ()
+        found = {str((each.get("platform") or {}).get("architecture")) for each in listed}
+    except (ValueError, AttributeError, TypeError):
+        return set()  # no manifest that names platforms: the node that pulls it judges it
     return found - {"unknown", "None"}  # attestations that BuildKit adds are for no platform
 
 

@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, fields
 
 from slipway.jobs.words.errors import SlipwayError
 from slipway.jobs.words.given import wrong_fields
-from slipway.jobs.words.text import refuse_newer
+from slipway.jobs.words.text import decode_json, refuse_newer
 
 SCHEMA_VERSION = 1
 BAKERIES = "/slipway/bakeries"
@@ -148,8 +148,8 @@ def encode_manifest(manifest: AmiManifest) -> str:
 
 def _object(text: str, parameter: str) -> dict[str, object]:
     try:
-        record = json.loads(text)
-    except json.JSONDecodeError as error:
+        record = decode_json(text)
+    except ValueError as error:
         raise _damaged(parameter, f"is not JSON ({error})") from None
     if not isinstance(record, dict):
         raise _damaged(parameter, f"holds a {type(record).__name__} where an object belongs")

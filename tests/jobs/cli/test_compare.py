@@ -28,6 +28,12 @@ def test_compare_puts_the_cheapest_first_and_marks_what_none_beats(slipway: Slip
     assert all(row["memory_gib"] <= row["usable_gib"] for row in rows)
 
 
+def test_a_size_that_no_cluster_has_is_refused_as_such(slipway: Slipway) -> None:
+    code, out, err = slipway("compare", "bert-large", "--nodes", "4,0")
+    assert (code, out) == (2, "")
+    assert "0 nodes cannot be; allowed are 1 to 10,000" in err
+
+
 def test_rows_that_train_different_numbers_of_sequences_are_compared_by_one(slipway: Slipway) -> None:
     """Take as many steps of a batch that grows with the nodes: the cheapest job does the least."""
     code, out, err = slipway(

@@ -23,6 +23,7 @@ from botocore.exceptions import (
 
 from slipway.jobs.cli import cli
 from slipway.jobs.cloud.aws import Unanswered, no_answer
+from slipway.jobs.cloud.deployed import NotDeployed, find_target_by_name
 from slipway.jobs.words.errors import InvalidConfig, Problem, SlipwayError
 from slipway.yard.state import YardState, process_identity, write_state
 
@@ -266,3 +267,13 @@ def test_a_folder_that_cannot_be_written_and_a_missing_home_do_no_harm(tmp_path:
     tmp_path.chmod(0o500)
     done = in_a_shell(f"cd {tmp_path} && env -u HOME slipway instance list dl1.24xlarge")
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("name", ["../x", "DL1", "dl1 ", "x" * 200, "dl1\n"])
+def test_a_name_that_no_cluster_can_have_is_refused_without_asking_aws(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("slipway.jobs.cloud.deployed.find_target", lambda *_: pytest.fail("AWS was asked"))
+    with pytest.raises(NotDeployed, match="cannot be the name of a cluster; allowed are") as refusal:
+        find_target_by_name(name, "us-east-1")
+    assert refusal.value.message.isprintable()

@@ -10,6 +10,7 @@ from typing import Any
 
 import yaml
 
+from slipway.yard.bounded_yaml import ShallowLoader, UnfitYaml
 from slipway.yard.errors import ApiError
 
 SHORT_FORMS = [
@@ -62,6 +63,8 @@ def _decode(text: str) -> Any:
         except json.JSONDecodeError as error:
             where = f"(line {error.lineno}, column {error.colno})"
             failure = f"Template format error: JSON not well-formed. {where}"
+        except ValueError:  # a number of more than 4,300 digits
+            failure = "Template format error: JSON not well-formed."
     else:
         failure = "Template format error: YAML not well-formed."
     # A flow mapping of YAML begins with a brace too.
@@ -72,6 +75,8 @@ def _decode_yaml(text: str, failure: str) -> Any:
     try:
         # _Loader is a SafeLoader: tags make lists, mappings and strings, nothing else
         return yaml.load(text, Loader=_Loader)  # noqa: S506
+    except UnfitYaml:  # of brackets; all other depth is judged with JSON's
+        raise _too_deep() from None
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         where = f" (line {mark.line + 1}, column {mark.column + 1})" if mark and "JSON" not in failure else ""
@@ -95,7 +100,7 @@ def _too_deep() -> ApiError:
     return ApiError("ValidationError", f"Template format error: it is nested deeper than {MAX_DEPTH} levels.")
 
 
-class _Loader(yaml.SafeLoader):
+class _Loader(ShallowLoader):
     def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
         """Refuse aliases as CloudFormation does: a few nested ones would stand for billions of values."""
         if self.check_event(yaml.AliasEvent):

@@ -42,13 +42,18 @@ def in_expression(value: Any) -> frozenset[Reference]:
 def get_att(argument: Any) -> tuple[str, Any]:
     """The resource and attribute of a GetAtt, in its dotted form or as a list."""
     parts = argument.split(".", 1) if isinstance(argument, str) else argument
-    if not isinstance(parts, list) or len(parts) < 2 or not isinstance(parts[0], str):
+    if not isinstance(parts, list) or len(parts) < 2 or not _are_names(parts):
         raise ApiError(
             "ValidationError",
             "Template error: every Fn::GetAtt object requires two non-empty parameters, the resource name"
             " and the resource attribute",
         )
     return parts[0], parts[1] if len(parts) == 2 else ".".join(parts[1:])
+
+
+def _are_names(parts: list[Any]) -> bool:
+    """Return True of names; an attribute alone may be a function."""
+    return all(isinstance(part, str) for part in (parts[:1] if len(parts) == 2 else parts))
 
 
 def sub_parts(argument: Any) -> tuple[str, Mapping[str, Any]]:

@@ -189,7 +189,11 @@ def _is_function(value: Any) -> bool:
 def _names(value: Any) -> tuple[str, ...]:
     if value is None:
         return ()
-    return (value,) if isinstance(value, str) else tuple(value)
+    if isinstance(value, str):
+        return (value,)
+    if not isinstance(value, list) or not all(isinstance(name, str) for name in value):
+        _refuse("Template format error: DependsOn and Transform are a string or a list of strings.")
+    return tuple(value)
 
 
 def _refuse(message: str) -> None:

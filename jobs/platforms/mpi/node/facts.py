@@ -22,6 +22,7 @@ from slipway.jobs.platforms.mpi.node.setting import node_paths
 from slipway.jobs.platforms.on_nodes import rank_python
 from slipway.jobs.words.given import wrong_fields
 from slipway.jobs.words.mpi import MPIS, Topology
+from slipway.jobs.words.text import decode_json
 
 _CCL = "oneccl_bindings_for_pytorch"
 _NONE = "none"
@@ -76,7 +77,7 @@ def encode_facts(facts: NodeFacts) -> str:
 def decode_facts(text: str) -> NodeFacts | None:
     """Decode the last line of the text: a shell's start-up files may print before it."""
     try:
-        record = json.loads(text.strip().rpartition("\n")[2])
+        record = decode_json(text.strip().rpartition("\n")[2])
     except ValueError:
         return None
     if not isinstance(record, dict) or wrong_fields(NodeFacts, record):

@@ -5,7 +5,6 @@ SLIPWAY_NODE_ROOT is for machines that are only imitated: everything then lies u
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ from typing import Any
 
 from slipway.jobs.words.errors import SlipwayError
 from slipway.jobs.words.given import wrong_fields
+from slipway.jobs.words.text import decode_json
 
 ROOT_VARIABLE = "SLIPWAY_NODE_ROOT"
 PORT_VARIABLE = "SLIPWAY_NODE_SSH_PORT"
@@ -122,7 +122,7 @@ def node_paths(environment: Mapping[str, str] = os.environ) -> NodePaths:
 
 def read_setup(where: NodePaths) -> Setup:
     try:
-        record = json.loads(where.setup.read_text(encoding="utf-8"))
+        record = decode_json(where.setup.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise NotANode(
             f"there is no {where.setup}, so this machine is not a node of a cluster",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,6 +12,7 @@ from slipway.jobs.platforms.slurm.node import programs
 from slipway.jobs.platforms.slurm.node.programs import refusal
 from slipway.jobs.words.errors import SlipwayError
 from slipway.jobs.words.slurm import SlurmNode, SlurmRecord, read_comment
+from slipway.jobs.words.text import decode_json
 
 _FOREVER_MINUTES = 365 * 24 * 60
 
@@ -102,7 +102,7 @@ def _seconds(text: str) -> int | None:
     """Read days-hours:minutes:seconds, of which the first parts may be missing."""
     days, _, clock = text.rpartition("-")
     parts = clock.split(":")
-    if not all(part.isdigit() for part in parts) or not (days or "0").isdigit():
+    if not all(re.fullmatch("[0-9]{1,9}", part) for part in (*parts, days or "0")):
         return None
     total = 0
     for part in parts:
@@ -114,6 +114,7 @@ def _seconds(text: str) -> int | None:
 # What squeue, sacct and sinfo print as JSON, read into one form whatever the release.
 # Release 22.05 writes a state as a text and a number as such; since 23.02 a number is {"set", "infinite",
 # "number"}, and since 23.11 a state is a list: the state itself, then flags such as COMPLETING.
+_LARGEST = 1 << 63  # of any number that Slurm counts; NaN is not below it
 _NEVER = 0  # as Slurm writes a time that has not come
 _FOREVER = 0xFFFFFFFE  # and one that nobody knows
 _IDS = re.compile(r"(?:after\w*:)?([0-9]+(?:_[0-9*]+)?)")
@@ -161,7 +162,7 @@ def whole(value: object) -> int | None:
     """Return a number as any release writes it; None where it is not set."""
     if isinstance(value, Mapping):
         value = value.get("number") if value.get("set", True) and not value.get("infinite") else None
-    if isinstance(value, bool) or not isinstance(value, int | float):
+    if isinstance(value, bool) or not isinstance(value, int | float) or not -_LARGEST < value < _LARGEST:
         return None
     return int(value)
 
@@ -199,8 +200,7 @@ def _accounted(job: Mapping[str, Any]) -> SlurmRecord | None:
     ours = read_comment(str(text or ""))
     if ours is None:
         return None
-    times: Mapping[str, Any] = job.get("time") or {}
-    told: Mapping[str, Any] = job.get("state") or {}
+    times, told = _object(job.get("time")), _object(job.get("state"))
     state = _state(told.get("current"))
     code, number = _exit(job.get("exit_code"))
     is_over = state in _FINAL
@@ -224,7 +224,7 @@ def _accounted(job: Mapping[str, Any]) -> SlurmRecord | None:
 
 def _items(text: str, key: str, program: str) -> Iterator[Mapping[str, Any]]:
     try:
-        found = json.loads(text)
+        found = decode_json(text)
     except ValueError:
         raise OddAnswer(f"{program} --json printed no JSON but '{' '.join(text.split())[:80]}'") from None
     if isinstance(found, dict) and (errors := found.get("errors")):
@@ -245,11 +245,15 @@ def _refuse_errors(errors: object, program: str) -> None:
 
 def _id(job: Mapping[str, Any]) -> str:
     """Return the id: an element of an array is named after the array, as squeue does."""
-    array = job.get("array") if isinstance(job.get("array"), Mapping) else {}
-    group = whole(job.get("array_job_id")) or whole((array or {}).get("job_id"))
+    array = _object(job.get("array"))
+    group = whole(job.get("array_job_id")) or whole(array.get("job_id"))
     task = whole(job.get("array_task_id"))
-    task = whole((array or {}).get("task_id")) if task is None else task
+    task = whole(array.get("task_id")) if task is None else task
     return f"{group}_{task}" if group and task is not None else str(whole(job.get("job_id")))
+
+
+def _object(value: object) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
 
 
 def _words(value: object) -> list[str]:
@@ -260,7 +264,7 @@ def _words(value: object) -> list[str]:
 
 def _state(value: object) -> str:
     """Return the state, or the flag beside it that says more."""
-    words = _words(value) or ["UNKNOWN"]
+    words = [word for word in _words(value) if word.strip()] or ["UNKNOWN"]
     if words[0] in _FINAL:
         return words[0]
     return next((flag for flag in _TELLING if flag in words), words[0].split()[0])

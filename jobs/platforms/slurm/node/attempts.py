@@ -21,6 +21,7 @@ from slipway.jobs.platforms.slurm.node.allocation import OddAnswer
 from slipway.jobs.platforms.slurm.node.programs import NoSlurm, SlurmRefused
 from slipway.jobs.words.given import wrong_fields
 from slipway.jobs.words.slurm import COMPILE, RUN, SlurmAnswer, SlurmAttempt, SlurmNode, SlurmRecord
+from slipway.jobs.words.text import decode_json
 
 _FOLDER = "attempts"
 
@@ -70,7 +71,7 @@ def read_notes(folder: Path) -> list[AttemptNote]:
     found = []
     for path in sorted((folder / _FOLDER).glob("*.json")):
         try:
-            record = json.loads(path.read_text(encoding="utf-8"))
+            record = decode_json(path.read_text(encoding="utf-8"))
         except (OSError, ValueError):
             continue
         if not isinstance(record, dict):

@@ -23,7 +23,7 @@ from slipway.jobs.words.errors import SlipwayError
 from slipway.jobs.words.launch_environment import SETTING_OPTION
 from slipway.jobs.words.recipes import RECIPES, find_recipe
 from slipway.jobs.words.slurm import COMPILE
-from slipway.jobs.words.text import printable
+from slipway.jobs.words.text import decode_json, printable
 
 LAUNCHER = "slipway.containers.runtime.launch"
 COMPILER = "neuron_parallel_compile"
@@ -299,7 +299,7 @@ def write_record(path: Path, compiled: Compiled) -> None:
 def read_record(path: Path) -> Compiled | None:
     """Return what was compiled last; None if nothing was, or nobody can read it."""
     try:
-        record = json.loads(path.read_text(encoding="utf-8"))
+        record = decode_json(path.read_text(encoding="utf-8"))
         return Compiled(**record)
     except (OSError, ValueError, TypeError):
         return None

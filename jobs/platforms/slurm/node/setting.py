@@ -6,7 +6,6 @@ cluster that Slipway did not deploy has no node.json, and goes without what only
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ from pathlib import Path
 from slipway.containers.runtime.contract import variables
 from slipway.jobs.words.errors import SlipwayError
 from slipway.jobs.words.slurm import NODE_FACTS, SHARED
+from slipway.jobs.words.text import decode_json
 
 ROOT_VARIABLE = "SLIPWAY_NODE_ROOT"
 USER = "slipway"  # that jobs run as; the machine image has it
@@ -80,7 +80,7 @@ def node_paths(environment: Mapping[str, str] = os.environ) -> SlurmNodePaths:
 
 def read_facts(where: SlurmNodePaths) -> SlurmNodeFacts:
     try:
-        record = json.loads(where.facts.read_text(encoding="utf-8"))
+        record = decode_json(where.facts.read_text(encoding="utf-8"))
     except FileNotFoundError:
         return SlurmNodeFacts()
     except ValueError as error:

@@ -6,8 +6,10 @@ import contextlib
 import io
 import json
 import sys
+import zlib
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from hashlib import sha256
 from types import SimpleNamespace
 from typing import Any
 
@@ -264,15 +266,36 @@ def test_a_failed_job_shows_the_last_error_of_its_newest_attempt(sdk: Sdk) -> No
     assert "the log: [3] error: no such file: x.bin" in told.evidence
 
 
-def test_a_long_answer_leaves_out_the_oldest_jobs_and_says_how_many() -> None:
+def test_of_ten_thousand_jobs_the_newest_that_fit_are_told_and_how_many_are_left_out(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     many = tuple(
-        SlurmRecord(**{**_fields(RECORD), "id": str(n), "name": f"n-{n * 7919}"}) for n in range(5000)
+        SlurmRecord(**{**_fields(RECORD), "id": str(n), "name": f"n-{n * 7919}"}) for n in range(10_000)
     )
-    text = encode_answer(SlurmAnswer(jobs=many))
+    nodes = tuple(SlurmNode(name=f"n-{n}", state="IDLE", reason="") for n in range(1_000))
+    sizes: list[int] = []
+    compress = zlib.compress
+
+    def counted(data: bytes, level: int) -> bytes:
+        sizes.append(len(data))
+        return compress(data, level)
+
+    monkeypatch.setattr(zlib, "compress", counted)
+    text = encode_answer(SlurmAnswer(jobs=many, nodes=nodes))
     assert len(text) <= MOST_CHARACTERS
+    assert len(sizes) <= 16
+    assert sum(sizes) < 5 * sizes[0]
     read = decode_answer(f"Welcome to the login node\n{text}\n")
+    assert read.nodes == nodes
     assert read.jobs == many[read.left_out :]
-    assert read.jobs[-1].id == "4999"
+    assert read.jobs[-1].id == "9999"
+    one_more = encode_answer(SlurmAnswer(jobs=many[read.left_out - 1 :], nodes=nodes))
+    assert decode_answer(one_more).left_out == 1
+
+
+def test_an_answer_that_is_too_long_without_a_job_ends() -> None:
+    notes = tuple(sha256(b"%d" % n).hexdigest() for n in range(2_000))
+    assert decode_answer(encode_answer(SlurmAnswer(notes=notes))).notes == notes
 
 
 @pytest.mark.parametrize("text", ["", "Killed", '{"packed": "!"}', '{"jobs": [{"id": 7}]}', '{"jobs": 3}'])

@@ -1,0 +1,108 @@
+"""Whatever bytes a reader is given, it returns a value or says in an error of ours what is wrong, soon."""
+
+from __future__ import annotations
+
+import time
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+
+from tests.any_input.broken import broken
+from tests.any_input.readers import CONFIG, OURS, READERS, Reader, js
+
+MOST_SECONDS = 1.0  # of a processor
+MOST_BYTES = 200 << 20
+STATUS, CLEAR = Path("/proc/self/status"), Path("/proc/self/clear_refs")
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_a_valid_file_is_read(name: str) -> None:
+    for content in READERS[name].valid:
+        READERS[name].read(content)
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_broken_files_give_a_value_or_an_error_of_ours(name: str) -> None:
+    hold(READERS[name], examples=12)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", READERS)
+def test_many_broken_files_give_a_value_or_an_error_of_ours(name: str) -> None:
+    hold(READERS[name], examples=1500)
+
+
+def hold(reader: Reader, examples: int) -> None:
+    @settings(max_examples=examples, database=None)
+    @given(broken(reader.valid))
+    def each(content: bytes) -> None:
+        read(reader, content)
+
+    CLEAR.write_text("5", encoding="ascii")  # the peak counts from here
+    before = peak()
+    each()
+    assert peak() - before < MOST_BYTES
+
+
+def read(reader: Reader, content: bytes) -> None:
+    """Read, and let through what is no error of ours."""
+    begun = time.process_time()
+    with suppress(*OURS, *reader.also):
+        reader.read(content)
+    assert time.process_time() - begun < MOST_SECONDS
+
+
+def peak() -> int:
+    (line,) = (line for line in STATUS.read_text(encoding="ascii").splitlines() if line.startswith("VmHWM:"))
+    return int(line.split()[1]) << 10
+
+
+NESTED = b"[" * 20_000
+LONG = b"9" * 5000
+# What once ended a reader with an error of Python: BI-449 and BI-452.
+ONCE: tuple[tuple[str, bytes], ...] = (
+    ("ami record", LONG),
+    ("ami record", NESTED),
+    ("archive of code", b""),
+    ("bpe vocabulary", b'{"model": {"type": "BPE", "vocab": {}}, "added_tokens": [{}]}'),
+    ("bpe vocabulary", b'{"model": {"type": "BPE", "vocab": {}}, "added_tokens": [[]]}'),
+    ("calibration", b"na\rme,instance\n"),
+    ("cloudformation, json", b'{"Transform": -1, "Resources": {"A": {"Type": "AWS::S3::Bucket"}}}'),
+    (
+        "cloudformation, json",
+        b'{"Resources": {"A": {"Type": "AWS::X::Y", "Properties": {"T": {"Fn::GetAtt": ["A", 1, 2]}}}}}',
+    ),
+    ("cloudformation, json", b'{"a": ' + LONG + b"}"),
+    ("docker manifest", b"not JSON"),
+    ("docker manifest", b'{"manifests": [0]}'),
+    ("docker manifest", b'{"manifests": -1}'),
+    ("log", 40 * (b"step=1 loss=2.5 " + LONG + b"\n")),
+    ("model's config, estimated", LONG),
+    ("model's config, estimated", js({**CONFIG, "vocab_size": 10**300, "num_hidden_layers": 10**30})),
+    ("mpi answer", NESTED),
+    ("mpi facts", NESTED),
+    ("node.json, mpi", NESTED),
+    ("node.json, slurm", NESTED),
+    ("policy", b'{"Statement": "x"}'),
+    ("policy", b'{"Statement": [{"Effect": "Allow", "Condition": {"StringEquals": "x"}}]}'),
+    ("sacct", b'{"jobs": [{"comment": "slipway:a", "time": 1, "state": 2}]}'),
+    ("sacct", b'{"jobs": [{"comment": "slipway:a", "time": {"submission": NaN, "start": 1e999}}]}'),
+    ("sagemaker's settings", NESTED),
+    ("slurm's answer", b'{"left_out": "x"}'),
+    ("slurm's answer", NESTED),
+    ("squeue", b'{"jobs": [{"comment": "slipway:a", "job_state": " "}]}'),
+    ("squeue", NESTED),
+    ("squeue's time left", "²".encode()),
+    ("target", LONG),
+    ("target", NESTED),
+    ("task", b"{}"),
+    ("yaml", NESTED),
+    ("yard's record", NESTED),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "content"), ONCE, ids=[f"{name}-{at}" for at, (name, _) in enumerate(ONCE)])
+def test_what_once_broke_a_reader_does_not(name: str, content: bytes) -> None:
+    read(READERS[name], content)
