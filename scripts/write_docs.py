@@ -1,7 +1,7 @@
 """Write the files that are generated: pages of docs/, and the bands of the estimate.
 
 A page is a template in scripts/pages, a function that fills it, and one line of PAGES; what begins with no
-preface, such as data, is one line of DATA.
+preface, such as data, is one line of DATA. Pages of roads are written by hand, around a table.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from pathlib import Path
 
 import click
 
+from scripts import articles_table
 from scripts.estimate_page import estimate_page
 from scripts.faults_page import faults_page
 from scripts.fidelity_page import fidelity_page
@@ -82,13 +83,17 @@ DATA: dict[str, Callable[[], str]] = {
 def stale_files() -> list[str]:
     return [
         name
-        for name in (*DATA, *PAGES)
+        for name in (*DATA, *PAGES, *articles_table.pages())
         if not (ROOT / name).is_file() or (ROOT / name).read_text("utf-8") != text_of(name)
     ]
 
 
 def text_of(name: str) -> str:
-    return DATA[name]() if name in DATA else PREFACE + PAGES[name]()
+    if name in DATA:
+        return DATA[name]()
+    if name in PAGES:
+        return PREFACE + PAGES[name]()
+    return articles_table.with_table(name, (ROOT / name).read_text("utf-8"))
 
 
 @click.command()

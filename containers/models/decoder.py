@@ -122,6 +122,7 @@ class Decoder(nn.Module):
         self.head: nn.Linear | None = nn.Linear(shape.hidden, shape.vocabulary, bias=shape.has_head_bias)
         self.is_first = True
         self.stage_layers: Sequence[int] | None = None  # of a pipeline's stages; None: dealt evenly
+        self.row_shares = 1  # ranks that share the tokens of a row between the layers' matrices
         self.tie()
 
     def forward(self, inputs: Tensor, rows: PackedRows | None = None, scored: Tensor | None = None) -> Tensor:
@@ -145,7 +146,7 @@ class Decoder(nn.Module):
 
     def _rotation(self, hidden: Tensor, rows: PackedRows | None) -> Rotation:
         if rows is None:
-            return rotation(self.shape, hidden.shape[1], hidden)
+            return rotation(self.shape, hidden.shape[1] * self.row_shares, hidden)
         cosines, sines = rotation(self.shape, max(length for _, length in rows.runs), hidden)
         return cosines[rows.places], sines[rows.places]
 
@@ -216,8 +217,8 @@ class DecoderAttention(nn.Module):
         self.output = nn.Linear(shape.hidden, shape.hidden, bias=shape.has_attention_bias)
 
     def forward(self, hidden: Tensor, turned: Rotation, rows: PackedRows | None = None) -> Tensor:
-        batch, length, _ = hidden.shape
         moving, value = self.project(hidden).split((2, 1), dim=3)
+        batch, length = moving.shape[:2]
         query, key = rotated(moving, turned, neighbours=self.rotates_neighbours).unbind(3)
         if rows is not None:
             dropout = self.dropout if self.training else 0.0

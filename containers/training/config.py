@@ -73,6 +73,7 @@ class TrainingConfig:
     stages_per_rank: int = 1
     checkpoint_activations: str = "none"
     offload_activations: str = "no"
+    sequence_parallel: str = "no"
     self_check: str = "yes"
 
     @property
@@ -169,7 +170,7 @@ def decoder_mistakes(values: Mapping[str, object]) -> Iterator[str]:
 _OF_ENGINE = tuple(get_annotations(SpreadConfig))
 FREE_TO_CHANGE = frozenset(
     {
-        *("device", "precision", "backend", "compile_layers", *_OF_ENGINE),
+        *("device", "precision", "backend", "compile_layers", "sequence_parallel", *_OF_ENGINE),
         *("on_nan", "resume", "checkpoint_every", "checkpoint_minutes", "keep", "log_every"),
         *("evaluate_every", "profile"),
     }
@@ -182,6 +183,7 @@ _NATIVE_ONLY: Mapping[str, object] = {
     "sharded_state": "all",
     "checkpoint_activations": "none",
     "offload_activations": "no",
+    "sequence_parallel": "no",
 }
 
 

@@ -9,7 +9,8 @@ import importlib
 import resource
 import shutil
 import socket
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from importlib.util import find_spec
@@ -141,9 +142,20 @@ def with_layers(device: Device, wanted: str) -> Device:
     return replace(device, compiles=KINDS[device.kind].compiles() if wanted == "auto" else wanted == "yes")
 
 
-def join_group(device: Device, contract: LaunchContract) -> None:
-    """Join the process group with the contract's timeout: torch by itself waits 10 or 30 minutes for a
-    lost peer."""
+# Small messages (JSON, and sizes as whole numbers) go over gloo whatever carries the gradients: an
+# accelerator's own backend may know no whole numbers, and each message would cross the device.
+CONTROL_BACKEND = "gloo"
+# The first PyTorch that frees the interpreter's lock while a group over gloo waits for its threads to end
+# (pytorch/pytorch#154976). A thread that frees the last message's tensor needs it: a rank of 2.4.0 waited for
+# ever in 6 of 150 tries. There a group is kept until the process ends, which a rank does without destructors.
+_LETS_GO = (2, 8)
+_KEPT: list[distributed.ProcessGroup] = []
+
+
+@contextmanager
+def joined_group(device: Device, contract: LaunchContract) -> Iterator[None]:
+    """Join all ranks for the duration, with the contract's timeout: torch by itself waits 10 or 30 minutes
+    for a lost peer."""
     distributed.init_process_group(
         device.backend,
         init_method=f"tcp://{contract.main_address}:{contract.main_port}",
@@ -151,6 +163,24 @@ def join_group(device: Device, contract: LaunchContract) -> None:
         world_size=contract.world,
         timeout=timedelta(seconds=contract.collective_seconds),
     )
+    if device.backend == CONTROL_BACKEND:
+        _keep(distributed.group.WORLD)
+    try:
+        yield
+    finally:
+        distributed.destroy_process_group()
+
+
+def control_group(contract: LaunchContract) -> distributed.ProcessGroup:
+    """Return a new group of all ranks for small messages; all of them call it."""
+    patience = timedelta(seconds=contract.collective_seconds)
+    return _keep(distributed.new_group(backend=CONTROL_BACKEND, timeout=patience))
+
+
+def _keep(group: distributed.ProcessGroup) -> distributed.ProcessGroup:
+    if torch.__version__ < _LETS_GO:
+        _KEPT.append(group)
+    return group
 
 
 def is_lost_peer(error: BaseException) -> bool:

@@ -11,7 +11,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from datetime import timedelta
 from typing import Any, Protocol
 
 import torch
@@ -24,9 +23,11 @@ from slipway.containers.runtime.contract.contract import LaunchContract
 from slipway.containers.runtime.errors import Refusal
 from slipway.containers.training.config import TrainingConfig
 from slipway.containers.training.devices import (
+    CONTROL_BACKEND,
     Device,
     choose_backend,
-    join_group,
+    control_group,
+    joined_group,
     prepare_backend,
     present_backends,
     refuse_other_world,
@@ -184,9 +185,6 @@ def build_engine(parts: EngineParts) -> Engine:
 
 
 # The ranks of a layout as torch sees them: process groups, a device mesh, and a wire for small messages.
-# Small messages (JSON, and sizes as whole numbers) go over gloo whatever carries the gradients: an
-# accelerator's own backend may know no whole numbers, and each message would cross the device.
-CONTROL_BACKEND = "gloo"
 
 
 def with_backend(device: Device, wanted: str) -> Device:
@@ -205,24 +203,16 @@ def process_group(
         yield torch_collective()
         return
     prepare_backend(device.backend)
-    join_group(device, contract)
-    try:
+    with joined_group(device, contract):
         refuse_other_world(device.backend, contract)
-        yield torch_collective(None if device.backend == CONTROL_BACKEND else _gloo_group(contract))
-    finally:
-        distributed.destroy_process_group()
+        yield torch_collective(None if device.backend == CONTROL_BACKEND else control_group(contract))
 
 
 def checkpoint_wire(contract: LaunchContract) -> Collective:
     """Return a wire for saves alone: they talk in the background, while the training uses all others."""
     if not distributed.is_initialized():
         return torch_collective()
-    return torch_collective(_gloo_group(contract))
-
-
-def _gloo_group(contract: LaunchContract) -> distributed.ProcessGroup:
-    patience = timedelta(seconds=contract.collective_seconds)
-    return distributed.new_group(backend=CONTROL_BACKEND, timeout=patience)
+    return torch_collective(control_group(contract))
 
 
 def build_mesh(layout: Layout, device: Device) -> DeviceMesh:

@@ -56,14 +56,15 @@ def drawn(number: int, high: int, *sizes: int) -> Tensor:
 
 
 def decoder_trial(shape: DecoderShape) -> LayoutTrial:
-    """Return how a small decoder learns the next token."""
+    """Return how a small decoder learns the next token, in rows that tensor ranks can share."""
+    length = LENGTH * shape.heads // 2
 
     def build() -> Decoder:
         with torch.device("meta"):
             return Decoder(shape)
 
     def inputs(number: int) -> Inputs:
-        words = drawn(number, shape.vocabulary, ROWS, LENGTH + 1)
+        words = drawn(number, shape.vocabulary, ROWS, length + 1)
         return {"words": words[:, :-1], "labels": words[:, 1:].contiguous()}
 
     return LayoutTrial(build=build, task=NextTokenTask(), inputs=inputs)

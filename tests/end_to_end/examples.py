@@ -20,10 +20,13 @@ class Example:
     name: str
     steps: int
     saved: str
+    begins: tuple[str, ...] = ("python",)  # what starts its train.py
+    options: tuple[str, ...] = ()
 
     def run(self, shell: Shell, *options: str) -> None:
         """Run it with the command of its page."""
-        words = ("env", f"STEPS={self.steps}", "python", "train.py")
+        words = ("env", f"STEPS={self.steps}", *self.begins, "train.py")
+        options = (*options, *self.options)
         shell.must("slipway", "run", "--folder", str(FOLDER / self.name), *options, "--", *words)
 
 
@@ -31,6 +34,14 @@ DDP = Example(name="ddp", steps=400, saved="step 50/400")
 TRAINER = Example(
     name="trainer", steps=60, saved="'epoch': '0.4688'"
 )  # step 30 of two ranks; step 20 is saved
+# One rank on each node, where torchrun would start one for each device of a dl1.
+LLAMA = Example(
+    name="pretrain_llama",
+    steps=100,
+    saved="saved step 20",
+    begins=("torchrun", "--nproc-per-node", "1"),
+    options=("--per-node",),
+)
 FABRIC = Example(name="fabric", steps=400, saved="step 50/400")
 
 

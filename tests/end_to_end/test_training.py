@@ -19,6 +19,7 @@ from tests.end_to_end.conftest import Shell
 from tests.end_to_end.examples import (
     DDP,
     FABRIC,
+    LLAMA,
     TRAINER,
     Example,
     refuse_an_end_without_resuming,
@@ -128,7 +129,7 @@ def test_the_plain_example_trains_on_both_nodes(cluster: Shell) -> None:
 
 
 @pytest.mark.long  # torch and more is loaded four times
-@pytest.mark.parametrize("example", [DDP, TRAINER], ids=lambda each: each.name)
+@pytest.mark.parametrize("example", [DDP, TRAINER, LLAMA], ids=lambda each: each.name)
 def test_an_example_that_loses_a_node_goes_on_from_what_it_saved(cluster: Shell, example: Example) -> None:
     pytest.importorskip("accelerate", reason="the extra 'compare' is not installed")
     refuse_an_end_without_resuming(cluster, example, *NODES)

@@ -93,6 +93,8 @@ class GptNeoxConfig(DecoderConfig):
     steps: Annotated[int | None, Whole(1, 100)] = None
     compiled: Annotated[str, Choice(("same", "any"))] = "same"
     engine: Annotated[str, Choice(("auto", "native", "neuron"))] = "auto"
+    # Tensor ranks share each row's tokens where they cut no matrix: norms and residuals take less memory.
+    sequence_parallel: Annotated[str, Choice(("no", "yes"))] = "no"
     least_rate: LearningRate
     warmup: Share = 0.01
     beta2: Annotated[float, Number(0.0, 0.99999)] = 0.95
@@ -159,14 +161,30 @@ def _contradictions(values: Mapping[str, object]) -> Iterator[str]:
         yield TWO_CONFIGS
     if (values["held_out"] is None) != (values["evaluate_every"] is None):
         yield "held_out and evaluate_every belong together: rows to measure on, and how often; set both"
+    if values["sequence_parallel"] == "yes":
+        yield from _sequence_mistakes(values["length"], values["tensor"])
     if "neuron" in (values["engine"], values["device"]):
         yield from neuron_mistakes(values)
+
+
+def _sequence_mistakes(length: object, tensor: object) -> Iterator[str]:
+    if not isinstance(length, int) or not isinstance(tensor, int):
+        return
+    if tensor == 1:
+        yield "sequence_parallel=yes and tensor=1: nobody shares a row; set tensor to as many ranks as shall"
+    if length % tensor:
+        yield (
+            f"sequence_parallel=yes: tensor={tensor} does not divide a row of length={length}; "
+            "set a length that it divides"
+        )
 
 
 def neuron_mistakes(values: Mapping[str, object]) -> Iterator[str]:
     """Yield a line for each setting that the Neuron engine cannot do."""
     if values["sharded"] not in (None, 1):
         yield "sharded with engine=neuron: NxD shards the optimizer over all data ranks; leave it out"
+    if values["sequence_parallel"] == "yes":
+        yield "sequence_parallel=yes with engine=neuron: only native does that; leave it out"
     if values["precision"] == "fp16":
         yield "precision=fp16 with engine=neuron: Trainium rounds bf16 stochastically; set precision=bf16"
     if values["on_nan"] == "skip":

@@ -179,6 +179,12 @@ def _suited(config: GptNeoxConfig, shape: Shape, place: str) -> DecoderShape:
             f"tensor={config.tensor} does not divide the vocabulary of {words}",
             hint=f"set vocabulary={padded}, which pads it, or another tensor",
         )
+    if config.sequence_parallel == "yes" and shape.dropout:
+        raise Refusal(
+            f"sequence_parallel=yes: ranks would drop the same of their shares of rows, and {place} has a "
+            f"dropout of {shape.dropout:g}",
+            hint="leave sequence_parallel out",
+        )
     return replace(shape, vocabulary=words, rotates_whole_heads=config.rotary == "whole")
 
 

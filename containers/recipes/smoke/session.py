@@ -21,7 +21,7 @@ from slipway.containers.runtime.errors import Refusal
 from slipway.containers.runtime.linux import Machine
 from slipway.containers.runtime.observe.telemetry import Telemetry
 from slipway.containers.training.config import OLDEST, is_proved
-from slipway.containers.training.devices import Device, join_group, open_device
+from slipway.containers.training.devices import Device, control_group, joined_group, open_device
 
 _MATRIX = 512
 _WARM_UPS = 2
@@ -52,14 +52,11 @@ def smoke(config: SmokeConfig, contract: LaunchContract) -> None:
     if contract.world == 1:
         _say(f"{own}: its {device.kind} computes; one rank has nobody to reduce with")
         return
-    join_group(device, contract)
-    try:
-        talk = distributed.new_group(backend="gloo")
+    with joined_group(device, contract):
+        talk = control_group(contract)
         _reduce(config, contract, device, own, talk)
         if config.layouts == "yes":
             _cut_models(contract, device, torch_collective(talk))
-    finally:
-        distributed.destroy_process_group()
 
 
 def _multiply(device: Device, own: Place) -> None:

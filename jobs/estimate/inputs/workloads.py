@@ -110,6 +110,7 @@ def layout_of(config: Any) -> dict[str, Any]:
         "micro_batch": config.micro_batch,
         "global_batch": config.global_batch,
         "tensor": config.tensor,
+        "shares_rows": config.sequence_parallel == "yes",
         "pipeline": config.pipeline,
         "schedule": config.pipeline_schedule,
         "chunks": config.stages_per_rank,

@@ -113,6 +113,7 @@ class Layout:
     accumulation_steps: int | None = None
     global_batch: int | None = None
     tensor: int = 1
+    shares_rows: bool = False  # sequence parallel: a tensor group shares tokens where it cuts no matrix
     pipeline: int = 1
     schedule: str = "1f1b"
     chunks: int = 1  # of layers that one stage holds when the schedule is interleaved

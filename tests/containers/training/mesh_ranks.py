@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import gc
 import sys
+import weakref
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 import torch
 from torch import Tensor, distributed
 
+from slipway.containers.runtime.contract.contract import LaunchContract
 from slipway.containers.runtime.contract.launchers import read_contract
-from slipway.containers.training.devices import open_device
+from slipway.containers.training import devices
+from slipway.containers.training.devices import Device, open_device
 from slipway.containers.training.engine import build_mesh, process_group
 from slipway.containers.training.layout import DIMENSIONS, Layout
 from slipway.containers.training.saving import summed
@@ -33,7 +38,7 @@ class FloatsOnly(distributed.ProcessGroup):  # type: ignore[misc]  # torch count
         return "floats"
 
 
-def be_rank(rank: int, ports: tuple[int, int]) -> None:
+def be_rank(rank: int, ports: Sequence[int]) -> None:
     alone = replace(read_contract({}), collective_seconds=60.0)
     contract = replace(alone, rank=rank, local_rank=rank, world=2, local_world=2, main_port=ports[0])
     device = replace(open_device(contract, "cpu", "fp32"), backend="floats")
@@ -44,11 +49,22 @@ def be_rank(rank: int, ports: tuple[int, int]) -> None:
         mesh = build_mesh(Layout(tensor=2), device)
         assert mesh.mesh_dim_names == DIMENSIONS
         assert tuple(mesh.get_coordinate()) == Layout(tensor=2).coordinates(rank)
+    on_gloo = replace(device, backend="gloo")
+    assert outlives_its_end(on_gloo, replace(contract, main_port=ports[2])) == (torch.__version__ < (2, 8))
+    devices._LETS_GO = (99, 0)  # as if this release had the fault
+    assert outlives_its_end(on_gloo, replace(contract, main_port=ports[3]))
+
+
+def outlives_its_end(device: Device, contract: LaunchContract) -> bool:
+    with process_group(device, contract):
+        group = weakref.ref(distributed.group.WORLD)
+    gc.collect()
+    return group() is not None
 
 
 def main() -> int:
     distributed.Backend.register_backend("floats", FloatsOnly, devices=["cpu"])
-    ports = free_port(), free_port()
+    ports = [free_port() for _ in range(4)]
     codes = fork_each(2, lambda rank: be_rank(rank, ports))
     print(f"{len(codes)} ranks ended with {codes}")
     return max(codes)

@@ -107,9 +107,12 @@ class Case:
 
 TP2, PP2, FSDP2 = Layout(tensor=2), Layout(pipeline=2), Layout(sharded=2)
 CUT = Layout(tensor=2, pipeline=2)
+SHARES_ROWS = {"sequence_parallel": "yes"}
 RIGHT: Mapping[str, Case] = {
     "tensor ranks": Case(TP2),
     "a pipeline": Case(PP2, "bert"),
+    "tensor ranks that share rows": Case(TP2, settings=SHARES_ROWS),
+    "stages that share rows": Case(CUT, "tied", precision=torch.bfloat16, settings=SHARES_ROWS),
     "shards in bf16": Case(FSDP2, "gptj", precision=torch.bfloat16),
     "adapters in fp16": Case(TP2, "lora", precision=torch.float16),
     "tied ends of tensor ranks": Case(CUT, "tied"),

@@ -15,11 +15,12 @@ import torch
 from torch import Tensor, nn
 from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
-from torch.distributed.tensor import DTensor, Replicate
+from torch.distributed.tensor import DTensor, Placement, Replicate, Shard
 from torch.distributed.tensor.parallel import (
     ColwiseParallel,
     ParallelStyle,
     RowwiseParallel,
+    SequenceParallel,
     parallelize_module,
 )
 
@@ -40,6 +41,12 @@ class RankPlace:
     rank: int
     device: Device
     mesh: DeviceMesh | None  # None: this rank is alone
+    # Tensor ranks share the tokens of each row, too, where no matrix is cut: norms, residuals, dropout.
+    cuts_rows: bool = False
+
+    @property
+    def row_shares(self) -> int:
+        return self.layout.tensor if self.cuts_rows else 1
 
     @property
     def at(self) -> Coordinates:
@@ -119,7 +126,7 @@ def cut_stage(stage: nn.Module, place: RankPlace) -> dict[str, tuple[int | None,
     if cuts:
         assert place.mesh is not None, "several ranks have a mesh"
         with keeping_ties(stage):
-            cut_modules(stage, cuts, place.mesh["tensor"])
+            cut_modules(stage, cuts, place.mesh["tensor"], cuts_rows=place.cuts_rows)
     return {name: cut_side(cuts, name) for name, _ in stage.named_parameters()}
 
 
@@ -262,31 +269,37 @@ def _chunk(spans: list[Span], place: int, degree: int) -> Iterator[Span]:
 # rows          the inputs, which come cut from a module by columns; outputs are summed over the group
 # words         an embedding by its words; scores: the head's words, and the loss is computed on the cut
 # scores
+# What is cut neither way is whole on every rank, or with `cuts_rows` computed for a share of the tokens:
+# matrices gather them, and scatter the sums of what they return (Korthikanti et al. 2022).
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cut:
     """Say how a module's weight and bias are cut, and who runs it so."""
 
-    style: Callable[[], ParallelStyle]
+    style: Callable[[Placement], ParallelStyle]  # by how tokens lie outside of matrices
     weight_side: int  # the dimension of the weight that is cut
     cuts_bias: bool
     stacked: int = 1  # matrices that are one weight, each cut by itself
     may_stay_whole: bool = False
 
 
+def _columns(tokens: Placement) -> ParallelStyle:
+    return ColwiseParallel(input_layouts=tokens)
+
+
 CUTS: Mapping[str, Cut] = {
-    "columns": Cut(style=ColwiseParallel, weight_side=0, cuts_bias=True),
-    "columns of 3": Cut(style=ColwiseParallel, weight_side=0, cuts_bias=True, stacked=3),
-    "rows": Cut(style=RowwiseParallel, weight_side=1, cuts_bias=False),
+    "columns": Cut(style=_columns, weight_side=0, cuts_bias=True),
+    "columns of 3": Cut(style=_columns, weight_side=0, cuts_bias=True, stacked=3),
+    "rows": Cut(style=lambda tokens: RowwiseParallel(output_layouts=tokens), weight_side=1, cuts_bias=False),
     "words": Cut(
-        style=lambda: RowwiseParallel(input_layouts=Replicate()),
+        style=lambda tokens: RowwiseParallel(input_layouts=Replicate(), output_layouts=tokens),
         weight_side=0,
         cuts_bias=False,
         may_stay_whole=True,
     ),
     "scores": Cut(
-        style=lambda: ColwiseParallel(use_local_output=False),
+        style=lambda tokens: ColwiseParallel(input_layouts=tokens, use_local_output=False),
         weight_side=0,
         cuts_bias=True,
         may_stay_whole=True,
@@ -319,10 +332,18 @@ def planned_cuts(model: nn.Module, degree: int) -> dict[str, Cut]:
     }
 
 
-def cut_modules(model: nn.Module, cuts: Mapping[str, Cut], mesh: DeviceMesh) -> None:
+def cut_modules(
+    model: nn.Module, cuts: Mapping[str, Cut], mesh: DeviceMesh, *, cuts_rows: bool = False
+) -> None:
     """Replace the parameters of the modules by this rank's share, and let them communicate."""
+    tokens = Shard(1) if cuts_rows else Replicate()
     for name, cut in cuts.items():
-        parallelize_module(model.get_submodule(name), mesh, cut.style())
+        parallelize_module(model.get_submodule(name), mesh, cut.style(tokens))
+    if cuts_rows:
+        model.row_shares = mesh.size()
+        for module in model.modules():
+            if isinstance(module, nn.LayerNorm):
+                parallelize_module(module, mesh, SequenceParallel(use_local_output=True))
 
 
 def cut_side(cuts: Mapping[str, Cut], parameter: str) -> tuple[int | None, int]:

@@ -246,7 +246,7 @@ def build_native(parts: EngineParts, settings: NativeSettings) -> LayoutEngine:
         _staged(parts.task)
     is_alone = layout.world == 1 and device.precision is torch.float32
     mesh = None if is_alone else parts.mesh or build_mesh(layout, device)
-    place = RankPlace(layout=layout, rank=parts.rank, device=device, mesh=mesh)
+    place = RankPlace(layout=layout, rank=parts.rank, device=device, mesh=mesh, cuts_rows=settings.cuts_rows)
     return LayoutEngine(parts, place, settings)
 
 
@@ -260,6 +260,7 @@ class NativeSettings:
     keeping: Keeping = field(default_factory=Keeping)
     # Sharded ranks have whole weights during a step, gathered once, and share out gradients and moments only.
     keeps_weights: bool = False
+    cuts_rows: bool = False  # see RankPlace
 
     @classmethod
     def of(cls, config: TrainingConfig) -> NativeSettings:
@@ -268,4 +269,5 @@ class NativeSettings:
             stages_per_rank=config.stages_per_rank,
             keeping=Keeping.of(config.checkpoint_activations, offloads=config.offload_activations == "yes"),
             keeps_weights=config.sharded_state == "optimizer",
+            cuts_rows=config.sequence_parallel == "yes",
         )

@@ -176,7 +176,8 @@ class Pipeline:
         with torch.no_grad():
             found = self._step.task.run_stage(outline, None, there)
         assert isinstance(found, Tensor), "a first stage returns hidden states"
-        return found.shape
+        rows, length, *rest = found.shape
+        return torch.Size((rows, length // self._place.row_shares, *rest))
 
     def _schedule_of(self, micro_batches: int, shape: torch.Size) -> Schedule:
         """Return the schedule of so many micro-batches, kept from the last time."""

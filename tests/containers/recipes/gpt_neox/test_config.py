@@ -55,7 +55,7 @@ def test_tokens_decide_the_length_and_the_last_step_is_whole() -> None:
 
 def test_the_length_of_a_compilation_changes_no_training() -> None:
     free = decode({}).free_to_change
-    assert {"steps", "tokens", "compiled", "tensor", "pipeline", "micro_batch"} <= free
+    assert {"steps", "tokens", "compiled", "tensor", "pipeline", "micro_batch", "sequence_parallel"} <= free
     assert not {"rotary", "rate", "length", "beta2", "global_batch"} & free
 
 
@@ -71,6 +71,12 @@ def test_the_length_of_a_compilation_changes_no_training() -> None:
         ({"rotary": "half"}, "rotary is 'half', and must be auto or published or whole"),
         ({"engine": "neuron", "sharded": "2"}, "NxD shards the optimizer over all data ranks"),
         ({"device": "neuron", "on_nan": "skip"}, "NxD cannot take back a step; set on_nan=stop"),
+        ({"sequence_parallel": "yes"}, "sequence_parallel=yes and tensor=1: nobody shares a row"),
+        (
+            {"sequence_parallel": "yes", "tensor": "2", "length": "63"},
+            "tensor=2 does not divide a row of length=63",
+        ),
+        ({"engine": "neuron", "tensor": "2", "sequence_parallel": "yes"}, "only native does that"),
         ({"pipeline_schedule": "interleaved"}, "several stages on a rank are what interleaved means"),
     ],
 )

@@ -64,7 +64,7 @@ def main(folder: Path) -> None:
     run("whole", 1, {"rotary": "whole"})
     run("cut", 4, {**CUT, "micro_batch": "1"})
     runs.continue_from("alone", "resumed")
-    run("resumed", 4, {**CUT, "micro_batch": "1"})
+    run("resumed", 4, {**CUT, "micro_batch": "1", "sequence_parallel": "yes"})
     runs.continue_from("alone", "otherwise")
     run("otherwise", 1, {"rotary": "whole"})
     shutil.copytree(folder / "checkpoints" / "alone" / "model", folder / "data" / "published")

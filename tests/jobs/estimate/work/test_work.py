@@ -157,6 +157,18 @@ def test_checkpointing_trades_activations_for_time() -> None:
     assert again.activations < kept.activations / 4
 
 
+def test_a_tensor_group_that_shares_rows_keeps_no_activation_twice() -> None:
+    """Korthikanti et al. 2022, table 2: all of a layer's 34 bytes a value fall with the ranks, not 24."""
+    whole, cut = Layout(micro_batch=1), Layout(micro_batch=1, tensor=4)
+    model, cluster = replace(MODELS["pythia-6.9b"], head_share=0.0), replace(GAUDI, has_fused_attention=True)
+
+    def kept(layout: Layout) -> float:
+        return memory(model, cluster, layout).activations
+
+    assert kept(cut) == pytest.approx(kept(whole) * (10 + 24 / 4) / 34)
+    assert kept(replace(cut, shares_rows=True)) == pytest.approx(kept(whole) / 4)
+
+
 def test_an_early_pipeline_stage_keeps_one_micro_batch_a_stage_and_gpipe_keeps_all() -> None:
     layout = Layout(micro_batch=1, accumulation_steps=16, pipeline=8)
     ordered = memory(MODELS["gpt-neox-20b"], GAUDI, layout)

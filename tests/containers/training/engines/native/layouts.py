@@ -63,6 +63,13 @@ BY_TENSOR: Mapping[str, Layout] = {
     "fsdp2×pp2": Layout(sharded=2, pipeline=2),
 }
 OPTIMIZERS_BY_TENSOR = ("lamb", "lans")
+# Tensor ranks that share the tokens of rows. Each would draw its own dropout, so there is none.
+BY_ROWS: Mapping[str, Case] = {
+    "one process": Case(Layout()),
+    "tp2": Case(Layout(tensor=2), replace(RECOMPUTING, cuts_rows=True)),
+    "tp2×pp2": Case(Layout(tensor=2, pipeline=2), NativeSettings(cuts_rows=True)),
+    "tp2×fsdp2": Case(Layout(tensor=2, sharded=2), NativeSettings(cuts_rows=True)),
+}
 KIND_BY_TENSOR = "encoder"
 WORLDS = (1, 2, 4, 8)
 Told = Mapping[str, list[float]]
@@ -115,6 +122,13 @@ def train_by_tensor(optimizer: str, name: str, rank: int) -> Told:
     return {f"{optimizer} {name}": training.steps(range(2))}
 
 
+def train_by_rows(name: str, rank: int) -> Told:
+    case = BY_ROWS[name]
+    return {
+        f"rows {name}": Training.of("undropped decoder", case.layout, rank, case.settings).steps(range(2))
+    }
+
+
 def _save_half_way(folder: Path, kind: str, world: int, rank: int) -> None:
     told: dict[str, list[float]] = {}
     for name in _of_world(world):
@@ -122,6 +136,9 @@ def _save_half_way(folder: Path, kind: str, world: int, rank: int) -> None:
     for optimizer, name in product(OPTIMIZERS_BY_TENSOR, BY_TENSOR):
         if kind == KIND_BY_TENSOR and BY_TENSOR[name].world == world:
             told |= train_by_tensor(optimizer, name, rank)
+    for name, case in BY_ROWS.items():
+        if kind == KIND_BY_TENSOR and case.layout.world == world:
+            told |= train_by_rows(name, rank)
     _tell(folder / f"trained {world}.json", told, rank)
 
 

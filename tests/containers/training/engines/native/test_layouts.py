@@ -16,6 +16,7 @@ pytest.importorskip("torch")
 
 from slipway.containers.training.layout import Layout
 from tests.containers.training.engines.native.layouts import (
+    BY_ROWS,
     BY_TENSOR,
     CASES,
     KIND_BY_TENSOR,
@@ -97,6 +98,14 @@ def test_a_layout_trains_on_from_what_another_has_saved(told: Told, kind: str, n
 @pytest.mark.parametrize("name", list(BY_TENSOR)[1:])
 def test_lamb_and_lans_know_the_norms_of_tensors_that_are_cut(told: Told, optimizer: str, name: str) -> None:
     assert told[f"{optimizer} {name}"] == close(told[f"{optimizer} one process"])
+
+
+@pytest.mark.parametrize("kind", [KIND_BY_TENSOR], scope="module")
+@pytest.mark.parametrize("name", list(BY_ROWS)[1:])
+def test_tensor_ranks_that_share_rows_have_the_losses_and_norms_of_one_process(
+    told: Told, kind: str, name: str
+) -> None:
+    assert told[f"rows {name}"] == close(told["rows one process"])
 
 
 def test_every_layout_that_is_promised_is_proved() -> None:

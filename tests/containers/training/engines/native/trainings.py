@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import torch
 from torch import Tensor, distributed, nn
@@ -70,7 +70,12 @@ PROCESSOR = Device(
 )
 
 
-DECODERS = ("decoder", "tied decoder")  # the other kind is an encoder
+# The other kind is an encoder.
+DECODERS: Mapping[str, Mapping[str, Any]] = {
+    "decoder": {},
+    "tied decoder": {"is_tied": True},
+    "undropped decoder": {"dropout": 0.0},
+}
 
 
 class NextWords:
@@ -121,7 +126,7 @@ def build_parts(
     torch.manual_seed(config.seed)
     if kind in DECODERS:
         with torch.device("meta"):
-            model: nn.Module = Decoder(replace(DECODER, is_tied=kind == "tied decoder"))
+            model: nn.Module = Decoder(replace(DECODER, **DECODERS[kind]))
     else:
         model = BertForPreTraining(ENCODER)
     return EngineParts(
