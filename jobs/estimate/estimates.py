@@ -204,7 +204,7 @@ PARTS: Mapping[str, str] = {
     "beside": "beside them: norms, kernels' starts, what is below the peak",
     "bubble": "a pipeline's stages wait for the first and the last",
     "tensor": "sums of activations between the parts of a layer",
-    "pipeline": "stages wait for their neighbours and send activations",
+    "pipeline": "stages send activations to their neighbours",
     "data": "gradients and weights between replicas, as far as nothing hides them",
     "optimizer": "the optimizer, and what each step takes once",
     "wait": "all wait for the slowest node",

@@ -277,6 +277,7 @@ def _sft(config: Any, _settings: Mapping[str, str]) -> Workload:
         layout=Layout(
             micro_batch=config.micro_batch,
             global_batch=config.global_batch,
+            fused=config.compile_layers == "yes" or not known.model.gated,
             sharding="zero3" if is_sharded else "none",
             checkpointing="none" if config.checkpoint_activations == "none" else "full",
             # Weights that are trained are of 32 bit and computed with in 16; FSDP2 sends what is computed.

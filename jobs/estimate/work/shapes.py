@@ -126,6 +126,8 @@ class Layout:
     value_bytes: float = 2.0  # of one value that a layer keeps for its backward
     parameter_bytes: float = 2.0  # sent for one parameter
     offload: bool = False  # the optimizer's state lies in the node's own memory
+    sequence_parallel: bool = False  # parts of a tensor share norms and residuals instead of repeating them
+    fused: bool = True  # norms and activations are single kernels, by hand or by torch.compile
     context: int = 1  # devices that share one sequence: refused above 1, as is expert
     expert: int = 1
 
