@@ -321,6 +321,15 @@ def test_an_estimate_on_a_declared_cluster_loads_nothing_that_starts_or_calls_a_
     assert not needless & set(loaded.splitlines()[-1].split())
 
 
+def test_an_estimate_on_an_instance_type_loads_no_declaration() -> None:
+    code = (
+        "import sys; from slipway.jobs.cli.cli import run;"
+        "run(['estimate', 'bert-large', '--on', 'p4d.24xlarge']); print(*sys.modules)"
+    )
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert not [name for name in loaded.splitlines()[-1].split() if name.startswith("slipway.infra")]
+
+
 def test_an_estimate_loads_no_aws_library() -> None:
     code = (
         "import sys; from slipway.jobs.cli.cli import run;"
