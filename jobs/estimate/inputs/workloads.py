@@ -234,6 +234,7 @@ def _glue(config: Any, _settings: Mapping[str, str]) -> Workload:
             # Left to the device, it is fp32: what these nodes compute fastest with.
             **held_by("plain", "bf16" if config.precision == "bf16" else "fp32"),
         ),
+        deals_batch=True,
         sequences=None if rows is None else config.epochs * rows,
         epochs=config.epochs,
         steps=config.steps,
