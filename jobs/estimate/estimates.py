@@ -100,6 +100,7 @@ def estimate(workload: Workload, place: PricedHardware, nodes: int, rows: Sequen
     works."""
     _refuse_size(place, nodes)
     refuse_device(workload, place.instance)
+    workload = _dealt(workload, place, nodes)
     made = _make(workload, place, nodes, rows)
     if not made.fits.fits:
         raise _too_large(workload, place, made)
@@ -115,13 +116,14 @@ def estimate_sizes(
     found: list[Estimate] = []
     base: dict[Layout, float] = {}
     for nodes in sorted(size for size in sizes if size <= place.most_nodes):
-        layout = next(_layouts(workload, place, nodes), None)
+        asked = _dealt(workload, place, nodes)
+        layout = next(_layouts(asked, place, nodes), None)
         if layout is None:
             continue
-        own = replace(workload, layout=layout)
+        own = replace(asked, layout=layout)
         made = _make(own, place, nodes, rows)
         alone = base.setdefault(layout, made.rate / nodes)
-        changed = difference(workload.layout, layout)
+        changed = difference(asked.layout, layout)
         found.append(_estimate(own, place, made, alone, changed=changed))
     return found
 
@@ -134,6 +136,17 @@ def refuse_device(workload: Workload, instance: InstanceType) -> None:
             f"it can on {', '.join(workload.devices)}",
             hint=f"slipway compare {workload.name}",
         )
+
+
+def _dealt(workload: Workload, place: PricedHardware, nodes: int) -> Workload:
+    """Return the workload with the micro-batch that its job takes on so many nodes."""
+    own = workload.layout
+    if not workload.deals_batch or own.global_batch is None:
+        return workload
+    share, rest = divmod(own.global_batch, cluster_of(place.instance, nodes).devices)
+    sizes = range(min(own.micro_batch, share), 0, -1)
+    size = next((size for size in sizes if share % size == 0 and not rest), 1)  # 1: refused by its share
+    return replace(workload, layout=replace(own, micro_batch=size))
 
 
 def _make(workload: Workload, place: PricedHardware, nodes: int, rows: Sequence[Measurement]) -> _Made:
@@ -204,7 +217,7 @@ PARTS: Mapping[str, str] = {
     "beside": "beside them: norms, kernels' starts, what is below the peak",
     "bubble": "a pipeline's stages wait for the first and the last",
     "tensor": "sums of activations between the parts of a layer",
-    "pipeline": "stages wait for their neighbours and send activations",
+    "pipeline": "stages send activations to their neighbours",
     "data": "gradients and weights between replicas, as far as nothing hides them",
     "optimizer": "the optimizer, and what each step takes once",
     "wait": "all wait for the slowest node",
@@ -256,7 +269,7 @@ def _base_rate(workload: Workload, place: PricedHardware, nodes: int, rows: Sequ
     size = 1
     while size < nodes:
         try:
-            made = _make(workload, place, size, rows)
+            made = _make(_dealt(workload, place, size), place, size, rows)
         except CannotEstimate:
             made = None
         if made is not None and made.fits.fits:

@@ -128,6 +128,7 @@ class DevicePrior:
     network: str = ""  # whose class its nodes have, where nobody said
     launches: bool = True  # kernels from a host, which takes its time for each layer and step
     has_shape: bool = True  # layers' shape tells; not where norms and scores run on engines of their own
+    score_cost: float = 1.0  # of a FLOP of attention's scores: 2 where they are computed at half this peak
     source: str = ""  # of its utilisation; "": nobody measured one
 
 
@@ -162,8 +163,9 @@ ACCELERATORS: Mapping[str, DevicePrior] = {
     ),
     "h100-fp8": DevicePrior(
         peak_flops=1979e12,
-        utilisation=0.33,
+        utilisation=0.4,
         memory_bytes_per_second=3.35e12,
+        score_cost=2.0,  # in 16 bit
         source=f"{_FOUNDRY}, {_TITAN}",
     ),
     # Gaudi of the first generation crosses the host's memory between nodes (libfabric, SynapseAI 1.5).
@@ -224,7 +226,7 @@ NETWORKS: Mapping[str, float] = {
     "dl1": 0.08,
     "trn1": 0.3,
 }
-_NARROW_WIDTH = 17.0  # for each FLOP that a device computes while its memory moves a byte, fitted
+_NARROW_WIDTH = 20.0  # for each FLOP that a device computes while its memory moves a byte, fitted
 REFERENCE_WIDTH = 4096  # of the layers that a utilisation is of
 WAIT = 0.003  # of a step: how far one node's time strays from the mean, and all wait for the slowest
 STARTUP_SECONDS = 10.0  # processes, libraries, data: what a short job pays before its first step
@@ -242,6 +244,7 @@ class Prior:
         float | None
     )  # of layers that spend as long between matrices as in them; None: no shape tells
     launches: bool
+    score_cost: float
     is_measured: bool = True  # its utilisation; else a guess
 
 
@@ -269,6 +272,7 @@ def _prior(accelerator: str, network: str, peak_flops: float, is_slow: bool) -> 
         memory_bytes_per_second=known.memory_bytes_per_second,
         narrow_width=narrow if known.has_shape else None,
         launches=known.launches,
+        score_cost=known.score_cost,
         is_measured=bool(known.source),
     )
 

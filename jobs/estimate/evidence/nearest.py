@@ -19,7 +19,7 @@ from slipway.jobs.estimate.work.spread import distance, origin_of, prior_spread
 _MET = 0.99  # of its rate, by which a row is met
 # One row has its own software and its own day, so rows that are farther by less than _ALIKE count with the
 # nearest, one that is 1 / _FALL farther for a third. Estimates were 9.8 % off without them, and 9.3 with.
-_ALIKE, _FALL, _MOST_ALIKE = 0.1, 10.0, 3
+_ALIKE, _FALL, _MOST_ALIKE = 0.1, 10.0, 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -169,10 +169,13 @@ def is_same_model(of: Asked, asked: Asked) -> bool:
     return of.model_name == asked.model_name or of.model == asked.model
 
 
+_TOLD = ("checkpointing", "sequence_parallel", "fused")  # of a layout, beside its configuration
+
+
 def _is_same(of: Asked, asked: Asked) -> bool:
     return (
         (of.instance, of.cluster) == (asked.instance, asked.cluster)
         and is_same_model(of, asked)
         and of.configuration == asked.configuration
-        and of.layout.checkpointing == asked.layout.checkpointing
+        and all(getattr(of.layout, name) == getattr(asked.layout, name) for name in _TOLD)
     )

@@ -249,7 +249,10 @@ def _cluster(values: Mapping[str, object]) -> Hardware:
     return replace(own, devices_per_node=devices // nodes)
 
 
-_OF_LAYOUT = ("micro_batch", "global_batch", "tensor", "pipeline", "sharding", "schedule", "checkpointing")
+_OF_LAYOUT = (
+    *("micro_batch", "global_batch", "tensor", "pipeline", "sharding", "schedule", "checkpointing"),
+    *("sequence_parallel", "fused"),
+)
 
 
 def _layout(values: Mapping[str, object], cluster: Hardware) -> Layout:
@@ -353,6 +356,8 @@ COLUMNS: Mapping[str, ColumnReader] = {
     "schedule": _words(SCHEDULES),
     "checkpointing": _words(CHECKPOINTING),
     "gradient_bytes": _BYTES,
+    "sequence_parallel": _TRUTH,
+    "fused": _TRUTH,
     **dict.fromkeys(RATES, RATE),
     "own": _TRUTH,
 }

@@ -16,7 +16,7 @@ from slipway.jobs.estimate.errors import CannotEstimate
 from slipway.jobs.estimate.work.models import MODELS, length_name
 from slipway.jobs.estimate.work.shapes import Layout, Model
 from slipway.jobs.estimate.work.spread import unmeasured_words
-from slipway.jobs.estimate.work.workloads import Workload
+from slipway.jobs.estimate.work.workloads import EAGER_WORDS, Workload
 from slipway.jobs.words.given import shown
 from slipway.jobs.words.text import decode_json
 
@@ -84,12 +84,14 @@ def _workload(path: Path, config: _Config) -> Workload:
             "experts are where their tokens are, so what is sent to reach them is not counted; "
             + unmeasured_words("experts")
         )
+    if model.gated:
+        assumed.append(EAGER_WORDS)
     name = path.parent.resolve().name if path.name == "config.json" else path.stem
     return Workload(
         name=name or "model",
         model_name=_known_name(model) or f"{path.resolve()}",
         model=model,
-        layout=Layout(micro_batch=1),
+        layout=Layout(micro_batch=1, fused=not model.gated),
         assumed="; ".join(assumed),
     )
 

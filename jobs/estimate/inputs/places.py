@@ -8,17 +8,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
-from slipway.infra.declare.declared import declared_clusters
-from slipway.infra.declare.node_images import locked_by
-from slipway.infra.declare.types import Cluster, NodeCluster
 from slipway.jobs.estimate.errors import CannotEstimate
 from slipway.jobs.estimate.estimates import PricedHardware
 from slipway.jobs.estimate.prices import ON_DEMAND, Overheads, Rate, find_rate, require_rate
 from slipway.jobs.words.catalogue.instances import InstanceType, find_instance_type, instance_type, names_like
 from slipway.jobs.words.errors import did_you_mean
-from slipway.jobs.words.images.containers import locked_torch
 from slipway.jobs.words.installation import NoProject, find_containers
+
+# An instance type needs no declaration, whose modules take a fifth of an estimate's time to import.
+if TYPE_CHECKING:
+    from slipway.infra.declare.types import Cluster
 
 
 def find_place(name: str, rates: Sequence[Rate], *, region: str | None, term: str) -> PricedHardware:
@@ -33,6 +34,8 @@ def find_place(name: str, rates: Sequence[Rate], *, region: str | None, term: st
 
 def declared_places(rates: Sequence[Rate], *, region: str | None, term: str) -> list[PricedHardware]:
     """Return all declared clusters, without those that lack a price for the named region or term."""
+    from slipway.infra.declare.declared import declared_clusters
+
     try:
         clusters = declared_clusters()
     except NoProject:
@@ -53,6 +56,9 @@ def alone(instance: InstanceType, rates: Sequence[Rate], *, region: str | None, 
 
 
 def place_of(cluster: Cluster, rates: Sequence[Rate], *, region: str | None, term: str) -> PricedHardware:
+    from slipway.infra.declare.node_images import locked_by
+    from slipway.jobs.words.images.containers import locked_torch
+
     instance, where = instance_type(cluster.instance_type), region or cluster.region
     return PricedHardware(
         name=cluster.name,
@@ -102,6 +108,8 @@ def altered(place: PricedHardware, *, network_gbps: float | None, devices: int |
 
 
 def overheads(cluster: Cluster) -> Overheads:
+    from slipway.infra.declare.types import NodeCluster
+
     has_nat = cluster.egress == "nat"
     is_lustre = cluster.file_system == "fsx-lustre"
     item = f"fsx-lustre-{cluster.fsx_mbps_per_tib}" if is_lustre else cluster.file_system
@@ -125,6 +133,8 @@ def _rate(
 
 def _declared(name: str) -> Cluster | None:
     """Return the declared cluster, or None if nothing is declared at all: a laptop that only submits."""
+    from slipway.infra.declare.declared import declared_clusters
+
     try:
         clusters = declared_clusters()
     except NoProject:

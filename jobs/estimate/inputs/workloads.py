@@ -110,7 +110,7 @@ def layout_of(config: Any) -> dict[str, Any]:
         "micro_batch": config.micro_batch,
         "global_batch": config.global_batch,
         "tensor": config.tensor,
-        "shares_rows": config.sequence_parallel == "yes",
+        "sequence_parallel": config.sequence_parallel == "yes",
         "pipeline": config.pipeline,
         "schedule": config.pipeline_schedule,
         "chunks": config.stages_per_rank,
@@ -235,6 +235,7 @@ def _glue(config: Any, _settings: Mapping[str, str]) -> Workload:
             # Left to the device, it is fp32: what these nodes compute fastest with.
             **held_by("plain", "bf16" if config.precision == "bf16" else "fp32"),
         ),
+        deals_batch=True,
         sequences=None if rows is None else config.epochs * rows,
         epochs=config.epochs,
         steps=config.steps,
@@ -278,6 +279,7 @@ def _sft(config: Any, _settings: Mapping[str, str]) -> Workload:
         layout=Layout(
             micro_batch=config.micro_batch,
             global_batch=config.global_batch,
+            fused=config.compile_layers == "yes" or not known.model.gated,
             sharding="zero3" if is_sharded else "none",
             checkpointing="none" if config.checkpoint_activations == "none" else "full",
             # Weights that are trained are of 32 bit and computed with in 16; FSDP2 sends what is computed.

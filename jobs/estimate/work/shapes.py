@@ -113,7 +113,6 @@ class Layout:
     accumulation_steps: int | None = None
     global_batch: int | None = None
     tensor: int = 1
-    shares_rows: bool = False  # sequence parallel: a tensor group shares tokens where it cuts no matrix
     pipeline: int = 1
     schedule: str = "1f1b"
     chunks: int = 1  # of layers that one stage holds when the schedule is interleaved
@@ -127,6 +126,8 @@ class Layout:
     value_bytes: float = 2.0  # of one value that a layer keeps for its backward
     parameter_bytes: float = 2.0  # sent for one parameter
     offload: bool = False  # the optimizer's state lies in the node's own memory
+    sequence_parallel: bool = False  # parts of a tensor share norms and residuals instead of repeating them
+    fused: bool = True  # norms and activations are single kernels, by hand or by torch.compile
     context: int = 1  # devices that share one sequence: refused above 1, as is expert
     expert: int = 1
 

@@ -15,9 +15,10 @@ from slipway.jobs.estimate.work.shapes import Hardware, Layout, MeasuredAt, Mode
 
 # Distances, fitted to pairs of published rows by quantile regression, a table counting as one.
 _SAME = 0.12  # the same model on the same machines
-_OTHER_SOURCE = 0.1  # measured by somebody else, with other software
+_OTHER_SOURCE = 0.05  # measured by somebody else, with other software
 _WIDTH, _LENGTH, _DEVICES, _TOKENS = 0.11, 0.22, 0.02, 0.08  # for each factor of e; of devices, of 2
-_TENSOR, _PIPELINE = 0.06, 0.04  # for each factor of 2 in which a model is cut otherwise
+_UNSHAPED_WIDTH = 0.22  # where the width of layers is not in the model of a step (hardware.py)
+_TENSOR, _PIPELINE = 0.05, 0.04  # for each factor of 2 in which a model is cut otherwise
 _MOST_TOKENS = 2.0  # beyond which a micro-batch makes no further difference
 _OTHER_ENGINE, _OTHER_CHECKPOINTING, _OTHER_MASK = 0.4, 0.06, 0.1
 _PRIOR = 0.45  # nothing but the prior of a measured accelerator
@@ -25,7 +26,7 @@ _UNMEASURED = 1.1  # nobody measured the accelerator
 
 # What makes spreads of distances: the nine-tenths quantile of the errors of all tables, each in units of its
 # distance and a table counting as one. evidence/bands.py computes it, and a test holds it to that.
-NINE_OF_TEN = 0.77
+NINE_OF_TEN = 0.73
 # No row of these kinds was there to measure a distance with: guessed factors by which a range is wider at
 # either end. Experts wait for the fullest and for what is sent between them; adapters add small matrices.
 UNMEASURED_KINDS: Mapping[str, float] = {"experts": 2.0, "encoder-decoder": 1.35, "adapters": 1.35}
@@ -91,7 +92,8 @@ def distance(model: Model, cluster: Hardware, layout: Layout, origin: MeasuredAt
     """Return how far a measurement is from a configuration."""
     tokens = layout.micro_batch * model.sequence_length
     far = _same(is_own=origin.is_own)
-    far += _WIDTH * abs(math.log(model.hidden_size / origin.hidden_size))
+    width = _WIDTH if prior(cluster).narrow_width is not None else _UNSHAPED_WIDTH
+    far += width * abs(math.log(model.hidden_size / origin.hidden_size))
     far += _LENGTH * abs(math.log(model.sequence_length / origin.sequence_length))
     far += _DEVICES * abs(math.log2(cluster.devices / origin.devices))
     far += _TOKENS * min(_MOST_TOKENS, abs(math.log(tokens / origin.tokens)))

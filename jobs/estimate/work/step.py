@@ -26,10 +26,11 @@ _EXPOSED_AHEAD, _EXPOSED = 0.5, 0.9
 _HIDES = 0.9  # of the time of computing, at most
 _HIDDEN_BY_PROCESSORS = 0.25  # of the time of a backward pass: the cores that compute also send
 _OPTIMIZER_BYTES = 25.0  # that an optimizer's step moves in memory for one parameter
-_LAUNCH_SECONDS = 50e-6  # of the kernels of one layer, forward and backward
-_STAGE_SECONDS = 10e-3  # of a micro-batch on each stage of a pipeline, which waits for its neighbours
-_REPEATED = 0.15  # of the time beside matrices: norms and residuals, which each part of a tensor does itself
-_FIXED_SECONDS = 5e-3  # of a step, whatever its size: the loop, the optimizer's kernels, the loss
+_LAUNCH_SECONDS = 70e-6  # of the kernels of one layer, forward and backward
+_REPEATED = 0.2  # of the time beside matrices: norms and residuals, which each part of a tensor does itself
+_SHARED = 0.1  # the same where the parts share them: sequence parallelism
+_EAGER = 2.25  # time of norms and activations that are many kernels, in that of fused ones
+_FIXED_SECONDS = 7e-3  # of a step, whatever its size: the loop, the optimizer's kernels, the loss
 
 _ACTIVATION_BYTES = 2.0
 _BUCKET_BYTES = 25e6  # in which frameworks send gradients
@@ -137,10 +138,12 @@ def _micro_seconds(model: Model, cluster: Hardware, layout: Layout, utilisation:
     never make a device faster than its peak, nor a measured rate impossible.
     """
     group = layout.tensor * layout.pipeline
-    at_peak = executed_flops(model, layout) * layout.micro_batch / (group * cluster.peak_flops)
+    known = prior(cluster)
+    flops = executed_flops(model, layout) * (1 + (known.score_cost - 1) * score_share(model))
+    at_peak = flops * layout.micro_batch / (group * cluster.peak_flops)
     beside = 1 / utilisation - 1
     shape = _shape(model, cluster, layout) if beside > 0 else 1.0
-    launching = model.layers / layout.pipeline * _LAUNCH_SECONDS if prior(cluster).launches else 0.0
+    launching = model.layers / layout.pipeline * _LAUNCH_SECONDS if known.launches else 0.0
     return (at_peak * (1 + beside * shape) + launching) * uneven(model, layout)
 
 
@@ -152,8 +155,10 @@ def _shape(model: Model, cluster: Hardware, layout: Layout) -> float:
     narrow = prior(cluster).narrow_width
     if narrow is None:
         return 1.0
-    own = 1 + narrow / model.hidden_size + _SLOW_SCORES * score_share(model)
-    return own / (1 + narrow / REFERENCE_WIDTH) * (1 + _REPEATED * (layout.tensor - 1))
+    beside = narrow / model.hidden_size * (1 if layout.fused else _EAGER)
+    own = 1 + beside + _SLOW_SCORES * score_share(model)
+    repeated = _SHARED if layout.sequence_parallel else _REPEATED
+    return own / (1 + narrow / REFERENCE_WIDTH) * (1 + repeated * (layout.tensor - 1))
 
 
 def uneven(model: Model, layout: Layout) -> float:
@@ -187,16 +192,15 @@ def _tensor_seconds(split: _Split) -> float:
 
 
 def _pipeline_seconds(split: _Split) -> float:
-    """Return the pipeline seconds of one micro-batch: each stage waits for its neighbours, and across nodes
-    activations go to the next stage and gradients back."""
+    """Return the pipeline seconds of one micro-batch: across nodes, activations go to the next stage and
+    gradients back."""
     layout, cluster = split.layout, split.cluster
-    waits = _STAGE_SECONDS if layout.pipeline > 1 and split.prior.narrow_width is not None else 0.0
     if layout.pipeline == split.stages_in_node:
-        return waits
+        return 0.0
     activations = layout.micro_batch * split.model.sequence_length * split.model.hidden_size
     at_once = max(1, cluster.devices_per_node // layout.tensor)
     sent = 2 * activations * _ACTIVATION_BYTES * at_once * _chunks(layout)
-    return waits + sent / split.bytes_per_second + 2 * cluster.latency_seconds
+    return sent / split.bytes_per_second + 2 * cluster.latency_seconds
 
 
 def _data_seconds(split: _Split) -> float:

@@ -29,6 +29,9 @@ class Workload:
     until: str = ""  # what that end is, and who said so
     assumed: str = ""  # what was not published and is taken to be so
     task: str = ""  # whose measurements are preferred among those of the model; "": those of its own name
+    deals_batch: bool = (
+        False  # in micro-batches of any size up to the layout's that divides a replica's share
+    )
     devices: tuple[str, ...] = ()  # of jobs/words/catalogue/instances.py; (): any
 
 
@@ -98,9 +101,10 @@ WORKLOADS: Mapping[str, Workload] = {
 _OF_LAYOUT = frozenset(field.name for field in fields(Layout))
 _WORDS = frozenset({"schedule", "sharding", "checkpointing"})
 _FRACTIONS = frozenset({name for name in _OF_LAYOUT if name.endswith("_bytes")})
+_TRUTHS = frozenset({"offload", "sequence_parallel", "fused"})
 # The two ways to say a batch: giving one takes the other back.
 _OTHER_BATCH = {"global_batch": "accumulation_steps", "accumulation_steps": "global_batch"}
-SETTINGS = (*sorted(_OF_LAYOUT - {"offload"}), "offload", "sequence_length", "sequences")
+SETTINGS = (*sorted(_OF_LAYOUT), "sequence_length", "sequences")
 
 
 def find_workload(name: str) -> Workload:
@@ -156,7 +160,7 @@ def _with_setting(workload: Workload, name: str, text: str) -> Workload:
 def _read(name: str, text: str) -> object:
     if name in _WORDS:
         return text
-    if name == "offload":
+    if name in _TRUTHS:
         return truth(name, text)
     return number(name, text) if name in _FRACTIONS else whole(name, text)
 
@@ -204,6 +208,9 @@ _HEAD_SIZE, _NARROW_HEAD_SIZE, _NARROW = 128, 64, 2048
 _DECODERS_LENGTH, _DECODERS_VOCABULARY = 2048, 50_304
 _ENCODERS_LENGTH, _ENCODERS_VOCABULARY, _MASKED = 512, 30_522, 0.15
 
+# Llama's norms and gates are some ten kernels in PyTorch where nobody compiles them; a layer norm is one.
+EAGER_WORDS = "norms and gates run kernel by kernel, --set fused=true where they are compiled"
+
 # Names under which a model is described by its sizes alone, and whether it hides what comes after a token.
 BY_SIZES: Mapping[str, bool] = {"decoder": True, "encoder": False}
 
@@ -231,7 +238,8 @@ def described(kind: str, settings: Mapping[str, str]) -> Workload:
     sized = with_sizes(start, settings)
     shape = sized.model
     said = f"{shape.heads} heads, feed-forward {shape.feed_forward:,}, vocabulary {shape.vocabulary:,}"
-    return replace(sized, assumed=f"{said}, where you did not say so")
+    said += ", where you did not say so" + (f"; {EAGER_WORDS}" if shape.gated else "")
+    return replace(sized, layout=replace(sized.layout, fused=not shape.gated), assumed=said)
 
 
 def with_sizes(workload: Workload, settings: Mapping[str, str]) -> Workload:

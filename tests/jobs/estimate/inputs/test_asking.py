@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from slipway.infra.declare import declared
 from slipway.jobs.estimate.errors import CannotEstimate
 from slipway.jobs.estimate.hardware import cluster_of
-from slipway.jobs.estimate.inputs import places
 from slipway.jobs.estimate.inputs.asking import USUAL_SIZES, estimate
 from slipway.jobs.estimate.inputs.places import declared_places, find_place
 from slipway.jobs.estimate.inputs.workloads import SST2_TOKENS, recipe_workload
@@ -32,6 +32,17 @@ def nothing_of_my_own(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 def test_without_sizes_the_usual_ones_are_estimated() -> None:
     assert tuple(row.nodes for row in estimate(BERT, on="dl1")) == USUAL_SIZES
+
+
+def test_glue_s_batch_is_dealt_as_the_job_deals_it_and_refused_only_where_the_job_refuses_it() -> None:
+    """A node's share of 72 is less than its usual 32 rows, or no multiple of them."""
+    settings = {"model": "bert-base-cased", "global_batch": "72"}
+    rows = estimate("glue_finetune", on="c6i.16xlarge", nodes=(1, 3, 4), settings=settings)
+    assert [row.layout.micro_batch for row in rows] == [24, 24, 18]
+    assert [row.sequences_per_step for row in rows] == [72, 72, 72]
+    assert [row.changed for row in rows] == ["", "", ""]
+    with pytest.raises(CannotEstimate, match="72 is not a multiple of the 5 sequences that 5 replicas"):
+        estimate("glue_finetune", on="c6i.16xlarge", nodes=5, settings=settings)
 
 
 def test_no_more_nodes_are_estimated_than_the_cluster_declares() -> None:
@@ -78,7 +89,7 @@ def test_without_a_checkout_a_target_is_asked_for(
     def nothing_declared() -> None:
         raise NoProject("there is none")
 
-    monkeypatch.setattr(places, "declared_clusters", nothing_declared)
+    monkeypatch.setattr(declared, "declared_clusters", nothing_declared)
     place = find_place("dl1", RATES, region=None, term=ON_DEMAND)
     assert (place.instance.name, place.most_nodes) == (target.instance_type, target.max_nodes)
     assert declared_places(RATES, region=None, term=ON_DEMAND) == []

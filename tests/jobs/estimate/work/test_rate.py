@@ -6,6 +6,7 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from statistics import fmean
 
 import pytest
 from hypothesis import assume, given
@@ -22,6 +23,8 @@ from slipway.jobs.estimate import (
     fit_utilisation,
     throughput,
 )
+from slipway.jobs.estimate.evidence.nearest import other_rows
+from slipway.jobs.estimate.evidence.published_rows import Published
 from slipway.jobs.estimate.work.models import MODELS
 from slipway.jobs.estimate.work.shapes import SHARDINGS
 
@@ -210,12 +213,53 @@ def test_each_part_of_a_tensor_repeats_norms_and_residuals() -> None:
     assert split[0] == pytest.approx(split[1], rel=0.02)
 
 
-def test_every_micro_batch_of_a_pipeline_waits_for_its_neighbours() -> None:
-    few, many = (
-        throughput(DECODER, NODE, Layout(micro_batch=size, global_batch=64, pipeline=2)) for size in (4, 1)
+def rate(of: Published, **changed: object) -> float:
+    """Return the rate that the prior gives for a published row with another layout."""
+    layout = replace(of.asked.layout, **changed)  # type: ignore[arg-type]  # fields of a layout
+    return throughput(of.asked.model, of.asked.cluster, layout).sequences_per_second
+
+
+def published_gains(fact: str, table: str) -> list[tuple[float, float]]:
+    """Return what a fact of the layout gained in pairs of published runs, and what the model says of each."""
+    rows = [row for row in other_rows() if table in row.table]
+    with_it = [row for row in rows if getattr(row.asked.layout, fact)]
+    found = []
+    for row in with_it:
+        plain = replace(row.asked, layout=replace(row.asked.layout, **{fact: False}))  # type: ignore[arg-type]  # both are truths
+        for other in rows:
+            if other.asked == plain:
+                gained = row.sequences_per_second / other.sequences_per_second
+                found.append((gained, rate(row) / rate(other)))
+    return found
+
+
+def test_sequence_parallelism_gains_what_published_pairs_of_runs_gained() -> None:
+    pairs = published_gains("sequence_parallel", "_sequence_parallelism")
+    assert len(pairs) > 40
+    assert fmean(seen for seen, _ in pairs) > 1.05
+    assert fmean(abs(told / seen - 1) for seen, told in pairs) < 0.04
+    alone = other_rows()[0]  # nothing is cut, so there is nothing to share
+    assert rate(alone, sequence_parallel=True) == rate(alone)
+
+
+def test_compiled_norms_and_gates_gain_what_torchtitan_measured_with_and_without() -> None:
+    pairs = published_gains("fused", "llama3_h100_202412")
+    assert len(pairs) == 2
+    assert all(1.1 < seen < 1.2 for seen, _ in pairs)
+    assert all(abs(told / seen - 1) < 0.12 for seen, told in pairs)
+
+
+def test_in_fp8_long_sequences_gain_less_as_their_scores_stay_in_16_bit() -> None:
+    fast = replace(NODE, peak_flops=1979e12, accelerator="h100-fp8")
+    half = replace(NODE, peak_flops=989e12, accelerator="h100")
+    short, long = (
+        throughput(shape, fast, Layout(micro_batch=1), peak).step.compute
+        / throughput(shape, half, Layout(micro_batch=1), peak).step.compute
+        for shape in (replace(DECODER, sequence_length=512), replace(DECODER, sequence_length=65_536))
+        for peak in [Calibration(utilisation=1.0)]
     )
-    assert many.step.pipeline == pytest.approx(4 * few.step.pipeline)
-    assert few.step.pipeline > 0
+    assert short < 0.6
+    assert long > 0.75  # of 16 bit's time; without this it would be half
 
 
 def test_full_sharding_takes_a_ring_s_time_for_each_layer_however_fast_the_network() -> None:

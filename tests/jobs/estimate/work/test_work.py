@@ -166,7 +166,7 @@ def test_a_tensor_group_that_shares_rows_keeps_no_activation_twice() -> None:
         return memory(model, cluster, layout).activations
 
     assert kept(cut) == pytest.approx(kept(whole) * (10 + 24 / 4) / 34)
-    assert kept(replace(cut, shares_rows=True)) == pytest.approx(kept(whole) / 4)
+    assert kept(replace(cut, sequence_parallel=True)) == pytest.approx(kept(whole) / 4)
 
 
 def test_an_early_pipeline_stage_keeps_one_micro_batch_a_stage_and_gpipe_keeps_all() -> None:
