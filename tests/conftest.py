@@ -33,6 +33,9 @@ os.environ["CDK_VALIDATION"] = "false"
 signal.signal(signal.SIGINT, signal.default_int_handler)
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
+# What is collected stays: a collector that looks through it again and again takes a third of a worker's start.
+gc.disable()
+
 # A test promises nothing about this machine's speed, and tries the same values on every machine.
 settings.register_profile(
     "everywhere", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
@@ -41,6 +44,11 @@ settings.load_profile("everywhere")
 
 # Set-up installs what tests import: without it they would promise nothing.
 MISSING_PACKAGE = re.compile(r"could not import|not installed here|torch is not installed|the extra '")
+
+
+def pytest_collection_finish() -> None:
+    gc.freeze()  # a worker has a million objects by now, which no test can make garbage
+    gc.enable()
 
 
 @pytest.fixture(scope="session")
