@@ -28,6 +28,10 @@ os.environ[OWNER_VARIABLE] = str(os.getpid())  # before fixtures of a session co
 # here on, since the CDK's process starts when the first test imports aws_cdk and keeps its environment.
 os.environ["CDK_VALIDATION"] = "false"
 
+# Workers share the processors: threads of two torches on the same ones wait for each other by spinning, and a
+# training takes ten times the time. Before torch is imported, and for all that tests start.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
 # Who starts tests in the background may have them ignore these signals, and what tests start inherits that: a
 # script that a test interrupts would never hear of it.
 signal.signal(signal.SIGINT, signal.default_int_handler)
