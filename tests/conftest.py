@@ -37,7 +37,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 signal.signal(signal.SIGINT, signal.default_int_handler)
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
-# What is collected stays: a collector that looks through it again and again takes a third of a worker's start.
+# What is collected stays: looking through it for garbage again and again takes a third of a worker's start.
 gc.disable()
 
 # A test promises nothing about this machine's speed, and tries the same values on every machine.
