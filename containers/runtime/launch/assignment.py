@@ -121,7 +121,7 @@ def rank_environment(
 ) -> dict[str, str]:
     """Return the container's environment plus the contract, with defaults for variables that nobody set."""
     processors = len(os.sched_getaffinity(0))
-    # Else each takes all processors, and waits for the others by spinning. Nodes of the yard share one machine.
+    # Else each takes all processors, and spins while it waits for others. Nodes of the yard share a machine.
     ranks_here = contract.world if variables.STAND_IN in environment else contract.local_world
     defaults = {
         "OMP_NUM_THREADS": str(max(1, processors // ranks_here)),
