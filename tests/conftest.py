@@ -30,10 +30,17 @@ os.environ[OWNER_VARIABLE] = str(os.getpid())  # before fixtures of a session co
 # here on, since the CDK's process starts when the first test imports aws_cdk and keeps its environment.
 os.environ["CDK_VALIDATION"] = "false"
 
+# Workers share the processors: threads of two torches on the same ones wait for each other by spinning, and a
+# training takes ten times the time. Before torch is imported, and for all that tests start.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
 # Who starts tests in the background may have them ignore these signals, and what tests start inherits that: a
 # script that a test interrupts would never hear of it.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
+# What is collected stays: looking through it for garbage again and again takes a third of a worker's start.
+gc.disable()
 
 # A test promises nothing about this machine's speed, and tries the same values on every machine.
 settings.register_profile(
@@ -43,6 +50,11 @@ settings.load_profile("everywhere")
 
 # Set-up installs what tests import: without it they would promise nothing.
 MISSING_PACKAGE = re.compile(r"could not import|not installed here|torch is not installed|the extra '")
+
+
+def pytest_collection_finish() -> None:
+    gc.freeze()  # a worker has a million objects by now, which no test can make garbage
+    gc.enable()
 
 
 @pytest.fixture(scope="session")

@@ -21,6 +21,8 @@ ROOT = Path(__file__).parents[1]
 _NAME = re.compile(r"[A-Za-z0-9._-]+")
 _EXTRA = re.compile(r"""\bextra *== *["']([^"']+)["']""")
 _OWN = ("AWS_", "SLIPWAY_", "PYTHONPATH", "VIRTUAL_ENV", "CDK_")
+# Else the first synthesis in each home unpacks the CDK, for five seconds. It is where jsii keeps it in ours.
+_UNPACKED = Path.home() / ".cache" / "aws" / "jsii" / "package-cache"
 _PROGRAMS = ("cdk", "node")  # of the checkout: what `npm install aws-cdk` brings
 
 
@@ -46,6 +48,7 @@ class Environment:
             "PATH": os.pathsep.join(programs),
             "AWS_EC2_METADATA_DISABLED": "true",
             "CDK_VALIDATION": "false",
+            "JSII_RUNTIME_PACKAGE_CACHE_ROOT": str(_UNPACKED),
             "XDG_STATE_HOME": str(self.home / "state"),
         }
         return {**kept, **own}

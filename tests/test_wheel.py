@@ -134,6 +134,7 @@ def test_a_project_s_templates_are_those_of_the_checkout(complete: Environment, 
 
 
 @pytest.mark.cdk
+@pytest.mark.long  # end_to_end/test_own_stacks.py deploys it from the checkout each day
 def test_a_users_own_app_adds_a_cluster_from_the_wheel(complete: Environment, tmp_path: Path) -> None:
     own = tmp_path / "own_stacks"
     shutil.copytree(OWN_STACKS, own)
@@ -147,6 +148,7 @@ def test_a_users_own_app_adds_a_cluster_from_the_wheel(complete: Environment, tm
 
 @pytest.mark.cdk
 @pytest.mark.slow
+@pytest.mark.long  # jobs/cloud/test_owners.py and preflight/test_checks.py hold who is refused
 def test_another_project_cannot_deploy_over_a_cluster_of_the_same_name(
     complete: Environment, tmp_path: Path
 ) -> None:

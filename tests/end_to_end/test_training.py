@@ -72,6 +72,7 @@ def cluster(shell: Shell, tmp_path_factory: pytest.TempPathFactory) -> Shell:
     return shell
 
 
+@pytest.mark.long  # tests/containers/data/sources/test_source_s3.py makes the same rows of both each day
 def test_text_in_the_clusters_bucket_makes_the_rows_that_the_same_file_makes(
     cluster: Shell, tmp_path: Path
 ) -> None:
@@ -121,6 +122,7 @@ def test_a_job_that_loses_a_node_goes_on_from_its_last_checkpoint_as_its_page_sh
     assert curve[-1]["loss"] < curve[0]["loss"]
 
 
+@pytest.mark.long  # README's session trains a script of torch.distributed on two nodes each day
 def test_the_plain_example_trains_on_both_nodes(cluster: Shell) -> None:
     replace(DDP, steps=20).run(cluster, *NODES, "--name", "plain", "--follow")
     assert cluster.data("slipway", "status", "plain", "--json")["warning"] is None

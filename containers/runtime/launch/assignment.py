@@ -121,8 +121,10 @@ def rank_environment(
 ) -> dict[str, str]:
     """Return the container's environment plus the contract, with defaults for variables that nobody set."""
     processors = len(os.sched_getaffinity(0))
+    # Else each takes all processors, and spins while it waits for others. Nodes of the yard share a machine.
+    ranks_here = contract.world if variables.STAND_IN in environment else contract.local_world
     defaults = {
-        "OMP_NUM_THREADS": str(max(1, processors // contract.local_world)),  # else each takes all processors
+        "OMP_NUM_THREADS": str(max(1, processors // ranks_here)),
         "PYTHONUNBUFFERED": "1",  # a line is in the log when it is printed, not when 8 kB are
         # A build that was killed leaves a lock here that later ranks wait on forever: so each attempt has
         # its own folder. Images bring their operators built.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import selectors
 import time
 from collections.abc import Callable
+from contextlib import suppress
 
 from slipway.containers.runtime.errors import Interruption, Refusal
 from slipway.containers.runtime.rendezvous import peers, wire
@@ -13,6 +14,7 @@ from slipway.containers.runtime.rendezvous.wire import Message, PeerLink
 
 _POLL_SECONDS = 0.2
 _PROOF_SECONDS = 10.0  # within which a connection must say who it is
+_TOLD_SECONDS = 5.0  # in which nodes that arrive hear that this one is not fit
 _MOST_NAMED = 20
 
 
@@ -37,7 +39,16 @@ class Hub(Peers):
 
     def meet(self, deadline: float) -> int:
         if self.member.findings:
+            with suppress(Refusal):
+                self._admit_all(min(deadline, time.monotonic() + _TOLD_SECONDS))
             raise unhealthy(self.member.node, self.member.host, self.member.findings)
+        self._admit_all(deadline)
+        self._close_door()
+        port = peers.free_port(self.port + 1)
+        self.tell({"go": port})
+        return port
+
+    def _admit_all(self, deadline: float) -> None:
         while len(self.links) < self.member.nodes - 1:
             if time.monotonic() > deadline:
                 raise Interruption(self._missing(), hint="see why their containers did not start, or died")
@@ -46,10 +57,6 @@ class Hub(Peers):
                     raise Interruption(f"lost before the training began: {event.lost}")
             self._dismiss()
             self.stop_if_asked()
-        self._close_door()
-        port = peers.free_port(self.port + 1)
-        self.tell({"go": port})
-        return port
 
     def ready(self, who: object) -> None:
         if isinstance(who, PeerLink) and who in self._strangers:

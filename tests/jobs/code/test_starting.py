@@ -99,7 +99,8 @@ def in_a_bucket(yard: RunningYard, _tmp_path: Path) -> str:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("place", [in_a_folder, in_a_bucket])
+# README's session resumes from a folder each day.
+@pytest.mark.parametrize("place", [pytest.param(in_a_folder, marks=pytest.mark.long), in_a_bucket])
 def test_its_training_saves_resumes_and_ends(
     tmp_path: Path, yard_shell: RunningYard, place: Callable[[RunningYard, Path], str]
 ) -> None:

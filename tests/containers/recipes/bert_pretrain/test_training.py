@@ -130,8 +130,10 @@ def test_deepspeed_without_zero_has_them_too(ranks: Ranks, alone: Run) -> None:
     assert run.losses() == pytest.approx(alone.losses(), abs=1e-5)
 
 
+# glue_finetune trains plainly in bf16 each day.
 @pytest.mark.parametrize(
-    ("world", "zero"), [pytest.param(1, "0", id="plain"), pytest.param(2, "1", id="zero-1")]
+    ("world", "zero"),
+    [pytest.param(1, "0", id="plain", marks=pytest.mark.long), pytest.param(2, "1", id="zero-1")],
 )
 def test_bf16_stays_near_fp32(ranks: Ranks, alone: Run, world: int, zero: str) -> None:
     """bf16 has 8 bits of mantissa: a loss of 7 is known to about 0.03."""
@@ -140,7 +142,10 @@ def test_bf16_stays_near_fp32(ranks: Ranks, alone: Run, world: int, zero: str) -
     assert run.losses() == pytest.approx(alone.losses(), abs=0.05)
 
 
-@pytest.mark.parametrize("settings", [PLAIN, ZERO], ids=["plain", "zero-1"])
+# Each day a training with ZeRO-1 is killed here, and glue_finetune resumes a plain one to the same bits.
+@pytest.mark.parametrize(
+    "settings", [pytest.param(PLAIN, id="plain", marks=pytest.mark.long), pytest.param(ZERO, id="zero-1")]
+)
 def test_a_killed_and_resumed_run_equals_an_uninterrupted_one_bit_for_bit(
     ranks: Ranks, pair: Run, zero_pair: Run, settings: dict[str, str]
 ) -> None:

@@ -86,7 +86,11 @@ STOOD_IN_FOR = {"SLIPWAY_ACCELERATOR": "habana", "SLIPWAY_ACCELERATORS": "2", "S
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("promised", [{}, STOOD_IN_FOR], ids=["none", "stand-in"])
+# runtime/launch/test_assignment.py holds for each kind of node that accelerate is told.
+@pytest.mark.parametrize(
+    "promised",
+    [pytest.param({}, id="none", marks=pytest.mark.long), pytest.param(STOOD_IN_FOR, id="stand-in")],
+)
 def test_ranks_without_accelerators_train_together_under_accelerate(
     promised: dict[str, str], tmp_path: Path
 ) -> None:

@@ -46,6 +46,18 @@ def test_what_a_user_says_to_accelerate_himself_counts(tmp_path: Path) -> None:
     assert rank_environment(own, ONE, tmp_path)["ACCELERATE_USE_CPU"] == "false"
 
 
+@pytest.mark.parametrize(
+    ("own", "threads"), [({}, "4"), (STAND_IN, "2"), ({**STAND_IN, "OMP_NUM_THREADS": "3"}, "3")]
+)
+def test_ranks_share_the_processors_with_all_ranks_that_are_on_them(
+    own: Mapping[str, str], threads: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All nodes of a yard are on one machine."""
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: set(range(8)))
+    told = rank_environment(own, replace(ONE, rank=1, local_world=2, world=4, node=0), tmp_path)
+    assert told["OMP_NUM_THREADS"] == threads
+
+
 # BI-164, F51: the lock that a killed build of an operator leaves makes no later attempt wait forever.
 
 

@@ -202,8 +202,9 @@ def test_a_node_with_an_ill_gpu_ends_the_attempt_and_is_named(
         for node, each in enumerate(machines)
     ]
     assert [node.end() for node in nodes] == [85, 85]
-    assert f"node {sick} (" in nodes[0].lines[-1]
-    assert SAID["row-remapping-failed"] in nodes[0].lines[-1]
+    for node in nodes:
+        assert f"node {sick} (" in node.lines[-1]
+        assert SAID["row-remapping-failed"] in node.lines[-1]
     assert "ready" not in nodes[0].text + nodes[1].text, "nothing was started on any node"
 
 
