@@ -22,7 +22,7 @@ GOALS: Mapping[str, int | None] = {
     "slipway": None,
     "tests": 58_000,
 }
-MOST_PRODUCT_FILES = 800
+MOST_PRODUCT_FILES = 850  # with what releases, sites and measured faults need
 _COLUMNS = [
     Column(name="room"),
     Column(name="files", align="right"),

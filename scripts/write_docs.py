@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import csv
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import click

@@ -9,6 +9,7 @@ import subprocess
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib import import_module
 from typing import Any
 from uuid import uuid4
 
@@ -71,7 +72,7 @@ def asked(place: str, path: str, token: str, method: str = "GET") -> Any:
 
 
 def test_a_cell_runs_on_the_node_and_only_with_the_token(desk: Shell) -> None:
-    import websocket
+    websocket: Any = import_module("websocket")  # of jupyter-server's client, which no extra has
 
     with forwarded(desk) as place:
         with pytest.raises(OSError, match="403"):
