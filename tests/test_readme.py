@@ -63,7 +63,7 @@ def test_the_ranges_are_those_that_the_estimate_tells(word: str) -> None:
     assert f"{word}, ± {band.told * 100:.0f} % in the median, held {band.held} of {band.rows}" in words(COSTS)
 
 
-@pytest.mark.parametrize(("families", "within"), [(("dl1/",), 7), (("trn1/",), 3), (("c6i/",), 11)])
+@pytest.mark.parametrize(("families", "within"), [(("dl1/",), 3), (("trn1/",), 3), (("c6i/",), 11)])
 def test_the_article_s_tables_are_as_near_as_it_says(families: tuple[str, ...], within: int) -> None:
     errors = [abs(trial.error) for trial in trials() if trial.table.startswith(families)]
     assert within - 1 < max(errors) * 100 <= within

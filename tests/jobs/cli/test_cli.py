@@ -281,7 +281,9 @@ def test_no_help_shows_what_only_click_should_read() -> None:
     asked = list[str]()
 
     def look(command: click.Command, name: str) -> None:
-        context = click.Context(command, info_name=name)
+        context = click.Context(
+            command, info_name=name, **cli.cli.context_settings
+        )  # a command keeps its first
         assert "\\b" not in command.get_help(context), name
         asked.append(name)
         if isinstance(command, click.Group):

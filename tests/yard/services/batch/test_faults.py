@@ -191,9 +191,10 @@ def test_a_network_that_is_cut_in_two_ends_both_sides_resumable(cluster: Cluster
     assert cluster.ended(job)["status"] == "FAILED"
     fault.is_over()
     main, child = cluster.lines(job), cluster.lines(job, 1)
-    assert (main[-1], child[-1]) == ("ended with 85", "ended with 85"), (main, child)
+    assert main[-1] == "ended with 85", main
     assert any("no heartbeat for 1 s" in line for line in main)
-    assert any("lost the main node" in line for line in child)
+    # The job ends with its main node, so the child may be stopped before its process says its code.
+    assert any("lost the main node" in line and line.endswith("exit code 85") for line in child), child
 
 
 def prints(cluster: Cluster, job: str, words: str) -> None:
