@@ -56,6 +56,7 @@ from slipway.yard.cloudformation.template import template
 from slipway.yard.errors import ApiError
 from slipway.yard.permissions import policies
 from slipway.yard.state import STATE_FILE, read_state
+from tests.jobs.platforms.slurm.node.test_attempts import NEW, OLD, set_
 
 Read = Callable[[bytes], object]
 OURS = (SlipwayError, Refusal, ApiError, DataError)
@@ -106,45 +107,15 @@ def packaged(name: str, lines: int = 3) -> bytes:
     return b"".join(content.splitlines(keepends=True)[:lines])
 
 
-# As release 22.05 of Slurm writes a job, and as 24.11 writes the same one.
-OLD_JOB = {
-    "job_id": 7,
-    "array_job_id": 0,
-    "array_task_id": None,
-    "comment": "slipway:neox-0123456789ab",
-    "job_state": "FAILED",
-    "state_reason": "NonZeroExitCode",
-    "state_description": "",
-    "exit_code": 85 << 8,
-    "node_count": 4,
-    "nodes": "trn1-[1-4]",
-    "restart_cnt": 2,
-    "submit_time": 100,
-    "start_time": 200,
-    "end_time": 300,
-    "dependency": "afterok:5(unfulfilled)",
-}
-
-
-def number(value: int) -> dict[str, object]:
-    return {"set": True, "infinite": False, "number": value}
-
-
-NEW_JOB = {
-    **OLD_JOB,
-    "job_state": ["FAILED"],
-    "array_job_id": number(0),
-    "node_count": number(4),
-    "submit_time": number(100),
-    "exit_code": {"status": ["ERROR"], "return_code": number(85), "signal": {"id": number(9), "name": ""}},
-}
+KILLED = {"status": ["ERROR"], "return_code": set_(85), "signal": {"id": set_(9), "name": ""}}
+QUEUE = {"jobs": [OLD, {**NEW, "exit_code": KILLED}]}
 ACCOUNTED = {
     "comment": {"job": "slipway:neox-0123456789ab"},
     "time": {"submission": 1, "start": 2, "end": 3},
     "state": {"current": ["COMPLETED"], "reason": "None"},
     "array": {"job_id": 3, "task_id": {"set": True, "number": 1}},
     "job_id": 8,
-    "exit_code": {"return_code": number(0), "signal": {"id": 0}},
+    "exit_code": {"return_code": set_(0), "signal": {"id": 0}},
     "nodes": "a",
     "allocation_nodes": 2,
 }
@@ -441,7 +412,7 @@ READERS: dict[str, Reader] = {
         read=of_text(allocation.read_nodes),
         valid=(js({"nodes": [{"name": "n", "state": ["IDLE"], "reason": None}]}),),
     ),
-    "squeue": Reader(read=of_text(allocation.read_queue), valid=(js({"jobs": [OLD_JOB, NEW_JOB]}),)),
+    "squeue": Reader(read=of_text(allocation.read_queue), valid=(js(QUEUE),)),
     "squeue's time left": Reader(read=of_text(allocation._seconds), valid=(b"1-02:03:04",)),
     "slurm's answer": Reader(read=of_text(slurm.decode_answer), valid=(js(ANSWER),)),
     "sweep": Reader(read=of_file(read_sweep, "sweep.toml"), valid=(SWEEP,)),

@@ -166,8 +166,8 @@ def _activations(model: Model, cluster: Hardware, layout: Layout) -> float:
     layers = model.layers / layout.pipeline
     inside = _bytes_within_layer(model, layout)
     squares = 0.0 if cluster.has_fused_attention else _bytes_of_scores(model, layout)
-    shared = layout.tensor if layout.sequence_parallel else 1
-    each = {"none": inside + squares, "selective": inside, "full": 2.0 / shared}[layout.checkpointing]
+    input_alone = 2.0 / _row_shares(layout)
+    each = {"none": inside + squares, "selective": inside, "full": input_alone}[layout.checkpointing]
     kept = layers * own * each * _micro_batches_kept(model, cluster, layout)
     # The layer that is being computed again.
     kept += own * {"none": 0.0, "selective": squares, "full": inside + squares}[layout.checkpointing]
@@ -180,8 +180,11 @@ def _bytes_within_layer(model: Model, layout: Layout) -> float:
     """Count bytes per value of a layer's input: ten on every device of a tensor group unless sequence
     parallelism shares them, too, and a share of the rest."""
     width = model.feed_forward / model.hidden_size * (1.5 if model.gated else 1.0)
-    whole = 10.0 / (layout.tensor if layout.sequence_parallel else 1)
-    return whole + (8.0 + 4.0 * width) / layout.tensor
+    return 10.0 / _row_shares(layout) + (8.0 + 4.0 * width) / layout.tensor
+
+
+def _row_shares(layout: Layout) -> int:
+    return layout.tensor if layout.sequence_parallel else 1
 
 
 def _bytes_of_scores(model: Model, layout: Layout) -> float:

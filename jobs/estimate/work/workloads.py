@@ -29,9 +29,7 @@ class Workload:
     until: str = ""  # what that end is, and who said so
     assumed: str = ""  # what was not published and is taken to be so
     task: str = ""  # whose measurements are preferred among those of the model; "": those of its own name
-    deals_batch: bool = (
-        False  # in micro-batches of any size up to the layout's that divides a replica's share
-    )
+    deals_batch: bool = False  # in the largest micro-batches, up to the layout's, that divide a rank's share
     devices: tuple[str, ...] = ()  # of jobs/words/catalogue/instances.py; (): any
 
 
