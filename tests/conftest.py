@@ -11,7 +11,7 @@ import warnings
 from collections import Counter
 from collections.abc import Generator, Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -53,8 +53,28 @@ MISSING_PACKAGE = re.compile(r"could not import|not installed here|torch is not 
 
 
 def pytest_collection_finish() -> None:
+    read_models_once()
     gc.freeze()  # a worker has a million objects by now, which no test can make garbage
     gc.enable()
+
+
+def read_models_once() -> None:
+    """Keep what botocore reads of AWS: each of its sessions reads it anew, and tests make thousands of them.
+
+    It took 45 % of what tests of the yard and of jobs asked of a processor.
+    """
+    from botocore.loaders import JSONFileLoader
+
+    original, kept = JSONFileLoader.load_file, {}
+
+    def load(self: JSONFileLoader, path: str) -> Any:
+        if path not in kept:
+            if (found := original(self, path)) is None:
+                return None
+            kept[path] = found
+        return kept[path]
+
+    JSONFileLoader.load_file = load
 
 
 @pytest.fixture(scope="session")
