@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import logging
 import sys
+from collections import UserDict
 from collections.abc import Callable, Iterable
-from functools import lru_cache
+from functools import cached_property, lru_cache
+from operator import attrgetter
 from types import SimpleNamespace, TracebackType
 from typing import Any
 
@@ -172,7 +174,7 @@ def keep_lookups() -> None:
 # What moto brings along of AWS's own, kept from one reset to the next: its policies and its machine images.
 # Of 1400 policies and 1300 images moto makes objects at every reset, for every region that was used, and
 # throws them away: 0.3 s in which the yard answers nobody. Here they are made once, and copied into what is
-# used next.
+# used next; images, for the first who asks for one.
 
 
 def keep_snapshots() -> None:
@@ -214,11 +216,30 @@ def _keep_images() -> None:
             original(self)
             kept[place] = [_image_of(None, image) for image in self.amis.values()]
             return
-        for image in (_image_of(self, each) for each in kept[place]):
-            self.amis[image.id] = image
-            self.snapshots[image.ebs_snapshot.id] = image.ebs_snapshot
+        images = lru_cache(maxsize=1)(lambda: [_image_of(self, each) for each in kept[place]])
+        snapshot = attrgetter("ebs_snapshot")
+        self.amis = _FilledWhenRead(lambda: {each.id: each for each in images()})
+        self.snapshots = _FilledWhenRead(lambda: {each.id: each for each in map(snapshot, images())})
 
     AmiBackend._load_amis = load
+
+
+class _FilledWhenRead(UserDict[str, Any]):
+    """What few calls ask for: it is copied for the first that looks, beside what was put in until then."""
+
+    def __init__(self, brought: Callable[[], dict[str, Any]]) -> None:
+        self._put: dict[str, Any] = {}
+        self._brought = brought
+
+    @cached_property
+    def data(self) -> dict[str, Any]:  # type: ignore[override]  # where UserDict reads all that it is asked
+        return self._brought() | self._put
+
+    def __setitem__(self, key: str, item: Any) -> None:
+        (self.data if "data" in vars(self) else self._put)[key] = item
+
+    def copy(self) -> Any:
+        return {**self.data}
 
 
 def _image_of(backend: Any, image: Any) -> Any:
