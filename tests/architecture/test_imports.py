@@ -50,6 +50,21 @@ def strangers(path: str, nodes: Iterable[ast.AST]) -> list[str]:
     ]
 
 
+def test_the_types_of_every_service_of_the_cdk_that_is_used_are_checked() -> None:
+    services = {
+        f"aws_cdk.{name.name}"
+        for path in tracked.paths(".py")
+        for node in tracked.nodes(path)
+        if isinstance(node, ast.ImportFrom) and node.module == "aws_cdk"
+        for name in node.names
+        if name.name.startswith("aws_")
+    }
+    overrides = tomllib.loads(tracked.text("pyproject.toml"))["tool"]["mypy"]["overrides"]
+    (checked,) = (one["module"] for one in overrides if "aws_cdk" in one["module"])
+    assert services
+    assert services <= {*checked}, "pyproject.toml, [[tool.mypy.overrides]]"
+
+
 def test_no_module_imports_itself_by_way_of_others() -> None:
     """Imports for typing and inside functions count: who reads one file of a circle has to read all."""
     graph = grimp.build_graph("slipway", "scripts", cache_dir=None)
