@@ -50,8 +50,7 @@ def answer(monkeypatch: pytest.MonkeyPatch) -> Answer:
 def test_without_a_terminal_it_is_refused_with_the_estimate_and_what_to_say(
     as_on_aws: RunningYard, target: BatchTarget, slipway: Slipway
 ) -> None:
-    code, out, err = slipway(*ARGUMENTS)
-    assert (code, out) == (1, "")
+    err = slipway.refused(*ARGUMENTS)
     assert "may cost up to 157.31 USD (12 node-hours at 13.10904 USD on demand, us-east-1, 2026-" in err
     assert "but you agreed to 100 USD at most\nhint: --confirm-cost 158, or fewer --nodes" in err
     assert job_names(as_on_aws, target) == []
@@ -69,7 +68,7 @@ def test_the_environment_says_what_is_agreed_to_from_now_on(
     as_on_aws: RunningYard, slipway: Slipway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SLIPWAY_CONFIRM_COST", "158")
-    assert slipway(*ARGUMENTS)[0] == 0
+    slipway.told(*ARGUMENTS)
 
 
 @pytest.mark.parametrize(("typed", "code"), [("y", 0), ("n", 1), ("", 1)])
@@ -82,7 +81,7 @@ def test_at_a_terminal_it_is_asked(
 
 
 def test_a_job_that_was_sent_is_not_asked_about_again(as_on_aws: RunningYard, slipway: Slipway) -> None:
-    sent = json.loads(slipway(*ARGUMENTS, "--confirm-cost", "158", "--json")[1])
+    sent = slipway.json(*ARGUMENTS, "--confirm-cost", "158", "--json")
     code, out, _ = slipway(*ARGUMENTS, "--json")
     assert (code, json.loads(out)["id"]) == (0, sent["id"])
 
@@ -93,12 +92,11 @@ def test_a_price_that_is_not_known_is_not_nothing(
     monkeypatch.setattr(
         "slipway.jobs.platforms.platform.cost", lambda *_: Cost(usd=None, node_hours=12.0, price=None)
     )
-    code, _, err = slipway(*ARGUMENTS, "--confirm-cost", "1000000")
-    assert code == 1
+    err = slipway.told(*ARGUMENTS, "--confirm-cost", "1000000", code=1)
     assert "may cost an amount that is not known (12 node-hours at no known price)" in err
     assert "hint: --confirm-cost unknown" in err
     assert job_names(as_on_aws, target) == []
-    assert slipway(*ARGUMENTS, "--confirm-cost", "unknown")[0] == 0
+    slipway.told(*ARGUMENTS, "--confirm-cost", "unknown")
 
 
 def test_python_says_it_too(as_on_aws: RunningYard, target: BatchTarget) -> None:

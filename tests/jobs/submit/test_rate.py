@@ -64,12 +64,24 @@ SETTINGS = (
 def test_what_a_run_was_told_is_found_in_what_batch_knows_of_it(
     target: BatchTarget, yard_shell: RunningYard, slipway: Slipway
 ) -> None:
-    code, out, err = slipway(
-        "submit", "bert_pretrain", "--on", "dl1", "--nodes", "2", *SETTINGS,
-        "--processes-per-node", "4", "--timeout-hours", "1", "--json",
-    )  # fmt: skip
-    assert code == 0, err
-    (detail,) = yard_shell.client("batch").describe_jobs(jobs=[json.loads(out)["id"]])["jobs"]
+    (detail,) = yard_shell.client("batch").describe_jobs(
+        jobs=[
+            slipway.json(
+                "submit",
+                "bert_pretrain",
+                "--on",
+                "dl1",
+                "--nodes",
+                "2",
+                *SETTINGS,
+                "--processes-per-node",
+                "4",
+                "--timeout-hours",
+                "1",
+                "--json",
+            )["id"]
+        ]
+    )["jobs"]
     assert settings_of(detail) == dict(word.split("=") for word in SETTINGS if "=" in word)
     assert processes_of(detail) == 4
 
@@ -131,8 +143,7 @@ def test_a_run_that_is_faster_than_the_model_allows_says_so(
     target: BatchTarget, yard_shell: RunningYard, slipway: Slipway
 ) -> None:
     run_in(yard_shell, target, [line(step, 9_500.0) for step in range(5, 101, 5)])
-    code, _, err = slipway("calibrate", "bert_pretrain", "--from-yard", "--json")
-    assert code == 0, err
+    err = slipway.told("calibrate", "bert_pretrain", "--from-yard", "--json")
     assert "warning: the model cannot meet 9500 sequences a second" in err
 
 
@@ -141,7 +152,7 @@ def test_the_same_run_again_takes_the_place_of_its_own_row(
 ) -> None:
     run_in(yard_shell, target, STEADY)
     first = slipway("calibrate", "bert_pretrain", "--from-yard", "--json")[1]
-    assert json.loads(slipway("calibrate", "bert_pretrain", "--from-yard", "--json")[1]) == json.loads(first)
+    assert slipway.json("calibrate", "bert_pretrain", "--from-yard", "--json") == json.loads(first)
     file = tmp_path / "config" / "slipway" / "calibration.csv"
     assert len(decode_measurements(file.read_text(), str(file))) == 1
 
@@ -150,12 +161,9 @@ def test_a_run_of_the_yard_is_taken_only_when_somebody_says_so(
     target: BatchTarget, yard_shell: RunningYard, slipway: Slipway, tmp_path: Path
 ) -> None:
     run_in(yard_shell, target, STEADY)
-    code, out, err = slipway("calibrate", "bert_pretrain")
-    assert (code, out) == (1, "")
+    err = slipway.refused("calibrate", "bert_pretrain")
     assert "ran in the yard, on this machine's processors and not on a dl1.24xlarge" in err
-    code, out, err = slipway("calibrate", "bert_pretrain", "--dry-run")
-    assert code == 0
-    assert "nothing was changed" in err
+    assert "nothing was changed" in slipway.told("calibrate", "bert_pretrain", "--dry-run")
     assert not (tmp_path / "config").exists()
 
 
@@ -163,8 +171,7 @@ def test_a_run_that_is_too_short_is_refused_with_how_long_it_must_be(
     target: BatchTarget, yard_shell: RunningYard, slipway: Slipway
 ) -> None:
     run_in(yard_shell, target, STEADY[: (10 + LEAST_STEPS) // 5 - 1], status="RUNNING")
-    code, out, err = slipway("calibrate", "bert_pretrain", "--from-yard")
-    assert (code, out) == (1, "")
+    err = slipway.refused("calibrate", "bert_pretrain", "--from-yard")
     assert f"has reported 15 steps after the first 10 of each attempt; at least {LEAST_STEPS}" in err
     assert "run it for 30 steps or more" in err
 
@@ -173,8 +180,7 @@ def test_a_run_of_no_recipe_that_trains_is_refused(
     target: BatchTarget, yard_shell: RunningYard, slipway: Slipway
 ) -> None:
     run_in(yard_shell, target, STEADY, tags={"slipway:nodes": "2", "slipway:recipe": "prepare_bert"})
-    code, _, err = slipway("calibrate", "bert_pretrain", "--from-yard")
-    assert code == 2
+    err = slipway.told("calibrate", "bert_pretrain", "--from-yard", code=2)
     assert "recipe 'prepare_bert' trains no model" in err
 
 
@@ -183,8 +189,7 @@ def test_a_report_lays_the_run_beside_its_estimate(
 ) -> None:
     pytest.importorskip("vl_convert")
     run_in(yard_shell, target, STEADY)
-    code, _, err = slipway("report", "page", "bert_pretrain-0123", "-o", str(tmp_path / "run.html"))
-    assert code == 0, err
+    slipway.told("report", "page", "bert_pretrain-0123", "-o", str(tmp_path / "run.html"))
     text = (tmp_path / "run.html").read_text()
     assert "90 steps on 2 nodes (16 devices) trained 2,500.0 sequences a second" in text
     assert "the estimate is 2,709.6 (calibrated, ± " in text
@@ -196,8 +201,8 @@ def test_a_report_of_a_run_that_was_calibrated_with_does_not_compare_it_with_its
 ) -> None:
     pytest.importorskip("vl_convert")
     run_in(yard_shell, target, STEADY)
-    assert slipway("calibrate", "bert_pretrain", "--from-yard")[0] == 0
-    assert slipway("report", "page", "bert_pretrain-0123", "-o", str(tmp_path / "run.html"))[0] == 0
+    slipway.told("calibrate", "bert_pretrain", "--from-yard")
+    slipway.told("report", "page", "bert_pretrain-0123", "-o", str(tmp_path / "run.html"))
     assert "the estimate is 2,709.6" in (tmp_path / "run.html").read_text()
 
 
@@ -206,7 +211,7 @@ def test_a_report_of_a_run_counts_what_stands_around_its_nodes(
 ) -> None:
     pytest.importorskip("vl_convert")
     run_in(yard_shell, target, STEADY)
-    assert slipway("report", "page", "bert_pretrain-0123", "-o", str(tmp_path / "run.html"))[0] == 0
+    slipway.told("report", "page", "bert_pretrain-0123", "-o", str(tmp_path / "run.html"))
     assert "Not counted: efs: as much as is stored" in (tmp_path / "run.html").read_text()
 
 
@@ -221,8 +226,7 @@ def test_a_curve_shows_the_metrics_that_are_asked_for_and_names_the_others(
     assert "eval_loss" in out
     assert "it also reports entropy: --metric NAME" in err
     assert "entropy" in slipway("report", "curve", "bert_pretrain", "--metric", "entropy")[1]
-    code, out, err = slipway("report", "curve", "bert_pretrain", "--metric", "accuracy")
-    assert (code, out) == (1, "")
+    err = slipway.refused("report", "curve", "bert_pretrain", "--metric", "accuracy")
     assert "has reported no accuracy\nhint: it reports loss, entropy, eval_loss" in err
-    found = json.loads(slipway("report", "curve", "bert_pretrain", "--json")[1])
+    found = slipway.json("report", "curve", "bert_pretrain", "--json")
     assert found[1]["metrics"] == {"loss": 7.0, "eval_loss": 6.0, "entropy": 2.0}

@@ -200,8 +200,7 @@ def test_named_jobs_are_compared_and_json_has_every_field(slipway: Slipway, fini
         (4, "glue-4-3", 3.0),
     ]
     assert "for another size: slipway submit glue_finetune --on c6i --nodes 2 --set task=mrpc" in err
-    code, _, err = slipway("report", "speedup", "glue-4-3", "glue-2-2")
-    assert code == 1
+    err = slipway.told("report", "speedup", "glue-4-3", "glue-2-2", code=1)
     assert "none of these jobs ran on one node" in err
 
 
@@ -209,13 +208,11 @@ def test_in_the_yard_the_table_says_that_its_speed_ups_mean_nothing(
     slipway: Slipway, finished: list[AnyFound], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("slipway.jobs.cloud.aws.is_in_yard", lambda: True)
-    code, _, err = slipway("report", "speedup", "glue_finetune", "--on", "c6i")
-    assert code == 0
+    err = slipway.told("report", "speedup", "glue_finetune", "--on", "c6i")
     assert "share this machine's" in err
     assert "speed-ups measured here mean nothing" in err
 
 
 def test_a_recipe_needs_a_target(slipway: Slipway) -> None:
-    code, _, err = slipway("report", "speedup", "glue_finetune")
-    assert code == 2
+    err = slipway.told("report", "speedup", "glue_finetune", code=2)
     assert "slipway report speedup RECIPE --on CLUSTER" in err
