@@ -213,7 +213,7 @@ def canonical_releases(deployed: Deployed, serial: str) -> str:
     return f"ssm:{parameter}"
 
 
-def test_a_parent_that_is_newer_than_the_packages_is_refused_before_a_machine_starts_and_an_earlier_one_baked(
+def test_a_parent_that_is_newer_than_the_packages_is_refused_before_a_machine_starts(
     deployed: Deployed, slipway: Slipway
 ) -> None:
     found = deployed.deploy("true", parent=canonical_releases(deployed, "20261122"))

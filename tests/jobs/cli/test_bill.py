@@ -60,7 +60,7 @@ def test_more_failures_cost_as_much_more_and_sagemaker_s_machines_nothing_before
         billed(slipway, *asked, f"failures={failures}")["nodes, repeating what failures cost"]
         for failures in ("0", "3.8", "38")
     )
-    assert (none, often) == (0, pytest.approx(10 * one))
+    assert (none, often) == pytest.approx((0, 10 * one))
     lines = billed(slipway, "bert-large", "--on", "ml.p4d.24xlarge", "--nodes", "1")
     assert lines["nodes, starting"] == 0
 

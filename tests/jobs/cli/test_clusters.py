@@ -50,7 +50,7 @@ def start_nodes(yard: RunningYard, cluster: str, count: int) -> list[str]:
     return [instance["InstanceId"] for instance in started["Instances"]]
 
 
-def row(slipway: Slipway) -> dict[str, object]:
+def row(slipway: Slipway) -> Any:
     return slipway.json("cluster", "list", "dl1", "--json")
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 
 import pytest
@@ -57,18 +56,24 @@ def test_without_a_terminal_it_is_refused_with_the_estimate_and_what_to_say(
 
 
 @pytest.mark.parametrize(("amount", "code"), [("158", 0), ("157", 1)])
-def test_what_is_confirmed_is_an_amount(
-    as_on_aws: RunningYard, target: BatchTarget, slipway: Slipway, amount: str, code: int
+@pytest.mark.parametrize("where", ["option", "environment"])
+def test_what_is_confirmed_is_an_amount_and_a_job_that_was_sent_is_not_asked_about_again(
+    as_on_aws: RunningYard,
+    target: BatchTarget,
+    slipway: Slipway,
+    monkeypatch: pytest.MonkeyPatch,
+    amount: str,
+    code: int,
+    where: str,
 ) -> None:
-    assert slipway(*ARGUMENTS, "--confirm-cost", amount)[0] == code
+    asked = (*ARGUMENTS, "--confirm-cost", amount) if where == "option" else ARGUMENTS
+    if where == "environment":
+        monkeypatch.setenv("SLIPWAY_CONFIRM_COST", amount)
+    assert slipway.json(*asked, "--dry-run")["ceiling"]["usd"] == 157.31
+    assert slipway(*asked)[0] == code
     assert len(job_names(as_on_aws, target)) == 1 - code
-
-
-def test_the_environment_says_what_is_agreed_to_from_now_on(
-    as_on_aws: RunningYard, slipway: Slipway, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("SLIPWAY_CONFIRM_COST", "158")
-    slipway.told(*ARGUMENTS)
+    assert slipway(*ARGUMENTS)[0] == code
+    assert len(job_names(as_on_aws, target)) == 1 - code
 
 
 @pytest.mark.parametrize(("typed", "code"), [("y", 0), ("n", 1), ("", 1)])
@@ -78,12 +83,6 @@ def test_at_a_terminal_it_is_asked(
     answer(typed)
     assert bool(slipway(*ARGUMENTS)[0]) == bool(code)
     assert len(job_names(as_on_aws, target)) == 1 - code
-
-
-def test_a_job_that_was_sent_is_not_asked_about_again(as_on_aws: RunningYard, slipway: Slipway) -> None:
-    sent = slipway.json(*ARGUMENTS, "--confirm-cost", "158", "--json")
-    code, out, _ = slipway(*ARGUMENTS, "--json")
-    assert (code, json.loads(out)["id"]) == (0, sent["id"])
 
 
 def test_a_price_that_is_not_known_is_not_nothing(
@@ -99,21 +98,13 @@ def test_a_price_that_is_not_known_is_not_nothing(
     slipway.told(*ARGUMENTS, "--confirm-cost", "unknown")
 
 
-def test_python_says_it_too(as_on_aws: RunningYard, target: BatchTarget) -> None:
+def test_python_says_it_too_and_nothing_in_the_yard_costs_money(
+    as_on_aws: RunningYard, target: BatchTarget, slipway: Slipway, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with pytest.raises(Unconfirmed):
         submit(JOB, "dl1")
     assert job_names(as_on_aws, target) == []
     submit(JOB, "dl1", agreed=Agreed(usd=158))
     assert len(job_names(as_on_aws, target)) == 1
-
-
-def test_nothing_in_the_yard_costs_money(
-    yard_shell: RunningYard, target: BatchTarget, slipway: Slipway
-) -> None:
-    code, out, err = slipway(*ARGUMENTS, "--processes-per-node", "1")
-    assert (code, out.count("157.31")) == (0, 1), err
-
-
-def test_a_dry_run_asks_nothing(as_on_aws: RunningYard, slipway: Slipway) -> None:
-    code, out, _ = slipway(*ARGUMENTS, "--dry-run")
-    assert (code, json.loads(out)["ceiling"]["usd"]) == (0, 157.31)
+    monkeypatch.setattr(aws, "is_in_yard", lambda: True)
+    assert slipway.printed(*ARGUMENTS, "--processes-per-node", "1").count("157.31") == 1

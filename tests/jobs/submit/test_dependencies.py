@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 
@@ -26,7 +27,7 @@ def end(yard: RunningYard, job_id: str) -> None:
     yard.client("batch").terminate_job(jobId=job_id, reason="enough")
 
 
-def decided(slipway: Slipway, *names: str) -> list[dict[str, str]]:
+def decided(slipway: Slipway, *names: str) -> Any:
     options = [word for name in names for word in ("--depends-on", name)]
     return slipway.json(*TRAIN, *options, "--dry-run")["request"]["submit"]["dependsOn"]
 
