@@ -37,7 +37,9 @@ REFUSAL = Unanswered(action="ec2:DescribeInstances", code="UnauthorizedOperation
 def deploy(yard: RunningYard, name: str) -> None:
     cloudformation = yard.client("cloudformation")
     cloudformation.create_stack(StackName=name, TemplateBody=json.dumps(TEMPLATE))
-    cloudformation.get_waiter("stack_create_complete").wait(StackName=name, WaiterConfig={"Delay": 1})
+    cloudformation.get_waiter("stack_create_complete").wait(
+        StackName=name, WaiterConfig={"Delay": 0.1, "MaxAttempts": 1200}
+    )
 
 
 def start_nodes(yard: RunningYard, cluster: str, count: int) -> list[str]:

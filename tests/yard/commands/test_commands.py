@@ -58,7 +58,9 @@ def test_status_as_json_counts_what_is_deployed(slipway: Slipway, yard: RunningY
     template = {"Resources": {"Topic": {"Type": "AWS::SNS::Topic"}}}
     cloudformation = yard.client("cloudformation", "eu-west-1")
     cloudformation.create_stack(StackName="one", TemplateBody=json.dumps(template))
-    cloudformation.get_waiter("stack_create_complete").wait(StackName="one", WaiterConfig={"Delay": 1})
+    cloudformation.get_waiter("stack_create_complete").wait(
+        StackName="one", WaiterConfig={"Delay": 0.1, "MaxAttempts": 1200}
+    )
     found = slipway.json("status", "--json")
     assert found["stacks"] == [{"region": "eu-west-1", "name": "one", "status": "CREATE_COMPLETE"}]
     assert found["endpoint"] == yard.endpoint

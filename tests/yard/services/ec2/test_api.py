@@ -280,7 +280,7 @@ def test_an_instance_is_pending_until_its_launch_is_over(yard: RunningYard) -> N
     switch(yard, launch_delay=0.2)
     (made,) = yard.client("ec2").run_instances(**run(yard, SMALL))["Instances"]
     yard.client("ec2").get_waiter("instance_running").wait(
-        InstanceIds=[made["InstanceId"]], WaiterConfig={"Delay": 1, "MaxAttempts": 60}
+        InstanceIds=[made["InstanceId"]], WaiterConfig={"Delay": 0.1, "MaxAttempts": 600}
     )
 
 
