@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,7 +19,40 @@ from tests.yard.conftest import RunningYard, point_at, yard
 
 __all__ = ["slipway", "yard", "yard_shell"]
 
-Slipway = Callable[..., tuple[int, str, str]]
+
+@dataclass(frozen=True, slots=True)
+class Slipway:
+    """Run one command line in this process: the exit code, what went to stdout, what went to stderr."""
+
+    capsys: pytest.CaptureFixture[str]
+    first: tuple[str, ...] = ()
+
+    def __call__(self, *arguments: str) -> tuple[int, str, str]:
+        code = run((*self.first, *arguments))
+        said = self.capsys.readouterr()
+        return code, said.out, said.err
+
+    def printed(self, *arguments: str) -> str:
+        """Return what a command that succeeds prints."""
+        code, out, err = self(*arguments)
+        assert code == 0, err
+        return out
+
+    def json(self, *arguments: str) -> Any:
+        return json.loads(self.printed(*arguments))
+
+    def told(self, *arguments: str, code: int = 0) -> str:
+        """Return what a command that ends so says beside what it prints."""
+        ended, _, err = self(*arguments)
+        assert ended == code, err
+        return err
+
+    def refused(self, *arguments: str, code: int = 1) -> str:
+        """Return why a command prints nothing."""
+        ended, out, err = self(*arguments)
+        assert (ended, out) == (code, ""), err
+        assert "Traceback" not in err
+        return err
 
 
 @pytest.fixture
@@ -30,14 +66,7 @@ def yard_shell(yard: RunningYard, monkeypatch: pytest.MonkeyPatch) -> Iterator[R
 
 @pytest.fixture
 def slipway(capsys: pytest.CaptureFixture[str]) -> Slipway:
-    """Runs one command line: the exit code, what went to stdout, what went to stderr."""
-
-    def command(*arguments: str) -> tuple[int, str, str]:
-        code = run(arguments)
-        said = capsys.readouterr()
-        return code, said.out, said.err
-
-    return command
+    return Slipway(capsys)
 
 
 @pytest.fixture

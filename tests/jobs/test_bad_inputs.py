@@ -5,7 +5,6 @@ A case is a row of CASES: its number in the project's list of bad inputs, what i
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 
 import pytest
@@ -78,8 +77,7 @@ def test_it_is_refused_in_a_line_and_nothing_is_sent(
     target: BatchTarget,
     slipway: Slipway,
 ) -> None:
-    code, out, err = slipway(*typed)
-    assert (code, out) == (2, ""), row
+    err = slipway.refused(*typed, code=2)
     assert said in err
     assert "Traceback" not in err
     assert job_names(yard_shell, target) == []
@@ -93,9 +91,8 @@ def test_as_many_processes_as_processors_are_refused_on_no_node_without_devices(
     yard_shell.client("ssm").put_parameter(
         Name=parameter_name("dl1"), Value=encode_target(processors), Type="String", Overwrite=True
     )
-    assert slipway(*TRAIN, "--processes-per-node", "128", "--dry-run")[0] == 0
-    code, _, err = slipway(*TRAIN, "--processes-per-node", "129", "--dry-run")
-    assert code == 2
+    slipway.told(*TRAIN, "--processes-per-node", "128", "--dry-run")
+    err = slipway.told(*TRAIN, "--processes-per-node", "129", "--dry-run", code=2)
     assert "(c6i.32xlarge) has 128 vCPUs" in err
 
 
@@ -104,7 +101,7 @@ def test_a_job_without_a_timeout_gets_the_clusters_and_its_cost_is_told(
     target: BatchTarget, slipway: Slipway
 ) -> None:
     """BI-049."""
-    decided = json.loads(slipway(*TRAIN, "--dry-run")[1])
+    decided = slipway.json(*TRAIN, "--dry-run")
     seconds = decided["request"]["submit"]["timeout"]["attemptDurationSeconds"]
     assert seconds == target.job_timeout_seconds
     assert decided["ceiling"]["usd"] > 0

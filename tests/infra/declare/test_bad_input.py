@@ -13,7 +13,7 @@ import pytest
 
 from slipway.infra.declare.checks.clusters import all_problems
 from slipway.infra.declare.overrides import apply
-from slipway.infra.declare.types import FileSystem, Market
+from slipway.infra.declare.types import Cluster, FileSystem, Market
 from slipway.jobs.words.errors import InvalidConfig
 from slipway.jobs.words.names import stack_name
 from tests.infra.declare.test_types import SOUND, SOUND_MPI
@@ -57,11 +57,7 @@ DECLARED: tuple[tuple[str, dict[str, Any], str], ...] = (
     ("BI-015", {"region": "xx-fake-9"}, "region: is 'xx-fake-9', which is not an AWS region"),
     ("BI-015", {"region": "us-fake-9"}, "region: is 'us-fake-9', which is not an AWS region"),
     ("BI-015", {"region": "US-EAST-1"}, "is 'US-EAST-1', which is not an AWS region; did you mean us-east-1"),
-    (
-        "BI-015",
-        {"region": " us-east-1"},
-        "which is not an AWS region; did you mean us-east-1",
-    ),
+    ("BI-015", {"region": " us-east-1"}, "which is not an AWS region; did you mean us-east-1"),
     ("BI-015", {"region": ""}, "region: is '', which is not an AWS region"),
     ("BI-016", {"region": False}, "region: is False, not text in quotes"),
     (
@@ -103,11 +99,7 @@ DECLARED: tuple[tuple[str, dict[str, Any], str], ...] = (
     ("BI-091", {"account": 12345670123}, "is 12345670123, not text in quotes; put it in quotes"),
     ("BI-096", {"vpc_cidr": "10.0.0.1"}, "its prefix is missing; write 10.0.0.1/32"),
     ("BI-096", {"vpc_cidr": "10.0.0.1/24"}, "it has host bits set; write 10.0.0.0/24"),
-    (
-        "BI-096",
-        {"vpc_cidr": "10.0.0.0/255.255.0.0"},
-        "10.0.0.0/16; write 10.0.0.0/16",
-    ),
+    ("BI-096", {"vpc_cidr": "10.0.0.0/255.255.0.0"}, "10.0.0.0/16; write 10.0.0.0/16"),
     ("BI-096", {"vpc_cidr": "10.0.0.0/016"}, "not an IPv4 network such as 10.0.0.0/16; write 10.0.0.0/16"),
     ("BI-096", {"peer_cidrs": ("10.9.0.1",)}, "peer_cidrs: is '10.9.0.1', not an IPv4 network"),
     ("BI-096", {"peer_cidrs": ("10.9.0.1/16",)}, "it has host bits set; write 10.9.0.0/16"),
@@ -154,11 +146,7 @@ DECLARED_MPI: tuple[tuple[str, dict[str, Any], str], ...] = (
     ("BI-094", {"ssh_cidrs": ("::/0",)}, "is '::/0', not an IPv4 network such as 10.0.0.0/16"),
     ("BI-095", {"ssh_cidrs": ("0.0.0.0/1", "128.0.0.0/1")}, "opens port 22 to 4294967296 addresses"),
     ("BI-095", {"ssh_cidrs": ("10.0.0.0/7",)}, "opens port 22 to 33554432 addresses"),
-    (
-        "BI-096",
-        {"ssh_cidrs": ("10.0.0.1",)},
-        "its prefix is missing; write 10.0.0.1/32",
-    ),
+    ("BI-096", {"ssh_cidrs": ("10.0.0.1",)}, "its prefix is missing; write 10.0.0.1/32"),
     ("BI-096", {"ssh_cidrs": ("10.0.0.1/24",)}, "it has host bits set; write 10.0.0.0/24"),
     ("BI-096", {"ssh_cidrs": ("300.0.0.0/8",)}, "each number of an address is 0 to 255; name the network"),
     ("BI-096", {"ssh_cidrs": ("10.0.0.0/33",)}, "a prefix is 0 to 32; name the network"),
@@ -212,21 +200,20 @@ ELSEWHERE = {
 }
 
 
-@pytest.mark.parametrize(("row", "changes", "said"), DECLARED)
+@pytest.mark.parametrize(
+    ("row", "sound", "changes", "said"),
+    [
+        (row, sound, changes, said)
+        for sound, rows in ((SOUND, DECLARED), (SOUND_MPI, DECLARED_MPI))
+        for row, changes, said in rows
+    ],
+)
 def test_a_bad_declaration_is_refused_in_the_right_words(
-    row: str, changes: dict[str, Any], said: str
+    row: str, sound: Cluster, changes: dict[str, Any], said: str
 ) -> None:
-    problems = "\n".join(map(str, all_problems([replace(SOUND, **changes)])))
+    problems = "\n".join(map(str, all_problems([replace(sound, **changes)])))
     assert said in problems, row
     assert SECRET not in problems
-
-
-@pytest.mark.parametrize(("row", "changes", "said"), DECLARED_MPI)
-def test_a_bad_declaration_of_machines_is_refused_in_the_right_words(
-    row: str, changes: dict[str, Any], said: str
-) -> None:
-    problems = "\n".join(map(str, all_problems([replace(SOUND_MPI, **changes)])))
-    assert said in problems, row
 
 
 @pytest.mark.parametrize(("row", "context", "said"), CONTEXT)
@@ -238,14 +225,11 @@ def test_a_bad_context_is_refused_in_the_right_words(row: str, context: dict[str
     assert refusal.value.exit_code == 2
 
 
-def test_row_bi_077_two_long_clusters_with_one_beginning_keep_names_of_their_own() -> None:
+def test_rows_bi_077_and_082_long_names_stay_apart_and_tags_have_letters_of_any_language() -> None:
     first, second = ("a" * 59 + end for end in "xy")
-    assert all_problems([replace(SOUND, name=first), replace(SOUND, name=second)]) == ()
+    tagged = replace(SOUND, name=first, tags={"größe": "größe 東京"})
+    assert all_problems([tagged, replace(SOUND, name=second)]) == ()
     assert stack_name(first, "storage") != stack_name(second, "storage")
-
-
-def test_row_bi_082_letters_of_any_language_are_taken_in_tags() -> None:
-    assert all_problems([replace(SOUND, tags={"größe": "größe 東京"})]) == ()
 
 
 def test_every_row_is_refused_here_or_says_where() -> None:

@@ -23,15 +23,10 @@ KEEPS_NONE = """MACHINE_IMAGES = tuple(
 )
 """
 NEWEST, AN_ID = "ssm:/aws/service/debian/release/12/latest/amd64", "ami-0123456789abcdef0"  # no lock pins one
-LOCK = CONTAINERS / "images" / "gaudi-ecs" / "lock.toml"
 
 
 def said(**changes: Any) -> str:
     return "\n".join(map(str, machine_image_problems((replace(GAUDI, **changes),))))
-
-
-def test_what_is_declared_is_sound() -> None:
-    assert machine_image_problems(MACHINE_IMAGES) == ()
 
 
 def test_every_lock_is_baked_and_every_component_is_used() -> None:
@@ -64,18 +59,12 @@ def test_a_mistake_is_said_with_the_image_and_the_setting(changes: dict[str, Any
     assert expected in said(**changes)
 
 
-def test_every_mistake_is_said_at_once() -> None:
+def test_every_mistake_is_said_at_once_of_one_image_and_of_several() -> None:
+    assert machine_image_problems(MACHINE_IMAGES) == ()
     found = said(zone="x", keep_images=0, parent="ubuntu", components=("efa", "efa"))
     assert all(each in found for each in ("zone", "keep_images", "parent", "components"))
-
-
-def test_images_of_a_region_are_built_in_one_network() -> None:
-    other = replace(MACHINE_IMAGES[0], zone="us-east-1b")
-    (problem,) = machine_image_problems((GAUDI, other))
+    (problem,) = machine_image_problems((GAUDI, replace(MACHINE_IMAGES[0], zone="us-east-1b")))
     assert "give all machine images of a region one zone" in problem.hint
-
-
-def test_an_image_is_declared_once() -> None:
     assert "their names must be unique" in str(machine_image_problems((GAUDI, GAUDI)))
 
 
@@ -95,29 +84,36 @@ def test_clusters_and_machine_images_are_refused_together(
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "expected"),
+    ("name", "old", "new", "expected"),
     [
-        ('synapseai = "1.18.0"', 'synapseai = "1.22.0"', "synapseai 1.22.0 no longer supports Habana Gaudi"),
-        ("snapshot = ", f'snapshot = "{TO_BE_FILLED}"\n# ', "has no snapshot yet, and needs one"),
+        (
+            "gaudi-ecs",
+            'synapseai = "1.18.0"',
+            'synapseai = "1.22.0"',
+            "1.22.0 no longer supports Habana Gaudi",
+        ),
+        (
+            "gaudi-ecs",
+            "snapshot = ",
+            f'snapshot = "{TO_BE_FILLED}"\n# ',
+            "has no snapshot yet, and needs one",
+        ),
+        (
+            "neuron-slurm",
+            '"2.26.10.0"',
+            '"2.29.0"',
+            "neuron-driver 2.29.0 needs neuron-runtime 2.33 or later",
+        ),
     ],
 )
 def test_a_lock_that_cannot_work_is_refused_by_name(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, old: str, new: str, expected: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, old: str, new: str, expected: str
 ) -> None:
-    path = tmp_path / "images" / "gaudi-ecs" / "lock.toml"
-    path.parent.mkdir(parents=True)
-    text = LOCK.read_text(encoding="utf-8")
+    image = next(image for image in MACHINE_IMAGES if image.name == name)
+    lock = Path("images") / name / "lock.toml"
+    text = (CONTAINERS / lock).read_text(encoding="utf-8")
     assert old in text
-    path.write_text(text.replace(old, new), encoding="utf-8")
+    (tmp_path / lock).parent.mkdir(parents=True)
+    (tmp_path / lock).write_text(text.replace(old, new), encoding="utf-8")
     monkeypatch.setattr(checks, "CONTAINERS", tmp_path)
-    assert expected in said()
-
-
-def test_a_driver_too_new_for_its_runtime_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    neuron = next(image for image in MACHINE_IMAGES if image.name == "neuron-slurm")
-    text = (CONTAINERS / "images" / "neuron-slurm" / "lock.toml").read_text(encoding="utf-8")
-    path = tmp_path / "images" / "neuron-slurm" / "lock.toml"
-    path.parent.mkdir(parents=True)
-    path.write_text(text.replace('neuron-driver = "2.26.10.0"', 'neuron-driver = "2.29.0"'), encoding="utf-8")
-    monkeypatch.setattr(checks, "CONTAINERS", tmp_path)
-    assert "neuron-driver 2.29.0 needs neuron-runtime 2.33 or later" in str(machine_image_problems((neuron,)))
+    assert expected in str(machine_image_problems((image,)))

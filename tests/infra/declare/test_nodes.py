@@ -7,8 +7,6 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from slipway.infra.declare import types
 from slipway.infra.declare.checks.clusters import problems_of
@@ -65,29 +63,9 @@ def test_a_cluster_takes_the_types_that_its_image_drives_and_names_what_works_fo
             assert set(ways) == {()}, problem
 
 
-@given(
-    kind=st.sampled_from(sorted(CLUSTERS)),
-    type_=st.sampled_from(
-        [each for each in every_instance_type() if each.accelerator and not unusable(each)]
-    ),
-    data=st.data(),
-)
-def test_a_refusal_of_an_accelerator_names_what_is_offered_in_the_region(
-    kind: str, type_: InstanceType, data: st.DataObject
-) -> None:
-    region = data.draw(st.sampled_from(type_.regions or ("us-east-1",)))
-    cluster = of_type(kind, type_, region)
-    for problem in problems_of(cluster):
-        assert {problems_of(way) for way in followed(cluster, problem)} == {()}, problem
-
-
 @pytest.mark.parametrize("kind", CLUSTERS)
 @pytest.mark.parametrize(
-    ("type_name", "named"),
-    [
-        ("p3.16xlarge", '"ml.p3.16xlarge"'),
-        ("p3dn.24xlarge", '"ml.p3dn.24xlarge"'),
-    ],
+    ("type_name", "named"), [("p3.16xlarge", '"ml.p3.16xlarge"'), ("p3dn.24xlarge", '"ml.p3dn.24xlarge"')]
 )
 def test_a_gpu_that_no_ami_drives_is_refused_with_the_road_that_does(
     kind: str, type_name: str, named: str
@@ -181,11 +159,7 @@ def test_a_gpu_that_no_ami_drives_is_refused_with_the_road_that_does(
                 'use image="gpu" or image="pytorch"'
             ),
         ),
-        (
-            "mpi",
-            {"instance_type": "c7gn.16xlarge", "efa_interfaces": 1},
-            'use instance_type="c6i.32xlarge"',
-        ),
+        ("mpi", {"instance_type": "c7gn.16xlarge", "efa_interfaces": 1}, 'use instance_type="c6i.32xlarge"'),
         (
             "slurm",
             {"login_instance_type": "c7g.large"},
@@ -262,10 +236,7 @@ def test_what_a_node_lacks_is_said_with_what_has_it(kind: str, changes: dict[str
         # A processor boots Gaudi's AMI and container, to try the rest of them.
         ("batch", {"instance_type": "c6i.xlarge", "machine_image": "gaudi-ecs", "image": "gaudi"}),
         ("slurm", {"instance_type": "c6i.large", "machine_image": "neuron-slurm"}),
-        (
-            "batch",
-            {"instance_type": "p5.48xlarge", "ami_parameter": OWN, "ami_made_from": "ecs-nvidia"},
-        ),
+        ("batch", {"instance_type": "p5.48xlarge", "ami_parameter": OWN, "ami_made_from": "ecs-nvidia"}),
         ("batch", {"ami_parameter": OWN, "ami_made_from": "gaudi-ecs"}),
         (
             "batch",
@@ -278,10 +249,7 @@ def test_what_a_node_lacks_is_said_with_what_has_it(kind: str, changes: dict[str
         ),
         ("mpi", {"instance_type": "dl1.24xlarge", **GAUDI_MPI}),
         ("mpi", {"instance_type": "c6i.large", **GAUDI_MPI}),
-        (
-            "mpi",
-            {"ami_parameter": OWN, "ami_made_from": "cpu-mpi", "ami_adds": ("mpich",), "mpi": Mpi.MPICH},
-        ),
+        ("mpi", {"ami_parameter": OWN, "ami_made_from": "cpu-mpi", "ami_adds": ("mpich",), "mpi": Mpi.MPICH}),
         ("slurm", {"instance_type": "c6i.large", "egress": Egress.NAT}),
         (
             "slurm",

@@ -55,22 +55,10 @@ def test_a_setting_is_overridden_with_its_own_type(
     assert type(result) is type(expected)
 
 
-def test_only_the_named_cluster_and_setting_change() -> None:
-    first, second = apply({"dl1.max_nodes": "4"}, [SOUND, OTHER])
-    assert first == replace(SOUND, max_nodes=4)
-    assert second == OTHER
-
-
-def test_one_tag_joins_those_that_are_declared() -> None:
-    assert apply({"trn1.tags.owner": "me"}, [SOUND, OTHER])[1].tags == {"team": "nlp", "owner": "me"}
-
-
-def test_an_override_can_mend_what_clusters_py_leaves_open() -> None:
-    assert apply({"dl1.alert_email": "me@example.org"}, [replace(SOUND, alert_email="")])
-
-
-def test_region_and_zone_are_judged_after_both_are_overridden() -> None:
+def test_what_is_declared_and_overridden_is_judged_together() -> None:
     assert overridden({"dl1.region": "us-west-2", "dl1.zone": "us-west-2b"}).zone == "us-west-2b"
+    assert apply({"dl1.alert_email": "me@example.org"}, [replace(SOUND, alert_email="")])
+    assert apply({"trn1.tags.owner": "me"}, [SOUND, OTHER])[1].tags == {"team": "nlp", "owner": "me"}
 
 
 @pytest.mark.parametrize(
@@ -98,13 +86,11 @@ def test_a_key_of_the_cdk_is_left_alone(key: str) -> None:
         ({"max_nodes": "4"}, "names no cluster; write dl1.max_nodes or trn1.max_nodes"),
         ({"max_node": "4"}, "write dl1.max_nodes"),
         ({"dl1": {"max_nodes": 4}}, "names no setting; write dl1.max_nodes"),
-        ({"dl1.nodez": "4"}, "is not a setting; did you mean max_nodes?"),
         ({"dl1.qqq": "4"}, "is not a setting; allowed are instance_type, max_nodes"),
         ({"dl1.name": "big"}, "changed in clusters.py only"),
         ({"dl1.max_nodes.x": "4"}, "goes deeper than the setting max_nodes"),
         ({"dl1.max_nodes": "٤"}, "not a whole number"),
         ({"dl1.max_nodes": "4 "}, "not a whole number"),
-        ({"dl1.max_nodes": "1_000"}, "not a whole number"),
         ({"dl1.max_nodes": ""}, "not a whole number"),
         ({"dl1.max_nodes": "none"}, "not a whole number"),
         ({"dl1.max_nodes": "9" * 5000}, "not a whole number"),
@@ -116,11 +102,8 @@ def test_a_key_of_the_cdk_is_left_alone(key: str) -> None:
         ({"dl1.keep_data": 1}, "allowed are true and false"),
         ({"dl1.market": "on-demnd"}, "allowed are on-demand, open-reservation"),
         ({"dl1.market": "on-demnd"}, "did you mean on-demand?"),
-        ({"dl1.region": False}, "is false, not text; put it in quotes"),
-        ({"dl1.account": 12345670123}, "is 12345670123, not text; put it in quotes"),
         ({"dl1.peer_cidrs": [1]}, "is 1, not text"),
         ({"dl1.tags": '{"a": "b", "a": "c"}'}, "has 'a' twice"),
-        ({"dl1.tags": "[" * 5000}, "not an object in JSON"),
         ({"dl1.tags": "a=b"}, "not an object in JSON"),
         ({"dl1.tags": {"a": 1}}, "is 1, not text"),
     ],
@@ -176,4 +159,5 @@ def test_any_context_gives_sound_clusters_or_a_list_of_problems(context: dict[st
 )
 def test_what_the_context_writes_is_what_the_cluster_has(nodes: int, market: Market, keep: bool) -> None:
     context = {"dl1.max_nodes": str(nodes), "dl1.market": str(market), "dl1.keep_data": str(keep).lower()}
-    assert overridden(dict(context)) == replace(SOUND, max_nodes=nodes, market=market, keep_data=keep)
+    changed = replace(SOUND, max_nodes=nodes, market=market, keep_data=keep)
+    assert apply(dict(context), [SOUND, OTHER]) == (changed, OTHER)

@@ -125,6 +125,9 @@ def test_every_wrong_pairing_is_one_line_and_its_hint_ends_it(cluster: NodeClust
     problems = problems_of(cluster)
     assert sorted(problem.where.rpartition(".")[2] for problem in problems) == sorted(refused(cluster))
     assert all("\n" not in str(problem) for problem in problems)
+    plain = cluster.machine_image is None and cluster.file_system is FileSystem.EFS
+    if [problem.where.rpartition(".")[2] for problem in problems] == ["instance_type"] and plain:
+        assert {problems_of(way) for way in followed(cluster, problems[0])} == {()}, problems
     mended: Cluster = cluster
     for _ in range(len(problems) + 2):
         if not (left := problems_of(mended)):

@@ -50,23 +50,15 @@ def test_the_clusters_of_the_project_replace_ours(project: Path) -> None:
 
 
 def test_the_image_that_its_cluster_starts_from_is_baked_where_that_stands(project: Path) -> None:
-    (project / "clusters.py").write_text(ONE)
-    load({})
-    (image,) = load_machine_images()
-    assert (image.name, image.region, image.zone) == ("cpu-mpi", "eu-west-1", "eu-west-1a")
-
-
-def test_the_image_that_an_ami_of_ones_own_is_made_from_is_baked_too(project: Path) -> None:
     own = 'ami_parameter="/mine/ami", ami_made_from="cpu-mpi", budget_usd_per_month'
-    (project / "clusters.py").write_text(ONE.replace("budget_usd_per_month", own))
-    load({})
-    assert [image.name for image in load_machine_images()] == ["cpu-mpi"]
-
-
-def test_machine_images_that_it_declares_itself_are_all_there_are(project: Path) -> None:
+    for declared in (ONE, ONE.replace("budget_usd_per_month", own)):
+        (project / "clusters.py").write_text(declared)
+        load({})
+        (image,) = load_machine_images()
+        assert (image.name, image.region, image.zone) == ("cpu-mpi", "eu-west-1", "eu-west-1a")
     (project / "clusters.py").write_text(f"{ONE}MACHINE_IMAGES = ()\n")
     load({})
-    assert load_machine_images() == ()
+    assert load_machine_images() == (), "those that it declares itself are all there are"
 
 
 def test_what_it_and_its_programs_print_never_reaches_standard_output(
@@ -145,20 +137,14 @@ def test_a_timer_that_somebody_else_had_set_goes_on(project: Path) -> None:
         (ONE.replace("),\n)", ")\n)"), "CLUSTERS: is or holds a MpiCluster, and not a tuple of Cluster"),
         ("CLUSTERS = ('mine',)\n", "CLUSTERS: is or holds a str, and not a tuple of Cluster entries"),
         ("CLUSTERS = None\n", "declares no CLUSTERS"),
+        ("import amounts\n", "amounts.py:1: is no Python"),
         (f"{ONE}MACHINE_IMAGES = 7\n", "MACHINE_IMAGES: is or holds a int"),
-        (
-            declare(("a", "10.1.0.0/16"), ("a", "10.2.0.0/16")),
-            "is the name of 2 clusters; cluster names",
-        ),
+        (declare(("a", "10.1.0.0/16"), ("a", "10.2.0.0/16")), "is the name of 2 clusters; cluster names"),
     ],
 )
 def test_a_mistake_is_told_with_its_place(project: Path, text: str, said: str) -> None:
-    assert said in refusal(project, text)
-
-
-def test_a_module_beside_it_that_is_no_python_is_named(project: Path) -> None:
     (project / "amounts.py").write_text("NODES = = 2\n")
-    assert "amounts.py:1: is no Python" in refusal(project, "import amounts\n")
+    assert said in refusal(project, text)
 
 
 def test_one_that_does_not_end_is_ended_and_its_line_named(

@@ -29,7 +29,6 @@ from tests.infra.synthesis import as_text, of_type, only
 
 BY_NAME = {image.name: image for image in MACHINE_IMAGES}
 NETWORK = "slipway-bakery-network-us-east-1"
-ACCOUNT = "123456789012"
 IMAGE_BUILDER = "AWS::ImageBuilder"
 MORE = {"efa": "# more\n"}
 EVERY_IMAGE = pytest.mark.parametrize("name", BY_NAME)
@@ -157,15 +156,6 @@ def test_a_pipeline_runs_only_when_started_and_tests_before_it_publishes(name: s
 
 
 @EVERY_IMAGE
-def test_the_disk_is_encrypted_and_the_agent_by_which_nodes_are_reached_stays(name: str) -> None:
-    recipe = only(bakery(name), f"{IMAGE_BUILDER}::ImageRecipe")
-    (disk,) = recipe["BlockDeviceMappings"]
-    assert disk["Ebs"]["Encrypted"] is True
-    agent = recipe["AdditionalInstanceConfiguration"]["SystemsManagerAgent"]
-    assert agent == {"UninstallAfterBuild": False}
-
-
-@EVERY_IMAGE
 def test_old_images_go_with_their_snapshots_and_the_newest_and_those_in_use_stay(name: str) -> None:
     policy = only(bakery(name), f"{IMAGE_BUILDER}::LifecyclePolicy")
     (detail,) = policy["PolicyDetails"]
@@ -214,18 +204,12 @@ def test_the_record_tells_where_the_image_is_baked(name: str) -> None:
     )
 
 
-def test_only_an_image_of_a_cluster_gets_files_of_this_project() -> None:
+def test_an_image_gets_the_files_of_this_project_and_the_code_of_jobs_only_where_it_runs_it() -> None:
     used = only(bakery("cpu-mpi"), f"{IMAGE_BUILDER}::ImageRecipe")["Components"]
-    told = {
-        parameter["Name"]: parameter["Value"] for entry in used for parameter in entry.get("Parameters", [])
-    }
+    told = {each["Name"]: each["Value"] for entry in used for each in entry.get("Parameters", [])}
     assert told["PayloadSha256"] == [payload_of("cpu-mpi").digest]
-    assert "ReadPayload" in statements(bakery("cpu-mpi"), "Machine")
-    assert "ReadPayload" in statements(bakery("gaudi-ecs"), "Machine")
-    assert "ReadPayload" in statements(bakery("neuron-slurm"), "Machine")
-
-
-def test_the_code_of_jobs_goes_only_into_an_image_that_runs_it() -> None:
+    for name in ("cpu-mpi", "gaudi-ecs", "neuron-slurm"):
+        assert "ReadPayload" in statements(bakery(name), "Machine")
     held = {
         name: set(ZipFile(BytesIO(payload_of(name).content)).namelist()) for name in ("cpu-mpi", "gaudi-ecs")
     }
@@ -251,10 +235,8 @@ def test_a_component_with_other_content_has_another_version_and_so_has_the_recip
     before, after = versions(bakery("gaudi-ecs")), versions(changed("gaudi-ecs"))
     differing = {name for name in before if before[name] != after[name]}
     assert differing == {"slipway-bakery-gaudi-ecs", "slipway-bakery-gaudi-ecs-efa"}
-
-
-def test_a_recipe_with_other_settings_has_another_version_and_its_components_have_not() -> None:
-    before, after = versions(bakery("gaudi-ecs")), versions(changed("gaudi-ecs", root_volume_gib=61))
+    monkeypatch.undo()
+    after = versions(changed("gaudi-ecs", root_volume_gib=61))
     assert {name for name in before if before[name] != after[name]} == {"slipway-bakery-gaudi-ecs"}
 
 
@@ -312,8 +294,12 @@ def test_image_builder_may_register_what_it_makes_and_tag_it_as_it_is_made(name:
 
 @EVERY_IMAGE
 def test_disks_use_the_key_of_aws_whatever_the_default_of_the_account_is(name: str) -> None:
-    (disk,) = only(bakery(name), f"{IMAGE_BUILDER}::ImageRecipe")["BlockDeviceMappings"]
+    recipe = only(bakery(name), f"{IMAGE_BUILDER}::ImageRecipe")
+    (disk,) = recipe["BlockDeviceMappings"]
+    assert disk["Ebs"]["Encrypted"] is True
     assert as_text(disk["Ebs"]["KmsKeyId"]).endswith(":alias/aws/ebs")
+    agent = recipe["AdditionalInstanceConfiguration"]["SystemsManagerAgent"]
+    assert agent == {"UninstallAfterBuild": False}
 
 
 @EVERY_IMAGE

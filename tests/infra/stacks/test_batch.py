@@ -35,18 +35,16 @@ def launch(**changes: Any) -> Properties:
     return data
 
 
-def test_a_job_may_ask_for_any_number_of_nodes() -> None:
+def amounts(**changes: Any) -> dict[str, int]:
+    return {each["Type"]: int(each["Value"]) for each in container(**changes)["ResourceRequirements"]}
+
+
+def test_a_job_may_ask_for_any_number_of_whole_nodes_and_no_more_memory_than_registers() -> None:
     nodes = job()["NodeProperties"]
     assert (nodes["MainNode"], nodes["NumNodes"]) == (0, 16)
     assert [each["TargetNodes"] for each in nodes["NodeRangeProperties"]] == ["0:"]
-
-
-def test_a_job_gets_the_whole_node_and_no_more_memory_than_registers() -> None:
-    amounts = {
-        requirement["Type"]: int(requirement["Value"]) for requirement in container()["ResourceRequirements"]
-    }
-    assert amounts == {"VCPU": 96, "MEMORY": 754462}
-    assert amounts["MEMORY"] <= 0.96 * 768 * 1024
+    assert amounts() == {"VCPU": 96, "MEMORY": 754462}
+    assert amounts()["MEMORY"] <= 0.96 * 768 * 1024
 
 
 # A job that asks for more is never placed. Sources: job_memory_mib of jobs/words/catalogue/instances.py.
@@ -58,22 +56,11 @@ def test_memory_stays_under_what_was_measured_to_register(type_: str, registered
     assert 0.95 * registered < asked < registered
 
 
-def test_a_gpu_job_asks_for_every_gpu() -> None:
-    amounts = {
-        requirement["Type"]: requirement["Value"]
-        for requirement in container(instance_type="p4d.24xlarge")["ResourceRequirements"]
-    }
-    assert amounts["GPU"] == "8"
-
-
-def test_a_trainium_job_is_given_every_device() -> None:
-    devices = [
-        each["HostPath"]
-        for each in container(instance_type="trn2.48xlarge", image="cpu")["LinuxParameters"]["Devices"]
-    ]
-    assert [device for device in devices if "neuron" in device] == [
-        f"/dev/neuron{index}" for index in range(16)
-    ]
+def test_a_job_of_gpus_asks_for_each_and_one_of_trainium_is_given_every_device() -> None:
+    assert amounts(instance_type="p4d.24xlarge")["GPU"] == 8
+    given = container(instance_type="trn2.48xlarge", image="cpu")["LinuxParameters"]["Devices"]
+    devices = [each["HostPath"] for each in given if "neuron" in each["HostPath"]]
+    assert devices == [f"/dev/neuron{index}" for index in range(16)]
 
 
 def test_a_container_pins_memory_and_shares_much_of_it_without_privileges() -> None:
@@ -85,15 +72,12 @@ def test_a_container_pins_memory_and_shares_much_of_it_without_privileges() -> N
     assert found["Privileged"] is False
 
 
-def test_gaudi_uses_the_network_cards_directly() -> None:
+def test_gaudi_uses_the_network_cards_directly_where_it_has_efa() -> None:
     environment = {each["Name"]: each["Value"] for each in container()["Environment"]}
     assert environment["HABANA_VISIBLE_DEVICES"] == "all"
     assert environment["HCCL_SOCKET_IFNAME"] == "eth0"
     assert environment["FI_EFA_USE_DEVICE_RDMA"] == environment["RDMAV_FORK_SAFE"] == "1"
     assert "HCCL_OVER_OFI" not in environment
-
-
-def test_nodes_without_efa_are_not_told_to_use_it() -> None:
     names = {each["Name"] for each in container(efa_interfaces=0)["Environment"]}
     assert not {"FI_EFA_USE_DEVICE_RDMA", "RDMAV_FORK_SAFE", "FI_PROVIDER"} & names
 
@@ -113,6 +97,10 @@ def test_a_job_ends_after_the_declared_hours() -> None:
     assert job(job_timeout_hours=3)["Timeout"] == {"AttemptDurationSeconds": 3 * 3600}
 
 
+def test_a_node_that_shuts_itself_down_is_gone_and_not_stopped() -> None:
+    assert launch()["InstanceInitiatedShutdownBehavior"] == "terminate"
+
+
 def test_a_job_that_cannot_start_is_cancelled_for_every_reason_after_the_declared_time() -> None:
     queue = only(templates_of(runnable_timeout_minutes=20).compute, "AWS::Batch::JobQueue")
     limits = queue["JobStateTimeLimitActions"]
@@ -127,26 +115,18 @@ def test_a_job_that_cannot_start_is_cancelled_for_every_reason_after_the_declare
 
 
 def test_the_compute_environment_starts_from_nothing_and_takes_every_node() -> None:
-    resources = pool()["ComputeResources"]
+    found = pool()
+    resources = found["ComputeResources"]
     assert (resources["MinvCpus"], resources["MaxvCpus"]) == (0, 16 * 96)
     assert resources["InstanceTypes"] == ["dl1.24xlarge"]
     assert (resources["Type"], resources["AllocationStrategy"]) == ("EC2", "BEST_FIT_PROGRESSIVE")
-
-
-def test_the_compute_environment_can_be_updated_in_place() -> None:
-    found = pool()
     assert found["ReplaceComputeEnvironment"] is False
     assert found["UpdatePolicy"]["TerminateJobsOnUpdate"] is False
     assert not {"ComputeEnvironmentName", "ServiceRole"} & set(found)
-    assert not {"SecurityGroupIds", "Ec2KeyPair", "ImageId"} & set(found["ComputeResources"])
-
-
-def test_a_changed_launch_template_reaches_new_nodes() -> None:
+    assert not {"SecurityGroupIds", "Ec2KeyPair", "ImageId"} & set(resources)
     (template,) = of_type(templates_of().compute, "AWS::EC2::LaunchTemplate")
-    assert pool()["ComputeResources"]["LaunchTemplate"] == {
-        "LaunchTemplateId": {"Ref": template},
-        "Version": {"Fn::GetAtt": [template, "LatestVersionNumber"]},
-    }
+    newest = {"Fn::GetAtt": [template, "LatestVersionNumber"]}
+    assert resources["LaunchTemplate"] == {"LaunchTemplateId": {"Ref": template}, "Version": newest}
 
 
 def test_the_machine_image_comes_from_the_declared_parameter() -> None:
@@ -181,38 +161,28 @@ def test_a_node_asks_for_tokens_encrypts_its_disk_and_has_no_key() -> None:
     assert not {"KeyName", "SecurityGroupIds"} & set(data)
 
 
-def test_a_node_that_shuts_itself_down_is_gone_and_not_stopped() -> None:
-    assert launch()["InstanceInitiatedShutdownBehavior"] == "terminate"
+BLOCK = {"instance_type": "p4d.24xlarge", "market": Market.CAPACITY_BLOCK, "reservation_id": RESERVATION}
+NAMED = {"CapacityReservationTarget": {"CapacityReservationId": RESERVATION}}
 
 
-def test_on_demand_leaves_reservations_of_others_alone() -> None:
-    assert launch()["CapacityReservationSpecification"] == {"CapacityReservationPreference": "none"}
-
-
-def test_an_open_reservation_is_used_where_one_matches() -> None:
-    data = launch(market=Market.OPEN_RESERVATION)
-    assert data["CapacityReservationSpecification"] == {"CapacityReservationPreference": "open"}
-
-
-def test_a_targeted_reservation_is_named_and_keeps_the_placement_group() -> None:
-    changes = {"market": Market.TARGETED_RESERVATION, "reservation_id": RESERVATION}
-    specification = launch(**changes)["CapacityReservationSpecification"]
-    assert specification == {"CapacityReservationTarget": {"CapacityReservationId": RESERVATION}}
-    assert "InstanceMarketOptions" not in launch(**changes)
-    assert "PlacementGroup" in pool(**changes)["ComputeResources"]
-
-
-def test_a_capacity_block_is_named_as_such_and_has_no_placement_group() -> None:
-    changes = {
-        "instance_type": "p4d.24xlarge",
-        "market": Market.CAPACITY_BLOCK,
-        "reservation_id": RESERVATION,
-    }
+@pytest.mark.parametrize(
+    ("changes", "specification", "is_block"),
+    [
+        ({}, {"CapacityReservationPreference": "none"}, False),
+        ({"market": Market.OPEN_RESERVATION}, {"CapacityReservationPreference": "open"}, False),
+        ({"market": Market.TARGETED_RESERVATION, "reservation_id": RESERVATION}, NAMED, False),
+        (BLOCK, NAMED, True),
+    ],
+    ids=["on demand leaves others' alone", "open uses what matches", "targeted names its own", "block"],
+)
+def test_a_market_says_which_reservation_is_used_and_a_block_has_no_placement_group(
+    changes: dict[str, Any], specification: Properties, is_block: bool
+) -> None:
     data = launch(**changes)
-    assert data["InstanceMarketOptions"] == {"MarketType": "capacity-block"}
-    specification = data["CapacityReservationSpecification"]
-    assert specification == {"CapacityReservationTarget": {"CapacityReservationId": RESERVATION}}
-    assert "PlacementGroup" not in pool(**changes)["ComputeResources"]
+    assert data["CapacityReservationSpecification"] == specification
+    options = {"MarketType": "capacity-block"} if is_block else None
+    assert data.get("InstanceMarketOptions") == options
+    assert ("PlacementGroup" in pool(**changes)["ComputeResources"]) != is_block
 
 
 def test_spot_is_refused_even_without_the_declarations_check() -> None:
@@ -234,29 +204,23 @@ def test_a_job_may_not_touch_what_images_are_built_from() -> None:
 
 
 @pytest.mark.parametrize("sort", FileSystem)
-def test_the_target_tells_jobs_what_was_deployed(sort: FileSystem) -> None:
+def test_the_target_tells_jobs_what_was_deployed_and_a_container_sees_what_its_node_mounts(
+    sort: FileSystem,
+) -> None:
     parameter = only(templates_of(file_system=sort).compute, "AWS::SSM::Parameter")
+    found = container(file_system=sort)
     assert parameter["Name"] == "/slipway/targets/dl1"
     target = decode_target(as_text(parameter["Value"]), parameter="/slipway/targets/dl1")
     assert isinstance(target, BatchTarget)
     assert (target.name, target.region, target.zone) == ("dl1", "us-east-1", "us-east-1b")
-    assert (target.instance_type, target.max_nodes, target.build_project) == (
-        "dl1.24xlarge",
-        16,
-        "dl1-images",
-    )
-    shares = sort is not FileSystem.NONE
-    assert (target.file_system_id, target.file_system_mount) == (
-        ("<…>", "/mnt/shared") if shares else (None, None)
-    )
-    assert as_text(container(file_system=sort)["Image"]) == f"{target.repository_uri}:{target.image_tag}"
-
-
-@pytest.mark.parametrize("sort", FileSystem)
-def test_a_container_sees_the_folders_that_its_node_mounts(sort: FileSystem) -> None:
-    mounts = [point["ContainerPath"] for point in container(file_system=sort)["MountPoints"]]
-    hosts = [volume["Host"]["SourcePath"] for volume in container(file_system=sort)["Volumes"]]
-    assert mounts == hosts == (["/scratch"] if sort is FileSystem.NONE else ["/scratch", "/mnt/shared"])
+    assert (target.instance_type, target.max_nodes) == ("dl1.24xlarge", 16)
+    assert target.build_project == "dl1-images"
+    shares = ("<…>", "/mnt/shared") if sort is not FileSystem.NONE else (None, None)
+    assert (target.file_system_id, target.file_system_mount) == shares
+    assert as_text(found["Image"]) == f"{target.repository_uri}:{target.image_tag}"
+    mounts = [point["ContainerPath"] for point in found["MountPoints"]]
+    hosts = [volume["Host"]["SourcePath"] for volume in found["Volumes"]]
+    assert mounts == hosts == ["/scratch", *filter(None, shares[1:])]
 
 
 def test_an_unchanged_cluster_synthesizes_to_the_same_template() -> None:

@@ -66,19 +66,15 @@ def statements(role: str, **changes: Any) -> dict[str, Properties]:
 
 
 def test_the_controller_keeps_accounts_and_runs_the_images_release_of_slurm() -> None:
-    found = cluster()
+    found, large = cluster(), cluster(**LARGE)
+    assert (found["Size"], large["Size"]) == ("SMALL", "MEDIUM")
     assert found["Name"] == "slipway-trn1"
     assert found["Scheduler"] == {"Type": "SLURM", "Version": "25.11"}
     slurm = found["SlurmConfiguration"]
     assert slurm["Accounting"] == {"Mode": "STANDARD", "DefaultPurgeTimeInDays": 365}
     assert slurm["ScaleDownIdleTimeInSeconds"] == 600
     assert "SlurmRest" not in slurm
-    assert cluster(**LARGE)["SlurmConfiguration"]["SlurmRest"] == {"Mode": "STANDARD"}
-
-
-def test_the_controller_has_room_for_every_worker_and_the_login_node() -> None:
-    assert cluster()["Size"] == "SMALL"
-    assert cluster(**LARGE)["Size"] == "MEDIUM"
+    assert large["SlurmConfiguration"]["SlurmRest"] == {"Mode": "STANDARD"}
 
 
 def test_a_node_is_looked_at_before_a_jobs_first_step_and_a_bad_one_puts_the_job_back() -> None:
@@ -94,6 +90,9 @@ def test_a_node_is_looked_at_before_a_jobs_first_step_and_a_bad_one_puts_the_job
 
 
 def test_workers_come_with_a_job_and_the_login_node_stays() -> None:
+    (placement,) = of_type(slurm_templates_of().compute, "AWS::EC2::PlacementGroup")
+    assert launch("workers")["Placement"] == {"GroupName": {"Ref": placement}}
+    assert "Placement" not in launch("login")
     assert group("workers")["ScalingConfiguration"] == {"MinInstanceCount": 0, "MaxInstanceCount": 16}
     login = group("login")
     assert login["ScalingConfiguration"] == {"MinInstanceCount": 1, "MaxInstanceCount": 1}
@@ -101,14 +100,11 @@ def test_workers_come_with_a_job_and_the_login_node_stays() -> None:
 
 
 def test_slurm_knows_sixteen_devices_in_both_of_its_files() -> None:
+    assert "SlurmConfiguration" not in group("workers", **GPU)
     slurm = group("workers")["SlurmConfiguration"]
     assert slurm["GresCustomSettings"] == [{"Name": "neuron", "Count": "16"}]
     assert custom(slurm["SlurmCustomSettings"]) == {"Gres": "neuron:16"}
     assert "SlurmConfiguration" not in group("login")
-
-
-def test_of_gpus_aws_pcs_says_itself_how_many_a_node_has() -> None:
-    assert "SlurmConfiguration" not in group("workers", **GPU)
 
 
 def test_a_node_of_awss_own_ami_fetches_this_project_and_is_told_its_container() -> None:
@@ -122,6 +118,8 @@ def test_a_node_of_awss_own_ami_fetches_this_project_and_is_told_its_container()
     assert found["container"].startswith(f"{registry}/pytorch:")
     assert told("login", **GPU)["payload"] == found["payload"]
     assert not {"payload", "container"} & set(told("workers"))
+    text = as_text(launch("workers", **GPU)["UserData"])
+    assert len(text.encode()) < MOST_BYTES - 2048, "it leaves AWS PCS its room"
 
 
 def test_machines_of_awss_own_ami_may_fetch_one_object_more_and_pull_images() -> None:
@@ -129,10 +127,6 @@ def test_machines_of_awss_own_ami_may_fetch_one_object_more_and_pull_images() ->
         more = statements(role, **GPU).keys() - statements(role).keys()
         assert more == {"FetchSoftware", "LogInToPull", "PullImages", "PullAwsImages"}
         assert statements(role, **GPU)["FetchSoftware"]["Action"] == "s3:GetObject"
-
-
-def test_the_user_data_of_awss_own_ami_leaves_aws_pcs_its_room() -> None:
-    assert len(as_text(launch("workers", **GPU)["UserData"]).encode()) < MOST_BYTES - 2048
 
 
 def test_the_queue_gives_whole_nodes_and_no_job_outlives_the_declared_hours() -> None:
@@ -157,12 +151,6 @@ def test_a_worker_opens_every_efa_interface_and_the_first_alone_has_an_address(
     assert [each["InterfaceType"] for each in launch("login")["NetworkInterfaces"]] == ["interface"]
 
 
-def test_workers_are_close_to_each_other_and_the_login_node_is_in_nobodys_way() -> None:
-    (placement,) = of_type(slurm_templates_of().compute, "AWS::EC2::PlacementGroup")
-    assert launch("workers")["Placement"] == {"GroupName": {"Ref": placement}}
-    assert "Placement" not in launch("login")
-
-
 def test_a_capacity_block_is_bought_as_pcs_wants_it_and_the_login_node_stays_on_demand() -> None:
     changes: dict[str, Any] = {"market": Market.CAPACITY_BLOCK, "reservation_id": RESERVED}
     assert group("workers", **changes)["PurchaseOption"] == "CAPACITY_BLOCK"
@@ -171,9 +159,12 @@ def test_a_capacity_block_is_bought_as_pcs_wants_it_and_the_login_node_stays_on_
     assert data["InstanceMarketOptions"] == {"MarketType": "capacity-block"}
     assert "Placement" not in data
     assert group("login", **changes)["PurchaseOption"] == "ONDEMAND"
-    assert launch("login", **changes)["CapacityReservationSpecification"] == {
-        "CapacityReservationPreference": "none"
-    }
+    unreserved = launch("login", **changes)["CapacityReservationSpecification"]
+    assert unreserved == {"CapacityReservationPreference": "none"}
+    changes["market"] = Market.TARGETED_RESERVATION
+    target = launch("workers", **changes)["CapacityReservationSpecification"]["CapacityReservationTarget"]
+    assert target == {"CapacityReservationId": RESERVED}
+    assert group("workers", **changes)["PurchaseOption"] == "ONDEMAND"
 
 
 def test_spot_is_bought_by_the_node_group_and_jobs_listen_for_its_notice() -> None:
@@ -185,13 +176,6 @@ def test_spot_is_bought_by_the_node_group_and_jobs_listen_for_its_notice() -> No
     target = decode_target(as_text(parameter["Value"]), parameter=parameter["Name"])
     assert isinstance(target, SlurmTarget)
     assert target.is_spot
-
-
-def test_a_targeted_reservation_is_named_in_the_workers_template() -> None:
-    changes: dict[str, Any] = {"market": Market.TARGETED_RESERVATION, "reservation_id": RESERVED}
-    target = launch("workers", **changes)["CapacityReservationSpecification"]["CapacityReservationTarget"]
-    assert target == {"CapacityReservationId": RESERVED}
-    assert group("workers", **changes)["PurchaseOption"] == "ONDEMAND"
 
 
 def test_machines_and_their_disks_are_billed_with_their_cluster() -> None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -20,8 +20,11 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def estimated(slipway: Slipway, *arguments: str) -> list[dict[str, object]]:
-    code, out, err = slipway("estimate", *arguments, "--json")
-    assert code == 0, err
-    rows: list[dict[str, object]] = json.loads(out)
+def estimated(slipway: Slipway, *arguments: str) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = slipway.json("estimate", *arguments, "--json")
     return rows
+
+
+def rows_of(table: str) -> list[list[str]]:
+    """Read a table of texts, each row a line, with bars between its columns."""
+    return [[cell.strip() for cell in line.split("|")] for line in table.strip().splitlines()]

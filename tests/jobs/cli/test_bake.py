@@ -11,7 +11,6 @@ from slipway.jobs.cloud import aws
 from slipway.jobs.clusters.images import baked as amis
 from slipway.jobs.clusters.images import baking
 from slipway.jobs.clusters.images.baking import bake_request, images_of
-from slipway.jobs.words.images.amis import Bakery
 from tests.jobs.bakeries import IMAGE, VERSIONS, Deployed
 from tests.jobs.conftest import Slipway
 from tests.yard.conftest import REGION, point_at
@@ -52,8 +51,7 @@ def test_without_wait_the_bake_goes_on_and_is_found_again(deployed: Deployed, sl
     build = json.loads(out)["build"]
     assert (code, json.loads(out)["ami_id"]) == (0, None)
     assert f"slipway image bake {IMAGE} --wait" in err
-    code, out, _ = slipway("image", "bake", IMAGE, "--wait", "--json")
-    assert code == 0
+    out = slipway.printed("image", "bake", IMAGE, "--wait", "--json")
     assert len(images_of(found)) == 1
     assert json.loads(out)["build"] in (build, None)  # None: it had ended in between
 
@@ -81,8 +79,7 @@ def test_ctrl_c_leaves_the_bake_running_and_says_how_to_follow_it(
         raise KeyboardInterrupt
 
     monkeypatch.setattr(baking, "follow", interrupted)
-    code, _, err = slipway("image", "bake", IMAGE, "--wait")
-    assert code == 130
+    err = slipway.told("image", "bake", IMAGE, "--wait", code=130)
     assert f"continues in the cloud; to follow it again: slipway image bake {IMAGE} --wait" in err
     (image,) = images_of(found)
     assert image["state"]["status"] not in baking.FINAL
@@ -120,8 +117,7 @@ def test_an_ami_of_somebody_else_is_not_used(deployed: Deployed, slipway: Slipwa
     found = deployed.deploy("true")
     stranger = deployed.yard.yard.client("ec2").describe_images(Owners=["amazon"])["Images"][0]["ImageId"]
     for ami_id in (stranger, "ami-00000000"):
-        code, _, err = slipway("image", "bake", IMAGE, "--use", ami_id)
-        assert code == 1
+        err = slipway.told("image", "bake", IMAGE, "--use", ami_id, code=1)
         assert f"{ami_id} in {REGION} does not exist or was not baked by Slipway" in err
     assert amis.current_ami(found) not in (stranger, "ami-00000000")
 
@@ -133,54 +129,44 @@ def test_a_bake_that_fails_names_its_step_and_leaves_the_parameter(
     slipway("image", "bake", IMAGE, "--wait")
     before = deployed.parameter(good.ami_parameter)
     deployed.deploy("echo no such driver", "exit 4", lock_digest="b" * 16)
-    code, out, err = slipway("image", "bake", IMAGE, "--wait")
-    assert (code, out) == (1, "")
+    err = slipway.refused("image", "bake", IMAGE, "--wait")
     assert "ended as FAILED in build.Run" in err
     assert "exit code 4: no such driver" in err
     assert deployed.parameter(good.ami_parameter) == before
 
 
-def test_a_dry_run_starts_nothing(deployed: Deployed, slipway: Slipway) -> None:
+def test_a_dry_run_starts_nothing_and_shows_a_token_that_two_who_start_at_once_share(
+    deployed: Deployed, slipway: Slipway
+) -> None:
     found = deployed.deploy("true")
-    code, out, _ = slipway("image", "bake", IMAGE, "--dry-run")
-    assert (code, json.loads(out)["start"]["imagePipelineArn"]) == (0, found.pipeline_arn)
+    start = slipway.json("image", "bake", IMAGE, "--dry-run")["start"]
+    assert start["imagePipelineArn"] == found.pipeline_arn
     assert images_of(found) == []
+    assert bake_request(found, "").start["clientToken"] == start["clientToken"]
+    assert bake_request(found, "arn:1").start["clientToken"] != start["clientToken"]
 
 
 def test_an_image_that_nobody_deployed_is_told_with_those_that_are(
     deployed: Deployed, slipway: Slipway
 ) -> None:
-    code, _, err = slipway("image", "bake", "cpu-mpj")
-    assert (code, "deploy it first: cdk deploy slipway-bakery-cpu-mpj (cdk list names all)" in err) == (
-        1,
-        True,
-    )
+    asked = ("image", "bake", "cpu-mpj")
+    first = "deploy it first: cdk deploy slipway-bakery-cpu-mpj (cdk list names all)"
+    assert first in slipway.told(*asked, code=1)
     deployed.deploy("true")
-    code, _, err = slipway("image", "bake", "cpu-mpj")
-    assert (code, "deployed are cpu-mpi" in err) == (1, True)
-
-
-def test_two_who_start_at_once_send_the_same_token_and_a_later_bake_another(deployed: Deployed) -> None:
-    found = deployed.deploy("true")
-    token = bake_request(found, "").start["clientToken"]
-    assert bake_request(found, "").start["clientToken"] == token
-    assert bake_request(found, "arn:1").start["clientToken"] != token
+    assert "deployed are cpu-mpi" in slipway.told(*asked, code=1)
 
 
 def rows(slipway: Slipway) -> dict[str, dict[str, object]]:
     """By AMI."""
-    code, out, err = slipway("image", "list", IMAGE, "--json")
-    assert code == 0, err
-    return {row["ami_id"]: row for row in json.loads(out)}
+    return {row["ami_id"]: row for row in slipway.json("image", "list", IMAGE, "--json")}
 
 
-def test_amis_tell_what_is_in_use_by_whom_what_was_replaced_and_what_is_stale(
+def test_amis_tell_what_is_in_use_by_whom_what_was_replaced_what_is_stale_and_what_is_missing(
     deployed: Deployed, slipway: Slipway
 ) -> None:
     found = deployed.deploy("true")
-    _, first, _ = slipway("image", "bake", IMAGE, "--wait", "--json")
-    _, second, _ = slipway("image", "bake", IMAGE, "--wait", "--again", "--json")
-    old, new = json.loads(first)["ami_id"], json.loads(second)["ami_id"]
+    old = slipway.json("image", "bake", IMAGE, "--wait", "--json")["ami_id"]
+    new = slipway.json("image", "bake", IMAGE, "--wait", "--again", "--json")["ami_id"]
     ec2 = deployed.yard.yard.client("ec2")
     for name, image in (("by-id", old), ("by-parameter", f"resolve:ssm:{found.ami_parameter}")):
         ec2.create_launch_template(LaunchTemplateName=name, LaunchTemplateData={"ImageId": image})
@@ -190,13 +176,17 @@ def test_amis_tell_what_is_in_use_by_whom_what_was_replaced_and_what_is_stale(
     assert told[new]["used_by"] == ["launch template by-parameter"]
     assert (told[new]["lock_digest"], told[new]["versions"]) == ("a" * 16, VERSIONS)
     deployed.deploy("true", lock_digest="b" * 16)
-    told = rows(slipway)
-    assert told[new]["state"] == "stale"
-    assert told[new]["why"] == f"the pipeline has the lock {'b' * 16}: slipway image bake {IMAGE} --wait"
+    stale = rows(slipway)[new]
+    why = f"the pipeline has the lock {'b' * 16}: slipway image bake {IMAGE} --wait"
+    assert (stale["state"], stale["why"]) == ("stale", why)
     deployed.deploy("true", recipe_version="1.0.2")
-    told = rows(slipway)
-    assert told[new]["state"] == "stale"
-    assert "other code of Slipway: slipway image bake" in str(told[new]["why"])
+    stale = rows(slipway)[new]
+    assert stale["state"] == "stale"
+    assert "other code of Slipway: slipway image bake" in str(stale["why"])
+    deployed.yard.yard.client("ssm").put_parameter(
+        Name=found.ami_parameter, Value="ami-00000000", Type="String", Overwrite=True
+    )
+    assert rows(slipway)["ami-00000000"]["state"] == "missing"
 
 
 def test_other_code_with_the_same_lock_is_baked_without_being_asked_twice(
@@ -207,14 +197,6 @@ def test_other_code_with_the_same_lock_is_baked_without_being_asked_twice(
     deployed.deploy("true", recipe_version="1.0.2")
     _, other, _ = slipway("image", "bake", IMAGE, "--wait", "--json")
     assert json.loads(first)["ami_id"] != json.loads(other)["ami_id"]
-
-
-def test_a_parameter_that_names_nothing_is_told_as_missing(deployed: Deployed, slipway: Slipway) -> None:
-    found: Bakery = deployed.deploy("true")
-    deployed.yard.yard.client("ssm").put_parameter(
-        Name=found.ami_parameter, Value="ami-00000000", Type="String", Overwrite=True
-    )
-    assert rows(slipway)["ami-00000000"]["state"] == "missing"
 
 
 PARENT = "/aws/service/canonical/ubuntu/server/24.04/stable/current/amd64/hvm/ebs-gp3/ami-id"
@@ -235,12 +217,9 @@ def test_a_parent_that_is_newer_than_the_packages_is_refused_before_a_machine_st
     deployed: Deployed, slipway: Slipway
 ) -> None:
     found = deployed.deploy("true", parent=canonical_releases(deployed, "20261122"))
-    code, out, err = slipway("image", "bake", IMAGE, "--wait")
-    assert (code, out, images_of(found)) == (1, "", [])
+    err = slipway.refused("image", "bake", IMAGE, "--wait")
+    assert images_of(found) == []
     assert "is Canonical's release 20261122, newer than the packages of 20261120T000000Z" in err
     assert f"hint: slipway image pin {IMAGE}; cdk deploy slipway-bakery-{IMAGE}" in err
-
-
-def test_a_parent_of_an_earlier_day_is_baked(deployed: Deployed, slipway: Slipway) -> None:
     deployed.deploy("true", parent=canonical_releases(deployed, "20261118"))
-    assert slipway("image", "bake", IMAGE, "--wait")[0] == 0
+    slipway.told("image", "bake", IMAGE, "--wait")

@@ -55,9 +55,8 @@ def deploy(yard: RunningYard, target: BatchTarget) -> BatchTarget:
     return target
 
 
-def builds_of(yard: RunningYard) -> list[str]:
-    ids: list[str] = yard.client("codebuild").list_builds_for_project(projectName=TARGET.build_project)["ids"]
-    return ids
+def builds_of(yard: RunningYard) -> Any:
+    return yard.client("codebuild").list_builds_for_project(projectName=TARGET.build_project)["ids"]
 
 
 def test_an_image_is_built_pushed_under_its_tag_and_told_with_its_digest(
@@ -91,7 +90,7 @@ def test_a_projects_own_image_is_built_and_a_command_runs_in_it(
     assert built["tag"].startswith("own-vision-")
     assert "has been pushed already" in slipway("image", "build", "vision", "--json")[2]
     run = ("run", "--on", target.name, "--nodes", "1", "--image", "vision", "--dry-run", "--", "true")
-    (group,) = json.loads(slipway(*run)[1])["request"]["register"]["nodeProperties"]["nodeRangeProperties"]
+    (group,) = slipway.json(*run)["request"]["register"]["nodeProperties"]["nodeRangeProperties"]
     assert group["container"]["image"] == f"{target.repository_uri}@{built['digest']}"
 
 
@@ -111,11 +110,10 @@ def test_a_build_that_fails_tells_phase_and_reason_and_can_be_tried_again_at_onc
 ) -> None:
     fault = Fault(service="s3", operation="GetObject", kind=FaultKind.SERVER_ERROR, times=ATTEMPTS)
     script(yard_shell, fault)
-    code, out, err = slipway("image", "build", "gaudi")
-    assert (code, out) == (1, "")
+    err = slipway.refused("image", "build", "gaudi")
     assert "Phase DOWNLOAD_SOURCE failed" in err
     assert "ended with FAILED in DOWNLOAD_SOURCE" in err
-    assert slipway("image", "build", "gaudi")[0] == 0
+    slipway.told("image", "build", "gaudi")
     assert len(builds_of(yard_shell)) == 2
 
 
@@ -124,33 +122,25 @@ def test_a_lost_answer_to_the_start_makes_no_second_build(
 ) -> None:
     fault = Fault(service="codebuild", operation="StartBuild", kind=FaultKind.DROP_RESPONSE)
     script(yard_shell, fault)
-    code, _, err = slipway("image", "build", "gaudi")
-    assert code == 1
-    assert "error: AWS:" in err
-    assert slipway("image", "build", "gaudi")[0] == 0
+    assert "error: AWS:" in slipway.told("image", "build", "gaudi", code=1)
+    slipway.told("image", "build", "gaudi")
     assert len(builds_of(yard_shell)) == 1
 
 
 def test_without_waiting_the_build_is_started_and_the_same_command_follows_it(
     yard_shell: RunningYard, slipway: Slipway, target: BatchTarget
 ) -> None:
-    code, out, _ = slipway("image", "build", "gaudi", "--no-wait", "--json")
-    started = json.loads(out)
-    assert code == 0
+    started = slipway.json("image", "build", "gaudi", "--no-wait", "--json")
     assert started["digest"] is None
     assert started["build"] in builds_of(yard_shell)
-    code, out, _ = slipway("image", "build", "gaudi", "--json")
-    assert code == 0
-    assert json.loads(out)["digest"]
+    assert slipway.json("image", "build", "gaudi", "--json")["digest"]
     assert builds_of(yard_shell) == [started["build"]]
 
 
 def test_a_dry_run_prints_the_request_and_sends_nothing(
     yard_shell: RunningYard, slipway: Slipway, target: BatchTarget
 ) -> None:
-    code, out, _ = slipway("image", "build", "gaudi", "--dry-run")
-    request = json.loads(out)
-    assert code == 0
+    request = slipway.json("image", "build", "gaudi", "--dry-run")
     assert request["upload"]["ExpectedBucketOwner"] == "123456789012"
     assert request["start"]["sourceLocationOverride"] == f"{target.bucket}/{request['upload']['Key']}"
     assert builds_of(yard_shell) == []
@@ -161,24 +151,17 @@ def test_where_two_clusters_use_the_image_one_must_be_named(
     yard_shell: RunningYard, slipway: Slipway, target: BatchTarget
 ) -> None:
     deploy(yard_shell, replace(target, name="dl1-b"))
-    code, _, err = slipway("image", "build", "gaudi")
-    assert code == 1
-    assert "hint: choose one: --on dl1 or --on dl1-b" in err
-    assert slipway("image", "build", "gaudi", "--on", "dl1", "--dry-run")[0] == 0
+    assert "hint: choose one: --on dl1 or --on dl1-b" in slipway.told("image", "build", "gaudi", code=1)
+    slipway.told("image", "build", "gaudi", "--on", "dl1", "--dry-run")
 
 
-def test_without_a_deployed_cluster_there_is_nowhere_to_push(
-    yard_shell: RunningYard, slipway: Slipway
+@pytest.mark.usefixtures("yard_shell")
+def test_without_a_deployed_cluster_there_is_nowhere_to_push_and_an_unknown_image_has_a_nearest(
+    slipway: Slipway,
 ) -> None:
-    code, out, err = slipway("image", "build", "gaudi")
-    assert (code, out) == (1, "")
-    assert "no deployed cluster uses container image 'gaudi', so it has no repository" in err
-
-
-def test_an_unknown_image_is_refused_with_the_nearest(yard_shell: RunningYard, slipway: Slipway) -> None:
-    code, _, err = slipway("image", "build", "gaudy")
-    assert code == 1
-    assert "hint: did you mean gaudi?" in err
+    nowhere = "no deployed cluster uses container image 'gaudi', so it has no repository"
+    assert nowhere in slipway.refused("image", "build", "gaudi")
+    assert "hint: did you mean gaudi?" in slipway.refused("image", "build", "gaudy")
 
 
 def test_another_tag_than_the_job_definitions_is_pointed_out(
@@ -195,38 +178,29 @@ def test_the_same_files_make_the_same_zip_with_containers_as_its_root(tmp_path: 
     names = zipfile.ZipFile(io.BytesIO(archive)).namelist()
     assert names == [path.relative_to(CONTAINERS).as_posix() for path in source_files(CONTAINERS, "gaudi")]
     assert "images/gaudi/Dockerfile" in names
-
-
-def test_the_time_of_a_file_does_not_change_the_zip_and_its_right_to_run_does(tmp_path: Path) -> None:
     dockerfile = tmp_path / "images" / "cpu" / "Dockerfile"
     dockerfile.parent.mkdir(parents=True)
     dockerfile.write_text("FROM scratch\n")
     before = zip_sources(tmp_path, "cpu")
     os.utime(dockerfile, (0, 0))
-    assert zip_sources(tmp_path, "cpu") == before
+    assert zip_sources(tmp_path, "cpu") == before, "the time of a file does not change it"
     dockerfile.chmod(0o755)
-    assert zip_sources(tmp_path, "cpu") != before
+    assert zip_sources(tmp_path, "cpu") != before, "and its right to run does"
 
 
-def test_two_terminals_share_a_token_and_a_build_after_a_failure_has_another() -> None:
-    def token(tag: str, latest: str) -> object:
-        return build_request(TARGET, "gaudi", tag, latest).start["idempotencyToken"]
-
-    assert token("t", "build:1") == token("t", "build:1")
-    assert len({token("t", "build:1"), token("t", "build:2"), token("u", "build:1")}) == 3
-
-
-def _build(status: str, tag: str) -> dict[str, Any]:
-    variables = [{"name": "TAG", "value": tag}]
-    return {
-        "id": f"{status}:{tag}",
-        "buildStatus": status,
-        "environment": {"environmentVariables": variables},
-    }
-
-
-def test_only_a_running_build_of_the_same_tag_is_joined() -> None:
-    listed = [_build("IN_PROGRESS", "other"), _build("FAILED", "t"), _build("IN_PROGRESS", "t")]
+def test_only_a_running_build_of_the_same_tag_is_joined_and_one_after_a_failure_has_another_token() -> None:
+    listed = [
+        {
+            "id": f"{status}:{tag}",
+            "buildStatus": status,
+            "environment": {"environmentVariables": [{"name": "TAG", "value": tag}]},
+        }
+        for status, tag in (("IN_PROGRESS", "other"), ("FAILED", "t"), ("IN_PROGRESS", "t"))
+    ]
     assert running_build(listed, "t") == "IN_PROGRESS:t"
     assert running_build(listed, "u") is None
     assert running_build([{"id": "x", "buildStatus": "IN_PROGRESS"}], "t") is None
+    made = [("t", "build:1"), ("t", "build:1"), ("t", "build:2"), ("u", "build:1")]
+    first, *others = [build_request(TARGET, "gaudi", *each).start["idempotencyToken"] for each in made]
+    assert first == others[0]
+    assert len({first, *others}) == 3

@@ -37,7 +37,9 @@ REFUSAL = Unanswered(action="ec2:DescribeInstances", code="UnauthorizedOperation
 def deploy(yard: RunningYard, name: str) -> None:
     cloudformation = yard.client("cloudformation")
     cloudformation.create_stack(StackName=name, TemplateBody=json.dumps(TEMPLATE))
-    cloudformation.get_waiter("stack_create_complete").wait(StackName=name, WaiterConfig={"Delay": 1})
+    cloudformation.get_waiter("stack_create_complete").wait(
+        StackName=name, WaiterConfig={"Delay": 0.1, "MaxAttempts": 1200}
+    )
 
 
 def start_nodes(yard: RunningYard, cluster: str, count: int) -> list[str]:
@@ -50,38 +52,29 @@ def start_nodes(yard: RunningYard, cluster: str, count: int) -> list[str]:
     return [instance["InstanceId"] for instance in started["Instances"]]
 
 
-def row(slipway: Slipway) -> dict[str, object]:
-    code, out, err = slipway("cluster", "list", "dl1", "--json")
-    assert code == 0, err
-    found: dict[str, object] = json.loads(out)
-    return found
+def row(slipway: Slipway) -> Any:
+    return slipway.json("cluster", "list", "dl1", "--json")
 
 
-def test_a_cluster_that_is_not_deployed_costs_nothing_now(yard_shell: RunningYard, slipway: Slipway) -> None:
+@pytest.mark.usefixtures("yard_shell")
+def test_a_cluster_that_is_not_deployed_costs_nothing_now_and_shows_every_setting_of_its_kind(
+    slipway: Slipway,
+) -> None:
     found = row(slipway)
     assert (found["state"], found["running_nodes"], found["usd_per_hour_now"]) == ("not deployed", 0, 0)
     assert found["usd_per_hour_full"] == pytest.approx(16 * 13.10904, abs=1e-4)
-
-
-def test_json_has_every_setting_of_the_kind_and_none_of_another(
-    yard_shell: RunningYard, slipway: Slipway
-) -> None:
-    found = row(slipway)
-    said = {name: found[name] for name in ("kind", "market", "image", "machine_image", "build_type")}
-    assert said == {
-        "kind": "batch",
-        "market": "on-demand",
-        "image": "gaudi",
-        "machine_image": "gaudi-ecs",
-        "build_type": "c6i.16xlarge",
-    }
+    names = ("kind", "market", "image", "machine_image", "build_type")
+    assert [found[name] for name in names] == ["batch", "on-demand", "gaudi", "gaudi-ecs", "c6i.16xlarge"]
     assert not {"scratch", "warm_pool_minutes"} & found.keys()
+    out = slipway.printed("cluster", "list")
+    assert "us-east-1" in out
+    assert "2026-07-20" in out
 
 
 def test_stacks_resources_and_running_nodes_are_counted(yard_shell: RunningYard, slipway: Slipway) -> None:
     deploy(yard_shell, "dl1-network")
     deploy(yard_shell, "dl1-of-somebody-else")
-    start_nodes(yard_shell, "dl1", 2)
+    first, _ = start_nodes(yard_shell, "dl1", 2)
     start_nodes(yard_shell, "other", 1)
     found = row(slipway)
     assert found["stacks"] == {"dl1-network": "CREATE_COMPLETE"}
@@ -90,19 +83,8 @@ def test_stacks_resources_and_running_nodes_are_counted(yard_shell: RunningYard,
     assert found["usd_per_hour_now"] == pytest.approx(2 * 13.10904, abs=1e-4)
     assert found["not_counted"] == ["S3 storage (1)", "log storage (1)", "EBS volumes of running nodes"]
     assert found["usd_per_month_idle"] == 0
-
-
-def test_a_terminated_node_is_no_longer_billed(yard_shell: RunningYard, slipway: Slipway) -> None:
-    first, _ = start_nodes(yard_shell, "dl1", 2)
     yard_shell.client("ec2").terminate_instances(InstanceIds=[first])
     assert row(slipway)["running_nodes"] == 1
-
-
-def test_the_price_is_told_with_its_region_and_day(yard_shell: RunningYard, slipway: Slipway) -> None:
-    code, out, _ = slipway("cluster", "list")
-    assert code == 0
-    assert "us-east-1" in out
-    assert "2026-07-20" in out
 
 
 def test_without_an_answer_state_and_cost_are_unknown_and_the_reason_is_told(
@@ -116,19 +98,26 @@ def test_without_an_answer_state_and_cost_are_unknown_and_the_reason_is_told(
     assert "cloudformation:DescribeStacks gave no answer: EndpointConnectionError" in err
 
 
-def test_an_unknown_cluster_is_refused_with_the_nearest(yard_shell: RunningYard, slipway: Slipway) -> None:
-    assert slipway("cluster", "list", "dl2") == (
-        1,
-        "",
-        "error: no cluster 'dl2' is declared\nhint: did you mean dl1?\n",
-    )
+def test_an_unknown_cluster_or_target_is_refused_with_those_that_are_there(
+    yard_shell: RunningYard, slipway: Slipway
+) -> None:
+    cluster = "error: no cluster 'dl2' is declared\nhint: did you mean dl1?\n"
+    assert slipway("cluster", "list", "dl2") == (1, "", cluster)
+    assert slipway("cluster", "targets", "--json") == (0, "[]\n", "")
+    assert slipway("cluster", "targets") == (0, "", "targets: none\n")
+    record(yard_shell, "dl1", encode_target(TARGET))
+    target = "error: no target is called 'dl2'\nhint: deployed are dl1\n"
+    assert slipway("cluster", "targets", "dl2") == (1, "", target)
 
 
-def test_an_unknown_price_is_unknown_and_never_nothing() -> None:
+def test_what_is_not_known_is_unknown_and_never_nothing() -> None:
     unpriced = replace(DL1, instance_type="p5e.48xlarge")
     assert bill(unpriced, {}, 2).usd_per_hour_now is None
     assert bill(unpriced, {}, 2).usd_per_hour_full is None
     assert bill(unpriced, {}, 0).usd_per_hour_now == 0
+    found = bill(DL1, REFUSAL, REFUSAL)
+    assert found.not_counted == ("whatever else is deployed",)
+    assert (found.usd_per_month_idle, found.usd_per_hour_now) == (None, None)
 
 
 def test_what_stands_around_the_nodes_costs_the_same_as_its_estimate_says() -> None:
@@ -146,12 +135,6 @@ def test_what_stands_around_the_nodes_costs_the_same_as_its_estimate_says() -> N
     )
 
 
-def test_what_is_deployed_and_not_known_is_not_called_free() -> None:
-    found = bill(DL1, REFUSAL, REFUSAL)
-    assert found.not_counted == ("whatever else is deployed",)
-    assert (found.usd_per_month_idle, found.usd_per_hour_now) == (None, None)
-
-
 # `slipway cluster targets`: what infra wrote is listed; what another wrote is told and hides none.
 
 
@@ -160,26 +143,12 @@ def record(yard: RunningYard, name: str, value: str) -> None:
 
 
 def test_every_deployed_target_is_listed(yard_shell: RunningYard, slipway: Slipway) -> None:
-    for number in range(12):  # more than a page of SSM
-        name = f"c{number}"
+    names = {f"c{number}" for number in range(12)}  # more than a page of SSM
+    for name in names:
         record(yard_shell, name, encode_target(replace(TARGET, name=name)))
-    code, out, _ = slipway("cluster", "targets", "--json")
-    assert code == 0
-    assert {target["name"] for target in json.loads(out)} == {f"c{number}" for number in range(12)}
-    assert json.loads(out)[0]["queue_arn"] == TARGET.queue_arn
-
-
-def test_nothing_deployed_is_an_empty_list(yard_shell: RunningYard, slipway: Slipway) -> None:
-    assert slipway("cluster", "targets", "--json") == (0, "[]\n", "")
-    assert slipway("cluster", "targets") == (0, "", "targets: none\n")
-
-
-def test_one_target_is_shown_in_full(yard_shell: RunningYard, slipway: Slipway) -> None:
-    record(yard_shell, "dl1", encode_target(TARGET))
-    code, out, _ = slipway("cluster", "targets", "dl1")
-    assert code == 0
-    assert TARGET.queue_arn in out
-    assert TARGET.repository_uri in out
+    listed = slipway.json("cluster", "targets", "--json")
+    assert {target["name"] for target in listed} == names
+    assert listed[0]["queue_arn"] == TARGET.queue_arn
 
 
 def test_machines_and_batch_each_show_what_they_have_and_nothing_unknown(
@@ -187,13 +156,13 @@ def test_machines_and_batch_each_show_what_they_have_and_nothing_unknown(
 ) -> None:
     record(yard_shell, "c6i", encode_target(MPI_TARGET))
     record(yard_shell, "dl1", encode_target(TARGET))
-    _, listed, _ = slipway("cluster", "targets")
+    listed = slipway.printed("cluster", "targets")
+    c6i, dl1 = (slipway.printed("cluster", "targets", name) for name in ("c6i", "dl1"))
     assert MPI_TARGET.machine_image in listed
-    assert "unknown" not in listed
-    for name, expected in (("c6i", MPI_TARGET.run_document), ("dl1", TARGET.queue_arn)):
-        _, out, _ = slipway("cluster", "targets", name)
-        assert expected in out
-        assert "unknown" not in out
+    assert MPI_TARGET.run_document in c6i
+    assert TARGET.queue_arn in dl1
+    assert TARGET.repository_uri in dl1
+    assert "unknown" not in listed + c6i + dl1
 
 
 def test_a_damaged_record_is_told_and_the_others_are_listed(
@@ -209,15 +178,6 @@ def test_a_damaged_record_is_told_and_the_others_are_listed(
     assert "hint: deploy the cluster again" in err
     assert "error: the SSM parameter /slipway/targets/later has schema 99, but this Slipway reads 1" in err
     assert "hint: a newer Slipway wrote it" in err
-
-
-def test_an_unknown_target_is_refused_with_those_that_are_there(
-    yard_shell: RunningYard, slipway: Slipway
-) -> None:
-    record(yard_shell, "dl1", encode_target(TARGET))
-    code, out, err = slipway("cluster", "targets", "dl2")
-    assert (code, out) == (1, "")
-    assert err == "error: no target is called 'dl2'\nhint: deployed are dl1\n"
 
 
 # A machine that AWS does not start is told of in AWS's words, by every command that misses it.
@@ -248,12 +208,10 @@ def target(yard_shell: RunningYard) -> SlurmTarget:
 
 
 def test_targets_and_status_say_why_no_login_node_runs(target: SlurmTarget, slipway: Slipway) -> None:
-    code, _, said = slipway("cluster", "targets", "trn1")
-    assert code == 0
+    said = slipway.told("cluster", "targets", "trn1")
     assert f"warning: {SAID}" in said
     assert FIX in said
-    code, _, said = slipway("status", "--on", "trn1")
-    assert code == 1
+    said = slipway.told("status", "--on", "trn1", code=1)
     assert f"error: {SAID}" in said
     assert f"hint: {FIX}" in said
 

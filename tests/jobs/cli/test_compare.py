@@ -29,8 +29,7 @@ def test_compare_puts_the_cheapest_first_and_marks_what_none_beats(slipway: Slip
 
 
 def test_a_size_that_no_cluster_has_is_refused_as_such(slipway: Slipway) -> None:
-    code, out, err = slipway("compare", "bert-large", "--nodes", "4,0")
-    assert (code, out) == (2, "")
+    err = slipway.refused("compare", "bert-large", "--nodes", "4,0", code=2)
     assert "0 nodes cannot be; allowed are 1 to 10,000" in err
 
 
@@ -52,13 +51,13 @@ def test_compare_by_time_puts_the_fastest_first_and_says_when_it_shows_less(slip
     assert code == 0
     assert len(out.splitlines()) == 2 + 3
     assert "more; --rows" in err
-    rows = json.loads(slipway("compare", "gpt-neox-20b", "--by", "time", "--json")[1])
+    rows = slipway.json("compare", "gpt-neox-20b", "--by", "time", "--json")
     times = [row["hours"] for row in rows if row["usd"] is not None]
     assert times == sorted(times)
 
 
 def test_a_job_without_an_end_is_compared_by_its_rate(slipway: Slipway) -> None:
-    rows = json.loads(slipway("compare", "distilbert", "--json")[1])
+    rows = slipway.json("compare", "distilbert", "--json")
     assert {row["hours"] for row in rows} == {None}
     tokens = [row["tokens_per_dollar"] for row in rows if row["tokens_per_dollar"]]
     assert tokens == sorted(tokens, reverse=True)
@@ -67,12 +66,10 @@ def test_a_job_without_an_end_is_compared_by_its_rate(slipway: Slipway) -> None:
 def test_all_types_compares_what_the_usual_list_leaves_out(slipway: Slipway) -> None:
     arguments = ("compare", "bert-large", "--nodes", "1", "--json")
     usual, every = (
-        {row["instance_type"] for row in json.loads(slipway(*arguments, *more)[1])}
-        for more in ((), ("--all-types",))
+        {row["instance_type"] for row in slipway.json(*arguments, *more)} for more in ((), ("--all-types",))
     )
     assert usual < every
     assert {"g5.xlarge", "c6i.8xlarge", "m7i.8xlarge"} <= every - usual
     assert "inf2.48xlarge" not in every
-    code, _, err = slipway("compare", "bert-large", "--all-types", "--on", "dl1")
-    assert code == 2
+    err = slipway.told("compare", "bert-large", "--all-types", "--on", "dl1", code=2)
     assert "--on names types and --all-types takes all" in err

@@ -46,18 +46,33 @@ def versions(yard: RunningYard) -> int:
     return len(yard.client("s3").list_object_versions(Bucket=BUCKET).get("Versions", []))
 
 
-def test_every_version_is_deleted_and_counted(yard_shell: RunningYard, slipway: Slipway) -> None:
+def test_machines_that_would_write_again_are_stopped_first_and_every_version_is_deleted_and_counted(
+    yard_shell: RunningYard, slipway: Slipway
+) -> None:
     deploy(yard_shell, "Delete")
+    deploy_machines(yard_shell, protected=False)
+    assert running(yard_shell) == 2
     code, out, err = slipway("cluster", "empty", "dl1", "--yes")
-    assert (code, out) == (0, "")
+    assert (code, out) == (0, ""), err
     assert "2 versions deleted" in err
-    assert versions(yard_shell) == 0
+    assert (running(yard_shell), versions(yard_shell)) == (0, 0)
+
+
+@pytest.mark.parametrize("command", ["empty", "destroy"])
+def test_nobody_is_taken_to_have_said_yes(  # BI-183
+    yard_shell: RunningYard, slipway: Slipway, command: str
+) -> None:
+    assert "no cluster named 'dl2' is deployed" in slipway.told("cluster", "empty", "dl2", "--yes", code=1)
+    deploy(yard_shell, "Delete")
+    err = slipway.told("cluster", command, "dl1", code=1)
+    assert "without a terminal nobody can be asked" in err
+    assert f"slipway cluster {command} dl1" in err
+    assert (stacks(yard_shell), versions(yard_shell)) == (["dl1-storage"], 2)
 
 
 def test_data_that_is_kept_is_not_touched(yard_shell: RunningYard, slipway: Slipway) -> None:
     deploy(yard_shell, "Retain")
-    code, _, err = slipway("cluster", "empty", "dl1", "--yes")
-    assert code == 1
+    err = slipway.told("cluster", "empty", "dl1", "--yes", code=1)
     assert "error: the data of dl1 is kept" in err
     assert "-c dl1.keep_data=false" in err
     assert versions(yard_shell) == 2
@@ -66,37 +81,12 @@ def test_data_that_is_kept_is_not_touched(yard_shell: RunningYard, slipway: Slip
 def test_a_running_job_is_named_and_nothing_is_deleted(yard_shell: RunningYard, slipway: Slipway) -> None:
     """BI-180."""
     deploy(yard_shell, "Delete")
-    summaries = [{"jobId": f"{number}a1b", "jobName": f"bert-{number}"} for number in (1, 2)]
-    details = [{**summary, "status": "RUNNING"} for summary in summaries]
-    for operation, body in (
-        ("DescribeJobQueues", {"jobQueues": [{"jobQueueName": "dl1", "state": "ENABLED"}]}),
-        ("ListJobs", {"jobSummaryList": summaries}),
-        ("DescribeJobs", {"jobs": details}),
-    ):
-        rule = Fault(service="batch", operation=operation, kind=FaultKind.RESPOND, body=[body], times=None)
-        script(yard_shell, rule)
-    code, _, err = slipway("cluster", "empty", "dl1", "--yes")
+    with_a_job(yard_shell, "RUNNING", jobs=2)
+    err = slipway.told("cluster", "empty", "dl1", "--yes", code=1)
     unscript(yard_shell)
-    assert code == 1
     assert "error: bert-1 and 1 more of dl1 have not ended" in err
     assert "slipway cancel bert-1" in err
     assert versions(yard_shell) == 2
-
-
-def test_nobody_is_taken_to_have_said_yes(yard_shell: RunningYard, slipway: Slipway) -> None:
-    deploy(yard_shell, "Delete")
-    code, _, err = slipway("cluster", "empty", "dl1")
-    assert code == 1
-    assert "without a terminal nobody can be asked" in err  # BI-183
-    assert "slipway cluster empty dl1 --yes" in err
-    assert versions(yard_shell) == 2
-
-
-@pytest.mark.usefixtures("yard_shell")
-def test_a_cluster_that_is_not_deployed_is_named(slipway: Slipway) -> None:
-    code, _, err = slipway("cluster", "empty", "dl2", "--yes")
-    assert code == 1
-    assert "no cluster named 'dl2' is deployed" in err
 
 
 def deploy_machines(yard: RunningYard, *, protected: bool) -> MpiTarget:
@@ -135,23 +125,13 @@ def running(yard: RunningYard) -> int:
     return sum(len(reservation["Instances"]) for reservation in found)
 
 
-def test_machines_that_would_write_again_are_stopped_first(yard_shell: RunningYard, slipway: Slipway) -> None:
-    deploy(yard_shell, "Delete")
-    deploy_machines(yard_shell, protected=False)
-    assert running(yard_shell) == 2
-    code, _, err = slipway("cluster", "empty", "dl1", "--yes")
-    assert code == 0, err
-    assert (running(yard_shell), versions(yard_shell)) == (0, 0)
-
-
 def test_machines_that_somebody_protects_stay_and_so_does_the_data(
     yard_shell: RunningYard, slipway: Slipway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(halting, "HELD_SECONDS", 0.0)
     deploy(yard_shell, "Delete")
     deploy_machines(yard_shell, protected=True)
-    code, _, err = slipway("cluster", "empty", "dl1", "--yes")
-    assert code == 1
+    err = slipway.told("cluster", "empty", "dl1", "--yes", code=1)
     assert "error: 2 machines of dl1 are protected from scaling in, though no job of Slipway's runs" in err
     assert (running(yard_shell), versions(yard_shell)) == (2, 2)
 
@@ -176,8 +156,6 @@ def test_machines_that_a_cancelled_job_still_holds_are_waited_for(yard_shell: Ru
     assert running(yard_shell) == 0
 
 
-# `slipway cluster destroy`: a cluster goes without taking a job with it, and says what stays.
-SUMMARY = {"jobId": "1a1b", "jobName": "bert-1"}
 # Writes what a synthesis would of the one stack, in a Stage, and deletes it where it is told that name.
 CDK = """#!{python}
 import json, sys
@@ -215,12 +193,13 @@ def cdk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
 
 
-def with_a_job(yard: RunningYard, *statuses: str) -> None:
-    """Let Batch list a job, in one status after the other."""
+def with_a_job(yard: RunningYard, *statuses: str, jobs: int = 1) -> None:
+    """Let Batch list so many jobs, in one status after the other."""
+    listed = [{"jobId": f"{number}a1b", "jobName": f"bert-{number}"} for number in range(1, jobs + 1)]
     answers: dict[str, list[dict[str, Any]]] = {
         "DescribeJobQueues": [{"jobQueues": [{"jobQueueName": "dl1", "state": "ENABLED"}]}],
-        "ListJobs": [{"jobSummaryList": [SUMMARY]}],
-        "DescribeJobs": [{"jobs": [{**SUMMARY, "status": status}]} for status in statuses],
+        "ListJobs": [{"jobSummaryList": listed}],
+        "DescribeJobs": [{"jobs": [{**job, "status": status} for job in listed]} for status in statuses],
         "TerminateJob": [{}],
     }
     for operation, body in answers.items():
@@ -261,8 +240,7 @@ def test_a_cancelled_job_is_waited_for_before_anything_goes(
 
 def test_data_that_is_kept_stays_and_its_cost_is_named(yard_shell: RunningYard, slipway: Slipway) -> None:
     deploy(yard_shell, "Retain")
-    code, _, err = slipway("cluster", "destroy", "dl1", "--yes")
-    assert code == 0, err
+    err = slipway.told("cluster", "destroy", "dl1", "--yes")
     assert "its data stays, and costs: slipway cluster leftovers dl1" in err
     assert [bucket["Name"] for bucket in yard_shell.client("s3").list_buckets()["Buckets"]] == [BUCKET]
     assert versions(yard_shell) == 2
@@ -271,9 +249,7 @@ def test_data_that_is_kept_stays_and_its_cost_is_named(yard_shell: RunningYard, 
 def test_a_destroy_that_stopped_half_way_is_finished(yard_shell: RunningYard, slipway: Slipway) -> None:
     deploy(yard_shell, "Retain")
     yard_shell.client("ssm").delete_parameter(Name="/slipway/targets/dl1")
-    code, _, err = slipway("cluster", "destroy", "dl1", "--yes")
-    assert code == 0, err
-    assert "what was left of dl1 is destroyed" in err
+    assert "what was left of dl1 is destroyed" in slipway.told("cluster", "destroy", "dl1", "--yes")
     assert stacks(yard_shell) == []
 
 
@@ -289,11 +265,3 @@ def test_without_the_cdk_no_job_is_cancelled_for_a_cluster_that_cannot_go(
     assert code == 1
     assert "error: there is no cdk command" in err
     assert "was cancelled" not in err
-
-
-def test_nobody_is_taken_to_have_typed_the_name(yard_shell: RunningYard, slipway: Slipway) -> None:
-    deploy(yard_shell, "Delete")
-    code, _, err = slipway("cluster", "destroy", "dl1")
-    assert code == 1
-    assert "without a terminal nobody can be asked" in err
-    assert stacks(yard_shell) == ["dl1-storage"]

@@ -46,22 +46,40 @@ def fail(monkeypatch: pytest.MonkeyPatch) -> Fail:
     return run
 
 
-def test_a_users_mistake_is_two_lines_and_no_traceback(
-    fail: Fail, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(
+    ("error", "code", "said"),
+    [
+        (
+            SlipwayError("zone 'x' is unknown", hint="use us-east-1a"),
+            1,
+            "error: zone 'x' is unknown\nhint: use us-east-1a\n",
+        ),
+        (
+            InvalidConfig(
+                [
+                    Problem(where="dl1.zone", message="no", hint="try b"),
+                    Problem(where="dl1.max_nodes", message="0"),
+                ]
+            ),
+            2,
+            "error: dl1.zone: no; try b\nerror: dl1.max_nodes: 0\n",
+        ),
+        (PermissionError(13, "Permission denied", "a/b"), 1, "error: Permission denied: a/b\n"),
+        (
+            no_answer(Unanswered(action="ssm:GetParameter", code="AccessDeniedException", message="no")),
+            1,
+            "hint: allow ssm:GetParameter to your role",
+        ),
+    ],
+    ids=["a mistake", "each problem of a declaration", "an unreadable disk", "an action that is denied"],
+)
+def test_a_users_mistake_is_told_in_lines_with_what_to_do_and_no_traceback(
+    fail: Fail, capsys: pytest.CaptureFixture[str], error: Exception, code: int, said: str
 ) -> None:
-    assert fail(SlipwayError("zone 'x' is unknown", hint="use us-east-1a")) == 1
-    assert capsys.readouterr().err == "error: zone 'x' is unknown\nhint: use us-east-1a\n"
-
-
-def test_every_problem_of_a_declaration_is_a_line_of_its_own(
-    fail: Fail, capsys: pytest.CaptureFixture[str]
-) -> None:
-    problems = [
-        Problem(where="dl1.zone", message="no", hint="try b"),
-        Problem(where="dl1.max_nodes", message="0"),
-    ]
-    assert fail(InvalidConfig(problems)) == 2
-    assert capsys.readouterr().err == "error: dl1.zone: no; try b\nerror: dl1.max_nodes: 0\n"
+    assert fail(error) == code
+    told = capsys.readouterr().err
+    assert said in told
+    assert all(line.startswith(("error: ", "hint: ")) for line in told.splitlines())
 
 
 def test_an_interrupt_is_one_line_and_130(
@@ -79,7 +97,7 @@ def test_an_interrupt_is_one_line_and_130(
     assert capsys.readouterr().err == "interrupted\n"
 
 
-def test_a_fault_of_our_own_is_told_and_its_traceback_kept(
+def test_a_fault_of_our_own_is_told_and_its_traceback_kept_or_shown(
     fail: Fail, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
@@ -89,20 +107,10 @@ def test_a_fault_of_our_own_is_told_and_its_traceback_kept(
     [log] = tmp_path.iterdir()
     assert str(log) in hint
     assert "Traceback (most recent call last)" in log.read_text()
-
-
-def test_debug_shows_the_traceback_at_once(fail: Fail, capsys: pytest.CaptureFixture[str]) -> None:
     assert fail(KeyError("lost"), "--debug") == 70
     printed = capsys.readouterr().err
     assert "Traceback (most recent call last)" in printed
     assert "the traceback is above" in printed
-
-
-def test_a_full_or_unreadable_disk_is_no_fault_of_ours(
-    fail: Fail, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert fail(PermissionError(13, "Permission denied", "here/there")) == 1
-    assert capsys.readouterr().err.startswith("error: Permission denied: here/there\n")
 
 
 @pytest.mark.parametrize(
@@ -162,27 +170,8 @@ def test_a_shell_that_knows_nothing_of_the_yard_is_told_the_line_to_type(
     assert "eval" not in capsys.readouterr().err
 
 
-def test_what_is_denied_is_told_with_the_action_to_ask_for(
-    fail: Fail, capsys: pytest.CaptureFixture[str]
-) -> None:
-    denied = Unanswered(action="ssm:GetParameter", code="AccessDeniedException", message="no")
-    assert fail(no_answer(denied)) == 1
-    assert "hint: allow ssm:GetParameter to your role" in capsys.readouterr().err
-
-
 # Output that is closed, full, without a reader or without letters: no traceback, and a true exit code.
 SLIPWAY = str(Path(sys.executable).parent / "slipway")
-
-
-def slipway(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [SLIPWAY, *arguments],
-        capture_output=True,
-        text=True,
-        check=False,
-        env={**os.environ, **environment},
-        encoding="utf-8",
-    )
 
 
 def in_a_shell(line: str, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -215,14 +204,10 @@ def test_a_reader_that_goes_away_ends_it_quietly(arguments: list[str], unbuffere
     assert (done.returncode, done.stderr) == (141, b"")
 
 
-def test_a_closed_standard_output_is_an_error_and_no_traceback() -> None:
-    done = in_a_shell("slipway instance list >&-")
-    assert done.returncode == 1
-    assert done.stderr.startswith("error: there is nowhere to print to")
-
-
-def test_no_file_is_opened_under_the_number_of_a_closed_stream(tmp_path: Path) -> None:
+def test_a_closed_standard_output_is_an_error_and_no_file_is_opened_under_its_number(tmp_path: Path) -> None:
     """Or else what a library writes to descriptor 1 would end in that file."""
+    done = in_a_shell("slipway instance list >&-")
+    assert (done.returncode, done.stderr.partition(" to print")[0]) == (1, "error: there is nowhere")
     code = (
         "from slipway.jobs.cli.failures import open_streams;open_streams(); exit(open('file', 'w').fileno())"
     )
@@ -239,9 +224,12 @@ def test_a_full_disk_behind_standard_output_is_an_error(unbuffered: str) -> None
     assert "Exception ignored" not in done.stderr
 
 
-def test_a_locale_without_letters_prints_them_escaped() -> None:
+def test_a_locale_without_letters_prints_them_escaped_in_a_folder_that_cannot_be_written(
+    tmp_path: Path,
+) -> None:
+    tmp_path.chmod(0o500)
     ascii_only = {"LC_ALL": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0", "PYTHONIOENCODING": ""}
-    done = slipway("instance", "list", "größe-日本", **ascii_only)
+    done = in_a_shell(f"cd {tmp_path} && env -u HOME slipway instance list größe-日本", **ascii_only)
     assert done.returncode == 1
     assert done.stderr.startswith("error: unknown instance type 'gr")
     assert "Traceback" not in done.stderr
@@ -249,24 +237,11 @@ def test_a_locale_without_letters_prints_them_escaped() -> None:
 
 def test_a_locale_without_letters_prints_data_escaped_too() -> None:
     code = (
-        "from slipway.jobs.cli.failures import open_streams;"
-        "from slipway.jobs.output import print_text;"
+        "from slipway.jobs.cli.failures import open_streams; from slipway.jobs.output import print_text; "
         "open_streams(); print_text('gr' + chr(246) + chr(223) + 'e')"
     )
     ascii_only = {"LC_ALL": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0", "PYTHONIOENCODING": "ascii"}
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        capture_output=True,
-        env={**os.environ, **ascii_only},
-        check=True,
-    )
-    assert done.stdout == b"gr\\xf6\\xdfe\n"
-
-
-def test_a_folder_that_cannot_be_written_and_a_missing_home_do_no_harm(tmp_path: Path) -> None:
-    tmp_path.chmod(0o500)
-    done = in_a_shell(f"cd {tmp_path} && env -u HOME slipway instance list dl1.24xlarge")
-    assert done.returncode == 0, done.stderr
+    assert in_a_shell(f'{sys.executable} -c "{code}"', **ascii_only).stdout == "gr\\xf6\\xdfe\n"
 
 
 @pytest.mark.parametrize("name", ["../x", "DL1", "dl1 ", "x" * 200, "dl1\n"])

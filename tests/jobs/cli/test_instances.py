@@ -8,124 +8,87 @@ from typing import Any
 
 import pytest
 
-from slipway.jobs.cli import cli
 from slipway.jobs.words.catalogue.instances import instance_types
+from tests.jobs.conftest import Slipway
 
-Capture = pytest.CaptureFixture[str]
 
-
-def listed(capsys: Capture, *arguments: str) -> list[Any]:
-    assert cli.run(["instance", "list", "--json", *arguments]) == 0
-    rows = json.loads(capsys.readouterr().out)
+def listed(slipway: Slipway, *arguments: str) -> list[Any]:
+    rows = slipway.json("instance", "list", "--json", *arguments)
     assert isinstance(rows, list)
     return rows
 
 
-def names(capsys: Capture, *arguments: str) -> list[str]:
-    return [row["name"] for row in listed(capsys, *arguments)]
+def names(slipway: Slipway, *arguments: str) -> list[str]:
+    return [row["name"] for row in listed(slipway, *arguments)]
 
 
-def test_every_type_of_the_catalogue_is_listed(capsys: Capture) -> None:
-    assert names(capsys) == [known.name for known in instance_types()]
-
-
-def test_the_table_says_units_and_where_and_when_prices_are_of(capsys: Capture) -> None:
-    assert cli.run(["instance", "list"]) == 0
-    title, headings, first, *_ = capsys.readouterr().out.splitlines()
+def test_the_table_says_units_and_where_and_when_prices_are_of(slipway: Slipway) -> None:
+    title, headings, first, *_ = slipway.printed("instance", "list").splitlines()
     assert title == "instance types, prices on demand"
     assert "memory [GiB]" in headings
     assert "price [USD/h]" in headings
-    assert re.split(r"  +", first) == [
-        "dl1.24xlarge",
-        "8",
-        "Habana Gaudi HL-205",
-        "96",
-        "768",
-        "400",
-        "4",
-        "13.10904",
-        "us-east-1",
-        "2026-07-20",
-    ]
+    facts = "dl1.24xlarge|8|Habana Gaudi HL-205|96|768|400|4|13.10904|us-east-1|2026-07-20"
+    assert re.split(r"  +", first) == facts.split("|")
 
 
-def test_an_unknown_price_reads_as_unknown_and_says_where_each_is_of(capsys: Capture) -> None:
-    assert cli.run(["instance", "list", "p5e.48xlarge", "trn2.48xlarge"]) == 0
-    _, headings, *rows = capsys.readouterr().out.splitlines()
+def test_an_unknown_price_reads_as_unknown_and_says_where_each_is_of_and_why(slipway: Slipway) -> None:
+    _, headings, *rows = slipway.printed("instance", "list", "p5e.48xlarge", "trn2.48xlarge").splitlines()
     assert "price region" in headings
     assert all("unknown" in row for row in rows)
+    shown = slipway.printed("instance", "list", "p5e.48xlarge")
+    assert "price on demand            unknown" in shown
+    assert "why no price is known      not in the us-east-1 on-demand list" in shown
 
 
-def test_json_carries_all_facts_with_their_sources(capsys: Capture) -> None:
-    [row] = [row for row in listed(capsys) if row["name"] == "trn1.32xlarge"]
-    assert row["registered_memory_mib"] == 507821
-    assert row["accelerator"]["count"] == 16
+def test_json_carries_all_facts_with_their_sources(slipway: Slipway) -> None:
+    row = slipway.json("instance", "list", "trn1.32xlarge", "--json")
+    assert row in listed(slipway)
+    assert (row["registered_memory_mib"], row["accelerator"]["count"]) == (507821, 16)
     assert row["price"]["usd_per_hour"] == 21.5
     assert (row["price"]["region"], row["price"]["date"]) == ("us-east-1", "2026-07-20")
     assert all(row[field] for field in ("source", "peak_note", "link_note"))
     assert row["price"]["source"]
 
 
-def test_one_type_is_shown_in_full(capsys: Capture) -> None:
-    assert cli.run(["instance", "list", "dl1.24xlarge"]) == 0
-    shown = capsys.readouterr().out
+def test_one_type_is_shown_in_full(slipway: Slipway) -> None:
+    shown = slipway.printed("instance", "list", "dl1.24xlarge")
     assert "memory that ECS registers  unknown" in shown
     assert "price on demand            13.10904 USD/h" in shown
     assert "price date                 2026-07-20" in shown
     assert "source of the facts" in shown
 
 
-def test_why_there_is_no_price_is_said(capsys: Capture) -> None:
-    assert cli.run(["instance", "list", "p5e.48xlarge"]) == 0
-    shown = capsys.readouterr().out
-    assert "price on demand            unknown" in shown
-    assert "why no price is known      not in the us-east-1 on-demand list" in shown
-
-
-def test_one_type_as_json_is_one_object(capsys: Capture) -> None:
-    assert cli.run(["instance", "list", "dl1.24xlarge", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["efa_interfaces"] == 4
-
-
-def test_filters_join(capsys: Capture) -> None:
-    assert names(capsys, "--accelerator", "a100") == ["p4d.24xlarge", "p4de.24xlarge"]
-    assert names(capsys, "--accelerator", "a100", "--max-usd-per-hour", "25") == ["p4d.24xlarge"]
-    assert names(capsys, "--accelerator", "trainium1", "--efa") == ["trn1.32xlarge", "trn1n.32xlarge"]
-
-
-def test_each_filter_keeps_exactly_what_it_says(capsys: Capture) -> None:
-    assert all(row["efa_interfaces"] > 0 for row in listed(capsys, "--efa"))
-    assert all(row["memory_gib"] >= 1152 for row in listed(capsys, "--min-memory-gib", "1152"))
-    assert "p4d.24xlarge" in names(capsys, "--min-memory-gib", "1152")
-    assert all("us-west-2" in row["regions"] for row in listed(capsys, "--region", "us-west-2"))
-    assert "dl1.24xlarge" in names(capsys, "--region", "us-west-2")
-
-
-def test_what_is_left_out_for_want_of_a_fact_is_named(capsys: Capture) -> None:
-    assert cli.run(["instance", "list", "--max-usd-per-hour", "1000", "--json"]) == 0
-    printed = capsys.readouterr()
-    assert "p5e.48xlarge" not in [row["name"] for row in json.loads(printed.out)]
-    assert "left out, because the price is not known: " in printed.err
-    assert "p5e.48xlarge" in printed.err
+def test_filters_join_and_each_keeps_exactly_what_it_says(slipway: Slipway) -> None:
+    assert names(slipway, "--accelerator", "a100") == ["p4d.24xlarge", "p4de.24xlarge"]
+    assert names(slipway, "--accelerator", "a100", "--max-usd-per-hour", "25") == ["p4d.24xlarge"]
+    assert names(slipway, "--accelerator", "trainium1", "--efa") == ["trn1.32xlarge", "trn1n.32xlarge"]
+    assert all(row["efa_interfaces"] > 0 for row in listed(slipway, "--efa"))
+    large = {row["name"]: row["memory_gib"] for row in listed(slipway, "--min-memory-gib", "1152")}
+    assert min(large.values()) >= 1152
+    assert "p4d.24xlarge" in large
+    there = {row["name"]: row["regions"] for row in listed(slipway, "--region", "us-west-2")}
+    assert all("us-west-2" in regions for regions in there.values())
+    assert "dl1.24xlarge" in there
+    none = slipway("instance", "list", "--accelerator", "gaudi", "--max-usd-per-hour", "1")
+    assert none[:2] == (0, "")
+    assert none[2].endswith(": none\n")
+    code, out, err = slipway("instance", "list", "--max-usd-per-hour", "1000", "--json")
+    assert (code, "p5e.48xlarge" in {row["name"] for row in json.loads(out)}) == (0, False)
+    assert "p5e.48xlarge" in err.partition("left out, because the price is not known: ")[2]
 
 
 @pytest.mark.parametrize(
     "fact", ["name", "vcpus", "memory-gib", "network-gbps", "efa-interfaces", "usd-per-hour"]
 )
-def test_sorting_ascends_and_puts_the_unknown_last(fact: str, capsys: Capture) -> None:
-    rows = listed(capsys, "--sort", fact)
+def test_sorting_ascends_and_puts_the_unknown_last_and_every_type_is_there(
+    fact: str, slipway: Slipway
+) -> None:
+    rows = listed(slipway, "--sort", fact)
     key = fact.replace("-", "_")
     facts = [(row["price"] or {}).get(key) if fact == "usd-per-hour" else row[key] for row in rows]
     known = [value for value in facts if value is not None]
     assert facts == sorted(known) + [None] * (len(facts) - len(known))
-    assert len(rows) == len(instance_types())
-
-
-def test_nothing_found_is_said_and_is_no_failure(capsys: Capture) -> None:
-    assert cli.run(["instance", "list", "--accelerator", "gaudi", "--max-usd-per-hour", "1"]) == 0
-    printed = capsys.readouterr()
-    assert printed.out == ""
-    assert printed.err.endswith(": none\n")
+    assert {row["name"] for row in rows} == {known.name for known in instance_types()}
 
 
 @pytest.mark.parametrize(
@@ -140,32 +103,32 @@ def test_nothing_found_is_said_and_is_no_failure(capsys: Capture) -> None:
     ],
 )
 def test_a_wrong_filter_is_refused_with_what_is_allowed(
-    arguments: list[str], error: str, hint: str, capsys: Capture
+    arguments: list[str], error: str, hint: str, slipway: Slipway
 ) -> None:
-    assert cli.run(["instance", "list", *arguments]) in (1, 2)
-    first, second = capsys.readouterr().err.splitlines()
+    code, _, err = slipway("instance", "list", *arguments)
+    first, second = err.splitlines()
+    assert code in (1, 2)
     assert error in first
     assert hint in second
 
 
 @pytest.mark.parametrize("region", ["xx-fake-9", "US-EAST-1", " us-east-1", ""])
 @pytest.mark.parametrize("more", [[], ["--fees"]])
-def test_no_prices_are_of_a_region_that_does_not_exist(region: str, more: list[str], capsys: Capture) -> None:
+def test_no_prices_are_of_a_region_that_does_not_exist(
+    region: str, more: list[str], slipway: Slipway
+) -> None:
     """BI-015"""
-    assert cli.run(["instance", "prices", "--region", region, *more]) == 2
-    told = capsys.readouterr()
-    assert told.out == ""
-    assert f"AWS has no region '{region}'" in told.err
+    said = slipway.refused("instance", "prices", "--region", region, *more, code=2)
+    assert f"AWS has no region '{region}'" in said
 
 
-def test_all_lists_every_type_that_aws_names_and_any_of_them_is_shown(capsys: Capture) -> None:
-    everything = names(capsys, "--all")
+def test_all_lists_every_type_that_aws_names_and_any_of_them_is_shown(slipway: Slipway) -> None:
+    everything = names(slipway, "--all")
     assert len(everything) > 1_300
-    assert names(capsys, "--all", "--accelerator", "A10G") == [
+    assert names(slipway, "--all", "--accelerator", "A10G") == [
         "g5.48xlarge",
         *(name for name in everything if name.startswith("g5.") and name != "g5.48xlarge"),
     ]
-    assert cli.run(["instance", "list", "g5.xlarge"]) == 0
-    shown = capsys.readouterr().out
+    shown = slipway.printed("instance", "list", "g5.xlarge")
     assert re.search(r"network baseline +2\.5 Gb/s", shown)
     assert "DescribeInstanceTypes" in shown

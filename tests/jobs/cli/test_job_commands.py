@@ -36,32 +36,28 @@ def job_as(yard: RunningYard, **changes: Any) -> None:
         )
 
 
-def test_a_submitted_job_is_told_with_what_it_costs_at_most(slipway: Slipway) -> None:
-    code, out, err = slipway(*SUBMIT, "--timeout-hours", "1", "--attempts", "1", "--json")
-    job = json.loads(out)
-    assert code == 0
-    assert job["name"].startswith("bert_pretrain-")
-    assert job["id"]
-    assert job["ceiling"]["usd"] == round(2 * job["ceiling"]["price"]["usd_per_hour"], 2)
-    assert job["ceiling"]["price"]["date"]
-    assert "warning: image gaudi:1.18.0-0123456789ab is not pushed" in err
-
-
-def test_the_same_command_prints_the_same_job(
+def test_a_job_is_told_with_what_it_costs_at_most_and_the_same_command_prints_the_same_job(
     yard_shell: RunningYard, target: BatchTarget, slipway: Slipway
 ) -> None:
-    first = json.loads(slipway(*SUBMIT, "--json")[1])
-    code, out, err = slipway(*SUBMIT, "--json")
+    code, out, err = slipway(*SUBMIT, "--timeout-hours", "1", "--attempts", "1", "--json")
+    first = json.loads(out)
+    assert code == 0
+    assert first["name"].startswith("bert_pretrain-")
+    assert first["ceiling"]["usd"] == round(2 * first["ceiling"]["price"]["usd_per_hour"], 2)
+    assert first["ceiling"]["price"]["date"]
+    assert "warning: image gaudi:1.18.0-0123456789ab is not pushed" in err
+    code, out, err = slipway(*SUBMIT, "--timeout-hours", "1", "--attempts", "1", "--json")
     assert (code, json.loads(out)["id"]) == (0, first["id"])
     assert f"{first['name']} was submitted before; use --again to run it once more" in err
-    assert json.loads(slipway(*SUBMIT, "--again", "--json")[1])["id"] != first["id"]
+    again = slipway.json(*SUBMIT, "--timeout-hours", "1", "--attempts", "1", "--again", "--json")
+    assert again["id"] != first["id"]
     assert len(job_names(yard_shell, target)) == 2
 
 
 def test_of_several_jobs_the_newest_is_shown_and_named_and_none_is_cancelled_by_a_guess(
     slipway: Slipway,
 ) -> None:
-    first, second = (json.loads(slipway(*SUBMIT, *again, "--json")[1]) for again in ((), ("--again",)))
+    first, second = (slipway.json(*SUBMIT, *again, "--json") for again in ((), ("--again",)))
     code, out, err = slipway("status", "bert_pretrain", "--json")
     assert (code, json.loads(out)["id"]) == (0, second["id"])
     which = f"{second['name']} ({second['id']})"
@@ -69,41 +65,21 @@ def test_of_several_jobs_the_newest_is_shown_and_named_and_none_is_cancelled_by_
     assert f"the newest job: {which}" in slipway("explain")[2]
     code, out, err = slipway("status", first["name"], "--json")
     assert (json.loads(out)["id"], "newest" in err) == (first["id"], False)
-    code, _, err = slipway("cancel", "bert_pretrain")
-    assert (code, "error: 2 jobs begin with 'bert_pretrain'" in err) == (1, True)
-    assert slipway("cancel", first["id"])[0] == 0
-    assert json.loads(slipway("cancel", "bert_pretrain", "--json")[1])["id"] == second["id"]
-
-
-def test_without_any_job_the_newest_is_refused(slipway: Slipway) -> None:
-    assert slipway("logs")[::2] == (
-        1,
-        "error: no job is listed at all\nhint: slipway run, or slipway submit\n",
-    )
+    assert "error: 2 jobs begin with 'bert_pretrain'" in slipway.told("cancel", "bert_pretrain", code=1)
+    slipway.told("cancel", first["id"])
+    assert slipway.json("cancel", "bert_pretrain", "--json")["id"] == second["id"]
 
 
 def test_a_job_that_failed_before_is_told_and_not_taken_for_success(
     yard_shell: RunningYard, slipway: Slipway
 ) -> None:
-    first = json.loads(slipway(*SUBMIT, "--json")[1])
-    assert slipway("cancel", first["id"])[0] == 0
+    first = slipway.json(*SUBMIT, "--json")
+    slipway.told("cancel", first["id"])
     code, out, err = slipway(*SUBMIT, "--json")
     assert (code, json.loads(out)["state"]) == (1, "failed")
     last = err.splitlines()[-2:]
     assert last[0] == f"error: {first['name']} failed before, and nothing was started"
     assert last[1] == f"hint: slipway explain {first['name']}; --again submits it once more"
-
-
-def test_a_dry_run_prints_the_request_and_sends_nothing(
-    yard_shell: RunningYard, target: BatchTarget, slipway: Slipway, tmp_path: Path
-) -> None:
-    fault = Fault(service="batch", operation="SubmitJob", kind=FaultKind.SERVER_ERROR, times=None)
-    script(yard_shell, fault)
-    code, out, _ = slipway(*SUBMIT, "--dry-run")
-    assert code == 0
-    assert json.loads(out)["request"]["submit"]["jobQueue"] == target.queue_arn
-    assert scripted(yard_shell)[0]["struck"] == 0
-    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize(
@@ -123,28 +99,26 @@ def test_a_dry_run_prints_the_request_and_sends_nothing(
 def test_what_is_asked_wrongly_is_refused_in_a_line_and_sends_nothing(
     yard_shell: RunningYard, target: BatchTarget, slipway: Slipway, arguments: tuple[str, ...], said: str
 ) -> None:
-    code, out, err = slipway(*SUBMIT, *arguments)
-    assert (code, out) == (2, "")
+    err = slipway.refused(*SUBMIT, *arguments, code=2)
     assert err.startswith("error: ")
     assert said in err
     assert job_names(yard_shell, target) == []
 
 
-def test_an_unknown_target_or_recipe_is_refused_with_those_there_are(slipway: Slipway) -> None:
-    code, _, err = slipway("submit", "bert_pretrain", "--on", "dl2", "--nodes", "1", "--set", "size=tiny")
-    assert (code, err) == (1, "error: no target is called 'dl2'\nhint: did you mean dl1?\n")
-    code, _, err = slipway("submit", "bert", "--on", "dl1", "--nodes", "1")
-    assert code == 2
-    assert err.startswith("error: there is no recipe 'bert'\nhint: ")
-
-
-def test_what_a_shell_would_run_reaches_batch_as_it_was_typed(slipway: Slipway) -> None:
-    """The recipe takes no such setting, so the dry run is of one that takes any text: its data."""
+def test_a_dry_run_prints_the_request_as_it_was_typed_and_sends_nothing(
+    yard_shell: RunningYard, target: BatchTarget, slipway: Slipway, tmp_path: Path
+) -> None:
+    """The recipe takes no setting that a shell would run, so it is in what takes any text: its data."""
+    fault = Fault(service="batch", operation="SubmitJob", kind=FaultKind.SERVER_ERROR, times=None)
+    script(yard_shell, fault)
     data = "/mnt/$(touch x)/`id`/größe; ls"
-    out = slipway(*SUBMIT, "--data", data, "--dry-run")[1]
-    (override,) = json.loads(out)["request"]["submit"]["nodeOverrides"]["nodePropertyOverrides"]
+    request = slipway.json(*SUBMIT, "--data", data, "--dry-run")["request"]["submit"]
+    (override,) = request["nodeOverrides"]["nodePropertyOverrides"]
     environment = {each["name"]: each["value"] for each in override["containerOverrides"]["environment"]}
     assert environment["SLIPWAY_DATA"] == data
+    assert request["jobQueue"] == target.queue_arn
+    assert scripted(yard_shell)[0]["struck"] == 0
+    assert not list(tmp_path.iterdir())
 
 
 def test_following_ends_with_the_job_and_fails_with_it(
@@ -152,8 +126,7 @@ def test_following_ends_with_the_job_and_fails_with_it(
 ) -> None:
     monkeypatch.setattr(runs_logs, "POLL_SECONDS", 0.0)
     job_as(yard_shell, status="FAILED", statusReason="Essential container in task exited")
-    code, out, err = slipway("logs", "bert", "--follow")
-    assert (code, out) == (1, "")
+    err = slipway.refused("logs", "bert", "--follow")
     assert "bert-012345678901: failed, Essential container in task exited" in err
 
 
@@ -184,26 +157,19 @@ def test_logs_are_printed_with_their_node_where_no_rank_says_it(
     assert [(line["node"], line["rank"], line["text"]) for line in lines] == [(0, 0, "[0] loss 1.0\x1b[2J")]
 
 
-def test_status_and_explain_say_that_ranks_seem_to_have_worked_alone(
-    yard_shell: RunningYard, target: BatchTarget, slipway: Slipway
+@pytest.mark.parametrize("alone", [True, False])
+def test_status_and_explain_say_that_ranks_seem_to_have_worked_alone_if_the_log_says_it(
+    yard_shell: RunningYard, target: BatchTarget, slipway: Slipway, *, alone: bool
 ) -> None:
     said = f"the 2 {WORKED_ALONE}: they met nobody; set ACCELERATE_USE_CPU"
-    log(yard_shell, target, f"[node 0] warning: {said}", "[node 0] all ranks succeeded; exit code 0")
-    code, out, _ = slipway("explain", "0a1b", "--json")
-    told = json.loads(out)
-    assert (code, told["sentence"]) == (0, f"bert-012345678901 succeeded, but its {WORKED_ALONE}")
-    assert "ACCELERATE_USE_CPU is true" in told["fix"]
-    assert f"the log: {said}" in told["evidence"]
-    code, out, _ = slipway("status", "0a1b", "--json")
-    assert (code, json.loads(out)["warning"]) == (0, said)
-
-
-def test_status_and_explain_warn_of_nothing_that_the_log_does_not_say(
-    yard_shell: RunningYard, target: BatchTarget, slipway: Slipway
-) -> None:
-    log(yard_shell, target, "[0] warning: loss is high", "[node 0] all ranks succeeded; exit code 0")
-    assert json.loads(slipway("explain", "0a1b", "--json")[1])["sentence"] == "bert-012345678901 succeeded"
-    assert json.loads(slipway("status", "0a1b", "--json")[1])["warning"] is None
+    warning = f"[node 0] warning: {said}" if alone else "[0] warning: loss is high"
+    log(yard_shell, target, warning, "[node 0] all ranks succeeded; exit code 0")
+    told = slipway.json("explain", "0a1b", "--json")
+    more = f", but its {WORKED_ALONE}" if alone else ""
+    assert told["sentence"] == f"bert-012345678901 succeeded{more}"
+    assert ("ACCELERATE_USE_CPU is true" in str(told["fix"])) == alone
+    assert (f"the log: {said}" in told["evidence"]) == alone
+    assert slipway.json("status", "0a1b", "--json")["warning"] == (said if alone else None)
 
 
 @pytest.mark.parametrize(
@@ -218,16 +184,14 @@ def test_a_node_or_rank_that_cannot_be_is_refused(
     yard_shell: RunningYard, slipway: Slipway, arguments: tuple[str, ...], code: int, said: str
 ) -> None:
     job_as(yard_shell)
-    ended, _, err = slipway("logs", "bert", *arguments)
-    assert ended == code
-    assert said in err
+    assert said in slipway.told("logs", "bert", *arguments, code=code)
 
 
 def test_status_lists_what_has_not_ended_and_shows_one_in_full(
     yard_shell: RunningYard, slipway: Slipway
 ) -> None:
     job_as(yard_shell, status="HIBERNATING")
-    (listed,) = json.loads(slipway("status", "--json")[1])
+    (listed,) = slipway.json("status", "--json")
     assert (listed["state"], listed["status"], listed["recipe"]) == ("unknown", "HIBERNATING", None)
     assert "HIBERNATING" in slipway("status", "bert")[1]
     unscript(yard_shell)
@@ -246,30 +210,23 @@ def test_runs_say_what_is_known_of_the_cost(yard_shell: RunningYard, slipway: Sl
     assert "0 runs for 0.00 USD; 1 more of unknown cost" in slipway("status", "--all")[2]
 
 
-def test_cancelling_ends_a_job_and_says_why_in_its_record(yard_shell: RunningYard, slipway: Slipway) -> None:
-    job_as(yard_shell)
+@pytest.mark.parametrize(("status", "times"), [("RUNNING", 1), ("SUCCEEDED", 0)])
+def test_cancelling_ends_a_job_that_has_not_ended(
+    yard_shell: RunningYard, slipway: Slipway, status: str, times: int
+) -> None:
+    job_as(yard_shell, status=status)
     fault = Fault(service="batch", operation="TerminateJob", kind=FaultKind.RESPOND, body=[{}])
     script(yard_shell, fault)
-    code, out, _ = slipway("cancel", "bert", "--json")
-    assert (code, json.loads(out)["cancelled"]) == (0, True)
-    assert [each["struck"] for each in scripted(yard_shell) if each["operation"] == "TerminateJob"] == [1]
-
-
-def test_a_job_that_ended_is_not_cancelled(yard_shell: RunningYard, slipway: Slipway) -> None:
-    job_as(yard_shell, status="SUCCEEDED")
-    fault = Fault(service="batch", operation="TerminateJob", kind=FaultKind.SERVER_ERROR, times=None)
-    script(yard_shell, fault)
     code, out, err = slipway("cancel", "bert", "--json")
-    assert (code, json.loads(out)["cancelled"]) == (0, False)
-    assert "bert-012345678901 has already ended: succeeded" in err
+    assert (code, json.loads(out)["cancelled"]) == (0, bool(times))
+    assert ("bert-012345678901 has already ended: succeeded" in err) == (not times)
+    assert [each["struck"] for each in scripted(yard_shell) if each["operation"] == "TerminateJob"] == [times]
 
 
 def test_explain_says_in_a_sentence_why_a_job_waits(yard_shell: RunningYard, slipway: Slipway) -> None:
     reason = "CAPACITY:INSUFFICIENT_INSTANCE_CAPACITY - Service cannot fulfill the capacity requested"
     job_as(yard_shell, status="RUNNABLE", statusReason=reason)
-    code, out, _ = slipway("explain", "bert", "--json")
-    told = json.loads(out)
-    assert code == 0
+    told = slipway.json("explain", "bert", "--json")
     assert told["sentence"].startswith("bert-012345678901 waits: AWS has too few free machines")
     assert told["fix"]
     assert reason in told["evidence"]
@@ -279,17 +236,29 @@ def test_a_job_whose_cluster_was_destroyed_is_told_where_it_ran(
     yard_shell: RunningYard, slipway: Slipway
 ) -> None:
     """BI-180."""
-    job = json.loads(slipway(*SUBMIT, "--json")[1])
+    job = slipway.json(*SUBMIT, "--json")
     yard_shell.client("ssm").delete_parameter(Name=parameter_name("dl1"))
     for text in (job["name"], job["id"]):
-        code, _, err = slipway("explain", text, "--region", REGION)
-        assert code == 1
+        err = slipway.told("explain", text, "--region", REGION, code=1)
         assert f"error: {job['name']} was submitted to dl1 as {job['id']}, and no deployed cluster" in err
         assert f"aws batch describe-jobs --jobs {job['id']}" in err
 
 
-@pytest.mark.parametrize("command", ["status", "logs", "cancel", "explain"])
-def test_a_job_that_nobody_submitted_is_told_in_a_line(slipway: Slipway, command: str) -> None:
-    code, out, err = slipway(command, "gpt2")
-    assert (code, out) == (1, "")
-    assert err.startswith("error: there is no job 'gpt2'")
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        *((f"{command} gpt2", 1, "there is no job 'gpt2'") for command in ("status", "logs", "cancel")),
+        ("explain gpt2", 1, "there is no job 'gpt2'"),
+        ("logs", 1, "no job is listed at all\nhint: slipway run, or slipway submit\n"),
+        (
+            "submit bert_pretrain --on dl2 --nodes 1",
+            1,
+            "no target is called 'dl2'\nhint: did you mean dl1?\n",
+        ),
+        ("submit bert --on dl1 --nodes 1", 2, "there is no recipe 'bert'\nhint: "),
+    ],
+)
+def test_what_is_not_there_is_told_in_a_line_with_what_is(
+    slipway: Slipway, words: str, code: int, said: str
+) -> None:
+    assert slipway.refused(*words.split(), code=code).startswith(f"error: {said}")

@@ -13,6 +13,9 @@ from tests.yard.conftest import REGION, RunningYard
 
 TAGS = [{"Key": "slipway:cluster", "Value": "dl1"}]
 KINDS = ["bucket", "EFS", "ECR repository", "log group", "KMS key"]
+
+
+DELETE = ("cluster", "leftovers", "dl1", "--region", REGION, "--delete", "--confirm")
 RESOURCES: dict[str, Any] = {
     "Key": {"Type": "AWS::KMS::Key", "Properties": {"KeyPolicy": {"Version": "2012-10-17", "Statement": []}}},
     "Data": {"Type": "AWS::S3::Bucket"},
@@ -58,19 +61,15 @@ def destroy(yard: RunningYard) -> None:
     )
 
 
-def listed(slipway: Slipway) -> list[dict[str, Any]]:
-    code, out, err = slipway("cluster", "leftovers", "dl1", "--region", REGION, "--json")
-    assert code == 0, err
-    found: list[dict[str, Any]] = json.loads(out)
-    return found
+def listed(slipway: Slipway) -> Any:
+    return slipway.json("cluster", "leftovers", "dl1", "--region", REGION, "--json")
 
 
 def test_what_a_stack_owns_is_no_leftover_and_nothing_of_it_is_deleted(
     stack: RunningYard, slipway: Slipway
 ) -> None:
     assert listed(slipway) == []
-    code, _, err = slipway("cluster", "leftovers", "dl1", "--region", REGION, "--delete", "--confirm", "dl1")
-    assert code == 0, err
+    slipway.told(*DELETE, "dl1")
     assert bucket_of(stack)
 
 
@@ -82,6 +81,10 @@ def test_what_a_destroyed_cluster_kept_is_listed_with_its_cost(stack: RunningYar
     assert costs["KMS key"] == 1.0
     assert costs["bucket"] == pytest.approx(0.0, abs=0.01)
     assert found[0]["holds"] == "2 versions of objects"
+    err = slipway.told(*DELETE, "c6i", code=1)
+    assert "without a terminal nobody can be asked" in err
+    assert "slipway cluster leftovers dl1 --delete --confirm dl1" in err
+    assert len(listed(slipway)) == len(KINDS)
 
 
 VAULT = "aws/efs/automatic-backup-vault"
@@ -109,49 +112,32 @@ def test_backups_that_outlive_their_files_are_listed_with_their_end_and_left_alo
     (found,) = listed(slipway)
     assert (found["kind"], found["id"], found["gib"], found["usd_per_month"]) == ("AWS Backup", ARN, 10, 0.5)
     assert found["holds"] == "a copy of fs-0123456789abcdef0; AWS deletes it on 2027-01-01"
-    code, _, err = slipway("cluster", "leftovers", "dl1", "--region", REGION, "--delete", "--confirm", "dl1")
-    assert code == 0, err
+    err = slipway.told(*DELETE, "dl1")
     assert "1 backups stay until AWS Backup deletes them" in err
     unscript(yard_shell)
 
 
-def test_nobody_is_taken_to_have_typed_a_name(stack: RunningYard, slipway: Slipway) -> None:
+def test_an_interrupted_deletion_is_finished_by_the_next_and_the_key_goes_last(
+    stack: RunningYard, slipway: Slipway
+) -> None:
     destroy(stack)
-    code, _, err = slipway("cluster", "leftovers", "dl1", "--region", REGION, "--delete", "--confirm", "c6i")
-    assert code == 1
-    assert "without a terminal nobody can be asked" in err
-    assert "slipway cluster leftovers dl1 --delete --confirm dl1" in err
-    assert len(listed(slipway)) == len(KINDS)
-
-
-def test_a_named_cluster_s_leftovers_go_and_its_key_last(stack: RunningYard, slipway: Slipway) -> None:
-    destroy(stack)
-    code, _, err = slipway("cluster", "leftovers", "dl1", "--region", REGION, "--delete", "--confirm", "dl1")
-    assert code == 0, err
+    script(stack, Fault(service="ecr", operation="DeleteRepository", kind=FaultKind.SERVER_ERROR, times=None))
+    code, _, _ = slipway(*DELETE, "dl1")
+    unscript(stack)
+    assert code != 0
+    assert [each["kind"] for each in listed(slipway)] == KINDS[2:]
+    assert "aws kms cancel-key-deletion" in slipway.told(*DELETE, "dl1")
     assert listed(slipway) == []
     (key,) = stack.client("kms").list_keys()["Keys"]
     state = stack.client("kms").describe_key(KeyId=key["KeyId"])["KeyMetadata"]["KeyState"]
     assert state == "PendingDeletion"
-    assert "aws kms cancel-key-deletion" in err
-
-
-def test_an_interrupted_deletion_is_finished_by_the_next(stack: RunningYard, slipway: Slipway) -> None:
-    destroy(stack)
-    script(stack, Fault(service="ecr", operation="DeleteRepository", kind=FaultKind.SERVER_ERROR, times=None))
-    code, _, _ = slipway("cluster", "leftovers", "dl1", "--region", REGION, "--delete", "--confirm", "dl1")
-    unscript(stack)
-    assert code != 0
-    assert [each["kind"] for each in listed(slipway)] == KINDS[2:]
-    code, _, err = slipway("cluster", "leftovers", "dl1", "--region", REGION, "--delete", "--confirm", "dl1")
-    assert code == 0, err
-    assert listed(slipway) == []
 
 
 def test_a_key_stays_while_what_it_encrypts_cannot_be_seen(stack: RunningYard, slipway: Slipway) -> None:
     destroy(stack)
     silent = Fault(service="efs", operation="DescribeFileSystems", kind=FaultKind.SERVER_ERROR, times=None)
     script(stack, silent)
-    code, _, err = slipway("cluster", "leftovers", "dl1", "--region", REGION, "--delete", "--confirm", "dl1")
+    code, _, err = slipway(*DELETE, "dl1")
     unscript(stack)
     assert code == 0, err
     assert "EFS: elasticfilesystem:DescribeFileSystems gave no answer" in err

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 from dataclasses import replace
 
 import pytest
@@ -23,6 +21,9 @@ from tests.yard.accounts import stand_in
 from tests.yard.conftest import REGION, RunningYard
 
 MENDED = ("-c", "dl1.alert_email=team@slipway.test", "-c", "dl1.max_nodes=2")
+
+
+TAGGED = {"ResourceType": "vpc", "Tags": [{"Key": "slipway:cluster", "Value": "dl1"}]}
 
 
 def bootstrap(yard: RunningYard, version: str = "21") -> None:
@@ -44,9 +45,8 @@ def test_on_a_bootstrapped_yard_nothing_fails_and_the_exit_code_is_0(
     assert "0 failed" in err
 
 
-def test_what_is_missing_fails_with_its_fix_and_the_exit_code_is_1(
-    yard_shell: RunningYard, slipway: Slipway
-) -> None:
+@pytest.mark.usefixtures("yard_shell")
+def test_what_is_missing_fails_with_its_fix_and_the_exit_code_is_1(slipway: Slipway) -> None:
     code, out, _ = slipway("preflight", "dl1", "--json")
     found = outcomes(out)
     assert code == 1
@@ -56,45 +56,33 @@ def test_what_is_missing_fails_with_its_fix_and_the_exit_code_is_1(
     assert all(row["fix"] for row in json.loads(out) if row["outcome"] == "failed")
 
 
-def test_a_zone_without_the_type_is_told_with_those_that_have_it(
-    yard_shell: RunningYard, slipway: Slipway
-) -> None:
+@pytest.mark.usefixtures("yard_shell")
+def test_a_zone_without_the_type_is_told_with_those_that_have_it(slipway: Slipway) -> None:
     code, out, _ = slipway("preflight", "dl1", "-c", "dl1.zone=us-east-1f")
     assert code == 1
     assert "dl1.24xlarge is not offered in us-east-1f today, but in us-east-1a" in out
 
 
-def test_a_wrong_override_is_refused_before_anything_is_asked(
-    yard_shell: RunningYard, slipway: Slipway
-) -> None:
-    code, out, err = slipway("preflight", "dl1", "-c", "dl1.max_nodes=022", "-c", "dl2.zone=x")
-    assert (code, out) == (2, "")
+def test_a_wrong_override_is_refused_before_anything_is_asked(slipway: Slipway) -> None:
+    err = slipway.refused("preflight", "dl1", "-c", "dl1.max_nodes=022", "-c", "dl2.zone=x", code=2)
     assert [line.split(":")[1].strip() for line in err.splitlines()] == [
         "dl1.max_nodes of the context",
         "dl2.zone of the context",
     ]
 
 
-def test_without_credentials_one_check_fails_and_no_other_is_tried(yard_shell: RunningYard) -> None:
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
+def test_without_credentials_one_check_fails_and_no_other_is_tried(
+    yard_shell: RunningYard, slipway: Slipway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in [name for name in os.environ if name.startswith("AWS_")]:
+        monkeypatch.delenv(name)
     nowhere = {"AWS_SHARED_CREDENTIALS_FILE": os.devnull, "AWS_CONFIG_FILE": os.devnull}
-    done = subprocess.run(
-        [
-            sys.executable,
-            "-c",
-            "from slipway.jobs.cli.cli import main; main()",
-            "preflight",
-            "dl1",
-            *MENDED,
-            "--json",
-        ],
-        env={**kept, **nowhere, "AWS_EC2_METADATA_DISABLED": "true", "AWS_ENDPOINT_URL": yard_shell.endpoint},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    found = outcomes(done.stdout)
-    assert done.returncode == 1
+    endpoint = {"AWS_EC2_METADATA_DISABLED": "true", "AWS_ENDPOINT_URL": yard_shell.endpoint}
+    for name, value in (nowhere | endpoint).items():
+        monkeypatch.setenv(name, value)
+    code, out, _ = slipway("preflight", "dl1", *MENDED, "--json")
+    found = outcomes(out)
+    assert code == 1
     assert [check for check, outcome in found.items() if outcome == "failed"] == ["credentials and account"]
     assert found["vCPU quota"] == "unknown"
 
@@ -115,21 +103,20 @@ def test_a_pushed_image_is_found_by_the_tag_of_the_job_definition(yard_shell: Ru
     assert facts.ask_pushed(target) is True
 
 
-def test_quotas_are_found_by_the_family_in_their_name(yard_shell: RunningYard) -> None:
-    named = {
-        type_: ask_quota(type_, REGION, "on-demand")
-        for type_ in ("dl1.24xlarge", "trn1.32xlarge", "c6i.32xlarge")
-    }
-    names = {type_: quota.name for type_, quota in named.items() if isinstance(quota, Quota)}
-    assert names["dl1.24xlarge"] == "Running On-Demand DL instances"
-    assert names["trn1.32xlarge"] == "Running On-Demand Trn instances"
-    assert names["c6i.32xlarge"].startswith("Running On-Demand Standard (A, C,")
-
-
-def test_spot_has_a_quota_of_its_own(yard_shell: RunningYard) -> None:
-    quota = ask_quota("c6i.32xlarge", REGION, "spot")
+@pytest.mark.usefixtures("yard_shell")
+@pytest.mark.parametrize(
+    ("type_name", "market", "name"),
+    [
+        ("dl1.24xlarge", "on-demand", "Running On-Demand DL instances"),
+        ("trn1.32xlarge", "on-demand", "Running On-Demand Trn instances"),
+        ("c6i.32xlarge", "on-demand", "Running On-Demand Standard (A, C, D, H, I, M, R, T, Z) instances"),
+        ("c6i.32xlarge", "spot", "All Standard (A, C, D, H, I, M, R, T, Z) Spot Instance Requests"),
+    ],
+)
+def test_quotas_are_found_by_the_family_in_their_name(type_name: str, market: str, name: str) -> None:
+    quota = ask_quota(type_name, REGION, market)
     assert isinstance(quota, Quota)
-    assert quota.name == "All Standard (A, C, D, H, I, M, R, T, Z) Spot Instance Requests"
+    assert quota.name == name
 
 
 def test_a_reservation_is_read_with_its_zone_and_size(yard_shell: RunningYard) -> None:
@@ -145,13 +132,11 @@ def test_a_reservation_is_read_with_its_zone_and_size(yard_shell: RunningYard) -
     assert ask_reservation("cr-0123456789abcdef0", REGION) is None
 
 
-def test_a_machine_image_that_is_gone_is_none_and_no_refusal(yard_shell: RunningYard) -> None:
+def test_what_is_gone_or_not_deployed_or_not_ours_is_none_and_no_refusal(yard_shell: RunningYard) -> None:
     assert facts.ask_machine_image("ami-0123456789abcdef0", REGION) is None
     assert facts.ask_parameter("/slipway/nowhere", REGION) is None
     assert facts.ask_manifest("/slipway/nowhere/id", REGION) is None
-
-
-def test_a_manifest_that_no_bake_of_ours_wrote_is_none(yard_shell: RunningYard) -> None:
+    assert facts.ask_stack("slipway-bakery-gaudi-ecs", REGION) is None
     for text in ("not json", "[1]"):
         yard_shell.client("ssm").put_parameter(Name="/a/manifest", Value=text, Type="String", Overwrite=True)
         assert facts.ask_manifest("/a/id", REGION) is None
@@ -197,36 +182,24 @@ def test_the_default_key_of_volumes_is_asked_and_set_back_by_the_named_command(
 def test_a_default_group_that_an_account_emptied_is_seen_and_mended(yard_shell: RunningYard) -> None:
     ec2 = yard_shell.client("ec2")
     assert facts.ask_default_group("dl1", REGION) is None
-    network = ec2.create_vpc(
-        CidrBlock="10.20.0.0/16",
-        TagSpecifications=[
-            {"ResourceType": "vpc", "Tags": [{"Key": "slipway:cluster", "Value": "dl1"}]},
-        ],
-    )["Vpc"]["VpcId"]
+    network = ec2.create_vpc(CidrBlock="10.20.0.0/16", TagSpecifications=[TAGGED])["Vpc"]["VpcId"]
     whole = facts.ask_default_group("dl1", REGION)
     assert isinstance(whole, facts.DefaultGroup)
     assert (whole.admits_itself, whole.lets_out) == (True, True)
-    (group,) = ec2.describe_security_groups(Filters=[{"Name": "vpc-id", "Values": [network]}])[
-        "SecurityGroups"
-    ]
+    found = ec2.describe_security_groups(Filters=[{"Name": "vpc-id", "Values": [network]}])
+    (group,) = found["SecurityGroups"]
     ec2.revoke_security_group_ingress(GroupId=whole.id, IpPermissions=group["IpPermissions"])
-    emptied = facts.ask_default_group("dl1", REGION)
-    assert emptied == facts.DefaultGroup(id=whole.id, admits_itself=False, lets_out=True)
+    assert facts.ask_default_group("dl1", REGION) == replace(whole, admits_itself=False)
     own = [{"IpProtocol": "-1", "UserIdGroupPairs": [{"GroupId": whole.id}]}]
     ec2.authorize_security_group_ingress(GroupId=whole.id, IpPermissions=own)
     assert facts.ask_default_group("dl1", REGION) == whole
-
-
-def test_a_bakery_that_is_not_deployed_is_none_and_no_refusal(yard_shell: RunningYard) -> None:
-    assert facts.ask_stack("slipway-bakery-gaudi-ecs", REGION) is None
 
 
 def test_the_billing_tag_is_unseen_then_inactive_then_activated_by_the_named_command(
     yard_shell: RunningYard,
 ) -> None:
     assert facts.ask_cost_tag() is None
-    tagged = {"ResourceType": "vpc", "Tags": [{"Key": "slipway:cluster", "Value": "dl1"}]}
-    yard_shell.client("ec2").create_vpc(CidrBlock="10.20.0.0/16", TagSpecifications=[tagged])
+    yard_shell.client("ec2").create_vpc(CidrBlock="10.20.0.0/16", TagSpecifications=[TAGGED])
     assert facts.ask_cost_tag() == "Inactive"
     activated = [{"TagKey": "slipway:cluster", "Status": "Active"}]
     answer = yard_shell.client("ce").update_cost_allocation_tags_status(CostAllocationTagsStatus=activated)

@@ -53,10 +53,9 @@ def test_the_folder_is_sent_once_and_the_job_is_submitted_once(
     content = yard_shell.client("s3").get_object(Bucket=target.bucket, Key=archive["Key"])["Body"].read()
     with tarfile.open(fileobj=BytesIO(content)) as tar:
         assert tar.getnames() == [".gitignore", "train.py"]
-    again = json.loads(slipway(*RUN, "--json", *TRAIN)[1])
+    again = slipway.json(*RUN, "--json", *TRAIN)
     assert (again["id"], again["existed"]) == (job["id"], True)
-    other = json.loads(slipway(*RUN, "--json", *TRAIN[:-1], "0.2")[1])
-    assert other["id"] != job["id"]
+    assert slipway.json(*RUN, "--json", *TRAIN[:-1], "0.2")["id"] != job["id"]
     assert sent(yard_shell, target)[0]["LastModified"] == archive["LastModified"], "it was there"
     assert len(job_names(yard_shell, target)) == 2
 
@@ -64,26 +63,11 @@ def test_the_folder_is_sent_once_and_the_job_is_submitted_once(
 def test_a_mistyped_script_is_refused_before_anything_is_sent(
     project: Path, yard_shell: RunningYard, target: BatchTarget, slipway: Slipway
 ) -> None:
-    code, out, err = slipway(*RUN, "--", "python", "trian.py")
-    assert (code, out) == (2, "")
+    err = slipway.refused(*RUN, "--", "python", "trian.py", code=2)
     said = f"error: trian.py is not in {project}, the folder that is sent"
     assert err.splitlines() == [said, "hint: did you mean train.py?"]
     assert slipway(*RUN, *TRAIN, "--dry-run")[0] == 2
     assert (sent(yard_shell, target), job_names(yard_shell, target)) == ([], [])
-
-
-def test_a_dry_run_shows_what_would_be_sent_and_sends_nothing(
-    project: Path, yard_shell: RunningYard, target: BatchTarget, slipway: Slipway
-) -> None:
-    code, out, _ = slipway(*RUN, "--dry-run", *TRAIN)
-    decided = json.loads(out)
-    assert code == 0
-    assert (
-        decided["source"]["address"] == f"s3://{target.bucket}/sources/{decided['source']['sha256']}.tar.gz"
-    )
-    assert decided["request"]["submit"]["nodeOverrides"]["numNodes"] == 2
-    assert sent(yard_shell, target) == []
-    assert job_names(yard_shell, target) == []
 
 
 def test_a_person_who_says_no_to_the_cost_sends_nothing(
@@ -100,9 +84,18 @@ def test_a_person_who_says_no_to_the_cost_sends_nothing(
     assert "but you agreed to 1 USD at most" in err
 
 
-def test_the_command_needs_no_dashes_before_it(project: Path, target: BatchTarget, slipway: Slipway) -> None:
-    decided = json.loads(slipway(*RUN, "--dry-run", "python", "train.py", "--nodes", "9")[1])
+def test_a_dry_run_shows_what_would_be_sent_sends_nothing_and_needs_no_dashes_before_the_command(
+    project: Path, yard_shell: RunningYard, target: BatchTarget, slipway: Slipway
+) -> None:
+    decided = slipway.json(*RUN, "--dry-run", "python", "train.py", "--nodes", "9")
     assert decided["command"] == "python train.py --nodes 9"
+    key = f"sources/{decided['source']['sha256']}.tar.gz"
+    assert decided["source"]["address"] == f"s3://{target.bucket}/{key}"
+    assert decided["request"]["submit"]["nodeOverrides"]["numNodes"] == 2
+    assert (sent(yard_shell, target), job_names(yard_shell, target)) == ([], [])
+    write(project, {"local.py": "print(1)\n"})
+    err = slipway.told(*RUN, "--dry-run", "python", "local.py")
+    assert "warning: local.py is not sent: git ignores it" in err
 
 
 def test_once_a_node_is_one_process_a_node(project: Path, target: BatchTarget, slipway: Slipway) -> None:
@@ -110,18 +103,8 @@ def test_once_a_node_is_one_process_a_node(project: Path, target: BatchTarget, s
     (override,) = json.loads(out)["request"]["submit"]["nodeOverrides"]["nodePropertyOverrides"]
     environment = {each["name"]: each["value"] for each in override["containerOverrides"]["environment"]}
     assert environment["SLIPWAY_PROCESSES_PER_NODE"] == "1"
-    code, _, err = slipway(*RUN, "--per-node", "--processes-per-node", "8", *TRAIN)
-    assert code == 2
+    err = slipway.told(*RUN, "--per-node", "--processes-per-node", "8", *TRAIN, code=2)
     assert "once a node, and 8 processes a node were asked for" in err
-
-
-def test_what_stays_here_although_the_command_names_it_is_said(
-    project: Path, target: BatchTarget, slipway: Slipway
-) -> None:
-    write(project, {"local.py": "print(1)\n"})
-    assert (
-        "warning: local.py is not sent: git ignores it" in slipway(*RUN, "--dry-run", "python", "local.py")[2]
-    )
 
 
 @pytest.mark.parametrize(
@@ -152,9 +135,7 @@ def test_what_is_asked_wrongly_is_refused_in_a_line_and_sends_nothing(
     arguments: tuple[str, ...],
     said: str,
 ) -> None:
-    code, out, err = slipway(*RUN, *arguments)
-    assert (code, out) == (2, "")
-    assert said in err
+    assert said in slipway.refused(*RUN, *arguments, code=2)
     assert sent(yard_shell, target) == []
 
 
@@ -166,14 +147,13 @@ def test_a_secret_in_the_folder_is_refused_before_anything_is_asked(
     assert (code, sent(yard_shell, target)) == (2, [])
     assert "error: these files look like secrets" in err
     assert ".env" in err
-    assert slipway(*RUN, "--include-secrets", *TRAIN)[0] == 0
+    slipway.told(*RUN, "--include-secrets", *TRAIN)
 
 
 def test_a_job_s_definition_has_the_values_of_variables_and_only_the_names_of_secrets(
     project: Path, target: BatchTarget, slipway: Slipway
 ) -> None:
     told = ("--env", "WANDB_PROJECT=mine", "--secret", "WANDB_API_KEY=slipway/jobs/wandb", "--dry-run")
-    code, out, err = slipway(*RUN, *told, *TRAIN)
-    assert code == 0, err
+    out = slipway.printed(*RUN, *told, *TRAIN)
     assert 'environment={\\"WANDB_PROJECT\\": \\"mine\\"}' in out
     assert 'secrets={\\"WANDB_API_KEY\\": \\"wandb\\"}' in out

@@ -73,8 +73,7 @@ def test_an_ami_of_awss_own_is_never_missing() -> None:
 def test_a_dry_run_says_the_price_and_the_steps_and_does_nothing(
     yard_shell: RunningYard, slipway: Slipway, told: Path
 ) -> None:
-    code, out, err = slipway("up", "c6i", "--dry-run")
-    assert (code, out) == (0, ""), err
+    err = slipway.told("up", "c6i", "--dry-run")
     assert (
         "  cdk bootstrap aws://123456789012/us-east-1    # us-east-1 is not bootstrapped for the CDK" in err
     )
@@ -87,8 +86,7 @@ def test_a_dry_run_says_the_price_and_the_steps_and_does_nothing(
 def test_without_a_person_nothing_is_created_unasked(
     yard_shell: RunningYard, slipway: Slipway, told: Path
 ) -> None:
-    code, _, err = slipway("up", "c6i")
-    assert code == 1
+    err = slipway.told("up", "c6i", code=1)
     assert "error: c6i would be brought up, and without a terminal nobody can be asked" in err
     assert "hint: slipway up c6i --yes" in err
     assert "deploy" not in told.read_text()
@@ -100,8 +98,7 @@ def test_each_step_is_said_and_timed_and_the_stacks_are_those_that_were_priced(
     ssm = yard_shell.client("ssm")
     ssm.put_parameter(Name="/cdk-bootstrap/hnb659fds/version", Value="33", Type="String")
     ssm.put_parameter(Name="/slipway/amis/cpu-mpi/id", Value="ami-1", Type="String")
-    code, _, err = slipway("up", "c6i", "--yes")
-    assert code == 0, err
+    err = slipway.told("up", "c6i", "--yes")
     assert "step 1/1: cdk deploy c6i\n" in err
     assert "step 1/1: done after " in err
     assert "c6i takes jobs: slipway run --on c6i" in err
@@ -114,8 +111,7 @@ def test_each_step_is_said_and_timed_and_the_stacks_are_those_that_were_priced(
 def test_a_step_that_fails_ends_it_and_says_how_to_go_on(
     yard_shell: RunningYard, slipway: Slipway, told: Path
 ) -> None:
-    code, _, err = slipway("up", "c6i", "--yes")
-    assert code == 1
+    err = slipway.told("up", "c6i", "--yes", code=1)
     assert "error: cdk bootstrap ended with 1" in err
     assert "hint: run it again: slipway up c6i" in err
     assert "deploy c6i" not in told.read_text()
@@ -124,8 +120,7 @@ def test_a_step_that_fails_ends_it_and_says_how_to_go_on(
 def test_a_cluster_that_is_declared_and_not_deployed_is_offered_to_be_brought_up(
     yard_shell: RunningYard, slipway: Slipway
 ) -> None:
-    code, _, err = slipway("submit", "smoke", "--on", "c6i", "--nodes", "1")
-    assert code == 1, err
+    err = slipway.told("submit", "smoke", "--on", "c6i", "--nodes", "1", code=1)
     assert "error: no target is called 'c6i'" in err
     assert "hint: it is declared: slipway up c6i" in err
 

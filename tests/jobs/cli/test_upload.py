@@ -55,8 +55,7 @@ def test_a_bucket_that_is_gone_is_said_in_one_line(
     bucket: RunningYard, slipway: Slipway, folder: Path
 ) -> None:
     bucket.client("s3").delete_bucket(Bucket=BUCKET)
-    code, out, err = slipway("cluster", "upload", str(folder), "--on", "dl1")
-    assert (code, out) == (1, "")
+    err = slipway.refused("cluster", "upload", str(folder), "--on", "dl1")
     assert f"to {BUCKET}/datasets/mrpc/" in err
     assert "NoSuchBucket" in err
     assert "hint: deploy the cluster again: its bucket is gone" in err
@@ -126,8 +125,7 @@ def test_a_folder_that_cannot_be_read_is_refused_and_not_passed_over(
         return read(path)
 
     monkeypatch.setattr(os, "scandir", scandir)
-    code, _, err = slipway("cluster", "upload", str(folder), "--on", "dl1")
-    assert code == 2
+    err = slipway.told("cluster", "upload", str(folder), "--on", "dl1", code=2)
     assert "more cannot be read: Permission denied" in err
     assert keys(bucket) == []
 
@@ -183,7 +181,7 @@ def served(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 def test_a_machine_without_the_cluster_s_files_is_shown_the_charts_of_the_log(
     slipway: Slipway, served: Path
 ) -> None:
-    assert slipway("report", "tensorboard", "neox", "--port", "21650")[0] == 0
+    slipway.told("report", "tensorboard", "neox", "--port", "21650")
     told = served.read_text().split()
     assert told[0] == "--logdir"
     assert told[2:] == ["--port", "21650", "events.out.tfevents.0.a-1"]
@@ -195,13 +193,12 @@ def test_a_machine_with_the_cluster_s_files_is_shown_those_of_the_job(
 ) -> None:
     own = Path(job.target.file_system_mount or "") / "logs" / "neox"
     own.mkdir(parents=True)
-    assert slipway("report", "tensorboard", "neox")[0] == 0
+    slipway.told("report", "tensorboard", "neox")
     assert served.read_text() == f"--logdir {own} --port 6006"
 
 
 @pytest.mark.usefixtures("job")
 def test_charts_can_be_written_for_another_machine(slipway: Slipway, tmp_path: Path) -> None:
-    code, _, err = slipway("report", "tensorboard", "neox", "--write", str(tmp_path / "charts"))
-    assert code == 0
+    err = slipway.told("report", "tensorboard", "neox", "--write", str(tmp_path / "charts"))
     assert [path.name for path in (tmp_path / "charts").iterdir()] == ["events.out.tfevents.0.a-1"]
     assert f"tensorboard --logdir {tmp_path / 'charts'}" in err

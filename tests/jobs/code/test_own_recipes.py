@@ -64,23 +64,16 @@ def test_it_is_listed_beside_ours_with_its_settings(write: Write, capsys: pytest
     assert json.loads(capsys.readouterr().out) == [
         {"setting": "rows", "allowed": "a whole number", "default": 1}
     ]
-
-
-def test_a_project_begins_with_one(write: Write) -> None:
-    sine = find_own_recipe("sine")
+    code = cli.run(["submit", "counting", "--on", "mine", "--nodes", "2", "--set", "row=1"])
+    assert (code, "'row' is not a setting; did you mean rows?" in capsys.readouterr().err) == (2, True)
+    sine = find_own_recipe("sine")  # with which a project begins
     assert sine
     assert "steps" in sine.kinds()
     with pytest.raises(InvalidJob, match="steps is 0, and must be at least 1"):
         sine.read({"steps": "0"})
-
-
-def test_wrong_settings_are_refused_before_anything_is_sent(
-    write: Write, capsys: pytest.CaptureFixture[str]
-) -> None:
-    write("counting", RECIPE)
-    code = cli.run(["submit", "counting", "--on", "mine", "--nodes", "2", "--set", "row=1"])
-    assert code == 2
-    assert "'row' is not a setting; did you mean rows?" in capsys.readouterr().err
+    write("smoke", RECIPE)
+    with pytest.raises(BrokenRecipe, match="has the name of a recipe of Slipway"):
+        find_own_recipe("smoke")
 
 
 def test_a_rank_reads_the_same_settings_in_the_projects_folder(write: Write) -> None:
@@ -170,12 +163,6 @@ def test_one_that_waits_on_import_is_named_while_it_does_and_then_ended(
     assert listed["sine"]["summary"].startswith("Trains")
     assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)
     assert signal.getsignal(signal.SIGALRM) is before
-
-
-def test_a_name_of_ours_is_refused(write: Write) -> None:
-    write("smoke", RECIPE)
-    with pytest.raises(BrokenRecipe, match="has the name of a recipe of Slipway"):
-        find_own_recipe("smoke")
 
 
 def test_it_is_estimated_where_it_says_what_it_trains(write: Write) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from html.parser import HTMLParser
 from pathlib import Path
@@ -84,8 +83,7 @@ def nothing_of_my_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def page(tmp_path: Path, slipway: Slipway) -> Path:
     path = tmp_path / "page.html"
-    code, out, err = slipway("report", "page", "bert-large", "--on", "dl1", "-o", str(path))
-    assert (code, out) == (0, "")
+    err = slipway.told("report", "page", "bert-large", "--on", "dl1", "-o", str(path))
     assert f"written to {path}" in err
     return path
 
@@ -113,9 +111,7 @@ def test_a_page_has_the_curve_the_front_and_the_prices_day(page: Path) -> None:
 def test_a_recipe_s_page_is_of_the_article_s_size_and_says_which(tmp_path: Path, slipway: Slipway) -> None:
     """A first try's size takes ten seconds and a cent anywhere, which is nobody's question."""
     asked = ("report", "page", "bert_pretrain", "--on", "dl1.24xlarge", "-o", str(tmp_path / "page.html"))
-    code, _, err = slipway(*asked)
-    assert code == 0, err
-    assert "for the article's size: --set size=large" in err
+    assert "for the article's size: --set size=large" in slipway.told(*asked)
     text = Reading((tmp_path / "page.html").read_text()).text
     assert "bert_pretrain, bert-large on dl1.24xlarge" in text
     for cell in re.findall(r"[0-9][0-9,.]* (?:h|min|s) to [0-9][0-9,.]* (?:h|min|s)", text):
@@ -127,7 +123,7 @@ def test_a_recipe_s_page_is_of_the_article_s_size_and_says_which(tmp_path: Path,
 
 
 def test_a_page_and_compare_say_the_same_of_what_beats_what(page: Path, slipway: Slipway) -> None:
-    rows = json.loads(slipway("compare", "bert-large", "--json")[1])
+    rows = slipway.json("compare", "bert-large", "--json")
     told = [each["best"] for each in rows if each["best"] in (BEST, UNDECIDED)]
     text = Reading(page.read_text()).text
     assert UNDECIDED in told
@@ -175,7 +171,7 @@ def test_a_name_cannot_put_anything_into_the_page() -> None:
 
 def test_the_published_tables_are_a_page_too(tmp_path: Path, slipway: Slipway) -> None:
     path = tmp_path / "published.html"
-    assert slipway("report", "page", "-o", str(path))[0] == 0
+    slipway.told("report", "page", "-o", str(path))
     text = Reading(path.read_text()).text
     assert "47 of 47" in text
     assert "trn1/gpt-neox-20b" in text

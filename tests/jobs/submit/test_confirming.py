@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 
 import pytest
@@ -50,26 +49,31 @@ def answer(monkeypatch: pytest.MonkeyPatch) -> Answer:
 def test_without_a_terminal_it_is_refused_with_the_estimate_and_what_to_say(
     as_on_aws: RunningYard, target: BatchTarget, slipway: Slipway
 ) -> None:
-    code, out, err = slipway(*ARGUMENTS)
-    assert (code, out) == (1, "")
+    err = slipway.refused(*ARGUMENTS)
     assert "may cost up to 157.31 USD (12 node-hours at 13.10904 USD on demand, us-east-1, 2026-" in err
     assert "but you agreed to 100 USD at most\nhint: --confirm-cost 158, or fewer --nodes" in err
     assert job_names(as_on_aws, target) == []
 
 
 @pytest.mark.parametrize(("amount", "code"), [("158", 0), ("157", 1)])
-def test_what_is_confirmed_is_an_amount(
-    as_on_aws: RunningYard, target: BatchTarget, slipway: Slipway, amount: str, code: int
+@pytest.mark.parametrize("where", ["option", "environment"])
+def test_what_is_confirmed_is_an_amount_and_a_job_that_was_sent_is_not_asked_about_again(
+    as_on_aws: RunningYard,
+    target: BatchTarget,
+    slipway: Slipway,
+    monkeypatch: pytest.MonkeyPatch,
+    amount: str,
+    code: int,
+    where: str,
 ) -> None:
-    assert slipway(*ARGUMENTS, "--confirm-cost", amount)[0] == code
+    asked = (*ARGUMENTS, "--confirm-cost", amount) if where == "option" else ARGUMENTS
+    if where == "environment":
+        monkeypatch.setenv("SLIPWAY_CONFIRM_COST", amount)
+    assert slipway.json(*asked, "--dry-run")["ceiling"]["usd"] == 157.31
+    assert slipway(*asked)[0] == code
     assert len(job_names(as_on_aws, target)) == 1 - code
-
-
-def test_the_environment_says_what_is_agreed_to_from_now_on(
-    as_on_aws: RunningYard, slipway: Slipway, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("SLIPWAY_CONFIRM_COST", "158")
-    assert slipway(*ARGUMENTS)[0] == 0
+    assert slipway(*ARGUMENTS)[0] == code
+    assert len(job_names(as_on_aws, target)) == 1 - code
 
 
 @pytest.mark.parametrize(("typed", "code"), [("y", 0), ("n", 1), ("", 1)])
@@ -81,41 +85,26 @@ def test_at_a_terminal_it_is_asked(
     assert len(job_names(as_on_aws, target)) == 1 - code
 
 
-def test_a_job_that_was_sent_is_not_asked_about_again(as_on_aws: RunningYard, slipway: Slipway) -> None:
-    sent = json.loads(slipway(*ARGUMENTS, "--confirm-cost", "158", "--json")[1])
-    code, out, _ = slipway(*ARGUMENTS, "--json")
-    assert (code, json.loads(out)["id"]) == (0, sent["id"])
-
-
 def test_a_price_that_is_not_known_is_not_nothing(
     as_on_aws: RunningYard, target: BatchTarget, slipway: Slipway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
         "slipway.jobs.platforms.platform.cost", lambda *_: Cost(usd=None, node_hours=12.0, price=None)
     )
-    code, _, err = slipway(*ARGUMENTS, "--confirm-cost", "1000000")
-    assert code == 1
+    err = slipway.told(*ARGUMENTS, "--confirm-cost", "1000000", code=1)
     assert "may cost an amount that is not known (12 node-hours at no known price)" in err
     assert "hint: --confirm-cost unknown" in err
     assert job_names(as_on_aws, target) == []
-    assert slipway(*ARGUMENTS, "--confirm-cost", "unknown")[0] == 0
+    slipway.told(*ARGUMENTS, "--confirm-cost", "unknown")
 
 
-def test_python_says_it_too(as_on_aws: RunningYard, target: BatchTarget) -> None:
+def test_python_says_it_too_and_nothing_in_the_yard_costs_money(
+    as_on_aws: RunningYard, target: BatchTarget, slipway: Slipway, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with pytest.raises(Unconfirmed):
         submit(JOB, "dl1")
     assert job_names(as_on_aws, target) == []
     submit(JOB, "dl1", agreed=Agreed(usd=158))
     assert len(job_names(as_on_aws, target)) == 1
-
-
-def test_nothing_in_the_yard_costs_money(
-    yard_shell: RunningYard, target: BatchTarget, slipway: Slipway
-) -> None:
-    code, out, err = slipway(*ARGUMENTS, "--processes-per-node", "1")
-    assert (code, out.count("157.31")) == (0, 1), err
-
-
-def test_a_dry_run_asks_nothing(as_on_aws: RunningYard, slipway: Slipway) -> None:
-    code, out, _ = slipway(*ARGUMENTS, "--dry-run")
-    assert (code, json.loads(out)["ceiling"]["usd"]) == (0, 157.31)
+    monkeypatch.setattr(aws, "is_in_yard", lambda: True)
+    assert slipway.printed(*ARGUMENTS, "--processes-per-node", "1").count("157.31") == 1

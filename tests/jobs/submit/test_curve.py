@@ -26,15 +26,14 @@ SECOND = [
 ]
 
 
-def test_a_step_made_twice_is_shown_as_the_resumed_attempt_made_it() -> None:
+def test_a_step_made_twice_is_shown_as_the_resumed_attempt_made_it_said_or_not() -> None:
     found = points([*FIRST, *SECOND])
     assert [(point.step, point.attempt) for point in found] == [(10, 1), (20, 1), (30, 2), (40, 2)]
+    assert found[1].sequences_per_second == 1117.5
     assert found[2].loss == 7.2417
     assert math.isnan(found[3].loss)
-
-
-def test_throughput_is_read_with_its_thousands() -> None:
-    assert points(FIRST)[1].sequences_per_second == 1117.5
+    found = points(f"[0] step {step}/30  loss 1" for step in (5, 10, 15, 10, 15, 20))
+    assert [(point.step, point.attempt) for point in found] == [(5, 1), (10, 2), (15, 2), (20, 2)]
 
 
 def test_a_script_of_ones_own_has_a_curve_without_a_throughput() -> None:
@@ -43,11 +42,6 @@ def test_a_script_of_ones_own_has_a_curve_without_a_throughput() -> None:
     found = points(printed)
     assert [(point.step, point.steps, point.loss) for point in found] == [(10, 200, 0.531), (20, 200, 0.32)]
     assert [point.sequences_per_second for point in found] == [None, None]
-
-
-def test_an_attempt_that_goes_back_without_a_word_is_another_one() -> None:
-    found = points(f"[0] step {step}/30  loss 1" for step in (5, 10, 15, 10, 15, 20))
-    assert [(point.step, point.attempt) for point in found] == [(5, 1), (10, 2), (15, 2), (20, 2)]
 
 
 @pytest.mark.parametrize(
@@ -72,10 +66,7 @@ def test_a_long_curve_is_thinned_to_its_ends() -> None:
     shown = thinned(many, 20)
     assert len(shown) == 20
     assert (shown[0].step, shown[-1].step) == (1, 999)
-
-
-def test_a_bar_is_as_long_as_the_loss_is_high() -> None:
-    assert len(bar(4.0, 8.0)) * 2 == len(bar(8.0, 8.0))
+    assert len(bar(4.0, 8.0)) * 2 == len(bar(8.0, 8.0)), "a bar is as long as the loss is high"
     assert bar(math.nan, 8.0) == ""
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 
@@ -26,12 +27,9 @@ def end(yard: RunningYard, job_id: str) -> None:
     yard.client("batch").terminate_job(jobId=job_id, reason="enough")
 
 
-def decided(slipway: Slipway, *names: str) -> list[dict[str, str]]:
+def decided(slipway: Slipway, *names: str) -> Any:
     options = [word for name in names for word in ("--depends-on", name)]
-    code, out, err = slipway(*TRAIN, *options, "--dry-run")
-    assert code == 0, err
-    found: list[dict[str, str]] = json.loads(out)["request"]["submit"]["dependsOn"]
-    return found
+    return slipway.json(*TRAIN, *options, "--dry-run")["request"]["submit"]["dependsOn"]
 
 
 def test_a_dry_run_shows_the_ids_of_the_jobs_however_they_were_named(slipway: Slipway) -> None:
@@ -47,10 +45,10 @@ def test_status_and_explain_say_what_a_job_waits_for(yard_shell: RunningYard, sl
     train = json.loads(out)
     assert (code, train["waits_for"]) == (0, [data.job_id])
     waits_for = f"{data.prepared.name} ({status_of(yard_shell, data.job_id)})"
-    told = json.loads(slipway("explain", train["name"], "--json")[1])
+    told = slipway.json("explain", train["name"], "--json")
     assert told["sentence"] == f"{train['name']} waits for {waits_for} to succeed first"
     assert waits_for in slipway("status", train["name"])[1]
-    listed = {load["name"]: load["waits_for"] for load in json.loads(slipway("status", "--json")[1])}
+    listed = {load["name"]: load["waits_for"] for load in slipway.json("status", "--json")}
     assert listed == {data.prepared.name: None, train["name"]: [waits_for]}
 
 
@@ -63,10 +61,10 @@ def test_a_job_fails_with_the_one_it_waits_for_and_explain_names_it(
     yard_shell: RunningYard, slipway: Slipway
 ) -> None:
     data = submit(DATA, "dl1")
-    train = json.loads(slipway(*TRAIN, "--depends-on", "data", "--json")[1])
+    train = slipway.json(*TRAIN, "--depends-on", "data", "--json")
     end(yard_shell, data.job_id)
     Cluster(yard=yard_shell, batch=yard_shell.client("batch")).ended(train["id"])
-    told = json.loads(slipway("explain", train["name"], "--json")[1])
+    told = slipway.json("explain", train["name"], "--json")
     assert told["sentence"] == (
         f"{train['name']} failed before it started: it depends on {data.prepared.name}, which failed"
     )
@@ -75,7 +73,7 @@ def test_a_job_fails_with_the_one_it_waits_for_and_explain_names_it(
 
 def test_the_same_job_waiting_for_another_is_the_one_that_exists(slipway: Slipway) -> None:
     submit(DATA, "dl1")
-    first = json.loads(slipway(*TRAIN, "--json")[1])
+    first = slipway.json(*TRAIN, "--json")
     code, out, err = slipway(*TRAIN, "--depends-on", "data", "--json")
     assert (code, json.loads(out)["id"]) == (0, first["id"])
     assert "its dependencies were set back then: slipway explain" in err
@@ -94,8 +92,7 @@ def test_a_job_that_is_not_there_or_failed_already_is_refused_in_a_line(
     yard_shell: RunningYard, target: BatchTarget, slipway: Slipway
 ) -> None:
     """BI-052."""
-    code, out, err = slipway(*TRAIN, "--depends-on", "nothing")
-    assert (code, out) == (2, "")
+    err = slipway.refused(*TRAIN, "--depends-on", "nothing", code=2)
     assert err.startswith("error: --depends-on: there is no job 'nothing'")
     data = submit(DATA, "dl1")
     end(yard_shell, data.job_id)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -56,16 +57,21 @@ def summary(job_id: str, name: str) -> dict[str, Any]:
     return {"jobId": job_id, "jobName": name}
 
 
-def test_a_running_job_costs_what_its_nodes_cost_until_now() -> None:
-    run = read_run(detail(), TARGET, now=NOON + timedelta(hours=3))
+def test_a_running_job_costs_what_its_nodes_cost_until_now_and_one_that_never_started_nothing() -> None:
+    now = NOON + timedelta(hours=3)
+    run = read_run(detail(), TARGET, now=now)
     price = instance_type("dl1.24xlarge").price
     assert price is not None
     assert (run.state, run.recipe, run.nodes, run.hours) == (JobState.RUNNING, "bert_pretrain", 2, 3.0)
     assert run.cost.usd == round(6 * price.usd_per_hour, 2)
     assert run.cost.price == price
+    never = read_run(detail(status="FAILED", startedAt=0, stoppedAt=milliseconds(1)), TARGET)
+    assert (never.hours, never.cost.usd) == (0.0, 0.0)
+    unpriced = read_run(detail(), replace(TARGET, instance_type="dl9.large"), now=now)
+    assert (unpriced.hours, unpriced.cost.usd, unpriced.cost.price) == (3.0, None, None)
 
 
-def test_every_attempt_is_counted_once() -> None:
+def test_every_attempt_is_counted_once_and_the_one_that_runs_after_those_that_ended() -> None:
     attempts = [
         {"startedAt": milliseconds(0), "stoppedAt": milliseconds(1), "container": {"exitCode": 85}},
         {"startedAt": milliseconds(2), "stoppedAt": milliseconds(4), "container": {"exitCode": 1}},
@@ -73,19 +79,8 @@ def test_every_attempt_is_counted_once() -> None:
     last = {"startedAt": milliseconds(2), "stoppedAt": milliseconds(4)}
     run = read_run(detail(status="FAILED", attempts=attempts, **last), TARGET)
     assert (run.hours, run.exit_code, [attempt.exit_code for attempt in run.attempts]) == (3.0, 1, [85, 1])
-
-
-def test_the_attempt_that_runs_is_counted_after_those_that_ended() -> None:
-    attempts = [{"startedAt": milliseconds(0), "stoppedAt": milliseconds(1)}]
-    run = read_run(
-        detail(attempts=attempts, startedAt=milliseconds(2)), TARGET, now=NOON + timedelta(hours=3)
-    )
-    assert run.hours == 2.0
-
-
-def test_a_job_that_never_started_cost_nothing() -> None:
-    run = read_run(detail(status="FAILED", startedAt=0, stoppedAt=milliseconds(1)), TARGET)
-    assert (run.hours, run.cost.usd) == (0.0, 0.0)
+    running = detail(attempts=attempts[:1], startedAt=milliseconds(2))
+    assert read_run(running, TARGET, now=NOON + timedelta(hours=3)).hours == 2.0
 
 
 def test_what_is_not_told_stays_unknown() -> None:
@@ -96,13 +91,6 @@ def test_what_is_not_told_stays_unknown() -> None:
     assert (ended.hours, ended.cost.usd) == (None, None)
 
 
-def test_a_type_that_this_laptop_does_not_know_has_no_price() -> None:
-    from dataclasses import replace
-
-    run = read_run(detail(), replace(TARGET, instance_type="dl9.large"), now=NOON + timedelta(hours=1))
-    assert (run.hours, run.cost.usd, run.cost.price) == (1.0, None, None)
-
-
 @pytest.fixture
 def target(yard_shell: RunningYard) -> Any:
     yield TARGET
@@ -110,17 +98,13 @@ def target(yard_shell: RunningYard) -> Any:
 
 
 @pytest.mark.parametrize("text", ["0a1b", "0a", "bert-012345678901", "bert-0"])
-def test_a_job_is_found_by_id_name_or_the_beginning_of_either(
+def test_a_job_is_found_by_id_name_or_the_beginning_of_either_and_first_by_its_whole_name(
     yard_shell: RunningYard, target: BatchTarget, text: str
 ) -> None:
     list_jobs(yard_shell, [summary("9f", "gpt2-1")], [], [summary("0a1b", "bert-012345678901")])
     describe(yard_shell, detail())
     assert find_run(text, [target]).run.id == "0a1b"
-
-
-def test_a_whole_name_counts_before_the_beginning_of_another(
-    yard_shell: RunningYard, target: BatchTarget
-) -> None:
+    unscript(yard_shell)
     list_jobs(yard_shell, [summary("1", "bert"), summary("0a1b", "bert-012345678901")])
     describe(yard_shell, detail(jobId="1", jobName="bert"))
     assert find_run("bert", [target]).run.id == "1"

@@ -65,30 +65,20 @@ def read(wanted: Wanted | None = None, **changes: Any) -> list[str]:
     return [f"{line.node}: {line.text}" for line in lines]
 
 
-def test_the_lines_of_all_nodes_come_in_the_order_of_the_clock(yard_shell: RunningYard, logs: Any) -> None:
-    put(logs, "job/0", "[0] one", "[0] three")
+def test_the_lines_of_all_nodes_and_attempts_come_in_the_order_of_the_clock_or_those_that_are_asked_for(
+    yard_shell: RunningYard, logs: Any
+) -> None:
+    put(logs, "job/first", "first attempt", at=-100)
+    put(logs, "job/0", "[0] one", "[0] three", "[1] five", "[10] six")
     put(logs, "job/1", "[8] two", "[8] four", at=5)
-    describe(yard_shell, [node(0, "job/0"), node(1, "job/1")])
-    assert read() == ["0: [0] one", "1: [8] two", "0: [0] three", "1: [8] four"]
-
-
-def test_the_lines_of_earlier_attempts_are_there_too(yard_shell: RunningYard, logs: Any) -> None:
-    put(logs, "job/a", "first attempt")
-    put(logs, "job/b", "second attempt", at=100)
-    describe(yard_shell, [node(0, "job/a", "job/b")])
-    assert read(nodes=1) == ["0: first attempt", "0: second attempt"]
-
-
-def test_one_rank_is_picked_out_of_all(yard_shell: RunningYard, logs: Any) -> None:
-    put(logs, "job/0", "starting", "[0] zero", "[1] one", "[10] ten", "[1] again")
+    describe(yard_shell, [node(0, "job/first", "job/0"), node(1, "job/1")])
+    lines = ["0: first attempt", "0: [0] one", "1: [8] two", "0: [0] three", "1: [8] four"]
+    assert read() == [*lines, "0: [1] five", "0: [10] six"]
     describe(yard_shell, [node(0, "job/0")])
-    assert read(Wanted(rank=1), nodes=1) == ["0: [1] one", "0: [1] again"]
-
-
-def test_one_node_is_asked_for_alone(yard_shell: RunningYard, logs: Any) -> None:
-    put(logs, "job/1", "here")
+    assert read(Wanted(rank=1), nodes=1) == ["0: [1] five"]
+    unscript(yard_shell)
     describe(yard_shell, [node(1, "job/1")])
-    assert read(Wanted(node=1)) == ["1: here"]
+    assert read(Wanted(node=1)) == ["1: [8] two", "1: [8] four"]
 
 
 def test_more_lines_than_a_page_holds_come_once_each(yard_shell: RunningYard, logs: Any) -> None:

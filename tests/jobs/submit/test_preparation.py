@@ -56,7 +56,7 @@ def allow(yard: RunningYard, vcpus: int) -> None:
 
 
 @pytest.mark.parametrize("vcpus", [0, 95, 2 * 96 - 1])
-def test_a_job_that_no_quota_lets_start_is_not_submitted(
+def test_a_job_that_no_quota_lets_start_is_not_submitted_and_one_that_just_fits_is(
     target: BatchTarget, yard_shell: RunningYard, vcpus: int
 ) -> None:
     allow(yard_shell, vcpus)
@@ -66,9 +66,6 @@ def test_a_job_that_no_quota_lets_start_is_not_submitted(
     assert f"'Running On-Demand DL instances' of this account is {vcpus} in us-east-1" in caught.value.message
     assert caught.value.hint.startswith("slipway cluster quota dl1 --request")
     assert job_names(yard_shell, target) == []
-
-
-def test_a_job_that_just_fits_is_submitted(target: BatchTarget, yard_shell: RunningYard) -> None:
     allow(yard_shell, 2 * 96)
     assert submit_prepared(prepare(JOB, "dl1")).job_id
 
@@ -78,43 +75,20 @@ def test_every_kind_with_machines_of_ec2_is_judged(yard_shell: RunningYard, othe
     control(yard_shell, "POST", "/reset")
     with pytest.raises(SmallQuota, match=f"of {other.instance_type}, but the quota"):
         refuse_small_quota(JOB, other)
-
-
-def test_machines_of_sagemaker_count_against_quotas_of_its_own(yard_shell: RunningYard) -> None:
-    control(yard_shell, "POST", "/reset")
     refuse_small_quota(JOB, SAGEMAKER_TARGET)
 
 
-@pytest.mark.parametrize("question", ["ask_quota", "ask_all"])
-def test_who_may_not_ask_is_not_kept_from_submitting(
-    yard_shell: RunningYard, monkeypatch: pytest.MonkeyPatch, question: str
+DENIED = Unanswered(action="some:Action", code="AccessDeniedException", message="no")
+
+
+@pytest.mark.parametrize(
+    ("question", "answer"), [("ask_quota", DENIED), ("ask_all", DENIED), ("ask_quota", None)]
+)
+def test_who_may_not_ask_or_whose_type_no_quota_counts_is_not_kept_from_submitting(
+    yard_shell: RunningYard, monkeypatch: pytest.MonkeyPatch, question: str, answer: Unanswered | None
 ) -> None:
     allow(yard_shell, 0)
-    denied = Unanswered(action="some:Action", code="AccessDeniedException", message="no")
-    monkeypatch.setattr(submission, question, lambda *_, **__: denied)
-    refuse_small_quota(JOB, TARGET)
-
-
-def test_a_type_that_no_quota_counts_is_not_judged(
-    yard_shell: RunningYard, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    allow(yard_shell, 0)
-    monkeypatch.setattr(submission, "ask_quota", lambda *_: None)
-    refuse_small_quota(JOB, TARGET)
-
-
-def test_a_capacity_block_counts_against_no_quota(yard_shell: RunningYard) -> None:
-    control(yard_shell, "POST", "/reset")
-    block = {"State": "scheduled", "ReservationType": "capacity-block", "InstanceType": "dl1.24xlarge"}
-    said = {"CapacityReservations": [block]}
-    fault = Fault(
-        service="ec2",
-        operation="DescribeCapacityReservations",
-        kind=FaultKind.RESPOND,
-        body=(said,),
-        times=None,
-    )
-    script(yard_shell, fault)
+    monkeypatch.setattr(submission, question, lambda *_, **__: answer)
     refuse_small_quota(JOB, TARGET)
 
 
@@ -142,12 +116,11 @@ def test_a_job_ends_before_ec2_takes_the_nodes_of_its_capacity_block(
     }
     said = {"CapacityReservations": [block]}
     respond = FaultKind.RESPOND
-    script(
-        yard_shell,
-        Fault(
-            service="ec2", operation="DescribeCapacityReservations", kind=respond, body=(said,), times=None
-        ),
-    )
+    operation = "DescribeCapacityReservations"
+    script(yard_shell, Fault(service="ec2", operation=operation, kind=respond, body=(said,), times=None))
+    refuse_past_block(JOB, TARGET)  # other nodes are asked for no end
+    allow(yard_shell, 0)
+    refuse_small_quota(JOB, replace(TARGET, instance_type="p5.48xlarge"))  # a block counts against no quota
     job = replace(JOB, timeout_seconds=None if asked is None else int(asked * 3600))
     target = replace(TARGET, capacity_block="cr-0123456789abcdef0")
     if hint is None:
@@ -158,10 +131,6 @@ def test_a_job_ends_before_ec2_takes_the_nodes_of_its_capacity_block(
     ) as caught:
         refuse_past_block(job, target)
     assert caught.value.hint == hint
-
-
-def test_other_nodes_are_asked_for_no_end(yard_shell: RunningYard) -> None:
-    refuse_past_block(JOB, TARGET)
 
 
 JOB = Job(name="bert", recipe="bert_pretrain", nodes=2, settings={"size": "tiny"})
@@ -181,15 +150,11 @@ def test_deciding_changes_nothing(
     assert isinstance(prepared.request, BatchRequest)
     assert prepared.request.submit["jobQueue"] == target.queue_arn
     assert not list(tmp_path.iterdir())
-
-
-def test_the_ceiling_counts_every_attempt_of_every_node(target: BatchTarget) -> None:
-    prepared = prepare(
-        Job(name="b", recipe="bert_pretrain", nodes=2, timeout_seconds=3600, attempts=3), "dl1"
-    )
-    assert prepared.ceiling.node_hours == 6
-    assert prepared.ceiling.price is not None
-    assert prepared.ceiling.usd == round(6 * prepared.ceiling.price.usd_per_hour, 2)
+    costly = Job(name="b", recipe="bert_pretrain", nodes=2, timeout_seconds=3600, attempts=3)
+    ceiling = prepare(costly, "dl1").ceiling
+    assert ceiling.node_hours == 6, "every attempt of every node"
+    assert ceiling.price is not None
+    assert ceiling.usd == round(6 * ceiling.price.usd_per_hour, 2)
 
 
 def test_a_layout_that_the_cluster_s_pytorch_was_not_proved_for_is_refused_unless_the_image_is_the_job_s_own(
@@ -215,12 +180,6 @@ def test_a_cluster_whose_image_lacks_trl_is_warned_of_before_ranks_end_for_it(
     assert any(line.startswith(said) for line in prepare(job, "gpus").warnings) == is_warned
     own = f"{target.repository_uri.partition('/')[0]}/mine:1"
     assert "hold trl" not in "".join(prepare(replace(job, image=own), "gpus").warnings)
-
-
-def test_an_array_where_no_jobs_run_as_one_is_refused(target: BatchTarget) -> None:
-    job = Job(name="tokens", recipe="prepare_tokens", nodes=1, array="0-3")
-    with pytest.raises(DoesNotFit, match="--array is 0-3, and cluster 'dl1' runs no arrays of jobs"):
-        prepare(job, "dl1")
 
 
 def test_an_image_where_nodes_run_no_containers_is_refused_with_what_to_do(yard_shell: RunningYard) -> None:
@@ -280,6 +239,11 @@ def test_the_digest_of_the_image_is_recorded(
             "input is 'https://host/wiki.txt', and must be a path below the data folder",
         ),
         ({"settings": {"sise": "tiny"}}, InvalidJob, "sise"),
+        (
+            {"recipe": "prepare_tokens", "nodes": 1, "settings": {}, "array": "0-3"},
+            DoesNotFit,
+            "--array is 0-3, and cluster 'dl1' runs no arrays of jobs",
+        ),
         (
             {"recipe": "prepare_bert", "settings": {"input": "wikicorpus"}},
             InvalidJob,

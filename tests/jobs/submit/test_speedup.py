@@ -90,13 +90,9 @@ def test_the_newest_run_of_each_size_with_the_same_settings_counts() -> None:
     settings, found = chosen(newest_first, "glue_finetune", {}, "c6i")
     assert settings == {"task": "mrpc"}
     assert [each.run.name for each in found] == ["glue-1-2", "glue-2-5"]
-
-
-def test_settings_that_are_asked_for_choose_among_runs() -> None:
     newest_first = [ran(2, number=4), ran(1, number=3), ran(1, settings=("task=qqp",), number=2)]
     settings, found = chosen(newest_first, "glue_finetune", {"task": "qqp"}, "c6i")
-    assert settings == {"task": "qqp"}
-    assert [each.run.name for each in found] == ["glue-1-2"]
+    assert (settings, [each.run.name for each in found]) == ({"task": "qqp"}, ["glue-1-2"])
 
 
 def test_without_a_run_on_one_node_the_command_that_makes_one_is_told() -> None:
@@ -106,6 +102,7 @@ def test_without_a_run_on_one_node_the_command_that_makes_one_is_told() -> None:
     assert caught.value.hint == (
         "submit it: slipway submit glue_finetune --on c6i --nodes 1 --set 'model=my model' --set task=mrpc"
     )
+    assert submit_line("glue_finetune", "c6i", 1, {"model": "$(x)"}).endswith("--set 'model=$(x)'")
 
 
 def test_speed_up_is_of_examples_a_second_after_the_warm_up() -> None:
@@ -149,10 +146,6 @@ def test_a_plot_has_the_measured_as_a_bar_and_the_ideal_as_a_mark() -> None:
     half = plot(speedup=2.0, nodes=4, estimated=None, most=4)
     assert half == MEASURED * (PLOT_COLUMNS // 2) + " " * (PLOT_COLUMNS - PLOT_COLUMNS // 2) + IDEAL
     assert len(plot(speedup=9.0, nodes=4, estimated=9.0, most=4)) == PLOT_COLUMNS + 1
-
-
-def test_settings_in_a_line_to_submit_are_quoted_for_the_shell() -> None:
-    assert submit_line("glue_finetune", "c6i", 1, {"model": "$(x)"}).endswith("--set 'model=$(x)'")
 
 
 @pytest.fixture
@@ -200,8 +193,7 @@ def test_named_jobs_are_compared_and_json_has_every_field(slipway: Slipway, fini
         (4, "glue-4-3", 3.0),
     ]
     assert "for another size: slipway submit glue_finetune --on c6i --nodes 2 --set task=mrpc" in err
-    code, _, err = slipway("report", "speedup", "glue-4-3", "glue-2-2")
-    assert code == 1
+    err = slipway.told("report", "speedup", "glue-4-3", "glue-2-2", code=1)
     assert "none of these jobs ran on one node" in err
 
 
@@ -209,13 +201,8 @@ def test_in_the_yard_the_table_says_that_its_speed_ups_mean_nothing(
     slipway: Slipway, finished: list[AnyFound], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("slipway.jobs.cloud.aws.is_in_yard", lambda: True)
-    code, _, err = slipway("report", "speedup", "glue_finetune", "--on", "c6i")
-    assert code == 0
+    err = slipway.told("report", "speedup", "glue_finetune", "--on", "c6i")
     assert "share this machine's" in err
     assert "speed-ups measured here mean nothing" in err
-
-
-def test_a_recipe_needs_a_target(slipway: Slipway) -> None:
-    code, _, err = slipway("report", "speedup", "glue_finetune")
-    assert code == 2
+    err = slipway.told("report", "speedup", "glue_finetune", code=2)
     assert "slipway report speedup RECIPE --on CLUSTER" in err

@@ -66,34 +66,25 @@ def fail(yard: RunningYard, kind: FaultKind, times: int | None = 1, operation: s
     script(yard, Fault(service="batch", operation=operation, kind=kind, times=times))
 
 
-def test_a_job_is_submitted_under_its_name(
-    yard_shell: RunningYard, target: BatchTarget, submit: Submit
-) -> None:
-    submitted = submit()
-    assert not submitted.existed
-    assert job_names(yard_shell, target) == [submitted.prepared.name]
-
-
-def test_the_same_job_again_is_the_one_that_exists(
-    yard_shell: RunningYard, target: BatchTarget, submit: Submit
+def test_the_same_job_again_is_the_one_that_exists_on_any_machine_and_again_is_one_more_each_time(
+    yard_shell: RunningYard,
+    target: BatchTarget,
+    submit: Submit,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     first, second = submit(), submit()
-    assert (second.existed, second.job_id) == (True, first.job_id)
-    assert len(job_names(yard_shell, target)) == 1
-
-
-def test_the_same_job_from_another_machine_is_the_one_that_exists(
-    target: BatchTarget, submit: Submit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    first = submit()
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "other"))
-    assert submit().job_id == first.job_id
-
-
-def test_again_is_one_more_each_time(yard_shell: RunningYard, target: BatchTarget, submit: Submit) -> None:
-    ids = {submit().job_id, submit(again=True).job_id, submit(again=True).job_id}
-    assert len(ids) == 3
+    assert (first.existed, second.existed, second.job_id) == (False, True, first.job_id)
+    assert job_names(yard_shell, target) == [first.prepared.name]
+    with monkeypatch.context() as patched:
+        patched.setenv("XDG_STATE_HOME", str(tmp_path / "other"))
+        assert submit().job_id == first.job_id
+    assert len({first.job_id, submit(again=True).job_id, submit(again=True).job_id}) == 3
     assert len(job_names(yard_shell, target)) == 3
+    control(yard_shell, "POST", "/reset")
+    raise_quotas(yard_shell)
+    deploy_target(yard_shell)
+    assert not submit().existed, "a new yard has none of the jobs of the last"
 
 
 def test_a_lost_answer_makes_no_second_job(
@@ -172,10 +163,18 @@ def test_what_cannot_be_settled_is_told_and_settled_by_the_next_command(
     assert len(job_names(yard_shell, target)) == 1
 
 
-@pytest.mark.parametrize("moment", ["before", "after"])
+@pytest.mark.parametrize(("moment", "again"), [("before", False), ("after", False), ("after", True)])
 def test_an_interruption_at_any_moment_leaves_one_job_after_the_next_command(
-    yard_shell: RunningYard, target: BatchTarget, submit: Submit, moment: str, monkeypatch: pytest.MonkeyPatch
+    yard_shell: RunningYard,
+    target: BatchTarget,
+    submit: Submit,
+    moment: str,
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    again: bool,
 ) -> None:
+    if again:
+        submit()
     batch = aws.sender("batch", target.region)
     send = batch.submit_job
 
@@ -187,29 +186,10 @@ def test_an_interruption_at_any_moment_leaves_one_job_after_the_next_command(
     with monkeypatch.context() as patched:
         patched.setattr(batch, "submit_job", interrupted)
         with pytest.raises(KeyboardInterrupt):
-            submit()
-    submitted = submit()
+            submit(again=again)
+    submitted = submit(again=again)
     assert submitted.existed == (moment == "after")
-    assert job_names(yard_shell, target) == [submitted.prepared.name]
-
-
-def test_an_interrupted_again_is_finished_by_the_next_again(
-    yard_shell: RunningYard, target: BatchTarget, submit: Submit, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    submit()
-    batch = aws.sender("batch", target.region)
-    send = batch.submit_job
-
-    def interrupted(**request: Any) -> None:
-        send(**request)
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patched:
-        patched.setattr(batch, "submit_job", interrupted)
-        with pytest.raises(KeyboardInterrupt):
-            submit(again=True)
-    submit(again=True)
-    assert len(job_names(yard_shell, target)) == 2
+    assert len(job_names(yard_shell, target)) == 1 + again
 
 
 def test_an_interrupted_loop_of_jobs_is_finished_by_running_it_again(
@@ -247,16 +227,6 @@ def test_what_batch_refuses_leaves_no_intent(target: BatchTarget, clock: Clock, 
     with pytest.raises(ClientError):
         submit_prepared(replace(prepared, request=request), waiting=clock.waiting())
     assert not list(tmp_path.rglob("*.json"))
-
-
-def test_a_new_yard_has_none_of_the_jobs_of_the_last(
-    yard_shell: RunningYard, target: BatchTarget, submit: Submit
-) -> None:
-    submit()
-    control(yard_shell, "POST", "/reset")
-    raise_quotas(yard_shell)
-    deploy_target(yard_shell)
-    assert not submit().existed
 
 
 @pytest.mark.parametrize("seed", [1, *(pytest.param(seed, marks=pytest.mark.long) for seed in (2, 3))])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 import tomllib
 from dataclasses import dataclass, field
@@ -60,7 +59,7 @@ def rooms() -> list[str]:
 def test_a_submission_passes_few_modules_comes_back_to_no_room_and_sends_what_a_dry_run_showed(
     target: BatchTarget, slipway: Slipway
 ) -> None:
-    shown = json.loads(slipway(*COMMAND, "--dry-run")[1])["request"]["submit"]
+    shown = slipway.json(*COMMAND, "--dry-run")["request"]["submit"]
     way = Way()
     sys.setprofile(way)
     try:

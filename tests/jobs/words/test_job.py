@@ -65,11 +65,6 @@ def test_shell_and_foreign_characters_in_a_value_are_what_they_are(value: str) -
     assert replace(JOB, settings={"size": value}).settings["size"] == value
 
 
-def test_what_batch_would_replace_in_a_command_is_refused() -> None:
-    with pytest.raises(InvalidJob, match="which AWS Batch would replace"):
-        replace(JOB, settings={"size": "Ref::size"})
-
-
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
@@ -86,6 +81,7 @@ def test_what_batch_would_replace_in_a_command_is_refused() -> None:
         ({"data": "../etc"}, "--data: '../etc' climbs out of its folder"),
         ({"data": "s3://bucket/a/../../b"}, "climbs out"),
         ({"data": ""}, "--data: has 0 characters"),
+        ({"settings": {"size": "Ref::size"}}, "which AWS Batch would replace"),
         ({"depends_on": ("",)}, "--depends-on: '' is not a job's name or id"),
         ({"depends_on": ("a\nb",)}, "--depends-on: .* is not a job's name or id"),
         ({"depends_on": ("a",) * 21}, "--depends-on: names 21 jobs; at most 20 are allowed"),
@@ -109,32 +105,23 @@ def test_every_mistake_is_said_at_once() -> None:
 def test_a_setting_that_cannot_be_read_is_refused(texts: tuple[str, ...], said: str) -> None:
     with pytest.raises(InvalidJob, match=said):
         parse_settings(texts)
-
-
-def test_a_value_may_hold_equals_signs() -> None:
     assert parse_settings(("a=b=c", "d=")) == {"a": "b=c", "d": ""}
 
 
-def test_the_same_job_has_the_same_name_whatever_the_order_of_its_settings() -> None:
+def test_another_job_has_another_name_and_the_same_has_the_same() -> None:
     one = replace(JOB, settings={"a": "1", "b": "2"})
-    other = replace(JOB, settings={"b": "2", "a": "1"})
-    assert submission_name(one, *PLACE) == submission_name(other, *PLACE)
-
-
-@pytest.mark.parametrize(
-    "changes", [{"nodes": 3}, {"settings": {"size": "large"}}, {"repeat": 1}, {"data": "x"}, {"attempts": 1}]
-)
-def test_another_job_has_another_name(changes: dict[str, object]) -> None:
-    other = replace(JOB, **changes)  # type: ignore[arg-type]  # the parameters are fields of a job
-    assert submission_name(other, *PLACE) != submission_name(JOB, *PLACE)
-
-
-def test_what_a_job_waits_for_does_not_make_it_another_job() -> None:
-    assert submission_name(replace(JOB, depends_on=("data",)), *PLACE) == submission_name(JOB, *PLACE)
-
-
-def test_another_image_makes_it_another_job() -> None:
-    assert submission_name(JOB, TARGET, "gaudi:2") != submission_name(JOB, *PLACE)
+    same = replace(JOB, settings={"b": "2", "a": "1"}, depends_on=("data",))
+    name = submission_name(one, *PLACE)
+    assert submission_name(same, *PLACE) == name
+    others = [
+        replace(one, nodes=3),
+        replace(one, settings={"a": "1", "b": "3"}),
+        replace(one, repeat=1),
+        replace(one, data="x"),
+        replace(one, attempts=1),
+    ]
+    names = {submission_name(other, *PLACE) for other in others} | {submission_name(one, TARGET, "gaudi:2")}
+    assert len(names | {name}) == len(others) + 2
 
 
 @given(name=st.from_regex(r"[A-Za-z0-9][A-Za-z0-9_-]{0,49}", fullmatch=True), values=st.text(max_size=50))
@@ -169,6 +156,9 @@ def test_what_it_may_not_read_is_said_with_a_way_out(place: str) -> None:
     assert line.startswith(f"input is {place}, and the role of jobs on {TARGET.name} may read only ")
     assert f"aws s3 sync {place} s3://{TARGET.bucket}/datasets/input" in line
     assert "\n" not in line
+    (line,) = unreadable_inputs(Job(name="bert", recipe="bert_pretrain", nodes=1, data=place), TARGET)
+    assert line.startswith(f"--data is {place}, and the role of jobs on dl1 may read only")
+    assert line.count("datasets/data") == 1
 
 
 @pytest.mark.parametrize("place", ["https://example.com/wiki.txt", "HTTP://example.com/wiki.txt"])
@@ -179,13 +169,6 @@ def test_a_url_is_refused_where_the_nodes_reach_no_internet(place: str) -> None:
     assert f"slipway cluster upload FILE --on {TARGET.name}" in refused.value.hint
     assert f"-c {TARGET.name}.egress=nat" in refused.value.hint
     refuse_unreachable_inputs(job, replace(TARGET, has_internet=True))
-
-
-def test_data_that_the_role_of_jobs_cannot_read_is_warned_of_as_a_setting_is() -> None:
-    job = Job(name="bert", recipe="bert_pretrain", nodes=1, data="s3://elsewhere/wiki")
-    (warning,) = unreadable_inputs(job, TARGET)
-    assert warning.startswith("--data is s3://elsewhere/wiki, and the role of jobs on dl1 may read only")
-    assert warning.count("datasets/data") == 1
 
 
 # What is unknown is never taken for nothing, and an agreement is to an amount of money.
@@ -204,11 +187,8 @@ def test_an_amount_covers_what_costs_as_much_at_most() -> None:
 def test_no_amount_covers_what_is_not_known(ceiling: Cost) -> None:
     assert not Agreed(usd=1e12).covers(ceiling)
     assert parse_agreed("unknown").covers(ceiling)
+    assert not parse_agreed("unknown").covers(cost(2, 3600 * 24, PRICE)), "it is no agreement to an amount"
     assert "an amount that is not known" in ceiling.words
-
-
-def test_agreeing_to_the_unknown_is_not_agreeing_to_any_amount() -> None:
-    assert not parse_agreed("unknown").covers(cost(2, 3600 * 24, PRICE))
 
 
 @pytest.mark.parametrize("text", ["0", "-5", "nan", "inf", "", "ten", "1e999", "1\n2", "$5"])

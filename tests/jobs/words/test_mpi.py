@@ -65,8 +65,11 @@ def test_any_words_and_variables_reach_the_main_node_as_they_are(
     assert decode(encode(job), where="here") == job
 
 
-def test_every_field_is_checked_when_it_is_read() -> None:
+def test_every_field_is_checked_when_it_is_read_and_no_other_text_is_a_request() -> None:
     assert set(_CHECKS) == {field.name for field in fields(MpiJob)}
+    for text in ("", "[]", "{", "null"):
+        with pytest.raises(DamagedRequest):
+            decode(text, where="here")
 
 
 @pytest.mark.parametrize(
@@ -101,12 +104,6 @@ def test_the_longest_timeout_of_a_command_s_time_is_the_one_that_it_was_made_for
     assert longest_timeout(command_seconds(timeout, attempts), attempts) == timeout
 
 
-@pytest.mark.parametrize("text", ["", "[]", "{", "null"])
-def test_what_is_no_request_at_all_is_refused(text: str) -> None:
-    with pytest.raises(DamagedRequest):
-        decode(text, where="here")
-
-
 # The order of a cluster's nodes is the same for whoever computes it, and what they answered is read back.
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
 ANSWER = Answer(name="ip-10-0-0-1", instance_id="i-1", answered=False, why="no answer within 20 s")
@@ -127,21 +124,17 @@ def test_the_main_node_is_the_one_that_runs_longest_and_then_the_lowest_id() -> 
     instances = [instance(3, 0), instance(1, 5), instance(2, 0)]
     orders = {tuple(member.instance_id for member in order_members(one)) for one in permutations(instances)}
     assert orders == {("i-2", "i-3", "i-1")}
-
-
-def test_a_machine_that_has_no_address_yet_is_no_node_yet() -> None:
-    assert order_members([{**instance(1, 0), "PrivateIpAddress": None}]) == []
-
-
-def test_a_node_is_named_by_its_address() -> None:
+    assert order_members([{**instance(1, 0), "PrivateIpAddress": None}]) == [], "it is no node yet"
     assert host_name("10.30.0.12") == "ip-10-30-0-12"
 
 
-def test_readiness_is_read_as_it_was_written() -> None:
+def test_readiness_is_read_as_it_or_an_older_slipway_wrote_it_and_a_damaged_record_says_nothing() -> None:
     assert decode_readiness(encode_readiness(READINESS)) == READINESS
-
-
-def test_a_damaged_record_of_readiness_says_nothing() -> None:
+    record = json.loads(encode_readiness(READINESS))
+    del record["nodes"][0]["lasts"]
+    found = decode_readiness(json.dumps(record))
+    assert found is not None
+    assert found.nodes == (ANSWER,)
     damaged = ["", "{}", "[]", '{"schema": 1, "nodes": [1], "ready": true, "at": 1}']
     assert [decode_readiness(text) for text in damaged] == [None] * len(damaged)
 
@@ -151,14 +144,6 @@ def test_a_machine_that_came_since_the_last_check_is_not_counted_as_ready() -> N
     assert first == ANSWER
     assert not second.answered
     assert "not been asked" in second.why
-
-
-def test_readiness_of_a_node_of_an_older_slipway_is_read() -> None:
-    record = json.loads(encode_readiness(Readiness(nodes=(ANSWER,), ready=False, at=1)))
-    del record["nodes"][0]["lasts"]
-    found = decode_readiness(json.dumps(record))
-    assert found is not None
-    assert found.nodes == (ANSWER,)
 
 
 # The command lines of three MPIs: ranks are pinned, and no shell ever reads the value of a variable.
@@ -195,29 +180,29 @@ def test_the_command_comes_last_and_the_world_is_all_ranks_of_all_hosts(mpi: str
     assert follows(words, "-np", "8") or follows(words, "-n", "8")
 
 
-def test_a_node_has_one_rank_a_numa_domain_unless_somebody_says_otherwise() -> None:
+def test_a_node_has_one_rank_a_numa_domain_unless_somebody_says_so_and_ranks_share_its_cores() -> None:
     assert (ranks_of(None, SMALL), ranks_of(None, LARGE), ranks_of(8, SMALL)) == (1, 2, 8)
-
-
-def test_the_cores_of_a_node_are_shared_out_among_its_ranks() -> None:
     assert (threads_of(1, SMALL), threads_of(2, LARGE), threads_of(100, SMALL)) == (32, 32, 1)
     two = replace(LAUNCH, ranks_per_host=2, topology=LARGE)
     assert mpirun_environment(OPEN_MPI, two)["OMP_NUM_THREADS"] == "32"
 
 
-def test_ranks_are_pinned_to_a_numa_domain_where_a_node_has_several() -> None:
-    two = replace(LAUNCH, ranks_per_host=2, topology=LARGE)
-    assert follows(mpirun_words(OPEN_MPI, two), "--map-by", "ppr:1:numa")
-    assert follows(mpirun_words(OPEN_MPI, two), "--bind-to", "numa")
-    assert follows(mpirun_words(MPICH, two), "-bind-to", "numa")
-    assert mpirun_environment(INTEL_MPI, two)["I_MPI_PIN_DOMAIN"] == "numa"
-
-
-def test_ranks_of_one_domain_are_pinned_to_their_share_of_its_cores() -> None:
-    four = replace(LAUNCH, ranks_per_host=4)
-    assert follows(mpirun_words(OPEN_MPI, four), "--map-by", "ppr:4:node:PE=8")
-    assert follows(mpirun_words(MPICH, four), "-bind-to", "core:8")
-    assert mpirun_environment(INTEL_MPI, four)["I_MPI_PIN_DOMAIN"] == "8"
+@pytest.mark.parametrize(
+    ("changes", "by", "to", "bind", "domain"),
+    [
+        ({"ranks_per_host": 2, "topology": LARGE}, "ppr:1:numa", "numa", "numa", "numa"),
+        ({"ranks_per_host": 4}, "ppr:4:node:PE=8", "core", "core:8", "8"),
+    ],
+    ids=["a domain each", "shares of one domain's cores"],
+)
+def test_ranks_are_pinned_to_a_numa_domain_where_a_node_has_several(
+    changes: dict[str, Any], by: str, to: str, bind: str, domain: str
+) -> None:
+    launch = replace(LAUNCH, **changes)
+    assert follows(mpirun_words(OPEN_MPI, launch), "--map-by", by)
+    assert follows(mpirun_words(OPEN_MPI, launch), "--bind-to", to)
+    assert follows(mpirun_words(MPICH, launch), "-bind-to", bind)
+    assert mpirun_environment(INTEL_MPI, launch)["I_MPI_PIN_DOMAIN"] == domain
 
 
 @pytest.mark.parametrize("mpi", MPIS)

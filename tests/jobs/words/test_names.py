@@ -104,8 +104,7 @@ def test_a_region_is_neither_corrected_nor_guessed(region: str) -> None:
 def test_an_unknown_region_is_the_user_s_mistake_in_every_command(
     slipway: Slipway, yard_shell: RunningYard, region: str, command: tuple[str, ...]
 ) -> None:
-    code, _, err = slipway(*command, "--region", region)
-    assert code == 2
+    err = slipway.told(*command, "--region", region, code=2)
     assert err.startswith(f"error: AWS has no region {region!r}")
     assert "yard" not in err
 

@@ -117,10 +117,6 @@ SAGEMAKER_TARGET = SageMakerTarget(
 )
 
 
-def test_the_parameter_is_named_after_the_cluster() -> None:
-    assert parameter_name("dl1") == "/slipway/targets/dl1"
-
-
 @pytest.mark.parametrize(
     "target", [TARGET, MPI_TARGET, SLURM_TARGET, SAGEMAKER_TARGET], ids=lambda target: target.kind
 )
@@ -137,17 +133,13 @@ def test_any_text_survives_the_record(log_group: str, mount: str | None, nodes: 
 def test_a_long_record_still_fits_a_standard_parameter() -> None:
     long = replace(TARGET, name="n" * 64, log_group="l" * 512, repository_uri="r" * 300, queue_arn="q" * 250)
     assert len(encode_target(long).encode()) <= MAX_BYTES
-
-
-def test_the_longest_record_of_sagemaker_still_fits_a_standard_parameter() -> None:
     arn = "a" * 256  # of a role: 20 to 2,048 by the API, but an IAM path and name have 576 at most
-    long = replace(SAGEMAKER_TARGET, name="n" * 64, execution_role="r" * 600, volume_key=arn, output_key=arn)
-    assert len(encode_target(replace(long, image="i" * 255)).encode()) <= MAX_BYTES
-
-
-def test_all_training_jobs_of_an_account_log_to_the_group_that_sagemaker_chose() -> None:
-    assert SAGEMAKER_TARGET.log_group == "/aws/sagemaker/TrainingJobs"
-    assert "log_group" not in json.loads(encode_target(SAGEMAKER_TARGET))
+    own = replace(SAGEMAKER_TARGET, name="n" * 64, execution_role="r" * 600, volume_key=arn, output_key=arn)
+    text = encode_target(replace(own, image="i" * 255))
+    assert len(text.encode()) <= MAX_BYTES
+    assert own.log_group == "/aws/sagemaker/TrainingJobs"
+    assert "log_group" not in json.loads(text), "SageMaker chose it"
+    assert parameter_name("dl1") == "/slipway/targets/dl1"
 
 
 def _record(**changes: object) -> str:

@@ -11,7 +11,7 @@ from botocore.exceptions import WaiterError
 
 from tests.yard.conftest import RunningYard
 
-WAIT = {"Delay": 1, "MaxAttempts": 300}
+WAIT = {"Delay": 0.2, "MaxAttempts": 1500}
 CAPABILITIES = ["CAPABILITY_NAMED_IAM", "CAPABILITY_AUTO_EXPAND"]
 
 

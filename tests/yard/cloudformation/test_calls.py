@@ -132,11 +132,6 @@ def test_a_resource_shows_its_metadata_and_its_stack(cfn: Cfn) -> None:
     )
 
 
-def test_a_call_that_the_yard_does_not_have_is_refused_by_name(cfn: Cfn) -> None:
-    refused = cfn.refusal("DescribeType", TypeName="AWS::S3::Bucket")
-    assert refused.startswith("InvalidAction: The yard's CloudFormation has no DescribeType")
-
-
 # What is refused before anything is made, and in which words.
 
 
@@ -170,48 +165,36 @@ def test_wrong_properties_are_refused_before_anything_is_made(cfn: Cfn) -> None:
     assert cfn.describe("s")["StackStatus"] == "CREATE_COMPLETE"
 
 
-@pytest.mark.parametrize(
-    ("resource_type", "message"),
-    [
-        ("AWS::Batch::JobQeue", "Template format error: Unrecognized resource types: [AWS::Batch::JobQeue]"),
-    ],
-)
-def test_a_type_that_cannot_be_made_is_refused_by_name(cfn: Cfn, resource_type: str, message: str) -> None:
-    body = text({"A": topic(), "B": {"Type": resource_type}})
-    assert message in cfn.refusal("CreateStack", StackName="s", TemplateBody=body)
+def test_types_calls_and_attributes_that_are_not_there_are_named_before_anything_is_made(cfn: Cfn) -> None:
+    def refused(body: object) -> str:
+        return cfn.refusal("CreateStack", StackName="s", TemplateBody=text({"A": topic(), "B": body}))
+
+    unknown = "Template format error: Unrecognized resource types: [AWS::Batch::JobQeue]"
+    assert unknown in refused({"Type": "AWS::Batch::JobQeue"})
+    colour = "resource A does not support attribute type Colour in Fn::GetAtt"
+    assert colour in refused(topic({"Fn::GetAtt": ["A", "Colour"]}))
+    missing = cfn.refusal("DescribeType", TypeName="AWS::S3::Bucket")
+    assert missing.startswith("InvalidAction: The yard's CloudFormation has no DescribeType")
+    cfn.cloud.unknown_types = ("AWS::S3::Bucket", "AWS::SQS::Queue")
+    body = text({"A": topic(), "B": {"Type": "AWS::S3::Bucket"}, "Q": {"Type": "AWS::SQS::Queue"}})
+    several = cfn.refusal("CreateStack", StackName="s", TemplateBody=body)
+    assert several == "ValidationError: no AWS::S3::Bucket here\nno AWS::SQS::Queue here"
     assert cfn.cloud.calls == []
 
 
-def test_every_type_that_the_yard_does_not_make_is_named_at_once(cfn: Cfn) -> None:
-    cfn.cloud.unknown_types = ("AWS::S3::Bucket", "AWS::SQS::Queue")
-    body = text({"A": topic(), "B": {"Type": "AWS::S3::Bucket"}, "Q": {"Type": "AWS::SQS::Queue"}})
-    refused = cfn.refusal("CreateStack", StackName="s", TemplateBody=body)
-    assert refused == "ValidationError: no AWS::S3::Bucket here\nno AWS::SQS::Queue here"
-
-
-def test_an_attribute_that_a_type_does_not_have_is_refused(cfn: Cfn) -> None:
-    body = text({"A": topic(), "B": topic({"Fn::GetAtt": ["A", "Colour"]})})
-    refused = cfn.refusal("CreateStack", StackName="s", TemplateBody=body)
-    assert "resource A does not support attribute type Colour in Fn::GetAtt" in refused
-
-
-def test_identity_resources_need_the_callers_consent(cfn: Cfn) -> None:
-    role = {"Type": "AWS::IAM::Role", "Properties": {"AssumeRolePolicyDocument": {}, "RoleName": "r"}}
-    refused = cfn.refusal("CreateStack", StackName="s", TemplateBody=text({"R": role}))
-    assert refused == "InsufficientCapabilitiesException: Requires capabilities : [CAPABILITY_NAMED_IAM]"
-    assert cfn.create("s", {"R": role}, Capabilities=["CAPABILITY_NAMED_IAM"]) == "CREATE_COMPLETE"
-
-
-def test_consent_to_names_is_consent_to_identity_resources_too(cfn: Cfn) -> None:
-    role = {"Type": "AWS::IAM::Role", "Properties": {"AssumeRolePolicyDocument": {}, "RoleName": "r"}}
-    refused = cfn.refusal(
-        "CreateStack", StackName="s", TemplateBody=text({"R": role}), Capabilities=["CAPABILITY_IAM"]
-    )
-    assert refused.endswith("Requires capabilities : [CAPABILITY_NAMED_IAM]")
+def test_identity_resources_need_the_callers_consent_and_names_need_one_that_is_for_both(cfn: Cfn) -> None:
     nameless = {"Type": "AWS::IAM::Role", "Properties": {"AssumeRolePolicyDocument": {}}}
-    body = text({"R": nameless})
-    assert "[CAPABILITY_IAM]" in cfn.refusal("CreateStack", StackName="s", TemplateBody=body)
-    assert cfn.create("s", {"R": nameless}, Capabilities=["CAPABILITY_NAMED_IAM"]) == "CREATE_COMPLETE"
+    role = {**nameless, "Properties": {"AssumeRolePolicyDocument": {}, "RoleName": "r"}}
+    for body, given, wanted in (
+        (role, [], "CAPABILITY_NAMED_IAM"),
+        (role, ["CAPABILITY_IAM"], "CAPABILITY_NAMED_IAM"),
+        (nameless, [], "CAPABILITY_IAM"),
+    ):
+        asked = {"StackName": "s", "TemplateBody": text({"R": body}), "Capabilities": given}
+        refused = f"InsufficientCapabilitiesException: Requires capabilities : [{wanted}]"
+        assert cfn.refusal("CreateStack", **asked) == refused
+    assert cfn.create("s", {"R": role}, Capabilities=["CAPABILITY_NAMED_IAM"]) == "CREATE_COMPLETE"
+    assert cfn.create("t", {"R": nameless}, Capabilities=["CAPABILITY_NAMED_IAM"]) == "CREATE_COMPLETE"
 
 
 def test_a_template_longer_than_aws_takes_is_refused(cfn: Cfn) -> None:

@@ -80,15 +80,10 @@ def test_a_change_in_place_is_told_from_a_replacement(cfn: Cfn) -> None:
     assert changes["A"]["BeforeContext"] == '{"Properties": {"DisplayName": "one"}}'
 
 
-def test_a_property_that_may_need_a_new_resource_is_conditional(cfn: Cfn) -> None:
+def test_nested_properties_that_cannot_change_replace_their_resource_or_may(cfn: Cfn) -> None:
     def instance(kind: str) -> dict[str, Any]:
         return {"I": {"Type": "AWS::EC2::Instance", "Properties": {"InstanceType": kind, "ImageId": "ami-1"}}}
 
-    cfn.create("s", instance("t3.micro"))
-    assert by_name(propose(cfn, instance("t3.small")))["I"]["Replacement"] == "Conditional"
-
-
-def test_nested_properties_that_cannot_change_replace_their_resource(cfn: Cfn) -> None:
     def environment(cpus: int, role: str) -> dict[str, Any]:
         compute = {"Type": "SPOT", "MaxvCpus": cpus, "Subnets": ["s"], "SpotIamFleetRole": role}
         properties = {"Type": "MANAGED", "ComputeResources": compute}
@@ -98,6 +93,10 @@ def test_nested_properties_that_cannot_change_replace_their_resource(cfn: Cfn) -
     assert by_name(propose(cfn, environment(2, "one")))["E"]["Replacement"] == "False"
     cfn("DeleteChangeSet", StackName="s", ChangeSetName="c")
     assert by_name(propose(cfn, environment(1, "two")))["E"]["Replacement"] == "True"
+    cfn.create("t", instance("t3.micro"))
+    names = {"StackName": "t", "ChangeSetName": "c"}
+    cfn("CreateChangeSet", **names, TemplateBody=text(instance("t3.small")))
+    assert by_name(cfn("DescribeChangeSet", **names))["I"]["Replacement"] == "Conditional"
 
 
 def test_metadata_alone_is_a_change_that_touches_no_resource(cfn: Cfn) -> None:
@@ -146,23 +145,13 @@ def test_a_change_set_can_be_deleted_by_name_and_so_can_one_that_is_not_there(cf
     assert cfn.delete("s") == "DELETE_COMPLETE"
 
 
-def test_a_change_set_to_create_a_stack_that_exists_is_refused(cfn: Cfn) -> None:
-    cfn.create("s", {"A": topic()})
-    refused = cfn.refusal(
-        "CreateChangeSet",
-        StackName="s",
-        ChangeSetName="c",
-        ChangeSetType="CREATE",
-        TemplateBody=text({"A": topic()}),
-    )
-    assert "Stack [s] already exists and cannot be created again with the changeSet [c]." in refused
-
-
 def test_what_the_yard_cannot_do_with_a_change_set_it_refuses(cfn: Cfn) -> None:
     names = {"StackName": "s", "ChangeSetName": "c", "TemplateBody": text({"A": topic()})}
     assert "ChangeSetType is IMPORT" in cfn.refusal("CreateChangeSet", **names, ChangeSetType="IMPORT")
     cfn.create("s", {"A": topic()})
     assert "revert drift" in cfn.refusal("CreateChangeSet", **names, DeploymentMode="REVERT_DRIFT")
+    exists = "Stack [s] already exists and cannot be created again with the changeSet [c]."
+    assert exists in cfn.refusal("CreateChangeSet", **names, ChangeSetType="CREATE")
 
 
 def test_executing_one_change_set_discards_the_others(cfn: Cfn) -> None:
@@ -186,21 +175,19 @@ def drifts(cfn: Cfn) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
     return status, {one["LogicalResourceId"]: one for one in found}
 
 
-def test_an_untouched_stack_is_in_sync_and_names_what_was_not_checked(cfn: Cfn) -> None:
-    cfn.create("s", {"A": topic("one"), "P": POLICY})
-    status, found = drifts(cfn)
-    assert (status["StackDriftStatus"], status["DetectionStatus"]) == ("IN_SYNC", "DETECTION_COMPLETE")
-    assert found["A"]["StackResourceDriftStatus"] == "IN_SYNC"
-    assert found["P"]["StackResourceDriftStatus"] == "NOT_CHECKED"
-
-
-def test_a_changed_and_a_deleted_resource_are_told_apart(cfn: Cfn) -> None:
+def test_what_was_changed_deleted_left_to_the_service_and_not_checked_is_told_apart(cfn: Cfn) -> None:
     tags = [{"Key": "a", "Value": "1"}, {"Key": "b", "Value": "2"}]
-    bodies = {"A": topic("one"), "B": topic("b"), "T": topic()}
+    bucket = {"Type": "AWS::S3::Bucket", "Properties": {"LifecycleConfiguration": {"Rules": []}}}
+    bodies = {"A": topic("one"), "B": topic("b"), "T": topic(), "P": POLICY, "S": bucket}
     bodies["T"]["Properties"] = {"Tags": tags}
     cfn.create("s", bodies)
+    status, found = drifts(cfn)
+    assert (status["StackDriftStatus"], status["DetectionStatus"]) == ("IN_SYNC", "DETECTION_COMPLETE")
+    told = {name: each["StackResourceDriftStatus"] for name, each in found.items()}
+    assert told == {**dict.fromkeys("ABTS", "IN_SYNC"), "P": "NOT_CHECKED"}
     cfn.cloud.of("A")["DisplayName"] = "elsewhere"
     cfn.cloud.of("T")["Tags"] = [*reversed(tags), {"Key": "aws:service", "Value": "x"}]
+    cfn.cloud.of("S")["LifecycleConfiguration"]["TransitionDefaultMinimumObjectSize"] = "128K"
     del cfn.cloud.live[cfn.resources("s")["B"]]
     status, found = drifts(cfn)
     assert (status["StackDriftStatus"], status["DriftedStackResourceCount"]) == ("DRIFTED", 2)
@@ -212,21 +199,12 @@ def test_a_changed_and_a_deleted_resource_are_told_apart(cfn: Cfn) -> None:
             "DifferenceType": "NOT_EQUAL",
         }
     ]
-    assert found["B"]["StackResourceDriftStatus"] == "DELETED"
-    assert found["T"]["StackResourceDriftStatus"] == "IN_SYNC"
+    told = {name: found[name]["StackResourceDriftStatus"] for name in "BTS"}
+    assert told == {"B": "DELETED", "T": "IN_SYNC", "S": "IN_SYNC"}
+    cfn.cloud.of("S")["LifecycleConfiguration"]["Rules"].append({"Status": "Enabled"})
+    assert drifts(cfn)[1]["S"]["StackResourceDriftStatus"] == "MODIFIED"
     one = cfn("DetectStackResourceDrift", StackName="s", LogicalResourceId="A")["StackResourceDrift"]
     assert one["StackResourceDriftStatus"] == "MODIFIED"
-
-
-def test_what_the_template_leaves_to_the_service_is_no_drift(cfn: Cfn) -> None:
-    bucket = {"Type": "AWS::S3::Bucket", "Properties": {"LifecycleConfiguration": {"Rules": []}}}
-    cfn.create("s", {"B": bucket})
-    cfn.cloud.of("B")["LifecycleConfiguration"]["TransitionDefaultMinimumObjectSize"] = (
-        "all_storage_classes_128K"
-    )
-    assert drifts(cfn)[1]["B"]["StackResourceDriftStatus"] == "IN_SYNC"
-    cfn.cloud.of("B")["LifecycleConfiguration"]["Rules"].append({"Status": "Enabled"})
-    assert drifts(cfn)[1]["B"]["StackResourceDriftStatus"] == "MODIFIED"
 
 
 # A stack's tags reach its resources, and a change of them alone is a change.
@@ -234,40 +212,21 @@ ML = [{"Key": "team", "Value": "ml"}]
 OWN = [{"Key": "team", "Value": "own"}]
 
 
-def test_every_resource_that_carries_tags_gets_those_of_its_stack(cfn: Cfn) -> None:
-    cfn.create("s", {"A": topic("one")}, Tags=ML)
-    assert cfn.cloud.of("A")["Tags"] == ML
-
-
-def test_a_tag_of_the_template_wins_over_the_same_of_the_stack(cfn: Cfn) -> None:
+def test_a_change_set_of_tags_alone_says_and_makes_its_changes_and_a_template_s_own_tags_win(
+    cfn: Cfn,
+) -> None:
     tagged = topic("one")
     tagged["Properties"]["Tags"] = OWN
-    cfn.create("s", {"A": tagged}, Tags=ML)
-    assert cfn.cloud.of("A")["Tags"] == OWN
-
-
-def test_a_change_set_of_tags_alone_says_and_makes_its_changes(cfn: Cfn) -> None:
-    body = text({"A": topic("one")})
-    cfn("CreateStack", StackName="s", TemplateBody=body)
-    cfn.settled("s")
-    cfn("CreateChangeSet", StackName="s", ChangeSetName="tags", TemplateBody=body, Tags=ML)
-    shown = cfn("DescribeChangeSet", StackName="s", ChangeSetName="tags")
-    (change,) = shown["Changes"]
-    assert (change["ResourceChange"]["LogicalResourceId"], change["ResourceChange"]["Replacement"]) == (
-        "A",
-        "False",
-    )
-    assert change["ResourceChange"]["Scope"] == ["Tags"]
-    cfn("ExecuteChangeSet", StackName="s", ChangeSetName="tags")
+    cfn.create("s", {"A": topic("one"), "B": tagged})
+    change = by_name(propose(cfn, {"A": topic("one"), "B": tagged}, Tags=ML))["A"]
+    assert (change["LogicalResourceId"], change["Replacement"], change["Scope"]) == ("A", "False", ["Tags"])
+    cfn("ExecuteChangeSet", StackName="s", ChangeSetName="c")
     assert cfn.settled("s") == "UPDATE_COMPLETE"
-    assert cfn.cloud.of("A")["Tags"] == ML
-
-
-def test_what_a_change_set_shows_of_a_change_keeps_the_tags_of_the_stack(cfn: Cfn) -> None:
-    cfn.create("s", {"A": topic("one")}, Tags=ML)
-    change = by_name(propose(cfn, {"A": topic("two")}, Tags=ML))["A"]
+    assert (cfn.cloud.of("A")["Tags"], cfn.cloud.of("B")["Tags"]) == (ML, OWN)
+    cfn("DeleteChangeSet", StackName="s", ChangeSetName="c")
+    change = by_name(propose(cfn, {"A": topic("two"), "B": tagged}, Tags=ML))["A"]
     before, after = (json.loads(change[f"{when}Context"])["Properties"] for when in ("Before", "After"))
-    assert (before["Tags"], after["Tags"]) == (ML, ML)
+    assert (before["Tags"], after["Tags"]) == (ML, ML), "what it shows of a change keeps them"
 
 
 def test_tags_that_a_failed_update_set_are_taken_back(cfn: Cfn) -> None:
@@ -288,10 +247,7 @@ def test_tags_that_a_failed_update_set_are_taken_back(cfn: Cfn) -> None:
 )
 def test_tags_stand_where_and_as_the_type_writes_them(kind: str, name: str, tags: object) -> None:
     assert with_stack_tags(kind, {}, {"team": "ml"}) == {name: tags}
-
-
-def test_a_type_that_carries_no_tags_gets_none() -> None:
-    assert with_stack_tags("AWS::EC2::Route", {}, {"team": "ml"}) == {}
+    assert with_stack_tags("AWS::EC2::Route", {}, {"team": "ml"}) == {}, "it carries none"
 
 
 def test_every_type_that_follows_its_stacks_tags_takes_others_in_place() -> None:

@@ -76,13 +76,6 @@ def test_what_was_made_while_its_stack_was_deleted_is_deleted_as_well(cfn: Cfn) 
     assert ("s", "CREATE_COMPLETE") not in cfn.events(stack_id)
 
 
-def test_a_protected_stack_is_not_deleted(cfn: Cfn) -> None:
-    cfn.create("s", {"A": topic()}, EnableTerminationProtection=True)
-    assert "TerminationProtection is enabled" in cfn.refusal("DeleteStack", StackName="s")
-    cfn("UpdateTerminationProtection", StackName="s", EnableTerminationProtection=False)
-    assert cfn.delete("s") == "DELETE_COMPLETE"
-
-
 def test_a_stack_whose_rollback_failed_is_deleted_with_all_it_made(cfn: Cfn) -> None:
     """The old resource, its replacement, and what the update added."""
 
@@ -163,11 +156,23 @@ def test_a_stack_whose_creation_was_rolled_back_can_only_be_deleted(cfn: Cfn) ->
     assert cfn.create("s", {"A": topic()}) == "CREATE_COMPLETE"
 
 
-@pytest.mark.parametrize("how", [{"DisableRollback": True}, {"OnFailure": "DO_NOTHING"}])
-def test_without_rollback_a_failed_create_keeps_what_was_made(cfn: Cfn, how: dict[str, Any]) -> None:
+@pytest.mark.parametrize(
+    ("how", "policy", "state", "left"),
+    [
+        ({"DisableRollback": True}, "Delete", "CREATE_FAILED", ["A"]),
+        ({"OnFailure": "DO_NOTHING"}, "Delete", "CREATE_FAILED", ["A"]),
+        ({"OnFailure": "DELETE"}, "Delete", "DELETE_COMPLETE", []),
+        ({}, "Retain", "ROLLBACK_COMPLETE", ["A"]),
+        ({}, "RetainExceptOnCreate", "ROLLBACK_COMPLETE", []),
+    ],
+)
+def test_a_failed_create_keeps_what_its_rollback_and_policies_say(
+    cfn: Cfn, how: dict[str, Any], policy: str, state: str, left: list[str]
+) -> None:
     cfn.cloud.fail("create", "B")
-    assert cfn.create("s", {"A": topic(), "B": topic(display=REF)}, **how) == "CREATE_FAILED"
-    assert cfn.cloud.names() == ["A"]
+    body = text({"A": topic(DeletionPolicy=policy), "B": topic(REF)})
+    stack_id = cfn("CreateStack", StackName="s", TemplateBody=body, **how)["StackId"]
+    assert (cfn.settled(stack_id), cfn.cloud.names()) == (state, left)
 
 
 def test_a_create_that_fails_without_rollback_can_be_taken_further_or_back(cfn: Cfn) -> None:
@@ -188,23 +193,6 @@ def test_a_create_that_fails_without_rollback_can_be_taken_further_or_back(cfn: 
     assert cfn.cloud.names() == ["A", "B"]
 
 
-def test_on_failure_delete_leaves_no_stack_behind(cfn: Cfn) -> None:
-    cfn.cloud.fail("create", "B")
-    cfn("CreateStack", StackName="s", TemplateBody=text({"A": topic(), "B": topic(REF)}), OnFailure="DELETE")
-    (stack,) = cfn.engine.stacks("eu-west-1")
-    assert cfn.settled(stack.stack_id) == "DELETE_COMPLETE"
-    assert cfn.cloud.live == {}
-
-
-@pytest.mark.parametrize(("policy", "left"), [("Retain", ["A"]), ("RetainExceptOnCreate", [])])
-def test_a_rolled_back_create_keeps_only_what_is_retained_always(
-    cfn: Cfn, policy: str, left: list[str]
-) -> None:
-    cfn.cloud.fail("create", "B")
-    cfn.create("s", {"A": topic(DeletionPolicy=policy), "B": topic(REF)})
-    assert cfn.cloud.names() == left
-
-
 def test_a_bug_in_a_provider_fails_its_resource_and_not_the_stack_for_ever(cfn: Cfn) -> None:
     def break_down(verb: str, name: str) -> None:
         raise KeyError("ServiceRole")
@@ -214,40 +202,31 @@ def test_a_bug_in_a_provider_fails_its_resource_and_not_the_stack_for_ever(cfn: 
     assert any("KeyError: 'ServiceRole'" in reason for reason in cfn.reasons("s"))
 
 
-def test_a_repeated_request_with_the_same_token_changes_nothing(cfn: Cfn) -> None:
-    body = text({"A": topic()})
-    first = cfn("CreateStack", StackName="s", TemplateBody=body, ClientRequestToken="t")
-    assert cfn("CreateStack", StackName="s", TemplateBody=body, ClientRequestToken="t") == first
+def test_a_repeated_request_with_the_same_token_changes_nothing_and_a_protected_stack_stays(cfn: Cfn) -> None:
+    given = {"StackName": "s", "TemplateBody": text({"A": topic()}), "ClientRequestToken": "t"}
+    first = cfn("CreateStack", **given, EnableTerminationProtection=True)
+    assert cfn("CreateStack", **given, EnableTerminationProtection=True) == first
     cfn.settled("s")
     assert cfn.cloud.names() == ["A"]
+    assert "TerminationProtection is enabled" in cfn.refusal("DeleteStack", StackName="s")
+    cfn("UpdateTerminationProtection", StackName="s", EnableTerminationProtection=False)
+    assert cfn.delete("s") == "DELETE_COMPLETE"
 
 
-def test_a_property_that_turns_out_wrong_fails_its_resource(cfn: Cfn) -> None:
-    group = {"Type": "AWS::Logs::LogGroup", "Properties": {"RetentionInDays": REF}}
-    assert cfn.create("s", {"A": topic(), "G": group}) == "ROLLBACK_COMPLETE"
-    assert cfn.cloud.live == {}
-    assert ("G", "CREATE_FAILED") in cfn.events("s")
-
-
-def test_dynamic_references_are_resolved_when_a_resource_is_made(cfn: Cfn) -> None:
+def test_values_are_resolved_in_the_types_of_their_schema_when_a_resource_is_made(cfn: Cfn) -> None:
     cfn.lookups.parameters["/name"] = "found"
     cfn.lookups.secrets["arn:aws:secretsmanager:eu-west-1:1:secret:s-1"] = '{"user": "me"}'
     secret = "{{resolve:secretsmanager:arn:aws:secretsmanager:eu-west-1:1:secret:s-1:SecretString:user}}"
-    cfn.create("s", {"A": topic("x-{{resolve:ssm:/name}}"), "B": topic(secret)})
+    days = {"Type": "AWS::Logs::LogGroup", "Properties": {"RetentionInDays": {"Ref": "Days"}}}
+    resources = {"A": topic("x-{{resolve:ssm:/name}}"), "B": topic(secret), "G": days}
+    cfn.create("s", {"Parameters": {"Days": {"Type": "Number", "Default": 30}}, "Resources": resources})
     assert cfn.cloud.of("A") == {"DisplayName": "x-found"}
     assert cfn.cloud.of("B") == {"DisplayName": "me"}
-    assert cfn.create("t", {"A": topic("{{resolve:ssm:/absent}}")}) == "ROLLBACK_COMPLETE"
-
-
-def test_values_reach_a_resource_in_the_types_of_its_schema(cfn: Cfn) -> None:
-    body = {
-        "Parameters": {"Days": {"Type": "Number", "Default": 30}},
-        "Resources": {
-            "G": {"Type": "AWS::Logs::LogGroup", "Properties": {"RetentionInDays": {"Ref": "Days"}}}
-        },
-    }
-    cfn.create("s", body)
     assert cfn.cloud.of("G") == {"RetentionInDays": 30}
+    assert cfn.create("t", {"A": topic("{{resolve:ssm:/absent}}")}) == "ROLLBACK_COMPLETE"
+    wrong = {"Type": "AWS::Logs::LogGroup", "Properties": {"RetentionInDays": REF}}
+    assert cfn.create("u", {"A": topic(), "G": wrong}) == "ROLLBACK_COMPLETE"
+    assert ("G", "CREATE_FAILED") in cfn.events("u")
 
 
 def test_a_rollback_that_cannot_remove_everything_says_what_is_left(cfn: Cfn) -> None:

@@ -6,12 +6,10 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from slipway.jobs.cli.cli import run
 from slipway.jobs.cloud.aws import client_at
 from slipway.yard import environment, process
 from slipway.yard.commands import account, faults
@@ -19,25 +17,18 @@ from slipway.yard.commands import yard as commands
 from slipway.yard.endpoint import ACCESS_KEY_ID
 from slipway.yard.gateway.faults import FaultKind
 from slipway.yard.services.ec2 import stand_ins
+from tests.jobs.conftest import Slipway
 from tests.yard.asking import refusal
 from tests.yard.conftest import REGION, RunningYard
-
-Slipway = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture
 def slipway(
     yard: RunningYard, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> Slipway:
-    """Runs one command line beside the running yard: exit code, standard output, standard error."""
+    """Runs one command line beside the running yard."""
     monkeypatch.setenv("SLIPWAY_YARD_HOME", str(yard.home))
-
-    def command(*arguments: str) -> tuple[int, str, str]:
-        code = run(("yard", *arguments))
-        said = capsys.readouterr()
-        return code, said.out, said.err
-
-    return command
+    return Slipway(capsys, first=("yard",))
 
 
 def shell(yard: RunningYard, variables: dict[str, str]) -> dict[str, str]:
@@ -56,8 +47,7 @@ def shell(yard: RunningYard, variables: dict[str, str]) -> dict[str, str]:
 def test_status_tells_where_the_yard_is_and_how_far_to_trust_each_type(
     slipway: Slipway, yard: RunningYard
 ) -> None:
-    code, out, _ = slipway("status")
-    assert code == 0
+    out = slipway.printed("status")
     assert yard.endpoint in out
     assert "AWS::Batch::JobQueue" in out
     assert "backed by moto" in out
@@ -68,10 +58,10 @@ def test_status_as_json_counts_what_is_deployed(slipway: Slipway, yard: RunningY
     template = {"Resources": {"Topic": {"Type": "AWS::SNS::Topic"}}}
     cloudformation = yard.client("cloudformation", "eu-west-1")
     cloudformation.create_stack(StackName="one", TemplateBody=json.dumps(template))
-    cloudformation.get_waiter("stack_create_complete").wait(StackName="one", WaiterConfig={"Delay": 1})
-    code, out, _ = slipway("status", "--json")
-    found = json.loads(out)
-    assert code == 0
+    cloudformation.get_waiter("stack_create_complete").wait(
+        StackName="one", WaiterConfig={"Delay": 0.1, "MaxAttempts": 1200}
+    )
+    found = slipway.json("status", "--json")
     assert found["stacks"] == [{"region": "eu-west-1", "name": "one", "status": "CREATE_COMPLETE"}]
     assert found["endpoint"] == yard.endpoint
     assert found["memory_mib"] > 10
@@ -79,15 +69,11 @@ def test_status_as_json_counts_what_is_deployed(slipway: Slipway, yard: RunningY
 
 
 def test_up_beside_a_yard_says_that_it_is_up_already(slipway: Slipway, yard: RunningYard) -> None:
-    code, out, err = slipway("up")
-    assert (code, out) == (0, "")
-    assert f"the yard is already up at {yard.endpoint}" in err
+    assert f"the yard is already up at {yard.endpoint}" in slipway.told("up")
 
 
 def test_what_env_prints_leads_every_tool_to_the_yard(slipway: Slipway, yard: RunningYard) -> None:
-    code, out, _ = slipway("env")
-    assert code == 0
-    assert f"export AWS_ENDPOINT_URL={yard.endpoint}" in out
+    assert f"export AWS_ENDPOINT_URL={yard.endpoint}" in slipway.printed("env")
     before = {
         "AWS_PROFILE": "work",
         "AWS_SESSION_TOKEN": "token",
@@ -112,19 +98,20 @@ def test_env_speaks_fish(slipway: Slipway, yard: RunningYard) -> None:
 
 
 def test_a_fault_is_scripted_listed_and_cleared(slipway: Slipway, yard: RunningYard) -> None:
-    code, _, err = slipway("faults", "add", "ecs", "ListClusters", "throttle", "--times", "2")
-    assert (code, "ecs:ListClusters, 2 times" in err) == (0, True)
+    assert "ecs:ListClusters, 2 times" in slipway.told(
+        "faults", "add", "ecs", "ListClusters", "throttle", "--times", "2"
+    )
     assert refusal(yard.client("ecs").list_clusters)["Code"] == "ThrottlingException"
-    (rule,) = json.loads(slipway("faults", "--json")[1])["calls"]
+    (rule,) = slipway.json("faults", "--json")["calls"]
     assert (rule["service"], rule["times"], rule["struck"]) == ("ecs", 2, 1)
-    assert slipway("faults", "clear")[0] == 0
+    slipway.told("faults", "clear")
     assert yard.client("ecs").list_clusters()["clusterArns"] == []
 
 
 def test_answers_are_scripted_from_a_file(slipway: Slipway, yard: RunningYard, tmp_path: Path) -> None:
     body = tmp_path / "answers.json"
     body.write_text('[{"clusterArns": ["a"]}, {"clusterArns": ["b"]}]')
-    assert slipway("faults", "add", "ecs", "ListClusters", "respond", "--body", str(body))[0] == 0
+    slipway.told("faults", "add", "ecs", "ListClusters", "respond", "--body", str(body))
     clusters = yard.client("ecs").list_clusters
     assert [clusters()["clusterArns"] for _ in range(3)] == [["a"], ["b"], []]
 
@@ -142,8 +129,7 @@ def test_a_fault_that_could_never_strike_is_refused_without_a_traceback(
 ) -> None:
     (tmp_path / "body.json").write_text("{}")
     given = [argument.format(file=tmp_path / "body.json") for argument in arguments]
-    code, _, err = slipway("faults", "add", *given)
-    assert code == 1
+    err = slipway.told("faults", "add", *given, code=1)
     assert said in err
     assert "Traceback" not in err
 
@@ -152,16 +138,12 @@ def test_a_fifo_or_a_missing_file_of_answers_is_refused_at_once(slipway: Slipway
     os.mkfifo(tmp_path / "fifo")
     for name, said in (("fifo", "is a FIFO, and must be a regular file"), ("none", "does not exist")):
         given = ("batch", "SubmitJob", "respond", "--body", str(tmp_path / name))
-        code, _, err = slipway("faults", "add", *given)
-        assert code == 2
-        assert said in err
+        assert said in slipway.told("faults", "add", *given, code=2)
 
 
 def test_the_log_names_every_call_and_its_status(slipway: Slipway, yard: RunningYard) -> None:
     yard.client("ecs").list_clusters()
-    code, out, _ = slipway("logs")
-    assert code == 0
-    assert "ecs:ListClusters us-east-1 -> 200" in out
+    assert "ecs:ListClusters us-east-1 -> 200" in slipway.printed("logs")
 
 
 def test_a_log_that_is_followed_through_a_pipe_comes_at_once_and_ends_with_its_yard(tmp_path: Path) -> None:
@@ -194,9 +176,7 @@ def test_without_a_yard_the_command_says_how_to_get_one(
     slipway: Slipway, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, arguments: tuple[str, ...]
 ) -> None:
     monkeypatch.setenv("SLIPWAY_YARD_HOME", str(tmp_path / "none"))
-    code, out, err = slipway(*arguments)
-    assert (code, out) == (1, "")
-    assert "slipway yard up" in err
+    assert "slipway yard up" in slipway.refused(*arguments)
     assert not (tmp_path / "none").exists()
 
 
@@ -206,9 +186,7 @@ def test_a_yard_recorded_elsewhere_than_on_this_machine_is_not_asked(
     record = json.loads((yard.home / "state.json").read_text())
     (tmp_path / "state.json").write_text(json.dumps({**record, "endpoint": "https://ec2.amazonaws.com"}))
     monkeypatch.setenv("SLIPWAY_YARD_HOME", str(tmp_path))
-    code, _, err = slipway("faults", "clear")
-    assert code == 1
-    assert "is not on this machine" in err
+    assert "is not on this machine" in slipway.told("faults", "clear", code=1)
 
 
 def test_the_choices_of_the_command_line_are_those_of_the_yard() -> None:
@@ -224,19 +202,20 @@ def test_the_command_imports_nothing_heavy() -> None:
 
 
 def test_faults_are_switched_listed_and_cleared_by_name(slipway: Slipway, yard: RunningYard) -> None:
-    code, _, err = slipway("faults", "set", "server-errors=100", "launch-delay", "--seed", "7")
-    assert (code, "faults: server-errors=100, launch-delay=20" in err) == (0, True)
+    assert "faults: server-errors=100, launch-delay=20" in slipway.told(
+        "faults", "set", "server-errors=100", "launch-delay", "--seed", "7"
+    )
     assert refusal(yard.client("ecs").list_clusters)["status"] == 500
-    listed = json.loads(slipway("faults", "--json")[1])
+    listed = slipway.json("faults", "--json")
     rows = {row["name"]: row for row in listed["switches"]}
     assert listed["seed"] == 7
     assert (rows["server-errors"]["value"], rows["server-errors"]["struck"]) == (100, 1)
     assert rows["packet-loss"]["value"] == 0
     assert "what it does" in slipway("faults")[1]
-    assert slipway("faults", "clear", "server-errors")[0] == 0
+    slipway.told("faults", "clear", "server-errors")
     assert yard.client("ecs").list_clusters()["clusterArns"] == []
-    assert slipway("faults", "clear")[0] == 0
-    assert all(row["value"] == 0 for row in json.loads(slipway("faults", "--json")[1])["switches"])
+    slipway.told("faults", "clear")
+    assert all(row["value"] == 0 for row in slipway.json("faults", "--json")["switches"])
 
 
 @pytest.mark.parametrize(
@@ -254,8 +233,7 @@ def test_faults_are_switched_listed_and_cleared_by_name(slipway: Slipway, yard: 
 def test_a_fault_or_a_seed_that_cannot_be_is_refused_in_one_line(
     slipway: Slipway, arguments: tuple[str, ...], said: str
 ) -> None:
-    code, out, err = slipway(*arguments)
-    assert (code, out) == (1, "")
+    err = slipway.refused(*arguments)
     assert said in err
     assert "Traceback" not in err
     assert len([line for line in err.splitlines() if line.startswith("error: ")]) == 1
@@ -287,9 +265,6 @@ def test_the_amis_that_help_names_are_those_that_can_stand_in() -> None:
 
 
 def test_an_ami_stands_in_and_a_quota_is_granted_by_a_command_each(slipway: Slipway) -> None:
-    code, _, said = slipway("stand-in", "gaudi-ecs")
-    assert (code, "stands in for gaudi-ecs in us-east-1" in said) == (0, True)
-    code, _, said = slipway("grant-quota", "L-6E869C2A", "192")
-    assert (code, "'Running On-Demand DL instances' is 192 vCPUs" in said) == (0, True)
-    code, _, said = slipway("grant-quota", "L-00000000", "192")
-    assert (code, "L-1216C47A" in said) == (1, True)
+    assert "stands in for gaudi-ecs in us-east-1" in slipway.told("stand-in", "gaudi-ecs")
+    assert "'Running On-Demand DL instances' is 192 vCPUs" in slipway.told("grant-quota", "L-6E869C2A", "192")
+    assert "L-1216C47A" in slipway.told("grant-quota", "L-00000000", "192", code=1)

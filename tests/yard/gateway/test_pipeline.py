@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from botocore.exceptions import ClientError, ConnectionClosedError
+from botocore.exceptions import ConnectionClosedError
 
 from slipway.jobs.cloud.aws import client_at
 from slipway.jobs.words.errors import SlipwayError
@@ -28,42 +28,41 @@ PROTOCOLS = {
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_a_key_that_is_not_the_yards_is_refused_in_every_protocol(yard: RunningYard, protocol: str) -> None:
+def test_the_yards_own_key_opens_it_in_every_protocol_and_no_other_key_or_secret_does(
+    yard: RunningYard, protocol: str
+) -> None:
     service, operation = PROTOCOLS[protocol]
+    answer = getattr(yard.client(service), operation)()
+    assert answer["ResponseMetadata"]["HTTPStatusCode"] == 200
     stranger = client_at(yard.endpoint, service, REGION, "AKIAREALACCOUNTKEY", "real")
     refused = refusal(getattr(stranger, operation))
     assert (refused["Code"], refused["status"]) == ("InvalidClientTokenId", 403)
     assert "this is the yard, not AWS" in refused["Message"]
     assert 'eval "$(slipway yard env)"' in refused["Message"]
+    other = client_at(yard.endpoint, service, REGION, ACCESS_KEY_ID, "not-a-secret")
+    refused = refusal(getattr(other, operation))
+    assert (refused["Code"], refused["status"]) == ("SignatureDoesNotMatch", 403)
+    assert 'eval "$(slipway yard env)"' in refused["Message"]
 
 
-@pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_the_yards_own_key_opens_it_in_every_protocol(yard: RunningYard, protocol: str) -> None:
-    service, operation = PROTOCOLS[protocol]
-    answer = getattr(yard.client(service), operation)()
-    assert answer["ResponseMetadata"]["HTTPStatusCode"] == 200
-
-
-def test_a_key_from_the_yards_own_sts_opens_it_until_the_yard_is_reset(yard: RunningYard) -> None:
+def test_a_key_from_the_yards_own_sts_opens_it_until_a_reset_which_takes_everything(
+    yard: RunningYard,
+) -> None:
     role = make_role(yard, "cdk-deploy", BY_ACCOUNT, EVERYTHING)
     given = yard.client("sts").assume_role(RoleArn=role, RoleSessionName="cdk")["Credentials"]
     assumed = client_of(yard, "s3", given)
-    assert assumed.list_buckets()["Buckets"] == []
+    assumed.create_bucket(Bucket="gone")
+    yard.client("ec2").create_placement_group(GroupName="gone")
     control(yard, "POST", "/reset")
     assert refusal(assumed.list_buckets)["Code"] == "InvalidClientTokenId"
+    assert yard.client("s3").list_buckets()["Buckets"] == []
+    assert yard.client("ec2").describe_placement_groups()["PlacementGroups"] == []
+    assert yard.client("cloudtrail").lookup_events()["Events"] == []  # where the CDK looks after a failure
 
 
 def test_an_unsigned_request_is_refused(yard: RunningYard) -> None:
     status, answer = send("GET", f"{yard.endpoint}/bucket/key")
     assert (status, json.loads(answer)["__type"]) == (403, "MissingAuthenticationToken")
-
-
-def test_a_presigned_url_opens_its_object(yard: RunningYard) -> None:
-    s3 = yard.client("s3")
-    s3.create_bucket(Bucket="presigned")
-    s3.put_object(Bucket="presigned", Key="a/b", Body=b"content")
-    url = s3.generate_presigned_url("get_object", Params={"Bucket": "presigned", "Key": "a/b"})
-    assert send("GET", url) == (200, b"content")
 
 
 @pytest.mark.parametrize(
@@ -90,10 +89,6 @@ def test_a_crash_of_moto_is_one_error_that_names_the_call(yard: RunningYard) -> 
     assert "slipway yard logs" in refused["Message"]
 
 
-def test_after_a_failed_deploy_the_cdk_finds_an_empty_trail(yard: RunningYard) -> None:
-    assert yard.client("cloudtrail").lookup_events()["Events"] == []
-
-
 def test_an_object_with_any_name_and_metadata_comes_back_as_it_was(yard: RunningYard) -> None:
     s3 = yard.client("s3")
     s3.create_bucket(Bucket="names")
@@ -108,14 +103,6 @@ def test_an_object_with_any_name_and_metadata_comes_back_as_it_was(yard: Running
 def test_regions_do_not_see_each_other(yard: RunningYard) -> None:
     yard.client("ecs", "us-east-1").create_cluster(clusterName="here")
     assert yard.client("ecs", "eu-west-1").list_clusters()["clusterArns"] == []
-
-
-def test_a_reset_yard_holds_nothing(yard: RunningYard) -> None:
-    yard.client("s3").create_bucket(Bucket="gone")
-    yard.client("ec2").create_placement_group(GroupName="gone")
-    control(yard, "POST", "/reset")
-    assert yard.client("s3").list_buckets()["Buckets"] == []
-    assert yard.client("ec2").describe_placement_groups()["PlacementGroups"] == []
 
 
 def test_what_aws_brings_is_as_new_after_a_reset(yard: RunningYard) -> None:
@@ -136,14 +123,14 @@ def test_what_aws_brings_is_as_new_after_a_reset(yard: RunningYard) -> None:
         control(yard, "POST", "/reset")
 
 
-def test_the_yards_controls_refuse_an_address_elsewhere(yard: RunningYard) -> None:
-    with pytest.raises(SlipwayError, match="not on this machine"):
-        control(replace(yard, endpoint="https://ec2.us-east-1.amazonaws.com"), "POST", "/reset")
-
-
-def test_the_yard_listens_on_the_loopback_address_only(yard: RunningYard) -> None:
+def test_the_yard_and_its_controls_are_on_this_machine_only(yard: RunningYard) -> None:
     assert yard.endpoint.startswith("http://127.0.0.1:")
     assert ACCESS_KEY_ID[:4] not in ("AKIA", "ASIA")
+    for elsewhere in ("https://ec2.us-east-1.amazonaws.com", "http://10.0.0.1:5566"):
+        with pytest.raises(SlipwayError, match="not on this machine"):
+            control(replace(yard, endpoint=elsewhere), "POST", "/reset")
+        with pytest.raises(SlipwayError, match="not on this machine"):
+            script(replace(yard, endpoint=elsewhere), fault("ecs", "ListClusters", FaultKind.THROTTLE))
 
 
 # Scripted faults, as boto3 feels them.
@@ -172,12 +159,6 @@ def test_a_throttled_call_is_refused_as_often_as_asked_and_then_served(
         assert (refused["Code"], refused["status"]) == THROTTLED.get(service, ("ThrottlingException", 400))
     assert call()["ResponseMetadata"]["HTTPStatusCode"] == 200
     assert scripted(yard)[0]["struck"] == 2
-
-
-def test_a_server_error_comes_back_as_500(yard: RunningYard) -> None:
-    script(yard, fault("batch", "SubmitJob", FaultKind.SERVER_ERROR))
-    refused = refusal(yard.client("batch").submit_job, jobName="a", jobQueue="q", jobDefinition="d")
-    assert (refused["Code"], refused["status"]) == ("InternalFailure", 500)
 
 
 def test_a_dropped_response_hides_a_call_that_was_carried_out(yard: RunningYard) -> None:
@@ -237,28 +218,18 @@ def test_a_scripted_answer_reads_as_the_services_own_in_every_protocol(yard: Run
     assert yard.client("s3").list_buckets()["Buckets"][0]["CreationDate"].year == 2026
 
 
-def test_other_calls_go_through(yard: RunningYard) -> None:
-    script(yard, fault("batch", "SubmitJob", FaultKind.SERVER_ERROR, times=None))
-    assert yard.client("batch").describe_job_queues()["jobQueues"] == []
-
-
-def test_an_endless_fault_strikes_until_it_is_cleared(yard: RunningYard) -> None:
-    script(yard, fault("ecs", "ListClusters", FaultKind.THROTTLE, times=None))
+def test_rules_strike_one_after_the_other_and_an_endless_one_until_it_is_cleared(yard: RunningYard) -> None:
+    rule = b'{"service": "ecs", "operation": "ListClusters", "kind": "throttle"}'
+    assert send_signed(yard, CONTROL_SERVICE, "/_yard/faults", rule, {})[0] == 200, "it is plain HTTP"
+    script(yard, fault("ecs", "ListClusters", FaultKind.SERVER_ERROR, times=None))
     clusters = yard.client("ecs").list_clusters
-    for _ in range(5):
-        with pytest.raises(ClientError):
-            clusters()
+    struck = [refusal(clusters) for _ in range(4)]
+    assert [each["status"] for each in struck] == [400, 500, 500, 500]
+    assert [each["Code"] for each in struck[:2]] == ["ThrottlingException", "InternalFailure"]
+    assert yard.client("ecs").list_account_settings()["settings"] == [], "other calls go through"
     unscript(yard)
     assert clusters()["clusterArns"] == []
     assert scripted(yard) == []
-
-
-def test_rules_for_one_call_strike_one_after_the_other(yard: RunningYard) -> None:
-    script(yard, fault("ecs", "ListClusters", FaultKind.THROTTLE))
-    script(yard, fault("ecs", "ListClusters", FaultKind.SERVER_ERROR))
-    clusters = yard.client("ecs").list_clusters
-    assert [refusal(clusters)["status"], refusal(clusters)["status"]] == [400, 500]
-    assert clusters()["clusterArns"] == []
 
 
 @pytest.mark.parametrize(
@@ -280,16 +251,3 @@ def test_a_rule_that_could_never_strike_is_refused(yard: RunningYard, rule: obje
     with pytest.raises(SlipwayError, match=said):
         control(yard, "POST", "/faults", rule)
     assert scripted(yard) == []
-
-
-def test_the_switch_is_plain_http(yard: RunningYard) -> None:
-    body = b'{"service": "ecs", "operation": "ListClusters", "kind": "throttle"}'
-    assert send_signed(yard, CONTROL_SERVICE, "/_yard/faults", body, {})[0] == 200
-    assert refusal(yard.client("ecs").list_clusters)["Code"] == "ThrottlingException"
-
-
-def test_faults_are_scripted_on_this_machine_only(yard: RunningYard) -> None:
-    with pytest.raises(SlipwayError, match="not on this machine"):
-        script(
-            replace(yard, endpoint="http://10.0.0.1:5566"), fault("ecs", "ListClusters", FaultKind.THROTTLE)
-        )

@@ -93,9 +93,7 @@ def test_without_a_checkout_a_target_is_asked_for(
     place = find_place("dl1", RATES, region=None, term=ON_DEMAND)
     assert (place.instance.name, place.most_nodes) == (target.instance_type, target.max_nodes)
     assert declared_places(RATES, region=None, term=ON_DEMAND) == []
-    code, _, err = slipway("estimate", "bert-large", "--on", "dl9")
-    assert code == 1
-    assert "no target is called 'dl9'" in err
+    assert "no target is called 'dl9'" in slipway.told("estimate", "bert-large", "--on", "dl9", code=1)
 
 
 # What `slipway estimate gptj_finetune` describes is what the recipe trains with the same settings.

@@ -127,15 +127,16 @@ def reserved(years: int, hourly: float, upfront: float, **attributes: str) -> di
 def test_refreshing_keeps_what_the_list_says_and_estimates_use_it(
     yard_shell: RunningYard, slipway: Slipway, tmp_path: Path
 ) -> None:
-    code, out, err = slipway("instance", "refresh-prices", "--type", "dl1.24xlarge", "--type", "p5e.48xlarge")
-    assert (code, out) == (0, "")
+    err = slipway.refused(
+        "instance", "refresh-prices", "--type", "dl1.24xlarge", "--type", "p5e.48xlarge", code=0
+    )
     file = tmp_path / "slipway" / "prices-refreshed.csv"
     assert f"1 prices written to {file}" in err
     assert "AWS lists no price of p5e.48xlarge in us-east-1" in err
     (rate,) = decode_rates(file.read_text(), str(file))
     assert (rate.usd_per_hour, rate.region, rate.term) == (13.10904, "us-east-1", "on-demand")
     assert rate.date
-    rows = json.loads(slipway("instance", "prices", "--json")[1])
+    rows = slipway.json("instance", "prices", "--json")
     assert next(row for row in rows if row["instance_type"] == "dl1.24xlarge")["written"] == str(file)
 
 
@@ -200,8 +201,7 @@ def test_a_list_that_gives_no_answer_changes_nothing(
     from slipway.jobs.cloud import aws
 
     aws.reader.cache_clear()
-    code, out, err = slipway("instance", "refresh-prices", "--type", "dl1.24xlarge")
-    assert (code, out) == (1, "")
+    err = slipway.refused("instance", "refresh-prices", "--type", "dl1.24xlarge")
     assert "pricing:GetProducts gave no answer: EndpointConnectionError" in err
     assert not list(tmp_path.rglob("*.csv"))
 
@@ -210,15 +210,14 @@ def test_spot_prices_of_the_account_are_kept_and_estimates_use_them(
     yard_shell: RunningYard, slipway: Slipway, tmp_path: Path
 ) -> None:
     """The yard's Spot price is moto's, the same for every type; the way in is that of AWS."""
-    code, _, err = slipway(
+    err = slipway.told(
         "instance", "refresh-prices", "--spot", "--type", "p4d.24xlarge", "--type", "p3.16xlarge"
     )
-    assert code == 0, err
     assert "AWS lists no Spot price of p3.16xlarge in us-east-1" in err
     file = tmp_path / "slipway" / "prices-refreshed.csv"
     (rate,) = decode_rates(file.read_text(), str(file))
     assert (rate.instance_type, rate.region, rate.term) == ("p4d.24xlarge", "us-east-1", "spot")
     assert "zone us-east-1" in rate.source
     asked = ("estimate", "bert-large", "--on", "p4d.24xlarge", "--nodes", "1", "--term", "spot", "--json")
-    (row,) = json.loads(slipway(*asked)[1])
+    (row,) = slipway.json(*asked)
     assert row["price"]["usd_per_hour"] == rate.usd_per_hour

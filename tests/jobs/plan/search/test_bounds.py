@@ -81,9 +81,6 @@ def test_each_bound_is_higher_than_the_one_before() -> None:
     for seed in SEEDS:
         values = [bound.value for bound in bounds_of(tiny_problem(seed, jobs=8, pools=1 + seed % 3))]
         assert values == sorted(set(values))
-
-
-def test_the_same_problem_has_the_same_bounds() -> None:
     assert bounds_of(tiny_problem(3, jobs=8)) == bounds_of(tiny_problem(3, jobs=8))
 
 
@@ -100,21 +97,15 @@ def test_three_jobs_of_which_two_fill_the_time_of_no_device_need_more_than_their
     assert found[-1] == LowerBound(value=120.0, name="device pattern")
 
 
-def test_the_longest_job_is_named() -> None:
+def test_the_longest_job_a_chain_of_jobs_and_the_cheapest_modes_are_named() -> None:
     assert bounds_of(one_pool([(1, 1000)], [(1, 10)]))[-1] == LowerBound(value=1000.0, name="longest job")
-
-
-def test_a_chain_of_jobs_is_named() -> None:
+    problem = one_pool([(1, 3600), (8, 900)], [(1, 7200)], goal=Goal(objective=Objective.COST))
+    assert bounds_of(problem) == [LowerBound(value=3.0, name="cheapest modes")]
     modes = (Mode(technique="ddp", type="p4d", devices=1, seconds=100),)
     jobs = [PlanJob(name="a", modes=modes), PlanJob(name="b", modes=modes, depends_on=("a",))]
     pool = Pool(type="p4d", nodes=1, devices_per_node=8, price_per_hour=8.0)
     found = bounds_of(new_problem(jobs, [pool], Goal()))
     assert found[-1] == LowerBound(value=200.0, name="chain of dependencies")
-
-
-def test_dollars_without_a_deadline_are_those_of_the_cheapest_modes() -> None:
-    problem = one_pool([(1, 3600), (8, 900)], [(1, 7200)], goal=Goal(objective=Objective.COST))
-    assert bounds_of(problem) == [LowerBound(value=3.0, name="cheapest modes")]
 
 
 def test_a_deadline_makes_jobs_dearer_than_their_cheapest_modes() -> None:

@@ -35,6 +35,12 @@ def test_the_next_best_mode_says_what_the_plan_would_take_with_it() -> None:
     ]
     assert found.next_best == "ddp on 2 devices of p4d: with it the plan's makespan is at most 0:06:40, +0.0%"
     assert found.why == "no other mode takes fewer device-hours"
+    late = explain(plan(goal=Goal(deadline=410)), "a")
+    assert [each.misses for each in late.alternatives] == ["", "", "the deadline"]
+    only = explain(plan(), "b")
+    assert (only.why, only.next_best) == ("no pool has room for another mode", "there is none")
+    jobs = (*JOBS[1:], job("last", (1, 50), (2, 40), after=("b",)))
+    assert [each.makespan for each in explain(plan(jobs), "last").alternatives] == [450, 440]
 
 
 def test_a_mode_that_takes_more_than_it_could_is_compared_with_what_takes_least() -> None:
@@ -48,25 +54,10 @@ def test_a_mode_that_takes_more_than_it_could_is_compared_with_what_takes_least(
     )
 
 
-def test_a_mode_that_would_miss_the_deadline_comes_last_and_says_so() -> None:
-    found = explain(plan(goal=Goal(deadline=410)), "a")
-    assert [each.misses for each in found.alternatives] == ["", "", "the deadline"]
-
-
 def test_dollars_are_what_counts_where_dollars_are_the_goal() -> None:
     found = explain(plan(goal=Goal(objective=Objective.COST)), "a")
     assert found.why == "no other mode takes fewer dollars"
     assert "with it the plan's cost is at most $3.35, +3.1%" in found.next_best
-
-
-def test_a_job_of_one_mode_has_no_other() -> None:
-    found = explain(plan(), "b")
-    assert (found.why, found.next_best) == ("no pool has room for another mode", "there is none")
-
-
-def test_a_job_that_waits_for_others_is_explained_too() -> None:
-    jobs = (*JOBS[1:], job("last", (1, 50), (2, 40), after=("b",)))
-    assert [each.makespan for each in explain(plan(jobs), "last").alternatives] == [450, 440]
 
 
 def test_a_stranger_is_refused_with_the_nearest_name() -> None:

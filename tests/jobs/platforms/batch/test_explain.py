@@ -112,6 +112,7 @@ def test_why_a_job_waits_is_said_with_what_to_do(reason: str, means: str, fix: s
         ("ResourceInitializationError: failed to validate logger args", "could not set up", "preflight dl1"),
         ("cancelled with slipway cancel", "somebody cancelled it", "--again"),
         ("DockerTimeoutError: Could not transition to started", "could not start the container", "devices"),
+        ("Dependent Job failed", "a job that it depends on failed", ""),
     ],
 )
 def test_why_a_job_failed_is_said_with_what_to_do(reason: str, means: str, fix: str) -> None:
@@ -189,11 +190,6 @@ def test_what_stands_before_a_job_is_said(changes: dict[str, Any], sentence: str
     assert explain(facts(**changes)).sentence == sentence
 
 
-def test_what_earlier_attempts_said_is_not_why_a_job_waits_now() -> None:
-    told = explain(facts(said=("Host EC2 (instance i-1) terminated.",)))
-    assert "its machine was lost" not in told.sentence
-
-
 @pytest.mark.parametrize(
     ("status", "sentence"),
     [
@@ -207,14 +203,13 @@ def test_a_job_that_is_well_is_said_to_be(status: str, sentence: str) -> None:
     assert (told.sentence, told.fix) == (sentence, "")
 
 
-def test_the_last_error_of_the_log_is_shown() -> None:
-    told = explain(facts("FAILED", exit_code=2, last_error="[0] error: no such dataset"))
-    assert told.evidence == ("the log: [0] error: no such dataset",)
-
-
-def test_what_was_not_answered_is_named() -> None:
+def test_what_was_not_answered_is_named_and_so_is_the_last_error_of_the_log_alone() -> None:
     told = explain(facts(unanswered=("autoscaling:DescribeAutoScalingGroups",)))
     assert told.evidence == ("autoscaling:DescribeAutoScalingGroups gave no answer",)
+    told = explain(facts("FAILED", exit_code=2, last_error="[0] error: no such dataset"))
+    assert told.evidence == ("the log: [0] error: no such dataset",)
+    told = explain(facts(said=("Host EC2 (instance i-1) terminated.",)))
+    assert "its machine was lost" not in told.sentence, "earlier attempts are not why it waits now"
 
 
 @pytest.mark.parametrize("reason", [*REASONS, *EXIT_CODES.values()], ids=lambda reason: reason.pattern[:30])
@@ -228,8 +223,3 @@ def test_a_job_whose_dependency_failed_is_told_which_one() -> None:
     told = explain(facts("FAILED", "Dependent Job failed", depends_on=(done, failed)))
     assert told.sentence == "bert failed before it started: it depends on data, which failed"
     assert told.fix == "slipway explain data"
-
-
-def test_a_dependency_that_batch_forgot_is_told_without_its_name() -> None:
-    told = explain(facts("FAILED", "Dependent Job failed"))
-    assert told.sentence == "bert failed: a job that it depends on failed"

@@ -42,12 +42,20 @@ def definitions(yard: RunningYard, status: str = "ACTIVE") -> dict[str, dict[str
     return {each["jobDefinitionArn"]: each for each in found}
 
 
-def test_the_clusters_definition_is_registered_once_more_with_the_image(
+def test_the_clusters_definition_is_registered_once_more_with_the_image_when_a_job_is_sent(
     yard_shell: RunningYard, target: BatchTarget, digest: str
 ) -> None:
-    submitted = submit_prepared(prepare(JOB, "dl1"))
+    prepared = prepare(JOB, "dl1")
+    assert isinstance(prepared.request, BatchRequest)
+    assert prepared.request.register
+    assert list(definitions(yard_shell)) == [target.job_definition_arn], "deciding registers nothing"
+    assert prepared.name != prepare(replace(JOB, image=None), "dl1").name
+    submitted = submit_prepared(prepared)
     (job,) = yard_shell.client("batch").describe_jobs(jobs=[submitted.job_id])["jobs"]
     found = definitions(yard_shell)
+    assert submit_prepared(prepare(replace(JOB, nodes=1), "dl1")).existed is False
+    assert submit_prepared(prepare(JOB, "dl1")).existed is True
+    assert set(definitions(yard_shell)) == set(found), "nor does another job in the same image"
     own, deployed = found.pop(job["jobDefinition"]), found.pop(target.job_definition_arn)
     assert found == {}
     (group,), (deployed_group,) = (each["nodeProperties"]["nodeRangeProperties"] for each in (own, deployed))
@@ -58,34 +66,14 @@ def test_the_clusters_definition_is_registered_once_more_with_the_image(
     assert job["tags"]["slipway:image-digest"] == digest
 
 
-def test_another_job_in_the_same_image_registers_nothing(
-    yard_shell: RunningYard, target: BatchTarget, digest: str
+@pytest.mark.usefixtures("digest")
+def test_an_image_that_nobody_pushed_is_refused_in_the_yard_too_and_one_of_another_registry_at_once(
+    yard_shell: RunningYard, target: BatchTarget
 ) -> None:
-    submit_prepared(prepare(JOB, "dl1"))
-    before = set(definitions(yard_shell))
-    assert submit_prepared(prepare(replace(JOB, nodes=1), "dl1")).existed is False
-    assert submit_prepared(prepare(JOB, "dl1")).existed is True
-    assert set(definitions(yard_shell)) == before
-
-
-def test_deciding_registers_nothing(yard_shell: RunningYard, target: BatchTarget, digest: str) -> None:
-    prepared = prepare(JOB, "dl1")
-    assert isinstance(prepared.request, BatchRequest)
-    assert prepared.request.register
-    assert list(definitions(yard_shell)) == [target.job_definition_arn]
-    assert prepared.name != prepare(replace(JOB, image=None), "dl1").name
-
-
-@pytest.mark.parametrize("image", [f"{REGISTRY}/vision:3", f"{REGISTRY}/nowhere:1"])
-def test_an_image_that_nobody_pushed_is_refused_in_the_yard_too(
-    yard_shell: RunningYard, target: BatchTarget, digest: str, image: str
-) -> None:
-    with pytest.raises(NoImage, match=f"the registry has no image {image}"):
-        submit_prepared(prepare(replace(JOB, image=image), "dl1"))
-    assert job_names(yard_shell, target) == []
-    assert list(definitions(yard_shell)) == [target.job_definition_arn]
-
-
-def test_an_image_of_another_registry_is_refused_before_anything_is_asked(target: BatchTarget) -> None:
+    for image in (f"{REGISTRY}/vision:3", f"{REGISTRY}/nowhere:1"):
+        with pytest.raises(NoImage, match=f"the registry has no image {image}"):
+            submit_prepared(prepare(replace(JOB, image=image), "dl1"))
     with pytest.raises(DoesNotFit, match="may pull from"):
         prepare(replace(JOB, image="docker.io/library/python:3.12"), "dl1")
+    assert job_names(yard_shell, target) == []
+    assert list(definitions(yard_shell)) == [target.job_definition_arn]

@@ -61,21 +61,20 @@ def test_an_image_from_elsewhere_is_refused(
         prepare(JOB, "dl1")
 
 
-def test_an_image_for_other_machines_is_refused_with_those_it_is_for(
-    yard_shell: RunningYard, target: BatchTarget
+@pytest.mark.parametrize(
+    ("architectures", "is_taken"),
+    [(("arm64", "unknown"), False), (("arm64", "amd64", "unknown"), True), ((), True)],
+    ids=["for other machines", "for these, too", "it does not say for which"],
+)
+def test_an_image_is_taken_unless_it_is_for_other_machines(
+    yard_shell: RunningYard, target: BatchTarget, architectures: tuple[str, ...], is_taken: bool
 ) -> None:
-    push_index(yard_shell, target, "arm64", "unknown")
+    if architectures:
+        push_index(yard_shell, target, *architectures)
+    else:
+        push(yard_shell, target, IMAGE, config={"digest": "sha256:" + "1" * 64}, layers=[])
+    if is_taken:
+        assert prepare(JOB, "dl1").image_digest
+        return
     with pytest.raises(DoesNotFit, match=r"gaudi:.* is for arm64, and dl1\.24xlarge is amd64"):
         prepare(JOB, "dl1")
-
-
-def test_an_image_for_these_machines_too_is_taken(yard_shell: RunningYard, target: BatchTarget) -> None:
-    push_index(yard_shell, target, "arm64", "amd64", "unknown")
-    assert prepare(JOB, "dl1").image_digest
-
-
-def test_an_image_that_does_not_say_what_it_is_for_is_taken(
-    yard_shell: RunningYard, target: BatchTarget
-) -> None:
-    push(yard_shell, target, IMAGE, config={"digest": "sha256:" + "1" * 64}, layers=[])
-    assert prepare(JOB, "dl1").image_digest

@@ -44,23 +44,14 @@ def environment(request: BatchRequest) -> dict[str, str]:
     return {each["name"]: each["value"] for each in container(request)["environment"]}
 
 
-def test_the_deployed_definition_runs_on_as_many_nodes_as_asked() -> None:
+def test_the_deployed_definition_runs_the_launcher_on_as_many_nodes_as_asked() -> None:
     submit = request_for().submit
     assert (submit["jobQueue"], submit["jobDefinition"]) == (TARGET.queue_arn, TARGET.job_definition_arn)
     assert submit["nodeOverrides"]["numNodes"] == 2
-
-
-def test_every_process_is_started_by_the_launcher_with_its_settings() -> None:
     command = container(request_for())["command"]
-    assert command[:6] == [
-        "python",
-        "-m",
-        "slipway.containers.runtime.launch",
-        "--module",
-        MODULE,
-        "--",
-    ]
+    assert command[:6] == ["python", "-m", "slipway.containers.runtime.launch", "--module", MODULE, "--"]
     assert command[6:] == ["--set", "size=tiny", "--set", "steps=10"]
+    assert json.dumps(submit) == json.dumps(request_for().submit), "the same job is the same request"
 
 
 @given(value=st.text(st.characters(exclude_categories=("Cc", "Cs")), max_size=200))
@@ -135,9 +126,6 @@ def test_more_nodes_than_the_cluster_has_do_not_fit() -> None:
     with pytest.raises(DoesNotFit, match="asks for 17 nodes but cluster 'dl1' has 16") as refusal:
         request_for(replace(JOB, nodes=17))
     assert refusal.value.hint == "ask for at most 16, or raise max_nodes in clusters.py"
-
-
-def test_a_longer_timeout_than_the_cluster_allows_does_not_fit() -> None:
     with pytest.raises(DoesNotFit, match="asks for 172801 s"):
         request_for(replace(JOB, timeout_seconds=TARGET.job_timeout_seconds + 1))
 
@@ -150,11 +138,8 @@ def test_fewer_attempts_keep_the_rules_of_what_is_tried_again() -> None:
     assert strategy["evaluateOnExit"][-1] == {"action": "EXIT", "onReason": "*"}
 
 
-def test_the_model_of_the_service_takes_the_request() -> None:
+def test_the_model_of_the_service_takes_the_request_and_refuses_what_it_does_not_know() -> None:
     refuse_malformed("batch", "SubmitJob", request_for().submit)
-
-
-def test_the_model_of_the_service_refuses_what_it_does_not_know() -> None:
     with pytest.raises(AssertionError, match="nodeOverride"):
         refuse_malformed("batch", "SubmitJob", {**request_for().submit, "nodeOverride": {}})
 
@@ -169,10 +154,6 @@ def test_the_digest_is_recorded_and_changes_no_name() -> None:
     request = build_request(JOB, TARGET, module=MODULE, image=KnownImage(digest=digest))
     assert request.submit["tags"]["slipway:image-digest"] == digest
     assert request.name == request_for().name
-
-
-def test_the_same_job_is_the_same_request() -> None:
-    assert json.dumps(request_for().submit) == json.dumps(request_for().submit)
 
 
 def test_every_status_of_batch_has_a_word_of_ours_and_a_new_one_is_unknown() -> None:

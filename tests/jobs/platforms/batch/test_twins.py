@@ -120,7 +120,7 @@ def test_who_sent_later_ends_its_own_and_says_which_one_stays(
     name = submitted.prepared.name
     assert says == [f"another machine submitted {name} in the same instant, as {other[0]}; {ended} was ended"]
     # By its name there is one job; the other is still found by its id, and explains itself.
-    assert json.loads(slipway("status", name, "--json")[1])["id"] == other[0]
+    assert slipway.json("status", name, "--json")["id"] == other[0]
     assert "and that one was kept" in slipway("explain", ended)[1]
 
 

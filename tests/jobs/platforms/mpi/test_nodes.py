@@ -95,11 +95,6 @@ def test_a_job_waits_until_systems_manager_reaches_the_main_node(site: Site, tar
     assert said == [f"1 of 2 nodes of {target.name} are ready ({why})"]
 
 
-def test_more_nodes_than_the_group_may_have_are_refused(target: MpiTarget) -> None:
-    with pytest.raises(DoesNotFit, match="has at most 4"):
-        await_nodes(target, 5, lambda _: None)
-
-
 def test_a_group_that_was_scaled_down_is_told_to_start_what_a_job_asks_for(
     site: Site, vpc: Vpc, target: MpiTarget
 ) -> None:
@@ -139,14 +134,6 @@ def test_nodes_of_a_job_that_comes_while_idle_ones_are_stopped_start_when_those_
     assert wanted[0] < 4 == wanted[-1]
 
 
-def test_status_shows_each_node_and_why_it_is_not_ready(target: MpiTarget) -> None:
-    say_ready(target, answered=False)
-    rows = node_rows(target)
-    assert rows is not None
-    assert [(row["main"], row["answered"]) for row in rows][:2] == [(True, True), (False, False)]
-    assert rows[1]["why"] == "no torch"
-
-
 def test_readiness_that_cannot_be_read_is_not_taken_for_nodes_that_were_never_asked(
     target: MpiTarget,
 ) -> None:
@@ -163,8 +150,11 @@ def test_status_of_a_cluster_says_which_nodes_are_not_ready_beside_its_jobs(
     assert (code, json.loads(out)) == (0, [])
     silent = find_members(target.name, target.region)[1].name
     assert f"{silent} is not ready: no torch" in said
-    code, out, _ = slipway("status", "--on", target.name, "--nodes", "--json")
-    assert [row["answered"] for row in json.loads(out)][:2] == [True, False]
+    rows = slipway.json("status", "--on", target.name, "--nodes", "--json")
+    assert [(row["main"], row["answered"]) for row in rows][:2] == [(True, True), (False, False)]
+    assert rows[1]["why"] == "no torch"
+    with pytest.raises(DoesNotFit, match="has at most 4"):
+        await_nodes(target, 5, lambda _: None)
 
 
 def test_machines_that_ec2_has_not_are_told_of_in_the_sentence_that_says_what_is_missing(

@@ -69,22 +69,25 @@ def test_a_job_runs_on_the_main_node_and_is_read_back_whole(site: Site, target: 
     assert [each.id for each in list_runs([target])] == [run.id]
     (command,) = commands(target, target.run_document)
     assert command["InstanceIds"] == [find_members(target.name, target.region)[0].instance_id]
+    lines = {line.text: (line.node, line.rank) for line in follow_lines(found, Wanted(), to_end=False)}
+    assert {"[0] hello": (0, 0), "[3] there": (1, 3)}.items() <= lines.items()
+    of_rank = list(follow_lines(found, Wanted(rank=3), to_end=False))
+    assert [line.text for line in of_rank] == ["[3] there"]
 
 
-def test_the_code_and_the_request_are_in_the_bucket_before_the_job_is(target: MpiTarget) -> None:
-    prepared = submit(target).prepared
-    keys = {
-        content["Key"]
-        for content in aws.reader("s3", REGION).list_objects_v2(Bucket=target.bucket)["Contents"]
-    }
-    digest = str(prepared.image_digest).removeprefix("sha256:")
-    assert keys == {f"code/{digest}.tar.gz", f"jobs/{prepared.name}/request.json", READY_KEY}
-
-
-def test_the_same_job_again_is_the_one_that_exists(site: Site, target: MpiTarget) -> None:
+def test_the_same_job_again_here_or_from_another_laptop_is_the_one_that_exists_and_all_of_it_is_stored(
+    target: MpiTarget, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     first, second = submit(target), submit(target)
-    assert (first.job_id, first.existed, second.existed) == (second.job_id, False, True)
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "other"))
+    assert first.job_id == second.job_id == submit(target).job_id
+    assert (first.existed, second.existed) == (False, True)
+    assert find_run("glue", [target]).run.id == first.job_id
     assert len(commands(target, target.run_document)) == 1
+    stored = aws.reader("s3", REGION).list_objects_v2(Bucket=target.bucket)["Contents"]
+    digest = str(first.prepared.image_digest).removeprefix("sha256:")
+    request = f"jobs/{first.prepared.name}/request.json"
+    assert {content["Key"] for content in stored} == {f"code/{digest}.tar.gz", request, READY_KEY}
 
 
 @pytest.mark.parametrize("kind", [FaultKind.DROP_RESPONSE, FaultKind.SERVER_ERROR, FaultKind.THROTTLE])
@@ -95,26 +98,6 @@ def test_a_job_is_sent_once_whatever_happens_to_the_answer(
     submitted = submit(target)
     found = [command["CommandId"] for command in commands(target, target.run_document)]
     assert found == [submitted.job_id]
-
-
-def test_another_laptop_finds_the_job_by_its_name(
-    site: Site, target: MpiTarget, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    first = submit(target)
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "other"))
-    assert submit(target).job_id == first.job_id
-    assert find_run("glue", [target]).run.id == first.job_id
-
-
-def test_logs_name_the_node_of_each_rank(site: Site, target: MpiTarget) -> None:
-    found = ended(site, target, submit(target).job_id)
-    lines = {line.text: (line.node, line.rank) for line in follow_lines(found, Wanted(), to_end=False)}
-    assert {text: lines[text] for text in ("[0] hello", "[3] there")} == {
-        "[0] hello": (0, 0),
-        "[3] there": (1, 3),
-    }
-    of_rank = list(follow_lines(found, Wanted(rank=3), to_end=False))
-    assert [line.text for line in of_rank] == ["[3] there"]
 
 
 @with_document(LONG)

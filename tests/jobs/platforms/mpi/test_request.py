@@ -38,10 +38,9 @@ def test_the_command_names_the_request_and_nothing_else_that_a_shell_could_read(
     assert re.fullmatch(r"jobs/[A-Za-z0-9_-]{1,128}/request\.json", request.put["Key"])
     assert set(parameters) == {"RequestKey", "TimeoutSeconds"}
     assert request.send_command["DocumentName"] == MPI_TARGET.run_document
-
-
-def test_systems_manager_would_take_the_command() -> None:
-    refuse_malformed("ssm", "SendCommand", request_for().send_command)
+    output = {"CloudWatchLogGroupName": "/slipway/c6i", "CloudWatchOutputEnabled": True}
+    assert request.send_command["CloudWatchOutputConfig"] == output
+    refuse_malformed("ssm", "SendCommand", request.send_command)
 
 
 def test_the_same_job_has_the_same_name_and_other_code_or_another_repeat_another() -> None:
@@ -76,11 +75,6 @@ def test_ranks_on_spot_machines_listen_for_the_notice_and_others_ask_nobody() ->
     place = read_position({})
     assert Settings.of(job.environment, place, job.module, []).market == SPOT
     assert "SLIPWAY_MARKET" not in job_of(request_for()).environment
-
-
-def test_the_output_of_the_main_node_goes_to_the_log_group_of_the_cluster() -> None:
-    output = request_for().send_command["CloudWatchOutputConfig"]
-    assert output == {"CloudWatchLogGroupName": "/slipway/c6i", "CloudWatchOutputEnabled": True}
 
 
 def test_systems_manager_ends_the_command_after_the_job_has_ended_itself() -> None:

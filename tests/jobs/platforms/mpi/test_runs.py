@@ -31,26 +31,31 @@ def run_of(now: datetime = NOON + timedelta(hours=2), **invocation: Any) -> Run:
     return read_run(COMMAND, invocation, JOB, MPI_TARGET, now=now)
 
 
-def test_a_run_that_goes_on_costs_what_its_nodes_cost_until_now() -> None:
-    run = run_of(Status="InProgress", ExecutionStartDateTime="2026-11-21T12:00:00Z", ResponseCode=-1)
-    assert (run.state, run.hours, run.exit_code) == (JobState.RUNNING, 2.0, None)
-    assert run.cost.usd == pytest.approx(4 * 2 * 2.72)
+BEGAN = "2026-11-21T12:00:00Z"
 
 
-def test_a_run_that_ended_costs_what_it_took() -> None:
-    run = run_of(
-        Status="Success",
-        ExecutionStartDateTime="2026-11-21T12:00:00.000Z",
-        ExecutionEndDateTime="2026-11-21T12:30:00.000Z",
-        ResponseCode=0,
-    )
-    assert (run.state, run.hours, run.exit_code) == (JobState.SUCCEEDED, 0.5, 0)
-    assert run.stopped_at == NOON + timedelta(minutes=30)
-
-
-def test_a_command_that_no_node_took_yet_waits_and_costs_nothing() -> None:
-    run = run_of(Status="Pending", ExecutionStartDateTime="")
-    assert (run.state, run.started_at, run.cost.usd) == (JobState.WAITING, None, 0.0)
+@pytest.mark.parametrize(
+    ("told", "state", "hours", "code"),
+    [
+        ({"Status": "InProgress", "ResponseCode": -1}, JobState.RUNNING, 2.0, None),
+        (
+            {"Status": "Success", "ExecutionEndDateTime": "2026-11-21T12:30:00.000Z", "ResponseCode": 0},
+            JobState.SUCCEEDED,
+            0.5,
+            0,
+        ),
+        ({"Status": "Pending", "ExecutionStartDateTime": ""}, JobState.WAITING, 0.0, None),
+    ],
+    ids=["until now", "that ended", "that no node took yet"],
+)
+def test_a_run_costs_what_its_nodes_cost(
+    told: dict[str, Any], state: JobState, hours: float, code: int | None
+) -> None:
+    run = run_of(**{"ExecutionStartDateTime": BEGAN, **told})
+    assert (run.state, run.hours or 0.0, run.exit_code) == (state, hours, code)
+    assert run.cost.usd == pytest.approx(4 * hours * 2.72)
+    by_hand = read_run(COMMAND, {}, None, MPI_TARGET)
+    assert (by_hand.recipe, by_hand.nodes, by_hand.image, by_hand.cost.usd) == (None, None, None, None)
 
 
 def test_a_command_that_this_machine_cannot_hold_yet_says_so() -> None:
@@ -63,11 +68,6 @@ def test_a_command_that_this_machine_cannot_hold_yet_says_so() -> None:
     assert "--processes-per-node 1" in fix
 
 
-def test_a_command_that_somebody_sent_by_hand_is_listed_with_what_is_known() -> None:
-    run = read_run(COMMAND, {}, None, MPI_TARGET)
-    assert (run.recipe, run.nodes, run.image, run.cost.usd) == (None, None, None, None)
-
-
 @pytest.fixture
 def ssm(monkeypatch: pytest.MonkeyPatch) -> Stubber:
     keys = {"aws_access_key_id": "a", "aws_secret_access_key": "b"}
@@ -78,11 +78,15 @@ def ssm(monkeypatch: pytest.MonkeyPatch) -> Stubber:
     return stub
 
 
-def test_a_command_that_is_forgotten_is_no_job_any_more(ssm: Stubber) -> None:
+def test_a_command_that_is_forgotten_or_of_another_document_is_no_job(ssm: Stubber) -> None:
+    """The command that ends a job has an id, too."""
     for _ in range(2):
         ssm.add_client_error("list_commands", "InvalidCommandId")
     assert not runs.is_known(JOB_ID, MPI_TARGET)
     assert runs.refresh(JOB_ID, MPI_TARGET) is None
+    stop = {"CommandId": JOB_ID, "DocumentName": MPI_TARGET.stop_document}
+    ssm.add_response("list_commands", {"Commands": [stop]})
+    assert not runs.is_known(JOB_ID, MPI_TARGET)
 
 
 def test_who_gets_no_answer_does_not_take_a_job_for_forgotten(ssm: Stubber) -> None:
@@ -92,30 +96,16 @@ def test_who_gets_no_answer_does_not_take_a_job_for_forgotten(ssm: Stubber) -> N
         runs.is_known(JOB_ID, MPI_TARGET)
 
 
-def test_the_command_of_another_document_is_no_job(ssm: Stubber) -> None:
-    """That which ends a job has an id, too."""
-    stop = {"CommandId": JOB_ID, "DocumentName": MPI_TARGET.stop_document}
-    ssm.add_response("list_commands", {"Commands": [stop]})
-    assert not runs.is_known(JOB_ID, MPI_TARGET)
-
-
-@pytest.mark.parametrize("details", ["Delivery Timed Out", "DeliveryTimedOut"])
-def test_details_are_known_however_they_are_written(details: str) -> None:
-    run = run_of(Status="TimedOut", StatusDetails=details)
-    assert _failed(run, [])[0] == "failed: its main node did not accept it in time"
-
-
 @pytest.mark.parametrize("details", _DETAILS)
 def test_every_way_in_which_a_command_ends_by_itself_is_explained(details: str) -> None:
     run = run_of(Status="TimedOut", StatusDetails=details)
     means, fix = _failed(run, [])
     assert means == f"failed: {_DETAILS[details][0]}"
     assert fix
-
-
-def test_an_exit_code_that_no_table_knows_is_said() -> None:
-    run = run_of(Status="Failed", StatusDetails="Failed", ResponseCode=42)
-    assert _failed(run, []) == ("failed with exit code 42", "look at its log: slipway logs {job}")
+    other = run_of(Status="TimedOut", StatusDetails="Delivery Timed Out")  # as the console writes it
+    assert _failed(other, [])[0] == "failed: its main node did not accept it in time"
+    unknown = run_of(Status="Failed", StatusDetails="Failed", ResponseCode=42)
+    assert _failed(unknown, []) == ("failed with exit code 42", "look at its log: slipway logs {job}")
 
 
 # Why a job of an MPI cluster failed, as its nodes said it: by ranks, by lost hosts, by attempts.

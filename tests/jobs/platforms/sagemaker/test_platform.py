@@ -38,12 +38,6 @@ from tests.jobs.platforms.sagemaker.training_jobs import (
 __all__ = ["pack_once"]
 
 
-def test_a_training_job_has_no_nodes_before_it_no_twin_and_waits_for_no_other() -> None:
-    assert nodes_of(TARGET) is None
-    assert not isinstance(platform, MayHaveTwins)
-    assert waiting_of(TARGET) is None
-
-
 def test_the_toolkit_finds_the_entry_point_at_the_root_of_the_uploaded_code(sdk: Sdk) -> None:
     name = submitted(sdk)
     digest = prepared().request.digest
@@ -65,12 +59,6 @@ def test_a_cluster_with_a_way_to_the_internet_fetches_what_the_image_lacks() -> 
     assert f"{BUCKET_PACKAGE} " in lock.read_text(encoding="utf-8"), "the version of the other images"
 
 
-def test_the_same_job_is_created_once_however_often_it_is_sent(sdk: Sdk) -> None:
-    assert platform.send(prepared(), None) == platform.send(prepared(), None)
-    assert len(sdk.jobs) == 1
-    assert platform.find_job_id(prepared().name, TARGET) == prepared().name
-
-
 def test_a_lost_answer_makes_no_second_job(sdk: Sdk, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """SageMaker took the job, and the connection broke before it said so."""
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
@@ -89,8 +77,15 @@ def test_a_lost_answer_makes_no_second_job(sdk: Sdk, monkeypatch: pytest.MonkeyP
     assert calls == [prepared().name]
 
 
-def test_another_job_of_the_account_with_this_name_is_not_taken_for_ours(sdk: Sdk) -> None:
-    sdk.jobs[prepared().name] = {"TrainingJobName": prepared().name}
+def test_a_job_is_created_once_and_another_of_the_account_with_its_name_is_not_taken_for_ours(
+    sdk: Sdk,
+) -> None:
+    name = prepared().name
+    assert platform.send(prepared(), None) == platform.send(prepared(), None)
+    assert len(sdk.jobs) == 1
+    assert platform.find_job_id(name, TARGET) == name
+    assert (nodes_of(TARGET), waiting_of(TARGET), isinstance(platform, MayHaveTwins)) == (None, None, False)
+    sdk.jobs[name] = {"TrainingJobName": name}
     with pytest.raises(NameTaken, match="has another training job of the name"):
         platform.send(prepared(), None)
 
@@ -120,9 +115,6 @@ def test_a_job_costs_at_most_its_time_once_since_sagemaker_limits_all_attempts_t
     price = instance_type("ml.p4d.24xlarge").price
     assert price is not None
     assert ceiling.usd == round(3 * price.usd_per_hour, 2), "at SageMaker's price, not EC2's"
-
-
-def test_a_type_whose_price_nobody_knows_costs_an_amount_that_is_not_known() -> None:
     unpriced = next(known.name for known in training_types() if known.price is None)
     ceiling = prepared(instance_type=unpriced, efa_interfaces=0).ceiling
     assert (ceiling.usd, ceiling.node_hours) == (None, 48.0)
@@ -221,15 +213,16 @@ def test_a_failure_is_told_in_a_sentence(sdk: Sdk, reason: str, said: str) -> No
     assert said in why(sdk, submitted(sdk, **failed(reason)))
 
 
-def test_a_job_that_took_too_long_or_waited_too_long_says_which(sdk: Sdk) -> None:
+def test_a_job_that_was_cancelled_or_took_or_waited_too_long_says_which(sdk: Sdk) -> None:
     name = submitted(sdk, **failed("", "MaxRuntimeExceeded"))
     assert "took longer than its timeout, which counts all attempts together" in why(sdk, name)
     sdk.jobs[name]["SecondaryStatus"] = "MaxWaitTimeExceeded"
     assert "waited for Spot capacity longer than it may" in why(sdk, name)
-
-
-def test_a_cancelled_job_says_where_it_can_go_on_from(sdk: Sdk) -> None:
-    name = submitted(sdk, TrainingJobStatus="Stopped", SecondaryStatus="Stopped")
+    found = refresh(name, TARGET)
+    assert found is not None
+    platform.cancel(found, "enough")
+    assert sdk.stopped == [name]
+    sdk.jobs[name] |= {"TrainingJobStatus": "Stopped", "SecondaryStatus": "Stopped"}
     assert f"--checkpoints s3://slipway-gptj-data/jobs/{name}/checkpoints" in why(sdk, name)
 
 
@@ -250,11 +243,3 @@ def test_logs_are_told_by_instance_and_the_last_error_is_part_of_why(sdk: Sdk) -
     ]
     assert platform.log_streams(found, 1) == [(1, f"{name}/algo-2-1767268800")]
     assert "the log: [0] error: the loss is nan" in explain(found).evidence
-
-
-def test_cancelling_stops_the_training_job(sdk: Sdk) -> None:
-    name = submitted(sdk)
-    found = refresh(name, TARGET)
-    assert found is not None
-    platform.cancel(found, "enough")
-    assert sdk.stopped == [name]

@@ -48,9 +48,6 @@ def test_what_sagemaker_refuses_is_said_with_what_to_do(sdk: Sdk, code: str, mes
         platform.send(prepared(), None)
     assert message in refused.value.message
     assert hint in (refused.value.hint or "")
-
-
-def test_a_refusal_that_nobody_knows_is_passed_on(sdk: Sdk) -> None:
     sdk.refuses = refusal("ValidationException", "the moon is in the wrong house")
     with pytest.raises(type(sdk.refuses), match="the moon"):
         platform.send(prepared(), None)

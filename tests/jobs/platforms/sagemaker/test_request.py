@@ -48,25 +48,17 @@ def channels(found: dict[str, Any]) -> dict[str, Any]:
     return {each["ChannelName"]: each["DataSource"] for each in found.get("InputDataConfig", ())}
 
 
-def test_the_name_of_a_job_is_one_that_sagemaker_takes() -> None:
-    name = create(replace(JOB, name="a_" * 25))["TrainingJobName"]
-    assert len(name) == 63
-    assert "_" not in name
-
-
-def test_an_underscore_in_a_name_is_not_the_hyphen_in_another() -> None:
-    names = {create(replace(JOB, name=name))["TrainingJobName"] for name in ("gptj_sst2", "gptj-sst2")}
-    assert len(names) == 2
-
-
-def test_other_code_and_another_image_are_other_jobs() -> None:
+def test_other_code_another_image_and_another_name_are_other_jobs_whose_names_sagemaker_takes() -> None:
     target = SAGEMAKER_TARGET
     requests = [
         build_request(JOB, target, module=MODULE, code=CODE),
         build_request(JOB, target, module=MODULE, code="d" * 64),
         build_request(JOB, replace(target, image=f"{target.image}-2"), module=MODULE, code=CODE),
+        build_request(replace(JOB, name="gptj-sst2"), target, module=MODULE, code=CODE),
     ]
-    assert len({request.name for request in requests}) == 3
+    assert len({request.create["TrainingJobName"] for request in requests}) == 4
+    name = create(replace(JOB, name="a_" * 25))["TrainingJobName"]
+    assert (len(name), "_" in name) == (63, False)
 
 
 def test_the_instances_are_those_of_the_cluster_and_the_time_is_always_limited() -> None:
@@ -82,21 +74,15 @@ def test_spot_may_wait_beyond_the_time_of_the_job() -> None:
     assert found["EnableManagedSpotTraining"] is True
     assert found["StoppingCondition"]["MaxWaitTimeInSeconds"] == 3600 + SAGEMAKER_TARGET.spot_wait_seconds
     assert "MaxWaitTimeInSeconds" not in create(is_spot=False)["StoppingCondition"]
+    assert "KeepAlivePeriodInSeconds" not in create()["ResourceConfig"], "no warm pool is declared"
+    warm = create(is_spot=False, warm_pool_seconds=900)["ResourceConfig"]
+    assert warm["KeepAlivePeriodInSeconds"] == 900
 
 
-def test_a_warm_pool_is_asked_for_only_where_one_is_declared() -> None:
-    assert "KeepAlivePeriodInSeconds" not in create()["ResourceConfig"]
-    kept = create(is_spot=False, warm_pool_seconds=900)["ResourceConfig"]["KeepAlivePeriodInSeconds"]
-    assert kept == 900
-
-
-def test_a_volume_is_encrypted_by_the_clusters_key_where_it_has_one() -> None:
+def test_a_volume_and_the_model_are_encrypted_by_the_clusters_key_where_it_has_one() -> None:
     volume = create()["ResourceConfig"]
     assert (volume["VolumeSizeInGB"], volume["VolumeKmsKeyId"]) == (500, SAGEMAKER_TARGET.volume_key)
     assert "VolumeKmsKeyId" not in create(volume_key=None)["ResourceConfig"]
-
-
-def test_the_model_is_encrypted_by_the_clusters_key() -> None:
     assert create()["OutputDataConfig"] == {"S3OutputPath": "s3://slipway-gptj-data/jobs"}
     assert create(output_key="arn:aws:kms:us-east-1:123456789012:key/k")["OutputDataConfig"]["KmsKeyId"]
 
@@ -117,16 +103,13 @@ def test_sagemaker_repeats_what_failed_by_its_own_fault(asked: int | None, more:
     assert found == (None if more is None else {"MaximumRetryAttempts": more})
 
 
-def test_settings_are_hyperparameters_beside_those_of_the_toolkit() -> None:
-    found = create()["HyperParameters"]
-    assert json.loads(found["size"]) == "tiny"
-    assert json.loads(found["sagemaker_submit_directory"]) == f"s3://slipway-gptj-data/code/{CODE}.tar.gz"
-
-
 def test_the_request_lies_beside_the_jobs_files_as_it_was_sent() -> None:
     request = build_request(JOB, SAGEMAKER_TARGET, module=MODULE, code=CODE)
     assert request.put["Key"] == f"jobs/{request.name}/request.json"
     assert json.loads(request.put["Body"]) == request.create
+    told = request.create["HyperParameters"]
+    assert json.loads(told["size"]) == "tiny"
+    assert json.loads(told["sagemaker_submit_directory"]) == f"s3://slipway-gptj-data/code/{CODE}.tar.gz"
 
 
 def test_an_instance_reads_its_place_and_its_files_from_what_was_sent() -> None:

@@ -24,7 +24,6 @@ from slipway.jobs.platforms.slurm.explain import explain
 from slipway.jobs.platforms.slurm.login_node import LoginNodeRefused, NoLoginNode, NoScheduler
 from slipway.jobs.platforms.slurm.node import users
 from slipway.jobs.platforms.slurm.node.main import main
-from slipway.jobs.words.errors import SlipwayError
 from slipway.jobs.words.job import Job
 from slipway.jobs.words.recipes import find_recipe
 from slipway.jobs.words.run import JobState
@@ -188,29 +187,21 @@ def test_a_job_is_submitted_listed_explained_and_cancelled(cluster: Cluster, sdk
     assert all(row["answered"] for row in platform.node_rows(target))
 
 
-def test_without_a_login_node_nothing_is_submitted(cluster: Cluster, sdk: Sdk) -> None:
-    sdk.instances = []
-    prepared = platform.prepare(
-        Job(name="smoke", recipe="smoke", nodes=1), find_recipe("smoke"), cluster.target, ()
-    )
-    (warning,) = prepared.warnings
-    assert warning.startswith("no login node of 'trn1' is running")
-    assert warning.endswith("; submitting refuses")
-    with pytest.raises(NoLoginNode, match="no login node of 'trn1' is running"):
-        platform.make_ready(prepared, lambda _: None)
-
-
-def test_a_cluster_without_a_running_scheduler_is_refused_in_the_words_of_pcs(
-    cluster: Cluster, sdk: Sdk
-) -> None:
-    prepared = platform.prepare(
-        Job(name="smoke", recipe="smoke", nodes=1), find_recipe("smoke"), cluster.target, ()
-    )
+def test_without_a_scheduler_or_a_login_node_nothing_is_submitted(cluster: Cluster, sdk: Sdk) -> None:
+    smoke = (Job(name="smoke", recipe="smoke", nodes=1), find_recipe("smoke"), cluster.target, ())
+    prepared = platform.prepare(*smoke)
     platform.refuse_unready(prepared)
     sdk.errors = [{"code": "NoSlurmInTheYard", "message": "only root can start a controller"}]
     said = "the scheduler of 'trn1' has failed: only root can start a controller"
     with pytest.raises(NoScheduler, match=said):
         platform.refuse_unready(prepared)
+    sdk.instances = []
+    prepared = platform.prepare(*smoke)
+    (warning,) = prepared.warnings
+    assert warning.startswith("no login node of 'trn1' is running")
+    assert warning.endswith("; submitting refuses")
+    with pytest.raises(NoLoginNode, match="no login node of 'trn1' is running"):
+        platform.make_ready(prepared, lambda _: None)
 
 
 def test_what_the_login_node_refuses_is_said_in_its_words(sdk: Sdk) -> None:
@@ -291,11 +282,8 @@ def test_of_ten_thousand_jobs_the_newest_that_fit_are_told_and_how_many_are_left
     assert read.jobs[-1].id == "9999"
     one_more = encode_answer(SlurmAnswer(jobs=many[read.left_out - 1 :], nodes=nodes))
     assert decode_answer(one_more).left_out == 1
-
-
-def test_an_answer_that_is_too_long_without_a_job_ends() -> None:
     notes = tuple(sha256(b"%d" % n).hexdigest() for n in range(2_000))
-    assert decode_answer(encode_answer(SlurmAnswer(notes=notes))).notes == notes
+    assert decode_answer(encode_answer(SlurmAnswer(notes=notes))).notes == notes, "too long without a job"
 
 
 @pytest.mark.parametrize("text", ["", "Killed", '{"packed": "!"}', '{"jobs": [{"id": 7}]}', '{"jobs": 3}'])
@@ -306,7 +294,3 @@ def test_an_answer_that_is_none_is_said_in_one_line(text: str) -> None:
 
 def _fields(record: SlurmRecord) -> dict[str, Any]:
     return {name: getattr(record, name) for name in SlurmRecord.__dataclass_fields__}
-
-
-def test_every_error_of_the_login_node_is_a_users() -> None:
-    assert issubclass(LoginNodeRefused, SlipwayError)

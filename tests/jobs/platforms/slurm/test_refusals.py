@@ -62,6 +62,9 @@ def test_the_reasons_of_slurms_nodes_tell_where_nobody_may_ask_pcs(sdk: Sdk) -> 
     assert "quota of vCPUs" in said.sentence
     assert QUOTA in said.fix
     assert "node workers-1 is IDLE+CLOUD+POWERED_DOWN: VcpuLimitExceeded" in said.evidence
+    for nodes in ((), (LOST,)):
+        fix = told(SlurmAnswer(jobs=(REQUEUED,), nodes=nodes)).fix
+        assert "starttime" not in fix, "no advice burns another launch"
 
 
 def test_a_job_that_gave_itself_back_is_not_told_of_launches_that_failed_long_ago(sdk: Sdk) -> None:
@@ -85,11 +88,6 @@ def test_a_job_whose_compile_job_has_no_nodes_says_so(sdk: Sdk) -> None:
     assert QUOTA in told(SlurmAnswer(jobs=(compiling, waiting)), waiting).fix
 
 
-def test_no_advice_burns_another_launch(sdk: Sdk) -> None:
-    for nodes in ((), (LOST,)):
-        assert "starttime" not in told(SlurmAnswer(jobs=(REQUEUED,), nodes=nodes)).fix
-
-
 def test_a_login_node_that_ec2_does_not_start_is_told_wherever_one_is_needed(
     cluster: Cluster, sdk: Sdk
 ) -> None:
@@ -104,10 +102,6 @@ def test_a_login_node_that_ec2_does_not_start_is_told_wherever_one_is_needed(
     assert platform.prepare(job, find_recipe("smoke"), cluster.target, ()).warnings == (
         f"{said}; submitting refuses",
     )
-
-
-def test_who_may_not_ask_why_no_login_node_runs_is_told_the_permission(cluster: Cluster, sdk: Sdk) -> None:
-    sdk.instances = []
     sdk.group_errors[SLURM_TARGET.login_group] = "AccessDeniedException"
     with pytest.raises(NoLoginNode, match="GetComputeNodeGroup gave no answer: AccessDenied") as caught:
         needed_login_node(cluster.target)

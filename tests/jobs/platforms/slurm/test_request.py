@@ -7,6 +7,7 @@ import shlex
 import subprocess
 from dataclasses import replace
 from hashlib import sha256
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -31,15 +32,16 @@ def job_of(request: SlurmRequest) -> SlurmJob:
     return decode(request.put["Body"], where="it")
 
 
-def test_a_job_on_neuron_is_two_batches_and_the_first_compiles() -> None:
+def test_a_job_on_neuron_is_two_batches_of_which_the_first_compiles_and_each_starts_a_rank_a_core() -> None:
     job = job_of(request_of())
     assert [batch.phase for batch in job.batches] == [COMPILE, RUN]
     for batch in job.batches:
         assert f"--comment={comment(job.name, batch.phase)}" in batch.options
         assert read_comment(comment(job.name, batch.phase)) == (job.name, batch.phase)
-
-
-def test_a_recipe_of_processors_is_one_batch() -> None:
+    script = job.batches[-1].script
+    assert "--ranks-per-node 32" in script
+    assert "export SLIPWAY_ACCELERATORS=16\n" in script
+    assert "export SLIPWAY_PROCESSES_PER_NODE=32\n" in script
     assert [batch.phase for batch in job_of(request_of(replace(NEOX, recipe="smoke"))).batches] == [RUN]
 
 
@@ -58,13 +60,6 @@ def test_an_array_is_one_batch_of_so_many_jobs_and_its_ceiling_counts_them_all()
     (batch,) = job.batches
     assert "--array=0-15%4" in batch.options
     assert (job.elements, tokens.elements, job_of(request_of()).elements) == (16, 16, 1)
-
-
-def test_a_rank_is_started_for_each_neuron_core() -> None:
-    script = job_of(request_of()).batches[-1].script
-    assert "--ranks-per-node 32" in script
-    assert "export SLIPWAY_ACCELERATORS=16\n" in script
-    assert "export SLIPWAY_PROCESSES_PER_NODE=32\n" in script
 
 
 def test_the_login_node_gets_the_digest_of_the_very_bytes() -> None:
@@ -114,37 +109,34 @@ def test_a_script_is_one_that_bash_understands() -> None:
         subprocess.run(["bash", "-n"], input=batch.script, text=True, check=True)
 
 
+NO_FILES = {"file_system_id": None, "file_system_mount": None}
+
+
 @pytest.mark.parametrize(
-    ("job", "said"),
+    ("job", "target", "refusal", "said"),
     [
         (
-            replace(NEOX, settings={"tensor": "3"}),
-            "tensor=3 times pipeline=1 is 3, and does not divide the 128",
+            {"settings": {"tensor": "3"}},
+            {},
+            InvalidJob,
+            "tensor=3 times pipeline=1 is 3, and does not divide",
         ),
         (
-            replace(NEOX, settings={"tensor": "8", "pipeline": "5"}),
-            "is 40, and does not divide the 128 ranks",
+            {"settings": {"tensor": "8", "pipeline": "5"}},
+            {},
+            InvalidJob,
+            "is 40, and does not divide",
         ),
+        ({}, NO_FILES, DoesNotFit, "share no files"),
+        ({"nodes": 17}, {}, DoesNotFit, "asks for 17 nodes but cluster 'trn1' has 16"),
+        ({"processes_per_node": 33}, {}, DoesNotFit, "has 32 Trainium1 cores"),
     ],
 )
-def test_a_split_that_does_not_divide_the_ranks_is_refused(job: Job, said: str) -> None:
-    with pytest.raises(InvalidJob, match=said):
-        request_of(job)
-
-
-def test_a_cluster_without_shared_files_is_refused() -> None:
-    with pytest.raises(DoesNotFit, match="share no files"):
-        request_of(file_system_id=None, file_system_mount=None)
-
-
-def test_more_nodes_than_the_queue_has_are_refused() -> None:
-    with pytest.raises(DoesNotFit, match="asks for 17 nodes but cluster 'trn1' has 16"):
-        request_of(replace(NEOX, nodes=17))
-
-
-def test_more_ranks_than_cores_are_refused() -> None:
-    with pytest.raises(DoesNotFit, match="has 32 Trainium1 cores"):
-        request_of(replace(NEOX, processes_per_node=33))
+def test_what_the_cluster_cannot_run_is_refused(
+    job: dict[str, Any], target: dict[str, object], refusal: type[Exception], said: str
+) -> None:
+    with pytest.raises(refusal, match=said):
+        request_of(replace(NEOX, **job), **target)
 
 
 @pytest.mark.parametrize(

@@ -52,12 +52,11 @@ def said(folder: Path) -> str:
     return "\n".join(map(str, lock_problems(folder, "trn")))
 
 
-def test_a_sound_lock_has_no_problems(tmp_path: Path) -> None:
+def test_a_sound_lock_has_no_problems_and_components_know_a_value_by_its_path(tmp_path: Path) -> None:
+    assert "trn/lock.toml: is missing" in said(tmp_path)
+    assert "is not valid TOML" in said(write(tmp_path, "[host"))
     assert lock_problems(write(tmp_path, SOUND), "trn") == ()
-
-
-def test_components_know_a_value_by_its_path(tmp_path: Path) -> None:
-    parameters = lock_parameters(write(tmp_path, SOUND), "trn")
+    parameters = lock_parameters(tmp_path, "trn")
     assert parameters["HostEfa"] == "1.47.0"
     assert parameters["AptPackages"] == "dkms gnupg"
     assert parameters["DownloadsEfaSha256"] == "0a" * 32
@@ -91,11 +90,6 @@ def test_every_mistake_is_said_at_once(tmp_path: Path) -> None:
     assert len(lock_problems(write(tmp_path, text), "trn")) == 4
 
 
-def test_a_lock_that_is_missing_or_no_toml_is_named(tmp_path: Path) -> None:
-    assert "trn/lock.toml: is missing" in said(tmp_path)
-    assert "is not valid TOML" in said(write(tmp_path, "[host"))
-
-
 def test_the_digest_changes_with_every_file_of_the_folder(tmp_path: Path) -> None:
     first = lock_digest(write(tmp_path, SOUND), "trn")
     assert lock_digest(tmp_path, "trn") == first
@@ -124,20 +118,15 @@ def test_what_is_baked_still_supports_its_accelerator(image: str, accelerator: s
     assert apart(lock) == ()
 
 
-def test_the_machine_image_of_gaudi_holds_what_its_container_asks_for() -> None:
-    container, machine = read_lock(CONTAINERS, "gaudi"), read_lock(CONTAINERS, "gaudi-ecs")
+def test_ranks_of_gaudi_with_or_without_a_container_have_what_the_container_asks_for() -> None:
+    container, beside, alone = (read_lock(CONTAINERS, name) for name in ("gaudi", "gaudi-ecs", "gaudi-mpi"))
     assert container is not None
-    assert machine is not None
-    assert container.host.items() <= machine.host.items()
-
-
-def test_ranks_without_a_container_run_in_what_the_container_would_hold() -> None:
-    container, machine = read_lock(CONTAINERS, "gaudi"), read_lock(CONTAINERS, "gaudi-mpi")
-    assert container is not None
-    assert machine is not None
-    assert container.host.items() <= machine.host.items()
-    training = {name: machine.host[f"training-{name}"] for name in ("python", "pytorch")}
-    held = {**training, "synapseai": machine.host["synapseai"], "deepspeed": machine.host["deepspeed"]}
+    assert beside is not None
+    assert alone is not None
+    assert container.host.items() <= beside.host.items()
+    assert container.host.items() <= alone.host.items()
+    training = {name: alone.host[f"training-{name}"] for name in ("python", "pytorch")}
+    held = {**training, "synapseai": alone.host["synapseai"], "deepspeed": alone.host["deepspeed"]}
     assert held == container.image
 
 

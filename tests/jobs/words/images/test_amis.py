@@ -46,21 +46,16 @@ MANIFEST = AmiManifest(
 WHERE = bakery_parameter("cpu-mpi")
 
 
-def test_a_bakery_is_read_as_it_was_written() -> None:
+def test_a_bakery_is_read_as_it_was_written_and_its_records_stand_where_clusters_look() -> None:
     assert decode_bakery(encode_bakery(BAKERY), parameter=WHERE) == BAKERY
-
-
-def test_the_records_of_an_image_stand_where_its_clusters_look() -> None:
     assert WHERE == "/slipway/bakeries/cpu-mpi"
     assert ami_parameter("cpu-mpi") == "/slipway/amis/cpu-mpi/id"
-
-
-@pytest.mark.parametrize(
-    "other", ["/slipway/amis/cpu-mpi/manifest", "/a/slipway/amis/b/id", "/our/ami", "ami-1"]
-)
-def test_a_parameter_tells_its_image(other: str) -> None:
     assert image_of(ami_parameter("cpu-mpi")) == "cpu-mpi"
-    assert image_of(other) is None
+    others = ["/slipway/amis/cpu-mpi/manifest", "/a/slipway/amis/b/id", "/our/ami", "ami-1"]
+    assert [image_of(other) for other in others] == [None] * 4
+    for text in ("{", "[]", "null"):
+        with pytest.raises(DamagedRecord, match=WHERE):
+            decode_bakery(text, parameter=WHERE)
 
 
 @pytest.mark.parametrize(
@@ -79,22 +74,15 @@ def test_a_damaged_bakery_is_refused_by_field(changes: dict[str, object], said: 
     assert "deploy the bakery" in raised.value.hint
 
 
-@pytest.mark.parametrize("text", ["{", "[]", "null"])
-def test_what_is_no_object_is_refused(text: str) -> None:
-    with pytest.raises(DamagedRecord, match=WHERE):
-        decode_bakery(text, parameter=WHERE)
-
-
 def test_a_manifest_is_what_the_tags_of_its_ami_say() -> None:
     tags = ami_tags(
         MANIFEST.image, lock_digest=MANIFEST.lock_digest, recipe_version="1.0.7", versions=MANIFEST.versions
     )
     strangers = {"Name": "cpu-mpi", "CreatedBy": "EC2 Image Builder"}
     assert manifest_of(MANIFEST.ami_id, MANIFEST.baked_at, {**tags, **strangers}) == MANIFEST
-
-
-def test_an_ami_of_somebody_else_has_no_manifest() -> None:
-    assert manifest_of("ami-1", "2026-11-21", {"Name": "ubuntu"}) is None
+    assert manifest_of("ami-1", "2026-11-21", {"Name": "ubuntu"}) is None, "it is somebody else's"
+    with pytest.raises(AssertionError):  # no component may be called as a fact
+        encode_manifest(replace(MANIFEST, versions={"image": "1"}))
 
 
 def test_a_manifest_is_compared_with_a_lock_as_it_was_written() -> None:
@@ -103,8 +91,3 @@ def test_a_manifest_is_compared_with_a_lock_as_it_was_written() -> None:
     newer = Lock(image={}, host={**MANIFEST.versions, "efa": "2"})
     assert mismatches(newer, written) == ("efa is 1.43.2, locked is 2",)
     assert written["lock_digest"] == MANIFEST.lock_digest
-
-
-def test_no_component_may_be_called_as_a_fact() -> None:
-    with pytest.raises(AssertionError):
-        encode_manifest(replace(MANIFEST, versions={"image": "1"}))

@@ -39,52 +39,35 @@ def test_an_update_that_fails_half_way_is_undone(world: World) -> None:
     assert world.client("iam").get_role(RoleName=role.id)["Role"]["Description"] == "first"
 
 
-def test_a_property_that_nothing_carries_out_is_refused(world: World) -> None:
+def test_what_nothing_carries_out_or_the_service_refuses_is_refused(world: World) -> None:
     with pytest.raises(ApiError, match="does not emulate the s3 property AbacStatus"):
         world.make("AWS::S3::Bucket", AbacStatus="Enabled")
-
-
-def test_a_change_that_cannot_be_made_in_place_is_refused(world: World) -> None:
-    vpc = world.make("AWS::EC2::VPC", CidrBlock="10.50.0.0/16")
+    vpc = world.make("AWS::EC2::VPC", CidrBlock="10.50.0.0/16", Tags=[{"Key": "a", "Value": "1"}])
     with pytest.raises(ApiError, match="does not change in place the ec2 property CidrBlock"):
         vpc.update(CidrBlock="10.51.0.0/16")
-
-
-def test_what_the_service_refuses_is_refused_with_its_own_code(world: World) -> None:
     with pytest.raises(ApiError) as refused:
         world.make("AWS::EC2::Subnet", VpcId="vpc-00000000000000000", CidrBlock="10.0.0.0/24")
     assert refused.value.code == "InvalidVpcID.NotFound"
-
-
-def test_tags_that_were_taken_away_are_gone(world: World) -> None:
-    vpc = world.make("AWS::EC2::VPC", CidrBlock="10.50.0.0/16", Tags=[{"Key": "a", "Value": "1"}])
     vpc.update(Tags=[{"Key": "b", "Value": "2"}])
     (found,) = world.client("ec2").describe_vpcs(VpcIds=[vpc.id])["Vpcs"]
-    assert found["Tags"] == [{"Key": "b", "Value": "2"}]
+    assert found["Tags"] == [{"Key": "b", "Value": "2"}], "tags that were taken away are gone"
+    shape = input_shape(world.client("batch"), "create_compute_environment")
+    with pytest.raises(ApiError, match="ComputeResources: no parameter for the property Sparkle"):
+        to_request(shape, {"ComputeResources": {"Sparkle": 1}})
 
 
-def test_what_was_changed_by_hand_is_drift(world: World) -> None:
+def test_what_was_changed_or_taken_away_by_hand_is_drift_and_what_was_deleted_is_gone(world: World) -> None:
     parameter = world.make("AWS::SSM::Parameter", Type="String", Value="one")
     world.client("ssm").put_parameter(Name=parameter.id, Value="two", Overwrite=True)
     assert parameter.read() == {"Type": "String", "Value": "two"}
-
-
-def test_what_was_taken_away_by_hand_is_drift(world: World) -> None:
-    group = world.make("AWS::Logs::LogGroup", RetentionInDays=30)
-    world.client("logs").delete_retention_policy(logGroupName=group.id)
-    assert group.read() == {}
-
-
-def test_a_property_that_is_taken_away_goes_back_to_what_the_service_does_by_itself(world: World) -> None:
-    group = world.make("AWS::Logs::LogGroup", RetentionInDays=30)
+    logs, group = world.client("logs"), world.make("AWS::Logs::LogGroup", RetentionInDays=30)
     group.update(RetentionInDays=None)
-    (found,) = world.client("logs").describe_log_groups(logGroupNamePrefix=group.id)["logGroups"]
-    assert "retentionInDays" not in found
-
-
-def test_what_was_deleted_by_hand_is_gone_and_may_be_deleted_again(world: World) -> None:
-    group = world.make("AWS::Logs::LogGroup", RetentionInDays=30)
-    world.client("logs").delete_log_group(logGroupName=group.id)
+    (found,) = logs.describe_log_groups(logGroupNamePrefix=group.id)["logGroups"]
+    assert "retentionInDays" not in found, "it is what the service does by itself"
+    group.update(RetentionInDays=30)
+    logs.delete_retention_policy(logGroupName=group.id)
+    assert group.read() == {}
+    logs.delete_log_group(logGroupName=group.id)
     assert group.read() is None
     group.delete()
 
@@ -128,18 +111,15 @@ def test_a_generated_secret_is_put_where_the_template_wants_it(world: World) -> 
     assert len(value["password"]) == 24
 
 
-def test_a_generated_name_is_cut_before_its_random_end() -> None:
+def test_a_generated_name_is_cut_before_its_random_end_and_written_small_where_the_service_wants_it() -> None:
     context = new_context("A" * 100)
     suffix = context.default_name.rpartition("-")[2]
     name = generated(context, 64)
     assert len(name) == 64
     assert name.startswith("trial-AAA")
     assert name.endswith(f"-{suffix}")
-
-
-def test_a_generated_name_is_written_small_where_the_service_wants_it() -> None:
-    context = new_context("Bucket")
-    assert generated(context, 63, lower=True) == context.default_name.lower()
+    bucket = new_context("Bucket")
+    assert generated(bucket, 63, lower=True) == bucket.default_name.lower()
 
 
 # The two translations between a template's words and an API's.
@@ -168,12 +148,6 @@ def test_properties_become_parameters_by_the_shape_of_the_request(
 ) -> None:
     shape = input_shape(world.client(service), operation)
     assert to_request(shape, properties) == request_
-
-
-def test_a_nested_property_that_the_request_does_not_know_is_refused(world: World) -> None:
-    shape = input_shape(world.client("batch"), "create_compute_environment")
-    with pytest.raises(ApiError, match="ComputeResources: no parameter for the property Sparkle"):
-        to_request(shape, {"ComputeResources": {"Sparkle": 1}})
 
 
 @pytest.mark.parametrize(

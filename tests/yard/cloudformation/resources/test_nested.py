@@ -89,7 +89,9 @@ def test_a_child_goes_back_with_its_parent(stacks: Stacks) -> None:
     assert display_name(stacks, stacks.outputs("parent")["Arn"]) == "one"
 
 
-def test_what_fails_in_a_child_is_said_of_its_parent_and_nothing_is_left(stacks: Stacks) -> None:
+def test_what_fails_in_a_child_or_is_not_there_is_said_of_its_parent_and_nothing_is_left(
+    stacks: Stacks,
+) -> None:
     broken = child()
     broken["Resources"]["Refused"] = REFUSED
     upload(stacks.yard, broken)
@@ -97,13 +99,10 @@ def test_what_fails_in_a_child_is_said_of_its_parent_and_nothing_is_left(stacks:
         stacks.create("parent", parent())
     assert [one["StackName"] for one in stacks.cloudformation.describe_stacks()["Stacks"]] == ["parent"]
     assert stacks.yard.client("sns").list_topics()["Topics"] == []
-
-
-def test_a_template_that_is_not_in_the_yard_is_named(stacks: Stacks) -> None:
     body = parent()
     body["Resources"]["Child"]["Properties"]["TemplateURL"] = "https://elsewhere.s3.amazonaws.com/a.yaml"
     with pytest.raises(AssertionError, match=r"upload the template there as s3://elsewhere/a\.yaml"):
-        stacks.create("parent", body)
+        stacks.create("other", body)
 
 
 # ParallelCluster in CloudFormation: its provider as a nested stack, and a cluster that is kept.
@@ -148,32 +147,28 @@ def test_a_template_nests_the_provider_that_aws_publishes_and_makes_a_cluster_wi
     stacks.delete("pcluster")
 
 
+NOWHERE = {"InstanceType": "c6i.large", "Networking": {"SubnetId": "subnet-0123456789abcdef0"}}
+
+
 @pytest.mark.parametrize(
     ("changed", "said"),
     [
         ({"ClusterName": "1st"}, "'1st' does not match"),
         ({"ServiceToken": "arn:aws:sns:us-east-1:123456789012:topic"}, "has to be the ARN of one"),
         ({"ClusterConfiguration": {"HeadNode": {}}}, "missing Image.Os, HeadNode.InstanceType"),
+        ({"HeadNode": NOWHERE}, "subnet-0123456789abcdef0"),
     ],
 )
 def test_a_cluster_that_parallel_cluster_would_not_make_is_refused(
     world: World, changed: dict[str, Any], said: str
 ) -> None:
-    given = {**CASES[KIND](world).properties, **changed}
+    sound = CASES[KIND](world).properties
+    given = {**sound, **changed}
+    if head := given.pop("HeadNode", None):
+        given["ClusterConfiguration"] = {**sound["ClusterConfiguration"], "HeadNode": head}
     with pytest.raises(ApiError, match=said):
         provider(KIND).create(new_context("Cluster"), given)
-
-
-def test_a_cluster_in_a_subnet_that_is_not_there_is_refused(world: World) -> None:
-    given = CASES[KIND](world).properties
-    nowhere = {"InstanceType": "c6i.large", "Networking": {"SubnetId": "subnet-0123456789abcdef0"}}
-    broken = {**given, "ClusterConfiguration": {**given["ClusterConfiguration"], "HeadNode": nowhere}}
-    with pytest.raises(ApiError, match="subnet-0123456789abcdef0"):
-        provider(KIND).create(new_context("Cluster"), broken)
-
-
-def test_a_cluster_keeps_its_name(world: World) -> None:
-    made = world.make(KIND, **CASES[KIND](world).properties)
+    made = world.make(KIND, **sound)
     with pytest.raises(ApiError, match="Cannot update the ClusterName"):
         made.update(ClusterName="another")
 

@@ -61,34 +61,26 @@ def test_a_gateway_endpoint_without_a_type_goes_with_its_stack(stacks: Stacks) -
     assert refusal(ec2.describe_vpcs, VpcIds=[made["Vpc"]])["Code"] == "InvalidVpcID.NotFound"
 
 
-def test_a_deleted_network_leaves_no_default_acl(stacks: Stacks) -> None:
-    made = stacks.create("net", {"Vpc": VPC})
-    stacks.delete("net")
-    mine = [{"Name": "vpc-id", "Values": [made["Vpc"]]}]
-    assert stacks.yard.client("ec2").describe_network_acls(Filters=mine)["NetworkAcls"] == []
-
-
-def test_egress_that_repeats_the_default_rule_of_its_group_takes_that_rule_over(stacks: Stacks) -> None:
+def test_egress_that_repeats_the_default_rule_of_its_group_takes_it_over_and_inline_rules_are_one(
+    stacks: Stacks,
+) -> None:
     group = typed("AWS::EC2::SecurityGroup", GroupDescription="nodes", VpcId={"Ref": "Vpc"})
     egress = typed("AWS::EC2::SecurityGroupEgress", GroupId={"Ref": "Group"}, **ANYWHERE)
-    made = stacks.create("net", {"Vpc": VPC, "Group": group, "Egress": egress})
-    mine = [{"Name": "group-id", "Values": [made["Group"]]}]
-    rules = stacks.yard.client("ec2").describe_security_group_rules(Filters=mine)["SecurityGroupRules"]
-    assert [rule["SecurityGroupRuleId"] for rule in rules if rule["IsEgress"]] == [made["Egress"]]
-    stacks.delete("net")
-
-
-def test_inline_rules_that_repeat_each_other_are_one_rule(stacks: Stacks) -> None:
     twice = [{**ANYWHERE, "Description": "one"}, {**ANYWHERE, "Description": "two"}]
-    group = typed(
-        "AWS::EC2::SecurityGroup", GroupDescription="n", VpcId={"Ref": "Vpc"}, SecurityGroupEgress=twice
-    )
-    made = stacks.create("net", {"Vpc": VPC, "Group": group})
-    (shown,) = stacks.yard.client("ec2").describe_security_groups(GroupIds=[made["Group"]])["SecurityGroups"]
+    inline = {**group, "Properties": {**group["Properties"], "SecurityGroupEgress": twice}}
+    made = stacks.create("net", {"Vpc": VPC, "Group": group, "Egress": egress, "Inline": inline})
+    ec2 = stacks.yard.client("ec2")
+    mine = [{"Name": "group-id", "Values": [made["Group"]]}]
+    rules = ec2.describe_security_group_rules(Filters=mine)["SecurityGroupRules"]
+    assert [rule["SecurityGroupRuleId"] for rule in rules if rule["IsEgress"]] == [made["Egress"]]
+    (shown,) = ec2.describe_security_groups(GroupIds=[made["Inline"]])["SecurityGroups"]
     assert len(shown["IpPermissionsEgress"]) == 1
+    stacks.delete("net")
+    network = [{"Name": "vpc-id", "Values": [made["Vpc"]]}]
+    assert ec2.describe_network_acls(Filters=network)["NetworkAcls"] == []
 
 
-def test_a_number_written_as_text_below_one_of_is_a_number() -> None:
+def test_a_number_as_text_below_one_of_is_a_number_and_a_dynamic_reference_is_judged_when_resolved() -> None:
     volume = {"EbsVolumeConfig": {"VolumeSizeInGB": "500"}}
     group = {
         "InstanceGroupName": "workers",
@@ -100,36 +92,25 @@ def test_a_number_written_as_text_below_one_of_is_a_number() -> None:
     }
     assert schemas.check("AWS::SageMaker::Cluster", {"InstanceGroups": [group]}) == ()
     coerced = schemas.coerce("AWS::SageMaker::Cluster", {"InstanceGroups": [group]})
-    assert coerced["InstanceGroups"][0]["InstanceStorageConfigs"] == [
-        {"EbsVolumeConfig": {"VolumeSizeInGB": 500}}
-    ]
-
-
-def test_a_dynamic_reference_is_judged_when_it_is_resolved() -> None:
+    sizes = [{"EbsVolumeConfig": {"VolumeSizeInGB": 500}}]
+    assert coerced["InstanceGroups"][0]["InstanceStorageConfigs"] == sizes
     password = "{{resolve:secretsmanager:directory:SecretString:password}}"
     settings = {"VpcId": "vpc-12345678", "SubnetIds": ["subnet-12345678", "subnet-87654321"]}
     given = {"Name": "corp.example.com", "Password": password, "VpcSettings": settings}
     assert schemas.check("AWS::DirectoryService::MicrosoftAD", given) == ()
 
 
-def test_a_deleted_cluster_of_ecs_is_not_listed(world: World) -> None:
-    ecs = world.client("ecs")
-    ecs.create_cluster(clusterName="gone")
-    ecs.delete_cluster(cluster="gone")
-    assert ecs.list_clusters()["clusterArns"] == []
-
-
 ROOT_DISK = {"DeviceName": "/dev/xvda", "Ebs": {"VolumeSize": 30}}
 
 
 @pytest.mark.parametrize("said_by", ["instance", "launch template"])
-def test_a_root_volume_goes_with_its_instance(world: World, said_by: str) -> None:
+def test_a_root_volume_goes_with_its_instance_and_a_terminated_one_is_drift(
+    world: World, said_by: str
+) -> None:
     data: dict[str, Any] = {"ImageId": "ami-12c6146b", "InstanceType": "c6i.large"}
     if said_by == "instance":
-        given = {
-            **data,
-            "BlockDeviceMappings": [ROOT_DISK, {"DeviceName": "/dev/sdb", "VirtualName": "ephemeral0"}],
-        }
+        second = {"DeviceName": "/dev/sdb", "VirtualName": "ephemeral0"}
+        given = {**data, "BlockDeviceMappings": [ROOT_DISK, second]}
     else:
         data["BlockDeviceMappings"] = [ROOT_DISK]
         template = world.make("AWS::EC2::LaunchTemplate", LaunchTemplateData=data)
@@ -138,7 +119,12 @@ def test_a_root_volume_goes_with_its_instance(world: World, said_by: str) -> Non
     ec2, mine = world.client("ec2"), [{"Name": "attachment.instance-id", "Values": [made.id]}]
     held = {volume["VolumeId"] for volume in ec2.describe_volumes(Filters=mine)["Volumes"]}
     assert held
-    made.delete()
+    assert made.read() is not None
+    if said_by == "instance":
+        made.delete()
+    else:
+        ec2.terminate_instances(InstanceIds=[made.id])
+    assert made.read() is None
     assert not held & {volume["VolumeId"] for volume in ec2.describe_volumes()["Volumes"]}
 
 
@@ -185,15 +171,6 @@ def test_a_managed_policy_is_found_whatever_the_case_of_its_name(world: World) -
     attached = world.client("iam").list_attached_role_policies(RoleName=role.id)["AttachedPolicies"]
     assert [policy["PolicyName"] for policy in attached] == ["AmazonEC2RoleforSSM"]
     assert role.read() == role.properties
-
-
-def test_a_terminated_instance_is_drift(world: World) -> None:
-    made = world.make(
-        "AWS::EC2::Instance", ImageId="ami-12c6146b", InstanceType="c6i.large", SubnetId=world.subnet()
-    )
-    assert made.read() is not None
-    world.client("ec2").terminate_instances(InstanceIds=[made.id])
-    assert made.read() is None
 
 
 def test_an_open_zfs_file_system_has_a_root_volume(world: World) -> None:

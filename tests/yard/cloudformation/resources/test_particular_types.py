@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import pytest
@@ -28,15 +29,19 @@ def described(world: World, made: Made) -> dict[str, Any]:
     return dict(found)
 
 
-def test_an_unnamed_environment_without_a_role_gets_both(world: World) -> None:
-    found = described(world, environment(world))
+def test_an_unnamed_environment_without_a_role_gets_both_and_keeps_its_template_s_version(
+    world: World,
+) -> None:
+    made, launch = environment(world), world.launch_template()
+    found = described(world, made)
     assert found["computeEnvironmentName"].startswith("trial-ComputeEnvironment-")
     assert found["serviceRole"].endswith("/AWSServiceRoleForBatch")
-
-
-def test_the_launch_template_keeps_its_explicit_version(world: World) -> None:
-    template = described(world, environment(world))["computeResources"]["launchTemplate"]
-    assert template == {"launchTemplateId": world.launch_template().id, "version": "1"}
+    template = found["computeResources"]["launchTemplate"]
+    assert template == {"launchTemplateId": launch.id, "version": "1"}
+    launch.update(LaunchTemplateData={"InstanceType": "dl1.24xlarge"})
+    version = {"LaunchTemplateId": launch.id, "Version": launch.attribute("LatestVersionNumber")}
+    made.update(ComputeResources={**made.properties["ComputeResources"], "LaunchTemplate": version})
+    assert described(world, made)["computeResources"]["launchTemplate"]["version"] == "2"
 
 
 def test_security_groups_may_come_from_the_launch_template_alone(world: World) -> None:
@@ -67,15 +72,6 @@ def test_best_fit_scales_in_place_and_refuses_the_rest_so_that_it_can_be_rolled_
     made.properties = {**old, "ComputeResources": retagged}  # as CloudFormation rolls a failed update back
     made.become(old)
     assert described(world, made)["computeResources"]["tags"] == {"team": "one"}
-
-
-def test_a_new_template_version_reaches_the_environment_in_place(world: World) -> None:
-    made = environment(world)
-    template = world.launch_template()
-    template.update(LaunchTemplateData={"InstanceType": "dl1.24xlarge"})
-    version = {"LaunchTemplateId": template.id, "Version": template.attribute("LatestVersionNumber")}
-    made.update(ComputeResources={**made.properties["ComputeResources"], "LaunchTemplate": version})
-    assert described(world, made)["computeResources"]["launchTemplate"]["version"] == "2"
 
 
 def test_an_environment_that_no_node_survives_fails_with_batchs_reason(world: World) -> None:
@@ -114,16 +110,9 @@ def multinode(command: str) -> dict[str, Any]:
     return {"MainNode": 0, "NumNodes": 2, "NodeRangeProperties": ranges}
 
 
-def test_a_multi_node_definition_keeps_its_open_range_of_nodes(world: World) -> None:
-    made = world.make("AWS::Batch::JobDefinition", Type="multinode", NodeProperties=multinode("train"))
-    (found,) = world.client("batch").describe_job_definitions(jobDefinitions=[made.id])["jobDefinitions"]
-    (nodes,) = found["nodeProperties"]["nodeRangeProperties"]
-    assert found["type"] == "multinode"
-    assert nodes["targetNodes"] == "0:"
-    assert nodes["container"]["ulimits"] == [{"name": "memlock", "softLimit": -1, "hardLimit": -1}]
-
-
-def test_a_changed_definition_is_a_new_revision_and_the_old_one_is_closed(world: World) -> None:
+def test_a_changed_definition_is_a_new_revision_with_its_open_range_of_nodes_and_the_old_one_is_closed(
+    world: World,
+) -> None:
     made = world.make("AWS::Batch::JobDefinition", Type="multinode", NodeProperties=multinode("train"))
     first = made.id
     made.update(NodeProperties=multinode("evaluate"))
@@ -131,6 +120,10 @@ def test_a_changed_definition_is_a_new_revision_and_the_old_one_is_closed(world:
     found = world.client("batch").describe_job_definitions(jobDefinitionName=name)["jobDefinitions"]
     assert {one["jobDefinitionArn"]: one["status"] for one in found} == {first: "INACTIVE", made.id: "ACTIVE"}
     assert made.id.endswith(":2")
+    for one in found:
+        (nodes,) = one["nodeProperties"]["nodeRangeProperties"]
+        assert (one["type"], nodes["targetNodes"]) == ("multinode", "0:")
+        assert nodes["container"]["ulimits"] == [{"name": "memlock", "softLimit": -1, "hardLimit": -1}]
 
 
 # Buckets, their policies, and Lustre.
@@ -153,20 +146,18 @@ def tls_only(bucket: str) -> dict[str, object]:
     return {"Version": "2012-10-17", "Statement": [deny, allow]}
 
 
-def test_a_tls_only_policy_does_not_lock_the_bucket(world: World) -> None:
+def test_a_policy_for_tls_alone_stands_in_s3_whole_does_not_lock_the_bucket_and_goes_with_its_resource(
+    world: World,
+) -> None:
     bucket = world.bucket()
-    world.make("AWS::S3::BucketPolicy", Bucket=bucket, PolicyDocument=tls_only(bucket))
-    s3 = world.client("s3")
-    s3.put_object(Bucket=bucket, Key="data", Body=b"x")
-    assert s3.get_object(Bucket=bucket, Key="data")["Body"].read() == b"x"
-    s3.delete_object(Bucket=bucket, Key="data")
-
-
-def test_the_whole_policy_stands_in_s3_and_goes_with_its_resource(world: World) -> None:
-    bucket = world.bucket()
+    assert bucket == bucket.lower()
+    assert len(bucket) <= 63
     policy = world.make("AWS::S3::BucketPolicy", Bucket=bucket, PolicyDocument=tls_only(bucket))
     s3 = world.client("s3")
     assert json.loads(s3.get_bucket_policy(Bucket=bucket)["Policy"]) == tls_only(bucket)
+    s3.put_object(Bucket=bucket, Key="data", Body=b"x")
+    assert s3.get_object(Bucket=bucket, Key="data")["Body"].read() == b"x"
+    s3.delete_object(Bucket=bucket, Key="data")
     policy.delete()
     with pytest.raises(s3.exceptions.ClientError, match="NoSuchBucketPolicy"):
         s3.get_bucket_policy(Bucket=bucket)
@@ -183,12 +174,6 @@ def test_access_logs_may_be_asked_for_before_the_policy_that_permits_them(world:
     s3 = world.client("s3")
     for log in s3.list_objects_v2(Bucket=target).get("Contents", []):
         s3.delete_object(Bucket=target, Key=log["Key"])
-
-
-def test_a_bucket_is_named_as_s3_allows(world: World) -> None:
-    name = world.make("AWS::S3::Bucket").id
-    assert name == name.lower()
-    assert len(name) <= 63
 
 
 def test_versioning_that_is_taken_away_is_suspended(world: World) -> None:
@@ -223,7 +208,9 @@ def test_a_lifecycle_rule_is_nested_as_s3_wants_it(
     assert lifecycle_rule(rule) == {"Status": "Enabled", **nested}
 
 
-def test_lustre_shows_where_to_mount_it(world: World) -> None:
+def test_lustre_shows_where_to_mount_it_and_its_data_repository_has_an_id_as_fsx_gives_it(
+    world: World,
+) -> None:
     made = world.make(
         "AWS::FSx::FileSystem",
         FileSystemType="LUSTRE",
@@ -233,18 +220,10 @@ def test_lustre_shows_where_to_mount_it(world: World) -> None:
     )
     assert made.attribute("DNSName") == f"{made.id}.fsx.us-east-1.amazonaws.com"
     assert made.attribute("LustreMountName")
-
-
-def test_a_data_repository_is_recorded_under_an_id_like_those_of_fsx(world: World) -> None:
-    made = world.make(
-        "AWS::FSx::DataRepositoryAssociation",
-        FileSystemId="fs-0123456789abcdef0",
-        FileSystemPath="/data",
-        DataRepositoryPath="s3://bucket",
-    )
-    assert made.id.startswith("dra-")
-    assert len(made.id) == len("dra-0123456789abcdef0")
-    assert made.attribute("ResourceARN").endswith(f":association/fs-0123456789abcdef0/{made.id}")
+    paths = {"FileSystemPath": "/data", "DataRepositoryPath": "s3://bucket"}
+    data = world.make("AWS::FSx::DataRepositoryAssociation", FileSystemId="fs-0123456789abcdef0", **paths)
+    assert re.fullmatch(r"dra-\w{17}", data.id)
+    assert data.attribute("ResourceARN").endswith(f":association/fs-0123456789abcdef0/{data.id}")
 
 
 # Rules change in place and one by one, and drift tells whose they are.
@@ -267,69 +246,50 @@ def ports(world: World, made: Made) -> list[int]:
     return sorted(rule["FromPort"] for rule in rules(world, made).values() if not rule["IsEgress"])
 
 
-def test_a_changed_rule_leaves_the_group_and_its_other_rules_in_place(world: World) -> None:
+def test_a_changed_rule_leaves_the_group_and_its_other_rules_in_place_and_a_rollback_brings_it_back(
+    world: World,
+) -> None:
     made = group(world, SecurityGroupIngress=[SSH, NFS])
     kept = {key for key, rule in rules(world, made).items() if rule.get("FromPort") == 2049}
-    before = made.id
+    before, old = made.id, made.properties
+    never = {**old, "SecurityGroupIngress": [LUSTRE]}
+    made.provider.update(made.context, made.resource, never, old)
+    assert ports(world, made) == [22, 2049], "undoing what never happened is no error"
     made.update(SecurityGroupIngress=[NFS, LUSTRE])
     assert made.id == before
     assert ports(world, made) == [988, 2049]
     assert kept < set(rules(world, made))
-
-
-def test_a_rollback_brings_the_old_rules_back(world: World) -> None:
-    made = group(world, SecurityGroupIngress=[SSH])
-    old = made.properties
-    made.update(SecurityGroupIngress=[LUSTRE])
     made.become(old)
-    assert ports(world, made) == [22]
+    assert ports(world, made) == [22, 2049]
 
 
-def test_undoing_what_never_happened_is_no_error(world: World) -> None:
-    made = group(world, SecurityGroupIngress=[SSH])
-    never = {**made.properties, "SecurityGroupIngress": [LUSTRE]}
-    made.provider.update(made.context, made.resource, never, made.properties)
-    assert ports(world, made) == [22]
-
-
-def test_a_group_with_its_own_egress_does_not_let_everything_out(world: World) -> None:
+def test_a_group_lets_everything_out_only_without_an_egress_of_its_own(world: World) -> None:
     made = group(world, SecurityGroupEgress=[NFS])
-    outward = [rule for rule in rules(world, made).values() if rule["IsEgress"]]
-    assert [rule["CidrIpv4"] for rule in outward] == ["10.20.0.0/16"]
-
-
-def test_egress_that_is_taken_away_lets_everything_out_again(world: World) -> None:
-    made = group(world, SecurityGroupEgress=[NFS])
+    outward = [rule["CidrIpv4"] for rule in rules(world, made).values() if rule["IsEgress"]]
+    assert outward == ["10.20.0.0/16"]
     made.update(SecurityGroupEgress=None)
-    outward = [rule for rule in rules(world, made).values() if rule["IsEgress"]]
-    assert [(rule["IpProtocol"], rule["CidrIpv4"]) for rule in outward] == [("-1", "0.0.0.0/0")]
+    (rule,) = [rule for rule in rules(world, made).values() if rule["IsEgress"]]
+    assert (rule["IpProtocol"], rule["CidrIpv4"]) == ("-1", "0.0.0.0/0")
 
 
-def test_a_rule_of_its_own_survives_a_change_of_the_group(world: World) -> None:
+def test_a_rule_of_its_own_survives_a_change_of_the_group_and_is_no_drift_as_one_by_hand_is(
+    world: World,
+) -> None:
     made = group(world, SecurityGroupIngress=[SSH])
     own = world.make(
         "AWS::EC2::SecurityGroupIngress", GroupId=made.id, IpProtocol="-1", SourceSecurityGroupId=made.id
     )
     made.update(SecurityGroupIngress=[NFS])
     assert own.id in rules(world, made)
-
-
-def test_a_rule_of_its_own_is_no_drift_of_the_group(world: World) -> None:
-    made = group(world, SecurityGroupIngress=[SSH])
-    world.make("AWS::EC2::SecurityGroupIngress", GroupId=made.id, **LUSTRE)
     live = made.read()
     assert live is not None
-    assert live["SecurityGroupIngress"] == [SSH]
-
-
-def test_a_rule_that_somebody_added_by_hand_is_drift(world: World) -> None:
-    made = group(world, SecurityGroupIngress=[SSH])
+    assert live["SecurityGroupIngress"] == [NFS]
     world.client("ec2").authorize_security_group_ingress(
         GroupId=made.id, IpProtocol="tcp", FromPort=3389, ToPort=3389, CidrIp="0.0.0.0/0"
     )
     live = made.read()
     assert live is not None
-    assert [rule["FromPort"] for rule in live["SecurityGroupIngress"]] == [22, 3389]
+    assert [rule["FromPort"] for rule in live["SecurityGroupIngress"]] == [2049, 3389]
 
 
 def test_nodes_may_reach_each_other_over_efa_both_ways(world: World) -> None:

@@ -34,8 +34,12 @@ def test_the_registry_and_the_modules_list_the_same_types(module: str) -> None:
     assert listed == {kind: provider.fidelity for kind, provider in table.items()}
 
 
-def test_every_emulated_type_is_tried_in_a_round_trip() -> None:
+def test_every_emulated_type_is_tried_in_a_round_trip_and_none_is_recorded_too() -> None:
     assert set(CASES) == set(registry.TYPES) - ELSEWHERE
+    assert not recorded_types.names() & set(registry.TYPES)
+    fidelities = registry.fidelities()
+    assert fidelities["AWS::EC2::VPC"] is Fidelity.MOTO
+    assert fidelities["AWS::FSx::DataRepositoryAssociation"] is Fidelity.RECORDED
 
 
 @pytest.mark.parametrize(
@@ -52,12 +56,6 @@ def test_a_type_that_is_not_emulated_is_refused_by_name(kind: str, says: str) ->
     assert says in refused.value.message
 
 
-def test_types_are_told_apart_by_how_far_they_can_be_trusted() -> None:
-    fidelities = registry.fidelities()
-    assert fidelities["AWS::EC2::VPC"] is Fidelity.MOTO
-    assert fidelities["AWS::FSx::DataRepositoryAssociation"] is Fidelity.RECORDED
-
-
 def test_listing_the_types_loads_no_provider() -> None:
     program = (
         "import sys; from slipway.yard.cloudformation.resources.registry import fidelities; fidelities();"
@@ -70,10 +68,6 @@ def test_listing_the_types_loads_no_provider() -> None:
 
 # Types of which the yard keeps the record: known to CloudFormation, with all that a stack asks for.
 KINDS = sorted(recorded_types.names())
-
-
-def test_no_type_is_both_recorded_and_made() -> None:
-    assert not recorded_types.names() & set(registry.TYPES)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -91,34 +85,20 @@ def test_a_recorded_type_has_an_id_and_every_attribute_until_it_goes(kind: str) 
     assert made.physical_id not in {record.physical_id for record in records(kind)}
 
 
-def test_a_name_that_the_template_gives_is_the_id() -> None:
-    made = registry.provider("AWS::EKS::Cluster").create(new_context("Cluster"), {"Name": "train"})
-    assert made.physical_id == "train"
-    assert made.attributes["Arn"].endswith(":cluster/train")
+def test_the_id_and_arn_of_a_recorded_type_are_those_that_other_types_take() -> None:
+    def create(kind: str, **properties: Any) -> Resource:
+        return registry.provider(f"AWS::{kind}").create(new_context("One"), properties)
 
-
-def test_the_arn_of_a_recorded_type_is_one_that_other_types_take() -> None:
-    kind = "AWS::SageMaker::StudioLifecycleConfig"
-    arn = registry.provider(kind).create(new_context("Config"), {}).attributes["StudioLifecycleConfigArn"]
-    settings = {"CodeEditorAppSettings": {"LifecycleConfigArns": [arn]}}
-    assert not [
-        problem
-        for problem in schemas.check("AWS::SageMaker::Domain", {"DefaultUserSettings": settings})
-        if "LifecycleConfigArns" in problem
-    ]
-
-
-def test_a_plural_lists_what_the_template_names() -> None:
-    arn = "arn:aws:pcs:us-east-1:123456789012:cluster/pcs_1"
-    kind = "AWS::Logs::DeliverySource"
-    made = registry.provider(kind).create(new_context("Source"), {"Name": "logs", "ResourceArn": arn})
-    assert made.attributes["ResourceArns"] == [arn]
-
-
-def test_the_id_of_a_user_pool_is_one_that_its_domain_takes() -> None:
-    pool = registry.provider("AWS::Cognito::UserPool").create(new_context("Pool"), {})
-    domain = {"Domain": "train", "UserPoolId": pool.physical_id}
+    arn = create("SageMaker::StudioLifecycleConfig").attributes["StudioLifecycleConfigArn"]
+    settings = {"DefaultUserSettings": {"CodeEditorAppSettings": {"LifecycleConfigArns": [arn]}}}
+    problems = schemas.check("AWS::SageMaker::Domain", settings)
+    assert not [problem for problem in problems if "LifecycleConfigArns" in problem]
+    pool = create("Cognito::UserPool").physical_id
+    domain = {"Domain": "train", "UserPoolId": pool}
     assert schemas.check("AWS::Cognito::UserPoolDomain", domain) == ()
+    arn = "arn:aws:pcs:us-east-1:123456789012:cluster/pcs_1"
+    source = create("Logs::DeliverySource", Name="logs", ResourceArn=arn)
+    assert source.attributes["ResourceArns"] == [arn], "a plural lists what the template names"
 
 
 PLACE = "us-east-1:123456789012"
@@ -130,6 +110,8 @@ PLACE = "us-east-1:123456789012"
         ("DirectoryService::SimpleAD", {}, "", r"d-[0-9a-f]{10}"),
         ("DirectoryService::SimpleAD", {}, "DnsIpAddresses", r"\['10\.0\.0\.10', '10\.0\.1\.10'\]"),
         ("DynamoDB::Table", {"TableName": "t"}, "Arn", f"arn:aws:dynamodb:{PLACE}:table/t"),
+        ("EKS::Cluster", {"Name": "train"}, "", "train"),
+        ("EKS::Cluster", {"Name": "train"}, "Arn", f"arn:aws:eks:{PLACE}:cluster/train"),
         ("DynamoDB::Table", {"TableName": "t"}, "StreamArn", rf"arn:aws:dynamodb:{PLACE}:table/t/stream/.+"),
         ("EC2::Volume", {}, "VolumeId", r"vol-[0-9a-f]{17}"),
         ("EC2::VPCPeeringConnection", {}, "", r"pcx-[0-9a-f]{17}"),

@@ -13,37 +13,24 @@ from slipway.yard.errors import ApiError
 from tests.yard.cloudformation.template.test_template import TOPIC, draw, refusal, value
 
 
-def test_a_dependency_written_as_text_is_one_name() -> None:
-    """Not every name that is a part of it, such as its own."""
-    pipeline = {"Type": "AWS::SNS::Topic"}
-    image = {"Type": "AWS::SNS::Topic", "DependsOn": "PCSImagePipeline"}
-    body = {"Resources": {"PCSImagePipeline": pipeline, "PCSImage": image}}
-    assert template.load(json.dumps(body)).resources["PCSImage"].depends_on == ("PCSImagePipeline",)
-
-
-def test_the_functions_of_rules_have_short_forms() -> None:
+def test_the_functions_of_rules_have_short_forms_and_a_dependency_as_text_is_one_name() -> None:
     text = """
 Parameters: {Zones: {Type: CommaDelimitedList, Default: "a,a"}}
+Transform: [AWS::Serverless-2016-10-31] # and nothing serverless in it
 Rules:
   Same:
     Assertions:
       - Assert: !EachMemberEquals [!Ref Zones, a]
       - Assert: !Contains [[a, b], a]
       - Assert: !EachMemberIn [!Ref Zones, [a, b]]
-Resources: {Topic: {Type: AWS::SNS::Topic}}
+Resources:
+  PCSImagePipeline: {Type: AWS::SNS::Topic}
+  PCSImage: {Type: AWS::SNS::Topic, DependsOn: PCSImagePipeline}
 """
-    rules = template.load(text).section("Rules")["Same"]["Assertions"]
-    assert [next(iter(rule["Assert"])) for rule in rules] == [
-        "Fn::EachMemberEquals",
-        "Fn::Contains",
-        "Fn::EachMemberIn",
-    ]
-
-
-def test_a_template_with_nothing_serverless_in_it_may_name_that_transform() -> None:
-    topic = {"Type": "AWS::SNS::Topic"}
-    text = json.dumps({"Resources": {"T": topic}, "Transform": ["AWS::Serverless-2016-10-31"]})
-    assert set(template.load(text).resources) == {"T"}
+    loaded = template.load(text)
+    functions = [next(iter(rule["Assert"])) for rule in loaded.section("Rules")["Same"]["Assertions"]]
+    assert functions == ["Fn::EachMemberEquals", "Fn::Contains", "Fn::EachMemberIn"]
+    assert loaded.resources["PCSImage"].depends_on == ("PCSImagePipeline",), "and not its own"
 
 
 # What functions of a template decide before anything is made: deletion policies, defaults of mappings.
@@ -87,10 +74,15 @@ def looped(loop: Any, transform: str = "AWS::LanguageExtensions", **resources: A
     return json.dumps({"Transform": transform, "Resources": {"Fn::ForEach::Topics": loop, **resources}})
 
 
-def test_a_loop_makes_one_resource_for_each_item() -> None:
+def test_a_loop_makes_one_resource_for_each_item_where_the_language_extensions_are() -> None:
     made = load(looped(["Name", ["One", "Two"], LOOPED])).resources
     assert set(made) == {"TopicOne", "TopicTwo"}
     assert made["TopicTwo"].properties == {"DisplayName": "Two", "TopicName": {"Fn::Sub": "of-Two"}}
+    block = {"Block&{Cidr}": {"Type": "AWS::SNS::Topic", "Properties": {"DisplayName": "${Cidr}"}}}
+    made = load(looped(["Cidr", ["10.0.0.0/16"], block])).resources
+    assert made["Block1000016"].properties == {"DisplayName": "10.0.0.0/16"}, "letters and digits are left"
+    with pytest.raises(ApiError, match="Fn::ForEach::Topics is non alphanumeric"):
+        load(looped(["Name", ["One"], LOOPED], transform="AWS::Serverless-2016-10-31"))
 
 
 def test_a_loop_may_stand_in_a_loop_and_in_properties() -> None:
@@ -99,12 +91,6 @@ def test_a_loop_may_stand_in_a_loop_and_in_properties() -> None:
     made = load(looped(["Tier", ["Public", "Private"], inner])).resources
     assert sorted(made) == ["SubnetPrivatea", "SubnetPrivateb", "SubnetPublica", "SubnetPublicb"]
     assert made["SubnetPublica"].properties == {"VpcId": "v"}
-
-
-def test_an_ampersand_leaves_letters_and_digits_for_a_name() -> None:
-    block = {"Block&{Cidr}": {"Type": "AWS::SNS::Topic", "Properties": {"DisplayName": "${Cidr}"}}}
-    made = load(looped(["Cidr", ["10.0.0.0/16"], block])).resources
-    assert made["Block1000016"].properties == {"DisplayName": "10.0.0.0/16"}
 
 
 @pytest.mark.parametrize(
@@ -118,8 +104,3 @@ def test_an_ampersand_leaves_letters_and_digits_for_a_name() -> None:
 def test_a_loop_that_cannot_be_written_out_is_refused(loop: Any, said: str) -> None:
     with pytest.raises(ApiError, match=said):
         load(looped(loop))
-
-
-def test_a_loop_without_the_language_extensions_is_no_resource() -> None:
-    with pytest.raises(ApiError, match="Fn::ForEach::Topics is non alphanumeric"):
-        load(looped(["Name", ["One"], LOOPED], transform="AWS::Serverless-2016-10-31"))

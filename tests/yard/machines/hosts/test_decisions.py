@@ -56,18 +56,17 @@ def test_a_permission_is_one_line_of_its_chain(given: Rule, line: str) -> None:
     assert line not in chain("egress", text)
 
 
-def test_what_no_rule_allows_is_dropped_both_ways() -> None:
+def test_what_no_rule_allows_is_dropped_both_ways_and_a_host_s_own_tables_stay() -> None:
     text = ruleset([])
     for way in ("ingress", "egress"):
         first, *others = chain(way, text)
         assert first.endswith("policy drop;")
         assert len(others) == 2  # the loopback, and what is established
-
-
-def test_egress_looks_at_where_a_packet_goes() -> None:
-    assert "ip daddr { 0.0.0.0/0 } accept" in chain(
-        "egress", ruleset([rule(way="egress", protocol=ANY, peers=("0.0.0.0/0",))])
-    )
+    out = ruleset([rule(way="egress", protocol=ANY, peers=("0.0.0.0/0",))])
+    assert "ip daddr { 0.0.0.0/0 } accept" in chain("egress", out), "it looks at where a packet goes"
+    text = ruleset([rule()])
+    assert "flush ruleset" not in text
+    assert text.startswith("table inet security_groups {}\ndelete table inet security_groups\n")
 
 
 def encoded(text: str, compressed: bool = False) -> str:
@@ -119,12 +118,9 @@ def test_a_message_of_user_data_is_files_and_then_scripts_in_their_order() -> No
 
 
 @pytest.mark.parametrize("compressed", [False, True])
-def test_a_script_is_user_data_too(compressed: bool) -> None:
+def test_a_script_is_user_data_too_and_so_is_nothing(compressed: bool) -> None:
     found = boot.read_user_data(encoded("#!/bin/sh\necho one\n", compressed))
     assert found.files[found.scripts[0]] == {"text": "#!/bin/sh\necho one\n", "mode": 0o700}
-
-
-def test_an_instance_without_user_data_boots() -> None:
     assert boot.steps(boot.read_user_data("")) == list(boot.FIRST_STEPS)
 
 
@@ -148,10 +144,14 @@ def test_a_scripts_first_line_says_who_reads_it() -> None:
     assert words(document(["echo 1"]))[:2] == ("/bin/sh", "-c")
 
 
-def test_a_list_takes_the_place_of_its_parameter() -> None:
+def test_a_list_takes_the_place_of_its_parameter_and_only_a_shell_s_step_is_run() -> None:
     content = document(["set -e", "{{ commands }}", "echo {{commands}}"], commands={"type": "StringList"})
     text = words(content, commands=["one", "two"])[-1]
     assert text.splitlines() == ["set -e", "one", "two", 'echo ["one", "two"]']
+    content = document("x")
+    content["mainSteps"][0]["action"] = "aws:downloadContent"
+    with pytest.raises(ApiError, match="aws:runShellScript, not aws:downloadContent"):
+        documents.steps(content, {})
 
 
 @pytest.mark.parametrize(
@@ -172,13 +172,6 @@ def test_a_parameter_is_held_to_what_its_document_says(
         words(document("echo {{ P }}", P={"type": "String", **declared}), P=given)
 
 
-def test_a_step_that_the_yard_cannot_run_is_refused() -> None:
-    content = document("x")
-    content["mainSteps"][0]["action"] = "aws:downloadContent"
-    with pytest.raises(ApiError, match="aws:runShellScript, not aws:downloadContent"):
-        documents.steps(content, {})
-
-
 @pytest.mark.parametrize(
     ("rules", "is_refused"),
     [
@@ -192,12 +185,6 @@ def test_a_step_that_the_yard_cannot_run_is_refused() -> None:
 )
 def test_a_host_changes_tables_of_its_own_and_no_security_group(rules: str, is_refused: bool) -> None:
     assert bool(nft_door.refusal(rules)) is is_refused
-
-
-def test_security_groups_are_set_without_touching_a_host_s_own_tables() -> None:
-    text = ruleset([rule()])
-    assert "flush ruleset" not in text
-    assert text.startswith("table inet security_groups {}\ndelete table inet security_groups\n")
 
 
 # What of this machine a host is given, where its machine image was not baked here.

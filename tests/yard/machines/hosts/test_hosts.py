@@ -62,44 +62,34 @@ def test_a_host_has_one_of_this_machine_s_processors(site: Site, cluster: Cluste
     assert len(set(held)) == min(2, len(os.sched_getaffinity(0)))  # neighbours take different ones
 
 
-def test_user_data_runs_at_boot_and_its_output_is_kept(site: Site, cluster: Cluster) -> None:
-    first = cluster.members[0]
+def test_user_data_runs_at_boot_its_output_is_kept_and_hosts_share_the_files_that_it_names(
+    site: Site, cluster: Cluster
+) -> None:
+    first, second = cluster.members
     assert "user data ran on" in site.on(first, "cat", "/var/log/cloud-init-output.log").out
     log = (site.yard.home / "server.log").read_text(encoding="utf-8")
     assert re.search(rf"{first}: .*user data ran on {first}", log)
     assert json.loads(site.on(first, "cat", "/etc/slipway/node.json").out) == {"files": FILES}
-
-
-def test_hosts_share_the_file_system_that_their_user_data_names(site: Site, cluster: Cluster) -> None:
-    first, second = cluster.members
     site.on(first, "sh", "-c", "echo shared >/shared/note")
     assert site.on(second, "cat", "/shared/note").out == "shared\n"
     assert (site.yard.home / "tmp/batch/file-systems" / FILES["id"] / "note").exists()
 
 
-def test_members_of_a_security_group_reach_each_other_and_others_reach_nothing(
+def test_members_of_a_security_group_reach_each_other_by_ssh_too_and_others_reach_nothing(
     site: Site, cluster: Cluster
 ) -> None:
     first, second = cluster.members
     address = cluster.address(second)
     assert reach(site, first, address, SSH) == "open"
     assert reach(site, first, address, CLOSED) == "ConnectionRefusedError"
-    assert reach(site, cluster.outsider, address, SSH) == "TimeoutError"
     assert reach(site, cluster.outsider, address, CLOSED) == "TimeoutError"
-
-
-def test_ssh_lets_a_member_in_and_no_other(site: Site, cluster: Cluster) -> None:
-    first, second = cluster.members
-    said = ssh(site, first, cluster.address(second), "hostname", "-s")
+    said = ssh(site, first, address, "hostname", "-s")
     assert (said.out.strip(), said.code) == (second, 0), said.errors
-    refused = ssh(site, cluster.outsider, cluster.address(second), "hostname")
+    refused = ssh(site, cluster.outsider, address, "hostname")
     assert (refused.code, refused.out) == (255, "")
     assert "timed out" in refused.errors
-
-
-def test_sshd_of_a_host_asks_pam_as_ubuntus_does(site: Site, cluster: Cluster) -> None:
-    said = site.on(cluster.members[0], "sshd", "-T")
-    assert "usepam yes" in said.out.splitlines(), said
+    said = site.on(first, "sshd", "-T")
+    assert "usepam yes" in said.out.splitlines(), said  # as Ubuntu's does
 
 
 def test_a_rule_opens_a_port_while_hosts_run_and_its_end_closes_it(site: Site, cluster: Cluster) -> None:
@@ -144,18 +134,8 @@ def test_metadata_is_given_to_who_has_a_token(site: Site, cluster: Cluster) -> N
     assert site.on(first, *ASK, "-H", header, f"{METADATA}/meta-data/nothing").out == "404"
     second = cluster.members[1]
     assert site.on(second, *ASK, "-H", header, path).out == "401"
-
-
-def test_the_yards_api_answers_inside_a_host(site: Site, cluster: Cluster) -> None:
-    said = site.on(cluster.members[0], "sh", "-c", 'curl -s "$AWS_ENDPOINT_URL/_yard/health"')
-    assert "pid" in json.loads(said.out)
-
-
-def test_vpcs_do_not_see_each_other(site: Site, cluster: Cluster, own_vpc: Vpc) -> None:
-    group = own_vpc.security_group("members")
-    own_vpc.let_in(group, group)
-    (host,) = own_vpc.start("nodes", group, 1)
-    assert reach(site, host, cluster.address(cluster.members[0]), SSH) == "OSError"  # no route to it
+    said = site.on(first, "sh", "-c", 'curl -s "$AWS_ENDPOINT_URL/_yard/health"')
+    assert "pid" in json.loads(said.out), "the yard's API answers there, too"
 
 
 def test_a_host_starts_from_the_machine_image_that_was_baked_for_it(
@@ -179,34 +159,29 @@ def run(site: Site, instance: str, line: str) -> dict[str, Any]:
     return commands.ended(commands.shell(line))
 
 
-def test_credentials_of_a_hosts_role_are_taken_by_the_yard(site: Site, own_vpc: Vpc) -> None:
-    group = own_vpc.security_group("members")
-    (host,) = own_vpc.start("nodes", group, 1)
-    instance = own_vpc.hosts("nodes")[0]["instance"]
-    iam = site.client("iam")
-    iam.create_role(RoleName="nodes", AssumeRolePolicyDocument=json.dumps(TRUST))
-    iam.create_instance_profile(InstanceProfileName="trial")
-    iam.add_role_to_instance_profile(InstanceProfileName="trial", RoleName="nodes")
-    site.client("ec2").associate_iam_instance_profile(
-        IamInstanceProfile={"Name": "trial"}, InstanceId=instance
-    )
-    site.settle()
-    keys = json.loads(site.metadata(host, "iam/security-credentials/nodes"))
-    given = {**keys, "SessionToken": keys["Token"]}
-    sts = client_of(site.yard, "sts", given)
-    assert sts.get_caller_identity()["Account"]
-
-
 @pytest.mark.parametrize("market", ["spot", pytest.param("capacity-block", marks=pytest.mark.long)])
-def test_a_host_knows_how_its_machine_was_bought(site: Site, own_vpc: Vpc, market: str) -> None:
-    members = own_vpc.security_group("members")
-    (host,) = own_vpc.start("nodes", members, 1, InstanceMarketOptions={"MarketType": market})
+def test_a_host_of_another_vpc_reaches_nobody_knows_how_it_was_bought_and_has_the_keys_of_its_role(
+    site: Site, cluster: Cluster, own_vpc: Vpc, market: str
+) -> None:
+    group = own_vpc.security_group("members")
+    own_vpc.let_in(group, group)
+    (host,) = own_vpc.start("nodes", group, 1, InstanceMarketOptions={"MarketType": market})
+    assert reach(site, host, cluster.address(cluster.members[0]), SSH) == "OSError"  # no route to it
     assert site.metadata(host, "instance-life-cycle") == market
     # No interruption is announced, which a job on Spot asks for every few seconds.
-    assert (
-        site.on(host, *ASK, "-H", site.header(host), f"{METADATA}/meta-data/spot/instance-action").out
-        == "404"
+    asked = (*ASK, "-H", site.header(host), f"{METADATA}/meta-data/spot/instance-action")
+    assert site.on(host, *asked).out == "404"
+    iam, profile = site.client("iam"), f"trial-{market}"
+    iam.create_role(RoleName=profile, AssumeRolePolicyDocument=json.dumps(TRUST))
+    iam.create_instance_profile(InstanceProfileName=profile)
+    iam.add_role_to_instance_profile(InstanceProfileName=profile, RoleName=profile)
+    site.client("ec2").associate_iam_instance_profile(
+        IamInstanceProfile={"Name": profile}, InstanceId=own_vpc.hosts("nodes")[0]["instance"]
     )
+    site.settle()
+    keys = json.loads(site.metadata(host, f"iam/security-credentials/{profile}"))
+    sts = client_of(site.yard, "sts", {**keys, "SessionToken": keys["Token"]})
+    assert sts.get_caller_identity()["Account"]
 
 
 def test_a_host_sees_of_every_home_of_this_machine_only_what_it_runs(site: Site, cluster: Cluster) -> None:

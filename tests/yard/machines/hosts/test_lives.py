@@ -46,37 +46,26 @@ def ssh(site: Site, host: str, folder: Path, *words: str, **more: str) -> subpro
 
 
 @pytest.mark.parametrize("folder", ["/", "/tmp"])
-def test_a_command_runs_in_the_host_from_whatever_folder_it_is_called(
+def test_a_command_runs_in_the_host_from_whatever_folder_it_is_called_whatever_the_shell_says_of_tiers(
     site: Site, cluster: Cluster, folder: str
 ) -> None:
     host = cluster.members[0]
-    entered = ssh(site, host, Path(folder), "hostname", "-s")
+    entered = ssh(site, host, Path(folder), "hostname", "-s", **{TIER_VARIABLE: "plain"})
     assert (entered.stdout.strip(), entered.returncode) == (host, 0)
 
 
-def test_what_the_caller_s_shell_says_of_tiers_changes_no_way_into_a_host(
-    site: Site, cluster: Cluster, tmp_path: Path
+def test_a_process_that_took_over_the_number_of_a_host_s_or_has_ended_is_not_entered(
+    site: Site, cluster: Cluster
 ) -> None:
-    host = cluster.members[0]
-    entered = ssh(site, host, tmp_path, "hostname", "-s", **{TIER_VARIABLE: "plain"})
-    assert entered.stdout.strip() == host
-
-
-def test_a_process_that_took_over_the_number_of_a_host_s_is_not_entered(site: Site, cluster: Cluster) -> None:
     door = {**door_of(site, cluster.members[0]), "process": os.getpid()}
     refused = f"nothing was run: process {os.getpid()} does not belong to this host"
-    with pytest.raises(CannotEnter, match=refused):
-        enter.enter_command(door, ["true"])
-    with pytest.raises(CannotEnter, match=refused):
-        enter.network_command(door, ["true"])
-
-
-def test_a_host_that_has_ended_meanwhile_is_not_entered(site: Site, cluster: Cluster) -> None:
+    for enters in (enter.enter_command, enter.network_command):
+        with pytest.raises(CannotEnter, match=refused):
+            enters(door, ["true"])
     ended = subprocess.Popen(["true"])
     ended.wait()
-    door = {**door_of(site, cluster.members[0]), "process": ended.pid}
     with pytest.raises(CannotEnter, match="nothing was run"):
-        enter.enter_command(door, ["true"])
+        enter.enter_command({**door, "process": ended.pid}, ["true"])
 
 
 @pytest.mark.parametrize("said", [{}, {"tier": "unheard-of"}])
@@ -84,10 +73,9 @@ def test_a_yard_that_does_not_say_how_a_host_was_made_is_not_believed(
     site: Site, cluster: Cluster, said: dict[str, str]
 ) -> None:
     door = {key: value for key, value in door_of(site, cluster.members[0]).items() if key != "tier"}
-    with pytest.raises(CannotEnter, match=r"does not say how host .* nothing was run"):
-        enter.enter_command({**door, **said}, ["true"])
-    with pytest.raises(CannotEnter, match=r"does not say how host .* nothing was run"):
-        enter.network_command({**door, **said}, ["true"])
+    for enters in (enter.enter_command, enter.network_command):
+        with pytest.raises(CannotEnter, match=r"does not say how host .* nothing was run"):
+            enters({**door, **said}, ["true"])
 
 
 # A service of nobody's: it goes on when who started it has left.
@@ -147,26 +135,23 @@ def test_a_dead_host_stays_dead_while_its_group_may_not_replace_it(site: Site, o
     assert [instance["HealthStatus"] for instance in found["Instances"]] == ["Unhealthy"]
 
 
-def test_a_terminated_host_hears_of_it(site: Site, own_vpc: Vpc) -> None:
+def test_a_group_that_grows_gets_hosts_and_a_terminated_one_hears_of_it(site: Site, own_vpc: Vpc) -> None:
     (name,) = start(own_vpc, 1)
     has_systemd = own_vpc.hosts("nodes")[0]["boot"] == "systemd"
     site.on(name, *(UNIT if has_systemd else SERVICE), GOODBYE)
     shared = site.yard.home / SHARED
     site.until((shared / "hello").exists)
     (instance,) = instances(own_vpc).values()
-    site.client("autoscaling").set_desired_capacity(AutoScalingGroupName=own_vpc.groups[0], DesiredCapacity=0)
+    scaling, group = site.client("autoscaling"), own_vpc.groups[0]
+    scaling.set_desired_capacity(AutoScalingGroupName=group, DesiredCapacity=2)
+    site.settle()
+    assert [host["state"] for host in own_vpc.hosts("nodes")] == ["running"] * 2
+    scaling.set_desired_capacity(AutoScalingGroupName=group, DesiredCapacity=0)
     # It may write until it is off, and so does not count as gone before.
     assert [*dict.fromkeys(states_until_terminated(site, instance))] == ["shutting-down", "terminated"]
     site.settle()
     assert own_vpc.hosts("nodes") == []
     assert (shared / "goodbye").read_text(encoding="utf-8") == "goodbye\n"
-
-
-def test_a_group_that_grows_gets_hosts(site: Site, own_vpc: Vpc) -> None:
-    start(own_vpc, 1)
-    site.client("autoscaling").set_desired_capacity(AutoScalingGroupName=own_vpc.groups[0], DesiredCapacity=3)
-    site.settle()
-    assert [host["state"] for host in own_vpc.hosts("nodes")] == ["running"] * 3
 
 
 @pytest.fixture
@@ -235,13 +220,12 @@ def test_nothing_is_left_of_hosts_when_their_yard_is_gone(short_lived: Site, end
     assert (machine(), groups_of(yard)) == (before, [])
 
 
-def test_the_command_line_lists_enters_and_kills_hosts(
+def test_the_command_line_lists_enters_and_kills_hosts_and_carries_a_terminal_into_them(
     site: Site, own_vpc: Vpc, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (name,) = start(own_vpc, 1)
     monkeypatch.setenv("SLIPWAY_YARD_HOME", str(site.yard.home))
-    listed = CliRunner().invoke(cli, ["yard", "hosts"])
-    assert name in listed.stdout
+    assert name in CliRunner().invoke(cli, ["yard", "hosts"]).stdout
     entered = subprocess.run(
         [SLIPWAY, "yard", "ssh", name, "--", "sh", "-c", 'printf "%s|" "$@"; exit 7', "x", "a b", "$(id)"],
         capture_output=True,
@@ -249,17 +233,6 @@ def test_the_command_line_lists_enters_and_kills_hosts(
         check=False,
     )
     assert (entered.stdout, entered.returncode) == ("a b|$(id)|", 7)
-    killed = CliRunner().invoke(cli, ["yard", "kill-node", name])
-    assert f"killed host {name}" in killed.stderr
-    wrong = CliRunner().invoke(cli, ["yard", "kill-node", "nobody"])
-    assert "'nobody' matches 0 hosts" in str(wrong.exception)
-
-
-def test_a_terminal_is_carried_into_the_host(
-    site: Site, own_vpc: Vpc, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (name,) = start(own_vpc, 1)
-    monkeypatch.setenv("SLIPWAY_YARD_HOME", str(site.yard.home))
     child, terminal = pty.fork()
     if child == 0:
         os.execv(SLIPWAY, [SLIPWAY, "yard", "ssh", name])  # noqa: S606 - as a person would call it
@@ -270,3 +243,6 @@ def test_a_terminal_is_carried_into_the_host(
             said += chunk
     assert f"on-{name}".encode() in said
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert f"killed host {name}" in CliRunner().invoke(cli, ["yard", "kill-node", name]).stderr
+    wrong = CliRunner().invoke(cli, ["yard", "kill-node", "nobody"])
+    assert "'nobody' matches 0 hosts" in str(wrong.exception)

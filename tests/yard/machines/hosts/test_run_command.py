@@ -113,37 +113,28 @@ def test_a_deployed_document_runs_with_its_parameters_and_writes_to_cloudwatch(
 
 
 @pytest.mark.parametrize(
-    ("key", "says"),
+    ("parameters", "says"),
     [
-        ("jobs/x'; touch /tmp/owned; '/request.json", "does not match"),
-        ("jobs/$(touch /tmp/owned)/request.json", "does not match"),
-        (f"{KEY}\n", "does not match"),
-        ("jobs/../../request.json", "does not match"),
+        ({"RequestKey": ["jobs/x'; touch /tmp/owned; '/request.json"]}, "does not match"),
+        ({"RequestKey": ["jobs/$(touch /tmp/owned)/request.json"]}, "does not match"),
+        ({"RequestKey": [f"{KEY}\n"]}, "does not match"),
+        ({"RequestKey": ["jobs/../../request.json"]}, "does not match"),
+        ({}, "RequestKey is wanted"),
+        ({"RequestKey": [KEY], "Other": ["x"]}, "no parameter Other"),
     ],
 )
-def test_a_parameter_that_its_pattern_does_not_allow_is_refused_and_run_by_nobody(
-    commands: Commands, document: str, key: str, says: str
+def test_parameters_that_the_document_does_not_allow_are_refused_and_run_by_nobody(
+    commands: Commands, document: str, parameters: dict[str, list[str]], says: str
 ) -> None:
-    refused = refusal(commands.send, document=document, Parameters={"RequestKey": [key]})
-    assert refused["Code"] == "InvalidParameters"
-    assert says in refused["Message"]
-    assert commands.ended(commands.shell("test -e /tmp/owned"))["ResponseCode"] == 1
+    refused = refusal(commands.send, document=document, Parameters=parameters)
+    assert (refused["Code"], says in refused["Message"]) == ("InvalidParameters", True)
+    assert commands.site.on(commands.instance, "test", "-e", "/tmp/owned").code == 1
 
 
 def test_a_parameter_that_is_a_variable_is_never_read_by_a_shell(commands: Commands, document: str) -> None:
     text = "$(touch /tmp/owned) `id` ' \" ; exit 1"
     said = commands.ended(commands.send(document, Parameters={"RequestKey": [KEY], "Anything": [text]}))
     assert (said["Status"], said["StandardOutputContent"]) == ("Success", f"{KEY}\n{text}")
-
-
-@pytest.mark.parametrize(
-    ("parameters", "says"),
-    [({}, "RequestKey is wanted"), ({"RequestKey": [KEY], "Other": ["x"]}, "no parameter Other")],
-)
-def test_parameters_that_are_missing_or_unknown_are_named(
-    commands: Commands, document: str, parameters: dict[str, list[str]], says: str
-) -> None:
-    assert says in refusal(commands.send, document=document, Parameters=parameters)["Message"]
 
 
 def test_what_is_not_there_is_refused_as_by_aws(commands: Commands) -> None:
@@ -162,29 +153,22 @@ def test_what_is_not_there_is_refused_as_by_aws(commands: Commands) -> None:
     assert unknown["Code"] == "InvocationDoesNotExist"
 
 
-def test_a_cancelled_command_ends_with_all_that_it_started(commands: Commands) -> None:
-    marker = "sleep 86399"
-    command = commands.shell(
-        f"{marker} & {marker} & echo started; wait", CloudWatchOutputConfig=to_cloudwatch()
-    )
-    commands.site.until(lambda: commands.streams(command))
-    assert commands.status(command) == "InProgress"
-    commands.ssm.cancel_command(CommandId=command)
-    assert commands.ended(command)["Status"] == "Cancelled"
-    listed = commands.ssm.list_commands(CommandId=command)["Commands"]
-    assert [each["Status"] for each in listed] == ["Cancelled"]
-    assert commands.ended(commands.shell(f"pgrep -f '^{marker}'"))["ResponseCode"] == 1
-
-
-def test_a_cancelled_command_hears_nothing_before_it_is_killed(commands: Commands) -> None:
+def test_a_cancelled_command_ends_with_all_that_it_started_and_hears_nothing_before(
+    commands: Commands,
+) -> None:
     """Hold what AWS does: whoever counts on SIGTERM there cleans up nothing."""
-    script = "trap 'echo heard' TERM; echo started; while :; do sleep 0.2; done"
+    marker = "sleep 86399"
+    script = f"trap 'echo heard' TERM; {marker} & {marker} & echo started; while :; do sleep 0.2; done"
     command = commands.shell(script, CloudWatchOutputConfig=to_cloudwatch())
     commands.site.until(lambda: commands.streams(command))
+    assert commands.status(command) == "InProgress"
     commands.ssm.cancel_command(CommandId=command)
     said = commands.ended(command)
     assert (said["Status"], said["ResponseCode"]) == ("Cancelled", 137)
     assert "heard" not in said["StandardOutputContent"]
+    listed = commands.ssm.list_commands(CommandId=command)["Commands"]
+    assert [each["Status"] for each in listed] == ["Cancelled"]
+    assert commands.ended(commands.shell(f"pgrep -f '^{marker}'"))["ResponseCode"] == 1
 
 
 def test_a_command_whose_host_died_goes_on_until_it_is_cancelled(site: Site, own_vpc: Vpc) -> None:
@@ -210,6 +194,20 @@ def test_a_command_that_takes_too_long_is_ended(commands: Commands) -> None:
     assert commands.ended(commands.shell("pgrep -f '^sleep 86398'"))["ResponseCode"] == 1
 
 
+def test_a_command_goes_to_all_hosts_that_carry_a_tag_which_are_managed_instances(
+    commands: Commands, cluster: Cluster
+) -> None:
+    sent = commands.ssm.send_command(
+        DocumentName="AWS-RunShellScript",
+        Targets=[{"Key": "tag:slipway:cluster", "Values": [f"nodes-{cluster.vpc.number}"]}],
+        Parameters={"commands": ["true"]},
+    )
+    assert sent["Command"]["TargetCount"] == 2
+    found = commands.ssm.describe_instance_information()["InstanceInformationList"]
+    online = {each["InstanceId"] for each in found if each["PingStatus"] == "Online"}
+    assert {cluster.instance(name) for name in cluster.members} <= online
+
+
 def test_a_command_is_found_by_its_comment_where_its_sender_never_heard_of_it(commands: Commands) -> None:
     command = commands.shell("true", Comment="job-of-mine")
     commands.ended(command)
@@ -219,22 +217,6 @@ def test_a_command_is_found_by_its_comment_where_its_sender_never_heard_of_it(co
         "CommandInvocations"
     ]
     assert invocation["CommandPlugins"][0]["ResponseCode"] == 0
-
-
-def test_a_command_goes_to_all_hosts_that_carry_a_tag(commands: Commands, cluster: Cluster) -> None:
-    name = f"nodes-{cluster.vpc.number}"
-    sent = commands.ssm.send_command(
-        DocumentName="AWS-RunShellScript",
-        Targets=[{"Key": "tag:slipway:cluster", "Values": [name]}],
-        Parameters={"commands": ["true"]},
-    )
-    assert sent["Command"]["TargetCount"] == 2
-
-
-def test_hosts_are_managed_instances(commands: Commands, cluster: Cluster) -> None:
-    found = commands.ssm.describe_instance_information()["InstanceInformationList"]
-    online = {each["InstanceId"] for each in found if each["PingStatus"] == "Online"}
-    assert {cluster.instance(name) for name in cluster.members} <= online
 
 
 def test_a_command_sees_and_ends_what_another_command_left_running(commands: Commands) -> None:

@@ -126,18 +126,15 @@ def test_a_shell_opens_on_the_main_node_and_its_session_is_told(person: Person, 
 
 
 @pytest.mark.parametrize("ask", ["1", "name", "instance"])
-def test_a_node_is_chosen_by_its_number_its_name_or_its_instance(
+def test_a_node_is_chosen_by_its_number_its_name_or_its_instance_and_words_reach_its_program_as_they_are(
     person: Person, cluster: Cluster, main_node: str, ask: str
 ) -> None:
     other = next(each for each in cluster.members if each != main_node)
     node = {"1": "1", "name": other, "instance": cluster.instance(other)}[ask]
-    assert other in person.ssh(node, "--", "hostname", "-s").stdout.splitlines()
-
-
-def test_the_words_of_a_command_reach_the_program_as_they_are(person: Person) -> None:
     words = ("a b", "$(touch /tmp/owned)", "'; id #", "*")
-    said = person.ssh("0", "--", "printf", "<%s>", *words)
-    assert "".join(f"<{word}>" for word in words) in said.stdout
+    said = person.ssh(node, "--", "sh", "-c", 'hostname -s; printf "<%s>" "$@"', "sh", *words).stdout
+    assert other in said.splitlines()
+    assert "".join(f"<{word}>" for word in words) in said
 
 
 def test_a_port_of_a_node_opens_here_and_nowhere_else(
@@ -157,28 +154,17 @@ def test_a_port_of_a_node_opens_here_and_nowhere_else(
         socket.create_connection(("127.0.0.1", local), timeout=5)
 
 
-def test_a_port_of_this_machine_that_is_taken_is_said(person: Person) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        said = person.ssh("0", "--forward", f"{taken.getsockname()[1]}:{PORT}")
-    assert said.returncode == 1
-    assert "cannot be opened: Address already in use" in said.stderr
-
-
-def test_a_port_on_which_nobody_listens_ends_the_connection_and_not_the_session(person: Person) -> None:
+def test_a_port_on_which_nobody_listens_ends_the_connection_and_not_the_session_and_a_taken_one_is_said(
+    person: Person,
+) -> None:
     local = free_port()
     with person.forwarding(f"{local}:9") as running:
         for _ in range(2):
             with socket.create_connection(("127.0.0.1", local), timeout=30) as connection:
                 assert connection.recv(1) == b""
-        assert running.poll() is None
-
-
-def test_a_machine_without_an_agent_is_not_connected(site: Site) -> None:
-    refused = refusal(site.client("ssm").start_session, Target="i-0123456789abcdef0")
-    assert (refused["Code"], refused["Message"]) == (
-        "TargetNotConnected",
-        "i-0123456789abcdef0 is not connected.",
-    )
+        said = person.ssh("0", "--forward", f"{local}:{PORT}")
+        assert (said.returncode, running.poll()) == (1, None)
+    assert "cannot be opened: Address already in use" in said.stderr
 
 
 @pytest.mark.parametrize(
@@ -190,11 +176,18 @@ def test_a_machine_without_an_agent_is_not_connected(site: Site) -> None:
         ("AWS-StartPortForwardingSessionToRemoteHost", {}, "NotImplemented"),
     ],
 )
-def test_a_session_that_a_document_does_not_allow_is_refused(
+def test_a_session_that_a_document_or_a_machine_or_a_key_does_not_allow_is_refused(
     site: Site, cluster: Cluster, document: str, parameters: dict[str, list[str]], code: str
 ) -> None:
-    start = partial(site.client("ssm").start_session, Target=cluster.instance(cluster.members[0]))
+    ssm, instance = site.client("ssm"), cluster.instance(cluster.members[0])
+    start = partial(ssm.start_session, Target=instance)
     assert refusal(start, DocumentName=document, Parameters=parameters)["Code"] == code
+    absent = refusal(ssm.start_session, Target="i-0123456789abcdef0")
+    said = "i-0123456789abcdef0 is not connected."
+    assert (absent["Code"], absent["Message"]) == ("TargetNotConnected", said)
+    send = partial(site.client("ec2-instance-connect").send_ssh_public_key, InstanceOSUser="slipway")
+    for key in ("ecdsa-sha2-nistp256 " + "A" * 100, "ssh-rsa " + "A" * 90 + "\nssh-rsa B"):
+        assert refusal(send, InstanceId=instance, SSHPublicKey=key)["Code"] == "InvalidArgsException"
 
 
 def test_a_token_opens_its_own_session_once(site: Site, cluster: Cluster) -> None:
@@ -291,10 +284,3 @@ def test_a_node_of_an_mpi_cluster_lets_in_whose_key_was_sent_and_nobody_else(
     other = [f'  IdentityFile "{stranger}"' if "IdentityFile" in line else line for line in lines]
     config.file.write_text("\n".join(other))
     assert "Permission denied (publickey)" in config.ssh(host, "id").stderr
-
-
-@pytest.mark.parametrize("key", ["ecdsa-sha2-nistp256 " + "A" * 100, "ssh-rsa " + "A" * 90 + "\nssh-rsa B"])
-def test_a_key_that_instance_connect_does_not_take_is_refused(site: Site, cluster: Cluster, key: str) -> None:
-    send = partial(site.client("ec2-instance-connect").send_ssh_public_key, InstanceOSUser="slipway")
-    instance = cluster.instance(cluster.members[0])
-    assert refusal(send, InstanceId=instance, SSHPublicKey=key)["Code"] == "InvalidArgsException"

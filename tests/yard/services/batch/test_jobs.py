@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 
@@ -18,6 +19,8 @@ def test_every_node_gets_the_environment_that_batch_sets(cluster: Cluster) -> No
     job = cluster.submit(SHOW_ENVIRONMENT + "\n" + FOREVER)
     for node in (0, 1):
         cluster.says(job, "ready", node)
+    found = cluster.describe(job)
+    assert (found["nodeProperties"]["numNodes"], found["jobName"]) == (2, "trial")
     main, child = (json.loads(cluster.lines(job, node)[0]) for node in (0, 1))
     assert (main["AWS_BATCH_JOB_ID"], child["AWS_BATCH_JOB_ID"]) == (f"{job}#0", f"{job}#1")
     assert (child["AWS_BATCH_JOB_NODE_INDEX"], child["AWS_BATCH_JOB_NUM_NODES"]) == ("1", "2")
@@ -26,15 +29,6 @@ def test_every_node_gets_the_environment_that_batch_sets(cluster: Cluster) -> No
     address = "AWS_BATCH_JOB_MAIN_NODE_PRIVATE_IPV4_ADDRESS"
     assert address in child
     assert address not in main
-
-
-def test_nothing_of_the_yards_own_environment_reaches_a_job(cluster: Cluster) -> None:
-    job = cluster.submit(SHOW_ENVIRONMENT, nodes=1)
-    cluster.ended(job)
-    seen = json.loads(cluster.lines(job)[0])
-    of_machine = {name for name in seen if not name.startswith("AWS_")}
-    assert of_machine <= {"PATH", "HOME", "LANG", "PYTHONPATH", "LC_CTYPE", "SLIPWAY_STAND_IN"}
-    assert seen["AWS_ENDPOINT_URL"] == cluster.yard.endpoint
 
 
 def test_only_the_main_nodes_failure_is_retried(cluster: Cluster) -> None:
@@ -88,22 +82,23 @@ def test_a_job_whose_log_group_is_missing_fails_with_the_reason(cluster: Cluster
     assert "ResourceInitializationError" in cluster.describe(f"{job}#0")["container"]["reason"]
 
 
-def test_a_job_keeps_its_tags_and_says_what_it_was_asked(cluster: Cluster) -> None:
-    job = cluster.submit("pass", tags={"slipway:recipe": "trial"}, timeout={"attemptDurationSeconds": 60_000})
-    found = cluster.ended(job)
-    assert found["tags"] == {"slipway:recipe": "trial"}
-    assert found["timeout"] == {"attemptDurationSeconds": 60_000}
-    assert (found["nodeProperties"]["numNodes"], found["jobName"]) == (2, "trial")
-    assert found["createdAt"] <= found["startedAt"] <= found["stoppedAt"]
-
-
-def test_a_single_container_runs_without_the_variables_of_nodes(cluster: Cluster) -> None:
+def test_a_single_container_runs_without_the_variables_of_nodes_and_of_the_yard_s_own_environment(
+    cluster: Cluster,
+) -> None:
     cluster.define_single()
-    job = cluster.submit_single(SHOW_ENVIRONMENT)
-    assert cluster.ended(job)["container"]["exitCode"] == 0
+    timeout = {"attemptDurationSeconds": 60_000}
+    asked: dict[str, Any] = {"tags": {"slipway:recipe": "trial"}, "timeout": timeout}
+    job = cluster.submit_single(SHOW_ENVIRONMENT, **asked)
+    found = cluster.ended(job)
+    assert found["container"]["exitCode"] == 0
+    assert (found["tags"], found["timeout"]) == (asked["tags"], asked["timeout"])
+    assert found["createdAt"] <= found["startedAt"] <= found["stoppedAt"]
     seen = json.loads(cluster.lines(job, None)[0])
     assert seen["AWS_BATCH_JOB_ID"] == job
     assert not [name for name in seen if "NODE" in name]
+    of_machine = {name for name in seen if not name.startswith("AWS_")}
+    assert of_machine <= {"PATH", "HOME", "LANG", "PYTHONPATH", "LC_CTYPE", "SLIPWAY_STAND_IN"}
+    assert seen["AWS_ENDPOINT_URL"] == cluster.yard.endpoint
 
 
 # `slipway yard kill-node` and what `slipway yard status` says of jobs.

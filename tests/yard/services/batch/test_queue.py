@@ -32,13 +32,6 @@ def test_a_job_larger_than_the_environment_waits_and_is_cancelled_by_the_queues_
     assert found["attempts"] == []
 
 
-def test_a_node_larger_than_any_instance_waits_with_the_reason(cluster: Cluster) -> None:
-    definition = cluster.define("huge", container={"vcpus": 97})
-    waits_with(
-        cluster, cluster.submit("pass", definition=definition), "MISCONFIGURATION:JOB_RESOURCE_REQUIREMENT"
-    )
-
-
 @pytest.mark.parametrize(
     ("kind", "registered", "too_much"),
     [("c6i.xlarge", 7_679, 7_864), ("r5d.xlarge", 31_400, 31_900), ("trn1.32xlarge", 507_821, 507_822)],
@@ -50,13 +43,13 @@ def test_a_node_has_the_memory_that_its_agent_registers_and_not_all_of_its_type(
     assert not capacity.fits(instance_type(kind), vcpus=4, memory_mib=too_much)
 
 
-def test_a_node_that_asks_for_all_memory_of_its_type_waits_with_the_reason(cluster: Cluster) -> None:
+def test_a_node_that_asks_for_more_than_an_instance_gives_waits_with_the_reason(cluster: Cluster) -> None:
     whole = {"VCPU": 96, "MEMORY": instance_type("dl1.24xlarge").memory_mib}
     asked = [{"type": kind, "value": str(value)} for kind, value in whole.items()]
-    definition = cluster.define("whole", container={"resourceRequirements": asked})
-    waits_with(
-        cluster, cluster.submit("pass", definition=definition), "MISCONFIGURATION:JOB_RESOURCE_REQUIREMENT"
-    )
+    for name, container in (("whole", {"resourceRequirements": asked}), ("huge", {"vcpus": 97})):
+        job = cluster.submit("pass", definition=cluster.define(name, container=container))
+        waits_with(cluster, job, "MISCONFIGURATION:JOB_RESOURCE_REQUIREMENT")
+        cluster.batch.terminate_job(jobId=job, reason="seen")
 
 
 def test_a_job_of_a_disabled_environment_waits_until_it_is_enabled(cluster: Cluster) -> None:
@@ -65,12 +58,6 @@ def test_a_job_of_a_disabled_environment_waits_until_it_is_enabled(cluster: Clus
     waits_with(cluster, job, "ACTION_REQUIRED - CE(s) associated with the job queue are invalid")
     cluster.batch.update_compute_environment(computeEnvironment="pool", state="ENABLED")
     assert cluster.ended(job)["status"] == "SUCCEEDED"
-
-
-def test_a_disabled_queue_takes_no_jobs(cluster: Cluster) -> None:
-    cluster.batch.update_job_queue(jobQueue="queue", state="DISABLED")
-    said = refusal(cluster.submit, code="pass")
-    assert (said["Code"], "disabled" in said["Message"]) == ("ClientException", True)
 
 
 def test_jobs_run_in_order_and_nobody_overtakes(cluster: Cluster) -> None:
@@ -148,9 +135,6 @@ def test_jobs_are_listed_by_name_state_and_page(cluster: Cluster) -> None:
         jobQueue="queue", filters=ALL, PaginationConfig={"PageSize": 2}
     )
     assert [names(page) for page in pages] == [["gpt-1", "bert-2"], ["bert-1"]]
-
-
-def test_the_nodes_of_a_job_are_listed(cluster: Cluster) -> None:
     job = cluster.submit("pass")
     cluster.ended(job)
     listed = cluster.batch.list_jobs(multiNodeJobId=job, jobStatus="SUCCEEDED")["jobSummaryList"]
@@ -189,6 +173,8 @@ def test_jobs_of_a_deleted_queue_end_and_are_not_forgotten(cluster: Cluster) -> 
         True,
     )
     cluster.batch.update_job_queue(jobQueue="queue", state="DISABLED")
+    said = refusal(cluster.submit, code="pass")
+    assert (said["Code"], "disabled" in said["Message"]) == ("ClientException", True)
     cluster.batch.delete_job_queue(jobQueue="queue")
     ended = cluster.ended(job)
     assert (ended["status"], ended["statusReason"]) == ("FAILED", "The job queue was deleted")

@@ -53,31 +53,24 @@ def test_an_instance_starts_with_efa_alone_on_its_further_cards(ec2: Any, yard: 
     assert made["InstanceType"] == "c6in.32xlarge"
 
 
-def test_two_placement_groups_have_two_names_in_one_region(ec2: Any, yard: RunningYard) -> None:
-    ec2.create_placement_group(GroupName="a")
-    assert refusal(ec2.create_placement_group, GroupName="a")["Code"] == "InvalidPlacementGroup.Duplicate"
-    assert yard.client("ec2", "eu-west-1").create_placement_group(GroupName="a")["PlacementGroup"]
-
-
-@pytest.mark.parametrize(
-    ("name", "values", "found"),
-    [
-        ("strategy", ["spread"], ["b"]),
-        ("group-name", ["a", "b"], ["a", "b"]),
-        ("group-name", ["a*"], ["a"]),
-        ("tag:team", ["x"], ["b"]),
-        ("tag-key", ["team"], ["b"]),
-        ("state", ["deleting"], []),
-    ],
-)
-def test_placement_groups_are_filtered_as_ec2_does(
-    ec2: Any, name: str, values: list[str], found: list[str]
+def test_placement_groups_have_two_names_in_one_region_and_are_filtered_as_ec2_does(
+    ec2: Any, yard: RunningYard
 ) -> None:
     tags = [{"ResourceType": "placement-group", "Tags": [{"Key": "team", "Value": "x"}]}]
     ec2.create_placement_group(GroupName="a", Strategy="cluster")
     ec2.create_placement_group(GroupName="b", Strategy="spread", TagSpecifications=tags)
-    groups = ec2.describe_placement_groups(Filters=[{"Name": name, "Values": values}])["PlacementGroups"]
-    assert [group["GroupName"] for group in groups] == found
+    assert refusal(ec2.create_placement_group, GroupName="a")["Code"] == "InvalidPlacementGroup.Duplicate"
+    assert yard.client("ec2", "eu-west-1").create_placement_group(GroupName="a")["PlacementGroup"]
+    for name, values, found in (
+        ("strategy", ["spread"], "b"),
+        ("group-name", ["a", "b"], "ab"),
+        ("group-name", ["a*"], "a"),
+        ("tag:team", ["x"], "b"),
+        ("tag-key", ["team"], "b"),
+        ("state", ["deleting"], ""),
+    ):
+        groups = ec2.describe_placement_groups(Filters=[{"Name": name, "Values": values}])["PlacementGroups"]
+        assert "".join(group["GroupName"] for group in groups) == found, name
 
 
 def test_a_reservation_is_held_until_it_is_cancelled(ec2: Any) -> None:
@@ -113,28 +106,26 @@ def test_ec2_knows_every_type_of_the_catalogue_as_the_catalogue_does(ec2: Any) -
     assert described["GpuInfo"]["Gpus"][0]["Count"] == 8
 
 
-@pytest.mark.parametrize("region", ["us-east-1", "us-west-2"])
-def test_a_type_is_offered_where_the_catalogue_says_and_nowhere_else(yard: RunningYard, region: str) -> None:
-    def offered(where: str) -> list[str]:
-        answer = yard.client("ec2", where).describe_instance_type_offerings(
-            LocationType="availability-zone", Filters=[{"Name": "instance-type", "Values": [DL1]}]
-        )
-        return [offer["Location"] for offer in answer["InstanceTypeOfferings"]]
-
-    assert offered(region)
-    assert all(zone.startswith(region) for zone in offered(region))
-    assert "eu-north-1" not in instance_type(DL1).regions
-    assert offered("eu-north-1") == []
-
-
-def test_types_are_found_where_they_are_offered_by_a_wildcard(ec2: Any) -> None:
-    def offered(*types: str) -> set[str]:
+def test_a_type_is_offered_where_the_catalogue_says_and_nowhere_else_and_found_by_a_wildcard(
+    yard: RunningYard,
+) -> None:
+    def offered(where: str, *types: str, by: str = "availability-zone") -> dict[str, str]:
         filters = [{"Name": "instance-type", "Values": list(types)}]
-        pages = ec2.get_paginator("describe_instance_type_offerings").paginate(Filters=filters)
-        return {offer["InstanceType"] for page in pages for offer in page["InstanceTypeOfferings"]}
+        pages = yard.client("ec2", where).get_paginator("describe_instance_type_offerings")
+        found = pages.paginate(LocationType=by, Filters=filters)
+        return {
+            offer["Location"]: offer["InstanceType"]
+            for page in found
+            for offer in page["InstanceTypeOfferings"]
+        }
 
-    assert offered("dl1.*", "hpc7g.?xlarge") == {DL1, "hpc7g.4xlarge", "hpc7g.8xlarge"}
-    assert offered("dl1") == set()
+    for region in ("us-east-1", "us-west-2"):
+        zones = offered(region, DL1)
+        assert zones
+        assert all(zone.startswith(region) for zone in zones)
+    assert "eu-north-1" not in instance_type(DL1).regions
+    assert offered("eu-north-1", DL1) == offered("us-east-1", "dl1") == {}
+    assert offered("us-east-1", "dl?.*", by="region") == {"us-east-1": DL1}
 
 
 def test_no_ami_is_there_before_somebody_made_it(fresh_yard: RunningYard) -> None:
@@ -160,48 +151,36 @@ def test_an_ami_that_was_asked_for_says_that_it_stands_in(yard: RunningYard, reg
     assert manifest["stand_in"] is True
 
 
-@pytest.mark.parametrize("code", QUOTA_OF_CLUSTERS)
-def test_quotas_that_were_granted_are_listed_beside_a_fresh_accounts(yard: RunningYard, code: str) -> None:
+def test_quotas_that_were_granted_are_listed_beside_a_fresh_accounts(yard: RunningYard) -> None:
     quotas = yard.client("service-quotas")
-    quota = quotas.get_service_quota(ServiceCode="ec2", QuotaCode=code)["Quota"]
-    assert quota["Value"] == ENOUGH >= 8 * instance_type(QUOTA_OF_CLUSTERS[code]).vcpus
-    fresh = quotas.get_aws_default_service_quota(ServiceCode="ec2", QuotaCode=code)["Quota"]
-    assert fresh["Value"] == 0
     listed = quotas.list_service_quotas(ServiceCode="ec2", MaxResults=100)["Quotas"]
-    assert quota in listed
-
-
-def test_a_quota_that_the_yard_has_not_is_named(yard: RunningYard) -> None:
-    refused = refusal(
-        yard.client("service-quotas").get_service_quota, ServiceCode="ec2", QuotaCode="L-00000000"
-    )
+    for code, type_name in QUOTA_OF_CLUSTERS.items():
+        quota = quotas.get_service_quota(ServiceCode="ec2", QuotaCode=code)["Quota"]
+        assert quota["Value"] == ENOUGH >= 8 * instance_type(type_name).vcpus
+        fresh = quotas.get_aws_default_service_quota(ServiceCode="ec2", QuotaCode=code)["Quota"]
+        assert fresh["Value"] == 0
+        assert quota in listed
+    refused = refusal(quotas.get_service_quota, ServiceCode="ec2", QuotaCode="L-00000000")
     assert (refused["Code"], "L-1216C47A" in refused["Message"]) == ("NoSuchResourceException", True)
 
 
-def test_prices_are_the_catalogues_and_dated(yard: RunningYard) -> None:
-    price = instance_type(DL1).price
+def test_prices_are_the_catalogues_and_dated_and_none_is_made_up(yard: RunningYard) -> None:
+    price, pricing = instance_type(DL1).price, yard.client("pricing")
     assert price
-    filters = [
-        {"Type": "TERM_MATCH", "Field": "instanceType", "Value": DL1},
-        {"Type": "TERM_MATCH", "Field": "regionCode", "Value": price.region},
-        {"Type": "TERM_MATCH", "Field": "operatingSystem", "Value": "Linux"},
-    ]
-    answer = yard.client("pricing").get_products(ServiceCode="AmazonEC2", Filters=filters)
-    (product,) = [json.loads(text) for text in answer["PriceList"]]
-    (offer,) = product["terms"]["OnDemand"].values()
+
+    def listed(**fields: str) -> list[str]:
+        filters = [{"Type": "TERM_MATCH", "Field": name, "Value": value} for name, value in fields.items()]
+        found: list[str] = pricing.get_products(ServiceCode="AmazonEC2", Filters=filters)["PriceList"]
+        return found
+
+    (text,) = listed(instanceType=DL1, regionCode=price.region, operatingSystem="Linux")
+    (offer,) = json.loads(text)["terms"]["OnDemand"].values()
     (dimension,) = offer["priceDimensions"].values()
     assert float(dimension["pricePerUnit"]["USD"]) == price.usd_per_hour
     assert (dimension["unit"], offer["effectiveDate"][:10]) == ("Hrs", price.date)
-
-
-def test_a_price_that_nobody_knows_is_not_made_up(yard: RunningYard) -> None:
-    pricing = yard.client("pricing")
     unpriced = next(known.name for known in instance_types() if known.price is None)
-    for field, value in (("instanceType", unpriced), ("regionCode", "eu-west-1")):
-        filters = [{"Type": "TERM_MATCH", "Field": field, "Value": value}]
-        assert pricing.get_products(ServiceCode="AmazonEC2", Filters=filters)["PriceList"] == []
-    unknown = [{"Type": "TERM_MATCH", "Field": "colour", "Value": "red"}]
-    assert "colour" in refusal(pricing.get_products, ServiceCode="AmazonEC2", Filters=unknown)["Message"]
+    assert listed(instanceType=unpriced) == listed(regionCode="eu-west-1") == []
+    assert "colour" in refusal(listed, colour="red")["Message"]
 
 
 # What EC2 and Auto Scaling do with launches: pending first, no capacity for large types, Spot taken back.
@@ -298,13 +277,10 @@ def test_an_instance_is_pending_until_its_launch_is_over(yard: RunningYard) -> N
     assert state(yard, instances(yard)[0]["InstanceId"]) == "pending"
     yard.client("ec2").terminate_instances(InstanceIds=[made["InstanceId"]])
     assert state(yard, made["InstanceId"]) == "terminated"
-
-
-def test_a_pending_instance_runs_before_the_longest_time_is_over(yard: RunningYard) -> None:
     switch(yard, launch_delay=0.2)
     (made,) = yard.client("ec2").run_instances(**run(yard, SMALL))["Instances"]
     yard.client("ec2").get_waiter("instance_running").wait(
-        InstanceIds=[made["InstanceId"]], WaiterConfig={"Delay": 1, "MaxAttempts": 60}
+        InstanceIds=[made["InstanceId"]], WaiterConfig={"Delay": 0.1, "MaxAttempts": 600}
     )
 
 

@@ -119,9 +119,6 @@ def test_a_handler_that_raises_or_ends_its_process_is_an_error_of_the_function(f
     said, error = functions.ask("leave")
     assert (said["errorType"], error) == ("Runtime.ExitError", "Unhandled")
     assert said["errorMessage"].endswith("exit status 3")
-
-
-def test_a_handler_that_takes_too_long_is_ended(functions: Functions) -> None:
     functions.client.update_function_configuration(FunctionName="adder", Timeout=1)
     said, error = functions.ask("sleep")
     assert (said["errorType"], error) == ("Sandbox.Timedout", "Unhandled")
@@ -245,6 +242,9 @@ def test_a_function_makes_changes_replaces_and_deletes_a_custom_resource(stacks:
     body["Outputs"] = {"Upper": {"Value": {"Fn::GetAtt": ["Finder", "Upper"]}}}
     made = stacks.create("found", body)
     assert (made["Finder"], stacks.outputs("found")) == ("one", {"Upper": "ONE"})
+    https = template(Finder=custom(Name="one", Do="by https"))
+    https["Resources"]["Maker"]["Properties"]["FunctionName"] = "other"
+    assert stacks.create("https", https)["Finder"] == "secure", "it may answer by a connection of its own"
     body["Resources"]["Finder"] = custom(Name="one", Size=4)
     assert stacks.update("found", body)["Finder"] == "one"
     body["Resources"]["Finder"] = custom(Name="two", Size=True)
@@ -291,11 +291,6 @@ def test_a_nested_stack_whose_function_never_answers_is_deleted_with_its_parent_
     asked, named, *_ = told(stacks.yard)[-1]
     assert (asked, "-Finder-" in named) == ("Delete", True)
     assert stacks.cloudformation.describe_stacks()["Stacks"] == []
-
-
-def test_a_function_may_answer_through_its_own_https_connection(stacks: Stacks) -> None:
-    body = template(Finder=custom(Name="one", Do="by https"))
-    assert stacks.create("https", body)["Finder"] == "secure"
 
 
 @pytest.mark.parametrize(

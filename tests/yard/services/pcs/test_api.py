@@ -39,10 +39,13 @@ def test_what_was_created_is_found_by_name_and_by_id_as_it_was_given(site: PcsSi
     assert by_name["slurmConfiguration"]["scaleDownIdleTimeInSeconds"] == 600
     assert by_name["slurmConfiguration"]["authKey"]["secretArn"].startswith("arn:aws:secretsmanager:")
     assert by_name["endpoints"][0]["type"] == "SLURMCTLD"
-    assert pcs.list_tags_for_resource(resourceArn=made["arn"])["tags"] == {"a": "b"}
+    pcs.tag_resource(resourceArn=made["arn"], tags={"c": "d"})
+    assert pcs.list_tags_for_resource(resourceArn=made["arn"])["tags"] == {"a": "b", "c": "d"}
+    pcs.untag_resource(resourceArn=made["arn"], tagKeys=["a"])
+    assert pcs.list_tags_for_resource(resourceArn=made["arn"])["tags"] == {"c": "d"}
 
 
-def test_a_cluster_that_keeps_accounts_says_where_and_one_that_does_not_begins_to(
+def test_a_cluster_that_keeps_accounts_says_where_one_that_does_not_begins_to_and_none_ends(
     site: PcsSite, pcs: Any
 ) -> None:
     keeps = {"accounting": {"mode": "STANDARD", "defaultPurgeTimeInDays": 90}}
@@ -59,12 +62,9 @@ def test_a_cluster_that_keeps_accounts_says_where_and_one_that_does_not_begins_t
     pcs.update_cluster(clusterIdentifier="two", slurmConfiguration=keeps)
     assert answers("two") == both
 
-
-def test_accounts_that_are_kept_change_and_never_end(site: PcsSite, pcs: Any) -> None:
     def changed(**accounting: Any) -> Any:
         return pcs.update_cluster(clusterIdentifier="one", slurmConfiguration={"accounting": accounting})
 
-    site.cluster("one", slurmConfiguration={"accounting": {"mode": "STANDARD"}})
     changed(defaultPurgeTimeInDays=30)
     kept = pcs.get_cluster(clusterIdentifier="one")["cluster"]["slurmConfiguration"]["accounting"]
     assert kept == {"mode": "STANDARD", "defaultPurgeTimeInDays": 30}
@@ -85,9 +85,19 @@ def test_groups_and_queues_belong_to_their_cluster(site: PcsSite, pcs: Any) -> N
     assert found["computeNodeGroup"]["instanceConfigs"] == [{"instanceType": "trn1.32xlarge"}]
     refused = refusal(pcs.get_queue, clusterIdentifier="one", queueIdentifier=queue["id"])
     assert (refused["Code"], refused["status"]) == ("ResourceNotFoundException", 404)
+    refused = refusal(lambda: site.queue("one", "pcs_none"))
+    assert (refused["Code"], "pcs_none" in refused["Message"]) == ("ResourceNotFoundException", True)
+    register = pcs.register_compute_node_group_instance
+    refused = refusal(register, clusterIdentifier="two", bootstrapId="i-0123")
+    assert (refused["Code"], "i-0123 is no instance" in refused["Message"]) == ("AccessDeniedException", True)
+    pages = list(pcs.get_paginator("list_clusters").paginate(PaginationConfig={"PageSize": 1}))
+    assert sorted(cluster["name"] for page in pages for cluster in page["clusters"]) == ["one", "two"]
+    assert [len(page["clusters"]) for page in pages] == [1, 1]
 
 
-def test_an_update_changes_what_it_names_and_nothing_else(site: PcsSite, pcs: Any) -> None:
+def test_an_update_changes_what_it_names_and_nothing_else_and_is_checked_like_a_creation(
+    site: PcsSite, pcs: Any
+) -> None:
     cluster = site.cluster()
     group = site.node_group(cluster["id"])
     which = {"clusterIdentifier": cluster["id"], "computeNodeGroupIdentifier": group["id"]}
@@ -98,6 +108,9 @@ def test_an_update_changes_what_it_names_and_nothing_else(site: PcsSite, pcs: An
     assert found["scalingConfiguration"] == more
     assert found["customLaunchTemplate"] == {"id": site.template, "version": "1"}
     assert found["modifiedAt"] >= found["createdAt"]
+    most = {"minInstanceCount": 0, "maxInstanceCount": 33}
+    refused = refusal(pcs.update_compute_node_group, **which, scalingConfiguration=most)
+    assert refused["Code"] == "ServiceQuotaExceededException"
 
 
 def test_a_second_of_the_same_name_is_refused_and_a_repeated_request_is_not(site: PcsSite, pcs: Any) -> None:
@@ -121,30 +134,6 @@ def test_what_is_used_is_not_deleted(site: PcsSite, pcs: Any) -> None:
     pcs.delete_cluster(**which)
     assert pcs.list_clusters()["clusters"] == []
     assert refusal(pcs.delete_cluster, **which)["Code"] == "ResourceNotFoundException"
-
-
-def test_a_queue_of_a_group_that_is_not_there_is_refused(site: PcsSite, pcs: Any) -> None:
-    cluster = site.cluster()["id"]
-    refused = refusal(lambda: site.queue(cluster, "pcs_none"))
-    assert (refused["Code"], "pcs_none" in refused["Message"]) == ("ResourceNotFoundException", True)
-
-
-def test_tags_are_added_and_taken_away(site: PcsSite, pcs: Any) -> None:
-    arn = site.cluster()["arn"]
-    pcs.tag_resource(resourceArn=arn, tags={"a": "1", "b": "2"})
-    pcs.untag_resource(resourceArn=arn, tagKeys=["a"])
-    assert pcs.list_tags_for_resource(resourceArn=arn)["tags"] == {"b": "2"}
-
-
-def test_a_list_comes_page_by_page(site: PcsSite, pcs: Any) -> None:
-    for number in range(5):
-        site.cluster(f"cluster-{number}")
-    pages = [
-        [cluster["name"] for cluster in page["clusters"]]
-        for page in pcs.get_paginator("list_clusters").paginate(PaginationConfig={"PageSize": 2})
-    ]
-    assert [len(page) for page in pages] == [2, 2, 1]
-    assert sorted(name for page in pages for name in page) == [f"cluster-{number}" for number in range(5)]
 
 
 @pytest.mark.parametrize(
@@ -224,7 +213,9 @@ def test_no_new_cluster_is_made_with_a_slurm_that_has_ended() -> None:
     assert "25.11" in checks.supported(date(2026, 12, 1))
 
 
-def test_a_launch_template_of_another_version_or_without_mime_is_refused(site: PcsSite) -> None:
+def test_a_launch_template_of_another_version_or_without_mime_or_another_role_is_refused(
+    site: PcsSite,
+) -> None:
     cluster = site.cluster()["id"]
     missing = {"id": site.template, "version": "2"}
     refused = refusal(lambda: site.node_group(cluster, customLaunchTemplate=missing))
@@ -232,10 +223,6 @@ def test_a_launch_template_of_another_version_or_without_mime_is_refused(site: P
     plain = {"id": site.launch_template("plain", "#!/bin/bash\n"), "version": "1"}
     refused = refusal(lambda: site.node_group(cluster, customLaunchTemplate=plain))
     assert "not in the MIME multi-part format" in refused["Message"]
-
-
-def test_the_role_of_nodes_has_the_name_or_the_path_that_pcs_demands(site: PcsSite) -> None:
-    cluster = site.cluster()["id"]
     other = site.instance_profile("nodes")
     refused = refusal(lambda: site.node_group(cluster, iamInstanceProfileArn=other))
     assert "the role nodes must start with AWSPCS" in refused["Message"]
@@ -250,26 +237,6 @@ def test_a_cluster_has_ten_node_groups_and_ten_queues_at_most(site: PcsSite) -> 
         site.queue(cluster, groups[0]["id"], f"queue-{number}")
     refused = refusal(lambda: site.queue(cluster, groups[0]["id"], "queue-10"))
     assert refused["Code"] == "ServiceQuotaExceededException"
-
-
-def test_an_update_is_checked_like_a_creation(site: PcsSite, pcs: Any) -> None:
-    cluster = site.cluster()["id"]
-    site.node_group(cluster)
-    more = {"minInstanceCount": 0, "maxInstanceCount": 33}
-    refused = refusal(
-        lambda: pcs.update_compute_node_group(
-            clusterIdentifier=cluster, computeNodeGroupIdentifier="workers", scalingConfiguration=more
-        )
-    )
-    assert refused["Code"] == "ServiceQuotaExceededException"
-
-
-def test_an_instance_that_pcs_did_not_launch_cannot_register(site: PcsSite, pcs: Any) -> None:
-    site.cluster()
-    refused = refusal(
-        lambda: pcs.register_compute_node_group_instance(clusterIdentifier="trn", bootstrapId="i-0123")
-    )
-    assert (refused["Code"], "i-0123 is no instance" in refused["Message"]) == ("AccessDeniedException", True)
 
 
 def test_templates_find_the_newest_sample_ami_of_a_version_by_its_name(yard: RunningYard) -> None:
@@ -305,20 +272,10 @@ def test_nodes_are_clouds_with_the_processors_and_devices_of_their_instance_type
     assert node == "workers-[1-4] CPUs=128 RealMemory=498073 Gres=neuron:16 State=CLOUD"
     assert lines()["GresTypes"] == "neuron"
     assert lines()["SuspendExcNodes"] == "workers-1"
-
-
-def test_a_queues_own_settings_are_its_partitions() -> None:
-    said = lines()["PartitionName"]
-    assert said == "train Nodes=workers-[1-4] MaxTime=60 State=UP Default=YES"
-
-
-def test_a_cluster_has_nodes_before_it_has_a_queue() -> None:
-    found = slurm_conf.slurm_conf(SlurmSettings(name="trn", address="10.0.0.4", groups=(WORKERS,)))
-    assert "PartitionName=no-queue-yet Hidden=YES State=INACTIVE" in found
-
-
-def test_devices_by_file_are_counted_since_no_machine_here_has_them() -> None:
     assert slurm_conf.gres_conf([WORKERS]) == "NodeName=workers-[1-4] Name=neuron Count=16\n"
+    assert lines()["PartitionName"] == "train Nodes=workers-[1-4] MaxTime=60 State=UP Default=YES"
+    queueless = slurm_conf.slurm_conf(SlurmSettings(name="trn", address="10.0.0.4", groups=(WORKERS,)))
+    assert "PartitionName=no-queue-yet Hidden=YES State=INACTIVE" in queueless
 
 
 def test_accounts_are_kept_where_the_cluster_asks_and_as_long_as_it_says() -> None:
@@ -346,9 +303,6 @@ def test_an_instance_registers_before_the_scripts_of_user_data_and_starts_slurmd
         next(word for word in ("register pcs_1234567890", "of user data", "agent start") if word in script)
         for script in scripts
     ] == ["register pcs_1234567890", "of user data", "agent start"]
-
-
-def test_user_data_that_is_no_archive_cannot_be_added_to() -> None:
     assert nodes.is_mime("")
     assert not nodes.is_mime(base64.b64encode(b"#!/bin/bash\n").decode())
 

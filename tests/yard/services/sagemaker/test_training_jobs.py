@@ -118,24 +118,16 @@ def test_every_instance_trains_in_the_container_contract(
     assert lines.count("Reporting training SUCCESS") == 2
 
 
-def test_each_instance_has_a_log_stream_of_sagemakers_name(
-    site: TrainingSite, contract: dict[str, Any]
-) -> None:
-    first, second = site.streams("contract")
-    assert first.startswith("contract/algo-1-")
-    assert second.startswith("contract/algo-2-")
-
-
-def test_a_completed_job_leaves_an_archive_of_all_instances(
+def test_a_completed_job_leaves_an_archive_and_a_log_of_each_instance_and_charts_for_the_sdk(
     site: TrainingSite, contract: dict[str, Any]
 ) -> None:
     model = contract["ModelArtifacts"]["S3ModelArtifacts"]
     assert model == f"s3://{BUCKET}/jobs/contract/output/model.tar.gz"
     assert site.names_in(model) == ["algo-1", "algo-2"]
     assert site.names_in(model.replace("model.tar", "output.tar")) == ["notes"]
-
-
-def test_charts_are_where_the_sdk_looks_for_them(site: TrainingSite, contract: dict[str, Any]) -> None:
+    first, second = site.streams("contract")
+    assert first.startswith("contract/algo-1-")
+    assert second.startswith("contract/algo-2-")
     assert site.keys("charts") == ["charts/contract/tensorboard-output/events"]
 
 
@@ -154,9 +146,6 @@ def test_a_job_is_found_by_name_state_and_tags(site: TrainingSite, contract: dic
     site.sagemaker.add_tags(ResourceArn=arn, Tags=[{"Key": "cost", "Value": "mine"}])
     tags = {tag["Key"]: tag["Value"] for tag in site.sagemaker.list_tags(ResourceArn=arn)["Tags"]}
     assert tags == {"run": "contract", "cost": "mine"}
-
-
-def test_a_name_is_taken_for_good(site: TrainingSite, contract: dict[str, Any]) -> None:
     with pytest.raises(ClientError, match=r"ResourceInUse.*names must be unique within an AWS account"):
         site.train("contract", CONTRACT)
 

@@ -79,20 +79,17 @@ def attempted(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Attem
     signal.signal(signal.SIGTERM, before)
 
 
-def test_a_host_that_dies_before_the_first_start_takes_an_attempt_and_is_waited_for(
+def test_a_host_that_dies_or_is_gone_before_the_first_start_takes_an_attempt_and_is_waited_for(
     attempted: Attempted, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert attempted(found=[], prepared=[DEAD]) == (0, [2])
     said = capsys.readouterr().err
     assert "[run] error: attempt 1 of 2 did not start: host ip-10-0-0-2 does not answer" in said
     assert "[run] attempt 1 of 2 failed on its machines; the next resumes once all answer" in said
-
-
-def test_a_host_that_is_gone_before_the_first_start_takes_an_attempt_and_is_waited_for(
-    attempted: Attempted,
-) -> None:
     missing = node_run._Missing("job glue-1 asks for 2 nodes and 1 run: ip-10-0-0-1")
     assert attempted(found=[missing, missing, missing], prepared=[]) == (0, [2])
+    assert attempted(found=[], prepared=[DEAD, DEAD]) == (85, [])
+    assert capsys.readouterr().err.endswith(f"error: {JOB.name} ended with exit code 85, attempt 2 of 2\n")
 
 
 def test_a_node_asks_who_it_is_as_root_even_where_others_are_missing(
@@ -105,13 +102,6 @@ def test_a_node_asks_who_it_is_as_root_even_where_others_are_missing(
     with pytest.raises(node_run._Missing, match="asks for 4 nodes and 1 run"):
         node_run._members_of(NodePaths(root=tmp_path), SETUP, JOB)
     assert asked == ["who"]
-
-
-def test_hosts_that_do_not_answer_in_all_attempts_end_the_job_and_the_log_counts_them(
-    attempted: Attempted, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert attempted(found=[], prepared=[DEAD, DEAD]) == (85, [])
-    assert capsys.readouterr().err.endswith(f"error: {JOB.name} ended with exit code 85, attempt 2 of 2\n")
 
 
 def test_a_host_that_nobody_replaces_ends_the_job_and_the_log_counts_no_attempt_that_was_not_made(
@@ -254,37 +244,28 @@ def setup_of(tmp_path: Path) -> Setup:
     return replace(SETUP, file_system_mount=str(tmp_path))
 
 
-def test_the_same_files_make_the_same_bytes_whenever_they_were_written(tmp_path: Path) -> None:
-    one = tree(tmp_path / "one", a="1", sub__b="2")
+def test_the_same_files_make_the_same_bytes_whenever_they_were_written_and_others_another_bundle(
+    tmp_path: Path,
+) -> None:
+    one = pack(tree(tmp_path / "one", a="1", sub__b="2"))
     two = tree(tmp_path / "two", sub__b="2", a="1")
     os.utime(two / "a", (1, 1))
-    assert pack(one) == pack(two)
+    assert one == pack(two)
+    others = [tree(tmp_path / "three", a="2", sub__b="2"), tree(tmp_path / "four", a="1", sub__b="2", c="")]
+    assert len({one.digest, *(pack(folder).digest for folder in others)}) == 3
 
 
-@pytest.mark.parametrize("changed", [{"a": "2"}, {"a": "1", "c": ""}])
-def test_other_files_are_another_bundle(tmp_path: Path, changed: dict[str, str]) -> None:
-    assert pack(tree(tmp_path / "one", a="1")).digest != pack(tree(tmp_path / "two", **changed)).digest
-
-
-def test_what_is_unpacked_is_what_was_packed_without_what_only_images_need(tmp_path: Path) -> None:
+def test_what_is_unpacked_once_is_what_was_packed_without_what_only_images_need_however_compressed(
+    tmp_path: Path,
+) -> None:
     bundle = pack(own_containers())
-    folder = ensure_code(WHERE, setup_of(tmp_path), bundle.digest, Store(bundle.packed))
+    store = Store(bundle.packed)
+    folder, again = (ensure_code(WHERE, setup_of(tmp_path), bundle.digest, store) for _ in range(2))
+    assert (folder, store.asked) == (again, 1)
     launch = Path("runtime/launch/launcher.py")
-    assert (folder / "slipway" / "containers" / launch).read_bytes() == (
-        own_containers() / launch
-    ).read_bytes()
+    assert (folder / "slipway/containers" / launch).read_bytes() == (own_containers() / launch).read_bytes()
     assert not (folder / "slipway/containers/images").exists()
     assert not list(folder.rglob("__pycache__"))
-
-
-def test_code_that_is_there_is_not_fetched_again(tmp_path: Path) -> None:
-    bundle = pack(tree(tmp_path / "one", a="1"))
-    store = Store(bundle.packed)
-    folders = {ensure_code(WHERE, setup_of(tmp_path), bundle.digest, store) for _ in range(3)}
-    assert (len(folders), store.asked) == (1, 1)
-
-
-def test_how_far_it_is_compressed_does_not_matter(tmp_path: Path) -> None:
     bundle = pack(tree(tmp_path / "one", a="1"))
     otherwise = gzip.compress(gzip.decompress(bundle.packed), 1)
     folder = ensure_code(WHERE, setup_of(tmp_path), bundle.digest, Store(otherwise))

@@ -41,11 +41,8 @@ FACTS = NodeFacts(
 
 def test_facts_are_read_as_they_were_printed_whatever_a_shell_says_before() -> None:
     assert decode_facts(f"Welcome!\n{encode_facts(FACTS)}\n") == FACTS
-
-
-@pytest.mark.parametrize("text", ["", "Welcome!", "{}", "[]"])
-def test_a_node_that_says_something_else_has_said_nothing(text: str) -> None:
-    assert decode_facts(text) is None
+    assert [decode_facts(text) for text in ("", "Welcome!", "{}", "[]")] == [None] * 4
+    assert differences("b", replace(FACTS, running="x"), "a", FACTS) == [], "what it runs is none"
 
 
 def test_a_difference_names_both_nodes_and_both_versions() -> None:
@@ -54,19 +51,12 @@ def test_a_difference_names_both_nodes_and_both_versions() -> None:
     assert differences("b", FACTS, "a", FACTS) == []
 
 
-def test_what_a_node_runs_is_no_difference() -> None:
-    assert differences("b", replace(FACTS, running="x"), "a", FACTS) == []
-
-
-def test_lists_of_processors_are_read_as_the_kernel_writes_them() -> None:
-    assert parse_list("0-2,8\n") == [0, 1, 2, 8]
-    assert parse_list("") == []
-
-
 def test_numa_domains_and_cores_are_counted_as_far_as_they_may_be_used(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Two domains of two cores with two threads each, and one of no processor, as memory alone makes."""
+    assert [parse_list(text) for text in ("0-2,8\n", "")] == [[0, 1, 2, 8], []]
+    assert own_topology(tmp_path) == Topology(domains=1, cores=len(os.sched_getaffinity(0)))
     for domain, processors in enumerate(("0-1,4-5", "2-3,6-7", "")):
         write(tmp_path / f"sys/devices/system/node/node{domain}/cpulist", processors)
     for processor in range(8):
@@ -76,10 +66,6 @@ def test_numa_domains_and_cores_are_counted_as_far_as_they_may_be_used(
     assert own_topology(tmp_path) == Topology(domains=2, cores=4)
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1, 4, 5})
     assert own_topology(tmp_path) == Topology(domains=1, cores=2)
-
-
-def test_a_machine_that_says_nothing_of_itself_has_one_domain(tmp_path: Path) -> None:
-    assert own_topology(tmp_path) == Topology(domains=1, cores=len(os.sched_getaffinity(0)))
 
 
 def write(path: Path, text: str) -> None:

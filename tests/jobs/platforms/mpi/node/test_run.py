@@ -71,24 +71,19 @@ def run(node: Node, work: MpirunWork, folder: Path) -> Ended:
 
 
 @pytest.mark.parametrize("mpi", MPIS_HERE)
-def test_the_exit_code_is_the_first_failed_ranks_own(
+def test_the_exit_code_is_the_first_failed_ranks_own_and_no_process_is_left(
     node: Node, tmp_path: Path, capfd: pytest.CaptureFixture[str], mpi: str
 ) -> None:
     """MPICH would give a bitwise or of all, and Open MPI that of whoever came first."""
-    ended = run(node, work_of(node, mpi, tmp_path, 2), tmp_path)
-    assert ended == Ended(code=7, dead=())
+    assert run(node, work_of(node, mpi, tmp_path, 2), tmp_path) == Ended(code=7, dead=())
     out = capfd.readouterr().out
     for rank in (0, 1):
         assert f"[{rank}] argument a b;$(false) of rank {rank} in /data/a b'\"\n" in out
-
-
-@pytest.mark.parametrize("mpi", MPIS_HERE)
-def test_a_job_that_ends_well_ends_with_nought_and_leaves_no_process(
-    node: Node, tmp_path: Path, mpi: str
-) -> None:
     work = work_of(node, mpi, tmp_path, 1)
     assert run(node, work, tmp_path) == Ended(code=0, dead=())
     assert work.job not in jobs_here()
+    assert _true_code(Path("/nowhere"), 1, ("ip-10-0-0-2",)) == 85  # which asks for another attempt
+    assert _true_code(Path("/nowhere"), 3, ()) == 3
 
 
 def test_ranks_run_in_the_python_of_the_image_with_its_variables_where_it_brings_one(
@@ -113,16 +108,15 @@ def test_ranks_run_in_the_python_of_the_image_with_its_variables_where_it_brings
     assert own_facts(MPIS_HERE[0]).training == "SynapseAI 1.18.0"
 
 
-def test_a_dead_host_in_the_hostfile_is_named_before_a_rank_starts(node: Node) -> None:
+def test_a_dead_host_and_nodes_without_the_mpi_of_the_cluster_are_named_before_a_rank_starts(
+    node: Node,
+) -> None:
     dead = Member(name="ip-127-0-0-2", address=THERE, instance_id="i-dead")
     node.knows([node.member, dead])
     with pytest.raises(DeadHost) as refusal:
         agree(node.where, [node.member.name, dead.name], MPIS_HERE[0])
     assert "host ip-127-0-0-2 does not answer" in refusal.value.message
     assert node.member.name not in refusal.value.message
-
-
-def test_nodes_without_the_mpi_of_the_cluster_are_named(node: Node) -> None:
     if find_program("intel-mpi") and own_facts("intel-mpi").mpi.startswith("Intel"):
         pytest.skip("Intel MPI is installed")
     with pytest.raises(UnlikeHosts, match="ip-127-0-0-1 has no intel-mpi"):
@@ -243,8 +237,3 @@ def test_every_process_of_a_job_is_ended_and_no_other(tmp_path: Path) -> None:
         for their in theirs:
             their.kill()
             their.communicate()
-
-
-def test_a_lost_host_ends_the_job_with_the_code_that_asks_for_another_attempt() -> None:
-    assert _true_code(Path("/nowhere"), 1, ("ip-10-0-0-2",)) == 85
-    assert _true_code(Path("/nowhere"), 3, ()) == 3

@@ -74,30 +74,19 @@ def test_a_certificate_of_another_node_does_not_make_a_host_that_node(start: Sta
     assert "Certificate invalid: name is not a listed principal" in done.stderr
 
 
-def test_the_authority_is_forgotten_once_it_has_signed(start: Start) -> None:
+def test_private_keys_are_their_owners_alone_and_in_memory_and_the_authority_is_forgotten(
+    start: Start,
+) -> None:
     one = start(HERE)
-    body = private_key_text(authority_seed(SECRET), "").splitlines()[2]
-    files = [path for path in one.where.root.rglob("*") if path.is_file()]
-    assert files
-    assert not [path for path in files if body in path.read_text(errors="replace")]
-    assert not [path for path in files if SECRET in path.read_text(errors="replace")]
-
-
-def test_every_node_derives_the_same_authority_and_another_secret_another() -> None:
-    assert public_key_text(authority_seed(SECRET)) == public_key_text(authority_seed(SECRET))
-    assert public_key_text(authority_seed(SECRET)) != public_key_text(authority_seed(OTHER))
-
-
-def test_private_keys_are_their_owners_alone_and_in_memory(start: Start) -> None:
-    one = start(HERE)
-    private = [path for path in one.where.root.rglob("*") if path.is_file() and "PRIVATE KEY" in text(path)]
+    texts = {path: path.read_text(errors="replace") for path in one.where.root.rglob("*") if path.is_file()}
+    private = [path for path, text in texts.items() if "PRIVATE KEY" in text]
     assert len(private) == 2  # of the host and of the user
     assert {path.stat().st_mode & 0o077 for path in private} == {0}
     assert all(path.is_relative_to(one.where.keys) for path in private)
-
-
-def text(path: Path) -> str:
-    return path.read_text(errors="replace")
+    body = private_key_text(authority_seed(SECRET), "").splitlines()[2]
+    assert not [path for path, text in texts.items() if body in text or SECRET in text]
+    same, again, other = (public_key_text(authority_seed(secret)) for secret in (SECRET, SECRET, OTHER))
+    assert same == again != other
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
@@ -175,15 +164,12 @@ def test_credentials_are_kept_until_shortly_before_they_end() -> None:
     assert role.credentials()["AccessKeyId"] == "key 1"
 
 
-def test_who_has_the_token_gets_the_credentials(address: str) -> None:
+def test_who_has_the_token_gets_the_credentials_and_nobody_else_anything(address: str) -> None:
     assert ask(f"{address}{job_credentials.PATH}", TOKEN)["AccessKeyId"] == "AKIA"
-
-
-@pytest.mark.parametrize(("path", "token"), [(job_credentials.PATH, "another"), ("/", TOKEN)])
-def test_nobody_else_gets_anything(address: str, path: str, token: str) -> None:
-    with pytest.raises(urllib.error.HTTPError, match="403") as refused:
-        ask(f"{address}{path}", token)
-    refused.value.close()
+    for path, token in ((job_credentials.PATH, "another"), ("/", TOKEN)):
+        with pytest.raises(urllib.error.HTTPError, match="403") as refused:
+            ask(f"{address}{path}", token)
+        refused.value.close()
 
 
 def test_only_root_reaches_the_metadata_service() -> None:

@@ -53,11 +53,6 @@ def test_attempts_are_counted_by_their_starts_and_not_by_what_slurm_requeued(tmp
     ]
 
 
-def test_a_start_that_has_written_its_note_keeps_its_number(tmp_path: Path) -> None:
-    assert [begin_note(tmp_path, NOTE).number for _ in range(2)] == [1, 1]
-    assert len(read_notes(tmp_path)) == 1
-
-
 def test_starts_at_the_same_time_have_numbers_of_their_own(tmp_path: Path) -> None:
     starts = [replace(NOTE, restarts=count) for count in range(8)]
     with ThreadPoolExecutor(8) as pool:
@@ -65,16 +60,14 @@ def test_starts_at_the_same_time_have_numbers_of_their_own(tmp_path: Path) -> No
     assert sorted(numbers) == list(range(1, 9))
 
 
-def test_jobs_phases_and_elements_of_arrays_count_their_own(tmp_path: Path) -> None:
-    begin_note(tmp_path, NOTE)
+def test_jobs_phases_and_elements_of_arrays_count_their_own_and_each_start_keeps_its_number(
+    tmp_path: Path,
+) -> None:
+    assert [begin_note(tmp_path, NOTE).number for _ in range(2)] == [1, 1]
+    (damaged,) = (tmp_path / "attempts").iterdir()
     others = [replace(NOTE, job="7_0"), replace(NOTE, job="8"), replace(NOTE, phase="compile")]
     assert [begin_note(tmp_path, note).number for note in others] == [1, 1, 1]
-
-
-def test_a_note_that_a_crash_damaged_keeps_its_number(tmp_path: Path) -> None:
-    begin_note(tmp_path, NOTE)
-    (damaged,) = (tmp_path / "attempts").iterdir()
-    damaged.write_text("")
+    damaged.write_text("")  # as by a crash
     assert begin_note(tmp_path, replace(NOTE, restarts=3)).number == 2
 
 
@@ -140,6 +133,16 @@ def test_every_release_tells_the_same_of_a_job() -> None:
     assert (old.id, old.name, old.phase, old.exit_code) == ("7", "neox-0123456789ab", "run", 85)
     assert (old.submitted, old.started, old.ended, old.restarts) == (100, 200, 300, 2)
     assert old.depends_on == "5,6"
+    killed = {"return_code": set_(0), "signal": {"id": set_(9), "name": "KILL"}}
+    element = {"array_job_id": set_(5), "array_task_id": set_(0)}
+    (old,) = read_queue(queue({**OLD, "array_job_id": 5, "array_task_id": 0, "exit_code": 9}))
+    (new,) = read_queue(queue({**NEW, **element, "exit_code": killed}))
+    assert (old.id, old.exit_signal) == (new.id, new.exit_signal) == ("5_0", 9)
+    others = {**OLD, "comment": "mine"}, {**OLD, "comment": None}
+    assert not read_queue(queue(*others)), "jobs of others are left out"
+    text = json.dumps({"nodes": [{"name": "n1", "state": ["IDLE", "DRAIN"], "reason": "slipway: 15 of 16"}]})
+    (node,) = read_nodes(text)
+    assert (node.name, node.state, node.reason) == ("n1", "IDLE+DRAIN", "slipway: 15 of 16")
 
 
 @pytest.mark.parametrize(
@@ -169,24 +172,6 @@ def test_a_job_that_waits_has_not_started_though_slurm_foresees_when() -> None:
     assert (job.started, job.ended, job.exit_code, job.reason) == (None, None, None, "Resources")
 
 
-def test_an_element_of_an_array_is_named_after_its_array() -> None:
-    (old,) = read_queue(queue({**OLD, "array_job_id": 5, "array_task_id": 0}))
-    (new,) = read_queue(queue({**NEW, "array_job_id": set_(5), "array_task_id": set_(0)}))
-    assert old.id == new.id == "5_0"
-
-
-def test_a_job_killed_by_a_signal_has_its_number() -> None:
-    (old,) = read_queue(queue({**OLD, "exit_code": 9}))
-    (new,) = read_queue(
-        queue({**NEW, "exit_code": {"return_code": set_(0), "signal": {"id": set_(9), "name": "KILL"}}})
-    )
-    assert old.exit_signal == new.exit_signal == 9
-
-
-def test_jobs_of_others_are_left_out() -> None:
-    assert not read_queue(queue({**OLD, "comment": "mine"}, {**OLD, "comment": None}))
-
-
 def test_accounts_tell_the_same_of_a_job_as_the_queue() -> None:
     accounted = {
         "job_id": 7,
@@ -199,12 +184,6 @@ def test_accounts_tell_the_same_of_a_job_as_the_queue() -> None:
     }
     (job,) = read_accounts(queue(accounted))
     assert (job.id, job.phase, job.state, job.nodes, job.ended) == ("7", "compile", "TIMEOUT", 4, 300)
-
-
-def test_nodes_tell_why_they_are_drained() -> None:
-    text = json.dumps({"nodes": [{"name": "n1", "state": ["IDLE", "DRAIN"], "reason": "slipway: 15 of 16"}]})
-    (node,) = read_nodes(text)
-    assert (node.name, node.state, node.reason) == ("n1", "IDLE+DRAIN", "slipway: 15 of 16")
 
 
 @pytest.mark.parametrize("text", ["", "slurm_load_jobs error", "[]", '{"jobs": 3}'])

@@ -63,27 +63,31 @@ def test_long_lines_of_two_nodes_are_whole_in_the_log(cluster: Cluster) -> None:
     )
 
 
-def test_the_same_request_is_one_job_however_often_and_from_wherever_it_is_sent(cluster: Cluster) -> None:
+def test_the_same_request_is_one_job_however_often_it_is_sent_though_slurm_has_forgotten_it(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (cluster.root / "shared/checkpoints").mkdir(mode=0o755)
     before = cluster.slurm.count_jobs()
     request = cluster.request(Job(name="once", recipe="smoke", nodes=1, settings={"mode": "echo"}))
     with ThreadPoolExecutor(3) as pool:
         ids = set(pool.map(lambda _: submit_once(request, cluster.runs / request.name), range(3)))
-    assert len(ids) == 1
-    assert cluster.slurm.ended(*ids) == "COMPLETED"
-    assert submit_once(request, cluster.runs / request.name) in ids
-    assert cluster.slurm.count_jobs() == before + 1
-
-
-def test_a_job_is_not_sent_again_though_slurm_has_forgotten_it(
-    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    job_id, request = cluster.submit(Job(name="gone", recipe="smoke", nodes=1))
+    (job_id,) = ids
     assert cluster.slurm.ended(job_id) == "COMPLETED"
+    assert submit_once(request, cluster.runs / request.name) == job_id
+    assert cluster.slurm.count_jobs() == before + 1
+    for name in ("checkpoints", "logs", "data", "slipway/compiling"):  # jobs run as another user
+        assert (cluster.root / "shared" / name).stat().st_mode & 0o7777 == 0o1777, name
     for module in (attempts, submitting):
         monkeypatch.setattr(module, "read_queue", lambda _: [])
     assert submit_once(request, cluster.runs / request.name) == job_id
     (record,) = read_standing(cluster.runs, request.name).jobs
     assert (record.id, record.state, record.exit_code, record.nodes) == (job_id, "COMPLETED", 0, 1)
+
+
+def test_a_cluster_without_accounts_says_so_in_one_line(cluster: Cluster) -> None:
+    (note,) = read_standing(cluster.runs).notes
+    assert note.startswith("this cluster keeps no accounts (sacct: accounting storage is disabled)")
+    assert "\n" not in note
 
 
 @pytest.mark.slow  # its programs ask again for seconds
@@ -122,22 +126,6 @@ def test_without_accounts_jobs_are_submitted_and_told_from_their_own_folders(
     answer = read_standing(cluster.runs, request.name)
     assert [(job.state, job.exit_code) for job in answer.jobs] == [("COMPLETED", 0)]
     assert any("sacct" in note and "does not answer" in note for note in answer.notes)
-
-
-def test_what_a_person_made_by_hand_is_open_to_submitted_jobs_which_run_as_another_user(
-    cluster: Cluster,
-) -> None:
-    (cluster.root / "shared/checkpoints").mkdir(mode=0o755)
-    job_id, _ = cluster.submit(Job(name="open", recipe="smoke", nodes=1))
-    assert cluster.slurm.ended(job_id) == "COMPLETED"
-    for name in ("checkpoints", "logs", "data", "slipway/compiling"):
-        assert (cluster.root / "shared" / name).stat().st_mode & 0o7777 == 0o1777, name
-
-
-def test_a_cluster_without_accounts_says_so_in_one_line(cluster: Cluster) -> None:
-    (note,) = read_standing(cluster.runs).notes
-    assert note.startswith("this cluster keeps no accounts (sacct: accounting storage is disabled)")
-    assert "\n" not in note
 
 
 LIMITED = Job(name="limit", recipe="smoke", nodes=1, settings={"mode": "resume"}, attempts=2)
@@ -231,13 +219,6 @@ def drained(cluster: Cluster) -> str:
     return cluster.slurm.ask("sinfo", "--noheader", "--states=drained", "--Node", "--format=%N")
 
 
-def test_a_job_whose_program_fails_is_not_tried_again(cluster: Cluster) -> None:
-    job_id, request = cluster.submit(Job(name="own", recipe="smoke", nodes=2, settings={"mode": "fail"}))
-    assert cluster.slurm.ended(job_id) == "FAILED"
-    answer = read_standing(cluster.runs, request.name)
-    assert [(job.exit_code, job.restarts) for job in answer.jobs] == [(3, 0)]
-
-
 def test_cancelling_ends_a_job_and_does_not_give_it_back_to_the_queue(cluster: Cluster) -> None:
     job_id, request = cluster.submit(Job(name="stop", recipe="smoke", nodes=2, settings={"mode": "resume"}))
     cluster.slurm.until(lambda: "[0] trains" in cluster.log(request.name), "training")
@@ -246,9 +227,14 @@ def test_cancelling_ends_a_job_and_does_not_give_it_back_to_the_queue(cluster: C
     assert cancel(cluster.runs, request.name) == ""
 
 
-def test_a_job_that_waits_for_one_that_failed_is_refused(cluster: Cluster) -> None:
-    job_id, _ = cluster.submit(Job(name="first", recipe="smoke", nodes=1, settings={"mode": "fail"}))
-    cluster.slurm.ended(job_id)
+def test_a_job_whose_program_fails_is_not_tried_again_and_one_that_waits_for_it_is_refused(
+    cluster: Cluster,
+) -> None:
+    first = Job(name="first", recipe="smoke", nodes=2, settings={"mode": "fail"})
+    job_id, request = cluster.submit(first)
+    assert cluster.slurm.ended(job_id) == "FAILED"
+    answer = read_standing(cluster.runs, request.name)
+    assert [(job.exit_code, job.restarts) for job in answer.jobs] == [(3, 0)]
     second = cluster.request(Job(name="second", recipe="smoke", nodes=1), waits_for=(job_id,))
     with pytest.raises(InVain, match=f"job {job_id} has ended as FAILED"):
         submit_once(second, cluster.runs / second.name)

@@ -43,20 +43,18 @@ def tally(*failed: int) -> CompileTally:
     return found
 
 
-def test_graphs_that_all_compiled_are_taken() -> None:
+@pytest.mark.parametrize(
+    ("failed", "said"),
+    [
+        ((0, 2, 0, 0), "2 graphs failed to compile; allowed is 'Total failed compilations: 0'"),
+        ((0, 0, 0), "3 of 4 nodes say"),
+    ],
+    ids=["a graph of a node", "a node that does not say how it ended"],
+)
+def test_a_compile_job_fails_for_one_graph_or_node(failed: tuple[int, ...], said: str) -> None:
+    with pytest.raises(NotCompiled, match=said):
+        tally(*failed).refuse_failures(4)
     tally(0, 0, 0, 0).refuse_failures(4)
-
-
-def test_one_graph_that_failed_on_one_node_fails_the_compile_job() -> None:
-    with pytest.raises(
-        NotCompiled, match="2 graphs failed to compile; allowed is 'Total failed compilations: 0'"
-    ):
-        tally(0, 2, 0, 0).refuse_failures(4)
-
-
-def test_a_node_that_does_not_say_how_its_compilation_ended_fails_the_compile_job() -> None:
-    with pytest.raises(NotCompiled, match="3 of 4 nodes say"):
-        tally(0, 0, 0).refuse_failures(4)
 
 
 def test_a_run_of_other_settings_than_were_compiled_is_refused_and_each_is_named(tmp_path: Path) -> None:
@@ -64,6 +62,10 @@ def test_a_run_of_other_settings_than_were_compiled_is_refused_and_each_is_named
     write_record(path, COMPILED)
     compiled = read_record(path)
     assert compiled == COMPILED
+    longer = replace(COMPILED, job="9", settings={"tensor": "8", "tokens": "1000"})
+    refuse_otherwise(compiled, longer)  # it needs no other graphs
+    path.write_text("{")
+    assert (read_record(path), read_record(tmp_path / "absent.json")) == (None, None)
     wanted = replace(
         COMPILED, nodes=8, settings={"tensor": "4", "micro_batch": "2", "tokens": "9", "steps": "3"}
     )
@@ -73,16 +75,6 @@ def test_a_run_of_other_settings_than_were_compiled_is_refused_and_each_is_named
         "this run is not what compile job 7 compiled: nodes is 8, compiled was 4; "
         "micro_batch is 2, compiled was the recipe's default; tensor is 4, compiled was 8"
     )
-
-
-def test_a_longer_run_needs_no_other_graphs() -> None:
-    refuse_otherwise(COMPILED, replace(COMPILED, job="9", settings={"tensor": "8", "tokens": "1000"}))
-
-
-def test_a_damaged_record_is_none(tmp_path: Path) -> None:
-    (tmp_path / "x.json").write_text("{")
-    assert read_record(tmp_path / "x.json") is None
-    assert read_record(tmp_path / "absent.json") is None
 
 
 def test_every_neuron_variable_is_set_once_and_has_its_reason() -> None:

@@ -140,19 +140,18 @@ def test_each_element_of_an_array_does_its_share_of_the_tokens(trn1: Trn1) -> No
     assert {rank["environment"]["SLIPWAY_ARRAY_INDEX"] for rank in told} == {"0", "1"}
 
 
-def test_an_array_whose_numbers_divide_no_work_is_refused_in_one_line(trn1: Trn1) -> None:
+def test_an_array_whose_numbers_divide_no_work_or_a_script_that_is_not_there_is_refused_in_one_line(
+    trn1: Trn1,
+) -> None:
     (trn1.home / "tokens.sh").write_text(MODEL.format(code=trn1.home).replace("smoke tensor=1", TOKENS))
-    job = trn1.sbatch("--array=0,3,7", "--nodes", "1", "run.slurm", "./tokens.sh")
-    assert trn1.slurm.ended(f"{job}_7") == "FAILED"
-    said = next(trn1.home.glob("run-*.log")).read_text()
-    assert said.startswith("error: the 3 numbers of this array from 0 to 7 are not evenly spaced"), said
+    uneven = trn1.sbatch("--array=0,3,7", "--nodes", "1", "run.slurm", "./tokens.sh")
+    absent = trn1.sbatch("--nodes", "1", "run.slurm", "./neox_typo.sh")
+    assert [trn1.slurm.ended(job) for job in (f"{uneven}_7", absent)] == ["FAILED", "FAILED"]
+    logs = [path.read_text() for path in trn1.home.glob("run-*.log")]
+    uneven_ones = "error: the 3 numbers of this array from 0 to 7 are not evenly spaced"
+    said = next(text for text in logs if text.startswith(uneven_ones))
     assert "--array=0-2" in said
-
-
-def test_a_script_that_is_not_there_is_said_in_one_line(trn1: Trn1) -> None:
-    job = trn1.sbatch("--nodes", "1", "run.slurm", "./neox_typo.sh")
-    assert trn1.slurm.ended(job) == "FAILED"
-    assert trn1.log(job).splitlines() == [
+    assert trn1.log(absent).splitlines() == [
         "error: there is no script './neox_typo.sh'; use: sbatch --nodes COUNT run.slurm ./MODEL.sh"
     ]
 
