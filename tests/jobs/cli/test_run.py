@@ -110,9 +110,10 @@ def test_once_a_node_is_one_process_a_node(project: Path, target: BatchTarget, s
     (override,) = json.loads(out)["request"]["submit"]["nodeOverrides"]["nodePropertyOverrides"]
     environment = {each["name"]: each["value"] for each in override["containerOverrides"]["environment"]}
     assert environment["SLIPWAY_PROCESSES_PER_NODE"] == "1"
-    code, _, err = slipway(*RUN, "--per-node", "--processes-per-node", "8", *TRAIN)
-    assert code == 2
-    assert "once a node, and 8 processes a node were asked for" in err
+    for count in ("1", "8"):  # a command that is told how many devices a node has would not heed it
+        code, _, err = slipway(*RUN, "--per-node", "--processes-per-node", count, *TRAIN)
+        assert code == 2
+        assert f"once a node, and {count} processes a node were asked for" in err
 
 
 def test_what_stays_here_although_the_command_names_it_is_said(
