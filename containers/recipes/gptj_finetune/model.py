@@ -45,7 +45,6 @@ from slipway.containers.recipes.gptj_finetune.data import (
     Tokeniser,
     TuningBatches,
     TuningData,
-    digest_of,
     open_data,
     row_layout,
 )
@@ -230,7 +229,7 @@ def _identity(
         **config.identity(),
         **origin.shape.identity,
         "steps": schedule.steps,
-        "rows_sha256": digest_of(data.train),
+        "rows_sha256": data.train.identity,
         "model_sha256": origin.fingerprint(),
     }
 

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from slipway.containers.data.glue.tasks import TASKS
-from slipway.containers.data.glue.texts import read_texts
+from slipway.containers.data.glue.texts import open_table, read_texts
 from slipway.containers.recipes.gptj_finetune.data import LABEL_WORDS, PROMPT
 from slipway.containers.runtime.errors import MISTAKE_EXIT_CODE
 from tests.containers.recipes.trainings import Trained, check_scores, close, transformers_model
@@ -132,7 +132,8 @@ def answers(model: Any, tuned: Trained) -> list[bool]:
         tokenizer_file=str(tuned.model("learned") / "tokenizer.json")
     )
     (split,) = TASKS["sst2"].dev
-    texts = read_texts(str(tuned.folder / "data" / "sst2"), TASKS["sst2"], split)
+    table = open_table(str(tuned.folder / "data" / "sst2"), TASKS["sst2"], split)
+    texts = read_texts(table, *table.pieces(1 << 30))
     (words,) = {tuple(tokenizer(word).input_ids[0] for word in LABEL_WORDS)}
     found = []
     for text, label in zip(texts.first, texts.labels, strict=True):
