@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slipway.containers.data.errors import DataError
-from slipway.containers.data.glue.texts import Table, Texts, read_texts
+from slipway.containers.data.glue.texts import TaskTable, Texts, read_texts
 from slipway.containers.data.preparation import Report, lone_process, make_parts
 from slipway.containers.data.shared_folder import changed_at, node_folder, wait_until
 from slipway.containers.data.sources.pieces import Piece
@@ -54,7 +54,7 @@ class Examples:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RowBlock:
+class EncodedRows:
     """Hold the rows of one stretch."""
 
     ids: Ids
@@ -65,7 +65,7 @@ class RowBlock:
     @classmethod
     def of(
         cls, rows: Sequence[Sequence[int] | Ids], firsts: Sequence[int], labels: Sequence[float]
-    ) -> RowBlock:
+    ) -> EncodedRows:
         return cls(
             ids=np.concatenate([np.empty(0, np.int32), *rows]).astype(np.int32),
             lengths=np.fromiter(map(len, rows), np.int64, len(rows)),
@@ -81,10 +81,10 @@ class RowEncoder(Protocol):
     def identity(self) -> list[Json]:
         """Return all that decides the rows beside the texts."""
 
-    def encode(self, texts: Texts) -> RowBlock: ...
+    def encode(self, texts: Texts) -> EncodedRows: ...
 
 
-def node_rows(table: Table, encoder: RowEncoder, contract: LaunchContract) -> Examples:
+def node_rows(table: TaskTable, encoder: RowEncoder, contract: LaunchContract) -> Examples:
     """Map the rows of a table: the ranks of the node make them if nobody has."""
     file = table.file
     decides: list[Json] = [FORMAT, table.task.name, file.name, file.size_bytes, file.etag]
@@ -104,7 +104,7 @@ def node_rows(table: Table, encoder: RowEncoder, contract: LaunchContract) -> Ex
 class RowWork:
     """Make the rows of any stretch, once on this node."""
 
-    table: Table
+    table: TaskTable
     encoder: RowEncoder
     folder: Path
     pieces: Sequence[Piece]

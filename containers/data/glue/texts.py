@@ -50,7 +50,7 @@ class Header:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Table:
+class TaskTable:
     """Hold one split of a task as a file of rows that is read by stretches."""
 
     place: str  # in words
@@ -75,7 +75,7 @@ class Table:
         return f"{self.file.name}:{before + number + (1 if start else 0)}"
 
 
-def open_table(place: str, task: Task, split: Split, *, bucket_owner: str | None = None) -> Table:
+def open_table(place: str, task: Task, split: Split, *, bucket_owner: str | None = None) -> TaskTable:
     """Open one split of a task below `place`, a folder or s3://bucket/prefix, and read its first line."""
     if not is_remote(place) and not Path(place).is_dir():
         raise DataError(f"{place} is no folder", hint=_LAYOUT)
@@ -87,10 +87,10 @@ def open_table(place: str, task: Task, split: Split, *, bucket_owner: str | None
         raise DataError(f"{name} is empty", hint="download it again")
     first = _text(f"{name}:1", next(lines(name, _blocks(source, file, 0, 1), is_first=True)))
     header = _header(name, task, first.removeprefix(MARK).split("\t"))
-    return Table(place=public(place), task=task, split=split, source=source, file=file, header=header)
+    return TaskTable(place=public(place), task=task, split=split, source=source, file=file, header=header)
 
 
-def read_texts(table: Table, piece: Piece) -> Texts:
+def read_texts(table: TaskTable, piece: Piece) -> Texts:
     """Read the rows whose lines begin in a stretch; one that begins right at it belongs to the one before."""
     task, header, found = table.task, table.header, Texts()
     for number, cells in _rows(table, piece):
@@ -116,7 +116,7 @@ def read_texts(table: Table, piece: Piece) -> Texts:
     return found
 
 
-def _rows(table: Table, piece: Piece) -> Iterator[tuple[int, list[str]]]:
+def _rows(table: TaskTable, piece: Piece) -> Iterator[tuple[int, list[str]]]:
     """Yield the cells of each line of a stretch but for headings, with its number there."""
     blocks = _blocks(table.source, table.file, piece.start, piece.stop)
     for number, line in enumerate(lines(table.file.name, blocks, is_first=piece.start == 0), 1):

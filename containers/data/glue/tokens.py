@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from slipway.containers.data.glue.node_rows import RowBlock
+from slipway.containers.data.glue.node_rows import EncodedRows
 from slipway.containers.data.glue.texts import Texts
 from slipway.containers.data.tokens.engine import (
     CLS,
@@ -38,7 +38,7 @@ class WordPieces:
     def identity(self) -> list[Json]:
         return ["word pieces", self.vocabulary.digest, self.is_cased, self.longest]
 
-    def encode(self, texts: Texts) -> RowBlock:
+    def encode(self, texts: Texts) -> EncodedRows:
         split = _splitter(self.vocabulary, cased=self.is_cased)
         firsts = split(texts.first)
         seconds = split(texts.second) if texts.second else [None] * len(texts.first)
@@ -47,7 +47,7 @@ class WordPieces:
             _row(first, second, self.vocabulary, self.longest)
             for first, second in zip(firsts, seconds, strict=True)
         ]
-        return RowBlock.of([row for row, _ in rows], [first for _, first in rows], texts.labels)
+        return EncodedRows.of([row for row, _ in rows], [first for _, first in rows], texts.labels)
 
 
 def _row(

@@ -15,14 +15,14 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from slipway.containers.data.errors import DataError
-from slipway.containers.data.glue.node_rows import Examples, RowBlock, node_rows
+from slipway.containers.data.glue.node_rows import EncodedRows, Examples, node_rows
 from slipway.containers.data.glue.tasks import TASKS, Split
 from slipway.containers.data.glue.texts import TRAIN, Texts, open_table
 from slipway.containers.data.megatron.engines import BpeEngine, BpeVocabulary, best_engine, open_engine
 from slipway.containers.data.megatron.node_tokens import NodeTokens, node_tokens
 from slipway.containers.data.sources.locations import public
 from slipway.containers.data.tokens.rng import permutation
-from slipway.containers.recipes.gptj_finetune.config import KEEPS_REST, GptjConfig
+from slipway.containers.recipes.gptj_finetune.config import CUT_MULTIPLE, KEEPS_REST, GptjConfig
 from slipway.containers.runtime.collective import Json
 from slipway.containers.runtime.contract.contract import LaunchContract
 from slipway.containers.training.devices import Device
@@ -164,9 +164,6 @@ def _order(batches: BatchOrder, epoch: int) -> Rows:
 
 
 # Rows of tokens of any length, which of their tokens count, and some of them as a model's inputs.
-# Stages of a pipeline keep buffers for each size of inputs that they have met, and tensor ranks work out anew
-# what each operation sends, which takes longer than a tiny step: so few sizes there are.
-CUT_MULTIPLE = 64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -293,14 +290,14 @@ class Sentences:
         vocabulary = self.tokeniser.vocabulary.digest
         return ["sentences", vocabulary, self.length, self.loss_on, self.are_candidates]
 
-    def encode(self, texts: Texts) -> RowBlock:
+    def encode(self, texts: Texts) -> EncodedRows:
         answers, rows, firsts, labels = self.tokeniser.each(LABEL_WORDS), [], [], []
         for prompt, label in zip(self._prompts(texts), texts.labels, strict=True):
             for answer in answers if self.are_candidates else [answers[int(label)]]:
                 rows.append(np.concatenate((prompt, answer)))
                 firsts.append(1 if self.loss_on == "row" else len(prompt))
                 labels.append(label)
-        return RowBlock.of(rows, firsts, labels)
+        return EncodedRows.of(rows, firsts, labels)
 
     def _prompts(self, texts: Texts) -> Iterator[NDArray[np.int32]]:
         """Yield sentences, cut so that all of a row fits, with what asks for their label."""

@@ -11,9 +11,9 @@ pytest.importorskip("tokenizers")
 import tokenizers
 
 from slipway.containers.data.errors import DataError
-from slipway.containers.data.glue.node_rows import RowBlock
+from slipway.containers.data.glue.node_rows import EncodedRows
 from slipway.containers.data.glue.tasks import TASKS, Split, Task, find_task
-from slipway.containers.data.glue.texts import TRAIN, Table, Texts, open_table, read_texts
+from slipway.containers.data.glue.texts import TRAIN, TaskTable, Texts, open_table, read_texts
 from slipway.containers.data.glue.tokens import WordPieces
 from slipway.containers.data.samples.model_sample import sample_vocabulary
 from slipway.containers.data.samples.texts import write_task
@@ -43,7 +43,7 @@ LINES = {
 }
 
 
-def table(folder: Path, data: bytes, name: str, split: Split = TRAIN) -> Table:
+def table(folder: Path, data: bytes, name: str, split: Split = TRAIN) -> TaskTable:
     (folder / f"{split.tsv}.tsv").write_bytes(data)
     return open_table(str(folder), TASKS[name], split)
 
@@ -182,7 +182,7 @@ def _their_rows(texts: Texts, longest: int) -> list[tuple[list[int], int]]:
     return [(each.ids, each.type_ids.count(0)) for each in encoded]
 
 
-def _rows(block: RowBlock) -> list[tuple[list[int], int]]:
+def _rows(block: EncodedRows) -> list[tuple[list[int], int]]:
     ends = block.lengths.cumsum()
     return [
         (block.ids[end - length : end].tolist(), int(first))

@@ -16,7 +16,7 @@ import pytest
 
 from slipway.containers.data.errors import DataError
 from slipway.containers.data.glue import node_rows as made_rows
-from slipway.containers.data.glue.node_rows import Examples, RowBlock, node_rows
+from slipway.containers.data.glue.node_rows import EncodedRows, Examples, node_rows
 from slipway.containers.data.glue.tasks import TASKS
 from slipway.containers.data.glue.texts import TRAIN, Texts, open_table
 from slipway.containers.data.glue.tokens import WordPieces
@@ -47,7 +47,7 @@ class Counted(WordPieces):
     made: ClassVar[list[int]] = []
     ends_after = 1 << 30
 
-    def encode(self, texts: Texts) -> RowBlock:
+    def encode(self, texts: Texts) -> EncodedRows:
         if sum(self.made) > self.ends_after:
             raise KeyboardInterrupt
         self.made.append(len(texts.labels))
@@ -82,7 +82,7 @@ def test_the_ranks_of_a_node_make_each_stretch_once_and_map_all(folder: Path, en
     assert sum(encoder.made) == ROWS, "the next attempt on the node maps them"
 
 
-def _at_once(folder: Path) -> RowBlock:
+def _at_once(folder: Path) -> EncodedRows:
     from slipway.containers.data.glue.texts import read_texts
 
     table = open_table(str(folder), TASKS["mrpc"], TRAIN)

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from slipway.containers.data.glue.node_rows import RowBlock
+from slipway.containers.data.glue.node_rows import EncodedRows
 from slipway.containers.data.glue.texts import Texts
 from slipway.containers.data.megatron.engines import parse_bpe_vocabulary
 from slipway.containers.data.megatron.index import TokenIndex, index_path, tokens_path, write_index
@@ -94,7 +94,7 @@ def test_the_padded_loss_is_that_of_transformers() -> None:
 def test_only_the_label_s_word_counts_and_both_labels_are_candidates() -> None:
     tokeniser = Tokeniser(parse_bpe_vocabulary("sample", sample_vocabulary()))
 
-    def rows(loss_on: str, *, are_candidates: bool = False) -> RowBlock:
+    def rows(loss_on: str, *, are_candidates: bool = False) -> EncodedRows:
         return Sentences(tokeniser, 24, loss_on, are_candidates).encode(TEXTS)
 
     trained, candidates, whole = rows("label"), rows("label", are_candidates=True), rows("row")
