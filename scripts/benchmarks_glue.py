@@ -19,7 +19,7 @@ import transformers
 
 from scripts.benchmark_rows import Row
 from scripts.benchmark_trainer import ALONE, train_in_turns
-from slipway.containers.data.glue.tokens import Examples
+from slipway.containers.data.glue.node_rows import Examples
 from slipway.containers.data.samples.model_sample import Size, write_model
 from slipway.containers.data.samples.texts import write_task
 from slipway.containers.models.encoder import Classifier

@@ -5,6 +5,7 @@ Which process makes which part, and when, changes nothing; what is made is kept 
 
 from __future__ import annotations
 
+import fcntl
 import multiprocessing
 import os
 import signal
@@ -14,7 +15,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from multiprocessing import connection
 from multiprocessing.sharedctypes import Synchronized
@@ -107,6 +108,15 @@ def unfinished(path: Path, kept: str) -> Iterator[Path]:
         raise DataError(f"cannot write {path}: {error.strerror or error}", hint=kept) from error
     finally:
         beside.unlink(missing_ok=True)
+
+
+@contextmanager
+def lone_process(lock: Path) -> Iterator[None]:
+    """Wait until no other process is in here by this lock."""
+    with lock.open("w") as file:
+        with suppress(OSError):  # a file system without locks: two processes write the same
+            fcntl.flock(file, fcntl.LOCK_EX)
+        yield
 
 
 WAIT_SECONDS = 0.5

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import os
+import stat
+import tempfile
 import time
 from collections import deque
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
+from slipway.containers.data.errors import DataError
 from slipway.containers.data.sources.locations import is_remote, open_source, public
-from slipway.containers.data.sources.sources import Source, local_source, read_whole
+from slipway.containers.data.sources.sources import LocalSource, Source, local_source, read_whole
 from slipway.containers.data.tokens.engine import (
     MOST_BYTES,
     Vocabulary,
@@ -43,6 +46,28 @@ def data_folder(contract: LaunchContract) -> Path:
 def workers_of(contract: LaunchContract) -> int:
     """Return how many processes a rank may keep busy beside the other ranks of its node."""
     return max(1, (os.cpu_count() or 1) // contract.local_world)
+
+
+_OWN = 0o700
+
+
+def node_folder(kind: str, name: str) -> Path:
+    """Make a folder among the machine's temporary files, or open it; refuse another user's."""
+    path = Path(tempfile.gettempdir()) / f"slipway-{kind}-{os.getuid()}-{name[:32]}"
+    path.mkdir(mode=_OWN, exist_ok=True)
+    found = path.lstat()
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or stat.S_IMODE(found.st_mode) != _OWN:
+        raise DataError(
+            f"{path} is not this user's own folder", hint="remove it, or set TMPDIR to another place"
+        )
+    return path
+
+
+def changed_at(source: Source) -> list[int]:
+    """Return when each local file was changed: only S3 has a tag of what a file holds."""
+    if not isinstance(source, LocalSource):
+        return []
+    return [(source.root / file.name).stat().st_mtime_ns for file in source.files]
 
 
 def within(root: Path, place: str) -> Path:

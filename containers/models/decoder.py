@@ -122,7 +122,7 @@ class Decoder(nn.Module):
         self.head: nn.Linear | None = nn.Linear(shape.hidden, shape.vocabulary, bias=shape.has_head_bias)
         self.is_first = True
         self.stage_layers: Sequence[int] | None = None  # of a pipeline's stages; None: dealt evenly
-        self.row_shares = 1  # ranks that share the tokens of a row between the layers' matrices
+        self.row_shares = 1  # ranks that share the tokens of a row between matrices, up to the last norm
         self.tie()
 
     def forward(self, inputs: Tensor, rows: PackedRows | None = None, scored: Tensor | None = None) -> Tensor:
@@ -139,9 +139,10 @@ class Decoder(nn.Module):
             hidden = layer(hidden, turned, rows)
         if self.norm is None or self.head is None:
             return hidden
-        if scored is not None:
+        hidden = self.norm(hidden)
+        if scored is not None:  # counted in whole rows, which ranks that share them have from here on
             hidden = hidden.flatten(0, 1)[scored]
-        scores: Tensor = self.head(self.norm(hidden))
+        scores: Tensor = self.head(hidden)
         return scores
 
     def _rotation(self, hidden: Tensor, rows: PackedRows | None) -> Rotation:

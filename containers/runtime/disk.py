@@ -112,14 +112,12 @@ def read_bounded(path: Path, most_bytes: int) -> bytes:
         return named_files.read_open(file, path, most_bytes)
 
 
-def read_at(file: FileIO, start: int, length: int) -> bytearray:
-    """Return bytes of an open file, fewer only where it ends: a shared file system may answer in parts."""
-    found, done = bytearray(length), 0
-    with memoryview(found) as room:
-        while done < length and (read := os.preadv(file.fileno(), [room[done:]], start + done)):
-            done += read
-    del found[done:]
-    return found
+def read_at(file: FileIO, start: int, room: memoryview) -> memoryview:
+    """Fill memory from an open file; return what was filled, less only where the file ends."""
+    done = 0  # a shared file system may answer in parts
+    while done < len(room) and (read := os.preadv(file.fileno(), [room[done:]], start + done)):
+        done += read
+    return room[:done]
 
 
 def sync_folder(path: Path) -> None:

@@ -11,6 +11,7 @@ import os
 import re
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import zip_longest
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -24,7 +25,13 @@ from slipway.containers.runtime.checkpoint import manifest
 from slipway.containers.runtime.checkpoint.folder import LEASE_NAME, MOST_LEASE_BYTES, FolderInUse
 from slipway.containers.runtime.checkpoint.manifest import DamagedCheckpoint, OtherFormat
 from slipway.containers.runtime.checkpoint.resume import read_manifest
-from slipway.containers.runtime.checkpoint.storage import Parts, UnpublishedStep, Unreachable, step_name
+from slipway.containers.runtime.checkpoint.storage import (
+    Parts,
+    Stretches,
+    UnpublishedStep,
+    Unreachable,
+    step_name,
+)
 from slipway.containers.runtime.named_files import UnusableFile
 
 _PUBLISHED = re.compile(rf"step-([0-9]{{10}})/{manifest.NAME}", re.ASCII)
@@ -83,15 +90,21 @@ class CheckpointBucket:
     def file_name(self, draft: UnpublishedStep, rank: int) -> str:
         return f"{draft.attempt}-{draft.token}/{manifest.file_name(rank)}"
 
-    def read(self, step: int, name: str, stretches: Sequence[tuple[int, int]]) -> Iterator[bytearray]:
+    def read(
+        self, step: int, name: str, stretches: Stretches, rooms: Sequence[memoryview] = ()
+    ) -> Iterator[memoryview]:
         key = f"{step_name(step)}/{name}"
         for begin in range(0, len(stretches), _RANGES_AT_ONCE):
             some = stretches[begin : begin + _RANGES_AT_ONCE]
             starts, ends = [start for start, _ in some], [end for _, end in some]
             with self.failures(key):
                 found = self.store.get_ranges(self._prefix + key, starts=starts, ends=ends)
-            for part in found:
-                yield bytearray(part)
+            for part, room in zip_longest(found, rooms[begin : begin + len(some)]):
+                if room is None or len(room) != len(part):
+                    yield memoryview(bytearray(part))
+                    continue
+                room[:] = part
+                yield room
 
     def write(self, draft: UnpublishedStep, rank: int, parts: Parts, moved: Callable[[], None]) -> None:
         def watched() -> Iterator[bytes]:

@@ -148,6 +148,8 @@ class DecoderConfig(SpreadConfig):
     beta1: Annotated[float, Number(0.0, 0.9999)] = 0.9
     beta2: Annotated[float, Number(0.0, 0.99999)]
     epsilon: Annotated[float, Number(1e-12, 1e-2)] = 1e-8
+    # Tensor ranks share each row's tokens where they cut no matrix: norms and residuals take less memory.
+    sequence_parallel: Annotated[str, Choice(("no", "yes"))] = "no"
 
     @property
     def engine_name(self) -> str:
@@ -157,11 +159,22 @@ class DecoderConfig(SpreadConfig):
 TWO_CONFIGS = "config and start_from_model: a model folder has its own config.json; set one of them"
 
 
+def refuse_sharing_with_dropout(config: DecoderConfig, dropout: float, place: str) -> None:
+    if config.sequence_parallel == "yes" and dropout:
+        raise Refusal(
+            f"sequence_parallel=yes: ranks would drop the same of their shares of rows, and {place} has a "
+            f"dropout of {dropout:g}",
+            hint="leave sequence_parallel out",
+        )
+
+
 def decoder_mistakes(values: Mapping[str, object]) -> Iterator[str]:
     """Yield a line for each contradiction of what decoders share."""
     rate, least = values["rate"], values["least_rate"]
     if isinstance(rate, float) and isinstance(least, float) and least > rate:
         yield f"least_rate={least:g} is above rate={rate:g}; set least_rate to that at most"
+    if values["sequence_parallel"] == "yes" and values["tensor"] == 1:
+        yield "sequence_parallel=yes and tensor=1: nobody shares a row; set tensor to as many ranks as shall"
     # Rates, batches and precision are checked as with any engine; which one is a recipe's own affair.
     yield from engine_mistakes({**values, "engine": "native"})
 

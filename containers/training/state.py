@@ -177,11 +177,8 @@ class SavedState:
         return found if filled == whole.numel() == wanted.box.elements else None
 
     def _fill(self, name: str, piece: StoredPiece, first: int, room: Tensor) -> None:
-        """Read elements of a piece, from `first` on, into memory: each stretch once it was found right."""
-        memory, at = memoryview(room.view(torch.uint8).numpy()), 0
-        for part in self._found.stretches(name, piece, first, first + len(room)):
-            memory[at : at + len(part)] = part
-            at += len(part)
+        """Read elements of a piece, from `first` on, into a target's own memory."""
+        self._found.fill(name, piece, first, memoryview(room.view(torch.uint8).numpy()))
 
     def _read(self, name: str, stored: StoredTensor, asked: Box) -> Tensor:
         if any(end > side for end, side in zip(asked.ends, stored.shape, strict=True)):

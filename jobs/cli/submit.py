@@ -239,9 +239,8 @@ def _job_of_folder(
     from slipway.jobs.words.job import Job
 
     name, hours = asked.pop("name"), asked.pop("timeout_hours")
-    ranks = 1 if own.is_per_node and asked["processes_per_node"] is None else asked["processes_per_node"]
     return Job(
-        **{**asked, "processes_per_node": ranks},
+        **{**asked, "processes_per_node": own.processes(asked["processes_per_node"])},
         name=folder_name(sent.path) if name is None else name,
         recipe=RECIPE,
         settings=command_settings(own, project_url(packed.digest, target)),

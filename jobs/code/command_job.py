@@ -42,6 +42,17 @@ class OwnCommand:
         _refuse_open_secrets(self.environment)
         _refuse_no_names(self.secrets)
 
+    def processes(self, asked: int | None) -> int | None:
+        """Return how many processes a node starts; refuse a number where the command starts them itself."""
+        if not self.is_per_node:
+            return asked
+        if asked is not None:
+            raise DoesNotFit(
+                f"the command starts once a node, and {asked} processes a node were asked for",
+                hint="leave out --processes-per-node, or --per-node; torchrun has --nproc-per-node itself",
+            )
+        return 1
+
 
 def read_variables(option: str, texts: Sequence[str]) -> dict[str, str]:
     """Split NAME=VALUE texts; refuse a name that is set twice or that ranks are told their place by."""

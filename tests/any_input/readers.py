@@ -18,7 +18,7 @@ import yaml
 from slipway.containers.data.corpus.documents import read_page, text_of
 from slipway.containers.data.errors import DataError
 from slipway.containers.data.glue.tasks import TASKS
-from slipway.containers.data.glue.texts import parse_tsv
+from slipway.containers.data.glue.texts import TRAIN, open_table, read_texts
 from slipway.containers.data.megatron.engines import parse_bpe_vocabulary
 from slipway.containers.data.text.documents import read_json
 from slipway.containers.data.tokens.engine import parse_vocabulary
@@ -319,6 +319,11 @@ def tensors(content: bytes) -> object:
     return decode_entries(Path("x"), len(content), lambda start, length: body[start : start + length])
 
 
+def read_table(path: Path) -> object:
+    table = open_table(str(path.parent), TASKS["sst2"], TRAIN)
+    return [read_texts(table, piece) for piece in table.pieces(50)]
+
+
 def signed_manifest(content: bytes) -> object:
     """Read a manifest whose own digest is right, whatever else it says."""
     try:
@@ -363,7 +368,7 @@ READERS: dict[str, Reader] = {
         read=of_file(lambda path: refuse_leaving("images/x", path), "Dockerfile"),
         valid=(b'FROM a:1 AS b\nCOPY ["x y", "/z"]\nRUN <<EOF\nls\nEOF\nADD --chown=1 c \\\n  d\n',),
     ),
-    "glue table": Reader(read=lambda c: parse_tsv("t", c, TASKS["sst2"]), valid=(TSV,)),
+    "glue table": Reader(read=of_file(read_table, "train.tsv"), valid=(TSV,)),
     "line of a corpus": Reader(read=lambda c: text_of("f", c, "text"), valid=(js({"text": "x"}),)),
     "log": Reader(read=of_text(lambda text: curve.points(text.splitlines())), valid=(LOG,)),
     "metrics file": Reader(read=lambda c: relayed(c, "metrics.jsonl"), valid=(js({"step": 1, "loss": 2}),)),

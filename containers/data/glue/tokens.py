@@ -1,18 +1,12 @@
-"""Texts of a GLUE task as token ids: [CLS] first [SEP] or [CLS] first [SEP] second [SEP], cut to a length.
-
-All rows lie end to end in one array: nothing is padded here, so that batches can be as short as their rows.
-"""
+"""Texts of a GLUE task as token ids: [CLS] first [SEP] or [CLS] first [SEP] second [SEP], cut to a length."""
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-import numpy as np
-from numpy.typing import NDArray
-
+from slipway.containers.data.glue.node_rows import EncodedRows
 from slipway.containers.data.glue.texts import Texts
 from slipway.containers.data.tokens.engine import (
     CLS,
@@ -25,50 +19,35 @@ from slipway.containers.data.tokens.engine import (
     check_text_fits,
 )
 from slipway.containers.data.tokens.engine_native import NativeEngine
+from slipway.containers.runtime.collective import Json
 
 BLOCK_TEXTS = 4096  # tokenised at once
 # A word of its own at the end of each text, so that a text without any token still is one of the engine's.
 _END = b" ."
 
-Ids = NDArray[np.int32]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Examples:
-    ids: Ids
-    begins: NDArray[np.int64]  # of rows in ids; one more than there are rows
-    firsts: Ids  # tokens of each row that are of the first segment
-    labels: NDArray[np.float32]
+class WordPieces:
+    """Make rows for an encoder's classifier."""
 
-    def __len__(self) -> int:
-        return len(self.labels)
+    vocabulary: Vocabulary
+    is_cased: bool
+    longest: int  # row, in tokens
 
     @property
-    def lengths(self) -> NDArray[np.int64]:
-        return np.diff(self.begins)
+    def identity(self) -> list[Json]:
+        return ["word pieces", self.vocabulary.digest, self.is_cased, self.longest]
 
-    @property
-    def digest(self) -> str:
-        parts = (self.ids, self.begins, self.firsts, self.labels)
-        return hashlib.sha256(b"".join(part.tobytes() for part in parts)).hexdigest()
-
-
-def tokenise(texts: Texts, vocabulary: Vocabulary, *, cased: bool, longest: int) -> Examples:
-    split = _splitter(vocabulary, cased=cased)
-    firsts = split(texts.first)
-    seconds = split(texts.second) if texts.second else [None] * len(texts.first)
-    _check(firsts, vocabulary)
-    rows, first_lengths = [], []
-    for first, second in zip(firsts, seconds, strict=True):
-        row, first_length = _row(first, second, vocabulary, longest)
-        rows.append(row)
-        first_lengths.append(first_length)
-    return Examples(
-        ids=np.concatenate(rows).astype(np.int32),
-        begins=np.cumsum([0, *map(len, rows)], dtype=np.int64),
-        firsts=np.array(first_lengths, dtype=np.int32),
-        labels=np.array(texts.labels, dtype=np.float32),
-    )
+    def encode(self, texts: Texts) -> EncodedRows:
+        split = _splitter(self.vocabulary, cased=self.is_cased)
+        firsts = split(texts.first)
+        seconds = split(texts.second) if texts.second else [None] * len(texts.first)
+        _check(firsts, self.vocabulary)
+        rows = [
+            _row(first, second, self.vocabulary, self.longest)
+            for first, second in zip(firsts, seconds, strict=True)
+        ]
+        return EncodedRows.of([row for row, _ in rows], [first for _, first in rows], texts.labels)
 
 
 def _row(

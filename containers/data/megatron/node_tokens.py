@@ -6,9 +6,6 @@ a node share the work, and the next attempt there finds it.
 
 from __future__ import annotations
 
-import os
-import stat
-import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -27,13 +24,10 @@ from slipway.containers.data.megatron.work import (
     merged_tokens,
 )
 from slipway.containers.data.preparation import make_parts
-from slipway.containers.data.shared_folder import wait_until, workers_of
+from slipway.containers.data.shared_folder import changed_at, node_folder, wait_until, workers_of
 from slipway.containers.data.sources.locations import is_remote, open_source
-from slipway.containers.data.sources.sources import Source
 from slipway.containers.data.text.documents import digest_of, read_json
 from slipway.containers.runtime.contract.contract import LaunchContract
-
-_OWN = 0o700
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,27 +82,7 @@ def _work(place: str, vocabulary: BpeVocabulary, field: str, contract: LaunchCon
         end_of_document=vocabulary.id_of(END_OF_DOCUMENT),
         engine=engine,
     )
-    return replace(work, folder=_own_folder(digest_of([work.plan, _times(place, source)])))
-
-
-def _times(place: str, source: Source) -> list[int]:
-    """Return when each file was changed: only S3 has a tag of what a file holds, which the plan names."""
-    if is_remote(place):
-        return []
-    root = Path(place) if Path(place).is_dir() else Path(place).parent
-    return [(root / file.name).stat().st_mtime_ns for file in source.files]
-
-
-def _own_folder(name: str) -> Path:
-    """Make a folder among the machine's temporary files, or open it; refuse another user's."""
-    path = Path(tempfile.gettempdir()) / f"slipway-tokens-{os.getuid()}-{name[:32]}"
-    path.mkdir(mode=_OWN, exist_ok=True)
-    found = path.lstat()
-    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or stat.S_IMODE(found.st_mode) != _OWN:
-        raise DataError(
-            f"{path} is not this user's own folder", hint="remove it, or set TMPDIR to another place"
-        )
-    return path
+    return replace(work, folder=node_folder("tokens", digest_of([work.plan, changed_at(source)])))
 
 
 def _make_together(

@@ -6,10 +6,8 @@ The folder:  tokens.bin  tokens.idx  tokenizer.json  manifest.json
 
 from __future__ import annotations
 
-import fcntl
 import os
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -35,6 +33,7 @@ from slipway.containers.data.preparation import (
     MADE,
     Report,
     claim,
+    lone_process,
     plan_path,
     read_record,
     record_path,
@@ -256,7 +255,7 @@ def merge_tokens(work: TokenWork) -> dict[str, object] | None:
 
     Whoever ends last of an array's jobs merges; the parts go when the whole is safe.
     """
-    with _lone_merger(work.folder):
+    with lone_process(work.folder / MADE / "merge.lock"):
         if (merged := merged_tokens(work)) is not None:
             return merged
         records = records_of(work, range(len(work.parts)))
@@ -333,11 +332,3 @@ def _remove_parts(work: TokenWork) -> None:
         record_path(work.folder, number).unlink(missing_ok=True)
         for path in (tokens_path, index_path):
             path(part_prefix(work, number)).unlink(missing_ok=True)
-
-
-@contextmanager
-def _lone_merger(folder: Path) -> Iterator[None]:
-    with (folder / MADE / "merge.lock").open("w") as file:
-        with suppress(OSError):  # a file system without locks: two mergers write the same
-            fcntl.flock(file, fcntl.LOCK_EX)
-        yield

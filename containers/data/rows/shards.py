@@ -216,6 +216,7 @@ def check_shards(manifest: DatasetManifest, folder: Path) -> None:
 CHUNK_TOKENS = 1 << 15  # 256 rows of phase 1: 128 kB of input_ids, read and unpacked together by the loader
 LEVEL = 1  # deeper costs time and gains under 2 %
 SMALL_BYTES = 4096
+ROOM_BLOCKS = 64  # that datasets grow by: to ask HDF5 for each would cost as much as to fill it
 OUT_OF_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 Fill = Callable[[int, int, RowBlock, int], None]
@@ -258,6 +259,7 @@ class ShardWriter:
         self._block = RowBlock(chunk_rows(row_tokens), row_tokens, predictions)
         self._used = 0
         self._rows = 0
+        self._room = 0  # rows that the datasets hold
         self._file = ShardFile(path, "w+")
         self._hdf5 = h5py.File(self._file, "w")
         self._datasets = {
@@ -294,20 +296,25 @@ class ShardWriter:
             for array in self._block.arrays.values():
                 array[self._used :] = 0
             self._write_block()
-        for dataset in self._datasets.values():
-            dataset.resize(self._rows, axis=0)
+        self._resize(self._rows)
         self._hdf5.close()
         self._check_disk()
         os.fsync(self._file.fileno())
 
     def _write_block(self) -> None:
         begin, self._rows, self._used = self._rows, self._rows + self._used, 0
+        if self._rows > self._room:
+            self._room += ROOM_BLOCKS * self._block.rows
+            self._resize(self._room)
         for key, array in self._block.arrays.items():
             dataset = self._datasets[key]
             data = array.view(np.uint8).reshape(-1, 4).T.tobytes() if array.itemsize == 4 else array.tobytes()
-            dataset.resize(begin + self._block.rows, axis=0)
             dataset.id.write_direct_chunk((begin, *(0,) * (array.ndim - 1)), _deflated(data))
         self._check_disk()
+
+    def _resize(self, rows: int) -> None:
+        for dataset in self._datasets.values():
+            dataset.resize(rows, axis=0)
 
     def _check_disk(self) -> None:
         error = self._file.error

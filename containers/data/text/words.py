@@ -176,11 +176,14 @@ def _become(draft: Draft, span: slice, value: str) -> None:
 
 def _hangul(draft: Draft, span: slice, _: str) -> None:
     """Split syllables into two or three letters by arithmetic (The Unicode Standard, section 3.12)."""
-    for code in range(span.start, span.stop):
-        leading, rest = divmod(code - 0xAC00, 588)
-        vowel, trailing = divmod(rest, 28)
-        letters = (0x1100 + leading, 0x1161 + vowel, *((0x11A7 + trailing,) if trailing else ()))
-        draft.entries[code] = draft.several(letters)
+    leading, rest = np.divmod(np.arange(span.start, span.stop) - 0xAC00, 588)
+    vowel, trailing = np.divmod(rest, 28)
+    letters = np.stack((0x1100 + leading, 0x1161 + vowel, 0x11A7 + trailing), axis=1)
+    is_there = np.stack((leading >= 0, vowel >= 0, trailing > 0), axis=1)
+    lengths = is_there.sum(axis=1)
+    offsets = len(draft.items) + np.cumsum(lengths) - lengths
+    draft.items.extend(letters[is_there].tolist())
+    draft.entries[span] = SEVERAL | lengths << LENGTH_SHIFT | offsets
 
 
 def _punctuation(draft: Draft, span: slice, _: str) -> None:

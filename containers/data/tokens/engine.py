@@ -173,7 +173,7 @@ class Vocabulary:
 
     def _check_lines(self) -> None:
         for number, entry in enumerate(self.entries):
-            if not entry or any(character.isspace() for character in entry):
+            if entry.split() != [entry]:
                 raise DataError(
                     f"{self.name}:{number + 1} is {entry!r}", hint="an entry has no blanks and is not empty"
                 )

@@ -42,8 +42,8 @@ class CLanguage(Structure):
         ("starts", c_void_p),
         ("vocabulary_size", c_uint32),
         ("unknown", c_uint32),
-        ("abbreviations", c_char_p),
-        ("abbreviations_length", c_uint32),
+        ("abbreviations", c_void_p),
+        ("abbreviation_count", c_uint32),
         ("longest_sentence", c_uint32),
     )
 
@@ -174,7 +174,7 @@ def _language(vocabulary: Vocabulary, *, cased: bool) -> tuple[CLanguage, tuple[
     encoded = [entry.encode() for entry in vocabulary.entries]
     starts = np.cumsum([0, *map(len, encoded)], dtype=np.uint32)
     joined = b"".join(encoded)
-    abbreviations = b"".join(word.encode() + b"\0" for word in ABBREVIATIONS)
+    abbreviations = np.array(ABBREVIATIONS, dtype="S8").view(np.uint64)
     language = CLanguage(
         entries=table.entries.ctypes.data,
         items=table.items.ctypes.data,
@@ -182,8 +182,8 @@ def _language(vocabulary: Vocabulary, *, cased: bool) -> tuple[CLanguage, tuple[
         starts=starts.ctypes.data,
         vocabulary_size=len(encoded),
         unknown=vocabulary.numbers[UNKNOWN],
-        abbreviations=abbreviations,
-        abbreviations_length=len(abbreviations),
+        abbreviations=abbreviations.ctypes.data,
+        abbreviation_count=len(abbreviations),
         longest_sentence=LONGEST_SENTENCE_TOKENS,
     )
     return language, (table, starts, joined, abbreviations)

@@ -11,10 +11,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from slipway.containers.data.glue.node_rows import Examples, node_rows
 from slipway.containers.data.glue.tasks import TASKS, Task
-from slipway.containers.data.glue.texts import TRAIN, read_texts
-from slipway.containers.data.glue.tokens import Examples, tokenise
-from slipway.containers.data.sources.locations import public
+from slipway.containers.data.glue.texts import TRAIN, open_table
+from slipway.containers.data.glue.tokens import WordPieces
 from slipway.containers.data.tokens.rng import permutation
 from slipway.containers.recipes.glue_finetune.config import KEEPS_REST, GlueConfig
 from slipway.containers.recipes.glue_finetune.pretrained import Pretrained
@@ -26,14 +26,13 @@ from slipway.containers.training.start import address_of_input
 
 def inputs_of(examples: Examples, rows: Rows, place: torch.device) -> tuple[dict[str, Tensor | None], Tensor]:
     """Return the model's arguments for these rows, end to end, and the labels, all at this place."""
-    chosen = torch.from_numpy(rows)
-    begins = torch.from_numpy(examples.begins)[chosen]
-    lengths = torch.from_numpy(examples.begins)[chosen + 1] - begins
+    begins = torch.from_numpy(examples.begins[rows])
+    lengths = torch.from_numpy(examples.begins[rows + 1]) - begins
     ends = lengths.cumsum(0)
     places = torch.arange(int(ends[-1])) - (ends - lengths).repeat_interleave(lengths)
-    words = torch.from_numpy(examples.ids)[begins.repeat_interleave(lengths) + places]
-    firsts = torch.from_numpy(examples.firsts)[chosen].repeat_interleave(lengths)
-    labels = torch.from_numpy(examples.labels)[chosen]
+    words = torch.from_numpy(examples.ids[(begins.repeat_interleave(lengths) + places).numpy()])
+    firsts = torch.from_numpy(examples.firsts[rows]).repeat_interleave(lengths)
+    labels = torch.from_numpy(examples.labels[rows])
     inputs: dict[str, Tensor | None] = {
         "words": words.long().to(place),
         "segments": (places >= firsts).long().to(place),
@@ -44,29 +43,26 @@ def inputs_of(examples: Examples, rows: Rows, place: torch.device) -> tuple[dict
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Data:
-    """Hold the tokenised rows of one task."""
+    """Hold the rows of one task."""
 
     task: Task
     train: Examples
     dev: Mapping[str, Examples]  # by the set's name; only MNLI has two
 
-    @property
-    def digest(self) -> str:
-        return self.train.digest
-
 
 def open_data(config: GlueConfig, contract: LaunchContract, pretrained: Pretrained, say: Say) -> Data:
-    """Read and tokenise all sets of the task."""
+    """Map the rows of all sets of the task."""
     task = TASKS[config.task]
     place = address_of_input(contract, config.data or config.task)
+    encoder = WordPieces(
+        vocabulary=pretrained.vocabulary, is_cased=pretrained.cased, longest=config.max_length
+    )
     examples: dict[str, Examples] = {}
     for split in (TRAIN, *task.dev):
-        texts = read_texts(place, task, split, bucket_owner=contract.account)
-        if texts.left_out:
-            say(f"{public(place)}: skipped {texts.left_out} damaged rows of {split.name}")
-        examples[split.name] = tokenise(
-            texts, pretrained.vocabulary, cased=pretrained.cased, longest=config.max_length
-        )
+        table = open_table(place, task, split, bucket_owner=contract.account)
+        examples[split.name] = found = node_rows(table, encoder, contract)
+        if found.left_out:
+            say(f"{table.place}: skipped {found.left_out} damaged rows of {split.name}")
     return Data(task=task, train=examples.pop(TRAIN.name), dev=examples)
 
 

@@ -12,8 +12,8 @@ import torch
 from numpy.typing import NDArray
 from torch import distributed
 
+from slipway.containers.data.glue.node_rows import Examples
 from slipway.containers.data.glue.tasks import Task
-from slipway.containers.data.glue.tokens import Examples
 from slipway.containers.models.encoder import Classifier
 from slipway.containers.recipes.glue_finetune.config import GlueConfig
 from slipway.containers.recipes.glue_finetune.data import Batches, inputs_of

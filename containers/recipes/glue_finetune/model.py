@@ -10,8 +10,8 @@ from itertools import count
 import torch
 from torch import Tensor, nn
 
+from slipway.containers.data.glue.node_rows import Examples
 from slipway.containers.data.glue.tasks import Task
-from slipway.containers.data.glue.tokens import Examples
 from slipway.containers.models.encoder import Classifier, classification_loss
 from slipway.containers.models.folder import FOLDER
 from slipway.containers.models.published import load_weights
@@ -131,7 +131,7 @@ def training_identity(
         **config.identity(),
         "global_batch": plan.global_batch,
         "micro_batch": plan.micro_batch,
-        "rows_sha256": data.digest,
+        "rows_sha256": data.train.digest,
         "model_sha256": pretrained.digest,
     }
 

@@ -93,8 +93,6 @@ class GptNeoxConfig(DecoderConfig):
     steps: Annotated[int | None, Whole(1, 100)] = None
     compiled: Annotated[str, Choice(("same", "any"))] = "same"
     engine: Annotated[str, Choice(("auto", "native", "neuron"))] = "auto"
-    # Tensor ranks share each row's tokens where they cut no matrix: norms and residuals take less memory.
-    sequence_parallel: Annotated[str, Choice(("no", "yes"))] = "no"
     least_rate: LearningRate
     warmup: Share = 0.01
     beta2: Annotated[float, Number(0.0, 0.99999)] = 0.95
@@ -168,11 +166,7 @@ def _contradictions(values: Mapping[str, object]) -> Iterator[str]:
 
 
 def _sequence_mistakes(length: object, tensor: object) -> Iterator[str]:
-    if not isinstance(length, int) or not isinstance(tensor, int):
-        return
-    if tensor == 1:
-        yield "sequence_parallel=yes and tensor=1: nobody shares a row; set tensor to as many ranks as shall"
-    if length % tensor:
+    if isinstance(length, int) and isinstance(tensor, int) and length % tensor:
         yield (
             f"sequence_parallel=yes: tensor={tensor} does not divide a row of length={length}; "
             "set a length that it divides"

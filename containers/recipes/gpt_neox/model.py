@@ -28,6 +28,7 @@ from slipway.containers.runtime import disk
 from slipway.containers.runtime.checkpoint.storage import Storage
 from slipway.containers.runtime.contract.contract import LaunchContract
 from slipway.containers.runtime.errors import Refusal
+from slipway.containers.training.config import refuse_sharing_with_dropout
 from slipway.containers.training.layout import share_batch
 from slipway.containers.training.report import Say
 from slipway.containers.training.schedules import Schedule
@@ -179,12 +180,7 @@ def _suited(config: GptNeoxConfig, shape: Shape, place: str) -> DecoderShape:
             f"tensor={config.tensor} does not divide the vocabulary of {words}",
             hint=f"set vocabulary={padded}, which pads it, or another tensor",
         )
-    if config.sequence_parallel == "yes" and shape.dropout:
-        raise Refusal(
-            f"sequence_parallel=yes: ranks would drop the same of their shares of rows, and {place} has a "
-            f"dropout of {shape.dropout:g}",
-            hint="leave sequence_parallel out",
-        )
+    refuse_sharing_with_dropout(config, shape.dropout, place)
     return replace(shape, vocabulary=words, rotates_whole_heads=config.rotary == "whole")
 
 

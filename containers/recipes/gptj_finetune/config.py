@@ -60,6 +60,9 @@ KNOWN_SIZES: Mapping[str, KnownSize] = {
 }
 DRAWN = "tiny"  # the size that needs no published weights, and brings its own vocabulary
 
+# Stages of a pipeline keep buffers for each size of inputs that they have met, and tensor ranks work out anew
+# what each operation sends, which takes longer than a tiny step: so few sizes there are.
+CUT_MULTIPLE = 64
 KEEPS_REST = False  # what an epoch leaves of a batch waits for the next one
 
 # The article tunes on ml.p4d.24xlarge: tensor parallel over its eight GPUs, layers recomputed. Its page gives
@@ -159,12 +162,26 @@ def _contradictions(values: Mapping[str, object]) -> Iterator[str]:
         )
     if values["held_out"] is not None and values["task"] == "sst2":
         yield "held_out and task=sst2: its validation set is measured on; leave held_out out"
+    if values["sequence_parallel"] == "yes":
+        yield from _sharing_mistakes(values)
     if values["evaluate_every"] is not None:
         yield "evaluate_every: this recipe measures by epochs; set evaluate=epoch instead"
     if values["engine"] == "smp":
         yield from _smp_mistakes(values)
     if values["model"] is None and values["size"] == DRAWN:
         yield from _cut_mistakes(values, DRAWN)
+
+
+def _sharing_mistakes(values: Mapping[str, object]) -> Iterator[str]:
+    """Yield a line for each setting by which tensor ranks cannot share the tokens of rows."""
+    tensor = values["tensor"]
+    if isinstance(tensor, int) and CUT_MULTIPLE % tensor:
+        yield (
+            f"sequence_parallel=yes: tensor={tensor} does not divide {CUT_MULTIPLE}, of which rows are made "
+            "multiples; set a divisor of it"
+        )
+    if values["lora_rank"]:
+        yield "sequence_parallel=yes and lora_rank: adapters see whole rows; leave sequence_parallel out"
 
 
 def _smp_mistakes(values: Mapping[str, object]) -> Iterator[str]:

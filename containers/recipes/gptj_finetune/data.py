@@ -15,13 +15,15 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from slipway.containers.data.errors import DataError
+from slipway.containers.data.glue.node_rows import EncodedRows, Examples, node_rows
 from slipway.containers.data.glue.tasks import TASKS, Split
-from slipway.containers.data.glue.texts import TRAIN, Texts, read_texts
+from slipway.containers.data.glue.texts import TRAIN, Texts, open_table
 from slipway.containers.data.megatron.engines import BpeEngine, BpeVocabulary, best_engine, open_engine
 from slipway.containers.data.megatron.node_tokens import NodeTokens, node_tokens
 from slipway.containers.data.sources.locations import public
 from slipway.containers.data.tokens.rng import permutation
-from slipway.containers.recipes.gptj_finetune.config import KEEPS_REST, GptjConfig
+from slipway.containers.recipes.gptj_finetune.config import CUT_MULTIPLE, KEEPS_REST, GptjConfig
+from slipway.containers.runtime.collective import Json
 from slipway.containers.runtime.contract.contract import LaunchContract
 from slipway.containers.training.devices import Device
 from slipway.containers.training.layout import BatchPlan, dealt, steps_of_epoch
@@ -38,16 +40,22 @@ class TuningData:
 
 
 def open_data(config: GptjConfig, contract: LaunchContract, tokeniser: Tokeniser) -> TuningData:
-    """Read and tokenise what the task has."""
-    place, account = address_of_input(contract, config.data or config.task), contract.account
+    """Map the rows that the task has."""
+    place = address_of_input(contract, config.data or config.task)
     if config.task == "sst2":
-        texts = read_sentences(place, TRAIN, account)
+
+        def examples(split: Split, *, are_candidates: bool) -> Examples:
+            table = open_table(place, SST2, split, bucket_owner=contract.account)
+            loss_on = "label" if are_candidates else config.loss_on
+            sentences = Sentences(tokeniser, config.length, loss_on, are_candidates)
+            return node_rows(table, sentences, contract)
+
         (split,) = SST2.dev
-        held_out = read_sentences(place, split, account)
+        held_out = examples(split, are_candidates=True)
         return TuningData(
-            train=labelled_rows(texts, tokeniser, config.length, loss_on=config.loss_on),
-            held_out=candidate_rows(held_out, tokeniser, config.length),
-            wanted=np.array(held_out.labels, dtype=np.int64),
+            train=TokenRows.of(examples(TRAIN, are_candidates=False)),
+            held_out=TokenRows.of(held_out),
+            wanted=held_out.labels[::2].astype(np.int64),
         )
 
     def rows(given: str) -> TokenRows:
@@ -156,9 +164,6 @@ def _order(batches: BatchOrder, epoch: int) -> Rows:
 
 
 # Rows of tokens of any length, which of their tokens count, and some of them as a model's inputs.
-# Stages of a pipeline keep buffers for each size of inputs that they have met, and tensor ranks work out anew
-# what each operation sends, which takes longer than a tiny step: so few sizes there are.
-CUT_MULTIPLE = 64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -168,8 +173,19 @@ class TokenRows:
     ids: NDArray[np.integer[Any]]
     begins: Rows
     ends: Rows
-    firsts: Rows  # of each row the first token whose prediction counts
-    identity: str = ""  # of tokens that are mapped
+    firsts: NDArray[np.integer[Any]]  # of each row the first token whose prediction counts
+    identity: str = ""  # a digest of what is mapped
+
+    @classmethod
+    def of(cls, examples: Examples) -> TokenRows:
+        begins = examples.begins
+        return cls(
+            ids=examples.ids,
+            begins=begins[:-1],
+            ends=begins[1:],
+            firsts=examples.firsts,
+            identity=examples.digest,
+        )
 
     def __len__(self) -> int:
         return len(self.begins)
@@ -260,47 +276,41 @@ class Tokeniser:
         return [np.asarray(ids, dtype=np.int32) for ids in found]
 
 
-def read_sentences(place: str, split: Split, account: str | None) -> Texts:
-    return read_texts(place, SST2, split, bucket_owner=account)
+@dataclass(frozen=True, slots=True)
+class Sentences:
+    """Make a row of each sentence and the word for its own label; or two of candidates, with either word."""
 
+    tokeniser: Tokeniser
+    length: int
+    loss_on: str
+    are_candidates: bool
 
-def labelled_rows(texts: Texts, tokeniser: Tokeniser, length: int, *, loss_on: str) -> TokenRows:
-    """Return a row for each sentence, with the word for its own label."""
-    answers = tokeniser.each(LABEL_WORDS)
-    pairs = zip(_prompts(texts, tokeniser, length), map(int, texts.labels), strict=True)
-    rows = [(prompt, answers[label]) for prompt, label in pairs]
-    return _joined(rows, from_start=loss_on == "row")
+    @property
+    def identity(self) -> list[Json]:
+        vocabulary = self.tokeniser.vocabulary.digest
+        return ["sentences", vocabulary, self.length, self.loss_on, self.are_candidates]
 
+    def encode(self, texts: Texts) -> EncodedRows:
+        answers, rows, firsts, labels = self.tokeniser.each(LABEL_WORDS), [], [], []
+        for prompt, label in zip(self._prompts(texts), texts.labels, strict=True):
+            for answer in answers if self.are_candidates else [answers[int(label)]]:
+                rows.append(np.concatenate((prompt, answer)))
+                firsts.append(1 if self.loss_on == "row" else len(prompt))
+                labels.append(label)
+        return EncodedRows.of(rows, firsts, labels)
 
-def candidate_rows(texts: Texts, tokeniser: Tokeniser, length: int) -> TokenRows:
-    """Return two rows for each sentence, one after the other: with the word for either label."""
-    answers = tokeniser.each(LABEL_WORDS)
-    rows = [(prompt, answer) for prompt in _prompts(texts, tokeniser, length) for answer in answers]
-    return _joined(rows, from_start=False)
-
-
-def _prompts(texts: Texts, tokeniser: Tokeniser, length: int) -> Iterator[NDArray[np.int32]]:
-    """Yield sentences, cut so that all of a row fits, with what asks for their label."""
-    (prompt,) = tokeniser.each([PROMPT])
-    room = length + 1 - len(prompt) - max(map(len, tokeniser.each(LABEL_WORDS)))
-    if room < 1:
-        raise DataError(
-            f"length={length} leaves no room for a sentence before {PROMPT!r} and a label",
-            hint=f"set length to {length - room + 2} or more",
-        )
-    for ids in tokeniser.each([text.strip() for text in texts.first]):
-        yield np.concatenate((ids[:room], prompt))
-
-
-def _joined(rows: Sequence[tuple[NDArray[np.int32], NDArray[np.int32]]], *, from_start: bool) -> TokenRows:
-    ends = np.cumsum([len(prompt) + len(answer) for prompt, answer in rows], dtype=np.int64)
-    prompts = np.array([len(prompt) for prompt, _ in rows], dtype=np.int64)
-    return TokenRows(
-        ids=np.concatenate([part for row in rows for part in row]),
-        begins=np.concatenate((np.zeros(1, np.int64), ends[:-1])),
-        ends=ends,
-        firsts=np.ones_like(prompts) if from_start else prompts,
-    )
+    def _prompts(self, texts: Texts) -> Iterator[NDArray[np.int32]]:
+        """Yield sentences, cut so that all of a row fits, with what asks for their label."""
+        tokeniser = self.tokeniser
+        (prompt,) = tokeniser.each([PROMPT])
+        room = self.length + 1 - len(prompt) - max(map(len, tokeniser.each(LABEL_WORDS)))
+        if room < 1:
+            raise DataError(
+                f"length={self.length} leaves no room for a sentence before {PROMPT!r} and a label",
+                hint=f"set length to {self.length - room + 2} or more",
+            )
+        for ids in tokeniser.each([text.strip() for text in texts.first]):
+            yield np.concatenate((ids[:room], prompt))
 
 
 def text_rows(name: str, tokens: NodeTokens, length: int) -> TokenRows:
@@ -318,15 +328,5 @@ def text_rows(name: str, tokens: NodeTokens, length: int) -> TokenRows:
         begins=begins,
         ends=begins + length + 1,
         firsts=np.broadcast_to(np.int64(1), count),
-        identity=f"{tokens.digest} {length}",
+        identity=hashlib.sha256(f"{tokens.digest} {length}".encode()).hexdigest(),
     )
-
-
-def digest_of(rows: TokenRows) -> str:
-    """Return what tells these rows from others; of tokens that are mapped, without reading them all."""
-    if rows.identity:
-        return hashlib.sha256(rows.identity.encode()).hexdigest()
-    running = hashlib.sha256()
-    for array in (rows.ids, rows.begins, rows.ends, rows.firsts):
-        running.update(np.ascontiguousarray(array).tobytes())
-    return running.hexdigest()

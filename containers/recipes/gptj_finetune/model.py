@@ -45,7 +45,6 @@ from slipway.containers.recipes.gptj_finetune.data import (
     Tokeniser,
     TuningBatches,
     TuningData,
-    digest_of,
     open_data,
     row_layout,
 )
@@ -57,6 +56,7 @@ from slipway.containers.runtime.checkpoint.tensor_file import encode_tensor, wri
 from slipway.containers.runtime.collective import Collective, Json
 from slipway.containers.runtime.contract.contract import LaunchContract
 from slipway.containers.runtime.errors import Refusal
+from slipway.containers.training.config import refuse_sharing_with_dropout
 from slipway.containers.training.engines.native.assembly import local_of
 from slipway.containers.training.engines.native.engine import initial_weights
 from slipway.containers.training.layout import BatchPlan, Costs, Layout, at_most, balanced, share_batch
@@ -230,7 +230,7 @@ def _identity(
         **config.identity(),
         **origin.shape.identity,
         "steps": schedule.steps,
-        "rows_sha256": digest_of(data.train),
+        "rows_sha256": data.train.identity,
         "model_sha256": origin.fingerprint(),
     }
 
@@ -263,6 +263,7 @@ def open_origin(config: GptjConfig, contract: LaunchContract) -> StartingModel:
             f"length={config.length} is more than the {shape.positions} positions of {origin.place}",
             hint=f"set length to at most {shape.positions}",
         )
+    refuse_sharing_with_dropout(config, shape.dropout, origin.place)
     if origin.vocabulary.entries > shape.vocabulary:
         raise Refusal(
             f"{origin.vocabulary.name} has {origin.vocabulary.entries} tokens, and {origin.place} knows "

@@ -13,11 +13,18 @@ import time
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import asdict, dataclass
+from itertools import zip_longest
 from pathlib import Path
 
 from slipway.containers.runtime import disk
 from slipway.containers.runtime.checkpoint import manifest
-from slipway.containers.runtime.checkpoint.storage import LeaseFile, Parts, UnpublishedStep, step_name
+from slipway.containers.runtime.checkpoint.storage import (
+    LeaseFile,
+    Parts,
+    Stretches,
+    UnpublishedStep,
+    step_name,
+)
 from slipway.containers.runtime.errors import Refusal
 
 _PUBLISHED = re.compile(r"step-([0-9]{10})", re.ASCII)
@@ -66,10 +73,12 @@ class CheckpointFolder:
     def file_name(self, draft: UnpublishedStep, rank: int) -> str:
         return manifest.file_name(rank)
 
-    def read(self, step: int, name: str, stretches: Sequence[tuple[int, int]]) -> Iterator[bytearray]:
+    def read(
+        self, step: int, name: str, stretches: Stretches, rooms: Sequence[memoryview] = ()
+    ) -> Iterator[memoryview]:
         with disk.open_existing(self._path(step) / name) as file:
-            for start, stop in stretches:
-                yield disk.read_at(file, start, stop - start)
+            for (start, stop), room in zip_longest(stretches, rooms):
+                yield disk.read_at(file, start, room or memoryview(bytearray(stop - start)))
 
     def write(self, draft: UnpublishedStep, rank: int, parts: Parts, moved: Callable[[], None]) -> None:
         folder = self._path(draft)

@@ -7,7 +7,7 @@ what it saved.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Mapping, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -22,6 +22,7 @@ from slipway.containers.runtime.checkpoint.manifest import (
 from slipway.containers.runtime.checkpoint.storage import (
     LARGEST_STEP,
     Storage,
+    Stretches,
     UnpublishedStep,
     Unreachable,
     place_of,
@@ -92,38 +93,43 @@ class Resumed:
         return self.manifest.step
 
     def read(self, name: str, piece: StoredPiece, first: int, last: int) -> memoryview:
-        """Return elements `first` to `last` of a stored piece of the tensor `name`; a single stretch is not
-        copied: a tensor may be all of it."""
-        size = (last - first) * self.manifest.tensors[name].item_bytes
-        found, filled = bytearray(), 0
-        for part in self.stretches(name, piece, first, last):
-            if len(part) == size:
-                return part
-            found = found or bytearray(size)
-            found[filled : filled + len(part)] = part
-            filled += len(part)
-        return memoryview(found)
+        """Return elements `first` to `last` of a stored piece of the tensor `name`."""
+        found = memoryview(bytearray((last - first) * self.manifest.tensors[name].item_bytes))
+        self.fill(name, piece, first, found)
+        return found
 
-    def stretches(self, name: str, piece: StoredPiece, first: int, last: int) -> Iterator[memoryview]:
-        """Yield the bytes of these elements in order, each stretch once its digest was found right. Only the
-        stretches that they lie in are read."""
+    def fill(self, name: str, piece: StoredPiece, first: int, room: memoryview) -> None:
+        """Read elements of a stored piece, from `first` on, into memory; raise DamagedCheckpoint unless every
+        stretch that they lie in has its digest. Stretches are whole in the file, and go straight there."""
         item, chunk = self.manifest.tensors[name].item_bytes, self.manifest.chunk_bytes
-        low, high = first * item // chunk, -(-last * item // chunk)
-        end = piece.box.elements * item
-        edges = [(at * chunk, min((at + 1) * chunk, end)) for at in range(low, high)]
-        for (start, _), part, digest in zip(
-            edges, self._parts(piece, edges), piece.digests[low:high], strict=True
+        begin, end, size = first * item, first * item + len(room), piece.box.elements * item
+        low, high = begin // chunk, -(-end // chunk)
+        edges = [(at * chunk, min((at + 1) * chunk, size)) for at in range(low, high)]
+        rooms = [
+            room[start - begin : stop - begin]
+            if begin <= start and stop <= end
+            else memoryview(bytearray(stop - start))  # asked for in part only
+            for start, stop in edges
+        ]
+        for (start, stop), part, digest in zip(
+            edges, self._parts(piece, edges, rooms), piece.digests[low:high], strict=True
         ):
             if hashlib.sha256(part).hexdigest() != digest:
+                part[:] = bytes(len(part))  # the memory may be a tensor's
                 raise DamagedCheckpoint(f"{self}: {name} is not what was saved (its sha256 differs)")
             self.checked.add((piece.file, piece.begin + start))
-            yield memoryview(part)[max(0, first * item - start) : last * item - start]
+            if start < begin or end < stop:
+                asked = part[max(0, begin - start) : end - start]
+                at = max(0, start - begin)
+                room[at : at + len(asked)] = asked
 
-    def _parts(self, piece: StoredPiece, edges: list[tuple[int, int]]) -> Iterator[bytearray]:
+    def _parts(
+        self, piece: StoredPiece, edges: Stretches, rooms: Sequence[memoryview]
+    ) -> Iterator[memoryview]:
         file = self.manifest.ranks[piece.file].name
         stretches = [(piece.begin + start, piece.begin + stop) for start, stop in edges]
         try:
-            yield from self.storage.read(self.step, file, stretches)
+            yield from self.storage.read(self.step, file, stretches, rooms)
         except Unreachable as error:
             raise Interruption(f"{self}: {reason(error)}") from None
         except OSError as error:

@@ -27,6 +27,9 @@ class Unreachable(OSError):
     """The place does not answer, which says nothing about what lies there."""
 
 
+Stretches = Sequence[tuple[int, int]]  # of a file: the first byte, and the one after the last
+
+
 @dataclass(frozen=True, slots=True)
 class UnpublishedStep:
     """Identify a checkpoint that is being written, which nobody finds before it is published."""
@@ -76,8 +79,10 @@ class Storage(Protocol):
     def file_name(self, draft: UnpublishedStep, rank: int) -> str:
         """Return the manifest's name of a rank's file."""
 
-    def read(self, step: int, name: str, stretches: Sequence[tuple[int, int]]) -> Iterator[bytearray]:
-        """Yield bytes `start` to `stop` of a file for each stretch."""
+    def read(
+        self, step: int, name: str, stretches: Stretches, rooms: Sequence[memoryview] = ()
+    ) -> Iterator[memoryview]:
+        """Yield bytes `start` to `stop` of a file for each stretch, read into its room if one is given."""
 
     def write(self, draft: UnpublishedStep, rank: int, parts: Parts, moved: Callable[[], None]) -> None:
         """Write a rank's file so that it lasts; `moved` is called whenever a piece is taken."""

@@ -23,7 +23,7 @@ from slipway.jobs.plan.search.refusals import CannotPlan
 from slipway.jobs.words.errors import SlipwayError
 from slipway.jobs.words.installation import NoProject, find_project
 from slipway.jobs.words.job import Job
-from slipway.jobs.words.recipes import find_recipe, refuse_ranks, refuse_settings
+from slipway.jobs.words.recipes import find_recipe, refuse_settings
 
 if TYPE_CHECKING:
     from slipway.jobs.code.command_job import OwnCommand
@@ -84,7 +84,6 @@ def _job(found: Fields, beside: Path) -> Job:
         is_per_node=found.truth("per_node", False),
         requirements=found.maybe(found.text, "requirements"),
     )
-    ranks = found.maybe(found.whole, "processes_per_node")
     job = Job(
         name=found.text("name"),
         recipe=RECIPE,
@@ -92,14 +91,11 @@ def _job(found: Fields, beside: Path) -> Job:
         settings=command_settings(command, _kept(found, beside, command)),
         data=found.maybe(found.text, "data"),
         checkpoints=found.maybe(found.text, "checkpoints"),
-        processes_per_node=1 if command.is_per_node and ranks is None else ranks,
+        processes_per_node=command.processes(found.maybe(found.whole, "processes_per_node")),
         attempts=found.maybe(found.whole, "attempts"),
         image=planned_image(found.text("image")) if found.has("image") else None,
     )
-    recipe = find_recipe(RECIPE)
-    refuse_settings(recipe, job.settings)
-    if job.processes_per_node is not None:
-        refuse_ranks(recipe, job.settings, job.processes_per_node, job.processes_per_node)
+    refuse_settings(find_recipe(RECIPE), job.settings)
     return job
 
 

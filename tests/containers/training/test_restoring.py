@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from io import FileIO
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +11,10 @@ import pytest
 
 pytest.importorskip("torch")
 
+import numpy as np
 import torch
 
+from slipway.containers.runtime import disk
 from slipway.containers.runtime.checkpoint import storage as pieces
 from slipway.containers.runtime.checkpoint.boxes import Box
 from slipway.containers.runtime.checkpoint.manifest import DamagedCheckpoint
@@ -63,6 +66,26 @@ def test_targets_of_another_type_or_size_are_filled_too(tmp_path: Path) -> None:
     for name, one in whole.items():
         assert torch.equal(targets[name], one), name
     assert torch.equal(half, whole["w"].bfloat16())
+
+
+@pytest.mark.usefixtures("small_stretches")
+def test_whole_stretches_are_read_into_the_target_s_own_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole, target = torch.randn(100), torch.empty(90)
+    found, _ = saved(tmp_path, [TensorPiece.whole("weights", "p", whole)])
+    places: list[int] = []
+    read_at = disk.read_at
+
+    def watched(file: FileIO, start: int, room: memoryview) -> memoryview:
+        places.append(np.frombuffer(room, np.uint8).ctypes.data)
+        return read_at(file, start, room)
+
+    monkeypatch.setattr(disk, "read_at", watched)
+    found.copy_to([(WantedBox("weights", "p", Box((5,), (90,))), target)])
+    assert torch.equal(target, whole[5:95])
+    inside = [at for at in places if target.data_ptr() <= at < target.data_ptr() + target.nbytes]
+    assert (len(places), len(inside)) == (6, 4), "the first and the last are asked for in part"
 
 
 @pytest.mark.usefixtures("small_stretches")

@@ -19,6 +19,7 @@ from slipway.containers.runtime.checkpoint.boxes import Box
 from slipway.containers.runtime.checkpoint.checkpoints import Checkpoints, Training
 from slipway.containers.runtime.checkpoint.folder import CheckpointFolder
 from slipway.containers.runtime.checkpoint.manifest import DamagedCheckpoint
+from slipway.containers.runtime.checkpoint.storage import Stretches
 from slipway.containers.training.state import ForeignTensors, SavedState, TensorPiece, WantedBox, encode
 
 
@@ -27,8 +28,10 @@ class CountingFolder(CheckpointFolder):
 
     read_bytes = 0
 
-    def read(self, step: int, name: str, stretches: Sequence[tuple[int, int]]) -> Iterator[bytearray]:
-        for part in super().read(step, name, stretches):
+    def read(
+        self, step: int, name: str, stretches: Stretches, rooms: Sequence[memoryview] = ()
+    ) -> Iterator[memoryview]:
+        for part in super().read(step, name, stretches, rooms):
             self.read_bytes += len(part)
             yield part
 

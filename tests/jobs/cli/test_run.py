@@ -103,8 +103,9 @@ def test_once_a_node_is_one_process_a_node(project: Path, target: BatchTarget, s
     (override,) = json.loads(out)["request"]["submit"]["nodeOverrides"]["nodePropertyOverrides"]
     environment = {each["name"]: each["value"] for each in override["containerOverrides"]["environment"]}
     assert environment["SLIPWAY_PROCESSES_PER_NODE"] == "1"
-    err = slipway.told(*RUN, "--per-node", "--processes-per-node", "8", *TRAIN, code=2)
-    assert "once a node, and 8 processes a node were asked for" in err
+    for count in ("1", "8"):  # a command that is told how many devices a node has would not heed it
+        err = slipway.told(*RUN, "--per-node", "--processes-per-node", count, *TRAIN, code=2)
+        assert f"once a node, and {count} processes a node were asked for" in err
 
 
 @pytest.mark.parametrize(

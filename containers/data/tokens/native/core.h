@@ -50,8 +50,8 @@ typedef struct {
     const uint8_t *vocabulary;       /* all entries, one after the other */
     const uint32_t *starts;          /* where each begins; one more than there are entries */
     uint32_t vocabulary_size, unknown;
-    const uint8_t *abbreviations; /* each ended by a zero */
-    uint32_t abbreviations_length, longest_sentence;
+    const uint64_t *abbreviations; /* of up to eight bytes, with zeros behind them */
+    uint32_t abbreviation_count, longest_sentence;
 } Language;
 
 /* A row to be: two stretches of tokens, and the number that its own randomness hangs on. */
@@ -108,6 +108,8 @@ static inline int is_blank(uint8_t byte) { return byte == ' ' || byte == '\t' ||
 
 int words_open(Core *core);
 void words_close(Core *core);
-int words_append(Core *core, const uint8_t *chunk, size_t length);
+/* The hash of a chunk that will be appended soon, whose place in the memory is fetched meanwhile; 0 if it has none. */
+uint64_t words_expect(const Core *core, const uint8_t *chunk, size_t length);
+int words_append(Core *core, const uint8_t *chunk, size_t length, uint64_t hash);
 
 #endif

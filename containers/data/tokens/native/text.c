@@ -49,16 +49,15 @@ static int is_initials(Span span) {
 
 static int is_abbreviation(const Language *language, Span span) {
     size_t length = (size_t)(span.end - span.at);
-    const uint8_t *at = language->abbreviations, *end = at + language->abbreviations_length;
-    while (at < end) {
-        size_t known = strlen((const char *)at);
-        if (known == length && !memcmp(at, span.at, length)) return 1;
-        at += known + 1;
-    }
-    return 0;
+    uint64_t word = 0, found = 0;
+    if (length > sizeof word) return 0;
+    memcpy(&word, span.at, length);
+    for (uint32_t at = 0; at < language->abbreviation_count; at++) found |= language->abbreviations[at] == word;
+    return found != 0;
 }
 
 static int ends_sentence(const Language *language, Span chunk) {
+    if (is_letter(chunk.end[-1])) return 0;
     chunk = without_closers(chunk);
     if (ends_with(chunk, "!") || ends_with(chunk, "?") || ends_with(chunk, "\xE2\x80\xA6")) return 1;
     if (!ends_with(chunk, ".")) return 0;
@@ -68,6 +67,7 @@ static int ends_sentence(const Language *language, Span chunk) {
 }
 
 static int begins_sentence(Span chunk) {
+    if (chunk.at == chunk.end || (*chunk.at >= 'a' && *chunk.at <= 'z')) return 0;
     chunk = without_openers(chunk);
     if (chunk.at == chunk.end) return 0;
     return !(*chunk.at >= 'a' && *chunk.at <= 'z') && !is_one_of(*chunk.at, ",;:-)]}.!?");
@@ -96,9 +96,12 @@ static Span next_chunk(const uint8_t *at, const uint8_t *end) {
 }
 
 static int add_line(Core *core, Span chunk, const uint8_t *end, int style) {
+    uint64_t hash = words_expect(core, chunk.at, (size_t)(chunk.end - chunk.at));
     while (chunk.at < chunk.end) {
-        if (words_append(core, chunk.at, (size_t)(chunk.end - chunk.at))) return -1;
         Span next = next_chunk(chunk.end, end);
+        uint64_t next_hash = words_expect(core, next.at, (size_t)(next.end - next.at));
+        if (words_append(core, chunk.at, (size_t)(chunk.end - chunk.at), hash)) return -1;
+        hash = next_hash;
         if (!(style & SENTENCE_PER_LINE) && begins_sentence(next) && ends_sentence(&core->language, chunk))
             if (close_sentence(core)) return -1;
         chunk = next;

@@ -19,16 +19,32 @@ static uint64_t hash_step(uint64_t hash, uint64_t word) {
     return hash ^ hash >> 29;
 }
 
-static uint64_t hash_bytes(const uint8_t *key, size_t length, uint64_t hash) {
-    uint64_t word;
-    hash = hash_step(hash, length);
+/* Up to eight bytes as one number, which tells them apart from as many others. */
+static uint64_t few_bytes(const uint8_t *key, size_t length) {
+    uint32_t first, last;
+    if (length < 4) return key[0] | (uint64_t)key[length / 2] << 8 | (uint64_t)key[length - 1] << 16;
+    memcpy(&first, key, 4);
+    memcpy(&last, key + length - 4, 4);
+    return first | (uint64_t)last << 32;
+}
+
+static uint64_t hash_bytes(const uint8_t *key, size_t length) {
+    uint64_t word, hash = hash_step(0, length);
     for (; length > 8; key += 8, length -= 8) {
         memcpy(&word, key, 8);
         hash = hash_step(hash, word);
     }
-    word = 0;
-    memcpy(&word, key, length);
-    return hash_step(hash, word) | 1; /* never the hash of an empty slot */
+    return hash_step(hash, few_bytes(key, length)) | 1; /* never the hash of an empty slot */
+}
+
+static int is_equal(const uint8_t *one, const uint8_t *other, size_t length) {
+    uint64_t mine, theirs;
+    for (; length > 8; one += 8, other += 8, length -= 8) {
+        memcpy(&mine, one, 8);
+        memcpy(&theirs, other, 8);
+        if (mine != theirs) return 0;
+    }
+    return few_bytes(one, length) == few_bytes(other, length);
 }
 
 static int table_open(Table *table, size_t slots) {
@@ -43,7 +59,7 @@ static Slot *table_find(const Table *table, uint64_t hash, const uint8_t *key, s
     for (;; at = (at + 1) & table->mask) {
         Slot *slot = &table->slots[at];
         if (!slot->hash) return slot;
-        if (slot->hash == hash && slot->key_length == length && !memcmp(table->bytes + slot->offset, key, length))
+        if (slot->hash == hash && slot->key_length == length && is_equal(table->bytes + slot->offset, key, length))
             return slot;
     }
 }
@@ -230,16 +246,23 @@ static int normalise_and_split(Core *core, const uint8_t *chunk, size_t length) 
     return take_item(core, ' ');
 }
 
-int words_append(Core *core, const uint8_t *chunk, size_t length) {
-    if (length > LONGEST_KEPT) return normalise_and_split(core, chunk, length);
-    uint64_t hash = hash_bytes(chunk, length, 0);
+uint64_t words_expect(const Core *core, const uint8_t *chunk, size_t length) {
+    if (!length || length > LONGEST_KEPT) return 0;
+    uint64_t hash = hash_bytes(chunk, length);
+    __builtin_prefetch(&core->chunks.slots[hash >> 20 & core->chunks.mask]);
+    return hash;
+}
+
+int words_append(Core *core, const uint8_t *chunk, size_t length, uint64_t hash) {
+    if (!hash) return normalise_and_split(core, chunk, length);
     Table *chunks = &core->chunks;
     const Slot *slot = table_find(chunks, hash, chunk, length);
     Numbers *tokens = &core->tokens;
     if (slot->hash) {
         if (numbers_reserve(tokens, slot->ids)) return -1;
-        memcpy(tokens->at + tokens->count, chunks->bytes + ids_offset(slot), slot->ids * sizeof(uint32_t));
-        tokens->count += slot->ids;
+        const uint8_t *ids = chunks->bytes + ids_offset(slot);
+        for (size_t at = 0; at < slot->ids; at++, ids += sizeof(uint32_t))
+            memcpy(tokens->at + tokens->count++, ids, sizeof(uint32_t));
         return 0;
     }
     size_t before = tokens->count;

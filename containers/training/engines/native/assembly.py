@@ -19,6 +19,7 @@ from torch.distributed.tensor import DTensor, Placement, Replicate, Shard
 from torch.distributed.tensor.parallel import (
     ColwiseParallel,
     ParallelStyle,
+    PrepareModuleOutput,
     RowwiseParallel,
     SequenceParallel,
     parallelize_module,
@@ -299,7 +300,7 @@ CUTS: Mapping[str, Cut] = {
         may_stay_whole=True,
     ),
     "scores": Cut(
-        style=lambda tokens: ColwiseParallel(input_layouts=tokens, use_local_output=False),
+        style=lambda _: ColwiseParallel(use_local_output=False),
         weight_side=0,
         cuts_bias=True,
         may_stay_whole=True,
@@ -344,6 +345,10 @@ def cut_modules(
         for module in model.modules():
             if isinstance(module, nn.LayerNorm):
                 parallelize_module(module, mesh, SequenceParallel(use_local_output=True))
+        last = getattr(model, "norm", None)
+        if last is not None:  # before the head, to which the caller may give some tokens of whole rows
+            whole = PrepareModuleOutput(output_layouts=tokens, desired_output_layouts=Replicate())
+            parallelize_module(last, mesh, whole)
 
 
 def cut_side(cuts: Mapping[str, Cut], parameter: str) -> tuple[int | None, int]:

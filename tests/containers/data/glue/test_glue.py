@@ -11,9 +11,10 @@ pytest.importorskip("tokenizers")
 import tokenizers
 
 from slipway.containers.data.errors import DataError
-from slipway.containers.data.glue.tasks import TASKS, Task, find_task
-from slipway.containers.data.glue.texts import TRAIN, Texts, parse_tsv, read_texts
-from slipway.containers.data.glue.tokens import Examples, tokenise
+from slipway.containers.data.glue.node_rows import EncodedRows
+from slipway.containers.data.glue.tasks import TASKS, Split, Task, find_task
+from slipway.containers.data.glue.texts import TRAIN, TaskTable, Texts, open_table, read_texts
+from slipway.containers.data.glue.tokens import WordPieces
 from slipway.containers.data.samples.model_sample import sample_vocabulary
 from slipway.containers.data.samples.texts import write_task
 
@@ -42,12 +43,23 @@ LINES = {
 }
 
 
+def table(folder: Path, data: bytes, name: str, split: Split = TRAIN) -> TaskTable:
+    (folder / f"{split.tsv}.tsv").write_bytes(data)
+    return open_table(str(folder), TASKS[name], split)
+
+
+def read(folder: Path, data: bytes, name: str, split: Split = TRAIN) -> Texts:
+    found = table(folder, data, name, split)
+    (whole,) = found.pieces(1 << 30)
+    return read_texts(found, whole)
+
+
 @pytest.mark.parametrize("name", TASKS)
-def test_every_task_is_read_from_its_official_columns(name: str) -> None:
+def test_every_task_is_read_from_its_official_columns(name: str, tmp_path: Path) -> None:
     line, texts, label = LINES[name]
-    rows = parse_tsv("train.tsv", f"{HEADINGS[name]}{line}\r\n".encode(), TASKS[name])
-    assert rows.texts == [texts]
-    assert rows.labels == [label]
+    found = read(tmp_path, f"{HEADINGS[name]}{line}\r\n".encode(), name)
+    assert (*found.first, *found.second) == texts
+    assert found.labels == [label]
 
 
 @pytest.mark.parametrize(("text", "name"), [("SST-2", "sst2"), ("MRPC", "mrpc"), ("sts-b", "stsb")])
@@ -69,41 +81,51 @@ WRONG: dict[str, tuple[bytes, str]] = {
     "latin-1": (b"Q\n1\t2\t3\ta\tcaf\xe9\n", r"train\.tsv:2: byte 11 of the line \(0xe9\) is not UTF-8"),
     "utf-16": ("Quality".encode("utf-16"), r"train\.tsv:1: byte 0 .* is not UTF-8"),
     "empty": (b"", r"train\.tsv is empty"),
-    "blank": (b" \n\n", r"train\.tsv is empty"),
+    "blank": (b" \n\n", r"train\.tsv:1 has no column"),
 }
 
 
 @pytest.mark.parametrize("case", WRONG)
-def test_what_is_wrong_is_told_with_file_and_line(case: str) -> None:
+def test_what_is_wrong_is_told_with_file_and_line(case: str, tmp_path: Path) -> None:
     data, told = WRONG[case]
     data = data.replace(b"Q\n", HEADINGS["mrpc"].encode(), 1)
     with pytest.raises(DataError, match=told):
-        parse_tsv("train.tsv", data, TASKS["mrpc"])
+        read(tmp_path, data, "mrpc")
+
+
+def test_stretches_have_each_row_once_and_tell_the_line_of_the_whole_file(tmp_path: Path) -> None:
+    lines = [f"row {number} {'x' * (number % 7)}\t{number % 2}\n" for number in range(40)]
+    found = table(tmp_path, (HEADINGS["sst2"] + "".join(lines)).encode(), "sst2")
+    for size_bytes in (1, 7, len(HEADINGS["sst2"]), 1 << 30):
+        read_each = [read_texts(found, piece) for piece in found.pieces(size_bytes)]
+        assert [text for each in read_each for text in each.first] == [line[:-3] for line in lines]
+        assert [label for each in read_each for label in each.labels] == [0.0, 1.0] * 20
+    lines[30] = "no label\n"
+    bad = table(tmp_path, (HEADINGS["sst2"] + "".join(lines)).encode(), "sst2")
+    with pytest.raises(DataError, match=r"train\.tsv:32 has 1 columns"):
+        read_texts(bad, bad.pieces(300)[1])
 
 
 @pytest.mark.parametrize("score", ["-1", "5.1", "nan", "", "1e0", "٣"])
-def test_a_score_lies_between_0_and_5(score: str) -> None:
+def test_a_score_lies_between_0_and_5(score: str, tmp_path: Path) -> None:
     data = (HEADINGS["stsb"] + LINES["stsb"][0].replace("3.800", score)).encode()
     with pytest.raises(DataError, match=r"dev\.tsv:2 has the label .*a number from 0 to 5"):
-        parse_tsv("dev.tsv", data, TASKS["stsb"])
+        read(tmp_path, data, "stsb", Split(name="dev", tsv="dev"))
 
 
-def test_the_lines_that_official_files_have_damaged_are_left_out_and_counted() -> None:
+def test_the_lines_that_official_files_have_damaged_are_left_out_and_counted(tmp_path: Path) -> None:
     good, damaged = LINES["qqp"][0], "9\t1\t2\tA one?"
-    rows = parse_tsv("train.tsv", f"{HEADINGS['qqp']}{good}\n{damaged}\n{good}\n".encode(), TASKS["qqp"])
-    assert (len(rows.labels), rows.left_out) == (2, 1)
+    found = read(tmp_path, f"{HEADINGS['qqp']}{good}\n{damaged}\n{good}\n".encode(), "qqp")
+    assert (len(found.labels), found.left_out) == (2, 1)
     with pytest.raises(DataError, match=r"train\.tsv:5 has 4 columns"):
-        parse_tsv("train.tsv", (HEADINGS["qqp"] + f"{damaged}\n" * 4).encode(), TASKS["qqp"])
+        read(tmp_path, (HEADINGS["qqp"] + f"{damaged}\n" * 4).encode(), "qqp")
 
 
 def test_a_folder_without_the_file_is_named_and_how_datasets_writes_it(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"has no train\.tsv; .* split\.to_csv\("):
-        read_texts(str(tmp_path), TASKS["mrpc"], TRAIN)
+        open_table(str(tmp_path), TASKS["mrpc"], TRAIN)
     with pytest.raises(DataError, match="is no folder"):
-        read_texts(str(tmp_path / "none"), TASKS["mrpc"], TRAIN)
-    (tmp_path / "train.tsv").write_text(HEADINGS["mrpc"])
-    with pytest.raises(DataError, match="has no rows"):
-        read_texts(str(tmp_path), TASKS["mrpc"], TRAIN)
+        open_table(str(tmp_path / "none"), TASKS["mrpc"], TRAIN)
 
 
 # What `to_csv` of datasets makes of a row of a task: its own columns, labels as numbers, and nothing quoted.
@@ -117,17 +139,17 @@ FROM_DATASETS = {
 
 
 @pytest.mark.parametrize("name", FROM_DATASETS)
-def test_what_datasets_writes_as_tsv_is_read(name: str) -> None:
+def test_what_datasets_writes_as_tsv_is_read(name: str, tmp_path: Path) -> None:
     text, texts, label = FROM_DATASETS[name]
-    rows = parse_tsv("train.tsv", text.encode(), TASKS[name])
-    assert rows.texts == [texts]
-    assert rows.labels == pytest.approx([label])
+    found = read(tmp_path, text.encode(), name)
+    assert (*found.first, *found.second) == texts
+    assert found.labels == pytest.approx([label])
 
 
-def test_a_test_set_without_labels_is_refused_by_line() -> None:
+def test_a_test_set_without_labels_is_refused_by_line(tmp_path: Path) -> None:
     data = b"sentence1\tsentence2\tlabel\tidx\nA one.\tB two.\t-1\t7\n"
     with pytest.raises(DataError, match=r"test\.tsv:2 has the label '-1'; mrpc has 0 or 1"):
-        parse_tsv("test.tsv", data, TASKS["mrpc"])
+        read(tmp_path, data, "mrpc", Split(name="test", tsv="test"))
 
 
 def test_rows_are_those_of_the_tokenizers_library() -> None:
@@ -137,10 +159,12 @@ def test_rows_are_those_of_the_tokenizers_library() -> None:
         second=["c c", "b", "b", "c " * 30, "b " * 8, "\x00"],
         labels=[0, 1, 0, 1, 0, 1],
     )
-    found = tokenise(texts, sample_vocabulary(), cased=False, longest=16)
-    theirs = _their_rows(texts, longest=16)
-    assert _rows(found) == theirs
-    assert found.digest == tokenise(texts, sample_vocabulary(), cased=False, longest=16).digest
+    found = pieces(longest=16).encode(texts)
+    assert _rows(found) == _their_rows(texts, longest=16)
+
+
+def pieces(longest: int) -> WordPieces:
+    return WordPieces(vocabulary=sample_vocabulary(), is_cased=False, longest=longest)
 
 
 def _their_rows(texts: Texts, longest: int) -> list[tuple[list[int], int]]:
@@ -158,11 +182,11 @@ def _their_rows(texts: Texts, longest: int) -> list[tuple[list[int], int]]:
     return [(each.ids, each.type_ids.count(0)) for each in encoded]
 
 
-def _rows(examples: Examples) -> list[tuple[list[int], int]]:
-    begins = examples.begins.tolist()
+def _rows(block: EncodedRows) -> list[tuple[list[int], int]]:
+    ends = block.lengths.cumsum()
     return [
-        (examples.ids[begins[row] : begins[row + 1]].tolist(), int(examples.firsts[row]))
-        for row in range(len(examples))
+        (block.ids[end - length : end].tolist(), int(first))
+        for end, length, first in zip(ends, block.lengths, block.firsts, strict=True)
     ]
 
 
@@ -173,14 +197,14 @@ def test_a_sample_task_is_the_same_each_time_and_known_to_the_sample_vocabulary(
     for name in ("a", "b"):
         write_task(tmp_path / name, task.name, train_rows=50)
     assert (tmp_path / "a" / "train.tsv").read_bytes() == (tmp_path / "b" / "train.tsv").read_bytes()
-    texts = read_texts(str(tmp_path / "a"), task, TRAIN)
-    vocabulary = sample_vocabulary()
-    found = tokenise(texts, vocabulary, cased=False, longest=128)
-    assert len(found) == 50
-    assert vocabulary.numbers["[UNK]"] not in found.ids
+    found = pieces(longest=128).encode(
+        read(tmp_path / "a", (tmp_path / "a" / "train.tsv").read_bytes(), task.name)
+    )
+    assert len(found.labels) == 50
+    assert sample_vocabulary().numbers["[UNK]"] not in found.ids
 
 
 def test_a_vocabulary_of_another_language_is_refused() -> None:
-    texts = Texts(first=["日本語 " * 600] * 2, second=(), labels=[0, 1])
+    texts = Texts(first=["日本語 " * 600] * 2, labels=[0, 1])
     with pytest.raises(DataError, match="tokens are unknown"):
-        tokenise(texts, sample_vocabulary(), cased=False, longest=16)
+        pieces(longest=16).encode(texts)

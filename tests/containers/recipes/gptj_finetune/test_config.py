@@ -45,6 +45,9 @@ def test_where_and_how_it_runs_changes_no_training() -> None:
         ({"engine": "plain"}, "engine is 'plain', and must be auto or native or smp"),
         ({"precision": "fp8"}, "precision is 'fp8', and must be auto or bf16 or fp16 or fp32"),
         ({"zero": "1"}, "'zero' is not a setting"),
+        ({"sequence_parallel": "yes"}, "sequence_parallel=yes and tensor=1: nobody shares a row"),
+        ({"sequence_parallel": "yes", "tensor": "3"}, "tensor=3 does not divide 64, of which rows are made"),
+        ({"sequence_parallel": "yes", "tensor": "2", "lora_rank": "4"}, "adapters see whole rows"),
         ({"model": "https://host/x"}, "must be a path below the data folder, or s3://bucket/prefix"),
     ],
 )

@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
+from slipway.containers.data.glue.node_rows import EncodedRows
 from slipway.containers.data.glue.texts import Texts
 from slipway.containers.data.megatron.engines import parse_bpe_vocabulary
 from slipway.containers.data.megatron.index import TokenIndex, index_path, tokens_path, write_index
@@ -21,11 +22,9 @@ from slipway.containers.data.samples.texts import sample_vocabulary
 from slipway.containers.models.decoder import DecoderShape, build_decoder
 from slipway.containers.recipes.gptj_finetune.data import (
     RowLayout,
+    Sentences,
     Tokeniser,
     TokenRows,
-    candidate_rows,
-    digest_of,
-    labelled_rows,
     text_rows,
 )
 from slipway.containers.recipes.gptj_finetune.evaluate import profile
@@ -47,7 +46,7 @@ SHAPE = DecoderShape(
     has_head_bias=True,
     initial_spread=0.2,
 )
-TEXTS = Texts(first=["Good grief. ", "bad " * 40], second=(), labels=[1.0, 0.0])
+TEXTS = Texts(first=["Good grief. ", "bad " * 40], labels=[1.0, 0.0])
 
 
 def some_rows() -> TokenRows:
@@ -94,16 +93,18 @@ def test_the_padded_loss_is_that_of_transformers() -> None:
 
 def test_only_the_label_s_word_counts_and_both_labels_are_candidates() -> None:
     tokeniser = Tokeniser(parse_bpe_vocabulary("sample", sample_vocabulary()))
-    trained = labelled_rows(TEXTS, tokeniser, 24, loss_on="label")
-    assert trained.scored.tolist() == [1, 1]
-    assert max(trained.lengths) <= 24
-    candidates = candidate_rows(TEXTS, tokeniser, 24)
-    last = [int(candidates.ids[end - 1]) for end in candidates.ends]
+
+    def rows(loss_on: str, *, are_candidates: bool = False) -> EncodedRows:
+        return Sentences(tokeniser, 24, loss_on, are_candidates).encode(TEXTS)
+
+    trained, candidates, whole = rows("label"), rows("label", are_candidates=True), rows("row")
+    assert (trained.lengths - trained.firsts).tolist() == [1, 1]
+    assert max(trained.lengths) <= 24 + 1
+    last = candidates.ids[candidates.lengths.cumsum() - 1].tolist()
     assert last[:2] == last[2:]
-    assert int(trained.ids[trained.ends[0] - 1]) == last[1]  # positive
-    assert int(trained.ids[trained.ends[1] - 1]) == last[0]
-    whole = labelled_rows(TEXTS, tokeniser, 24, loss_on="row")
-    assert whole.scored.tolist() == whole.lengths.tolist()
+    assert trained.ids[trained.lengths.cumsum() - 1].tolist() == [last[1], last[0]]  # positive, negative
+    assert candidates.labels.tolist() == [1.0, 1.0, 0.0, 0.0]
+    assert whole.firsts.tolist() == [1, 1]
 
 
 def test_what_larger_text_than_memory_makes_takes_little_memory(tmp_path: Path) -> None:
@@ -116,7 +117,7 @@ def test_what_larger_text_than_memory_makes_takes_little_memory(tmp_path: Path) 
         tokens = NodeTokens(index=TokenIndex.open(tmp_path / "tokens"), digest="a digest")
         rows = text_rows("text", tokens, length)
         assert len(rows) == (count - 1) // length
-        assert len(digest_of(rows)) == 64
+        assert len(rows.identity) == 64
         chosen = rows.picked(np.array([0, len(rows) - 1]))
         inputs = RowLayout(is_packed=True).inputs(chosen, PROCESSOR)
         assert inputs["words"] is not None

@@ -39,7 +39,7 @@ LAYOUTS: Mapping[str, tuple[int, Mapping[str, str]]] = {
     "pp2": (2, {"pipeline": "2", "checkpoint_activations": "layer"}),
     "pp2-gpipe": (2, {"pipeline": "2", "pipeline_schedule": "gpipe", "rows": "padded"}),
     "pp2-interleaved": (2, {"pipeline": "2", "pipeline_schedule": "interleaved", "stages_per_rank": "2"}),
-    "tp2-pp2": (4, {"tensor": "2", "pipeline": "2"}),
+    "tp2-pp2": (4, {"tensor": "2", "pipeline": "2", "sequence_parallel": "yes"}),
     "hybrid": (4, {"sharded": "2"}),
 }
 LORA = {"lora_rank": "4", "rate": "1e-2"}
@@ -63,8 +63,9 @@ def write_few(data: Path) -> None:
         (data / "few" / f"{name}.tsv").write_text("\n".join(lines) + "\n")
 
 
-def main(folder: Path, layouts: Sequence[str]) -> None:
-    """Run all tunings, and of the layouts from which no other resumes those that are asked for."""
+def main(folder: Path, names: Sequence[str]) -> None:
+    """Run all tunings, and of the layouts and resumes those that are asked for."""
+    resumes, layouts = [name for name in names if "-in-" in name], [name for name in names if name in LAYOUTS]
     write_task(folder / "data" / "sst2", "sst2")
     write_few(folder / "data")
     write_texts(folder / "data")
@@ -79,9 +80,10 @@ def main(folder: Path, layouts: Sequence[str]) -> None:
     run("padded", 1, {"rows": "padded"})
     for name in layouts:
         run(name, *LAYOUTS[name])
-    for source, name in (("alone", "pp2"), ("tp2-pp2", "hybrid"), ("optimizer2", "alone")):
-        tunings.continue_from(source, f"{source}-in-{name}")
-        run(f"{source}-in-{name}", *LAYOUTS.get(name, (1, {})))
+    for resumed in resumes:
+        source, name = resumed.split("-in-")
+        tunings.continue_from(source, resumed)
+        run(resumed, *LAYOUTS.get(name, (1, {})))
     shutil.copytree(folder / "checkpoints" / "learned" / "model", folder / "data" / "published")
     published = {"model": "published", **LORA}
     run("lora", 1, published)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -10,7 +10,7 @@ import pytest
 from slipway.containers.runtime.checkpoint.checkpoints import Checkpoints, Take
 from slipway.containers.runtime.checkpoint.folder import CheckpointFolder
 from slipway.containers.runtime.checkpoint.resume import NoGoodCheckpoint, OtherTraining, Resumed
-from slipway.containers.runtime.checkpoint.storage import Unreachable
+from slipway.containers.runtime.checkpoint.storage import Stretches, Unreachable
 from slipway.containers.runtime.collective import Collective
 from slipway.containers.runtime.errors import Interruption, Refusal
 from tests.containers.runtime.checkpoint.test_checkpoints import flip
@@ -36,9 +36,11 @@ class CountingFolder(CheckpointFolder):
         super().__init__(folder)
         self.stretches: list[tuple[int, str, tuple[int, int]]] = []
 
-    def read(self, step: int, name: str, stretches):  # type: ignore[no-untyped-def]  # the storage's own
+    def read(
+        self, step: int, name: str, stretches: Stretches, rooms: Sequence[memoryview] = ()
+    ) -> Iterator[memoryview]:
         self.stretches += [(step, name, one) for one in stretches]
-        return super().read(step, name, stretches)
+        return super().read(step, name, stretches, rooms)
 
 
 def taking(kept: dict[int, bytes], rank: int = 0) -> Take:
