@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from slipway.jobs.estimate import CannotEstimate, Layout, throughput
+from slipway.jobs.estimate.evidence import nearest
 from slipway.jobs.estimate.evidence.calibrations import Asked, find_calibration, fit_measurement, merged
 from slipway.jobs.estimate.evidence.measurements import (
     Measurement,
@@ -14,6 +15,7 @@ from slipway.jobs.estimate.evidence.measurements import (
     encode_measurements,
     our_measurements,
 )
+from slipway.jobs.estimate.evidence.nearest import other_rows
 from slipway.jobs.estimate.evidence.published import calibrate, efficiency_of, rate_of
 from slipway.jobs.estimate.evidence.tables import TABLES
 from slipway.jobs.estimate.hardware import NETWORKS, cluster_of
@@ -237,3 +239,15 @@ def test_another_sequence_length_is_another_model_to_a_calibration() -> None:
     assert find_calibration(OURS, own).word == "predicted"
     same = at_length(find_workload("bert-large"), 128)
     assert find_calibration(OURS, replace(own, model_name=same.model_name, model=same.model)).measured
+
+
+def test_an_estimate_decodes_the_published_rows_of_its_own_accelerator_alone() -> None:
+    """All rows together are half of what an estimate takes."""
+    shipped = nearest._lines_by_accelerator()
+    assert sum(map(len, shipped.values())) == len(other_rows())
+    for accelerator, lines in shipped.items():
+        (found,) = nearest._shipped(accelerator).values()
+        assert [row for row, _ in found] == [
+            row for row in other_rows() if nearest._accelerator(row.asked.cluster) == accelerator
+        ]
+        assert len(found) == len(lines)
