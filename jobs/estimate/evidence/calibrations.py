@@ -213,7 +213,7 @@ def _same(own: Sequence[Measurement], asked: Asked) -> Measurement | None:
         if row.instance == asked.instance
         and row.nodes == asked.cluster.nodes
         and row.configuration == asked.configuration
-        and row.checkpointing in ("", asked.layout.checkpointing)
+        and row.is_like(asked.layout)
     ]
     return min(found, key=lambda row: _preference(row, asked), default=None)
 

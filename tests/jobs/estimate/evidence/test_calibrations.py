@@ -14,6 +14,7 @@ from slipway.jobs.estimate.evidence.measurements import (
     decode_measurements,
     encode_measurements,
     our_measurements,
+    unfitted,
 )
 from slipway.jobs.estimate.evidence.nearest import other_rows
 from slipway.jobs.estimate.evidence.published import calibrate, efficiency_of, rate_of
@@ -174,6 +175,18 @@ def test_a_run_that_recomputed_its_layers_is_no_measurement_of_one_that_did_not(
     row = fit_measurement(run_of(1, 1000.0, checkpointing="full"), of, (), ())
     assert find_calibration((row,), of, ()).word == "measured"
     assert find_calibration((row,), asked(), ()).word == "calibrated"
+
+
+@pytest.mark.parametrize("name", ["fused", "sequence_parallel"])
+def test_a_run_keeps_what_its_layout_did_beside_its_configuration(name: str) -> None:
+    usual = TABLES["dl1/bert-large"].layout
+    other = asked(layout=replace(usual, **{name: not getattr(usual, name)}))
+    row = unfitted(other, name="my-run", sequences_per_second=1000.0, date="2026-11-26", source="x run-1")
+    assert row == decode_measurements(encode_measurements([row]), "mine.csv")[0]
+    assert find_calibration((row,), other, ()).word == "measured"
+    assert find_calibration((row,), asked(), ()).word != "measured"
+    with pytest.raises(CannotEstimate, match=f"{name} is 'maybe'; allowed are yes and no"):
+        replace(row, **{name: "maybe"})
 
 
 def test_rows_that_are_about_as_near_count_together_and_are_told() -> None:
