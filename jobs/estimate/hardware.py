@@ -193,6 +193,13 @@ ACCELERATORS: Mapping[str, DevicePrior] = {
         has_shape=False,
         source=_ARTICLES,
     ),
+    "trainium2": DevicePrior(  # a logical core, a quarter of a chip; used as Trainium is, which is a guess
+        peak_flops=166.75e12,
+        utilisation=0.31,
+        memory_bytes_per_second=0.725e12,
+        network="trn1",
+        has_shape=False,
+    ),
     "ice-lake": DevicePrior(
         peak_flops=3.3e12,
         utilisation=0.5,

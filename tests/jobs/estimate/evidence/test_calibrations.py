@@ -180,13 +180,14 @@ def test_a_run_that_recomputed_its_layers_is_no_measurement_of_one_that_did_not(
 @pytest.mark.parametrize("name", ["fused", "sequence_parallel"])
 def test_a_run_keeps_what_its_layout_did_beside_its_configuration(name: str) -> None:
     usual = TABLES["dl1/bert-large"].layout
-    other = asked(layout=replace(usual, **{name: not getattr(usual, name)}))
+    changed = replace(usual, **{name: not getattr(usual, name)})  # type: ignore[arg-type]  # both are truths
+    other = asked(layout=changed)
     row = unfitted(other, name="my-run", sequences_per_second=1000.0, date="2026-11-26", source="x run-1")
     assert row == decode_measurements(encode_measurements([row]), "mine.csv")[0]
     assert find_calibration((row,), other, ()).word == "measured"
     assert find_calibration((row,), asked(), ()).word != "measured"
     with pytest.raises(CannotEstimate, match=f"{name} is 'maybe'; allowed are yes and no"):
-        replace(row, **{name: "maybe"})
+        replace(row, **{name: "maybe"})  # type: ignore[arg-type]  # both are texts
 
 
 def test_rows_that_are_about_as_near_count_together_and_are_told() -> None:
@@ -195,12 +196,14 @@ def test_rows_that_are_about_as_near_count_together_and_are_told() -> None:
 
 
 def test_an_accelerator_whose_prior_is_a_guess_is_told_with_a_guess_s_range() -> None:
-    """Gaudi 2 has a row of its own in the table of priors, and nobody's measurement."""
+    """Gaudi 2 and Trainium 2 have rows of their own in the table of priors, and nobody's measurement."""
     layout = Layout(micro_batch=8)
     gaudi = replace(cluster_of(instance_type("dl1.24xlarge"), 1), accelerator="gaudi2", peak_flops=432e12)
     unknown = replace(gaudi, accelerator="nobody's")
-    told = [throughput(MODELS["bert-large"], each, layout).spread for each in (gaudi, unknown)]
-    assert told[0] == told[1]
+    trainium = cluster_of(instance_type("trn2.48xlarge"), 1)
+    assert trainium.accelerator == "trainium2"
+    told = [throughput(MODELS["bert-large"], each, layout).spread for each in (gaudi, trainium, unknown)]
+    assert told[0] == told[1] == told[2]
 
 
 def test_a_larger_run_gives_the_network_s_efficiency_once_a_smaller_one_gave_utilisation() -> None:
