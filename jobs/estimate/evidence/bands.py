@@ -159,7 +159,6 @@ def _decode(row: Mapping[str, str | None], _where: str) -> Band:
 # How wide a range has to be: a quantile of rows' errors, each in units of its distance. Where an accelerator
 # has enough rows, it is of its own, rows weighing half and tables half: who asks brings a table of his own.
 # Elsewhere it is of all rows, and a table counts as one, however many rows it prints.
-_SHARE = 0.9
 _OWN_ROWS = 20
 
 
@@ -188,7 +187,7 @@ def _quantile(trials: Sequence[Trial], *, of_rows: float) -> float:
     below = 0.0
     for trial in sorted(trials, key=_score):
         below += of_rows / len(trials) + (1 - of_rows) / len(rows) / rows[trial.table]
-        if below >= _SHARE:
+        if below >= SHARE:
             return _score(trial)
     raise AssertionError("all rows weigh 1")
 
