@@ -13,6 +13,7 @@ from slipway.jobs.estimate.evidence.bands import (
     ErrorsOfWord,
     bands_of,
     errors_by_word,
+    held_by_accelerator,
     left_out,
     median_width,
 )
@@ -36,10 +37,11 @@ def estimate_page() -> str:
 
 def _judged(found: Sequence[Trial]) -> str:
     own = left_out(found)
+    held = (f"{name} {of} of {rows}" for name, (of, rows) in held_by_accelerator(found).items())
     return (
         f"With the width that all other tables give, ranges held {own.held} of {own.rows} rows, "
         f"{own.held / own.rows:.1%}, and\n{own.held_of_a_table:.1%} of a table's rows on average; the "
-        f"median range is ± {median_width(found):.0%}."
+        f"median range is ± {median_width(found):.0%}. The widths that are told held\n{', '.join(held)}."
     )
 
 

@@ -59,6 +59,7 @@ STATUS_IN_FULL = (
     Column(name="image"),
     Column(name="image_digest"),
     Column(name="cost.usd", title="cost so far", unit="USD"),
+    Column(name="cost.price.term", title="by the price"),
     Column(name="cost.price.date", title="price date"),
 )
 
@@ -87,7 +88,8 @@ def status_command(
     """List unfinished jobs, or show JOB (its id or name, or the beginning of either) in full.
 
     Of several jobs that fit, the newest counts, and a line says which it is. With --all, hours and cost
-    cover all attempts of a job, at on-demand prices; AWS bills machines from their start to their end,
+    cover all attempts of a job, at the price of the named day for how the cluster buys its nodes: that of
+    Spot and of capacity blocks is about what is paid, and AWS bills machines from their start to their end,
     which is some minutes more. AWS Batch forgets a job a week after its end, Systems Manager after a
     month. Unknown values are shown as unknown.
 
@@ -160,15 +162,14 @@ RUNS_COLUMNS = (
     Column(name="hours", unit="h", align="right"),
     Column(name="cost.node_hours", title="node hours", unit="h", align="right"),
     Column(name="cost.usd", title="cost", unit="USD", align="right"),
+    Column(name="cost.price.term", title="price"),
     Column(name="cost.price.region", title="price region"),
     Column(name="cost.price.date", title="price date"),
 )
 
 
 def _print_all(runs: Sequence[Run], *, as_json: bool) -> None:
-    print_table(
-        "runs, newest first, prices on demand", RUNS_COLUMNS, [asdict(run) for run in runs], as_json=as_json
-    )
+    print_table("runs, newest first", RUNS_COLUMNS, [asdict(run) for run in runs], as_json=as_json)
     known = [run.cost.usd for run in runs if run.cost.usd is not None]
     if runs:
         unknown = f"; {len(runs) - len(known)} more of unknown cost" if len(known) < len(runs) else ""

@@ -18,6 +18,7 @@ from slipway.jobs.output import (
     print_text,
     progress,
     refuse_unwritable,
+    say,
     warn,
     write_file,
 )
@@ -204,6 +205,8 @@ def _tell(inputs: PlanFile, asked: PlanAsked) -> None:
 
     for note in (*inputs.notes, *left_out(inputs.jobs)):
         warn(note)
+    for price in inputs.priced:
+        say(price)
     if inputs.unpriced and (asked["objective"] == "cost" or asked["budget"] is not None):
         raise CannotPlan(
             f"no price of {', '.join(inputs.unpriced)} is known, and the goal is in dollars",

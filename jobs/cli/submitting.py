@@ -35,6 +35,7 @@ SUBMITTING_COLUMNS = (
     Column(name="ceiling.price.usd_per_hour", title="price of a node on demand", unit="USD/h"),
     Column(name="ceiling.price.region", title="price region"),
     Column(name="ceiling.price.date", title="price date"),
+    Column(name="bought", title="as its nodes are bought", absent=""),
 )
 
 
@@ -112,6 +113,7 @@ def _decided(prepared: AnyPrepared) -> Mapping[str, object]:
         "image_digest": prepared.image_digest,
         "waits_for": prepared.waits_for,
         "ceiling": asdict(prepared.ceiling),
+        "bought": prepared.bought,
         "warnings": prepared.warnings,
     }
 
@@ -158,4 +160,5 @@ def _row(submitted: Submitted, state: str) -> Mapping[str, object]:
         "timeout_hours": timeout_seconds(job, target) / SECONDS_PER_HOUR,
         "attempts": prepared.attempts,
         "ceiling": asdict(prepared.ceiling),
+        "bought": prepared.bought,
     }

@@ -176,7 +176,7 @@ def _estimate(
     per_hour = _usd_per_hour(place, nodes, paid)
     end = _end(workload, made)
     hours = None if end is None else _hours(end, made)
-    spread = made.known.spread_of(made.model_rate.spread)
+    spread = made.known.spread_of(made.model_rate.spread, made.cluster)
     return Estimate(
         place=place.name,
         instance_type=place.instance.name,

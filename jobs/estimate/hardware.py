@@ -141,7 +141,7 @@ _SAPPHIRE = "Hugging Face on Sapphire Rapids"
 
 ACCELERATORS: Mapping[str, DevicePrior] = {
     "v100": DevicePrior(
-        peak_flops=125e12, utilisation=0.7, memory_bytes_per_second=0.9e12, source=_NVIDIAS_TABLES
+        peak_flops=125e12, utilisation=0.63, memory_bytes_per_second=0.9e12, source=_NVIDIAS_TABLES
     ),
     "v100-fp32": DevicePrior(
         peak_flops=15.7e12, utilisation=0.8, memory_bytes_per_second=0.9e12, source=_NVIDIAS_TABLES
@@ -153,7 +153,7 @@ ACCELERATORS: Mapping[str, DevicePrior] = {
         source=f"{_FOUNDRY}, {_NVIDIAS_TABLES}",
     ),
     "a100-tf32": DevicePrior(
-        peak_flops=156e12, utilisation=0.7, memory_bytes_per_second=1.9e12, source=_NVIDIAS_TABLES
+        peak_flops=156e12, utilisation=0.65, memory_bytes_per_second=1.9e12, source=_NVIDIAS_TABLES
     ),
     "h100": DevicePrior(
         peak_flops=989e12,
@@ -192,6 +192,13 @@ ACCELERATORS: Mapping[str, DevicePrior] = {
         network="trn1",
         has_shape=False,
         source=_ARTICLES,
+    ),
+    "trainium2": DevicePrior(  # a logical core, a quarter of a chip; used as Trainium is, which is a guess
+        peak_flops=166.75e12,
+        utilisation=0.31,
+        memory_bytes_per_second=0.725e12,
+        network="trn1",
+        has_shape=False,
     ),
     "ice-lake": DevicePrior(
         peak_flops=3.3e12,

@@ -1,7 +1,8 @@
-"""What an hour costs: instances by region and term (the catalogue, rates.csv), and what stands around them.
+"""What an hour costs: instances by region and term (the catalogue), and what stands around them.
 
-Every row is of one region and one day and keeps its source. A new rate is one row of rates.csv, a new fee one
-of words/catalogue/fees.csv with its line in what_is_paid. What nobody has written down is None, never zero.
+Every row is of one region and one day and keeps its source. A new rate is one row of rates.csv, a new fee
+one of fees.csv, both in words/catalogue, with its line in what_is_paid. What nobody has written down is None,
+never zero.
 """
 
 from __future__ import annotations
@@ -12,18 +13,32 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from functools import lru_cache
-from pathlib import Path
 from typing import TypeVar
 
 from slipway.jobs.estimate.errors import CannotEstimate
 from slipway.jobs.words.catalogue import every_type
-from slipway.jobs.words.catalogue.instances import SAGEMAKER, InstanceType, instance_types, training_types
-from slipway.jobs.words.catalogue.regional import DATE, HOURS_PER_MONTH, SOURCE, find_fee, regional_prices
+from slipway.jobs.words.catalogue.instances import (
+    CAPACITY_BLOCK,
+    SAGEMAKER,
+    InstanceType,
+    instance_types,
+    training_types,
+)
+from slipway.jobs.words.catalogue.instances import ON_DEMAND as ON_DEMAND
+from slipway.jobs.words.catalogue.instances import SPOT as SPOT
+from slipway.jobs.words.catalogue.regional import (
+    DATE,
+    HOURS_PER_MONTH,
+    SOURCE,
+    find_fee,
+    rates_text,
+    regional_prices,
+    spot_source,
+)
 from slipway.jobs.words.names import checked_region
 
-ON_DEMAND, SPOT = "on-demand", "spot"
 # Those of one and three years are effective per hour, all of it paid for.
-TERMS = (ON_DEMAND, SPOT, "capacity-block", "1-year", "3-year")
+TERMS = (ON_DEMAND, SPOT, CAPACITY_BLOCK, "1-year", "3-year")
 _MOST_USD_PER_HOUR = 100_000.0
 _LARGEST_FILE = 100_000
 
@@ -162,7 +177,7 @@ def _our_rates() -> tuple[Rate, ...]:
         for each in (*instance_types(), *training_types())
         if each.price
     )
-    return (*on_demand, *decode_rates(_packaged("rates.csv"), "rates.csv"), *_other_types(), *_regional())
+    return (*on_demand, *decode_rates(rates_text(), "rates.csv"), *_other_types(), *_regional())
 
 
 def _other_types() -> Iterable[Rate]:
@@ -182,12 +197,7 @@ def _regional() -> Iterable[Rate]:
         if row.usd_per_hour is not None:
             yield Rate(term=ON_DEMAND, usd_per_hour=row.usd_per_hour, source=SOURCE, **of)
         if row.spot_usd_per_hour is not None:
-            source = f"{SOURCE}, zone {row.spot_zone}, the cheapest of the region's"
-            yield Rate(term=SPOT, usd_per_hour=row.spot_usd_per_hour, source=source, **of)
-
-
-def _packaged(name: str) -> str:
-    return Path(__file__).with_name(name).read_text(encoding="utf-8")
+            yield Rate(term=SPOT, usd_per_hour=row.spot_usd_per_hour, source=spot_source(row), **of)
 
 
 def _item(name: str, fee_name: str, region: str, amount: int, note: str) -> Item:

@@ -12,10 +12,20 @@ from types import ModuleType
 from typing import Any, ClassVar, Generic, Protocol, Self, TypeAlias, TypeVar, cast, runtime_checkable
 
 from slipway.jobs.platforms.sending import Waiting
+from slipway.jobs.words.catalogue.instances import ON_DEMAND, Price
 from slipway.jobs.words.job import Job
 from slipway.jobs.words.launch_environment import timeout_seconds
 from slipway.jobs.words.recipes import Recipe
-from slipway.jobs.words.run import Cost, Explanation, Found, Listed, Run, cost, price_of
+from slipway.jobs.words.run import (
+    Cost,
+    Explanation,
+    Found,
+    Listed,
+    Run,
+    cost,
+    on_demand_price_of,
+    price_of,
+)
 from slipway.jobs.words.targets import SlurmTarget, Target
 from slipway.jobs.words.text import Say
 
@@ -56,10 +66,19 @@ class Prepared(Generic[T_co, R_co]):
 
     @property
     def ceiling(self) -> Cost:
-        """Return the cost if the job takes all of its time."""
+        """Return the cost on demand if the job takes all of its time, which Spot's is never above."""
+        return self._cost(on_demand_price_of(self.target) or price_of(self.target))
+
+    @property
+    def bought(self) -> str | None:
+        """Say what the same costs about, where the target buys its nodes otherwise than on demand."""
+        price = price_of(self.target)
+        return None if price is None or price.term == ON_DEMAND else self._cost(price).words
+
+    def _cost(self, price: Price | None) -> Cost:
         seconds = self.most_seconds or timeout_seconds(self.job, self.target) * self.attempts
         nodes = self.job.nodes * self.job.elements
-        return cost(nodes, seconds, price_of(self.target))
+        return cost(nodes, seconds, price)
 
     def repeated(self, number: int) -> Self:
         """Prepare the same submission once more."""

@@ -14,7 +14,8 @@ from slipway.jobs.report.page import Fact, Page, PageTable, Section
 from slipway.jobs.submit.curve import thinned
 from slipway.jobs.submit.logs import LogLine
 from slipway.jobs.submit.metrics import HELD_OUT, LOSS, RATE, LoggedStep, read
-from slipway.jobs.words.run import Attempt, Run
+from slipway.jobs.words.catalogue.instances import ON_DEMAND
+from slipway.jobs.words.run import TERM_WORDS, Attempt, Run
 from slipway.jobs.words.text import moment
 
 LAST_LINES = 40
@@ -46,9 +47,12 @@ def _facts(run: Run) -> Iterator[Fact]:
     yield Fact(value="unknown" if run.hours is None else f"{run.hours:,.2f} h", what="of all attempts")
     usd, price = run.cost.usd, run.cost.price
     priced = (
-        f"at {price.usd_per_hour} USD a node and hour, {price.region}, {price.date}" if price else "no price"
+        f"{TERM_WORDS[price.term]}, at {price.usd_per_hour} USD a node and hour, {price.region}, {price.date}"
+        if price
+        else "no price is known"
     )
-    yield Fact(value="unknown" if usd is None else f"{usd:,.2f} USD", what=f"on demand, {priced}")
+    about = "about " if price and price.term != ON_DEMAND else ""
+    yield Fact(value="unknown" if usd is None else f"{about}{usd:,.2f} USD", what=priced)
 
 
 def _reached(readings: Sequence[LoggedStep]) -> Iterator[Fact]:

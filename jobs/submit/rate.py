@@ -23,7 +23,7 @@ from slipway.jobs.submit.curve import Point, points
 from slipway.jobs.submit.logs import Wanted, follow_lines
 from slipway.jobs.words.catalogue.instances import instance_type
 from slipway.jobs.words.errors import SlipwayError
-from slipway.jobs.words.run import AnyFound
+from slipway.jobs.words.run import AnyFound, term_of
 
 WARM_UP_STEPS = 10  # of every attempt
 LEAST_STEPS = 20  # after that: fewer say little
@@ -73,11 +73,12 @@ class RunRate:
     def place(self, rates: Sequence[Rate]) -> PricedHardware:
         """Return its cluster with all around the nodes, or the nodes alone if nobody declares it."""
         run, instance = self.found.run, instance_type(self.found.run.instance_type)
+        bought = find_rate(rates, instance.name, run.region, term_of(self.found.target))
         with suppress(SlipwayError):
             declared = find_place(run.target, rates, region=None, term=ON_DEMAND)
             if declared.instance == instance:
-                return declared
-        rate = find_rate(rates, instance.name, run.region, ON_DEMAND)
+                return replace(declared, rate=bought or declared.rate)
+        rate = bought or find_rate(rates, instance.name, run.region, ON_DEMAND)
         return PricedHardware(name=run.target, instance=instance, rate=rate, region=run.region)
 
 

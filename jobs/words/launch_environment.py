@@ -12,6 +12,7 @@ from slipway.jobs.words.catalogue.hardware import family_of
 from slipway.jobs.words.catalogue.instances import instance_type
 from slipway.jobs.words.errors import Problem
 from slipway.jobs.words.job import DoesNotFit, InvalidJob, Job
+from slipway.jobs.words.run import price_of, term_of
 from slipway.jobs.words.targets import Target
 
 # Every rank is started with it; what follows the second word is the recipe's own.
@@ -94,13 +95,10 @@ def _hardware(job: Job, target: Target) -> dict[str, str | None]:
 
 
 def _usd_per_hour(job: Job, target: Target) -> str | None:
-    """Return what all nodes cost on demand; None where nobody knows it, as on Spot."""
-    price = instance_type(target.instance_type).price
-    return (
-        None
-        if price is None or getattr(target, "is_spot", False)
-        else f"{price.usd_per_hour * job.nodes:.6g}"
-    )
+    """Return what all nodes cost as they are bought; None where nobody knows it."""
+    price = price_of(target)
+    is_known = price is not None and price.term == term_of(target)
+    return f"{price.usd_per_hour * job.nodes:.6g}" if price and is_known else None
 
 
 def _place(option: str, given: str | None, target: Target, *, default: str) -> str | None:

@@ -10,8 +10,15 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any, Generic, TypeVar
 
-from slipway.jobs.words.catalogue.instances import InstanceType, Price, find_instance_type
-from slipway.jobs.words.catalogue.regional import price_in
+from slipway.jobs.words.catalogue.instances import (
+    CAPACITY_BLOCK,
+    ON_DEMAND,
+    SPOT,
+    InstanceType,
+    Price,
+    find_instance_type,
+)
+from slipway.jobs.words.catalogue.regional import price_by_term, price_in
 from slipway.jobs.words.errors import SlipwayError
 from slipway.jobs.words.targets import Target
 from slipway.jobs.words.text import printable
@@ -75,10 +82,31 @@ def catalogued(target: Target) -> InstanceType | None:
     return find_instance_type(target.instance_type)
 
 
+def term_of(target: Target) -> str:
+    """Tell how the target's nodes are bought, as far as its record says so."""
+    if getattr(target, "is_spot", False):
+        return SPOT
+    return CAPACITY_BLOCK if getattr(target, "capacity_block", None) else ON_DEMAND
+
+
 def price_of(target: Target) -> Price | None:
+    """Return a node's price as the target buys it; where nobody wrote that down, the price on demand."""
+    kind, term = catalogued(target), term_of(target)
+    bought = None if kind is None or term == ON_DEMAND else price_by_term(kind, target.region, term)
+    return bought or on_demand_price_of(target)
+
+
+def on_demand_price_of(target: Target) -> Price | None:
     """Return a node's price on demand in the target's region, else another's, which the price then names."""
     kind = catalogued(target)
     return None if kind is None else price_in(kind, target.region) or kind.price
+
+
+TERM_WORDS: Mapping[str, str] = {
+    ON_DEMAND: "on demand",
+    SPOT: "on Spot",
+    CAPACITY_BLOCK: "in a capacity block",
+}
 
 
 def not_succeeded(depends_on: Iterable[Run]) -> tuple[str, ...]:
@@ -86,7 +114,7 @@ def not_succeeded(depends_on: Iterable[Run]) -> tuple[str, ...]:
     return tuple(f"{run.name} ({run.status})" for run in depends_on if run.state is not JobState.SUCCEEDED)
 
 
-# What a job costs, by the catalogue's dated price on demand of its nodes; None is unknown, never nothing.
+# What a job costs, by the catalogue's dated price of its nodes; None is unknown, never nothing.
 UNKNOWN = "unknown"
 SECONDS_PER_HOUR = 3600
 
@@ -102,8 +130,10 @@ class Cost:
         if self.usd is None or self.price is None:
             hours = UNKNOWN if self.node_hours is None else f"{self.node_hours:g}"
             return f"an amount that is not known ({hours} node-hours at no known price)"
-        price = f"{self.price.usd_per_hour} USD on demand, {self.price.region}, {self.price.date}"
-        return f"up to {self.usd:.2f} USD ({self.node_hours:g} node-hours at {price})"
+        price = f"{self.price.usd_per_hour} USD {TERM_WORDS[self.price.term]}"
+        said = f"{self.node_hours:g} node-hours at {price}, {self.price.region}, {self.price.date}"
+        # Spot's price changes by the hour, and a block's is that of the day on which it is bought.
+        return f"{'up to' if self.price.term == ON_DEMAND else 'about'} {self.usd:.2f} USD ({said})"
 
 
 class NoAmount(SlipwayError):

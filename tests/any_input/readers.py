@@ -399,7 +399,7 @@ READERS: dict[str, Reader] = {
         read=of_text(lambda text: policies.decode("p", text)), valid=(js(POLICY),), also=(ValueError,)
     ),
     "prices": Reader(
-        read=of_text(lambda text: decode_rates(text, "f")), valid=(packaged("estimate/rates.csv"),)
+        read=of_text(lambda text: decode_rates(text, "f")), valid=(packaged("words/catalogue/rates.csv"),)
     ),
     "project's cdk.json": Reader(
         read=in_folder(refuse_repeated_keys, "cdk.json"), valid=(js({"app": "x", "context": {"a": 1}}),)

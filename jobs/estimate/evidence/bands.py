@@ -16,7 +16,7 @@ from pathlib import Path
 from slipway.jobs.estimate.evidence.calibrations import WORDS
 from slipway.jobs.estimate.evidence.trials import Trial
 from slipway.jobs.estimate.prices import read_rows, written_rows
-from slipway.jobs.estimate.work.spread import NINE_OF_TEN
+from slipway.jobs.estimate.work.spread import width_of
 from slipway.jobs.words.catalogue.hardware import CPU, FAMILIES
 
 SHARE = 0.9  # "nine of ten"
@@ -156,9 +156,10 @@ def _decode(row: Mapping[str, str | None], _where: str) -> Band:
     )
 
 
-# How wide a range has to be: the conformal quantile of rows' errors, each in units of its distance.
-# A table counts as one, however many rows it prints: who asks brings a table of his own.
-_SHARE = 0.9
+# How wide a range has to be: a quantile of rows' errors, each in units of its distance. Where an accelerator
+# has enough rows, it is of its own, rows weighing half and tables half: who asks brings a table of his own.
+# Elsewhere it is of all rows, and a table counts as one, however many rows it prints.
+_OWN_ROWS = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -170,30 +171,48 @@ class LeftOut:
     held_of_a_table: float  # on average over tables
 
 
-def quantile(trials: Sequence[Trial]) -> float:
-    """Return the factor of a distance within which nine tenths of the tables' errors are."""
+def widths(trials: Sequence[Trial]) -> Mapping[str, float]:
+    """Return the factor of a distance for each accelerator with rows enough, and as "" for all others."""
+    found = {"": _quantile(trials, of_rows=0.0)}
+    for accelerator in sorted({trial.accelerator for trial in trials}):
+        own = [trial for trial in trials if trial.accelerator == accelerator]
+        if len(own) >= _OWN_ROWS and len({trial.table for trial in own}) >= LEAST_TABLES:
+            found[accelerator] = _quantile(own, of_rows=0.5)
+    return found
+
+
+def _quantile(trials: Sequence[Trial], *, of_rows: float) -> float:
+    """Return the factor within which nine tenths of the errors are, rows having this share of the weight."""
     rows = Counter(trial.table for trial in trials)
     below = 0.0
     for trial in sorted(trials, key=_score):
-        below += 1 / rows[trial.table]
-        if below >= _SHARE * len(rows):
+        below += of_rows / len(trials) + (1 - of_rows) / len(rows) / rows[trial.table]
+        if below >= SHARE:
             return _score(trial)
-    raise AssertionError("all rows weigh as much as there are tables")
+    raise AssertionError("all rows weigh 1")
 
 
 def left_out(trials: Sequence[Trial]) -> LeftOut:
-    """Judge each table by the quantile of the others."""
+    """Judge each table by the widths that the others give."""
     from statistics import fmean
 
     held: dict[str, list[bool]] = {}
     for table in dict.fromkeys(trial.table for trial in trials):
-        factor = quantile([trial for trial in trials if trial.table != table])
-        held[table] = [_score(trial) <= factor for trial in trials if trial.table == table]
+        told = widths([trial for trial in trials if trial.table != table])
+        own = (trial for trial in trials if trial.table == table)
+        held[table] = [_score(trial) <= told.get(trial.accelerator, told[""]) for trial in own]
     return LeftOut(
         rows=len(trials),
         held=sum(sum(rows) for rows in held.values()),
         held_of_a_table=fmean(fmean(rows) for rows in held.values()),
     )
+
+
+def held_by_accelerator(trials: Sequence[Trial]) -> Mapping[str, tuple[int, int]]:
+    """Return how many rows lay in the range that was told, of how many, where an accelerator has enough."""
+    rows = Counter(trial.accelerator for trial in trials)
+    held = Counter(trial.accelerator for trial in trials if trial.is_held)
+    return {name: (held[name], count) for name, count in sorted(rows.items()) if count >= _OWN_ROWS}
 
 
 def median_width(trials: Sequence[Trial]) -> float:
@@ -204,4 +223,4 @@ def median_width(trials: Sequence[Trial]) -> float:
 
 
 def _score(trial: Trial) -> float:
-    return NINE_OF_TEN * abs(math.log(trial.predicted / trial.published)) / trial.spread
+    return width_of(trial.accelerator) * abs(math.log(trial.predicted / trial.published)) / trial.spread

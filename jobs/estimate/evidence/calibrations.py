@@ -24,7 +24,7 @@ from slipway.jobs.estimate.evidence.tables import TABLES
 from slipway.jobs.estimate.hardware import cluster_of, family_of
 from slipway.jobs.estimate.work.models import length_of, shape_of
 from slipway.jobs.estimate.work.rate import fit_network_efficiency, fit_utilisation, throughput
-from slipway.jobs.estimate.work.shapes import Calibration, MeasuredAt
+from slipway.jobs.estimate.work.shapes import Calibration, Hardware, MeasuredAt
 from slipway.jobs.estimate.work.spread import distance, measured_spread, nearness, origin_of
 from slipway.jobs.words.catalogue.instances import find_instance_type
 
@@ -45,11 +45,11 @@ class Known:
     measured: Measurement | None  # of this very configuration
     is_own: bool = False  # measured by whoever asks
 
-    def spread_of(self, predicted: float) -> float:
+    def spread_of(self, predicted: float, cluster: Hardware) -> float:
         """Return the spread of the rate that is told, which is `predicted` where nobody measured it."""
         if self.measured is None:
             return predicted
-        return measured_spread(is_own=self.is_own)
+        return measured_spread(cluster, is_own=self.is_own)
 
 
 def find_calibration(
@@ -213,7 +213,7 @@ def _same(own: Sequence[Measurement], asked: Asked) -> Measurement | None:
         if row.instance == asked.instance
         and row.nodes == asked.cluster.nodes
         and row.configuration == asked.configuration
-        and row.checkpointing in ("", asked.layout.checkpointing)
+        and row.is_like(asked.layout)
     ]
     return min(found, key=lambda row: _preference(row, asked), default=None)
 

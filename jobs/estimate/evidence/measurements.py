@@ -41,7 +41,10 @@ class Measurement:
     network_efficiency: float | None
     date: str
     source: str
-    checkpointing: str = ""  # "": written before it was noted
+    # "": written before it was noted
+    checkpointing: str = ""
+    fused: str = ""  # yes or no, as is the next
+    sequence_parallel: str = ""
 
     def __post_init__(self) -> None:
         Calibration(utilisation=self.utilisation, network_efficiency=self.network_efficiency)
@@ -49,6 +52,9 @@ class Measurement:
             _positive(each, getattr(self, each))
         for each in ("sequences_per_second", "gradient_bytes", "peak_tflops"):
             _positive(each, getattr(self, each))
+        for each in ("fused", "sequence_parallel"):
+            if getattr(self, each) not in ("", "yes", "no"):
+                raise CannotEstimate(f"{each} is {getattr(self, each)!r}; allowed are yes and no")
 
     @property
     def family(self) -> str:
@@ -58,6 +64,14 @@ class Measurement:
     def run_id(self) -> str:
         """Return the last word of its source, which is the id of the run that `slipway calibrate` read."""
         return self.source.rpartition(" ")[2]
+
+    def is_like(self, layout: Layout) -> bool:
+        """Tell whether what was noted of its layout, beside its configuration, is the layout's."""
+        return (
+            self.checkpointing in ("", layout.checkpointing)
+            and self.fused in ("", _yes_or_no(layout.fused))
+            and self.sequence_parallel in ("", _yes_or_no(layout.sequence_parallel))
+        )
 
     @property
     def configuration(self) -> tuple[int, int, int, int, str]:
@@ -131,7 +145,13 @@ def unfitted(asked: Asked, *, name: str, sequences_per_second: float, date: str,
         date=date,
         source=source,
         checkpointing=asked.layout.checkpointing,
+        fused=_yes_or_no(asked.layout.fused),
+        sequence_parallel=_yes_or_no(asked.layout.sequence_parallel),
     )
+
+
+def _yes_or_no(truth: bool) -> str:
+    return "yes" if truth else "no"
 
 
 def _positive(name: str, value: float) -> None:

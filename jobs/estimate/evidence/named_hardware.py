@@ -72,6 +72,7 @@ PRECISIONS: Mapping[str, Mapping[str, str]] = {
     "gaudi": {"bf16": "gaudi"},
     "gaudi2": {"bf16": "gaudi2"},
     "trainium": {"bf16": "trainium"},
+    "trainium2": {"bf16": "trainium2"},
     "ice-lake": {"fp32": "ice-lake"},
     "sapphire-rapids-amx": {"bf16": "sapphire-rapids-amx"},
 }

@@ -10,7 +10,14 @@ from pathlib import Path
 
 from slipway.jobs.estimate.errors import CannotEstimate
 from slipway.jobs.estimate.evidence.measurements import Asked, Measurement
-from slipway.jobs.estimate.evidence.published_rows import Published, decode_published
+from slipway.jobs.estimate.evidence.named_hardware import at_precision, hardware_named
+from slipway.jobs.estimate.evidence.published_rows import (
+    Published,
+    PublishedLine,
+    decode_lines,
+    decode_published,
+    published_lines,
+)
 from slipway.jobs.estimate.hardware import prior
 from slipway.jobs.estimate.work.rate import fit_utilisation, throughput
 from slipway.jobs.estimate.work.shapes import Calibration, Hardware, MeasuredAt
@@ -36,7 +43,7 @@ ByAccelerator = Mapping[str, Sequence[tuple[Published, MeasuredAt]]]
 
 def nearest_row(asked: Asked, others: tuple[Published, ...] | None = None) -> NearestRow | None:
     """Return the nearest row of `others` (None: of all) on the asked accelerator, if it beats the prior."""
-    return nearest_of(_shipped() if others is None else _sorted(others), asked)
+    return nearest_of(_shipped(_accelerator(asked.cluster)) if others is None else _sorted(others), asked)
 
 
 def nearest_of(known: ByAccelerator, asked: Asked) -> NearestRow | None:
@@ -87,9 +94,22 @@ def by_accelerator(rows: Sequence[Published]) -> ByAccelerator:
     return found
 
 
+@lru_cache(maxsize=64)
+def _shipped(accelerator: str) -> ByAccelerator:
+    """Decode the rows on this accelerator alone: most estimates ask for one, and all rows take a while."""
+    return by_accelerator(decode_lines(_lines_by_accelerator().get(accelerator, ()), _SHIPPED))
+
+
 @lru_cache(maxsize=1)
-def _shipped() -> ByAccelerator:
-    return by_accelerator(other_rows())
+def _lines_by_accelerator() -> Mapping[str, Sequence[PublishedLine]]:
+    found: dict[str, list[PublishedLine]] = {}
+    named: dict[tuple[str, str], str] = {}
+    for number, line in published_lines(_shipped_text(), _SHIPPED):
+        key = line["hardware"], line.get("precision", "")
+        if key not in named:
+            named[key] = _accelerator(at_precision(hardware_named(key[0], 1), key[1]))
+        found.setdefault(named[key], []).append((number, line))
+    return found
 
 
 @lru_cache(maxsize=64)
@@ -129,8 +149,14 @@ def can_be_followed(row: Published) -> bool:
 
 @lru_cache(maxsize=1)
 def other_rows() -> tuple[Published, ...]:
-    text = Path(__file__).with_name("other_rows.csv").read_text(encoding="utf-8")
-    return decode_published(text, "other_rows.csv")
+    return decode_published(_shipped_text(), _SHIPPED)
+
+
+_SHIPPED = "other_rows.csv"
+
+
+def _shipped_text() -> str:
+    return Path(__file__).with_name(_SHIPPED).read_text(encoding="utf-8")
 
 
 # What an estimate may stand on: measurements, and beside them the published rows that a user has brought.

@@ -61,6 +61,9 @@ class Published:
         return tuple((name, value) for name, value in self.text if name not in RATES)
 
 
+PublishedLine = tuple[int, Mapping[str, str]]
+
+
 class UnusableRows(InvalidConfig):
     """Names every line that cannot be used, and why."""
 
@@ -70,7 +73,15 @@ def decode_published(
 ) -> tuple[Published, ...]:
     """Decode a CSV of published rows, or refuse it with every mistake of every line. `check` is given each
     row with its line, and may refuse it, too."""
-    lines = _lines(text, where)
+    return decode_lines(published_lines(text, where), where, check)
+
+
+def decode_lines(
+    lines: Sequence[PublishedLine],
+    where: str,
+    check: Callable[[Published, int], object] = lambda row, line: None,
+) -> tuple[Published, ...]:
+    """Decode some lines of such a file."""
     rows: list[Published] = []
     problems: list[Problem] = []
     for number, line in lines:
@@ -127,7 +138,8 @@ def encode_published(rows: Iterable[Published]) -> str:
     return written_rows(list(COLUMNS), (dict(row.text) for row in rows))
 
 
-def _lines(text: str, where: str) -> Sequence[tuple[int, Mapping[str, str]]]:
+def published_lines(text: str, where: str) -> Sequence[PublishedLine]:
+    """Return each line by its number, as text, once the headings are checked."""
     reader = csv.DictReader(
         io.StringIO(text.removeprefix("\ufeff"), newline=None), restkey="", restval="", strict=True
     )

@@ -19,6 +19,7 @@ from slipway.jobs.estimate.evidence.nearest import other_rows
 from slipway.jobs.estimate.evidence.published import rate_of
 from slipway.jobs.estimate.evidence.published_rows import Published, as_measurement
 from slipway.jobs.estimate.evidence.tables import TABLES, Table
+from slipway.jobs.estimate.hardware import prior
 from slipway.jobs.estimate.work.rate import throughput
 from slipway.jobs.words.catalogue.hardware import device_of
 from slipway.jobs.words.catalogue.instances import instance_type
@@ -30,6 +31,7 @@ class Trial:
 
     word: str  # of calibrations.WORDS
     device: str
+    accelerator: str  # of hardware.py
     table: str
     published: float
     predicted: float
@@ -63,10 +65,11 @@ def _trial(row: Published, known: Sequence[Measurement]) -> Trial:
     return Trial(
         word=found.word,
         device=row.device,
+        accelerator=prior(asked.cluster).accelerator,
         table=row.table,
         published=row.sequences_per_second,
         predicted=again.sequences_per_second if again else made.sequences_per_second,
-        spread=found.spread_of(made.spread),
+        spread=found.spread_of(made.spread, asked.cluster),
     )
 
 

@@ -272,6 +272,7 @@ def _sft(config: Any, _settings: Mapping[str, str]) -> Workload:
     frozen = _QUANTIZED_BYTES if config.quantize == "nf4" else 2 if is_16_bit else 4
     share = linear_adapters_share(known.model, config.lora_rank) if is_adapted else 1.0
     is_sharded = config.fsdp == "yes"
+    fused = config.compile_layers == "yes" or not known.model.gated
     return Workload(
         name="sft",
         model_name=known.model_name,
@@ -279,7 +280,7 @@ def _sft(config: Any, _settings: Mapping[str, str]) -> Workload:
         layout=Layout(
             micro_batch=config.micro_batch,
             global_batch=config.global_batch,
-            fused=config.compile_layers == "yes" or not known.model.gated,
+            fused=fused,
             sharding="zero3" if is_sharded else "none",
             checkpointing="none" if config.checkpoint_activations == "none" else "full",
             # Weights that are trained are of 32 bit and computed with in 16; FSDP2 sends what is computed.
@@ -294,7 +295,8 @@ def _sft(config: Any, _settings: Mapping[str, str]) -> Workload:
         until=f"{config.steps} steps" if config.steps else "",
         assumed=f"every row is {config.length} tokens long"
         + ("; DPO's two answers and its reference model are not counted" if config.method == "dpo" else "")
-        + (f"; {unmeasured_words('adapters')}" if is_adapted else ""),
+        + (f"; {unmeasured_words('adapters')}" if is_adapted else "")
+        + ("" if fused else "; norms and gates run kernel by kernel without --set compile_layers=yes"),
     )
 
 

@@ -23,7 +23,7 @@ from slipway.jobs.estimate.work.spread import interval_of, origin_of, spread
 from slipway.jobs.estimate.work.step import StepTime, step
 from slipway.jobs.estimate.work.work import training_flops
 
-_HALVINGS = 60  # of the interval from 0 to 1: far below what any measurement shows
+_HALVINGS = 40  # of the interval from 0 to 1: far below what any measurement shows
 _LEAST = 1e-6
 _NOTHING = Calibration()
 

@@ -246,10 +246,17 @@ def _share(name: str, value: float, *, most: float = 1.0) -> None:
         raise CannotEstimate(f"{name} is {value!r}; it must be more than 0 and at most {most:g}")
 
 
+_NOT_KNOWN = {
+    "context": "how much of passing keys and values on is hidden, and how evenly a causal mask is shared out",
+    "expert": "how evenly tokens spread over experts, and how much of sending them there is hidden",
+}
+
+
 def _refuse_parallelism(name: str, degree: object) -> None:
     if degree != 1:
         raise CannotEstimate(
-            f"{name} is {degree!r}: {name} parallelism is not estimated, as no row of it was measured",
+            f"{name} is {degree!r}: {name} parallelism is not estimated, as no published rate tells "
+            f"{_NOT_KNOWN[name]}",
             hint=f"leave {name} at 1; tensor, pipeline and sharding are estimated",
         )
 

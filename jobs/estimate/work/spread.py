@@ -24,9 +24,9 @@ _OTHER_ENGINE, _OTHER_CHECKPOINTING, _OTHER_MASK = 0.4, 0.06, 0.1
 _PRIOR = 0.45  # nothing but the prior of a measured accelerator
 _UNMEASURED = 1.1  # nobody measured the accelerator
 
-# What makes spreads of distances: the nine-tenths quantile of the errors of all tables, each in units of its
-# distance and a table counting as one. evidence/bands.py computes it, and a test holds it to that.
-NINE_OF_TEN = 0.73
+# What makes spreads of distances, by accelerator: a quantile of errors, each in units of its distance. "" is
+# any other. evidence/bands.py computes them, and a test holds them to that.
+WIDTHS: Mapping[str, float] = {"": 0.73, "a100": 0.61, "gaudi": 0.76, "h100": 0.61, "h100-fp8": 0.79}
 # No row of these kinds was there to measure a distance with: guessed factors by which a range is wider at
 # either end. Experts wait for the fullest and for what is sent between them; adapters add small matrices.
 UNMEASURED_KINDS: Mapping[str, float] = {"experts": 2.0, "encoder-decoder": 1.35, "adapters": 1.35}
@@ -50,18 +50,23 @@ def origin_of(model: Model, cluster: Hardware, layout: Layout, *, is_own: bool =
 
 def spread(model: Model, cluster: Hardware, layout: Layout, origin: MeasuredAt | None) -> float:
     """Return the spread of a rate; without an origin, or far from it, that of the accelerator's prior."""
-    is_known = prior(cluster).is_measured
-    most = prior_spread(cluster) * (NINE_OF_TEN if is_known else 1.0)
+    known = prior(cluster)
+    is_known, width = known.is_measured, width_of(known.accelerator)
+    most = prior_spread(cluster) * (width if is_known else 1.0)
     beyond = sum(math.log(UNMEASURED_KINDS[kind]) for kind in _kinds_beyond(model, origin))
     if origin is None:
         return most + beyond
-    far = NINE_OF_TEN * distance(model, cluster, layout, origin)
+    far = width * distance(model, cluster, layout, origin)
     return (min(far, most) if is_known else far) + beyond
 
 
-def measured_spread(*, is_own: bool) -> float:
+def measured_spread(cluster: Hardware, *, is_own: bool) -> float:
     """Return the spread of a rate that was measured so, by whoever asks or by somebody else."""
-    return NINE_OF_TEN * _same(is_own=is_own)
+    return width_of(prior(cluster).accelerator) * _same(is_own=is_own)
+
+
+def width_of(accelerator: str) -> float:
+    return WIDTHS.get(accelerator, WIDTHS[""])
 
 
 def prior_spread(cluster: Hardware) -> float:

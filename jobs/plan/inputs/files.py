@@ -19,9 +19,11 @@ from pathlib import Path
 from typing import TypeVar
 
 from slipway.containers.runtime.named_files import read_text
+from slipway.jobs.estimate.prices import Rate
 from slipway.jobs.plan.search.model import Mode, PlanJob, Pool
 from slipway.jobs.plan.search.refusals import CannotPlan
-from slipway.jobs.words.catalogue.instances import find_instance_type
+from slipway.jobs.words.catalogue.instances import SPOT, Price, find_instance_type
+from slipway.jobs.words.catalogue.regional import price_by_term
 from slipway.jobs.words.job import Job
 from slipway.jobs.words.text import printable
 
@@ -56,6 +58,7 @@ class PlanFile:
     pools: tuple[Pool, ...]
     notes: tuple[str, ...] = ()
     unpriced: tuple[str, ...] = ()  # types of pools whose price nobody knows
+    priced: tuple[str, ...] = ()  # what those of the catalogue are, and of which day
 
 
 def read_plan_file(path: Path) -> PlanFile:
@@ -88,7 +91,8 @@ def load_json(text: str, path: Path) -> Fields:
 def decode_plan_file(found: Fields, name: str) -> PlanFile:
     unknown: list[str] = list(found.unknown((*_INPUT, *_ANSWER)))
     unpriced: list[str] = []
-    pools = tuple(_pool(each, unknown, unpriced) for each in found.objects("pools"))
+    said: list[str] = []
+    pools = tuple(_pool(each, unknown, unpriced, said) for each in found.objects("pools"))
     jobs = tuple(_job(each, unknown) for each in found.objects("jobs"))
     unknown_prices = [
         f"no price of {printable(each[:60])} is known: it counts as 0 dollars" for each in unpriced
@@ -99,24 +103,38 @@ def decode_plan_file(found: Fields, name: str) -> PlanFile:
         pools=pools,
         notes=(*_said_of_unknown(unknown), *unknown_prices),
         unpriced=tuple(unpriced),
+        priced=tuple(dict.fromkeys(said)),
     )
 
 
-def _pool(found: Fields, unknown: list[str], unpriced: list[str]) -> Pool:
+def price_words(price: Price | Rate, type_name: str) -> str:
+    """Say what a pool is priced by, and of which day that is."""
+    usd = f"{type_name} at {price.usd_per_hour:g} USD an hour {price.term} in {price.region}"
+    return f"priced by {usd} of {price.date}"
+
+
+def _pool(found: Fields, unknown: list[str], unpriced: list[str], said: list[str]) -> Pool:
     unknown += found.unknown(_POOL)
     type_name = found.text("type")
     known = find_instance_type(type_name)
     devices = known.accelerator.count if known and known.accelerator else None
-    price = found.number("price_per_hour", known.price.usd_per_hour if known and known.price else -1.0)
-    if price < 0 and not found.has("price_per_hour"):
-        unpriced.append(type_name)
-        price = 0.0
+    is_spot = found.truth("spot", False)
+    listed = known.price if known else None
+    if known and listed and is_spot:
+        listed = price_by_term(known, listed.region, SPOT) or listed
+    price = found.number("price_per_hour", listed.usd_per_hour if listed else -1.0)
+    if not found.has("price_per_hour"):
+        if listed is None:
+            unpriced.append(type_name)
+            price = 0.0
+        else:
+            said.append(price_words(listed, type_name))
     return Pool(
         type=type_name,
         nodes=found.whole("nodes"),
         devices_per_node=found.whole("devices_per_node", devices),
         price_per_hour=price,
-        is_spot=found.truth("spot", False),
+        is_spot=is_spot,
         interruptions_per_hour=found.number("interruptions_per_hour", 0.0),
         rework_seconds=found.seconds("rework_seconds", 0),
         cluster=found.text("cluster", ""),

@@ -27,8 +27,8 @@ from slipway.jobs.estimate.estimates import PricedHardware
 from slipway.jobs.estimate.inputs.own_data import measurements, rates
 from slipway.jobs.estimate.inputs.places import find_place
 from slipway.jobs.estimate.inputs.workloads import workload_of
-from slipway.jobs.estimate.prices import ON_DEMAND
-from slipway.jobs.plan.inputs.files import MOST_BYTES, Fields, PlanFile
+from slipway.jobs.estimate.prices import ON_DEMAND, SPOT, find_rate
+from slipway.jobs.plan.inputs.files import MOST_BYTES, Fields, PlanFile, price_words
 from slipway.jobs.plan.inputs.own_commands import own_command_job
 from slipway.jobs.plan.search.model import Mode, PlanJob, Pool
 from slipway.jobs.plan.search.refusals import MOST_JOBS, CannotPlan
@@ -77,6 +77,11 @@ def decode_sweep(found: Fields, path: Path) -> PlanFile:
         jobs=tuple(jobs),
         pools=tuple(pools),
         unpriced=tuple(pool.type for pool in pools if not pool.price_per_hour),
+        priced=tuple(
+            dict.fromkeys(
+                price_words(each.hardware.rate, each.pool.type) for each in places if each.hardware.rate
+            )
+        ),
     )
 
 
@@ -88,7 +93,10 @@ def _place(found: Fields, kinds: Mapping[str, str]) -> _Place:
             hint='write cluster = "dl1", or type = "p4d.24xlarge" and nodes',
         )
     cluster = found.text("cluster", "")
+    is_spot = found.truth("spot", False)
     place = find_place(cluster or found.text("type"), rates(), region=None, term=ON_DEMAND)
+    if is_spot and (spot := find_rate(rates(), place.instance.name, place.region or None, SPOT)):
+        place = replace(place, rate=spot)
     devices = place.instance.accelerator.count if place.instance.accelerator else 1
     most = 1 if kinds.get(cluster) == "mpi" else place.most_nodes  # that one has one job at a time
     pool = Pool(
@@ -97,7 +105,7 @@ def _place(found: Fields, kinds: Mapping[str, str]) -> _Place:
         # A cluster gives a job whole nodes.
         devices_per_node=1 if cluster else devices,
         price_per_hour=float(place.rate.usd_per_hour) if place.rate else 0.0,
-        is_spot=found.truth("spot", False),
+        is_spot=is_spot,
         interruptions_per_hour=found.number("interruptions_per_hour", 0.0),
         rework_seconds=found.seconds("rework_seconds", 0),
         cluster=cluster,

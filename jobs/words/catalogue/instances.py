@@ -17,6 +17,7 @@ from slipway.jobs.words.catalogue import every_type
 from slipway.jobs.words.errors import SlipwayError, did_you_mean
 
 _NOT_COLLECTED = "SageMaker's price of it is not collected yet"
+ON_DEMAND, SPOT, CAPACITY_BLOCK = "on-demand", "spot", "capacity-block"  # how nodes are bought
 SAGEMAKER = "ml."  # what SageMaker puts before the name of a type
 
 
@@ -31,12 +32,13 @@ class Accelerator:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Price:
-    """Holds an on-demand price. Never compare prices of two dates without saying so."""
+    """Holds a price. Never compare prices of two dates without saying so."""
 
     usd_per_hour: float
     region: str
     date: str
     source: str
+    term: str = ON_DEMAND
 
 
 _REGISTERED_SHARE = 0.96

@@ -1,4 +1,7 @@
-"""Prices outside us-east-1, and of Spot: regions.csv, a row for each type and region; others are unknown."""
+"""Prices outside us-east-1, and of Spot: regions.csv, a row for each type and region; others are unknown.
+
+rates.csv has those of further terms, such as capacity blocks.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
-from slipway.jobs.words.catalogue.instances import InstanceType, Price
+from slipway.jobs.words.catalogue.instances import SPOT, InstanceType, Price
 
 # The source names no day. It lists p6-b300, which AWS launched on this one.
 DATE = "2025-11-18 or later"
@@ -40,6 +43,29 @@ def price_in(instance: InstanceType, region: str) -> Price | None:
         if (row.instance_type, row.region) == (instance.name, region) and row.usd_per_hour is not None:
             return Price(usd_per_hour=row.usd_per_hour, region=region, date=DATE, source=SOURCE)
     return None
+
+
+def price_by_term(instance: InstanceType, region: str, term: str) -> Price | None:
+    """Return the price of a type that is bought otherwise than on demand; None if nobody wrote one down."""
+    if term == SPOT:
+        for row in regional_prices():
+            if (row.instance_type, row.region) == (instance.name, region) and row.spot_usd_per_hour:
+                usd, source = row.spot_usd_per_hour, spot_source(row)
+                return Price(usd_per_hour=usd, region=region, date=DATE, source=source, term=SPOT)
+        return None
+    asked = (instance.name, region, term)
+    for line in csv.DictReader(rates_text().splitlines()):
+        if (line.pop("instance_type"), line["region"], line["term"]) == asked:
+            return Price(**{**line, "usd_per_hour": float(line["usd_per_hour"])})  # type: ignore[arg-type]  # texts
+    return None
+
+
+def spot_source(row: RegionalPrice) -> str:
+    return f"{SOURCE}, zone {row.spot_zone}, the cheapest of the region's"
+
+
+def rates_text() -> str:
+    return Path(__file__).with_name("rates.csv").read_text(encoding="utf-8")
 
 
 def _rows() -> Iterator[RegionalPrice]:

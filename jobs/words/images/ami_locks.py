@@ -7,7 +7,6 @@ DownloadsEfaSha256. A new kind of source is one row of SOURCES.
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
@@ -17,7 +16,7 @@ from slipway.jobs.words.catalogue.hardware import family_of
 from slipway.jobs.words.catalogue.instances import InstanceType
 from slipway.jobs.words.errors import Problem
 from slipway.jobs.words.images.amis import MANIFEST_FACTS
-from slipway.jobs.words.images.containers import JUNK_FOLDERS
+from slipway.jobs.words.images.containers import JUNK_FOLDERS, lock_tables
 from slipway.jobs.words.images.support import SUPPORT, support_mistakes
 
 # The AMI that a machine image begins with: a release of Canonical's, by its serial, and the kernel it runs.
@@ -153,12 +152,12 @@ def lock_digest(containers: Path, image: str) -> str:
 
 def is_debian(containers: Path, image: str) -> bool:
     """Return True if the image's packages come from apt."""
-    return "apt" in tomllib.loads(lock_path(containers, image).read_text(encoding="utf-8"))
+    return "apt" in lock_tables(lock_path(containers, image))
 
 
 def lock_parameters(containers: Path, image: str) -> Mapping[str, str]:
     """Return each value of a sound lock by the name that components use; lists are joined by spaces."""
-    tables = tomllib.loads(lock_path(containers, image).read_text(encoding="utf-8"))
+    tables = lock_tables(lock_path(containers, image))
     return {
         "".join(map(_capital, path)): " ".join(value) if isinstance(value, list) else str(value)
         for path, value in _leaves(tables)
@@ -168,13 +167,13 @@ def lock_parameters(containers: Path, image: str) -> Mapping[str, str]:
 
 def locked_parent(containers: Path, image: str) -> Parent | None:
     """Read which release of the parent a sound lock names; None if it names none."""
-    found = tomllib.loads(lock_path(containers, image).read_text(encoding="utf-8")).get("parent")
+    found = lock_tables(lock_path(containers, image)).get("parent")
     return Parent(**found) if found else None
 
 
 def unfilled(containers: Path, image: str) -> tuple[str, ...]:
     """Name the downloads of which a sound lock has no checksum yet, and no signature either."""
-    tables = tomllib.loads(lock_path(containers, image).read_text(encoding="utf-8"))
+    tables = lock_tables(lock_path(containers, image))
     return tuple(
         name for name, source in tables.get("unlisted", {}).items() if source["sha256"] == TO_BE_FILLED
     )
@@ -185,7 +184,7 @@ def lock_problems(containers: Path, image: str) -> tuple[Problem, ...]:
     path = lock_path(containers, image)
     where = f"containers/images/{image}/lock.toml"
     try:
-        tables = tomllib.loads(path.read_text(encoding="utf-8"))
+        tables = lock_tables(path)
     except FileNotFoundError:
         return (Problem(where=where, message="is missing", hint="write it, as its neighbours show"),)
     except ValueError as error:

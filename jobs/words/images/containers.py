@@ -6,8 +6,10 @@ import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from hashlib import sha256
 from pathlib import Path
+from typing import Any
 
 from slipway.jobs.words.errors import SlipwayError, did_you_mean
 from slipway.jobs.words.job import DoesNotFit
@@ -33,7 +35,7 @@ def container_names(containers: Path) -> tuple[str, ...]:
 def container_platforms(containers: Path, image: str) -> frozenset[tuple[str, str]]:
     """Return the devices, each with a processor architecture, that the image is for: its [runs_on]."""
     path = containers / "images" / image / "lock.toml"
-    tables = tomllib.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+    tables = lock_tables(path) if path.is_file() else {}
     return frozenset(
         (device, architecture)
         for device, architectures in tables.get("runs_on", {}).items()
@@ -42,7 +44,17 @@ def container_platforms(containers: Path, image: str) -> frozenset[tuple[str, st
 
 
 def _registry(lock: Path) -> bool:
-    return "registry" in tomllib.loads(lock.read_text(encoding="utf-8"))
+    return "registry" in lock_tables(lock)
+
+
+def lock_tables(path: Path) -> Mapping[str, Any]:
+    """Read a lock. One command reads the same few locks dozens of times, so each text is decoded once."""
+    return _decoded(path.read_text(encoding="utf-8"))
+
+
+@lru_cache(maxsize=64)
+def _decoded(text: str) -> Mapping[str, Any]:
+    return tomllib.loads(text)
 
 
 def image_tag(containers: Path, image: str) -> str:
@@ -150,7 +162,7 @@ def read_lock(containers: Path, image: str) -> Lock | None:
     if not path.is_file():
         return None
     try:
-        tables = tomllib.loads(path.read_text(encoding="utf-8"))
+        tables = lock_tables(path)
     except ValueError as error:
         raise SlipwayError(f"{path} is not valid TOML: {error}", hint="fix it, or take it from git") from None
     return Lock(image=_versions(path, tables, "image"), host=_versions(path, tables, "host"))

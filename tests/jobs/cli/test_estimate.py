@@ -29,7 +29,7 @@ def test_a_table_has_what_there_is_to_know_before_paying(slipway: Slipway) -> No
     assert [line.split()[:3] for line in lines[2:]] == [
         [f"{nodes}", f"{8 * nodes}", rate] for nodes, rate in zip((1, 2, 4, 8), rates, strict=True)
     ]
-    assert all("measured  ± 13 %" in line for line in lines[2:])
+    assert all("measured  ± 14 %" in line for line in lines[2:])
     assert "measured: nobody has published the same configuration twice on gaudi" in err
     assert "90.4 %" in lines[5]
     assert "7,038 steps of 65,536" in err
@@ -170,8 +170,8 @@ def test_check_prints_every_table_and_ends_with_0(slipway: Slipway) -> None:
     assert "OUT" not in out
     assert "GPT-J 6B" in err
     assert "no padded length" in err
-    assert "calibrated, 619 rows: off by " in err
-    assert "in the median, held 94.0% of rows" in err
+    assert "calibrated, 607 rows: off by " in err
+    assert "in the median, held 91.1% of rows" in err
 
 
 def test_other_people_s_tables_are_met_as_nearly_as_the_page_says() -> None:

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 import pytest
 
 from slipway.jobs import output
 from slipway.jobs.cloud import aws
+from slipway.jobs.platforms.platform import Prepared
 from slipway.jobs.submit.submission import Unconfirmed, submit
 from slipway.jobs.words.job import Job
-from slipway.jobs.words.run import Agreed, Cost
+from slipway.jobs.words.recipes import find_recipe
+from slipway.jobs.words.run import Agreed, Cost, cost, on_demand_price_of, price_of
 from slipway.jobs.words.targets import BatchTarget
 from tests.jobs.conftest import Slipway
 from tests.jobs.deployed import job_names
+from tests.jobs.words.test_targets import SLURM_TARGET
 from tests.yard.conftest import RunningYard
 
 JOB = Job(name="bert", recipe="bert_pretrain", nodes=2, timeout_seconds=3600 * 2, attempts=3)
@@ -23,6 +27,11 @@ ARGUMENTS = ("submit", "bert_pretrain", "--on", "dl1", *ASKED)
 MANIFEST = '{"schemaVersion": 2, "mediaType": "application/vnd.docker.distribution.manifest.v2+json"}'
 
 Answer = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class NoRequest:
+    name: str = "bert"
 
 
 @pytest.fixture
@@ -53,6 +62,29 @@ def test_without_a_terminal_it_is_refused_with_the_estimate_and_what_to_say(
     assert "may cost up to 157.31 USD (12 node-hours at 13.10904 USD on demand, us-east-1, 2026-" in err
     assert "but you agreed to 100 USD at most\nhint: --confirm-cost 158, or fewer --nodes" in err
     assert job_names(as_on_aws, target) == []
+
+
+def test_a_job_on_spot_costs_at_most_what_it_does_on_demand_and_says_what_it_costs_about() -> None:
+    target = replace(SLURM_TARGET, instance_type="p4d.24xlarge", is_spot=True)
+    prepared = Prepared(
+        job=JOB,
+        recipe=find_recipe("bert_pretrain"),
+        target=target,
+        request=NoRequest(),
+        build=lambda _job: NoRequest(),
+        image="",
+        image_digest=None,
+        waits_for=(),
+        attempts=3,
+        warnings=(),
+    )
+    listed, paid = on_demand_price_of(target), price_of(target)
+    assert listed is not None
+    assert paid is not None
+    assert prepared.ceiling.usd == round(12 * listed.usd_per_hour, 2)
+    assert prepared.ceiling.words.startswith("up to ")
+    assert prepared.bought == cost(2, 6 * 3600, paid).words
+    assert replace(prepared, target=replace(target, is_spot=False)).bought is None
 
 
 @pytest.mark.parametrize(("amount", "code"), [("158", 0), ("157", 1)])

@@ -26,7 +26,7 @@ from slipway.jobs.words.catalogue.instances import instance_type
 from slipway.jobs.words.errors import SlipwayError
 from slipway.jobs.words.job import Job
 from slipway.jobs.words.launch_environment import launch_environment
-from slipway.jobs.words.run import AGREED_UNSAID, Agreed
+from slipway.jobs.words.run import AGREED_UNSAID, Agreed, price_of
 from slipway.jobs.words.targets import Target
 
 TRAIN, TRY = "slipway.containers.tasks.train", "slipway.containers.tasks.trial"
@@ -128,12 +128,12 @@ class TaskCluster:
 
     @property
     def pool(self) -> Pool:
-        hardware = instance_type(self.target.instance_type)
+        hardware, price = instance_type(self.target.instance_type), price_of(self.target)
         return Pool(
             type=hardware.name,
             nodes=self.nodes,
             devices_per_node=1,  # a job takes whole nodes
-            price_per_hour=float(hardware.price.usd_per_hour) if hardware.price else 0.0,
+            price_per_hour=float(price.usd_per_hour) if price else 0.0,
             is_spot=bool(getattr(self.target, "is_spot", False)),
             cluster=self.name,
         )

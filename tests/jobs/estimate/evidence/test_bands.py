@@ -20,9 +20,10 @@ from slipway.jobs.estimate.evidence.bands import (
     Band,
     bands_of,
     encode_bands,
+    held_by_accelerator,
     known_bands,
     left_out,
-    quantile,
+    widths,
 )
 from slipway.jobs.estimate.evidence.calibrations import WORDS
 from slipway.jobs.estimate.evidence.nearest import other_rows
@@ -31,8 +32,8 @@ from slipway.jobs.estimate.evidence.published_rows import Published
 from slipway.jobs.estimate.evidence.tables import TABLES
 from slipway.jobs.estimate.evidence.trials import Trial, trials
 from slipway.jobs.estimate.work.spread import (
-    NINE_OF_TEN,
     UNMEASURED_KINDS,
+    WIDTHS,
     distance,
     nearness,
     origin_of,
@@ -47,7 +48,13 @@ FOUND = tuple(trials())
 def trial(error: float, table: str = "a", word: str = "calibrated", device: str = "cuda") -> Trial:
     predicted = 100.0 * (1 + error)
     return Trial(
-        word=word, device=device, table=table, published=100.0, predicted=predicted, spread=math.log(1.1)
+        word=word,
+        device=device,
+        accelerator="a100",
+        table=table,
+        published=100.0,
+        predicted=predicted,
+        spread=math.log(1.1),
     )
 
 
@@ -84,12 +91,33 @@ def test_nine_of_ten_rows_lie_in_the_range_that_was_told_without_their_own_table
 
 
 def test_a_range_is_as_wide_as_the_tables_errors_make_it_and_no_wider() -> None:
-    assert math.ceil(100 * quantile(FOUND)) / 100 == NINE_OF_TEN
+    assert {name: math.ceil(100 * width) / 100 for name, width in widths(FOUND).items()} == WIDTHS
     judged = left_out(FOUND)
     assert judged.rows == len(FOUND)
     assert 0.85 <= judged.held / judged.rows <= 0.95
     assert 0.85 <= judged.held_of_a_table <= 0.95
     assert 0.85 <= held(FOUND) <= 0.95
+
+
+def test_each_accelerator_with_twenty_rows_has_a_range_that_holds_about_nine_of_ten() -> None:
+    counts = held_by_accelerator(FOUND)
+    assert set(counts) == {"a100", "gaudi", "h100", "h100-fp8"}
+    for own, rows in counts.values():
+        assert 0.88 <= own / rows <= 0.95
+
+
+def test_an_accelerator_with_few_rows_or_tables_has_the_width_of_all() -> None:
+    few = [trial(number / 100, table=f"table {number % 4}") for number in range(19)]
+    two = [trial(number / 100, table=f"table {number % 2}") for number in range(40)]
+    assert set(widths(few)) == set(widths(two)) == {""}
+    assert set(widths([*few, trial(0.3)])) == {"", "a100"}
+
+
+def test_the_published_rows_are_met_as_near_as_the_page_says() -> None:
+    errors = sorted(abs(each.error) for each in FOUND)
+    assert sum(errors) / len(errors) <= 0.07
+    assert median(errors) <= 0.04
+    assert errors[math.ceil(0.9 * len(errors)) - 1] <= 0.16
 
 
 def test_what_nobody_measured_has_a_range_that_is_wider_by_a_stated_factor() -> None:

@@ -7,13 +7,16 @@ from dataclasses import replace
 import pytest
 
 from slipway.jobs.estimate import CannotEstimate, Layout, throughput
+from slipway.jobs.estimate.evidence import nearest
 from slipway.jobs.estimate.evidence.calibrations import Asked, find_calibration, fit_measurement, merged
 from slipway.jobs.estimate.evidence.measurements import (
     Measurement,
     decode_measurements,
     encode_measurements,
     our_measurements,
+    unfitted,
 )
+from slipway.jobs.estimate.evidence.nearest import other_rows
 from slipway.jobs.estimate.evidence.published import calibrate, efficiency_of, rate_of
 from slipway.jobs.estimate.evidence.tables import TABLES
 from slipway.jobs.estimate.hardware import NETWORKS, cluster_of
@@ -174,18 +177,33 @@ def test_a_run_that_recomputed_its_layers_is_no_measurement_of_one_that_did_not(
     assert find_calibration((row,), asked(), ()).word == "calibrated"
 
 
+@pytest.mark.parametrize("name", ["fused", "sequence_parallel"])
+def test_a_run_keeps_what_its_layout_did_beside_its_configuration(name: str) -> None:
+    usual = TABLES["dl1/bert-large"].layout
+    changed = replace(usual, **{name: not getattr(usual, name)})  # type: ignore[arg-type]  # both are truths
+    other = asked(layout=changed)
+    row = unfitted(other, name="my-run", sequences_per_second=1000.0, date="2026-11-26", source="x run-1")
+    assert row == decode_measurements(encode_measurements([row]), "mine.csv")[0]
+    assert find_calibration((row,), other, ()).word == "measured"
+    assert find_calibration((row,), asked(), ()).word != "measured"
+    with pytest.raises(CannotEstimate, match=f"{name} is 'maybe'; allowed are yes and no"):
+        replace(row, **{name: "maybe"})  # type: ignore[arg-type]  # both are texts
+
+
 def test_rows_that_are_about_as_near_count_together_and_are_told() -> None:
     of = asked("p4d.24xlarge", "gpt-neox-20b", nodes=16, layout=Layout(micro_batch=2, sharding="fsdp"))
     assert "rows about as near" in find_calibration(OURS, of).basis
 
 
 def test_an_accelerator_whose_prior_is_a_guess_is_told_with_a_guess_s_range() -> None:
-    """Gaudi 2 has a row of its own in the table of priors, and nobody's measurement."""
+    """Gaudi 2 and Trainium 2 have rows of their own in the table of priors, and nobody's measurement."""
     layout = Layout(micro_batch=8)
     gaudi = replace(cluster_of(instance_type("dl1.24xlarge"), 1), accelerator="gaudi2", peak_flops=432e12)
     unknown = replace(gaudi, accelerator="nobody's")
-    told = [throughput(MODELS["bert-large"], each, layout).spread for each in (gaudi, unknown)]
-    assert told[0] == told[1]
+    trainium = cluster_of(instance_type("trn2.48xlarge"), 1)
+    assert trainium.accelerator == "trainium2"
+    told = [throughput(MODELS["bert-large"], each, layout).spread for each in (gaudi, trainium, unknown)]
+    assert told[0] == told[1] == told[2]
 
 
 def test_a_larger_run_gives_the_network_s_efficiency_once_a_smaller_one_gave_utilisation() -> None:
@@ -237,3 +255,15 @@ def test_another_sequence_length_is_another_model_to_a_calibration() -> None:
     assert find_calibration(OURS, own).word == "predicted"
     same = at_length(find_workload("bert-large"), 128)
     assert find_calibration(OURS, replace(own, model_name=same.model_name, model=same.model)).measured
+
+
+def test_an_estimate_decodes_the_published_rows_of_its_own_accelerator_alone() -> None:
+    """All rows together are half of what an estimate takes."""
+    shipped = nearest._lines_by_accelerator()
+    assert sum(map(len, shipped.values())) == len(other_rows())
+    for accelerator, lines in shipped.items():
+        (found,) = nearest._shipped(accelerator).values()
+        assert [row for row, _ in found] == [
+            row for row in other_rows() if nearest._accelerator(row.asked.cluster) == accelerator
+        ]
+        assert len(found) == len(lines)

@@ -200,6 +200,7 @@ def test_a_model_of_any_kind_is_counted_by_its_config(
     monkeypatch.chdir(tmp_path)
     own = recipe_workload("sft", {"model": place, "length": "2048", "lora_rank": "16", "steps": "9"})
     assert (own.model.sequence_length, own.steps, own.model.layers) == (2048, 9, 32)
+    assert "norms and gates run kernel by kernel without --set compile_layers=yes" in own.assumed
     # PEFT's own count of Llama 3 8B with r=16 and all-linear is 41,943,040.
     assert own.model.trained_share * parameter_count(own.model) == pytest.approx(41_943_040)
 

@@ -254,3 +254,13 @@ def test_a_command_that_cannot_be_planned_is_refused_with_its_place(
 ) -> None:
     with pytest.raises(CannotPlan, match=said):
         read(tmp_path, text)
+
+
+def test_a_spot_pool_is_priced_as_spot_and_the_day_of_each_price_is_told(tmp_path: Path) -> None:
+    pools = '[[pools]]\ntype = "p4d.24xlarge"\nnodes = 2\nspot = {}\n'
+    on_spot = read(tmp_path, pools.format("true") + JOBS)
+    on_demand = read(tmp_path, pools.format("false") + JOBS)
+    assert on_spot.pools[0].price_per_hour < on_demand.pools[0].price_per_hour
+    for found, term in ((on_spot, "spot"), (on_demand, "on-demand")):
+        (said,) = found.priced
+        assert f"{found.pools[0].price_per_hour:g} USD an hour {term} in us-east-1 of 202" in said
