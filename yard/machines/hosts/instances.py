@@ -155,7 +155,7 @@ _REASON = "Client.InstanceInitiatedShutdown"
 _STOP_CHECKS = ("HealthCheck", "ReplaceUnhealthy", "Terminate")
 _SHUTTING_DOWN, _TERMINATED = ("shutting-down", 32), ("terminated", 48)
 
-groups_without_capacity: set[tuple[str, str]] = set()  # (region, group): Auto Scaling itself tries again
+groups_without_capacity: dict[tuple[str, str], Any] = {}  # by region and name: Auto Scaling tries again
 
 
 def launch_missing() -> bool:

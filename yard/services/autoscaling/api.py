@@ -207,7 +207,7 @@ def record_lack(group: Any, reason: str, launch: Callable[[Any], None]) -> None:
     _add(group, "Failed", f"Launching a new EC2 instance.  Status Reason: {reason}", f"{reason} {_FAILED}")
     waiting = instances.groups_without_capacity
     if (name := (group.region, group.name)) not in waiting:
-        waiting.add(name)
+        waiting[name] = group
         timer = threading.Timer(RETRY_S, _try_again, [group, launch])
         timer.daemon = True
         timer.start()
@@ -225,8 +225,8 @@ def describe_activities(parameters: Mapping[str, Any], region: str) -> dict[str,
 
 def _try_again(group: Any, launch: Callable[[Any], None]) -> None:
     waiting, name = instances.groups_without_capacity, (group.region, group.name)
-    if name in waiting:  # the yard was not reset
-        waiting.discard(name)
+    if waiting.get(name) is group:  # the yard was not reset, nor has another group its name by now
+        del waiting[name]
         launch(group)
 
 

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import base64
+from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from slipway.yard.machines.hosts import instances
+from slipway.yard.services.autoscaling import api
 from tests.yard.asking import refusal
 from tests.yard.conftest import RunningYard
 
@@ -118,6 +122,27 @@ def test_a_group_is_refused_that_wants_more_than_it_may_have(region: Region) -> 
     template = region.template()
     with pytest.raises(region.scaling.exceptions.ClientError, match="Desired capacity:5"):
         region.start(template, nodes=5)
+
+
+def test_a_group_without_capacity_is_tried_again_and_not_one_of_its_name_before_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    due: list[Callable[[], None]] = []
+    launched: list[Any] = []
+
+    def timer(_: float, then: Callable[..., None], given: list[Any]) -> SimpleNamespace:
+        due.append(lambda: then(*given))
+        return SimpleNamespace(daemon=True, start=lambda: None)
+
+    monkeypatch.setattr("threading.Timer", timer)
+    monkeypatch.setattr(instances, "groups_without_capacity", {})
+    gone, stands = (SimpleNamespace(region="us-east-1", name=GROUP) for _ in range(2))
+    api.record_lack(gone, "no capacity", launched.append)
+    instances.groups_without_capacity.clear()  # the yard is reset, and another group has the name
+    api.record_lack(stands, "no capacity", launched.append)
+    for each in due:
+        each()
+    assert launched == [stands]
 
 
 def test_two_groups_have_two_names(region: Region) -> None:
