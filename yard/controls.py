@@ -43,7 +43,11 @@ _STARTED = time.monotonic()
 def control(environ: dict[str, Any]) -> Reply:
     path = environ["PATH_INFO"][len(CONTROL_PATH) :]
     if path.startswith(custom_resources.PATH):
-        return _take_response(environ, path)
+        # Take what the function of a custom resource answers: the path itself is the secret, as on AWS.
+        is_put = environ["REQUEST_METHOD"] == "PUT"
+        if is_put and custom_resources.receive(path, environ["wsgi.input"].read(_length(environ))):
+            return _reply(200, None)
+        return _reply(403, {"message": "nobody awaits a response here, or not any longer"})
     handler = _HANDLERS.get((environ["REQUEST_METHOD"], path))
     if handler is None:
         known = ", ".join(f"{method} {CONTROL_PATH}{path}" for method, path in _HANDLERS)
@@ -57,14 +61,6 @@ def control(environ: dict[str, Any]) -> Reply:
         return _reply(error.status, {"message": error.message})
     except (ValueError, TypeError) as error:
         return _reply(400, {"message": str(error)})
-
-
-def _take_response(environ: dict[str, Any], path: str) -> Reply:
-    """Take what the function of a custom resource answers: the path itself is the secret, as on AWS."""
-    is_put = environ["REQUEST_METHOD"] == "PUT"
-    if is_put and custom_resources.receive(path, environ["wsgi.input"].read(_length(environ))):
-        return _reply(200, None)
-    return _reply(403, {"message": "nobody awaits a response here, or not any longer"})
 
 
 def _length(environ: dict[str, Any]) -> int:

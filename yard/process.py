@@ -62,7 +62,11 @@ def up(port: int | None = None, *, folder: Path | None = None, faults: ChosenFau
         limit_of(os.environ)  # refuses a bad value here, where a person sees it
         died = obituary(folder, state) if state else ""
         for leftover in (LOG_FILE, SCRATCH_FOLDER, MACHINE_IMAGES):
-            _remove(folder / leftover)
+            path = folder / leftover
+            if path.is_dir():
+                remove_tree(path)
+            else:
+                path.unlink(missing_ok=True)
         return Up(state=_start(folder, port, faults), was_up=False, died=died)
 
 
@@ -215,13 +219,6 @@ def _until(is_so: Callable[[], bool], timeout_s: float) -> bool:
             return False
         time.sleep(POLL_S)
     return True
-
-
-def _remove(path: Path) -> None:
-    if path.is_dir():
-        remove_tree(path)
-    else:
-        path.unlink(missing_ok=True)
 
 
 # Points this process at the yard: a notebook has no shell for `eval "$(slipway yard env)"`.

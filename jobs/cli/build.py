@@ -99,7 +99,11 @@ def _find(image: str, cluster: str | None) -> tuple[BuildSources, BatchTarget]:
         image=image, tag=image_tag(containers, image), zip=lambda: zip_sources(containers, image)
     )
     target = _choose(image, cluster)
-    _warn_of_another_tag(target, sources.tag)
+    if sources.tag != target.image_tag:
+        warn(
+            f"the job definition of {target.name} names {target.image}:{target.image_tag}, but containers/ "
+            f"here has the tag {sources.tag}; deploy the cluster again for jobs to use it"
+        )
     return sources, target
 
 
@@ -143,14 +147,6 @@ def _choose(image: str, cluster: str | None) -> BatchTarget:
     )
 
 
-def _warn_of_another_tag(target: BatchTarget, tag: str) -> None:
-    if tag != target.image_tag:
-        warn(
-            f"the job definition of {target.name} names {target.image}:{target.image_tag}, but containers/ "
-            f"here has the tag {tag}; deploy the cluster again for jobs to use it"
-        )
-
-
 def _digest(target: BatchTarget, tag: str) -> str | None:
     digest = find_digest(target, tag)
     if isinstance(digest, Unanswered):
@@ -172,7 +168,14 @@ def _start(target: BatchTarget, sources: BuildSources) -> str:
 def _wait(target: BatchTarget, sources: BuildSources, build_id: str) -> str:
     try:
         with progress(f"building {sources.image}:{sources.tag}") as now:
-            _follow(target.region, build_id, now)
+            logs, token = reader("logs", target.region), None
+            for build in follow(build_id, reader("codebuild", target.region)):
+                now(str(build.get("currentPhase", build["buildStatus"])).lower())
+                lines, token = new_log_lines(build, logs, token)
+                for line in lines:
+                    say(line)
+                if build["buildStatus"] != "IN_PROGRESS":
+                    refuse_failure(build)
     except KeyboardInterrupt:
         say(f"{build_id} continues in the cloud; run the same command to follow it again")
         raise
@@ -182,14 +185,3 @@ def _wait(target: BatchTarget, sources: BuildSources, build_id: str) -> str:
             f"{build_id} succeeded but pushed no {sources.image}:{sources.tag}", hint="look into its log"
         )
     return digest
-
-
-def _follow(region: str, build_id: str, now: Callable[[str], None]) -> None:
-    logs, token = reader("logs", region), None
-    for build in follow(build_id, reader("codebuild", region)):
-        now(str(build.get("currentPhase", build["buildStatus"])).lower())
-        lines, token = new_log_lines(build, logs, token)
-        for line in lines:
-            say(line)
-        if build["buildStatus"] != "IN_PROGRESS":
-            refuse_failure(build)

@@ -54,7 +54,16 @@ def as_caller(environ: Environ, key: Key) -> Key:
 def check(environ: Environ, call: Call, key: Key) -> None:
     """Raise ApiError where the policies of the caller's role do not allow the call."""
     if call.service == "sts" and call.operation in _ASSUMES:
-        _check_role(call, key)
+        # Refuse a role that is not there in the words of one that may not be assumed, as STS does.
+        arn = str((call.parameters or {}).get("RoleArn", ""))
+        role = deployed.role(arn)
+        caller = key.session.arn if key.session else ADMINISTRATOR
+        if role is None or (key.session is None and not judging.trusts_account(role)):
+            raise ApiError(
+                "AccessDenied",
+                f"User: {caller} is not authorized to perform: sts:{call.operation} on resource: {arn}",
+                status=403,
+            )
     if key.session is not None:
         judging.check(key.session, _asked(environ, call), call.protocol)
 
@@ -74,19 +83,6 @@ def session_of_answer(call: Call, key: Key) -> RoleSession | None:
 def identity(session: RoleSession) -> Mapping[str, str]:
     """Answer sts:GetCallerIdentity for a role's session."""
     return {"UserId": session.user_id, "Account": ACCOUNT, "Arn": session.arn}
-
-
-def _check_role(call: Call, key: Key) -> None:
-    """Refuse a role that is not there in the words of one that may not be assumed, as STS does."""
-    arn = str((call.parameters or {}).get("RoleArn", ""))
-    role = deployed.role(arn)
-    caller = key.session.arn if key.session else ADMINISTRATOR
-    if role is None or (key.session is None and not judging.trusts_account(role)):
-        raise ApiError(
-            "AccessDenied",
-            f"User: {caller} is not authorized to perform: sts:{call.operation} on resource: {arn}",
-            status=403,
-        )
 
 
 def _asked(environ: Environ, call: Call) -> AskedCall:

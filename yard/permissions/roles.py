@@ -33,7 +33,19 @@ def assume(name_or_arn: str, service: str, session: str) -> RoleSession:
     )
     judgement = judge(access, AppliedPolicies(resource=role.trust if role else None))
     if role is None or not judgement.is_allowed:
-        _note(access, judging.reason(access.action, judgement), service)
+        reason = judging.reason(access.action, judgement)
+        trust = {"Effect": "Allow", "Principal": {"Service": service}, "Action": "sts:AssumeRole"}
+        judging.note_denied(
+            judging.Denied(
+                caller=service,
+                role=access.resource.rpartition("/")[2],
+                action=access.action,
+                resource=access.resource,
+                reason=reason,
+                policy=f"the trust policy of {access.resource}",
+                statement=trust,
+            )
+        )
         raise ApiError("AccessDenied", f"{service} may not assume {access.resource}", status=403)
     return RoleSession(role_arn=role.arn, role_id=role.id, name=session)
 
@@ -65,21 +77,6 @@ def used() -> list[dict[str, object]]:
 
 def _times(pattern: str, used_actions: Mapping[str, int]) -> int:
     return sum(times for action, times in used_actions.items() if is_like(pattern.lower(), action.lower()))
-
-
-def _note(access: Access, reason: str, service: str) -> None:
-    trust = {"Effect": "Allow", "Principal": {"Service": service}, "Action": "sts:AssumeRole"}
-    judging.note_denied(
-        judging.Denied(
-            caller=service,
-            role=access.resource.rpartition("/")[2],
-            action=access.action,
-            resource=access.resource,
-            reason=reason,
-            policy=f"the trust policy of {access.resource}",
-            statement=trust,
-        )
-    )
 
 
 # Judge what an AWS service does in its own name: only the policy of the resource decides.

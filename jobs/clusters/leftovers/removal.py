@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from slipway.jobs.cloud.aws import Unanswered, ask_all, client, reader
 from slipway.jobs.clusters.leftovers.finders import FINDERS, Leftover, LeftoverKind, SilentService
@@ -36,7 +35,13 @@ def _bucket(leftover: Leftover, region: str) -> None:
         objects = [{"Key": each["Key"], "VersionId": each["VersionId"]} for each in found]
         if objects:
             answer = s3.delete_objects(Bucket=name, Delete={"Objects": objects, "Quiet": True})
-            _refuse_errors(name, answer.get("Errors", []))
+            errors = answer.get("Errors", [])
+            if errors:
+                first = errors[0]
+                raise SlipwayError(
+                    f"S3 did not delete {first['Key']!r} of {name}: {first['Code']}, {first['Message']}",
+                    hint="allow s3:DeleteObjectVersion to your role, and run this again",
+                )
     s3.delete_bucket(Bucket=name)
 
 
@@ -97,15 +102,6 @@ def _parameters_of(leftover: Leftover, region: str) -> list[str]:
     )
     found = {parameter["Name"]: parameter["Value"] for page in pages for parameter in page["Parameters"]}
     return list(found) if found.get(f"{AMIS}/{leftover.owner}/id") == leftover.id else []
-
-
-def _refuse_errors(bucket: str, errors: list[Mapping[str, Any]]) -> None:
-    if errors:
-        first = errors[0]
-        raise SlipwayError(
-            f"S3 did not delete {first['Key']!r} of {bucket}: {first['Code']}, {first['Message']}",
-            hint="allow s3:DeleteObjectVersion to your role, and run this again",
-        )
 
 
 def _await(is_done: Callable[[], bool], words: str) -> None:

@@ -105,6 +105,8 @@ def send(prepared: SageMakerPrepared, taker: None) -> str:
     """Create the training job, or find the same one; a name is taken only once in an account."""
     from botocore.exceptions import ClientError
 
+    from slipway.jobs.platforms.sagemaker.explain import REASONS
+
     target, request = prepared.target, prepared.request
     aws.client("s3", target.region).put_object(**request.put)
     try:
@@ -113,7 +115,16 @@ def send(prepared: SageMakerPrepared, taker: None) -> str:
         said = error.response.get("Error", {})
         if said.get("Code") == "ResourceInUse" and _is_ours(request, target):
             return request.name
-        _refuse_in_words(said, prepared)
+        message = said.get("Message", "")
+        reason = known_reason(f"{said.get('Code')} {message}", REASONS)
+        if reason:
+            words = {
+                "job": prepared.name,
+                "target": prepared.target.name,
+                "image": prepared.job.image or prepared.target.image,
+            }
+            hint = reason.fix.format(**words)
+            raise Refused(f"SageMaker refused {prepared.name}: {message}", hint=hint) from error
         raise
     return request.name
 
@@ -189,21 +200,6 @@ def _is_ours(request: SageMakerRequest, target: SageMakerTarget) -> bool:
         f"account {target.account} has another training job of the name {request.name}",
         hint="choose another --name: SageMaker never forgets one",
     )
-
-
-def _refuse_in_words(said: dict[str, str], prepared: SageMakerPrepared) -> None:
-    """Raise what SageMaker refused with what to do, if that is known."""
-    from slipway.jobs.platforms.sagemaker.explain import REASONS
-
-    message = said.get("Message", "")
-    reason = known_reason(f"{said.get('Code')} {message}", REASONS)
-    if reason:
-        words = {
-            "job": prepared.name,
-            "target": prepared.target.name,
-            "image": prepared.job.image or prepared.target.image,
-        }
-        raise Refused(f"SageMaker refused {prepared.name}: {message}", hint=reason.fix.format(**words))
 
 
 # The code of a training job, as AWS's toolkit wants it: an archive whose root holds the entry point.

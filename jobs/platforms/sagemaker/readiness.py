@@ -48,7 +48,15 @@ def refuse_missing_image(own: str | None, target: SageMakerTarget) -> None:
 
 def refuse_foreign_bucket(bucket: str, target: SageMakerTarget) -> None:
     """Refuse a bucket that does not exist or lies in another Region; SageMaker reads only its own."""
-    status, region = _bucket(bucket, target)
+    from botocore.exceptions import ClientError
+
+    # Return S3's status and the bucket's Region, which S3 tells even those whom it denies the rest.
+    try:
+        answer: Any = reader("s3", target.region).head_bucket(Bucket=bucket)
+    except ClientError as error:
+        answer = error.response
+    told = answer.get("ResponseMetadata", {})
+    status, region = told.get("HTTPStatusCode", 0), told.get("HTTPHeaders", {}).get(_REGION_HEADER)
     if status == _GONE:
         raise WrongBucket(
             f"there is no bucket {bucket}", hint=f"name one of {target.region}, such as {target.bucket}"
@@ -59,15 +67,3 @@ def refuse_foreign_bucket(bucket: str, target: SageMakerTarget) -> None:
             f"{target.region} alone",
             hint=f"copy the data: aws s3 sync s3://{bucket}/… s3://{target.bucket}/datasets/…",
         )
-
-
-def _bucket(bucket: str, target: SageMakerTarget) -> tuple[int, str | None]:
-    """Return S3's status and the bucket's Region, which S3 tells even those whom it denies the rest."""
-    from botocore.exceptions import ClientError
-
-    try:
-        answer: Any = reader("s3", target.region).head_bucket(Bucket=bucket)
-    except ClientError as error:
-        answer = error.response
-    told = answer.get("ResponseMetadata", {})
-    return told.get("HTTPStatusCode", 0), told.get("HTTPHeaders", {}).get(_REGION_HEADER)

@@ -69,7 +69,17 @@ def obstacle_here() -> str:
         return "only root can start systemd-nspawn with a host's network"
     if shutil.which("systemd-nspawn", path=programs()) is None:
         return f"this machine lacks systemd-container; {MEND}"
-    return _try()
+    # Start a program in systemd-nspawn as a host is started; say what nspawn says where it cannot.
+    command = [sys.executable, "-S", "-m", "slipway.yard.machines.hosts.inside.boot_trial"]
+    environment = {"PATH": programs(), "PYTHONPATH": str(CHECKOUT)}
+    try:
+        tried = subprocess.run(
+            command, capture_output=True, text=True, check=False, timeout=TRIAL_SECONDS, env=environment
+        )
+    except subprocess.TimeoutExpired:
+        return f"systemd-nspawn did not end within {TRIAL_SECONDS:.0f} s"
+    said = (tried.stderr + tried.stdout).strip().rpartition("\n")[2]
+    return f"systemd-nspawn cannot start: {said}" if tried.returncode else ""
 
 
 def _asked_for() -> str:
@@ -88,20 +98,6 @@ def _lacking(root: Path) -> str:
 def _is_there(root: Path, path: str) -> bool:
     """A link of the root leads from its own top, and may end at a file that is there only when it runs."""
     return (root / path).is_symlink() or (root / path).exists()
-
-
-def _try() -> str:
-    """Start a program in systemd-nspawn as a host is started; say what nspawn says where it cannot."""
-    command = [sys.executable, "-S", "-m", "slipway.yard.machines.hosts.inside.boot_trial"]
-    environment = {"PATH": programs(), "PYTHONPATH": str(CHECKOUT)}
-    try:
-        tried = subprocess.run(
-            command, capture_output=True, text=True, check=False, timeout=TRIAL_SECONDS, env=environment
-        )
-    except subprocess.TimeoutExpired:
-        return f"systemd-nspawn did not end within {TRIAL_SECONDS:.0f} s"
-    said = (tried.stderr + tried.stdout).strip().rpartition("\n")[2]
-    return f"systemd-nspawn cannot start: {said}" if tried.returncode else ""
 
 
 # Which hosts have namespaces of their own, and which are plain processes of this machine. Without root a

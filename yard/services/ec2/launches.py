@@ -110,6 +110,8 @@ def launched(call: Call, reply: Reply) -> None:
 
     EC2 takes an instance whose disk has a key that is not there, and ends it: it looks for the key later.
     """
+    from moto.ec2.models.instances import StateReason
+
     if (call.service, call.operation) != ("ec2", "RunInstances"):
         return
     lacks_key = any(
@@ -122,16 +124,12 @@ def launched(call: Call, reply: Reply) -> None:
         instance = moto_backend("ec2", call.region).get_instance(found.decode())
         hold(instance)
         if lacks_key:
-            _end_without_key(instance)
-
-
-def _end_without_key(instance: Any) -> None:
-    """Source: EC2 user guide, "Troubleshoot instance launch issues"."""
-    from moto.ec2.models.instances import StateReason
-
-    instance.terminate()
-    code = "Client.InvalidKMSKey.InvalidState"
-    instance.state_reason = StateReason(f"{code}: The KMS key provided is in an incorrect state", code)
+            # Source: EC2 user guide, "Troubleshoot instance launch issues".
+            instance.terminate()
+            code = "Client.InvalidKMSKey.InvalidState"
+            instance.state_reason = StateReason(
+                f"{code}: The KMS key provided is in an incorrect state", code
+            )
 
 
 def hold(instance: Any) -> None:

@@ -58,19 +58,17 @@ def code(scope: ResourceScope) -> dict[str, Any]:
     """Return the code as Lambda wants it; a template may write the one file of a function inline."""
     given = dict(scope.properties["Code"])
     if "ZipFile" in given:
-        given["ZipFile"] = _packed(given["ZipFile"], str(scope.properties.get("Runtime", "")))
+        # Pack the one file of a function; beside one in Python lies the module cfnresponse.
+        text = given["ZipFile"]
+        runtime = str(scope.properties.get("Runtime", ""))
+        is_python = not runtime.startswith("nodejs")
+        packed = io.BytesIO()
+        with zipfile.ZipFile(packed, "w") as archive:
+            archive.writestr("index.py" if is_python else "index.js", text)
+            if is_python and MODULE in text:
+                archive.writestr(f"{MODULE}.py", (files(inside) / f"{MODULE}.py").read_text("utf-8"))
+        given["ZipFile"] = packed.getvalue()
     return {name: value for name, value in given.items() if name != "SourceKMSKeyArn"}
-
-
-def _packed(text: str, runtime: str) -> bytes:
-    """Pack the one file of a function; beside one in Python lies the module cfnresponse."""
-    is_python = not runtime.startswith("nodejs")
-    packed = io.BytesIO()
-    with zipfile.ZipFile(packed, "w") as archive:
-        archive.writestr("index.py" if is_python else "index.js", text)
-        if is_python and MODULE in text:
-            archive.writestr(f"{MODULE}.py", (files(inside) / f"{MODULE}.py").read_text("utf-8"))
-    return packed.getvalue()
 
 
 def change_code(scope: ResourceScope) -> None:

@@ -65,7 +65,9 @@ def latest(part: str) -> Expression:
     kept = {"Arn": 0, "Major": 1, "Minor": 2, "Patch": 3}[part]
 
     def arn(scope: ResourceScope) -> str:
-        head, version = _split_version(scope.id)
+        # arn:…:component/name/1.2.3/1 → arn:…:component/name, [1, 2, 3].
+        parts = scope.id.split("/")
+        head, version = "/".join(parts[:2]), parts[2].split(".")
         return f"{head}/{'.'.join([*version[:kept], *('x' for _ in version[kept:])])}"
 
     return arn
@@ -106,12 +108,6 @@ def configuration(kind: str, *properties: str) -> ApiResource:
         delete_call=call(f"delete_{snake(kind)}", **which),
         reads=mirrored(*properties),
     )
-
-
-def _split_version(arn: str) -> tuple[str, list[str]]:
-    """arn:…:component/name/1.2.3/1 → arn:…:component/name, [1, 2, 3]."""
-    parts = arn.split("/")
-    return "/".join(parts[:2]), parts[2].split(".")
 
 
 # What a bake follows; its distribution is kept alone.

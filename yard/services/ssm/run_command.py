@@ -132,35 +132,26 @@ def reset() -> None:
 
 
 def _run(invocation: Invocation) -> None:
-    _await_memory(invocation)
-    try:
-        _run_steps(invocation)
-    finally:
-        memory.promises.release(_holder(invocation))
-
-
-def _holder(invocation: Invocation) -> str:
-    return f"{invocation.command.id}/{invocation.instance}"
-
-
-def _await_memory(invocation: Invocation) -> None:
-    """Wait until the machine has the memory or the command is cancelled, and say what it waits for."""
     command, output = invocation.command, invocation.outcomes[0].output
     while command.need and not memory.promises.admit(_holder(invocation), command.need):
         invocation.details, output["stderr"] = DELAYED, memory.WAITS.encode()
         if invocation.cancelled.wait(LOOK_AGAIN_S) or command.id not in commands:
             break
     output["stderr"] = b""
+    try:
+        invocation.status = invocation.details = "InProgress"
+        for step, outcome in zip(invocation.command.steps, invocation.outcomes, strict=True):
+            status = _run_step(invocation, step, outcome)
+            if status != "Success":
+                break
+        details = "ExecutionTimedOut" if status == "TimedOut" else status
+        invocation.status, invocation.details = status, details
+    finally:
+        memory.promises.release(_holder(invocation))
 
 
-def _run_steps(invocation: Invocation) -> None:
-    invocation.status = invocation.details = "InProgress"
-    for step, outcome in zip(invocation.command.steps, invocation.outcomes, strict=True):
-        status = _run_step(invocation, step, outcome)
-        if status != "Success":
-            break
-    details = "ExecutionTimedOut" if status == "TimedOut" else status
-    invocation.status, invocation.details = status, details
+def _holder(invocation: Invocation) -> str:
+    return f"{invocation.command.id}/{invocation.instance}"
 
 
 def _run_step(invocation: Invocation, step: DocumentStep, outcome: StepOutcome) -> str:
@@ -258,14 +249,10 @@ def _to_cloudwatch(invocation: Invocation, outcome: StepOutcome, stream: str, li
         if not documents.may_log(host, command.log_group, name):
             return
         invocation.may_log = True
-    _make_stream(command.log_group, name, command.region)
-    log_stream.put(lines, command.log_group, name, command.region)
-
-
-def _make_stream(group: str, name: str, region: str) -> None:
-    backend = moto_backend("logs", region)
+    backend = moto_backend("logs", command.region)
     with _lock:
-        if group not in backend.groups:
-            backend.create_log_group(group, {})
-        if name not in backend.groups[group].streams:
-            backend.create_log_stream(group, name)
+        if command.log_group not in backend.groups:
+            backend.create_log_group(command.log_group, {})
+        if name not in backend.groups[command.log_group].streams:
+            backend.create_log_stream(command.log_group, name)
+    log_stream.put(lines, command.log_group, name, command.region)

@@ -15,10 +15,12 @@ from slipway.jobs.platforms.slurm.node.setting import SlurmNodeFacts
 
 class JobLog:
     def __init__(self, facts: SlurmNodeFacts, stream: str) -> None:
+        from slipway.jobs.cloud.aws import client
+
         self._shipping: LogShipping | None = None
         if facts.log_group and facts.region:
             region = facts.region
-            self._shipping = LogShipping(lambda: _client(region), facts.log_group, stream, _print)
+            self._shipping = LogShipping(lambda: client("logs", region), facts.log_group, stream, _print)
 
     def say(self, line: str) -> None:
         _print(line)
@@ -33,12 +35,6 @@ class JobLog:
 def _print(line: str) -> None:
     sys.stdout.write(f"{line}\n")  # one write, or two threads' lines would mix
     sys.stdout.flush()
-
-
-def _client(region: str) -> Any:
-    from slipway.jobs.cloud.aws import client
-
-    return client("logs", region)
 
 
 # The output of a job on its way to CloudWatch Logs, where `slipway logs` reads it. The log on shared files is
@@ -103,7 +99,12 @@ class LogShipping:
                     )
             except Exception as error:  # noqa: BLE001  # whatever the sink says, the training goes on
                 self._lost += len(events)
-                self._say_once(error)
+                if not self._has_said:
+                    self._has_said = True
+                    self._say(
+                        f"[run] warning: CloudWatch Logs does not take this log ({str(error)[:200]}); "
+                        "it is whole in this file"
+                    )
 
     def _open(self) -> Any:
         client = self._connect()
@@ -122,14 +123,6 @@ class LogShipping:
                     return events, True
                 events.append(event)
         return events, False
-
-    def _say_once(self, error: Exception) -> None:
-        if not self._has_said:
-            self._has_said = True
-            self._say(
-                f"[run] warning: CloudWatch Logs does not take this log ({str(error)[:200]}); "
-                "it is whole in this file"
-            )
 
 
 def batches(events: list[Event]) -> list[list[Event]]:

@@ -89,7 +89,11 @@ def call(operation: str, parameters: Parameters, region: str) -> dict[str, Any]:
     if operation in TAG_OPERATIONS:
         return store.tag_call(operation, parameters, missing(parameters["resourceArn"]))
     if operation == "ListComponentBuildVersions":
-        return _list_builds(parameters, region)
+        version = parameters.get("componentVersionArn", "")
+        found = [
+            view(record) for record in store.of_kind("Component", region) if record.arn.startswith(version)
+        ]
+        return paged("componentSummaryList", found, parameters)
     if operation not in _OPERATIONS:
         raise not_emulated("imagebuilder", operation)
     act, kind = _OPERATIONS[operation]
@@ -168,12 +172,6 @@ def _list(kind: RecordKind, parameters: Parameters, region: str) -> dict[str, An
     if kind is COMPONENT:
         found = [{**each, "arn": each["arn"].rpartition("/")[0], "status": "ACTIVE"} for each in found]
     return paged(kind.listed, found, parameters)
-
-
-def _list_builds(parameters: Parameters, region: str) -> dict[str, Any]:
-    version = parameters.get("componentVersionArn", "")
-    found = [view(record) for record in store.of_kind("Component", region) if record.arn.startswith(version)]
-    return paged("componentSummaryList", found, parameters)
 
 
 def _is_wanted(record: StoredRecord, parameters: Parameters) -> bool:

@@ -64,7 +64,12 @@ def _bake(bake: Bake) -> None:
 def _fail(bake: Bake, error: Exception) -> str:
     """Record why the bake failed or that it was cancelled."""
     during = bake.status
-    _close(bake)
+    # Mark the steps that did not run as never to run.
+    ended = "CANCELLED" if bake.plan.cancelled.is_set() else "SKIPPED"
+    for run in bake.workflows:
+        for step in run.steps:
+            step.status = ended if step.status == "PENDING" else step.status
+        run.status = ended if run.status == "PENDING" else run.status
     if bake.plan.cancelled.is_set() or isinstance(error, Cancelled):
         bake.reason = "cancelled by CancelImageCreation"
         return "CANCELLED"
@@ -91,15 +96,6 @@ def _context(bake: Bake, error: Exception, during: str) -> dict[str, Any]:
     return found
 
 
-def _close(bake: Bake) -> None:
-    """Mark the steps that did not run as never to run."""
-    ended = "CANCELLED" if bake.plan.cancelled.is_set() else "SKIPPED"
-    for run in bake.workflows:
-        for step in run.steps:
-            step.status = ended if step.status == "PENDING" else step.status
-        run.status = ended if run.status == "PENDING" else run.status
-
-
 @contextmanager
 def _in_turn(cancelled: threading.Event) -> Iterator[None]:
     """One bake at a time: they would only slow each other down."""
@@ -120,25 +116,21 @@ def _workflows(context: BakeContext) -> None:
         run.status, run.started = "RUNNING", datetime.now(UTC)
         try:
             for step in run.steps:
-                _step(context, workflow, step)
+                step.status, step.started = "RUNNING", datetime.now(UTC)
+                context.log.say(f"{workflow.name}: {step.name}")
+                try:
+                    bake_roles.check(context.bake.plan, step.name)
+                    workflow.steps[step.name][1](context, step)
+                except Exception as error:
+                    step.status = "CANCELLED" if context.bake.plan.cancelled.is_set() else "FAILED"
+                    step.message = str(error)[:500]
+                    raise
+                finally:
+                    step.ended = datetime.now(UTC)
+                step.status, step.message = "COMPLETED", ""
         except Exception:
             run.status = "CANCELLED" if context.bake.plan.cancelled.is_set() else "FAILED"
             raise
         finally:
             run.ended = datetime.now(UTC)
         run.status = "COMPLETED"
-
-
-def _step(context: BakeContext, workflow: Workflow, step: StepRun) -> None:
-    step.status, step.started = "RUNNING", datetime.now(UTC)
-    context.log.say(f"{workflow.name}: {step.name}")
-    try:
-        bake_roles.check(context.bake.plan, step.name)
-        workflow.steps[step.name][1](context, step)
-    except Exception as error:
-        step.status = "CANCELLED" if context.bake.plan.cancelled.is_set() else "FAILED"
-        step.message = str(error)[:500]
-        raise
-    finally:
-        step.ended = datetime.now(UTC)
-    step.status, step.message = "COMPLETED", ""

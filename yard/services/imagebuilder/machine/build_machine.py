@@ -168,7 +168,15 @@ class BakedMachine:
             target=self._watch, args=(process, timeout_seconds, ended, late), daemon=True
         )
         watch.start()
-        output = _say_lines(process, say)
+        assert process.stdout is not None
+        kept = ""
+        for line in process.stdout:
+            text = line.decode(errors="replace").rstrip("\r\n")
+            if len(kept) < LONGEST_OUTPUT:
+                kept += text + "\n"
+            say(text)
+        process.stdout.close()
+        output = kept.strip()
         code = process.wait()
         ended.set()
         watch.join()
@@ -189,18 +197,6 @@ class BakedMachine:
             if late.is_set() or self._cancelled.is_set():
                 process.kill()  # its first process dies with it, and takes all others along
                 return
-
-
-def _say_lines(process: subprocess.Popen[bytes], say: Say) -> str:
-    assert process.stdout is not None
-    kept = ""
-    for line in process.stdout:
-        text = line.decode(errors="replace").rstrip("\r\n")
-        if len(kept) < LONGEST_OUTPUT:
-            kept += text + "\n"
-        say(text)
-    process.stdout.close()
-    return kept.strip()
 
 
 def _link(source: Path, target: Path) -> None:

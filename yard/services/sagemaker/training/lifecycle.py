@@ -67,7 +67,12 @@ def _run(job: TrainingJob) -> None:
             if cause == INTERRUPTED:
                 enter(job, "Interrupted", "Training job interrupted: its instances were taken back")
             else:
-                _retry(job)
+                # Begin again after a fault of SageMaker's own, unless the job may not (API Reference,
+                # RetryStrategy).
+                if job.retries >= int((job.given.get("RetryStrategy") or {}).get("MaximumRetryAttempts", 0)):
+                    raise JobFailed(INTERNAL_ERROR)
+                job.retries += 1
+                enter(job, "Starting", "Restarting the training job")
     except JobFailed as reason:
         _fail(job, str(reason))
     except JobStopped as reason:
@@ -77,14 +82,6 @@ def _run(job: TrainingJob) -> None:
         _fail(job, f"InternalServerError: We encountered an internal error: {type(error).__name__}: {error}")
     finally:
         memory.promises.release(job.arn)
-
-
-def _retry(job: TrainingJob) -> None:
-    """Begin again after a fault of SageMaker's own, unless the job may not (API Reference, RetryStrategy)."""
-    if job.retries >= int((job.given.get("RetryStrategy") or {}).get("MaximumRetryAttempts", 0)):
-        raise JobFailed(INTERNAL_ERROR)
-    job.retries += 1
-    enter(job, "Starting", "Restarting the training job")
 
 
 def _launch(job: TrainingJob) -> str:
@@ -110,7 +107,9 @@ def _carry_out(launch: TrainingLaunch) -> str:
     plan.prepare(launch)
     _download(launch, client)
     enter(job, "Training", "Downloading the training image")
-    _refuse_unpullable(launch)
+    image = launch.job.given["AlgorithmSpecification"]["TrainingImage"]
+    if words := roles.refused(launch.session, launch.job.region, plan.pulls(image, launch.job.region)):
+        raise JobFailed(f"ClientError: Cannot pull the training image {image}: {words}")
     logs = {index: InstanceLog(job, host, launch.session) for index, host in enumerate(job.hosts)}
     syncs = _syncs(launch, client)
     for sync in syncs:
@@ -204,12 +203,6 @@ def _or_fail(move: Any, *arguments: Any, **more: Any) -> Any:
         return move(*arguments, **more)
     except TransferFailed as problem:
         raise JobFailed(f"ClientError: {problem}") from problem
-
-
-def _refuse_unpullable(launch: TrainingLaunch) -> None:
-    image = launch.job.given["AlgorithmSpecification"]["TrainingImage"]
-    if words := roles.refused(launch.session, launch.job.region, plan.pulls(image, launch.job.region)):
-        raise JobFailed(f"ClientError: Cannot pull the training image {image}: {words}")
 
 
 def _syncs(launch: TrainingLaunch, client: Any) -> list[FolderSync]:
