@@ -20,26 +20,10 @@ from slipway.yard.cloudformation.resources.scope import ID, live, prop, text
 
 ALARM_ARN = "arn:aws:cloudwatch:{region}:{account}:alarm:{id}"
 ALARM_PROPERTIES = (
-    "ActionsEnabled",
-    "AlarmActions",
-    "AlarmDescription",
-    "ComparisonOperator",
-    "DatapointsToAlarm",
-    "Dimensions",
-    "EvaluateLowSampleCountPercentile",
-    "EvaluationPeriods",
-    "ExtendedStatistic",
-    "InsufficientDataActions",
-    "MetricName",
-    "Metrics",
-    "Namespace",
-    "OKActions",
-    "Period",
-    "Statistic",
-    "Threshold",
-    "ThresholdMetricId",
-    "TreatMissingData",
-    "Unit",
+    "ActionsEnabled AlarmActions AlarmDescription ComparisonOperator DatapointsToAlarm Dimensions "
+    "EvaluateLowSampleCountPercentile EvaluationPeriods ExtendedStatistic InsufficientDataActions "
+    "MetricName Metrics Namespace OKActions Period Statistic Threshold ThresholdMetricId "
+    "TreatMissingData Unit"
 )
 
 
@@ -49,15 +33,14 @@ PROVIDERS: Mapping[str, Provider] = {
         service="cloudwatch",
         name=Name(property="AlarmName", limit=255),
         create_call=shaped("put_metric_alarm"),
-        identity=prop("AlarmName"),
         describe=find("describe_alarms", "MetricAlarms.0", AlarmNames=[ID]),
         attributes={"Arn": live("AlarmArn")},
         settings=(
-            changeable(*ALARM_PROPERTIES, put=shaped("put_metric_alarm", AlarmName=ID, Tags=None)),
+            changeable(ALARM_PROPERTIES, put=shaped("put_metric_alarm", AlarmName=ID, Tags=None)),
             tags(ResourceARN=text(ALARM_ARN)),
         ),
         delete_call=call("delete_alarms", AlarmNames=[ID]),
-        reads=mirrored(*ALARM_PROPERTIES),
+        reads=mirrored(ALARM_PROPERTIES),
     ),
     # moto has no PutCompositeAlarm.
     "AWS::CloudWatch::CompositeAlarm": SchemaRecord(
@@ -68,7 +51,6 @@ PROVIDERS: Mapping[str, Provider] = {
         service="cloudwatch",
         name=Name(property="DashboardName", limit=255),
         create_call=shaped("put_dashboard"),
-        identity=prop("DashboardName"),
         describe=find("get_dashboard", "", DashboardName=ID),
         settings=(
             changeable(

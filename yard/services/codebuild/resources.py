@@ -14,27 +14,13 @@ from slipway.yard.cloudformation.resources.api import (
     shaped,
 )
 from slipway.yard.cloudformation.resources.provider import Provider
-from slipway.yard.cloudformation.resources.scope import ID, prop, text
+from slipway.yard.cloudformation.resources.scope import ID, text
 
 # What UpdateProject changes.
 CHANGEABLE = (
-    "Artifacts",
-    "AutoRetryLimit",
-    "BadgeEnabled",
-    "BuildBatchConfig",
-    "Cache",
-    "ConcurrentBuildLimit",
-    "Description",
-    "EncryptionKey",
-    "Environment",
-    "LogsConfig",
-    "QueuedTimeoutInMinutes",
-    "ServiceRole",
-    "Source",
-    "SourceVersion",
-    "Tags",
-    "TimeoutInMinutes",
-    "VpcConfig",
+    "Artifacts AutoRetryLimit BadgeEnabled BuildBatchConfig Cache ConcurrentBuildLimit Description "
+    "EncryptionKey Environment LogsConfig QueuedTimeoutInMinutes ServiceRole Source SourceVersion "
+    "Tags TimeoutInMinutes VpcConfig"
 )
 
 
@@ -43,11 +29,10 @@ PROVIDERS: Mapping[str, Provider] = {
         service="codebuild",
         name=Name(property="Name", limit=150),
         create_call=shaped("create_project"),
-        identity=prop("Name"),
         describe=find("batch_get_projects", "projects.0", names=[ID]),
         attributes={"Id": ID, "Arn": text("arn:aws:codebuild:{region}:{account}:project/{id}")},
-        settings=(changeable(*CHANGEABLE, put=shaped("update_project", name=ID)),),
+        settings=(changeable(CHANGEABLE, put=shaped("update_project", name=ID)),),
         delete_call=call("delete_project", name=ID),
-        reads=mirrored("Description", "ServiceRole", "TimeoutInMinutes"),
+        reads=mirrored("Description ServiceRole TimeoutInMinutes"),
     ),
 }

@@ -23,7 +23,6 @@ PROVIDERS: Mapping[str, Provider] = {
         service="ecr",
         name=Name(property="RepositoryName", limit=256, lower=True),
         create_call=shaped("create_repository"),
-        identity=prop("RepositoryName"),
         describe=find("describe_repositories", "repositories.0", repositoryNames=[ID]),
         attributes={"Arn": live("repositoryArn"), "RepositoryUri": live("repositoryUri")},
         settings=(
@@ -36,8 +35,7 @@ PROVIDERS: Mapping[str, Provider] = {
                 ),
             ),
             changeable(
-                "ImageTagMutability",
-                "ImageTagMutabilityExclusionFilters",
+                "ImageTagMutability ImageTagMutabilityExclusionFilters",
                 put=call(
                     "put_image_tag_mutability",
                     repositoryName=ID,
@@ -66,6 +64,6 @@ PROVIDERS: Mapping[str, Provider] = {
             tags(resourceArn=text("arn:aws:ecr:{region}:{account}:repository/{id}")),
         ),
         delete_call=call("delete_repository", repositoryName=ID, force=prop("EmptyOnDelete", False)),
-        reads=mirrored("ImageScanningConfiguration", "ImageTagMutability"),
+        reads=mirrored("ImageScanningConfiguration ImageTagMutability"),
     ),
 }

@@ -84,17 +84,13 @@ PROVIDERS: Mapping[str, Provider] = {
         attributes={"Arn": live("Arn"), "RuleName": live("Name")},
         settings=(
             changeable(
-                "Description",
-                "EventPattern",
-                "RoleArn",
-                "ScheduleExpression",
-                "State",
+                "Description EventPattern RoleArn ScheduleExpression State",
                 put=shaped("put_rule", Name=lambda scope: scope.id.rpartition("|")[2], Tags=None),
             ),
             setting("Targets", put=put_targets),
             tags(ResourceARN=rule_arn),
         ),
         delete_call=delete_rule,
-        reads=mirrored("Description", "EventPattern", "ScheduleExpression", "State"),
+        reads=mirrored("Description EventPattern ScheduleExpression State"),
     ),
 }

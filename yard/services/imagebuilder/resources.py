@@ -29,34 +29,13 @@ from slipway.yard.cloudformation.resources.scope import (
 
 NAME = Name(property="Name", limit=126)
 INFRASTRUCTURE_PROPERTIES = (
-    "Description",
-    "InstanceMetadataOptions",
-    "InstanceProfileName",
-    "InstanceTypes",
-    "KeyPair",
-    "Logging",
-    "Placement",
-    "ResourceTags",
-    "SecurityGroupIds",
-    "SnsTopicArn",
-    "SubnetId",
-    "TerminateInstanceOnFailure",
+    "Description InstanceMetadataOptions InstanceProfileName InstanceTypes KeyPair Logging Placement "
+    "ResourceTags SecurityGroupIds SnsTopicArn SubnetId TerminateInstanceOnFailure"
 )
 PIPELINE_PROPERTIES = (
-    "ContainerRecipeArn",
-    "Description",
-    "DistributionConfigurationArn",
-    "EnhancedImageMetadataEnabled",
-    "ExecutionRole",
-    "ImageRecipeArn",
-    "ImageScanningConfiguration",
-    "ImageTags",
-    "ImageTestsConfiguration",
-    "InfrastructureConfigurationArn",
-    "LoggingConfiguration",
-    "Schedule",
-    "Status",
-    "Workflows",
+    "ContainerRecipeArn Description DistributionConfigurationArn EnhancedImageMetadataEnabled "
+    "ExecutionRole ImageRecipeArn ImageScanningConfiguration ImageTags ImageTestsConfiguration "
+    "InfrastructureConfigurationArn LoggingConfiguration Schedule Status Workflows"
 )
 
 
@@ -91,7 +70,7 @@ def versioned(kind: str, arn: str, attributes: Mapping[str, Expression]) -> ApiR
     )
 
 
-def configuration(kind: str, *properties: str) -> ApiResource:
+def configuration(kind: str, properties: str) -> ApiResource:
     """Describe a configuration, which its update call replaces as a whole."""
     parameter = f"{kind}Arn"
     which: dict[str, Any] = {parameter: ID}
@@ -104,9 +83,9 @@ def configuration(kind: str, *properties: str) -> ApiResource:
         identity=response(parameter),
         describe=find(f"get_{snake(kind)}", kind, **which),
         attributes={"Arn": ID, "Name": live("name")},
-        settings=(changeable(*properties, put=write), tags(resourceArn=ID)),
+        settings=(changeable(properties, put=write), tags(resourceArn=ID)),
         delete_call=call(f"delete_{snake(kind)}", **which),
-        reads=mirrored(*properties),
+        reads=mirrored(properties),
     )
 
 
@@ -120,12 +99,12 @@ PROVIDERS: Mapping[str, Provider] = {
     "AWS::ImageBuilder::Component": versioned("component", "componentBuildVersion", COMPONENT_ATTRIBUTES),
     "AWS::ImageBuilder::ImageRecipe": versioned("imageRecipe", "imageRecipe", {}),
     "AWS::ImageBuilder::InfrastructureConfiguration": configuration(
-        "infrastructureConfiguration", *INFRASTRUCTURE_PROPERTIES
+        "infrastructureConfiguration", INFRASTRUCTURE_PROPERTIES
     ),
     "AWS::ImageBuilder::DistributionConfiguration": configuration(
-        "distributionConfiguration", "Description", "Distributions"
+        "distributionConfiguration", "Description Distributions"
     ),
-    "AWS::ImageBuilder::ImagePipeline": configuration("imagePipeline", *PIPELINE_PROPERTIES),
+    "AWS::ImageBuilder::ImagePipeline": configuration("imagePipeline", PIPELINE_PROPERTIES),
     "AWS::ImageBuilder::LifecyclePolicy": SchemaRecord(
         type="AWS::ImageBuilder::LifecyclePolicy",
         form=Form(

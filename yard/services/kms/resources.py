@@ -54,7 +54,7 @@ PROVIDERS: Mapping[str, Provider] = {
         describe=find("describe_key", "KeyMetadata", KeyId=ID),
         attributes={"KeyId": ID, "Arn": live("Arn")},
         settings=(
-            setting("EnableKeyRotation", "RotationPeriodInDays", put=put_rotation),
+            setting("EnableKeyRotation RotationPeriodInDays", put=put_rotation),
             setting("Enabled", put=put_enabled),
             changeable(
                 "KeyPolicy",
@@ -70,7 +70,7 @@ PROVIDERS: Mapping[str, Provider] = {
         ),
         delete_call=delete_key,
         reads={
-            **mirrored("Description", "Enabled"),
+            **mirrored("Description Enabled"),
             "KeyPolicy": read_policy,
             "EnableKeyRotation": lambda scope: scope.send("get_key_rotation_status", KeyId=scope.id)[
                 "KeyRotationEnabled"

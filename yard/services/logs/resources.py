@@ -30,7 +30,6 @@ PROVIDERS: Mapping[str, Provider] = {
         service="logs",
         name=Name(property="LogGroupName", limit=512),
         create_call=shaped("create_log_group"),
-        identity=prop("LogGroupName"),
         describe=find("describe_log_groups", "logGroups", where="logGroupName", logGroupNamePrefix=ID),
         # CloudFormation's Arn ends in :*, as a policy wants it; the API's logGroupArn does not.
         attributes={"Arn": text("arn:aws:logs:{region}:{account}:log-group:{id}:*")},
@@ -47,24 +46,22 @@ PROVIDERS: Mapping[str, Provider] = {
             ),
             tags(resourceArn=text("arn:aws:logs:{region}:{account}:log-group:{id}")),
             # Kept in the template alone: nothing here masks data, or indexes fields.
-            setting("DataProtectionPolicy", "FieldIndexPolicies", put=lambda _scope: None),
+            setting("DataProtectionPolicy FieldIndexPolicies", put=lambda _scope: None),
         ),
         delete_call=call("delete_log_group", logGroupName=ID),
-        reads=mirrored("RetentionInDays", "KmsKeyId"),
+        reads=mirrored("RetentionInDays KmsKeyId"),
     ),
     "AWS::Logs::LogStream": ApiResource(
         service="logs",
         name=Name(property="LogStreamName", limit=512),
         create_call=shaped("create_log_stream"),
-        identity=prop("LogStreamName"),
         delete_call=call("delete_log_stream", logGroupName=prop("LogGroupName"), logStreamName=ID),
     ),
     "AWS::Logs::MetricFilter": ApiResource(
         service="logs",
         name=Name(property="FilterName", limit=512),
         create_call=shaped("put_metric_filter"),
-        identity=prop("FilterName"),
-        settings=(changeable("FilterPattern", "MetricTransformations", put=rewrite_filter),),
+        settings=(changeable("FilterPattern MetricTransformations", put=rewrite_filter),),
         delete_call=call("delete_metric_filter", logGroupName=prop("LogGroupName"), filterName=ID),
     ),
     "AWS::Logs::ResourcePolicy": ApiResource(

@@ -44,8 +44,7 @@ PROVIDERS: Mapping[str, Provider] = {
         attributes={"Id": ID},
         settings=(
             changeable(
-                "Description",
-                "KmsKeyId",
+                "Description KmsKeyId",
                 put=call(
                     "update_secret",
                     SecretId=ID,
@@ -54,23 +53,22 @@ PROVIDERS: Mapping[str, Provider] = {
                 ),
             ),
             changeable(
-                "SecretString",
-                "GenerateSecretString",
+                "SecretString GenerateSecretString",
                 put=call("put_secret_value", SecretId=ID, SecretString=secret_text),
             ),
             tags(SecretId=ID),
         ),
         # CloudFormation does not leave a deleted secret in its recovery window.
         delete_call=call("delete_secret", SecretId=ID, ForceDeleteWithoutRecovery=True),
-        reads=mirrored("Description", "KmsKeyId", "Tags"),
-        accepts=frozenset({"GenerateSecretString", "SecretString"}),
+        reads=mirrored("Description KmsKeyId Tags"),
+        accepts=frozenset({"GenerateSecretString"}),
     ),
     "AWS::SecretsManager::ResourcePolicy": ApiResource(
         service="secretsmanager",
         create_call=shaped("put_resource_policy"),
         identity=prop("SecretId"),
         attributes={"Id": ID},
-        settings=(changeable("ResourcePolicy", "BlockPublicPolicy", put=shaped("put_resource_policy")),),
+        settings=(changeable("ResourcePolicy BlockPublicPolicy", put=shaped("put_resource_policy")),),
         delete_call=call("delete_resource_policy", SecretId=ID),
     ),
 }

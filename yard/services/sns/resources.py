@@ -22,21 +22,11 @@ from slipway.yard.services.sns.subscriptions import PENDING
 
 # SNS keeps these as attributes of a topic, all of them text.
 TOPIC_ATTRIBUTES = (
-    "ContentBasedDeduplication",
-    "DataProtectionPolicy",
-    "DisplayName",
-    "FifoThroughputScope",
-    "KmsMasterKeyId",
-    "SignatureVersion",
-    "TracingConfig",
+    "ContentBasedDeduplication DataProtectionPolicy DisplayName FifoThroughputScope KmsMasterKeyId "
+    "SignatureVersion TracingConfig"
 )
 SUBSCRIPTION_ATTRIBUTES = (
-    "DeliveryPolicy",
-    "FilterPolicy",
-    "FilterPolicyScope",
-    "RawMessageDelivery",
-    "RedrivePolicy",
-    "SubscriptionRoleArn",
+    "DeliveryPolicy FilterPolicy FilterPolicyScope RawMessageDelivery RedrivePolicy SubscriptionRoleArn"
 )
 
 
@@ -119,12 +109,12 @@ PROVIDERS: Mapping[str, Provider] = {
         describe=find("get_topic_attributes", "Attributes", TopicArn=ID),
         attributes={"TopicArn": ID, "TopicName": lambda scope: scope.id.rsplit(":", 1)[-1]},
         settings=(
-            *(topic_attribute(name) for name in TOPIC_ATTRIBUTES),
+            *(topic_attribute(name) for name in TOPIC_ATTRIBUTES.split()),
             setting("Subscription", put=subscribe),
             tags(ResourceArn=ID),
         ),
         delete_call=call("delete_topic", TopicArn=ID),
-        reads=mirrored("DisplayName", "KmsMasterKeyId"),
+        reads=mirrored("DisplayName KmsMasterKeyId"),
         accepts=frozenset({"TopicName", "FifoTopic", "Tags"}),
     ),
     "AWS::SNS::Subscription": ApiResource(
@@ -138,7 +128,7 @@ PROVIDERS: Mapping[str, Provider] = {
         ),
         identity=response("SubscriptionArn"),
         attributes={"Arn": ID},
-        settings=tuple(subscription_attribute(name) for name in SUBSCRIPTION_ATTRIBUTES),
+        settings=tuple(subscription_attribute(name) for name in SUBSCRIPTION_ATTRIBUTES.split()),
         delete_call=call("unsubscribe", SubscriptionArn=ID),
         accepts=frozenset({"TopicArn", "Protocol", "Endpoint", "Region"}),
     ),
@@ -147,7 +137,7 @@ PROVIDERS: Mapping[str, Provider] = {
         create_call=lambda _scope: {},
         identity=lambda scope: generated(scope.context, 128),
         attributes={"Id": ID},
-        settings=(setting("PolicyDocument", "Topics", put=put_topic_policy),),
+        settings=(setting("PolicyDocument Topics", put=put_topic_policy),),
         delete_call=delete_topic_policy,
     ),
 }

@@ -52,7 +52,7 @@ PROVIDERS: Mapping[str, Provider] = {
                 ),
             ),
             changeable("ClientIDList", put=change_clients),
-            setting("CodeHash", "RejectUnauthorized", put=lambda _scope: None),
+            setting("CodeHash RejectUnauthorized", put=lambda _scope: None),
         ),
         delete_call=call("delete_open_id_connect_provider", OpenIDConnectProviderArn=ID),
         accepts=frozenset({"ServiceToken", "ServiceTimeout", "Url", "ClientIDList", "ThumbprintList"}),

@@ -192,20 +192,10 @@ def _row(service: str, **parts: Any) -> ApiResource:
 
 
 # No CloudFront stands before a bucket here; objects are written without metadata.
-NOT_DONE = (
-    "OutputObjectKeys",
-    "RetainOnDelete",
-    "SystemMetadata",
-    "UserMetadata",
-    "WaitForDistributionInvalidation",
-)
+NOT_DONE = "OutputObjectKeys RetainOnDelete SystemMetadata UserMetadata WaitForDistributionInvalidation"
 DEPLOYED_FILES = (
-    "DestinationBucketKeyPrefix",
-    "Extract",
-    "Prune",
-    "SourceMarkers",
-    "SourceMarkersConfig",
-    "SourceObjectKeys",
+    "DestinationBucketKeyPrefix Extract Prune SourceMarkers SourceMarkersConfig SourceObjectKeys"
+    " DestinationBucketName SourceBucketNames"
 )
 
 
@@ -215,7 +205,7 @@ PROVIDERS: Mapping[str, Provider] = {
         create_call=restrict,
         identity=prop("DefaultSecurityGroupId"),
         describe=find("describe_security_groups", "SecurityGroups.0", GroupIds=[ID]),
-        settings=(setting("DefaultSecurityGroupId", "Account", put=restrict),),
+        settings=(setting("DefaultSecurityGroupId Account", put=restrict),),
         delete_call=open_again,
     ),
     "Custom::S3AutoDeleteObjects": _row(
@@ -233,8 +223,8 @@ PROVIDERS: Mapping[str, Provider] = {
         describe=find("describe_log_groups", "logGroups.0", logGroupNamePrefix=ID),
         attributes={"LogGroupName": prop("LogGroupName")},
         settings=(
-            setting("LogGroupName", "RetentionInDays", put=keep_logs),
-            setting("LogGroupRegion", "RemovalPolicy", "SdkRetry", put=lambda _scope: None),
+            setting("LogGroupName RetentionInDays", put=keep_logs),
+            setting("LogGroupRegion RemovalPolicy SdkRetry", put=lambda _scope: None),
         ),
         delete_call=drop_logs,
     ),
@@ -243,8 +233,8 @@ PROVIDERS: Mapping[str, Provider] = {
         create_call=notify,
         identity=lambda scope: scope.context.default_name,
         settings=(
-            setting("BucketName", "NotificationConfiguration", put=notify),
-            setting("Managed", "SkipDestinationValidation", put=lambda _scope: None),
+            setting("BucketName NotificationConfiguration", put=notify),
+            setting("Managed SkipDestinationValidation", put=lambda _scope: None),
         ),
         delete_call=notify_no_more,
     ),
@@ -257,10 +247,10 @@ PROVIDERS: Mapping[str, Provider] = {
             "SourceObjectKeys": prop("SourceObjectKeys"),
         },
         settings=(
-            changeable(*DEPLOYED_FILES, "DestinationBucketName", "SourceBucketNames", put=deploy_files),
-            setting(*NOT_DONE, put=lambda _scope: None),
+            changeable(DEPLOYED_FILES, put=deploy_files),
+            setting(NOT_DONE, put=lambda _scope: None),
         ),
         delete_call=remove_files,
-        accepts=frozenset({*DEPLOYED_FILES, "DestinationBucketName", "SourceBucketNames"}),
+        accepts=frozenset(DEPLOYED_FILES.split()),
     ),
 }
