@@ -72,5 +72,5 @@ def _own(service: str) -> frozenset[str]:
     single = frozenset(name for of, name in registry.OPERATIONS if of == service)
     if service not in registry.SERVICES:
         return single
-    whole: frozenset[str] = import_module(registry.SERVICES[service]).operations()
-    return single | whole
+    module = import_module(registry.SERVICES[service])
+    return single | frozenset(getattr(module, "OPERATIONS", None) or module.CALLS)

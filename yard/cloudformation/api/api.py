@@ -303,8 +303,3 @@ def reset() -> None:
 
     _engine.cache_clear()
     recorded.reset()
-
-
-def operations() -> frozenset[str]:
-    """List what it answers; the rest is refused."""
-    return frozenset(CALLS)

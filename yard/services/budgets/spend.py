@@ -74,10 +74,6 @@ _activated: dict[str, datetime] = {}
 _updated: dict[str, datetime] = {}
 
 
-def call(operation: str, parameters: Parameters, _region: str) -> dict[str, Any]:
-    return _OPERATIONS[operation](parameters)
-
-
 def reset() -> None:
     _activated.clear()
     _updated.clear()
@@ -88,7 +84,7 @@ def activated_at(key: str) -> datetime | None:
     return _activated.get(key)
 
 
-def _list(parameters: Parameters) -> dict[str, Any]:
+def _list(parameters: Parameters, _region: str) -> dict[str, Any]:
     """List the tags that billing has seen; AWS needs up to a day for that, and the yard none."""
     asked = parameters.get("TagKeys")
     tags = [_shown(key) for key in sorted(_seen()) if asked is None or key in asked]
@@ -97,7 +93,7 @@ def _list(parameters: Parameters) -> dict[str, Any]:
     return {"CostAllocationTags": tags if parameters.get("Type") != "AWSGenerated" else []}
 
 
-def _update(parameters: Parameters) -> dict[str, Any]:
+def _update(parameters: Parameters, _region: str) -> dict[str, Any]:
     errors, seen = [], _seen()
     for entry in parameters["CostAllocationTagsStatus"]:
         key, now = entry["TagKey"], datetime.now(UTC)
@@ -132,7 +128,7 @@ def _seen() -> set[str]:
     return {key for key in keys if not key.startswith("aws:")} | set(_updated)
 
 
-_OPERATIONS: Mapping[str, Callable[[Parameters], dict[str, Any]]] = {
+OPERATIONS: Mapping[str, Callable[[Parameters, str], dict[str, Any]]] = {
     "ListCostAllocationTags": _list,
     "UpdateCostAllocationTagsStatus": _update,
 }

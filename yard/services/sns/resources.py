@@ -1,14 +1,16 @@
-"""SNS: topics, their subscriptions and policies."""
+"""What tells people: SNS's topics, their subscriptions and policies; budgets."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 from slipway.yard.cloudformation.resources.api import (
     ApiResource,
     Name,
     Setting,
     call,
+    changeable,
     find,
     generated,
     mirrored,
@@ -17,6 +19,7 @@ from slipway.yard.cloudformation.resources.api import (
 )
 from slipway.yard.cloudformation.resources.provider import Provider
 from slipway.yard.cloudformation.resources.scope import ID, ResourceScope, is_gone, prop, response
+from slipway.yard.cloudformation.resources.shapes import like
 from slipway.yard.errors import ApiError
 from slipway.yard.services.sns.subscriptions import PENDING
 
@@ -100,6 +103,25 @@ def delete_topic_policy(scope: ResourceScope) -> None:
         reset_topic_policy(scope, topic)
 
 
+def create_budget(scope: ResourceScope) -> dict[str, Any]:
+    return scope.send(
+        "create_budget",
+        AccountId=scope.context.account,
+        Budget={**scope.properties["Budget"], "BudgetName": budget_name(scope)},
+        NotificationsWithSubscribers=scope.properties.get("NotificationsWithSubscribers"),
+    )
+
+
+def budget_name(scope: ResourceScope) -> str:
+    return scope.id or str(scope.properties["Budget"].get("BudgetName") or generated(scope.context, 100))
+
+
+def rewrite_budget(scope: ResourceScope) -> None:
+    """moto has no UpdateBudget: the budget is written anew under its own name."""
+    scope.send("delete_budget", AccountId=scope.context.account, BudgetName=scope.id)
+    create_budget(scope)
+
+
 PROVIDERS: Mapping[str, Provider] = {
     "AWS::SNS::Topic": ApiResource(
         service="sns",
@@ -139,5 +161,21 @@ PROVIDERS: Mapping[str, Provider] = {
         attributes={"Id": ID},
         settings=(setting("PolicyDocument Topics", put=put_topic_policy),),
         delete_call=delete_topic_policy,
+    ),
+    "AWS::Budgets::Budget": ApiResource(
+        service="budgets",
+        create_call=create_budget,
+        identity=budget_name,
+        describe=find(
+            "describe_budget", "Budget", AccountId=lambda scope: scope.context.account, BudgetName=ID
+        ),
+        attributes={"Id": ID},
+        settings=(
+            changeable("Budget", put=rewrite_budget),
+            changeable("ResourceTags", put=lambda _scope: None),  # moto keeps none of a budget
+        ),
+        delete_call=call("delete_budget", AccountId=lambda scope: scope.context.account, BudgetName=ID),
+        reads={"Budget": lambda scope: like(scope.properties["Budget"], scope.live)},
+        accepts=frozenset({"Budget", "NotificationsWithSubscribers", "ResourceTags"}),
     ),
 }

@@ -240,8 +240,4 @@ _OPERATIONS: Mapping[str, tuple[_Act, RecordKind]] = {
     **{f"Update{kind.noun}": (_update, kind) for kind in KINDS if kind.can_change},
     **{f"List{kind.noun}s": (_list, kind) for kind in KINDS},
 }
-
-
-def operations() -> frozenset[str]:
-    """List what it answers; the rest is refused."""
-    return frozenset({*_OPERATIONS, *TAG_OPERATIONS, "ListComponentBuildVersions"})
+CALLS = frozenset({*_OPERATIONS, *TAG_OPERATIONS, "ListComponentBuildVersions"})
