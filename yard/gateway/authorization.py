@@ -99,12 +99,13 @@ def _asked(environ: Environ, call: Call) -> AskedCall:
     found: dict[str, object] = {**query, "Bucket": bucket, "Key": key}
     if operation == "DeleteObjects":
         found["Keys"] = _keys_to_delete(environ)
+    names = {name: name[5:].lower().replace("_", "-") for name in environ if name.startswith("HTTP_X_AMZ_")}
     return AskedCall(
         service=S3,
         operation=operation or call.operation,
         region=call.region,
         parameters=found,
-        headers=_amz_headers(environ),
+        headers={header: unquote(str(environ[name])) for name, header in names.items()},
     )
 
 
@@ -116,11 +117,6 @@ def _place(environ: Environ) -> tuple[str, str]:
         return bucket, path
     bucket, _, key = path.partition("/")
     return bucket, key
-
-
-def _amz_headers(environ: Environ) -> dict[str, str]:
-    names = {name: name[5:].lower().replace("_", "-") for name in environ if name.startswith("HTTP_X_AMZ_")}
-    return {header: unquote(str(environ[name])) for name, header in names.items()}
 
 
 def _keys_to_delete(environ: Environ) -> list[str]:

@@ -89,19 +89,14 @@ def _ami(leftover: Leftover, region: str) -> None:
     ec2.deregister_image(ImageId=leftover.id)
     for snapshot in filter(None, ids):
         ec2.delete_snapshot(SnapshotId=snapshot)
-    for parameter in _parameters_of(leftover, region):
-        ssm.delete_parameter(Name=parameter)
-
-
-def _parameters_of(leftover: Leftover, region: str) -> list[str]:
-    """Name the parameters of the image, if the AMI in use is the one that goes."""
     pages = (
         reader("ssm", region)
         .get_paginator("get_parameters_by_path")
         .paginate(Path=f"{AMIS}/{leftover.owner}", Recursive=True)
     )
     found = {parameter["Name"]: parameter["Value"] for page in pages for parameter in page["Parameters"]}
-    return list(found) if found.get(f"{AMIS}/{leftover.owner}/id") == leftover.id else []
+    for parameter in list(found) if found.get(f"{AMIS}/{leftover.owner}/id") == leftover.id else []:
+        ssm.delete_parameter(Name=parameter)
 
 
 def _await(is_done: Callable[[], bool], words: str) -> None:

@@ -50,7 +50,7 @@ def refuse_foreign_bucket(bucket: str, target: SageMakerTarget) -> None:
     """Refuse a bucket that does not exist or lies in another Region; SageMaker reads only its own."""
     from botocore.exceptions import ClientError
 
-    # Return S3's status and the bucket's Region, which S3 tells even those whom it denies the rest.
+    # S3's status and the bucket's Region, which S3 tells even those whom it denies the rest.
     try:
         answer: Any = reader("s3", target.region).head_bucket(Bucket=bucket)
     except ClientError as error:

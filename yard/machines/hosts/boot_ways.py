@@ -45,7 +45,12 @@ def way_of(image: str) -> str:
 
 def obstacle(image: str) -> str:
     """Say why a host of this AMI cannot boot for real; "" where it can."""
-    if _asked_for() == IMITATED:
+    wanted = os.environ.get(BOOT_VARIABLE, "")
+    if wanted and wanted not in WAYS:
+        raise NoSuchBoot(
+            f"{BOOT_VARIABLE} is '{wanted}'; allowed are {', '.join(WAYS)}", hint=f"unset {BOOT_VARIABLE}"
+        )
+    if wanted == IMITATED:
         return f"{BOOT_VARIABLE} asks for it"
     root = image_store.root_of(image)
     lacking = _lacking(root or Path("/"))
@@ -80,15 +85,6 @@ def obstacle_here() -> str:
         return f"systemd-nspawn did not end within {TRIAL_SECONDS:.0f} s"
     said = (tried.stderr + tried.stdout).strip().rpartition("\n")[2]
     return f"systemd-nspawn cannot start: {said}" if tried.returncode else ""
-
-
-def _asked_for() -> str:
-    wanted = os.environ.get(BOOT_VARIABLE, "")
-    if wanted and wanted not in WAYS:
-        raise NoSuchBoot(
-            f"{BOOT_VARIABLE} is '{wanted}'; allowed are {', '.join(WAYS)}", hint=f"unset {BOOT_VARIABLE}"
-        )
-    return wanted
 
 
 def _lacking(root: Path) -> str:

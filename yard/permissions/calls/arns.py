@@ -92,7 +92,7 @@ def named(call: AskedCall, prefix: str, kind: str) -> list[str]:
         return list(custom(call))
     naming = NAMED.get((prefix, kind))
     if naming is None:
-        # Return the parameters that are ARNs of the service itself: imagePipelineArn and its like.
+        # The parameters that are ARNs of the service itself: imagePipelineArn and its like.
         return [
             value
             for value in call.parameters.values()

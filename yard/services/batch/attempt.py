@@ -194,19 +194,15 @@ def is_retried(ending: ContainerExit, strategy: Mapping[str, Any], attempts_made
     # The first rule that matches decides; what matches none is tried again.
     rules = strategy.get("evaluateOnExit") or ()
     for rule in rules:
-        if _matches(rule, ending):
+        said = {
+            "onExitCode": None if ending.exit_code is None else str(ending.exit_code),
+            "onReason": ending.reason,
+            "onStatusReason": ending.status_reason,
+        }
+        conditions = {member: pattern for member, pattern in rule.items() if member in said}
+        if all(_fits(pattern, said[member] or "") for member, pattern in conditions.items()):
             return bool(rule["action"].lower() == "retry")
     return True
-
-
-def _matches(rule: Mapping[str, str], ending: ContainerExit) -> bool:
-    said = {
-        "onExitCode": None if ending.exit_code is None else str(ending.exit_code),
-        "onReason": ending.reason,
-        "onStatusReason": ending.status_reason,
-    }
-    conditions = {member: pattern for member, pattern in rule.items() if member in said}
-    return all(_fits(pattern, said[member] or "") for member, pattern in conditions.items())
 
 
 def _fits(pattern: str, text: str) -> bool:

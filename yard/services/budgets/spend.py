@@ -40,7 +40,8 @@ def _usd(instance: Any, since: datetime, now: datetime) -> float:
     begin: datetime = instance.launch_time.replace(tzinfo=UTC)
     end = max(_end(instance, now), begin + _LEAST)
     hours = max(timedelta(), end - max(begin, since)) / timedelta(hours=1)
-    return hours * _usd_per_hour(instance.instance_type)
+    known = find_instance_type(instance.instance_type)
+    return hours * (known.price.usd_per_hour if known and known.price else 0.0)
 
 
 def _end(instance: Any, now: datetime) -> datetime:
@@ -49,11 +50,6 @@ def _end(instance: Any, now: datetime) -> datetime:
     if found := _ENDED.search(instance.state_transition_reason or ""):
         return datetime.fromisoformat(found[1]).replace(tzinfo=UTC)
     return _ended.setdefault(instance.id, now)
-
-
-def _usd_per_hour(name: str) -> float:
-    known = find_instance_type(name)
-    return known.price.usd_per_hour if known and known.price else 0.0
 
 
 def _instances() -> Iterator[Any]:

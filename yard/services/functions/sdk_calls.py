@@ -48,7 +48,7 @@ def answer(context: Context, properties: Properties, asked: Mapping[str, Any]) -
     if not given:
         return _said(physical_id or context.logical_id, {})
     call = json.loads(given) if isinstance(given, str) else given
-    # Return each value by its path: `Buckets.0.Name`.
+    # Each value by its path: `Buckets.0.Name`.
     answered = _sent(context, properties, call, physical_id)
     shown = {name: value for name, value in answered.items() if name != "ResponseMetadata"}
     found = dict(_paths(shown, ""))

@@ -20,7 +20,6 @@ from typing import Any
 from slipway.yard.machines import log_stream, memory
 from slipway.yard.machines.hosts import host_store
 from slipway.yard.machines.settings import real_seconds
-from slipway.yard.moto_backends import moto_backend
 from slipway.yard.services.ssm import documents
 from slipway.yard.services.ssm.documents import DocumentStep
 
@@ -249,10 +248,5 @@ def _to_cloudwatch(invocation: Invocation, outcome: StepOutcome, stream: str, li
         if not documents.may_log(host, command.log_group, name):
             return
         invocation.may_log = True
-    backend = moto_backend("logs", command.region)
-    with _lock:
-        if command.log_group not in backend.groups:
-            backend.create_log_group(command.log_group, {})
-        if name not in backend.groups[command.log_group].streams:
-            backend.create_log_stream(command.log_group, name)
+    log_stream.make(command.log_group, name, command.region)
     log_stream.put(lines, command.log_group, name, command.region)

@@ -36,7 +36,10 @@ def open_door(environment: Mapping[str, str]) -> None:
         while True:
             caller, _ = listener.accept()
             with caller, contextlib.suppress(OSError):
-                caller.sendall(_answer(_read(caller), environment).encode())
+                found = b""
+                while len(found) < LARGEST and (chunk := caller.recv(4096)):
+                    found += chunk
+                caller.sendall(_answer(found.decode(), environment).encode())
     os._exit(1)
 
 
@@ -62,10 +65,3 @@ def _answer(rules: str, environment: Mapping[str, str]) -> str:
     except OSError as error:
         return f"nft: {error.strerror}"
     return ran.stderr if ran.returncode else ""
-
-
-def _read(caller: socket.socket) -> str:
-    found = b""
-    while len(found) < LARGEST and (chunk := caller.recv(4096)):
-        found += chunk
-    return found.decode()

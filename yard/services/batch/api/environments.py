@@ -33,7 +33,14 @@ def call(operation: str, parameters: Parameters, region: str) -> dict[str, Any]:
     from moto.core.exceptions import AWSError
 
     if operation == "DescribeComputeEnvironments":
-        return {"computeEnvironments": _described(parameters.get("computeEnvironments"), region)}
+        # Show moto's environments; one whose nodes could never start is INVALID, and Batch says why.
+        names = parameters.get("computeEnvironments")
+        backend = moto_backend("batch", region)
+        shown: list[dict[str, Any]] = backend.describe_compute_environments(names)
+        for each in shown:
+            if reason := backend.get_compute_environment(each["computeEnvironmentArn"]).invalid_reason:
+                each |= {"status": "INVALID", "statusReason": reason}
+        return {"computeEnvironments": shown}
     # Source of the words: aws/aws-parallelcluster, which reads the list of types from them.
     kinds = (parameters.get("computeResources") or {}).get("instanceTypes") or ()
     for kind in kinds:
@@ -104,16 +111,6 @@ def _refuse_infrastructure(resources: Mapping[str, Any], given: Mapping[str, Any
             f"A compute environment with the strategy {_BEST_FIT} supports no infrastructure update:"
             f" {', '.join(changed)} cannot change; make another one in its place",
         )
-
-
-def _described(names: list[str] | None, region: str) -> list[dict[str, Any]]:
-    """Show moto's environments; one whose nodes could never start is INVALID, and Batch says why."""
-    backend = moto_backend("batch", region)
-    shown: list[dict[str, Any]] = backend.describe_compute_environments(names)
-    for each in shown:
-        if reason := backend.get_compute_environment(each["computeEnvironmentArn"]).invalid_reason:
-            each |= {"status": "INVALID", "statusReason": reason}
-    return shown
 
 
 def _why_invalid(resources: Mapping[str, Any], region: str) -> str:

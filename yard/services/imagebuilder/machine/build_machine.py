@@ -77,15 +77,12 @@ class BakedMachine:
 
     def run(self, order: Order, timeout_seconds: float, say: Say) -> Done:
         """Run the order, and report its program's output line by line as it comes."""
-        self._fetch(order)
+        s3 = keys.client(self.session, "s3", self._region) if self.session else own_client("s3", self._region)
+        fetch(order.downloads, self.folder / "run/slipway/downloads", s3)
         with self._archives() as shared:
             plan = self.folder / "plan.json"
             plan.write_text(json.dumps(self._plan(order, shared)), encoding="utf-8")
             return self._follow(plan, timeout_seconds, say)
-
-    def _fetch(self, order: Order) -> None:
-        s3 = keys.client(self.session, "s3", self._region) if self.session else own_client("s3", self._region)
-        fetch(order.downloads, self.folder / "run/slipway/downloads", s3)
 
     def seal(self) -> None:
         """Remove secrets, and what every machine makes itself when it first starts."""
