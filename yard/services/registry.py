@@ -38,7 +38,7 @@ _ROWS: Mapping[tuple[str, str], str] = {
         "DeregisterJobDefinition DescribeJobDefinitions RegisterJobDefinition"
     ),
     ("budgets", "budgets.api"): "CreateBudget DescribeBudget DescribeBudgets",
-    ("ce", "budgets.spend"): "ListCostAllocationTags UpdateCostAllocationTagsStatus",
+    ("ce", "budgets.api"): "ListCostAllocationTags UpdateCostAllocationTagsStatus",
     ("cloudtrail", "corrections"): "LookupEvents",
     ("cloudwatch", "cloudwatch.alarms"): "DescribeAlarmHistory",
     ("ec2", "ec2.capacity_reservations"): (

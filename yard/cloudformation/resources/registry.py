@@ -6,10 +6,11 @@ To add a type: its row in the PROVIDERS of its module, and a line here; a test h
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 from importlib import import_module
+from importlib.resources import files
 from types import ModuleType
 
-from slipway.yard.cloudformation.resources import recorded_types
 from slipway.yard.cloudformation.resources.provider import Fidelity, Provider
 from slipway.yard.cloudformation.template.blueprint import Blueprint
 from slipway.yard.errors import ApiError
@@ -97,9 +98,17 @@ TYPES: Mapping[str, tuple[str, Fidelity]] = {
 }
 
 
+@lru_cache(maxsize=1)
+def recorded_types() -> frozenset[str]:
+    """Read the types of which the yard only keeps the record: `Service: Name Name …`, a service a line."""
+    text = files("slipway.yard.cloudformation.resources").joinpath("recorded_types.txt").read_text("utf-8")
+    rows = (row.partition(":") for row in text.replace("\n    ", " ").splitlines())
+    return frozenset(f"AWS::{service}::{name}" for service, _, names in rows for name in names.split())
+
+
 def provider(kind: str) -> Provider:
     """The provider of a resource type; what the yard does not emulate is refused before anything is made."""
-    if kind in recorded_types.names():
+    if kind in recorded_types():
         recorded: Provider = import_module("slipway.yard.cloudformation.resources.recorded").provider(kind)
         return recorded
     if kind not in TYPES and kind.startswith(CUSTOM):
@@ -133,7 +142,7 @@ def no_function(logical_id: str, token: str) -> str:
 def fidelities() -> Mapping[str, Fidelity]:
     """Return the fidelity of each type."""
     return {
-        **dict.fromkeys(recorded_types.names(), RECORDED),
+        **dict.fromkeys(recorded_types(), RECORDED),
         **{kind: one for kind, (_, one) in TYPES.items()},
     }
 
