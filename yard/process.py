@@ -119,12 +119,12 @@ def _clock(moment: str) -> str:
     return f"{datetime.fromisoformat(moment).astimezone():%Y-%m-%d %H:%M:%S}"
 
 
-def last_log_lines(folder: Path, count: int = LAST_LOG_LINES) -> str:
+def last_log_lines(folder: Path) -> str:
     try:
         lines = (folder / LOG_FILE).read_text(encoding="utf-8", errors="replace").splitlines()
     except FileNotFoundError:
         return ""
-    return "\n".join(lines[-count:])
+    return "\n".join(lines[-LAST_LOG_LINES:])
 
 
 def _checked(state: YardState, port: int | None, faults: ChosenFaults | None) -> YardState:

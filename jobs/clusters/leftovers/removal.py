@@ -131,11 +131,11 @@ class FoundLeftovers:
     unanswered: tuple[tuple[LeftoverKind, Unanswered], ...]
 
 
-def find_leftovers(region: str, kinds: Collection[LeftoverKind] = tuple(LeftoverKind)) -> FoundLeftovers:
+def find_leftovers(region: str) -> FoundLeftovers:
     """Look at every kind; a stack that cannot be read stops the search: what it owns must not be taken."""
     found: list[Leftover] = []
     unanswered: list[tuple[LeftoverKind, Unanswered]] = []
-    for kind in kinds:
+    for kind in LeftoverKind:
         try:
             found += FINDERS[kind](region)
         except SilentService as silence:
