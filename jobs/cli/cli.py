@@ -243,11 +243,11 @@ def cli(debug: bool) -> None:
 def main() -> None:
     # Python looks for garbage after every 700 new objects, which takes an eighth of a dry run. A command
     # that follows a log for days looks often enough.
-    from click.shell_completion import shell_complete
-
     gc.set_threshold(_OBJECTS_BETWEEN_COLLECTIONS)
     open_streams()
     if COMPLETE_VARIABLE in os.environ:
+        from click.shell_completion import shell_complete
+
         sys.exit(shell_complete(cli, {}, PROGRAM, COMPLETE_VARIABLE, os.environ[COMPLETE_VARIABLE]))
     code = run(sys.argv[1:])
     sys.exit(flush_output() or code)

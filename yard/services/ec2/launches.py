@@ -110,10 +110,10 @@ def launched(call: Call, reply: Reply) -> None:
 
     EC2 takes an instance whose disk has a key that is not there, and ends it: it looks for the key later.
     """
-    from moto.ec2.models.instances import StateReason
-
     if (call.service, call.operation) != ("ec2", "RunInstances"):
         return
+    from moto.ec2.models.instances import StateReason
+
     lacks_key = any(
         not there.kms_key(key, call.region)
         for _, key in values_at(call.parameters or {}, "BlockDeviceMappings[].Ebs.KmsKeyId")

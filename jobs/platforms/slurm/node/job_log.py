@@ -15,12 +15,10 @@ from slipway.jobs.platforms.slurm.node.setting import SlurmNodeFacts
 
 class JobLog:
     def __init__(self, facts: SlurmNodeFacts, stream: str) -> None:
-        from slipway.jobs.cloud.aws import client
-
         self._shipping: LogShipping | None = None
         if facts.log_group and facts.region:
             region = facts.region
-            self._shipping = LogShipping(lambda: client("logs", region), facts.log_group, stream, _print)
+            self._shipping = LogShipping(lambda: _client(region), facts.log_group, stream, _print)
 
     def say(self, line: str) -> None:
         _print(line)
@@ -35,6 +33,12 @@ class JobLog:
 def _print(line: str) -> None:
     sys.stdout.write(f"{line}\n")  # one write, or two threads' lines would mix
     sys.stdout.flush()
+
+
+def _client(region: str) -> Any:
+    from slipway.jobs.cloud.aws import client
+
+    return client("logs", region)
 
 
 # The output of a job on its way to CloudWatch Logs, where `slipway logs` reads it. The log on shared files is
