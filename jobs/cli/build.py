@@ -168,14 +168,7 @@ def _start(target: BatchTarget, sources: BuildSources) -> str:
 def _wait(target: BatchTarget, sources: BuildSources, build_id: str) -> str:
     try:
         with progress(f"building {sources.image}:{sources.tag}") as now:
-            logs, token = reader("logs", target.region), None
-            for build in follow(build_id, reader("codebuild", target.region)):
-                now(str(build.get("currentPhase", build["buildStatus"])).lower())
-                lines, token = new_log_lines(build, logs, token)
-                for line in lines:
-                    say(line)
-                if build["buildStatus"] != "IN_PROGRESS":
-                    refuse_failure(build)
+            _follow(target.region, build_id, now)
     except KeyboardInterrupt:
         say(f"{build_id} continues in the cloud; run the same command to follow it again")
         raise
@@ -185,3 +178,14 @@ def _wait(target: BatchTarget, sources: BuildSources, build_id: str) -> str:
             f"{build_id} succeeded but pushed no {sources.image}:{sources.tag}", hint="look into its log"
         )
     return digest
+
+
+def _follow(region: str, build_id: str, now: Callable[[str], None]) -> None:
+    logs, token = reader("logs", region), None
+    for build in follow(build_id, reader("codebuild", region)):
+        now(str(build.get("currentPhase", build["buildStatus"])).lower())
+        lines, token = new_log_lines(build, logs, token)
+        for line in lines:
+            say(line)
+        if build["buildStatus"] != "IN_PROGRESS":
+            refuse_failure(build)

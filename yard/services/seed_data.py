@@ -119,15 +119,17 @@ def _add_instance_types() -> None:
             moto_types.INSTANCE_TYPES[known.name] = _described(known)
             moto_types.InstanceTypeBackend.instance_types.append(moto_types.InstanceType(known.name))
         for region in known.regions:
-            # Offer the type in the region and its first two zones; the catalogue does not know zones.
-            for kind, by_region in moto_types.INSTANCE_TYPE_OFFERINGS.items():
-                listed = by_region.get(region)
-                if listed is None or any(offer["InstanceType"] == known.name for offer in listed):
-                    continue
-                zones = sorted({offer["Location"] for offer in listed})[:2]
-                listed += [
-                    {"InstanceType": known.name, "Location": zone, "LocationType": kind} for zone in zones
-                ]
+            _offer(moto_types.INSTANCE_TYPE_OFFERINGS, known.name, region)
+
+
+def _offer(offerings: dict[str, dict[str, list[dict[str, str]]]], name: str, region: str) -> None:
+    """Offer the type in the region and its first two zones; the catalogue does not know zones."""
+    for kind, by_region in offerings.items():
+        listed = by_region.get(region)
+        if listed is None or any(offer["InstanceType"] == name for offer in listed):
+            continue
+        zones = sorted({offer["Location"] for offer in listed})[:2]
+        listed += [{"InstanceType": name, "Location": zone, "LocationType": kind} for zone in zones]
 
 
 def _described(known: InstanceType) -> dict[str, Any]:

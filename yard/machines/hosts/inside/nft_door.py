@@ -36,11 +36,15 @@ def open_door(environment: Mapping[str, str]) -> None:
         while True:
             caller, _ = listener.accept()
             with caller, contextlib.suppress(OSError):
-                found = b""
-                while len(found) < LARGEST and (chunk := caller.recv(4096)):
-                    found += chunk
-                caller.sendall(_answer(found.decode(), environment).encode())
+                caller.sendall(_answer(_read(caller), environment).encode())
     os._exit(1)
+
+
+def _read(caller: socket.socket) -> str:
+    found = b""
+    while len(found) < LARGEST and (chunk := caller.recv(4096)):
+        found += chunk
+    return found.decode()
 
 
 def refusal(rules: str) -> str:

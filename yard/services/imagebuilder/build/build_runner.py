@@ -116,21 +116,25 @@ def _workflows(context: BakeContext) -> None:
         run.status, run.started = "RUNNING", datetime.now(UTC)
         try:
             for step in run.steps:
-                step.status, step.started = "RUNNING", datetime.now(UTC)
-                context.log.say(f"{workflow.name}: {step.name}")
-                try:
-                    bake_roles.check(context.bake.plan, step.name)
-                    workflow.steps[step.name][1](context, step)
-                except Exception as error:
-                    step.status = "CANCELLED" if context.bake.plan.cancelled.is_set() else "FAILED"
-                    step.message = str(error)[:500]
-                    raise
-                finally:
-                    step.ended = datetime.now(UTC)
-                step.status, step.message = "COMPLETED", ""
+                _step(context, workflow, step)
         except Exception:
             run.status = "CANCELLED" if context.bake.plan.cancelled.is_set() else "FAILED"
             raise
         finally:
             run.ended = datetime.now(UTC)
         run.status = "COMPLETED"
+
+
+def _step(context: BakeContext, workflow: Workflow, step: StepRun) -> None:
+    step.status, step.started = "RUNNING", datetime.now(UTC)
+    context.log.say(f"{workflow.name}: {step.name}")
+    try:
+        bake_roles.check(context.bake.plan, step.name)
+        workflow.steps[step.name][1](context, step)
+    except Exception as error:
+        step.status = "CANCELLED" if context.bake.plan.cancelled.is_set() else "FAILED"
+        step.message = str(error)[:500]
+        raise
+    finally:
+        step.ended = datetime.now(UTC)
+    step.status, step.message = "COMPLETED", ""

@@ -64,12 +64,7 @@ def _run(job: TrainingJob) -> None:
             if cause == INTERRUPTED:
                 enter(job, "Interrupted", "Training job interrupted: its instances were taken back")
             else:
-                # Begin again after a fault of SageMaker's own, unless the job may not (API Reference,
-                # RetryStrategy).
-                if job.retries >= int((job.given.get("RetryStrategy") or {}).get("MaximumRetryAttempts", 0)):
-                    raise JobFailed(INTERNAL_ERROR)
-                job.retries += 1
-                enter(job, "Starting", "Restarting the training job")
+                _retry(job)
     except JobFailed as reason:
         _fail(job, str(reason))
     except JobStopped as reason:
@@ -79,6 +74,14 @@ def _run(job: TrainingJob) -> None:
         _fail(job, f"InternalServerError: We encountered an internal error: {type(error).__name__}: {error}")
     finally:
         memory.promises.release(job.arn)
+
+
+def _retry(job: TrainingJob) -> None:
+    """Begin again after a fault of SageMaker's own, unless the job may not (API Reference, RetryStrategy)."""
+    if job.retries >= int((job.given.get("RetryStrategy") or {}).get("MaximumRetryAttempts", 0)):
+        raise JobFailed(INTERNAL_ERROR)
+    job.retries += 1
+    enter(job, "Starting", "Restarting the training job")
 
 
 def _launch(job: TrainingJob) -> str:
