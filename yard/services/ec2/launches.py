@@ -155,12 +155,14 @@ def _set(instance: Any, name: str, code: int) -> None:
 
 
 # What RegisterImage says of an AMI and moto forgets: its architecture, root device and root size.
-_ID = re.compile(rb"<imageId>(ami-[0-9a-f]+)</imageId>")
+_IMAGE_ID = re.compile(rb"<imageId>(ami-[0-9a-f]+)</imageId>")
 
 
 def registered(call: Call, reply: Reply) -> None:
     """Hear of an answered call, and keep what a new AMI is."""
-    found = _ID.search(reply.body) if (call.service, call.operation) == ("ec2", "RegisterImage") else None
+    found = (
+        _IMAGE_ID.search(reply.body) if (call.service, call.operation) == ("ec2", "RegisterImage") else None
+    )
     if found is None:
         return
     given: Any = call.parameters or {}
