@@ -178,16 +178,12 @@ def check_context_at_synthesis(scope: cdk.Stage) -> None:
     synthesize = app.synth
 
     def checked(**options: Any) -> cx_api.CloudAssembly:
-        _refuse_strays(app)
+        clusters = [stack.declared for stack in _stacks(app) if isinstance(stack.declared, Cluster)]
+        if problems := strays(app.node.get_all_context(), clusters):
+            raise RefusedCluster(InvalidConfig(problems)) from None
         return synthesize(**options)
 
     app.synth = checked  # type: ignore[method-assign]  # the CDK calls nobody before it synthesizes
-
-
-def _refuse_strays(app: cdk.Stage) -> None:
-    clusters = [stack.declared for stack in _stacks(app) if isinstance(stack.declared, Cluster)]
-    if problems := strays(app.node.get_all_context(), clusters):
-        raise RefusedCluster(InvalidConfig(problems)) from None
 
 
 def _stacks(scope: IConstruct) -> Iterator[DeclaredStack]:

@@ -89,22 +89,18 @@ class _Measure:
 
 def _children(node: yaml.Node) -> list[yaml.Node]:
     if isinstance(node, yaml.MappingNode):
-        _refuse_repeats(node)
+        lines: dict[tuple[str, str], int] = {}
+        for key, _ in node.value:
+            if not isinstance(key, yaml.ScalarNode):
+                continue
+            name, line = (key.tag, key.value), key.start_mark.line + 1
+            if name in lines:
+                raise UnfitYaml(
+                    f"the key {key.value[:60]!r} stands twice, in lines {lines[name]} and {line}; keep one"
+                )
+            lines[name] = line
         return [each for pair in node.value for each in pair]
     return list(node.value) if isinstance(node, yaml.SequenceNode) else []
-
-
-def _refuse_repeats(node: yaml.MappingNode) -> None:
-    lines: dict[tuple[str, str], int] = {}
-    for key, _ in node.value:
-        if not isinstance(key, yaml.ScalarNode):
-            continue
-        name, line = (key.tag, key.value), key.start_mark.line + 1
-        if name in lines:
-            raise UnfitYaml(
-                f"the key {key.value[:60]!r} stands twice, in lines {lines[name]} and {line}; keep one"
-            )
-        lines[name] = line
 
 
 def _too_deep() -> UnfitYaml:

@@ -23,13 +23,10 @@ from slipway.yard.gateway.protocols import Reply
 from slipway.yard.machines.hosts import enter, host_rows, host_store, metadata, reconciler
 from slipway.yard.moto_backends import moto_backend
 from slipway.yard.permissions import judging, keys, roles
-from slipway.yard.services import pretending, registry, seed_data
-from slipway.yard.services.batch import differences
+from slipway.yard.services import differences, pretending, registry, seed_data
 from slipway.yard.services.functions import custom_resources
-from slipway.yard.services.imagebuilder import differences as bakes
 from slipway.yard.services.pcs import differences as slurm_differences
 from slipway.yard.services.sagemaker.training import api as training_jobs
-from slipway.yard.services.sagemaker.training import differences as training_differences
 from slipway.yard.services.service_quotas import quotas
 from slipway.yard.services.sns import delivery, mail, subscriptions
 from slipway.yard.services.ssm import sessions
@@ -43,7 +40,11 @@ _STARTED = time.monotonic()
 def control(environ: dict[str, Any]) -> Reply:
     path = environ["PATH_INFO"][len(CONTROL_PATH) :]
     if path.startswith(custom_resources.PATH):
-        return _take_response(environ, path)
+        # Take what the function of a custom resource answers: the path itself is the secret, as on AWS.
+        is_put = environ["REQUEST_METHOD"] == "PUT"
+        if is_put and custom_resources.receive(path, environ["wsgi.input"].read(_length(environ))):
+            return _reply(200, None)
+        return _reply(403, {"message": "nobody awaits a response here, or not any longer"})
     handler = _HANDLERS.get((environ["REQUEST_METHOD"], path))
     if handler is None:
         known = ", ".join(f"{method} {CONTROL_PATH}{path}" for method, path in _HANDLERS)
@@ -57,14 +58,6 @@ def control(environ: dict[str, Any]) -> Reply:
         return _reply(error.status, {"message": error.message})
     except (ValueError, TypeError) as error:
         return _reply(400, {"message": str(error)})
-
-
-def _take_response(environ: dict[str, Any], path: str) -> Reply:
-    """Take what the function of a custom resource answers: the path itself is the secret, as on AWS."""
-    is_put = environ["REQUEST_METHOD"] == "PUT"
-    if is_put and custom_resources.receive(path, environ["wsgi.input"].read(_length(environ))):
-        return _reply(200, None)
-    return _reply(403, {"message": "nobody awaits a response here, or not any longer"})
 
 
 def _length(environ: dict[str, Any]) -> int:
@@ -105,12 +98,12 @@ def _status(_body: object) -> dict[str, Any]:
         "own_operations": sorted(f"{service}:{operation}" for service, operation in registry.OPERATIONS),
         "stand_ins": seed_data.described(),
         "not_judged": list(judging.NOT_JUDGED),
-        "batch_jobs": differences.described(),
+        "batch_jobs": differences.batch_jobs(),
         "hosts": host_rows.described(),
         "undelivered": delivery.undelivered(),
-        "bakes": bakes.described(),
+        "bakes": differences.bakes(),
         "slurm": slurm_differences.described(),
-        "training_jobs": training_differences.described(),
+        "training_jobs": differences.training_jobs(),
     }
 
 

@@ -86,9 +86,15 @@ def refuse_remote(url: str) -> str:
 
 def control(yard: Yard, method: str, path: str, body: object = None) -> Any:
     """Ask the yard itself, not one of its services: `control(yard, "GET", "/status")`."""
+    from botocore.auth import SigV4Auth
+    from botocore.awsrequest import AWSRequest
+    from botocore.credentials import Credentials
+
     sent = "" if body is None else json.dumps(body)
     url = refuse_remote(yard.endpoint) + CONTROL_PATH + path
-    return _ask(method, url, sent, _signed(yard, method, url, sent))
+    request = AWSRequest(method=method, url=url, data=sent)
+    SigV4Auth(Credentials(ACCESS_KEY_ID, yard.secret), CONTROL_SERVICE, "local").add_auth(request)
+    return _ask(method, url, sent, dict(request.headers))
 
 
 def is_answering(endpoint: str) -> bool:
@@ -97,16 +103,6 @@ def is_answering(endpoint: str) -> bool:
     except SlipwayError:
         return False
     return True
-
-
-def _signed(yard: Yard, method: str, url: str, body: str) -> dict[str, str]:
-    from botocore.auth import SigV4Auth
-    from botocore.awsrequest import AWSRequest
-    from botocore.credentials import Credentials
-
-    request = AWSRequest(method=method, url=url, data=body)
-    SigV4Auth(Credentials(ACCESS_KEY_ID, yard.secret), CONTROL_SERVICE, "local").add_auth(request)
-    return dict(request.headers)
 
 
 def _ask(method: str, url: str, body: str, headers: Mapping[str, str]) -> Any:

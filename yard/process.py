@@ -62,7 +62,11 @@ def up(port: int | None = None, *, folder: Path | None = None, faults: ChosenFau
         limit_of(os.environ)  # refuses a bad value here, where a person sees it
         died = obituary(folder, state) if state else ""
         for leftover in (LOG_FILE, SCRATCH_FOLDER, MACHINE_IMAGES):
-            _remove(folder / leftover)
+            path = folder / leftover
+            if path.is_dir():
+                remove_tree(path)
+            else:
+                path.unlink(missing_ok=True)
         return Up(state=_start(folder, port, faults), was_up=False, died=died)
 
 
@@ -115,12 +119,12 @@ def _clock(moment: str) -> str:
     return f"{datetime.fromisoformat(moment).astimezone():%Y-%m-%d %H:%M:%S}"
 
 
-def last_log_lines(folder: Path, count: int = LAST_LOG_LINES) -> str:
+def last_log_lines(folder: Path) -> str:
     try:
         lines = (folder / LOG_FILE).read_text(encoding="utf-8", errors="replace").splitlines()
     except FileNotFoundError:
         return ""
-    return "\n".join(lines[-count:])
+    return "\n".join(lines[-LAST_LOG_LINES:])
 
 
 def _checked(state: YardState, port: int | None, faults: ChosenFaults | None) -> YardState:
@@ -215,13 +219,6 @@ def _until(is_so: Callable[[], bool], timeout_s: float) -> bool:
             return False
         time.sleep(POLL_S)
     return True
-
-
-def _remove(path: Path) -> None:
-    if path.is_dir():
-        remove_tree(path)
-    else:
-        path.unlink(missing_ok=True)
 
 
 # Points this process at the yard: a notebook has no shell for `eval "$(slipway yard env)"`.

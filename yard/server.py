@@ -65,7 +65,13 @@ def _reason(status: int) -> str:
 
 
 def main(arguments: list[str]) -> None:
-    options = _options(arguments)
+    parser = argparse.ArgumentParser(prog="slipway.yard.server", description=__doc__)
+    parser.add_argument("--home", required=True)
+    parser.add_argument("--port", type=int, required=True)
+    parser.add_argument("--only-that-port", action="store_true")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--fault", action="append", default=[])
+    options = parser.parse_args(arguments)
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     logging.getLogger("werkzeug").setLevel(logging.ERROR)
     warnings.simplefilter("ignore")  # moto warns of every error code that a model does not name
@@ -73,19 +79,15 @@ def main(arguments: list[str]) -> None:
     end_with_owner(Path(options.home))
     listener = _listen(options.port, 1 if options.only_that_port else PORTS_TO_TRY)
     port = listener.getsockname()[1]
-    _refuse_unknown_isolation()
-    conditions.switch(decode(options.fault), seed=options.seed)
-    secret = new_secret()
-    _set_environment(port, options.home, secret)
-    serve(listener, lambda: _announce(Path(options.home), port, secret))
-
-
-def _refuse_unknown_isolation() -> None:
-    """Refuse a bad isolation tier first: nothing that must be isolated may run without."""
+    # Refuse a bad isolation tier first: nothing that must be isolated may run without.
     try:
         log.info("isolation: %s", best_tier().words)
     except NoTier as error:
         sys.exit(f"{error.message}; {error.hint}")
+    conditions.switch(decode(options.fault), seed=options.seed)
+    secret = new_secret()
+    _set_environment(port, options.home, secret)
+    serve(listener, lambda: _announce(Path(options.home), port, secret))
 
 
 def _end(*_: object) -> None:
@@ -111,16 +113,6 @@ def serve(listener: socket.socket, announce: Callable[[], None]) -> None:
     )
     announce()
     server.serve_forever()
-
-
-def _options(arguments: list[str]) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="slipway.yard.server", description=__doc__)
-    parser.add_argument("--home", required=True)
-    parser.add_argument("--port", type=int, required=True)
-    parser.add_argument("--only-that-port", action="store_true")
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--fault", action="append", default=[])
-    return parser.parse_args(arguments)
 
 
 def _listen(first_port: int, ports_to_try: int) -> socket.socket:

@@ -187,20 +187,15 @@ def end_with_owner(folder: Path) -> None:
 def _wait_for_end(pid: int) -> Callable[[], object]:
     """Return a function that waits for the process to end. It looks the pid up now, before it is reused."""
     if not hasattr(os, "pidfd_open"):
-        return _poll(pid)
+        identity = process_identity(pid)
+
+        def wait() -> None:
+            while identity and process_identity(pid) == identity:
+                time.sleep(POLL_S)
+
+        return wait
     try:
         descriptor = os.pidfd_open(pid)
     except ProcessLookupError:
         return lambda: None
     return lambda: select.select([descriptor], [], [])
-
-
-def _poll(pid: int) -> Callable[[], object]:
-    """Wait by polling, for systems without process descriptors (macOS)."""
-    identity = process_identity(pid)
-
-    def wait() -> None:
-        while identity and process_identity(pid) == identity:
-            time.sleep(POLL_S)
-
-    return wait

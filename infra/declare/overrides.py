@@ -69,7 +69,11 @@ def _take(
         return _bare_key(key, kinds)
     cluster, setting = dotted.groups()
     if cluster not in changes:
-        return _unknown_cluster(key, cluster, setting, kinds)
+        alike = get_close_matches(cluster, kinds, n=1, cutoff=_ALIKE)
+        name = setting.partition(".")[0]
+        if not alike and not any(name in field_types(kind) for kind in kinds.values()):
+            return None
+        return _not_declared(key, cluster, kinds)
     try:
         _note(changes[cluster], setting, value, kinds[cluster])
     except WrongValue as error:
@@ -116,16 +120,6 @@ def _bare_key(key: str, kinds: Mapping[str, type[Cluster]]) -> Problem | None:
     return None
 
 
-def _unknown_cluster(
-    key: str, cluster: str, setting: str, kinds: Mapping[str, type[Cluster]]
-) -> Problem | None:
-    alike = get_close_matches(cluster, kinds, n=1, cutoff=_ALIKE)
-    name = setting.partition(".")[0]
-    if not alike and not any(name in field_types(kind) for kind in kinds.values()):
-        return None
-    return _not_declared(key, cluster, kinds)
-
-
 def _not_declared(key: str, cluster: str, kinds: Mapping[str, type[Cluster]]) -> Problem:
     return Problem(
         where=f"{key} of the context",
@@ -162,7 +156,13 @@ def decode(field_type: FieldType, value: object) -> object:
     if field_type.optional and value in (None, "none"):
         return None
     if isinstance(field_type.base, type) and issubclass(field_type.base, StrEnum):
-        return _enum(field_type.base, value)
+        if isinstance(value, str) and value in list(field_type.base):
+            return field_type.base(value)
+        hint = nearest(str(value), tuple(field_type.base))
+        allowed = ", ".join(field_type.base)
+        raise WrongValue(
+            f"is {_in_json(value)}; allowed are {allowed}", hint if hint.startswith("did") else ""
+        )
     return _DECODERS[field_type.base](value)
 
 
@@ -190,14 +190,6 @@ def _boolean(value: object) -> bool:
     if value in ("true", "false"):
         return value == "true"
     raise WrongValue(f"is {_in_json(value)}; allowed are true and false")
-
-
-def _enum(base: type[StrEnum], value: object) -> StrEnum:
-    if isinstance(value, str) and value in list(base):
-        return base(value)
-    hint = nearest(str(value), tuple(base))
-    allowed = ", ".join(base)
-    raise WrongValue(f"is {_in_json(value)}; allowed are {allowed}", hint if hint.startswith("did") else "")
 
 
 def _texts(value: object) -> tuple[str, ...]:

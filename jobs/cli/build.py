@@ -99,7 +99,11 @@ def _find(image: str, cluster: str | None) -> tuple[BuildSources, BatchTarget]:
         image=image, tag=image_tag(containers, image), zip=lambda: zip_sources(containers, image)
     )
     target = _choose(image, cluster)
-    _warn_of_another_tag(target, sources.tag)
+    if sources.tag != target.image_tag:
+        warn(
+            f"the job definition of {target.name} names {target.image}:{target.image_tag}, but containers/ "
+            f"here has the tag {sources.tag}; deploy the cluster again for jobs to use it"
+        )
     return sources, target
 
 
@@ -141,14 +145,6 @@ def _choose(image: str, cluster: str | None) -> BatchTarget:
         f"{whom} container image '{image}', so it has no repository; deployed: {deployed}",
         hint=f"deploy the cluster first: cdk deploy {cluster or 'NAME'}",
     )
-
-
-def _warn_of_another_tag(target: BatchTarget, tag: str) -> None:
-    if tag != target.image_tag:
-        warn(
-            f"the job definition of {target.name} names {target.image}:{target.image_tag}, but containers/ "
-            f"here has the tag {tag}; deploy the cluster again for jobs to use it"
-        )
 
 
 def _digest(target: BatchTarget, tag: str) -> str | None:

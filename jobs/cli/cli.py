@@ -246,7 +246,9 @@ def main() -> None:
     gc.set_threshold(_OBJECTS_BETWEEN_COLLECTIONS)
     open_streams()
     if COMPLETE_VARIABLE in os.environ:
-        sys.exit(_complete(os.environ[COMPLETE_VARIABLE]))
+        from click.shell_completion import shell_complete
+
+        sys.exit(shell_complete(cli, {}, PROGRAM, COMPLETE_VARIABLE, os.environ[COMPLETE_VARIABLE]))
     code = run(sys.argv[1:])
     sys.exit(flush_output() or code)
 
@@ -260,9 +262,3 @@ def run(arguments: Sequence[str]) -> int:
     except BaseException as error:  # noqa: BLE001 - the last line of defence; end() sorts them
         return end(error, debug=bool(context and context.params["debug"]))
     return 0
-
-
-def _complete(instruction: str) -> int:
-    from click.shell_completion import shell_complete
-
-    return shell_complete(cli, {}, PROGRAM, COMPLETE_VARIABLE, instruction)

@@ -101,7 +101,10 @@ def cluster_list_command(names: tuple[str, ...], as_json: bool) -> None:
             _print_created(rows[0])
     else:
         print_table("clusters, prices on demand", CLUSTERS_LISTED, rows, as_json=as_json)
-        _say_not_counted(rows)
+        for row in rows:
+            not_counted = row["not_counted"]
+            if isinstance(not_counted, tuple) and not_counted:
+                say(f"not counted for {row['name']}: {', '.join(not_counted)}")
 
 
 def _row(cluster: Cluster) -> Mapping[str, object]:
@@ -170,13 +173,6 @@ def _by_service(resources: Mapping[str, int]) -> list[Mapping[str, object]]:
         }
         for service, found in services.items()
     ]
-
-
-def _say_not_counted(rows: Sequence[Mapping[str, object]]) -> None:
-    for row in rows:
-        not_counted = row["not_counted"]
-        if isinstance(not_counted, tuple) and not_counted:
-            say(f"not counted for {row['name']}: {', '.join(not_counted)}")
 
 
 # `slipway cluster targets`: the deployed clusters that accept jobs, as infra recorded them.

@@ -24,7 +24,7 @@ from slipway.jobs.clusters.leftovers.finders import LASTING, Leftover, LeftoverK
 from slipway.jobs.clusters.leftovers.removal import KEY_DAYS, find_leftovers, remove
 from slipway.jobs.output import Column, can_ask, json_option, print_table, progress, say, warn
 from slipway.jobs.platforms.mpi.halting import halt
-from slipway.jobs.platforms.running import StillRuns, refuse_running
+from slipway.jobs.platforms.platform import StillRuns, refuse_running
 from slipway.jobs.words.errors import SlipwayError
 from slipway.jobs.words.targets import MpiTarget, Target
 

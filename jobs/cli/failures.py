@@ -69,17 +69,27 @@ def end(error: BaseException, *, debug: bool) -> int:
     if debug and not isinstance(error, click.ClickException | click.exceptions.Exit):
         traceback.print_exception(error)
     if _is_from_aws(error):  # before the rest: some of these are OSErrors too
-        return _end_aws(error)
+        answer = (getattr(error, "response", None) or {}).get("Error", {})
+        hint = next(
+            (AWS_HINTS[key] for key in (answer.get("Code"), type(error).__name__) if key in AWS_HINTS), ""
+        )
+        complain(f"AWS: {error}", _here(hint))
+        return FAILED
     for kind, ending in ENDINGS:
         if isinstance(error, kind):
             return ending(error)
-    return _end_fault(error, debug=debug)
+    where = "the traceback is above" if debug else _write_traceback(error)
+    complain(f"unexpected {type(error).__name__}: {error}", f"this is a fault of Slipway's own; {where}")
+    return FAULT
 
 
 def open_streams() -> None:
     """Text that the locale cannot spell prints escaped, and no file takes the number of a closed stream."""
     for number in range(3):
-        _open_where_closed(number)
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # takes the lowest free number, which is this one
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
@@ -169,24 +179,9 @@ def _end_system(error: OSError) -> int:
     return FAILED
 
 
-def _end_aws(error: BaseException) -> int:
-    answer = (getattr(error, "response", None) or {}).get("Error", {})
-    hint = next(
-        (AWS_HINTS[key] for key in (answer.get("Code"), type(error).__name__) if key in AWS_HINTS), ""
-    )
-    complain(f"AWS: {error}", _here(hint))
-    return FAILED
-
-
 def _is_from_aws(error: BaseException) -> bool:
     """Recognise botocore's exceptions by name, so that nothing here loads botocore."""
     return any(kind.__module__ == "botocore.exceptions" for kind in type(error).__mro__)
-
-
-def _end_fault(error: BaseException, *, debug: bool) -> int:
-    where = "the traceback is above" if debug else _write_traceback(error)
-    complain(f"unexpected {type(error).__name__}: {error}", f"this is a fault of Slipway's own; {where}")
-    return FAULT
 
 
 def _write_traceback(error: BaseException) -> str:
@@ -198,13 +193,6 @@ def _write_traceback(error: BaseException) -> str:
     except OSError:
         return "run it again with `slipway --debug …` to see the traceback"
     return f"the traceback is in {log.name}"
-
-
-def _open_where_closed(number: int) -> None:
-    try:
-        os.fstat(number)
-    except OSError:
-        os.open(os.devnull, os.O_RDWR)  # takes the lowest free number, which is this one
 
 
 def _discard(*streams: int) -> None:

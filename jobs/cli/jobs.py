@@ -204,7 +204,9 @@ def logs_command(
     _refuse_missing_node(found.run, wanted)
     show = _as_json if as_json else _printer(found.run)
     if follow:
-        _fail_with(_follow(found, wanted, lambda line: print_text(show(line))))
+        run = _follow(found, wanted, lambda line: print_text(show(line)))
+        if run.state.value != "succeeded":
+            raise click.exceptions.Exit(SlipwayError.exit_code)
         return
     for line in logs.follow_lines(found, wanted, to_end=False):
         print_text(show(line))
@@ -230,11 +232,6 @@ def _follow(found: AnyFound, wanted: Wanted, tell: Callable[[LogLine], None]) ->
         say(f"{found.run.name} keeps running; follow it again: slipway logs {found.run.name} --follow")
         raise
     return last[0]
-
-
-def _fail_with(run: Run) -> None:
-    if run.state.value != "succeeded":
-        raise click.exceptions.Exit(SlipwayError.exit_code)
 
 
 def _number(option: str, text: str) -> int | None:

@@ -78,7 +78,15 @@ def _page(subject: str, place: str | None, asked: dict[str, Any]) -> Page:
     """Build the page of a recipe or a model if the subject names one, else that of a run."""
     settings = parse_settings(asked.pop("settings"))
     if names_a_job(subject):
-        return _job_page(workload_of(subject, _with_the_article_s_size(subject, settings)), place, asked)
+        workload = workload_of(subject, _with_the_article_s_size(subject, settings))
+        rows = measurements()
+        places, found = everywhere(workload, (), **asked, rows=rows)
+        if place is None:
+            where = _usual_place(workload, places, found)
+        else:
+            where = find_place(place, rates(), region=asked["region"], term=asked["term"])
+        sizes = _sizes(workload, where, asked["nodes"], rows)
+        return job_page(workload, where, sizes, _compared(places, found), None)
     if settings or place:
         raise SlipwayError(
             f"'{subject}' is neither a recipe nor a model, and a run brings its own cluster and settings",
@@ -96,17 +104,6 @@ def _with_the_article_s_size(subject: str, settings: Mapping[str, str]) -> Mappi
     told = " ".join(f"--set {name}={value}" for name, value in article.items())
     say(f"for the article's size: {told}; another one: --set size=…")
     return {**article, **settings}
-
-
-def _job_page(workload: Workload, place: str | None, asked: dict[str, Any]) -> Page:
-    rows = measurements()
-    places, found = everywhere(workload, (), **asked, rows=rows)
-    if place is None:
-        where = _usual_place(workload, places, found)
-    else:
-        where = find_place(place, rates(), region=asked["region"], term=asked["term"])
-    sizes = _sizes(workload, where, asked["nodes"], rows)
-    return job_page(workload, where, sizes, _compared(places, found), None)
 
 
 def _run_page(subject: str, asked: dict[str, Any]) -> Page:

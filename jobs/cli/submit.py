@@ -199,11 +199,16 @@ _DIGEST_SHOWN = 12
 def submit_own(own: OwnCommand, sent: ProjectFolder, target: Target, asked: dict[str, Any]) -> None:
     """Send the folder and start the command; `asked` holds the values of place and submission options."""
     from slipway.jobs.code.command_job import refuse_requirements
+    from slipway.jobs.code.folder import ignored_words
     from slipway.jobs.code.packing import pack_project
 
     asked["image"] = find_image(asked["image"], target)
     answers = take_answers(asked)
-    _warn_of_what_stays(sent, own)
+    # Warn of what is not sent although somebody may count on it.
+    for name in sent.skipped:
+        warn(f"{name} is a socket, a FIFO or a device, and is not sent")
+    for word in ignored_words(sent, own.words):
+        warn(f"{word} is not sent: git ignores it")
     if own.requirements:
         refuse_requirements(own.requirements, sent, target)
     with tempfile.TemporaryDirectory(prefix="slipway-run-") as scratch:
@@ -218,16 +223,6 @@ def find_image(asked: str | None, target: Target) -> str | None:
     from slipway.jobs.clusters.images.builds import resolve_image
 
     return resolve_image(asked, target)
-
-
-def _warn_of_what_stays(sent: ProjectFolder, own: OwnCommand) -> None:
-    """Warn of what is not sent although somebody may count on it."""
-    from slipway.jobs.code.folder import ignored_words
-
-    for name in sent.skipped:
-        warn(f"{name} is a socket, a FIFO or a device, and is not sent")
-    for word in ignored_words(sent, own.words):
-        warn(f"{word} is not sent: git ignores it")
 
 
 def _job_of_folder(

@@ -169,7 +169,12 @@ def _answered(client: Any, operation: str, call: Callable[[str], Any]) -> Any:
     try:
         return call(xform_name(operation))
     except (BotoCoreError, ClientError, ResponseParserError) as error:
-        return _unanswered(client, operation, error)
+        answer = (getattr(error, "response", None) or {}).get("Error", {})
+        return Unanswered(
+            action=f"{client.meta.service_model.signing_name}:{operation}",
+            code=answer.get("Code") or type(error).__name__,
+            message=answer.get("Message") or str(error),
+        )
 
 
 def _region(region: str | None) -> str | None:
@@ -186,15 +191,6 @@ def _say(text: str) -> None:
 
 def _only_read(model: Any, **_: Any) -> None:
     assert model.name.startswith(_READS), f"a reader is asked to {model.name}, which may change something"
-
-
-def _unanswered(client: Any, operation: str, error: Exception) -> Unanswered:
-    answer = (getattr(error, "response", None) or {}).get("Error", {})
-    return Unanswered(
-        action=f"{client.meta.service_model.signing_name}:{operation}",
-        code=answer.get("Code") or type(error).__name__,
-        message=answer.get("Message") or str(error),
-    )
 
 
 @lru_cache(maxsize=64)

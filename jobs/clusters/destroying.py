@@ -36,9 +36,7 @@ def keeps_its_data(target: Target) -> bool:
     return False
 
 
-def cancel_all(
-    target: Target, now: Callable[[str], None], pause: Callable[[float], None] = time.sleep
-) -> list[Run]:
+def cancel_all(target: Target, now: Callable[[str], None]) -> list[Run]:
     """Cancel every job that has not ended, and wait until none runs; return what was cancelled."""
     platform = platform_of(target)
     cancelled = platform.unfinished_runs(target)
@@ -52,7 +50,7 @@ def cancel_all(
                 hint=f"slipway explain {left[0].name}; nothing was destroyed",
             )
         now(f"{left[0].name} saves and ends")
-        pause(_POLL_SECONDS)
+        time.sleep(_POLL_SECONDS)
         waited += _POLL_SECONDS
     return cancelled
 

@@ -15,7 +15,7 @@ from slipway.infra.declare.declared import declared_clusters
 from slipway.infra.declare.node_images import login_type_of
 from slipway.infra.declare.types import Cluster, SageMakerCluster, SlurmCluster
 from slipway.jobs.cloud.aws import Unanswered, ask_all, reader
-from slipway.jobs.cloud.vcpu_quotas import ON_DEMAND, SPOT
+from slipway.jobs.cloud.capacity import ON_DEMAND, SPOT
 from slipway.jobs.words.names import CLUSTER_TAG
 from slipway.jobs.words.targets import (
     PARAMETER_ROOT,
@@ -72,7 +72,13 @@ def find_neighbourhood(
     """Ask what else is in the cluster's region; `account` is of the credentials, None if nobody said it."""
     everyone = declared_clusters() if declared is None else declared
     here = [each for each in everyone if each.region == cluster.region and each.account in (None, account)]
-    targets = _targets(cluster.region)
+    answer = ask_all(reader("ssm", cluster.region), "GetParametersByPath", "Parameters", Path=PARAMETER_ROOT)
+    targets: list[Target] = []
+    for parameter in [] if isinstance(answer, Unanswered) else answer:
+        try:
+            targets.append(decode_target(parameter["Value"], parameter=parameter["Name"]))
+        except (DamagedTarget, NewerRecord):
+            continue
     known = {each.name: _of_declared(each) for each in here if each.name != cluster.name}
     for target in targets:
         if target.name != cluster.name:
@@ -114,18 +120,6 @@ def _with_deployed(declared: Neighbour | None, target: Target) -> Neighbour:
         is_warm=isinstance(target, SageMakerTarget) and target.warm_pool_seconds > 0,
         is_deployed=True,
     )
-
-
-def _targets(region: str) -> list[Target]:
-    """Return what is deployed, as far as AWS says and this Slipway can read it."""
-    answer = ask_all(reader("ssm", region), "GetParametersByPath", "Parameters", Path=PARAMETER_ROOT)
-    found: list[Target] = []
-    for parameter in [] if isinstance(answer, Unanswered) else answer:
-        try:
-            found.append(decode_target(parameter["Value"], parameter=parameter["Name"]))
-        except (DamagedTarget, NewerRecord):
-            continue
-    return found
 
 
 def _running(region: str, counted: Mapping[str, str | None]) -> RunningMachines | Unanswered:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from slipway.infra.declare.types import Cluster, SageMakerCluster
 from slipway.jobs.cloud import aws
 from slipway.jobs.cloud.aws import Unanswered, ask_all, reader
-from slipway.jobs.cloud.vcpu_quotas import SERVICE as EC2
+from slipway.jobs.cloud.capacity import SERVICE as EC2
 from slipway.jobs.clusters.neighbours import Neighbourhood, QuotaShare, find_neighbourhood, share_words
 from slipway.jobs.clusters.preflight.facts import ask_account
 from slipway.jobs.clusters.preflight.training_limits import (

@@ -39,7 +39,14 @@ class OwnCommand:
     secrets: Mapping[str, str] = field(default_factory=dict)  # their names in Secrets Manager, by variable
 
     def __post_init__(self) -> None:
-        _refuse_open_secrets(self.environment)
+        # Refuse to write into a job's definition what everybody may read who may list jobs.
+        for name in self.environment:
+            if _PROMISES_SECRET.fullmatch(name):
+                raise DoesNotFit(
+                    f"--env: {name} looks like a secret, and whoever may list jobs could read it",
+                    hint=f"aws secretsmanager create-secret --name {SECRETS_PREFIX}mine --secret-string "
+                    f"file://FILE; then --secret {name}=mine",
+                )
         _refuse_no_names(self.secrets)
 
     def processes(self, asked: int | None) -> int | None:
@@ -67,17 +74,6 @@ def read_variables(option: str, texts: Sequence[str]) -> dict[str, str]:
             )
         found[name] = value
     return found
-
-
-def _refuse_open_secrets(environment: Mapping[str, str]) -> None:
-    """Refuse to write into a job's definition what everybody may read who may list jobs."""
-    for name in environment:
-        if _PROMISES_SECRET.fullmatch(name):
-            raise DoesNotFit(
-                f"--env: {name} looks like a secret, and whoever may list jobs could read it",
-                hint=f"aws secretsmanager create-secret --name {SECRETS_PREFIX}mine --secret-string "
-                f"file://FILE; then --secret {name}=mine",
-            )
 
 
 def _refuse_no_names(secrets: Mapping[str, str]) -> None:
@@ -162,7 +158,15 @@ _MOST_BYTES = 1 << 20
 def refuse_mistakes(command: OwnCommand, folder: ProjectFolder) -> None:
     """Refuse a script that is not in the folder, and options of `slipway run` that went to the program."""
     _refuse_missing_script(command.words, folder)
-    _refuse_own_options(command.words, folder)
+    given = (word.partition("=")[0] for word in command.words[1:])
+    for option in (each for each in given if each in _OURS):
+        if not _is_named_in(option, folder):
+            program = printable(command.words[0])
+            raise CannotShip(
+                f"{option} stands behind `--` and would go to {program}; no file of the folder names it",
+                hint=f"put it before `--`: slipway run {option} … -- {program} …; if it is your program's "
+                "own: -- bash -c 'PROGRAM OPTIONS'",
+            )
 
 
 def _refuse_missing_script(words: Sequence[str], folder: ProjectFolder) -> None:
@@ -206,18 +210,6 @@ def _first_file(arguments: Sequence[str]) -> str | None:
         elif not word.startswith(("-", "+")):
             return word
     return None
-
-
-def _refuse_own_options(words: Sequence[str], folder: ProjectFolder) -> None:
-    given = (word.partition("=")[0] for word in words[1:])
-    for option in (each for each in given if each in _OURS):
-        if not _is_named_in(option, folder):
-            program = printable(words[0])
-            raise CannotShip(
-                f"{option} stands behind `--` and would go to {program}; no file of the folder names it",
-                hint=f"put it before `--`: slipway run {option} … -- {program} …; if it is your program's "
-                "own: -- bash -c 'PROGRAM OPTIONS'",
-            )
 
 
 def _is_named_in(option: str, folder: ProjectFolder) -> bool:

@@ -137,7 +137,10 @@ def keep_archive(folder: ProjectFolder) -> Path:
     """Pack the folder and keep it; return the archive, whose name is its digest."""
     kept = state_home() / "slipway" / "sources"
     kept.mkdir(parents=True, exist_ok=True)
-    _forget_old(kept)
+    for archive in kept.glob(f"*{_SUFFIX}"):
+        with suppress(OSError):
+            if time.time() - archive.stat().st_mtime > PROJECT_DAYS * _DAY_SECONDS:
+                archive.unlink()
     with TemporaryDirectory(dir=kept, prefix="packing-") as scratch:
         packed = pack_project(folder, Path(scratch) / "folder")
         return packed.archive.rename(kept / f"{packed.digest}{_SUFFIX}")
@@ -188,10 +191,3 @@ def _kept(job: Job) -> Path | None:
 
 def _digest(archive: Path) -> str:
     return archive.name.removesuffix(_SUFFIX)
-
-
-def _forget_old(kept: Path) -> None:
-    for archive in kept.glob(f"*{_SUFFIX}"):
-        with suppress(OSError):
-            if time.time() - archive.stat().st_mtime > PROJECT_DAYS * _DAY_SECONDS:
-                archive.unlink()

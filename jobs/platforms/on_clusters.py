@@ -6,8 +6,15 @@ import re
 from collections.abc import Iterable
 from typing import Protocol, TypeVar
 
-from slipway.jobs.cloud.aws import Unanswered, ask, reader
+from slipway.jobs.cloud.aws import Unanswered, ask, ask_all, reader
 from slipway.jobs.words.job import NAME, DamagedRequest, request_key
+from slipway.jobs.words.names import (
+    CLUSTER_DIMENSION,
+    METRIC_NAMESPACE,
+    NOT_JOINED_METRIC,
+    REASON_DIMENSION,
+    REASONS,
+)
 from slipway.jobs.words.run import Listed
 from slipway.jobs.words.targets import MpiTarget, SlurmTarget
 from slipway.jobs.words.text import NewerRecord
@@ -54,3 +61,29 @@ def agent_state(instance_id: str, region: str) -> str:
         return ONLINE
     states = [str(known["PingStatus"]) for known in said["InstanceInformationList"]]
     return states[0] if states else "its agent has not registered"
+
+
+# Why nodes of a cluster did not join it: each wrote its reason as a dimension of a metric.
+RECENT = "PT3H"  # the only period that ListMetrics knows
+
+
+def why_nodes_did_not_join(cluster: str, region: str) -> tuple[str, ...] | Unanswered:
+    """Return the reasons of the last three hours, in words."""
+    found = ask_all(
+        reader("cloudwatch", region),
+        "ListMetrics",
+        "Metrics",
+        Namespace=METRIC_NAMESPACE,
+        MetricName=NOT_JOINED_METRIC,
+        Dimensions=[{"Name": CLUSTER_DIMENSION, "Value": cluster}, {"Name": REASON_DIMENSION}],
+        RecentlyActive=RECENT,
+    )
+    if isinstance(found, Unanswered):
+        return found
+    reasons = {
+        dimension["Value"]
+        for metric in found
+        for dimension in metric["Dimensions"]
+        if dimension["Name"] == REASON_DIMENSION
+    }
+    return tuple(REASONS.get(reason, reason) for reason in sorted(reasons))

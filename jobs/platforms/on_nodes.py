@@ -33,7 +33,19 @@ def ensure_unpacked(folder: Path, digest: str, bucket: str, s3: Any) -> Path:
     """Fetch the code of this digest unless the folder is there; return the folder."""
     if not folder.exists():
         answer = s3.get_object(Bucket=bucket, Key=code_key(digest))
-        unpack(_proved(answer["Body"].read(), digest), folder)
+        # Decompress and check the digest, which is that of the archive: compression differs by machine.
+        packed = answer["Body"].read()
+        reader = zlib.decompressobj(_GZIP)
+        try:
+            archive = reader.decompress(packed, MOST_BYTES)
+        except zlib.error as error:
+            raise _damaged(digest, f"is not gzip ({error})") from None
+        if reader.unconsumed_tail:
+            raise _damaged(digest, f"unpacks to more than {MOST_BYTES} bytes")
+        found = sha256(archive).hexdigest()
+        if found != digest:
+            raise _damaged(digest, f"has the digest {found}")
+        unpack(archive, folder)
     return folder
 
 
@@ -68,21 +80,6 @@ def _extract(tar: tarfile.TarFile, member: tarfile.TarInfo, folder: Path) -> Non
 
 def _is_below(target: Path, folder: Path) -> bool:
     return ".." not in target.parts and target.is_relative_to(folder)
-
-
-def _proved(packed: bytes, digest: str) -> bytes:
-    """Decompress and check the digest, which is that of the archive: compression differs by machine."""
-    reader = zlib.decompressobj(_GZIP)
-    try:
-        archive = reader.decompress(packed, MOST_BYTES)
-    except zlib.error as error:
-        raise _damaged(digest, f"is not gzip ({error})") from None
-    if reader.unconsumed_tail:
-        raise _damaged(digest, f"unpacks to more than {MOST_BYTES} bytes")
-    found = sha256(archive).hexdigest()
-    if found != digest:
-        raise _damaged(digest, f"has the digest {found}")
-    return archive
 
 
 def _damaged(digest: str, what: str) -> DamagedCode:

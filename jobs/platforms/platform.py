@@ -13,6 +13,7 @@ from typing import Any, ClassVar, Generic, Protocol, Self, TypeAlias, TypeVar, c
 
 from slipway.jobs.platforms.sending import Waiting
 from slipway.jobs.words.catalogue.instances import ON_DEMAND, Price
+from slipway.jobs.words.errors import SlipwayError
 from slipway.jobs.words.job import Job
 from slipway.jobs.words.launch_environment import timeout_seconds
 from slipway.jobs.words.recipes import Recipe
@@ -261,3 +262,18 @@ class MayHaveTwins(Protocol[T_contra]):
 
     def keep_first(self, sent: str, name: str, target: T_contra, waiting: Waiting, say: Say) -> str:
         """End every job of this name but the first, and return its id."""
+
+
+class StillRuns(SlipwayError):
+    """A job of the cluster still runs, so nothing was deleted."""
+
+
+def refuse_running(target: Target) -> None:
+    """Refuse while a job of the cluster has not ended: its machines, its files and its queue would go."""
+    left = platform_of(target).unfinished_runs(target)
+    if left:
+        name, others = left[0].name, f" and {len(left) - 1} more" if len(left) > 1 else ""
+        raise StillRuns(
+            f"{name}{others} of {target.name} {'have' if others else 'has'} not ended",
+            hint=f"wait for it: slipway logs {name} --follow; or end it: slipway cancel {name}",
+        )

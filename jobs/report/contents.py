@@ -75,9 +75,11 @@ def job_page(
     sections.append(_scaling_section(workload, place, sizes, run))
     sections += [_parts_section(sizes), _cost_section(place, compared)]
     title = f"{_named(workload)} on {place.name}" if run is None else f"{run.name} beside its estimate"
+    until = f" to the end of {workload.until}" if workload.until else ", a job without a known end"
+    kind = "" if place.name == place.instance.name else f" ({place.instance.name})"
     return Page(
         title=title,
-        lead=_lead(workload, place),
+        lead=f"Throughput, time and dollars{until}, on {place.name}{kind}.",
         facts=_facts(compared, sizes),
         sections=sections,
         notes=_notes(workload, place, sizes, run),
@@ -89,12 +91,6 @@ def _named(workload: Workload) -> str:
     model = "" if workload.model_name == workload.name else f", {workload.model_name}"
     steps = f", {workload.steps:,} steps" if workload.steps else ""
     return f"{workload.name}{model}{steps}"
-
-
-def _lead(workload: Workload, place: PricedHardware) -> str:
-    until = f" to the end of {workload.until}" if workload.until else ", a job without a known end"
-    kind = "" if place.name == place.instance.name else f" ({place.instance.name})"
-    return f"Throughput, time and dollars{until}, on {place.name}{kind}."
 
 
 def _facts(compared: Comparison, sizes: Sequence[Estimate]) -> list[Fact]:

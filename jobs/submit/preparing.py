@@ -40,7 +40,9 @@ def prepare(job: Job, on: str, region: str | None = None) -> AnyPrepared:
     if job.image is not None:
         refuse_image(job, target)
     else:
-        _refuse_torch(job, recipe, target)
+        # Refuse a layout that is not proved on the PyTorch of the cluster's image; of a job's own, ranks do.
+        torch = locked_torch(find_containers(), _image_of(target))
+        refuse_torch(recipe, job.settings, instance_type(target.instance_type), torch)
     refuse_unreachable_inputs(job, target)
     job, waits_for = _with_other_jobs(job, recipe, target)
     ranks = int(launch_environment(job, target, job.name)[variables.PROCESSES_PER_NODE])
@@ -74,12 +76,6 @@ def _refuse_array(job: Job, recipe: Recipe, target: Target) -> None:
             hint="submit to a cluster of Slurm (slipway cluster targets), or leave out --array",
         )
     refuse_array(recipe, job.settings)
-
-
-def _refuse_torch(job: Job, recipe: Recipe, target: Target) -> None:
-    """Refuse a layout that is not proved on the PyTorch of the cluster's image; of a job's own, ranks do."""
-    torch = locked_torch(find_containers(), _image_of(target))
-    refuse_torch(recipe, job.settings, instance_type(target.instance_type), torch)
 
 
 def _missing_library(job: Job, recipe: Recipe, target: Target) -> Iterator[str]:

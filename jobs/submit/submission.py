@@ -17,8 +17,7 @@ from itertools import count
 
 from slipway.jobs.cloud import aws
 from slipway.jobs.cloud.aws import Unanswered, ask_all, reader
-from slipway.jobs.cloud.reservations import ask_reservation, in_utc
-from slipway.jobs.cloud.vcpu_quotas import CAPACITY_BLOCK, ON_DEMAND, SPOT, ask_quota
+from slipway.jobs.cloud.capacity import CAPACITY_BLOCK, ON_DEMAND, SPOT, ask_quota, ask_reservation, in_utc
 from slipway.jobs.platforms.journal import Entry, Journal, NoJournal, journal_folder
 from slipway.jobs.platforms.platform import AnyPlatform, AnyPrepared, MayHaveTwins, platform_of
 from slipway.jobs.platforms.sending import SubmitCall, Waiting, send_once

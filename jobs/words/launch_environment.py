@@ -61,11 +61,6 @@ def refuse_misfit(job: Job, target: Target) -> None:
             f"{target.job_timeout_seconds}",
             hint="ask for less, or raise job_timeout_hours in clusters.py",
         )
-    _refuse_crowd(job, target)
-
-
-def _refuse_crowd(job: Job, target: Target) -> None:
-    """Refuse more processes than a node has devices or processors for."""
     hardware = instance_type(target.instance_type)
     most, things = hardware.vcpus, "vCPUs"
     if (family := family_of(hardware)) and hardware.accelerator:

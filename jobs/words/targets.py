@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from slipway.jobs.words.errors import SlipwayError
 from slipway.jobs.words.given import wrong_fields
@@ -175,28 +175,20 @@ def decode_target(text: str, *, parameter: str) -> Target:
         raise _damaged(parameter, f"is not JSON ({error})") from None
     if not isinstance(record, dict):
         raise _damaged(parameter, f"holds a {type(record).__name__} where a target is an object")
-    target_type = _target_type(record, parameter)
-    _check_fields(target_type, record, parameter)
-    return target_type(**record)
-
-
-def _target_type(record: dict[str, Any], parameter: str) -> type[Target]:
-    """Takes `schema` and `kind` out of the record; what remains are the target's fields."""
+    # Takes `schema` and `kind` out of the record; what remains are the target's fields.
     schema, kind = record.pop("schema", None), record.pop("kind", None)
     refuse_newer(schema, SCHEMA_VERSION, f"the SSM parameter {parameter}")
     if schema != SCHEMA_VERSION:
         raise _damaged(parameter, f"has schema {schema!r}, but this Slipway reads {SCHEMA_VERSION}")
     if not isinstance(kind, str) or kind not in KINDS:
         raise _damaged(parameter, f"has kind {kind!r}; known are {', '.join(KINDS)}")
-    return KINDS[kind]
-
-
-def _check_fields(target_type: type[Target], record: Mapping[str, object], parameter: str) -> None:
+    target_type = KINDS[kind]
     known = [field.name for field in fields(target_type)]
     wrong = wrong_fields(target_type, record)
     wrong += [f"has the unknown field {name}" for name in record if name not in known]
     if wrong:
         raise _damaged(parameter, ", ".join(wrong))
+    return target_type(**record)
 
 
 def _damaged(parameter: str, what: str) -> DamagedTarget:

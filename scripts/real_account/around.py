@@ -22,7 +22,7 @@ from scripts.real_account.clusters import (
 from scripts.real_account.trying import Journal
 from slipway.infra.clusters import MACHINE_IMAGES
 from slipway.jobs.cloud.aws import Unanswered, client
-from slipway.jobs.cloud.vcpu_quotas import Quota, ask_quota
+from slipway.jobs.cloud.capacity import Quota, ask_quota
 from slipway.jobs.clusters.leftovers.finders import FINDERS, Leftover, LeftoverKind
 from slipway.jobs.clusters.leftovers.removal import find_leftovers, remove
 from slipway.jobs.output import say

@@ -54,7 +54,16 @@ def as_caller(environ: Environ, key: Key) -> Key:
 def check(environ: Environ, call: Call, key: Key) -> None:
     """Raise ApiError where the policies of the caller's role do not allow the call."""
     if call.service == "sts" and call.operation in _ASSUMES:
-        _check_role(call, key)
+        # Refuse a role that is not there in the words of one that may not be assumed, as STS does.
+        arn = str((call.parameters or {}).get("RoleArn", ""))
+        role = deployed.role(arn)
+        caller = key.session.arn if key.session else ADMINISTRATOR
+        if role is None or (key.session is None and not judging.trusts_account(role)):
+            raise ApiError(
+                "AccessDenied",
+                f"User: {caller} is not authorized to perform: sts:{call.operation} on resource: {arn}",
+                status=403,
+            )
     if key.session is not None:
         judging.check(key.session, _asked(environ, call), call.protocol)
 
@@ -76,19 +85,6 @@ def identity(session: RoleSession) -> Mapping[str, str]:
     return {"UserId": session.user_id, "Account": ACCOUNT, "Arn": session.arn}
 
 
-def _check_role(call: Call, key: Key) -> None:
-    """Refuse a role that is not there in the words of one that may not be assumed, as STS does."""
-    arn = str((call.parameters or {}).get("RoleArn", ""))
-    role = deployed.role(arn)
-    caller = key.session.arn if key.session else ADMINISTRATOR
-    if role is None or (key.session is None and not judging.trusts_account(role)):
-        raise ApiError(
-            "AccessDenied",
-            f"User: {caller} is not authorized to perform: sts:{call.operation} on resource: {arn}",
-            status=403,
-        )
-
-
 def _asked(environ: Environ, call: Call) -> AskedCall:
     if call.service != S3:
         return AskedCall(
@@ -103,12 +99,13 @@ def _asked(environ: Environ, call: Call) -> AskedCall:
     found: dict[str, object] = {**query, "Bucket": bucket, "Key": key}
     if operation == "DeleteObjects":
         found["Keys"] = _keys_to_delete(environ)
+    names = {name: name[5:].lower().replace("_", "-") for name in environ if name.startswith("HTTP_X_AMZ_")}
     return AskedCall(
         service=S3,
         operation=operation or call.operation,
         region=call.region,
         parameters=found,
-        headers=_amz_headers(environ),
+        headers={header: unquote(str(environ[name])) for name, header in names.items()},
     )
 
 
@@ -120,11 +117,6 @@ def _place(environ: Environ) -> tuple[str, str]:
         return bucket, path
     bucket, _, key = path.partition("/")
     return bucket, key
-
-
-def _amz_headers(environ: Environ) -> dict[str, str]:
-    names = {name: name[5:].lower().replace("_", "-") for name in environ if name.startswith("HTTP_X_AMZ_")}
-    return {header: unquote(str(environ[name])) for name, header in names.items()}
 
 
 def _keys_to_delete(environ: Environ) -> list[str]:

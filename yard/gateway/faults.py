@@ -74,6 +74,11 @@ _lock = threading.Lock()
 
 def decode(rule: object) -> Fault:
     """A rule as it came in, checked against AWS's names; ValueError says what is wrong with it."""
+    from difflib import get_close_matches
+
+    from botocore.exceptions import UnknownServiceError
+    from moto.core.utils import get_service_model
+
     if not isinstance(rule, Mapping):
         raise ValueError(f"a rule is an object, not {type(rule).__name__}")
     if unknown := set(rule) - {"service", "operation", "kind", "times", "body"}:
@@ -82,7 +87,13 @@ def decode(rule: object) -> Fault:
     if rule.get("kind") not in list(FaultKind):
         raise ValueError(f"kind is {rule.get('kind')!r}; allowed are {kinds}")
     fault = Fault(**{**rule, "kind": FaultKind(rule["kind"]), "operation": rule.get("operation", ANY)})
-    _check_names(fault)
+    try:
+        known = get_service_model(fault.service).operation_names
+    except UnknownServiceError as error:
+        raise ValueError(f"there is no service '{fault.service}'; use boto3's name of a service") from error
+    if fault.operation != ANY and fault.operation not in known:
+        close = get_close_matches(fault.operation, known, n=3) or known[:3]
+        raise ValueError(f"{fault.service} has no operation '{fault.operation}'; it has {', '.join(close)} …")
     return fault
 
 
@@ -148,21 +159,6 @@ _SCRIPTS: Mapping[FaultKind, Callable[[Struck, str], Mapping[str, Any] | None]] 
         None
     ),  # the front hangs up after the service has answered
 }
-
-
-def _check_names(fault: Fault) -> None:
-    from difflib import get_close_matches
-
-    from botocore.exceptions import UnknownServiceError
-    from moto.core.utils import get_service_model
-
-    try:
-        known = get_service_model(fault.service).operation_names
-    except UnknownServiceError as error:
-        raise ValueError(f"there is no service '{fault.service}'; use boto3's name of a service") from error
-    if fault.operation != ANY and fault.operation not in known:
-        close = get_close_matches(fault.operation, known, n=3) or known[:3]
-        raise ValueError(f"{fault.service} has no operation '{fault.operation}'; it has {', '.join(close)} …")
 
 
 # The client's side.

@@ -135,23 +135,19 @@ def admit_own_members() -> None:
     def make_and_admit(backend: Any, *args: Any, **kwargs: Any) -> Any:
         group = make(backend, *args, **kwargs)
         if group.is_default:
-            _admit(backend, group)
+            backend.authorize_security_group_ingress(
+                group.id,
+                "-1",
+                None,
+                None,
+                [],
+                source_groups=[{"GroupId": group.id, "OwnerId": group.owner_id}],
+                vpc_id=group.vpc_id,
+            )
         return group
 
     if make.__name__ != make_and_admit.__name__:  # once, however often the yard is configured
         SecurityGroupBackend.create_security_group = make_and_admit
-
-
-def _admit(backend: Any, group: Any) -> None:
-    backend.authorize_security_group_ingress(
-        group.id,
-        "-1",
-        None,
-        None,
-        [],
-        source_groups=[{"GroupId": group.id, "OwnerId": group.owner_id}],
-        vpc_id=group.vpc_id,
-    )
 
 
 # What moto works out anew at every call though it never changes here: it is worked out once.

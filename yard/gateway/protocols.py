@@ -149,11 +149,6 @@ def _buffered(environ: Environ) -> bytes:
     return body
 
 
-def _request(environ: Environ, body: bytes) -> Any:
-    """One of its own for every reader: a form is read once, and moto wants to read it after us."""
-    return Request({**environ, "wsgi.input": io.BytesIO(body)})
-
-
 def _is_known(service: str) -> bool:
     try:
         get_service_model(service)
@@ -163,7 +158,8 @@ def _is_known(service: str) -> bool:
 
 
 def _route(service: str, environ: Environ, body: bytes) -> _Routed | None:
-    request = _request(environ, body)
+    # One of its own for every reader: a form is read once, and moto wants to read it after us.
+    request = Request({**environ, "wsgi.input": io.BytesIO(body)})
     try:
         protocol = determine_request_protocol(get_service_model(service), request.content_type)
         model, path_parameters = get_service_router(service).match(request)

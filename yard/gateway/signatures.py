@@ -60,7 +60,18 @@ def read(environ: Environ) -> Signature:
     if "X-Amz-Credential" in query:
         return _of_query(query)
     if "AWSAccessKeyId" in query:
-        return _of_old_query(query)
+        ends = query.get("Expires", "")
+        return Signature(
+            way=Way.OLD_QUERY,
+            access_key_id=query["AWSAccessKeyId"],
+            day="",
+            region="us-east-1",  # the URL names none
+            service=S3,
+            signed_headers=(),
+            value=query.get("Signature", ""),
+            made_at=ends,
+            token=query.get("x-amz-security-token", ""),
+        )
     raise _unsigned("this one has none")
 
 
@@ -127,21 +138,6 @@ def _of_query(query: Mapping[str, str]) -> Signature:
         made_at=query.get("X-Amz-Date", ""),
         token=query.get("X-Amz-Security-Token", ""),
         lasts_s=int(lasts),
-    )
-
-
-def _of_old_query(query: Mapping[str, str]) -> Signature:
-    ends = query.get("Expires", "")
-    return Signature(
-        way=Way.OLD_QUERY,
-        access_key_id=query["AWSAccessKeyId"],
-        day="",
-        region="us-east-1",  # the URL names none
-        service=S3,
-        signed_headers=(),
-        value=query.get("Signature", ""),
-        made_at=ends,
-        token=query.get("x-amz-security-token", ""),
     )
 
 

@@ -15,6 +15,7 @@ log = logging.getLogger(__name__)
 
 DEFAULT_GROUP = "/aws/batch/job"  # Batch makes this one itself
 READ_BYTES = 1 << 18
+_making = threading.Lock()
 LARGEST_EVENT_BYTES = 256 * 1024 - 26  # of PutLogEvents, with what CloudWatch counts for each event
 
 
@@ -34,6 +35,16 @@ def create(group: str, stream: str, region: str) -> str:
         return f"failed to create Cloudwatch log stream: the log group {group} does not exist"
     backend.create_log_stream(group, stream)
     return ""
+
+
+def make(group: str, stream: str, region: str) -> None:
+    """Make group and stream where they are not there, as a service does whose log it is."""
+    backend = moto_backend("logs", region)
+    with _making:
+        if group not in backend.groups:
+            backend.create_log_group(group, {})
+        if stream not in backend.groups[group].streams:
+            backend.create_log_stream(group, stream)
 
 
 def follow(descriptor: int, group: str, stream: str, region: str) -> threading.Thread:

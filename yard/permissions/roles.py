@@ -7,9 +7,12 @@ such as those of an agent that it imitates.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any
 
 from slipway.yard.endpoint import ACCOUNT
 from slipway.yard.errors import ApiError
+from slipway.yard.moto_backends import moto_backend
 from slipway.yard.permissions import deployed, judging
 from slipway.yard.permissions.calls.asked import ActionNeed
 from slipway.yard.permissions.conditions import is_like
@@ -33,9 +36,28 @@ def assume(name_or_arn: str, service: str, session: str) -> RoleSession:
     )
     judgement = judge(access, AppliedPolicies(resource=role.trust if role else None))
     if role is None or not judgement.is_allowed:
-        _note(access, judging.reason(access.action, judgement), service)
+        reason = judging.reason(access.action, judgement)
+        trust = {"Effect": "Allow", "Principal": {"Service": service}, "Action": "sts:AssumeRole"}
+        judging.note_denied(
+            judging.Denied(
+                caller=service,
+                role=access.resource.rpartition("/")[2],
+                action=access.action,
+                resource=access.resource,
+                reason=reason,
+                policy=f"the trust policy of {access.resource}",
+                statement=trust,
+            )
+        )
         raise ApiError("AccessDenied", f"{service} may not assume {access.resource}", status=403)
     return RoleSession(role_arn=role.arn, role_id=role.id, name=session)
+
+
+def in_vpc_of(session: RoleSession, subnet: str, region: str) -> RoleSession:
+    """Return the session as one in the subnet's VPC, whose endpoints have a say in what it asks."""
+    zones: Any = moto_backend("ec2", region).subnets.values()
+    found = next((zone[subnet] for zone in zones if subnet in zone), None)
+    return replace(session, vpc=str(found.vpc_id) if found else "")
 
 
 def refused(session: RoleSession, region: str, needs: Iterable[ActionNeed]) -> str:
@@ -65,21 +87,6 @@ def used() -> list[dict[str, object]]:
 
 def _times(pattern: str, used_actions: Mapping[str, int]) -> int:
     return sum(times for action, times in used_actions.items() if is_like(pattern.lower(), action.lower()))
-
-
-def _note(access: Access, reason: str, service: str) -> None:
-    trust = {"Effect": "Allow", "Principal": {"Service": service}, "Action": "sts:AssumeRole"}
-    judging.note_denied(
-        judging.Denied(
-            caller=service,
-            role=access.resource.rpartition("/")[2],
-            action=access.action,
-            resource=access.resource,
-            reason=reason,
-            policy=f"the trust policy of {access.resource}",
-            statement=trust,
-        )
-    )
 
 
 # Judge what an AWS service does in its own name: only the policy of the resource decides.

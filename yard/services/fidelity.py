@@ -53,9 +53,13 @@ def summary() -> list[dict[str, object]]:
 
 
 def _calls(service: str) -> dict[str, str]:
+    import moto
     from botocore.session import get_session
 
-    known = _methods(service)
+    folder = Path(moto.__file__).parent / _FOLDERS.get(service, service.replace("-", ""))
+    sources = [*folder.glob("responses.py"), *folder.glob("responses/*.py")]
+    names = (name for file in sources for name in _METHOD.findall(file.read_text("utf-8")))
+    known = frozenset(name.replace("_", "") for name in names)
     own = _own(service)
     found = {}
     for name in get_session().get_service_model(service).operation_names:
@@ -68,15 +72,5 @@ def _own(service: str) -> frozenset[str]:
     single = frozenset(name for of, name in registry.OPERATIONS if of == service)
     if service not in registry.SERVICES:
         return single
-    whole: frozenset[str] = import_module(registry.SERVICES[service]).operations()
-    return single | whole
-
-
-def _methods(service: str) -> frozenset[str]:
-    """The methods that answer requests in moto, which writes their names with underscores or without."""
-    import moto
-
-    folder = Path(moto.__file__).parent / _FOLDERS.get(service, service.replace("-", ""))
-    sources = [*folder.glob("responses.py"), *folder.glob("responses/*.py")]
-    names = (name for file in sources for name in _METHOD.findall(file.read_text("utf-8")))
-    return frozenset(name.replace("_", "") for name in names)
+    module = import_module(registry.SERVICES[service])
+    return single | frozenset(getattr(module, "OPERATIONS", None) or module.CALLS)

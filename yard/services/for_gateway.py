@@ -16,7 +16,7 @@ from slipway.yard.machines.hosts import reconciler
 from slipway.yard.services import registry, seed_data
 from slipway.yard.services.batch.api import limits
 from slipway.yard.services.cloudwatch import alarms
-from slipway.yard.services.ec2 import images, launches
+from slipway.yard.services.ec2 import launches
 from slipway.yard.services.refusals import rules
 
 CONTRACTS: Mapping[str, Contract] = {"batch": limits.problems}
@@ -29,7 +29,7 @@ def _hosts_may_change(call: Call, _reply: Reply) -> None:
 HEARD: Mapping[str, tuple[Callable[[Call, Reply], None], ...]] = {
     "autoscaling": (_hosts_may_change,),
     "cloudwatch": (alarms.noticed,),
-    "ec2": (launches.launched, images.registered, _hosts_may_change),
+    "ec2": (launches.launched, launches.registered, _hosts_may_change),
 }
 
 SERVICES = GatewayServices(

@@ -1,7 +1,7 @@
 """What the yard serves itself: a service, or single operations of one that moto otherwise serves.
 
 To add one: a module and its name here. Its table OPERATIONS has a function of the parameters and the region
-for each operation, or its `call(operation, parameters, region)` answers all of them; either raises ApiError.
+for each operation, or its `call(operation, parameters, region)` answers all of CALLS; either raises ApiError.
 A module that keeps anything in memory also has `reset()`.
 """
 
@@ -27,7 +27,7 @@ SERVICES: Mapping[str, str] = {
 
 # Of services that moto otherwise serves: the module below this package, and the operations that it answers.
 _ROWS: Mapping[tuple[str, str], str] = {
-    ("iam", "iam.open_id"): "AddClientIDToOpenIDConnectProvider RemoveClientIDFromOpenIDConnectProvider",
+    ("iam", "corrections"): "AddClientIDToOpenIDConnectProvider RemoveClientIDFromOpenIDConnectProvider",
     ("autoscaling", "autoscaling.api"): "CreateAutoScalingGroup DescribeScalingActivities",
     ("batch", "batch.api.jobs"): "CancelJob DescribeJobs ListJobs SubmitJob TerminateJob",
     ("batch", "batch.api.environments"): (
@@ -38,19 +38,17 @@ _ROWS: Mapping[tuple[str, str], str] = {
         "DeregisterJobDefinition DescribeJobDefinitions RegisterJobDefinition"
     ),
     ("budgets", "budgets.api"): "CreateBudget DescribeBudget DescribeBudgets",
-    ("ce", "budgets.spend"): "ListCostAllocationTags UpdateCostAllocationTagsStatus",
-    ("cloudtrail", "cloudtrail.api"): "LookupEvents",
+    ("ce", "budgets.api"): "ListCostAllocationTags UpdateCostAllocationTagsStatus",
+    ("cloudtrail", "corrections"): "LookupEvents",
     ("cloudwatch", "cloudwatch.alarms"): "DescribeAlarmHistory",
     ("ec2", "ec2.capacity_reservations"): (
         "CancelCapacityReservation CreateCapacityReservation DescribeCapacityReservations"
     ),
     ("ec2", "ec2.placement_groups"): "CreatePlacementGroup DeletePlacementGroup DescribePlacementGroups",
-    ("ec2", "ec2.tags"): "CreateTags",
-    ("ec2", "ec2.removal"): "DeleteSubnet DeleteVpc",
+    ("ec2", "corrections"): "CreateTags DeleteSubnet DeleteVpc GetEbsDefaultKmsKeyId ResetEbsDefaultKmsKeyId",
     ("ec2", "ec2.instance_status"): "DescribeInstanceStatus GetConsoleOutput RebootInstances",
-    ("ec2", "ec2.ebs_key"): "GetEbsDefaultKmsKeyId ResetEbsDefaultKmsKeyId",
     ("events", "events.bus"): "PutEvents",
-    ("ecs", "ecs.api"): "ListClusters",
+    ("ecs", "corrections"): "ListClusters",
     ("fsx", "file_systems.fsx"): "CreateFileSystem DescribeFileSystems UpdateFileSystem",
     ("imagebuilder", "imagebuilder.api.images"): (
         "CancelImageCreation CreateImage DeleteImage GetImage ListImageBuildVersions"
@@ -66,7 +64,7 @@ _ROWS: Mapping[tuple[str, str], str] = {
     ("sns", "sns.subscriptions"): (
         "ConfirmSubscription DeleteTopic ListSubscriptions ListSubscriptionsByTopic Subscribe"
     ),
-    ("ec2-instance-connect", "ec2.instance_connect"): "SendSSHPublicKey",
+    ("ec2-instance-connect", "corrections"): "SendSSHPublicKey",
     ("ssm", "ssm.sessions"): "StartSession",
     ("ssm", "ssm.automation"): (
         "DescribeAutomationExecutions GetAutomationExecution StartAutomationExecution StopAutomationExecution"
@@ -92,7 +90,11 @@ def answerer_of(service: str, operation: str) -> Answerer | None:
         return None
     module = import_module(path)
     table: Mapping[str, Answerer] | None = getattr(module, "OPERATIONS", None)
-    return table[operation] if table else partial(module.call, operation)
+    if table is None:
+        return partial(module.call, operation)
+    if operation not in table:
+        raise not_emulated(service, operation)
+    return table[operation]
 
 
 def reset() -> None:

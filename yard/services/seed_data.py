@@ -122,6 +122,16 @@ def _add_instance_types() -> None:
             _offer(moto_types.INSTANCE_TYPE_OFFERINGS, known.name, region)
 
 
+def _offer(offerings: dict[str, dict[str, list[dict[str, str]]]], name: str, region: str) -> None:
+    """Offer the type in the region and its first two zones; the catalogue does not know zones."""
+    for kind, by_region in offerings.items():
+        listed = by_region.get(region)
+        if listed is None or any(offer["InstanceType"] == name for offer in listed):
+            continue
+        zones = sorted({offer["Location"] for offer in listed})[:2]
+        listed += [{"InstanceType": name, "Location": zone, "LocationType": kind} for zone in zones]
+
+
 def _described(known: InstanceType) -> dict[str, Any]:
     """Describe the type as DescribeInstanceTypes does, as far as the catalogue goes."""
     network: dict[str, Any] = {
@@ -158,16 +168,6 @@ def _accelerator(known: InstanceType) -> dict[str, Any]:
     }
     total = {"TotalGpuMemoryInMiB": memory_mib * known.accelerator.count}
     return {"GpuInfo": {"Gpus": [device], **total}}
-
-
-def _offer(offerings: dict[str, dict[str, list[dict[str, str]]]], name: str, region: str) -> None:
-    """Offer the type in the region and its first two zones; the catalogue does not know zones."""
-    for kind, by_region in offerings.items():
-        listed = by_region.get(region)
-        if listed is None or any(offer["InstanceType"] == name for offer in listed):
-            continue
-        zones = sorted({offer["Location"] for offer in listed})[:2]
-        listed += [{"InstanceType": name, "Location": zone, "LocationType": kind} for zone in zones]
 
 
 def _create_batch_role(_region: str) -> None:

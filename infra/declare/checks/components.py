@@ -119,11 +119,7 @@ def _wrong_step(step: Step) -> Iterator[str]:
         yield from (f"lacks the input {each}" for each in sorted(action.required - entry.keys()))
         unknown = entry.keys() - action.required - action.optional
         yield from (f"has the unknown input {each}" for each in sorted(unknown))
-    yield from _wrong_shell(step)
-
-
-def _wrong_shell(step: Step) -> Iterator[str]:
-    """Check that commands stop at their first failure: AWSTOE would report only the last one's."""
+    # Check that commands stop at their first failure: AWSTOE would report only the last one's.
     commands = commands_of(step)
     if step.get("action") == "ExecuteBash" and len(commands) != 1:
         yield f"has {len(commands)} commands; write one, of many lines"

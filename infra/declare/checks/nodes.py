@@ -6,7 +6,7 @@ as a test sees that follows them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import fields
 from enum import StrEnum
 from functools import lru_cache
@@ -156,7 +156,11 @@ def software_of_the_ami(cluster: Cluster) -> Iterator[Problem]:
 def _why_unfit(cluster: NodeCluster, image: str, type_: InstanceType) -> str:
     found = node_images()[image]
     if missing := missing_software(cluster.kind, type_, found.holds):
-        return _which_lacks(missing, type_)
+        family, accelerator = family_of(type_), type_.accelerator
+        text = f"which has no {' and no '.join(missing)}"
+        if family and accelerator and family.driver in missing:
+            return f"{text}, so that nothing drives the {accelerator.name} of {type_.name}"
+        return text
     if type_.architecture not in found.parameters:
         return f"an AMI for {' and '.join(found.parameters)}, and {type_.name} is {type_.architecture}"
     return f"which AWS Batch takes for GPU types alone ({found.batch_image_type})"
@@ -236,14 +240,6 @@ def container_on_slurm(cluster: Cluster) -> Iterator[Problem]:
             "containers from GitHub and Ubuntu when they first boot",
             hint=f"use {written({'egress': Egress.NAT})}",
         )
-
-
-def _which_lacks(missing: Sequence[str], type_: InstanceType) -> str:
-    family, accelerator = family_of(type_), type_.accelerator
-    text = f"which has no {' and no '.join(missing)}"
-    if family and accelerator and family.driver in missing:
-        return f"{text}, so that nothing drives the {accelerator.name} of {type_.name}"
-    return text
 
 
 def _held(cluster: NodeCluster) -> frozenset[str]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from slipway.jobs.cloud.aws import Unanswered, ask_all, client, reader
 from slipway.jobs.clusters.leftovers.finders import FINDERS, Leftover, LeftoverKind, SilentService
@@ -36,7 +35,13 @@ def _bucket(leftover: Leftover, region: str) -> None:
         objects = [{"Key": each["Key"], "VersionId": each["VersionId"]} for each in found]
         if objects:
             answer = s3.delete_objects(Bucket=name, Delete={"Objects": objects, "Quiet": True})
-            _refuse_errors(name, answer.get("Errors", []))
+            errors = answer.get("Errors", [])
+            if errors:
+                first = errors[0]
+                raise SlipwayError(
+                    f"S3 did not delete {first['Key']!r} of {name}: {first['Code']}, {first['Message']}",
+                    hint="allow s3:DeleteObjectVersion to your role, and run this again",
+                )
     s3.delete_bucket(Bucket=name)
 
 
@@ -84,28 +89,14 @@ def _ami(leftover: Leftover, region: str) -> None:
     ec2.deregister_image(ImageId=leftover.id)
     for snapshot in filter(None, ids):
         ec2.delete_snapshot(SnapshotId=snapshot)
-    for parameter in _parameters_of(leftover, region):
-        ssm.delete_parameter(Name=parameter)
-
-
-def _parameters_of(leftover: Leftover, region: str) -> list[str]:
-    """Name the parameters of the image, if the AMI in use is the one that goes."""
     pages = (
         reader("ssm", region)
         .get_paginator("get_parameters_by_path")
         .paginate(Path=f"{AMIS}/{leftover.owner}", Recursive=True)
     )
     found = {parameter["Name"]: parameter["Value"] for page in pages for parameter in page["Parameters"]}
-    return list(found) if found.get(f"{AMIS}/{leftover.owner}/id") == leftover.id else []
-
-
-def _refuse_errors(bucket: str, errors: list[Mapping[str, Any]]) -> None:
-    if errors:
-        first = errors[0]
-        raise SlipwayError(
-            f"S3 did not delete {first['Key']!r} of {bucket}: {first['Code']}, {first['Message']}",
-            hint="allow s3:DeleteObjectVersion to your role, and run this again",
-        )
+    for parameter in list(found) if found.get(f"{AMIS}/{leftover.owner}/id") == leftover.id else []:
+        ssm.delete_parameter(Name=parameter)
 
 
 def _await(is_done: Callable[[], bool], words: str) -> None:
@@ -140,11 +131,11 @@ class FoundLeftovers:
     unanswered: tuple[tuple[LeftoverKind, Unanswered], ...]
 
 
-def find_leftovers(region: str, kinds: Collection[LeftoverKind] = tuple(LeftoverKind)) -> FoundLeftovers:
+def find_leftovers(region: str) -> FoundLeftovers:
     """Look at every kind; a stack that cannot be read stops the search: what it owns must not be taken."""
     found: list[Leftover] = []
     unanswered: list[tuple[LeftoverKind, Unanswered]] = []
-    for kind in kinds:
+    for kind in LeftoverKind:
         try:
             found += FINDERS[kind](region)
         except SilentService as silence:

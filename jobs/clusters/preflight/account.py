@@ -7,7 +7,7 @@ from datetime import datetime
 
 from slipway.infra.declare.types import Cluster, Market
 from slipway.jobs.cloud.aws import Unanswered
-from slipway.jobs.cloud.reservations import Reservation, in_utc
+from slipway.jobs.cloud.capacity import Reservation, in_utc
 from slipway.jobs.clusters.preflight.facts import Facts
 from slipway.jobs.clusters.preflight.training_limits import TRAINING_KIND
 from slipway.jobs.clusters.preflight.vcpu_limits import VcpuNeed

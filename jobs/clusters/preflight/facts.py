@@ -13,8 +13,8 @@ from slipway.infra.declare.declared import declared_clusters
 from slipway.infra.declare.node_images import ami_parameter_of, booted_image, container_of, locked_by
 from slipway.infra.declare.types import BatchCluster, Cluster, NodeCluster, SlurmCluster
 from slipway.jobs.cloud.aws import Unanswered, ask, ask_all, reader
+from slipway.jobs.cloud.capacity import Reservation, ask_reservation
 from slipway.jobs.cloud.deployed import ask_owner, find_digest, find_target
-from slipway.jobs.cloud.reservations import Reservation, ask_reservation
 from slipway.jobs.clusters.neighbours import Neighbourhood, find_neighbourhood
 from slipway.jobs.clusters.preflight.training_limits import TrainingLimits, ask_training
 from slipway.jobs.clusters.preflight.vcpu_limits import VcpuNeed, ask_vcpus

@@ -10,7 +10,7 @@ from slipway.infra.declare.declared import build_type
 from slipway.infra.declare.node_images import login_type_of
 from slipway.infra.declare.types import Cluster, SlurmCluster
 from slipway.jobs.cloud.aws import Unanswered
-from slipway.jobs.cloud.vcpu_quotas import CAPACITY_BLOCK, ON_DEMAND, Quota, ask_quotas, find_quota
+from slipway.jobs.cloud.capacity import CAPACITY_BLOCK, ON_DEMAND, Quota, ask_quotas, find_quota
 from slipway.jobs.clusters.neighbours import (
     OTHER_MACHINES,
     Neighbour,

@@ -33,7 +33,16 @@ _TIME_LIMIT = "JobStateTimeLimit"  # Batch says it of a job that jobStateTimeLim
 
 def explain(facts: JobFacts) -> Explanation:
     told = _BY_STATE[facts.run.state](facts) if facts.run.state in _BY_STATE else told_by_state(facts.run)
-    return explained(facts.run, told, facts.image, _evidence(facts))
+    unwell = [
+        environment
+        for environment in facts.environments
+        if environment.status != "VALID" or environment.state != "ENABLED"
+    ]
+    environments = [each.words for each in unwell]
+    scaling = [f"auto scaling: {facts.scaling_failure}"] if facts.scaling_failure else []
+    silent = [f"{action} gave no answer" for action in facts.unanswered]
+    logged = [f"the log: {facts.last_error}"] if facts.last_error else []
+    return explained(facts.run, told, facts.image, (*facts.said, *logged, *environments, *scaling, *silent))
 
 
 def _waiting(facts: JobFacts) -> Told:
@@ -101,19 +110,6 @@ _BY_STATE: Mapping[JobState, Callable[[JobFacts], Told]] = {
 def _known(words: Sequence[str], begin: str) -> Told | None:
     reasons: list[Reason] = [reason for said in words if (reason := known_reason(said))]
     return (f"{begin}{reasons[0].means}", reasons[0].fix) if reasons else None
-
-
-def _evidence(facts: JobFacts) -> tuple[str, ...]:
-    unwell = [
-        environment
-        for environment in facts.environments
-        if environment.status != "VALID" or environment.state != "ENABLED"
-    ]
-    environments = [each.words for each in unwell]
-    scaling = [f"auto scaling: {facts.scaling_failure}"] if facts.scaling_failure else []
-    silent = [f"{action} gave no answer" for action in facts.unanswered]
-    logged = [f"the log: {facts.last_error}"] if facts.last_error else []
-    return (*facts.said, *logged, *environments, *scaling, *silent)
 
 
 def _nodes(facts: JobFacts) -> str:

@@ -350,15 +350,8 @@ def way_into(run: Run, target: BatchTarget) -> WayIn:
     nodes = [f"{run.id}#{node}" for node in range(run.nodes or 1)]
     told = {str(each["jobId"]): each.get("container", {}) for each in describe_jobs(target, nodes)}
     label = "sudo docker ps --filter label=com.amazonaws.ecs.task-arn"
-    return WayIn(
-        instances=_instances_of([told.get(node, {}).get("containerInstanceArn") for node in nodes], target),
-        note=f"this is the machine; the job is in a container on it: {label} names it, and "
-        "sudo docker exec -it ID bash enters it",
-    )
-
-
-def _instances_of(arns: Sequence[str | None], target: BatchTarget) -> list[str | None]:
-    """Return the EC2 instance of each arn:aws:ecs:…:container-instance/CLUSTER/ID."""
+    # The EC2 instance of each arn:aws:ecs:…:container-instance/CLUSTER/ID.
+    arns = [told.get(node, {}).get("containerInstanceArn") for node in nodes]
     named, ids = [arn for arn in arns if arn], dict[str, str]()
     for start in range(0, len(named), _MOST_DESCRIBED):
         some = named[start : start + _MOST_DESCRIBED]
@@ -370,4 +363,8 @@ def _instances_of(arns: Sequence[str | None], target: BatchTarget) -> list[str |
                 hint=f"allow {answer.action} to your role; slipway ssh {target.name} does without",
             )
         ids |= {each["containerInstanceArn"]: each["ec2InstanceId"] for each in answer["containerInstances"]}
-    return [ids.get(arn or "") for arn in arns]
+    return WayIn(
+        instances=[ids.get(arn or "") for arn in arns],
+        note=f"this is the machine; the job is in a container on it: {label} names it, and "
+        "sudo docker exec -it ID bash enters it",
+    )

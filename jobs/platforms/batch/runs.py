@@ -14,8 +14,8 @@ from slipway.jobs.cloud import aws
 from slipway.jobs.cloud.aws import Unanswered, ask, ask_all, reader
 from slipway.jobs.cloud.objects import last_lines
 from slipway.jobs.platforms.batch.request import DIGEST_TAG, IMAGE_TAG, NODES_TAG, RECIPE_TAG, STATES
+from slipway.jobs.platforms.on_clusters import why_nodes_did_not_join
 from slipway.jobs.platforms.sending import LOOK_PAUSE_SECONDS, LOOKS, Waiting
-from slipway.jobs.platforms.unjoined_nodes import why_nodes_did_not_join
 from slipway.jobs.words.errors import SlipwayError
 from slipway.jobs.words.run import (
     SECONDS_PER_HOUR,

@@ -10,8 +10,8 @@ from slipway.jobs.cloud.objects import find_streams, last_lines
 from slipway.jobs.platforms.mpi.main_node import MAIN_NODE_LOST
 from slipway.jobs.platforms.mpi.nodes import find_answers
 from slipway.jobs.platforms.mpi.runs import find_dependencies_of
+from slipway.jobs.platforms.on_clusters import why_nodes_did_not_join
 from slipway.jobs.platforms.reasons import Told, explained, known_reason, told_by_state
-from slipway.jobs.platforms.unjoined_nodes import why_nodes_did_not_join
 from slipway.jobs.words.run import (
     ERROR,
     EXIT_CODES,

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from slipway.jobs.cloud.aws import client, reader
 from slipway.jobs.platforms.mpi.nodes import Clock, count_left
 from slipway.jobs.platforms.mpi.runs import find_unfinished
-from slipway.jobs.platforms.running import StillRuns
+from slipway.jobs.platforms.platform import StillRuns
 from slipway.jobs.words.targets import MpiTarget
 
 WAIT_SECONDS = 600.0

@@ -42,17 +42,13 @@ def find_loss(command: Mapping[str, Any], region: str) -> Loss | None:
     for reservation in answer["Reservations"]:
         for machine in reservation["Instances"]:
             if machine["State"]["Name"] in _GONE:
-                return _loss(machine)
+                name = str(machine.get("PrivateDnsName") or "").partition(".")[0]
+                said = _MOMENT.search(str(machine.get("StateTransitionReason") or ""))
+                return Loss(
+                    host=f"{name} ({machine['InstanceId']})" if name else str(machine["InstanceId"]),
+                    at=datetime.fromisoformat(said[1]).replace(tzinfo=UTC) if said else None,
+                )
     return None
-
-
-def _loss(machine: Mapping[str, Any]) -> Loss:
-    name = str(machine.get("PrivateDnsName") or "").partition(".")[0]
-    said = _MOMENT.search(str(machine.get("StateTransitionReason") or ""))
-    return Loss(
-        host=f"{name} ({machine['InstanceId']})" if name else str(machine["InstanceId"]),
-        at=datetime.fromisoformat(said[1]).replace(tzinfo=UTC) if said else None,
-    )
 
 
 # How far the jobs are that another one waits for, by the word of Systems Manager.

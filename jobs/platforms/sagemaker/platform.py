@@ -5,11 +5,14 @@ What a dry run has no use for is imported where it is used.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from functools import partial
+from typing import Any
 
 from slipway.containers.runtime.contract import variables
 from slipway.jobs.cloud import aws
+from slipway.jobs.cloud.aws import Unanswered, ask, reader
 from slipway.jobs.platforms.code_bundle import Bundle, own_containers, pack, upload
 from slipway.jobs.platforms.platform import Prepared
 from slipway.jobs.platforms.reasons import known_reason
@@ -81,10 +84,8 @@ def prepare(
 
 def refuse_unready(prepared: SageMakerPrepared) -> None:
     """Refuse if the training image is missing; the yard needs none, it runs this checkout."""
-    from slipway.jobs.platforms.sagemaker import readiness
-
     if not aws.is_in_yard():
-        readiness.refuse_missing_image(prepared.job.image, prepared.target)
+        refuse_missing_image(prepared.job.image, prepared.target)
 
 
 def make_ready(prepared: SageMakerPrepared, say: Say) -> None:
@@ -92,18 +93,18 @@ def make_ready(prepared: SageMakerPrepared, say: Say) -> None:
 
     Loading SageMaker's model takes a tenth of a dry run, which does without; tests hold every request to it.
     """
-    from slipway.jobs.platforms.sagemaker import readiness
-
     target = prepared.target
     refuse_malformed("sagemaker", "CreateTrainingJob", prepared.request.create)
     for bucket in dict.fromkeys([target.bucket, *_buckets_read(prepared.request)]):
-        readiness.refuse_foreign_bucket(bucket, target)
+        refuse_foreign_bucket(bucket, target)
     upload(pack_for(target), prepared.request.digest, target, say)
 
 
 def send(prepared: SageMakerPrepared, taker: None) -> str:
     """Create the training job, or find the same one; a name is taken only once in an account."""
     from botocore.exceptions import ClientError
+
+    from slipway.jobs.platforms.sagemaker.explain import REASONS
 
     target, request = prepared.target, prepared.request
     aws.client("s3", target.region).put_object(**request.put)
@@ -113,7 +114,16 @@ def send(prepared: SageMakerPrepared, taker: None) -> str:
         said = error.response.get("Error", {})
         if said.get("Code") == "ResourceInUse" and _is_ours(request, target):
             return request.name
-        _refuse_in_words(said, prepared)
+        message = said.get("Message", "")
+        reason = known_reason(f"{said.get('Code')} {message}", REASONS)
+        if reason:
+            words = {
+                "job": prepared.name,
+                "target": prepared.target.name,
+                "image": prepared.job.image or prepared.target.image,
+            }
+            hint = reason.fix.format(**words)
+            raise Refused(f"SageMaker refused {prepared.name}: {message}", hint=hint) from error
         raise
     return request.name
 
@@ -191,21 +201,6 @@ def _is_ours(request: SageMakerRequest, target: SageMakerTarget) -> bool:
     )
 
 
-def _refuse_in_words(said: dict[str, str], prepared: SageMakerPrepared) -> None:
-    """Raise what SageMaker refused with what to do, if that is known."""
-    from slipway.jobs.platforms.sagemaker.explain import REASONS
-
-    message = said.get("Message", "")
-    reason = known_reason(f"{said.get('Code')} {message}", REASONS)
-    if reason:
-        words = {
-            "job": prepared.name,
-            "target": prepared.target.name,
-            "image": prepared.job.image or prepared.target.image,
-        }
-        raise Refused(f"SageMaker refused {prepared.name}: {message}", hint=reason.fix.format(**words))
-
-
 # The code of a training job, as AWS's toolkit wants it: an archive whose root holds the entry point.
 # What ranks that write to a bucket import, and images of AWS lack; at the version of the other images.
 BUCKET_PACKAGE = "obstore==0.11.1"
@@ -219,3 +214,64 @@ def pack_for(target: SageMakerTarget) -> Bundle:
     if target.has_internet:
         beside[_REQUIREMENTS] = f"{BUCKET_PACKAGE}\n".encode()
     return pack(containers, beside=beside)
+
+
+# What refuses a training job before it is created: an image or a bucket that SageMaker could not read.
+_IMAGE = re.compile(
+    r"(?P<account>[0-9]{12})\.dkr\.ecr\.(?P<region>[a-z0-9-]+)\.[a-z.]+/(?P<name>[^:@]+):(?P<tag>.+)"
+)
+_REGION_HEADER = "x-amz-bucket-region"
+_GONE = 404
+
+
+class MissingTrainingImage(SlipwayError):
+    """The registry does not hold the training image."""
+
+
+class WrongBucket(SlipwayError):
+    """A bucket is not there, or not in the job's Region."""
+
+
+def refuse_missing_image(own: str | None, target: SageMakerTarget) -> None:
+    """Refuse if the registry says that it has no such image; a registry that is silent decides nothing."""
+    image = own or target.image
+    named = _IMAGE.fullmatch(image)
+    if named is None:
+        return
+    answer = ask(
+        reader("ecr", named["region"]),
+        "BatchGetImage",
+        registryId=named["account"],
+        repositoryName=named["name"],
+        imageIds=[{"imageTag": named["tag"]}],
+    )
+    if isinstance(answer, Unanswered):
+        return
+    if not answer.get("images") and answer.get("failures"):
+        raise MissingTrainingImage(
+            f"the registry of {named['region']} has no image {image}, which '{target.name}' runs",
+            hint="push it there" if own else "name another in the cluster's declaration and deploy again",
+        )
+
+
+def refuse_foreign_bucket(bucket: str, target: SageMakerTarget) -> None:
+    """Refuse a bucket that does not exist or lies in another Region; SageMaker reads only its own."""
+    from botocore.exceptions import ClientError
+
+    # S3's status and the bucket's Region, which S3 tells even those whom it denies the rest.
+    try:
+        answer: Any = reader("s3", target.region).head_bucket(Bucket=bucket)
+    except ClientError as error:
+        answer = error.response
+    told = answer.get("ResponseMetadata", {})
+    status, region = told.get("HTTPStatusCode", 0), told.get("HTTPHeaders", {}).get(_REGION_HEADER)
+    if status == _GONE:
+        raise WrongBucket(
+            f"there is no bucket {bucket}", hint=f"name one of {target.region}, such as {target.bucket}"
+        )
+    if region and region != target.region:
+        raise WrongBucket(
+            f"bucket {bucket} lies in {region}, and a training job in {target.region} reads buckets of "
+            f"{target.region} alone",
+            hint=f"copy the data: aws s3 sync s3://{bucket}/… s3://{target.bucket}/datasets/…",
+        )

@@ -82,7 +82,12 @@ def build_request(
     `inputs` are the settings that name what a job reads, `code_settings` those that name code of its own.
     """
     refuse_misfit(job, target)
-    _refuse_dependencies(job)
+    if job.depends_on:
+        raise DoesNotFit(
+            f"job '{job.name}' waits for {', '.join(job.depends_on)}, and a training job of SageMaker waits "
+            "for no other",
+            hint="submit it after the other has ended: slipway submit … --follow",
+        )
     name = training_job_name(job, target, code)
     files = decide_files(job, target, name, inputs, code_settings)
     create = _create(job, target, name, code, module, files)
@@ -203,12 +208,3 @@ def _tags(target: SageMakerTarget) -> dict[str, str]:
 
 def _key(name: str, key: str | None) -> dict[str, str]:
     return {name: key} if key else {}
-
-
-def _refuse_dependencies(job: Job) -> None:
-    if job.depends_on:
-        raise DoesNotFit(
-            f"job '{job.name}' waits for {', '.join(job.depends_on)}, and a training job of SageMaker waits "
-            "for no other",
-            hint="submit it after the other has ended: slipway submit … --follow",
-        )

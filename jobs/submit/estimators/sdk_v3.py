@@ -75,7 +75,17 @@ def build_estimator(training: SdkTraining) -> TargetModelTrainer:
     with _role_unjudged():
         trainer = _build(training, training.create)
     trainer._training = training
-    return _watched(trainer, training.create)
+    algorithm = training.create["AlgorithmSpecification"]
+    definitions = algorithm["MetricDefinitions"]
+    trainer._first_process = algorithm.get("ContainerEntrypoint")
+    trainer.with_metric_definitions([shapes.MetricDefinition(**_snake(each)) for each in definitions])
+    if profiler := training.create.get("ProfilerConfig"):
+        trainer._profiler = shapes.ProfilerConfig(**_snake(profiler))
+    if retries := training.create.get("RetryStrategy"):
+        trainer.with_retry_strategy(shapes.RetryStrategy(**_snake(retries)))
+    if charts := training.create.get("TensorBoardOutputConfig"):
+        trainer.with_tensorboard_output_config(shapes.TensorBoardOutputConfig(**_snake(charts)))
+    return trainer
 
 
 def _build(training: SdkTraining, create: Mapping[str, Any]) -> TargetModelTrainer:
@@ -160,20 +170,6 @@ def _program(training: SdkTraining) -> dict[str, Any]:
         "source_code": SourceCode(source_dir=training.source, entry_script=training.entry_point),
         "distributed": Torchrun(process_count_per_node=training.processes_per_host, smp=smp),
     }
-
-
-def _watched(trainer: TargetModelTrainer, create: Mapping[str, Any]) -> TargetModelTrainer:
-    algorithm = create["AlgorithmSpecification"]
-    definitions = algorithm["MetricDefinitions"]
-    trainer._first_process = algorithm.get("ContainerEntrypoint")
-    trainer.with_metric_definitions([shapes.MetricDefinition(**_snake(each)) for each in definitions])
-    if profiler := create.get("ProfilerConfig"):
-        trainer._profiler = shapes.ProfilerConfig(**_snake(profiler))
-    if retries := create.get("RetryStrategy"):
-        trainer.with_retry_strategy(shapes.RetryStrategy(**_snake(retries)))
-    if charts := create.get("TensorBoardOutputConfig"):
-        trainer.with_tensorboard_output_config(shapes.TensorBoardOutputConfig(**_snake(charts)))
-    return trainer
 
 
 def _snake(shape: Mapping[str, Any]) -> dict[str, Any]:

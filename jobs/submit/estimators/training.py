@@ -103,7 +103,10 @@ class Script:
 
 def of_script(script: Script, target: SageMakerTarget) -> SdkTraining:
     """Describe the script's training in the cluster's words: its role, network, keys, limits and places."""
-    _refuse_more_nodes(script, target)
+    if script.nodes > target.max_nodes:
+        message = f"is {script.nodes}, and cluster '{target.name}' has {target.max_nodes}"
+        hint = f"set at most {target.max_nodes}, or raise max_nodes in clusters.py"
+        raise InvalidScript([Problem(where="nodes", message=message, hint=hint)])
     return SdkTraining(
         create=_create(script, target),
         target=target,
@@ -168,13 +171,6 @@ def _processes(target: SageMakerTarget) -> int:
     """Return how many ranks an instance runs: one a device, or one."""
     accelerator = instance_type(target.instance_type).accelerator
     return accelerator.count if accelerator else 1
-
-
-def _refuse_more_nodes(script: Script, target: SageMakerTarget) -> None:
-    if script.nodes > target.max_nodes:
-        message = f"is {script.nodes}, and cluster '{target.name}' has {target.max_nodes}"
-        hint = f"set at most {target.max_nodes}, or raise max_nodes in clusters.py"
-        raise InvalidScript([Problem(where="nodes", message=message, hint=hint)])
 
 
 def _problems(script: Script) -> Iterator[Problem]:

@@ -93,7 +93,12 @@ def encode_bakery(bakery: Bakery) -> str:
 
 def decode_bakery(text: str, *, parameter: str) -> Bakery:
     """Decode a record; `parameter` names it in errors."""
-    record = _object(text, parameter)
+    try:
+        record = decode_json(text)
+    except ValueError as error:
+        raise _damaged(parameter, f"is not JSON ({error})") from None
+    if not isinstance(record, dict):
+        raise _damaged(parameter, f"holds a {type(record).__name__} where an object belongs")
     schema = record.pop("schema", None)
     refuse_newer(schema, SCHEMA_VERSION, f"the SSM parameter {parameter}")
     if schema != SCHEMA_VERSION:
@@ -144,16 +149,6 @@ def encode_manifest(manifest: AmiManifest) -> str:
     text = json.dumps({**facts, **manifest.versions}, ensure_ascii=False)
     assert len(text.encode()) <= MAX_BYTES, f"the manifest of {manifest.image} does not fit an SSM parameter"
     return text
-
-
-def _object(text: str, parameter: str) -> dict[str, object]:
-    try:
-        record = decode_json(text)
-    except ValueError as error:
-        raise _damaged(parameter, f"is not JSON ({error})") from None
-    if not isinstance(record, dict):
-        raise _damaged(parameter, f"holds a {type(record).__name__} where an object belongs")
-    return record
 
 
 def _damaged(parameter: str, what: str) -> DamagedRecord:

@@ -132,7 +132,13 @@ class NoPublishedImage(SlipwayError):
 
 def published_image(containers: Path, name: str, *, region: str, device: str) -> str:
     """Return the URI of the image of this name; `device` is what a recipe's ACCELERATORS calls it."""
-    published = _published(containers, name)
+    path = containers / "images" / name / "lock.toml"
+    published = tomllib.loads(path.read_text(encoding="utf-8")).get("registry") if path.is_file() else None
+    if not isinstance(published, dict) or "repository" not in published:
+        raise NoPublishedImage(
+            f"containers/images/{name} is no image of a registry",
+            hint="use sagemaker-pytorch, or write its [registry]",
+        )
     account = registry_account(region)
     if account is None:
         raise NoPublishedImage(
@@ -158,14 +164,3 @@ def registry_account(region: str) -> str | None:
 
 
 _NO_DEVICE = {"repository"}
-
-
-def _published(containers: Path, name: str) -> Mapping[str, str]:
-    path = containers / "images" / name / "lock.toml"
-    table = tomllib.loads(path.read_text(encoding="utf-8")).get("registry") if path.is_file() else None
-    if not isinstance(table, dict) or "repository" not in table:
-        raise NoPublishedImage(
-            f"containers/images/{name} is no image of a registry",
-            hint="use sagemaker-pytorch, or write its [registry]",
-        )
-    return table

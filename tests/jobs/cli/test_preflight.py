@@ -10,8 +10,7 @@ import pytest
 
 from slipway.infra.declare.declared import declared_cluster
 from slipway.jobs.cloud.aws import Unanswered, reader
-from slipway.jobs.cloud.reservations import Reservation, ask_reservation
-from slipway.jobs.cloud.vcpu_quotas import Quota, ask_quota
+from slipway.jobs.cloud.capacity import Quota, Reservation, ask_quota, ask_reservation
 from slipway.jobs.clusters.preflight import facts
 from slipway.jobs.words.installation import find_containers
 from slipway.jobs.words.targets import encode_target, parameter_name

@@ -10,7 +10,7 @@ import pytest
 from slipway.infra.declare.types import FileSystem
 from slipway.jobs.platforms.batch.explain import explain
 from slipway.jobs.platforms.batch.runs import gather, read_run
-from slipway.jobs.platforms.unjoined_nodes import why_nodes_did_not_join
+from slipway.jobs.platforms.on_clusters import why_nodes_did_not_join
 from slipway.jobs.words.run import Found
 from slipway.jobs.words.targets import BatchTarget
 from tests.infra.boot.node import Node, parameters

@@ -81,7 +81,14 @@ def describe_events(call: StackRequest) -> Answer:
         stack, change_set = locate(call)
         shown = answers.validation_events(change_set, stack)
     elif call.get("StackName") or call.get("OperationId"):
-        shown = _operation_events(call)
+        stacks = [call.stack()] if call.get("StackName") else call.engine.stacks(call.region)
+        wanted = call.get("OperationId")
+        shown = [
+            answers.operation_event(one, stack)
+            for stack in stacks
+            for one in reversed(stack.events)
+            if wanted in (None, one.operation.operation_id)
+        ]
     else:
         message = "One of ChangeSetName, OperationId or StackName must be specified"
         raise ApiError("ValidationError", message)
@@ -89,17 +96,6 @@ def describe_events(call: StackRequest) -> Answer:
         shown = [one for one in shown if one["EventType"] in ("VALIDATION_ERROR", "PROVISIONING_ERROR")]
     listed, token = page(shown, call, size=100)
     return {"OperationEvents": list(listed), **token}
-
-
-def _operation_events(call: StackRequest) -> list[answers.Shown]:
-    stacks = [call.stack()] if call.get("StackName") else call.engine.stacks(call.region)
-    wanted = call.get("OperationId")
-    return [
-        answers.operation_event(one, stack)
-        for stack in stacks
-        for one in reversed(stack.events)
-        if wanted in (None, one.operation.operation_id)
-    ]
 
 
 def _resources(stack: Stack, logical_id: str | None = None) -> list[Event]:
@@ -307,8 +303,3 @@ def reset() -> None:
 
     _engine.cache_clear()
     recorded.reset()
-
-
-def operations() -> frozenset[str]:
-    """List what it answers; the rest is refused."""
-    return frozenset(CALLS)

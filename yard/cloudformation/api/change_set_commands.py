@@ -15,7 +15,7 @@ from slipway.yard.cloudformation.engine import changes, drift
 from slipway.yard.cloudformation.engine.changes import EARLY_VALIDATION, NO_CHANGES, ChangeSet
 from slipway.yard.cloudformation.engine.engine import UPDATABLE, StackRequest, refuse_unless_updatable
 from slipway.yard.cloudformation.engine.records import StackSettings
-from slipway.yard.cloudformation.engine.stack import Detection, ResourceDrift, Stack
+from slipway.yard.cloudformation.engine.stack import ResourceDrift, Stack
 from slipway.yard.cloudformation.template import checks
 from slipway.yard.errors import ApiError
 
@@ -183,19 +183,15 @@ def describe_stack_drift_detection_status(call: StackRequest) -> Answer:
     for stack in call.engine.stacks(call.region):
         detection = stack.detection
         if detection is not None and detection.detection_id == wanted:
-            return _detection(detection)
+            return {
+                "StackId": detection.stack_id,
+                "StackDriftDetectionId": detection.detection_id,
+                "StackDriftStatus": detection.status,
+                "DetectionStatus": "DETECTION_COMPLETE",
+                "DriftedStackResourceCount": detection.drifted,
+                "Timestamp": detection.timestamp,
+            }
     raise ApiError("ValidationError", f"Drift detection {wanted} does not exist")
-
-
-def _detection(one: Detection) -> Shown:
-    return {
-        "StackId": one.stack_id,
-        "StackDriftDetectionId": one.detection_id,
-        "StackDriftStatus": one.status,
-        "DetectionStatus": "DETECTION_COMPLETE",
-        "DriftedStackResourceCount": one.drifted,
-        "Timestamp": one.timestamp,
-    }
 
 
 def describe_stack_resource_drifts(call: StackRequest) -> Answer:

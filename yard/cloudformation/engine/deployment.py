@@ -45,9 +45,12 @@ class Deployment:
 
     def run(self) -> None:
         try:
-            self._refuse_removals()
+            for name, record in self.stack.records.items():
+                if name not in self.blueprint.resources and self._is_denied("Update:Delete", record):
+                    raise ApiError("ValidationError", _denied("Update:Delete", name))
             for planned in self.blueprint.resources.values():
-                self._stop_if_cancelled()
+                if self.stack.cancelled.is_set():
+                    raise ApiError("ValidationError", CANCELLED)
                 self._provision(planned)
             outputs = self._outputs()
         except StepFailed as failure:
@@ -58,15 +61,6 @@ class Deployment:
         else:
             self.stack.outputs = outputs
             self._finish()
-
-    def _stop_if_cancelled(self) -> None:
-        if self.stack.cancelled.is_set():
-            raise ApiError("ValidationError", CANCELLED)
-
-    def _refuse_removals(self) -> None:
-        for name, record in self.stack.records.items():
-            if name not in self.blueprint.resources and self._is_denied("Update:Delete", record):
-                raise ApiError("ValidationError", _denied("Update:Delete", name))
 
     def _is_denied(self, action: str, record: Record) -> bool:
         if self.verb == "CREATE":

@@ -29,18 +29,13 @@ def scope_of(stack: Stack, blueprint: Blueprint, surroundings: EngineServices) -
         if reference.attribute is None:
             return record.resource.physical_id
         if reference.attribute in CHANGED_BY_OTHERS.get(record.type, ()):
-            record = _as_it_is_now(record, stack, surroundings)
+            context = context_of(stack, surroundings, LogicalResource.of(record))
+            provider, same = surroundings.providers(record.type), record.properties
+            record = replace(record, resource=provider.update(context, record.resource, same, same))
         return attribute_of(record, reference.attribute)
 
     lookups = execution.lookups_of(surroundings.lookups, stack.region, stack.settings.role_arn)
     return blueprint.scope(lookups, value, surroundings.exports.look_up)
-
-
-def _as_it_is_now(record: Record, stack: Stack, surroundings: EngineServices) -> Record:
-    """Describe the resource again, by an update that changes nothing."""
-    context = context_of(stack, surroundings, LogicalResource.of(record))
-    provider, same = surroundings.providers(record.type), record.properties
-    return replace(record, resource=provider.update(context, record.resource, same, same))
 
 
 def attribute_of(record: Record, attribute: str) -> Any:

@@ -54,12 +54,6 @@ class Rollback:
         if left and not self.prefix:
             self._end_stuck(steps.failed("delete", left))
             return
-        self._end_well(base)
-
-    def _end_stuck(self, reason: str) -> None:
-        self.stack.set_status(self.operation, f"{self.prefix}ROLLBACK_FAILED", reason)
-
-    def _end_well(self, base: Snapshot) -> None:
         status = f"{self.prefix}ROLLBACK_COMPLETE"
         imports = base.blueprint.imports if base.blueprint else frozenset()
         self.surroundings.exports.hold(self.stack.stack_id, self.stack.name, imports)
@@ -72,6 +66,9 @@ class Rollback:
             self.stack.doomed.clear()
             self.stack.dirty.clear()
         self.stack.set_status(self.operation, status)
+
+    def _end_stuck(self, reason: str) -> None:
+        self.stack.set_status(self.operation, f"{self.prefix}ROLLBACK_FAILED", reason)
 
     def _restore(self, base: Snapshot, skipped: Collection[str] | None) -> list[str]:
         """Bring the resources of before back in their order; the names of those that would not go back."""
@@ -107,16 +104,13 @@ class Rollback:
         properties = self._properties_of(base, planned, old)
         if properties == current.properties and name not in self.stack.dirty:
             record = replace(old, resource=current.resource, properties=properties)
-            self._forget_failure(record)
+            last = self.stack.latest.get(record.logical_id)
+            if last is not None and last.status.endswith("_FAILED"):
+                self.stack.note(self.operation, subject_of(record), "UPDATE_COMPLETE")
         else:
             record = self.steps.update(current, planned, properties)
         with self.stack.lock:
             self.stack.records[name] = record
-
-    def _forget_failure(self, record: Record) -> None:
-        last = self.stack.latest.get(record.logical_id)
-        if last is not None and last.status.endswith("_FAILED"):
-            self.stack.note(self.operation, subject_of(record), "UPDATE_COMPLETE")
 
     def _properties_of(self, base: Snapshot, planned: Planned, old: Record) -> Mapping[str, Any]:
         """Evaluate again what refers to other resources: a restored one has another version or revision than
@@ -229,10 +223,6 @@ class Teardown:
                 if not self.is_forced:
                     return False
                 self.steps.skip(record)
-        self._forget(record)
-        return True
-
-    def _forget(self, record: Record) -> None:
         with self.stack.lock:
             if self.stack.records.get(record.logical_id) is record:
                 del self.stack.records[record.logical_id]
@@ -242,3 +232,4 @@ class Teardown:
                 older = self.stack.base.records.items()
                 kept = {name: one for name, one in older if one.identity != record.identity}
                 self.stack.base = replace(self.stack.base, records=kept)
+        return True

@@ -267,17 +267,14 @@ class ExportTable:
                 if other is not None and other.stack_id != stack_id:
                     _refuse(f"Export with name {name} is already exported by stack {other.stack_name}")
             for name, export in own.items():
-                self._refuse_change(name, export.value, values)
+                users = self._importers(name)
+                if users and values.get(name) != export.value:
+                    verb = "updated" if name in values else "deleted"
+                    _refuse(f"Export {name} cannot be {verb} as it is in use by {' and '.join(users)}")
             for name in own:
                 del self._exports[name]
             for name, value in values.items():
                 self._exports[name] = Export(name=name, value=value, stack_id=stack_id, stack_name=stack_name)
-
-    def _refuse_change(self, name: str, value: str, values: Mapping[str, str]) -> None:
-        users = self._importers(name)
-        if users and values.get(name) != value:
-            verb = "updated" if name in values else "deleted"
-            _refuse(f"Export {name} cannot be {verb} as it is in use by {' and '.join(users)}")
 
     def _importers(self, name: str) -> tuple[str, ...]:
         return tuple(sorted(stack for stack, names in self._imports.values() if name in names))

@@ -89,18 +89,19 @@ class Setting:
         (self.put if present or self.remove is None else self.remove)(scope)
 
 
-def setting(*properties: str, put: Action, remove: Action | None = None) -> Setting:
-    return Setting(properties=frozenset(properties), put=put, remove=remove)
+def setting(properties: str, *, put: Action, remove: Action | None = None) -> Setting:
+    """Properties, with a space between two, that the call sets."""
+    return Setting(properties=frozenset(properties.split()), put=put, remove=remove)
 
 
-def changeable(*properties: str, put: Action, remove: Action | None = None) -> Setting:
+def changeable(properties: str, *, put: Action, remove: Action | None = None) -> Setting:
     """Properties that the create call has set already."""
-    return Setting(properties=frozenset(properties), put=put, remove=remove, on_create=False)
+    return replace(setting(properties, put=put, remove=remove), on_create=False)
 
 
-def mirrored(*properties: str) -> dict[str, Expression]:
+def mirrored(properties: str) -> dict[str, Expression]:
     """Properties that describing the resource shows under their own names."""
-    return {name: _mirror(name) for name in properties}
+    return {name: _mirror(name) for name in properties.split()}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,7 +110,7 @@ class ApiResource:
 
     service: str
     create_call: ApiCall | Action
-    identity: Expression  # the physical id, once the create call has answered
+    identity: Expression | None = None  # the physical id, once it is created; None: its name
     delete_call: Action
     describe: Expression | None = None
     attributes: Mapping[str, Expression] = field(default_factory=dict)
@@ -124,7 +125,7 @@ class ApiResource:
         scope = ResourceScope(context=context, service=self.service, properties=named)
         self._refuse(self._unknown(scope, named), "emulate")
         scope = replace(scope, response=self.create_call(scope))
-        scope = replace(scope, id=str(self.identity(scope)))
+        scope = replace(scope, id=str(self.identity(scope) if self.identity else self._given_name(named)))
         try:
             _apply((setting for setting in self.settings if setting.on_create), scope, frozenset(properties))
             return self._resource(scope)
@@ -172,13 +173,20 @@ class ApiResource:
         present = {name: value for name, value in read.items() if value is not None}
         return {**{name: value for name, value in properties.items() if name not in read}, **present}
 
+    def _given_name(self, named: Properties) -> str:
+        assert self.name, "a resource without an identity is identified by its name"
+        return str(named[self.name.property])
+
     def _resource(self, scope: ResourceScope) -> Resource:
         scope = replace(scope, live=(self.describe(scope) or {}) if self.describe else {})
         attributes = {name: expression(scope) for name, expression in self.attributes.items()}
         return Resource(physical_id=scope.id, attributes=attributes)
 
     def _unknown(self, scope: ResourceScope, properties: Properties) -> frozenset[str]:
-        taken = self.create_call.takes(scope) if isinstance(self.create_call, ApiCall) else frozenset()
+        taken: frozenset[str] = frozenset()
+        if isinstance(self.create_call, ApiCall):
+            tagged = {"Tags"} if "TagSpecifications" in self.create_call.parameters else set()
+            taken = self.create_call.takes(scope) | tagged
         later = frozenset(
             name for setting in self.settings if setting.on_create for name in setting.properties
         )

@@ -1,7 +1,8 @@
 """Types that are kept and nothing more: the yard has nothing behind them, and nothing of ours hangs on them.
 
-recorded_types.py lists most of them. To add one: its name there, and a row of FORMS where its schema leaves
-open what its id and attributes look like. `records` returns what is kept.
+recorded_types.txt lists most of them: no service of the yard knows one, and nothing that it describes
+happens. To add one: its name there, and a row of FORMS where its schema leaves open what its id and
+attributes look like. `records` returns what is kept.
 """
 
 from __future__ import annotations

@@ -6,10 +6,11 @@ To add a type: its row in the PROVIDERS of its module, and a line here; a test h
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 from importlib import import_module
+from importlib.resources import files
 from types import ModuleType
 
-from slipway.yard.cloudformation.resources import recorded_types
 from slipway.yard.cloudformation.resources.provider import Fidelity, Provider
 from slipway.yard.cloudformation.template.blueprint import Blueprint
 from slipway.yard.errors import ApiError
@@ -45,20 +46,20 @@ _ROWS: tuple[tuple[str, Fidelity, str, str], ...] = (
         "Role Policy ManagedPolicy InstanceProfile ServiceLinkedRole RolePolicy",
     ),
     ("services.s3.resources", MOTO, "S3", "Bucket BucketPolicy"),
-    ("services.kms.resources", MOTO, "KMS", "Key Alias"),
-    ("services.ecr.resources", MOTO, "ECR", "Repository"),
+    ("services.keys_and_secrets", MOTO, "KMS", "Key Alias"),
+    ("services.codebuild.resources", MOTO, "ECR", "Repository"),
     ("services.codebuild.resources", MOTO, "CodeBuild", "Project"),
     ("services.file_systems.resources", MOTO, "EFS", "FileSystem MountTarget AccessPoint"),
     ("services.file_systems.resources", MOTO, "FSx", "FileSystem"),
     ("services.file_systems.resources", RECORDED, "FSx", "DataRepositoryAssociation"),
-    ("services.logs.resources", MOTO, "Logs", "LogGroup LogStream MetricFilter ResourcePolicy"),
+    ("services.cloudwatch.resources", MOTO, "Logs", "LogGroup LogStream MetricFilter ResourcePolicy"),
     ("services.cloudwatch.resources", MOTO, "CloudWatch", "Alarm Dashboard"),
     ("services.cloudwatch.resources", RECORDED, "CloudWatch", "CompositeAlarm"),
     ("services.sns.resources", MOTO, "SNS", "Topic Subscription TopicPolicy"),
-    ("services.budgets.resources", MOTO, "Budgets", "Budget"),
-    ("services.events.resources", MOTO, "Events", "EventBus Rule"),
+    ("services.sns.resources", MOTO, "Budgets", "Budget"),
+    ("services.cloudwatch.resources", MOTO, "Events", "EventBus Rule"),
     ("services.ssm.resources", MOTO, "SSM", "Parameter Document"),
-    ("services.secrets_manager.resources", MOTO, "SecretsManager", "Secret ResourcePolicy"),
+    ("services.keys_and_secrets", MOTO, "SecretsManager", "Secret ResourcePolicy"),
     ("services.batch.resources", BEHAVIOURAL, "Batch", "ComputeEnvironment JobQueue JobDefinition"),
     ("services.batch.resources", MOTO, "Batch", "SchedulingPolicy"),
     ("services.pcs.resources", BEHAVIOURAL, "PCS", "Cluster ComputeNodeGroup Queue"),
@@ -82,7 +83,7 @@ TYPES: Mapping[str, tuple[str, Fidelity]] = {
         for module, fidelity, service, names in _ROWS
         for name in names.split()
     },
-    "Custom::AWSCDKOpenIdConnectProvider": ("cloudformation.resources.custom.open_id", BEHAVIOURAL),
+    "Custom::AWSCDKOpenIdConnectProvider": ("cloudformation.resources.custom.well_known", BEHAVIOURAL),
     "Custom::PclusterCluster": ("cloudformation.resources.custom.parallel_cluster", RECORDED),
     **dict.fromkeys(
         (
@@ -97,9 +98,17 @@ TYPES: Mapping[str, tuple[str, Fidelity]] = {
 }
 
 
+@lru_cache(maxsize=1)
+def recorded_types() -> frozenset[str]:
+    """Read the types of which the yard only keeps the record: `Service: Name Name …`, a service a line."""
+    text = files("slipway.yard.cloudformation.resources").joinpath("recorded_types.txt").read_text("utf-8")
+    rows = (row.partition(":") for row in text.replace("\n    ", " ").splitlines())
+    return frozenset(f"AWS::{service}::{name}" for service, _, names in rows for name in names.split())
+
+
 def provider(kind: str) -> Provider:
     """The provider of a resource type; what the yard does not emulate is refused before anything is made."""
-    if kind in recorded_types.names():
+    if kind in recorded_types():
         recorded: Provider = import_module("slipway.yard.cloudformation.resources.recorded").provider(kind)
         return recorded
     if kind not in TYPES and kind.startswith(CUSTOM):
@@ -133,7 +142,7 @@ def no_function(logical_id: str, token: str) -> str:
 def fidelities() -> Mapping[str, Fidelity]:
     """Return the fidelity of each type."""
     return {
-        **dict.fromkeys(recorded_types.names(), RECORDED),
+        **dict.fromkeys(recorded_types(), RECORDED),
         **{kind: one for kind, (_, one) in TYPES.items()},
     }
 

@@ -160,18 +160,14 @@ def _holds(value: Any, scope: Scope, seen: tuple[str, ...]) -> bool:
             return LOGIC[name](_holds(item, scope, seen) for item in argument)
         if name == "Fn::Equals":
             left, right = evaluate(argument, scope)
-            return _same(left, right)
+            if isinstance(left, dict | list) or isinstance(right, dict | list):
+                return bool(left == right)
+            return to_text(left) == to_text(right)
     if not isinstance(value, bool | str) or str(value).lower() not in ("true", "false"):
         fail(
             f"Template error: {json.dumps(value)} is no condition: use Fn::And, Or, Not, Equals or Condition"
         )
     return str(value).lower() == "true"
-
-
-def _same(left: Any, right: Any) -> bool:
-    if isinstance(left, dict | list) or isinstance(right, dict | list):
-        return bool(left == right)
-    return to_text(left) == to_text(right)
 
 
 LOGIC: dict[str, Callable[[Iterator[bool]], bool]] = {

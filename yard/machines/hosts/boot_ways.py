@@ -45,7 +45,12 @@ def way_of(image: str) -> str:
 
 def obstacle(image: str) -> str:
     """Say why a host of this AMI cannot boot for real; "" where it can."""
-    if _asked_for() == IMITATED:
+    wanted = os.environ.get(BOOT_VARIABLE, "")
+    if wanted and wanted not in WAYS:
+        raise NoSuchBoot(
+            f"{BOOT_VARIABLE} is '{wanted}'; allowed are {', '.join(WAYS)}", hint=f"unset {BOOT_VARIABLE}"
+        )
+    if wanted == IMITATED:
         return f"{BOOT_VARIABLE} asks for it"
     root = image_store.root_of(image)
     lacking = _lacking(root or Path("/"))
@@ -69,29 +74,7 @@ def obstacle_here() -> str:
         return "only root can start systemd-nspawn with a host's network"
     if shutil.which("systemd-nspawn", path=programs()) is None:
         return f"this machine lacks systemd-container; {MEND}"
-    return _try()
-
-
-def _asked_for() -> str:
-    wanted = os.environ.get(BOOT_VARIABLE, "")
-    if wanted and wanted not in WAYS:
-        raise NoSuchBoot(
-            f"{BOOT_VARIABLE} is '{wanted}'; allowed are {', '.join(WAYS)}", hint=f"unset {BOOT_VARIABLE}"
-        )
-    return wanted
-
-
-def _lacking(root: Path) -> str:
-    return ", ".join(package for path, package in _PROGRAMS.items() if not _is_there(root, path))
-
-
-def _is_there(root: Path, path: str) -> bool:
-    """A link of the root leads from its own top, and may end at a file that is there only when it runs."""
-    return (root / path).is_symlink() or (root / path).exists()
-
-
-def _try() -> str:
-    """Start a program in systemd-nspawn as a host is started; say what nspawn says where it cannot."""
+    # Start a program in systemd-nspawn as a host is started; say what nspawn says where it cannot.
     command = [sys.executable, "-S", "-m", "slipway.yard.machines.hosts.inside.boot_trial"]
     environment = {"PATH": programs(), "PYTHONPATH": str(CHECKOUT)}
     try:
@@ -102,6 +85,15 @@ def _try() -> str:
         return f"systemd-nspawn did not end within {TRIAL_SECONDS:.0f} s"
     said = (tried.stderr + tried.stdout).strip().rpartition("\n")[2]
     return f"systemd-nspawn cannot start: {said}" if tried.returncode else ""
+
+
+def _lacking(root: Path) -> str:
+    return ", ".join(package for path, package in _PROGRAMS.items() if not _is_there(root, path))
+
+
+def _is_there(root: Path, path: str) -> bool:
+    """A link of the root leads from its own top, and may end at a file that is there only when it runs."""
+    return (root / path).is_symlink() or (root / path).exists()
 
 
 # Which hosts have namespaces of their own, and which are plain processes of this machine. Without root a

@@ -132,16 +132,13 @@ def start_plain(plan: Path, heard: Heard) -> HostChannel:
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with theirs:
         process = _start(PLAIN_MODULE, str(plan), theirs)
-    return HostChannel(_Channel(ours, f"host {process.pid}", _then_wait_for(process, heard)))
 
-
-def _then_wait_for(process: subprocess.Popen[bytes], heard: Heard) -> Heard:
     def hears(event: HostEvent) -> None:
         if event.name == "gone":
             process.wait()
         heard(event)
 
-    return hears
+    return HostChannel(_Channel(ours, f"host {process.pid}", hears))
 
 
 def _start(module: str, first: str, theirs: socket.socket) -> subprocess.Popen[bytes]:

@@ -282,7 +282,14 @@ def answer(asked: bytes, host: Host) -> bytes:
     identifier, flags, questions, *_ = _HEAD.unpack_from(asked)
     if flags & _ANSWER or not questions:
         raise ValueError("this is no question")
-    name, end = _name(asked, _HEAD.size)
+    at = _HEAD.size
+    labels = []
+    while length := asked[at]:
+        if length > 63:
+            raise ValueError("a question's name has no pointers")
+        labels.append(asked[at + 1 : at + 1 + length].decode("ascii"))
+        at += 1 + length
+    name, end = ".".join(labels).lower(), at + 1
     kind, family = struct.unpack_from(">2H", asked, end)
     question = asked[_HEAD.size : end + 4]
     address = _address(name, host)
@@ -293,16 +300,6 @@ def answer(asked: bytes, host: Host) -> bytes:
     said = _ANSWER | _AUTHORITATIVE | _RECURSION | flags & _ASKED_FOR_RECURSION
     said |= 0 if address else _NO_SUCH_NAME
     return _HEAD.pack(identifier, said, 1, 1 if records else 0, 0, 0) + question + records
-
-
-def _name(asked: bytes, at: int) -> tuple[str, int]:
-    labels = []
-    while length := asked[at]:
-        if length > 63:
-            raise ValueError("a question's name has no pointers")
-        labels.append(asked[at + 1 : at + 1 + length].decode("ascii"))
-        at += 1 + length
-    return ".".join(labels).lower(), at + 1
 
 
 def _address(name: str, host: Host) -> str:

@@ -173,7 +173,10 @@ def launch_missing() -> bool:
 
 def has_ended(host: Host) -> None:
     """Hear that a host ended, or is impaired, though nobody ended its instance."""
-    _mark_unhealthy(host)
+    for group in groups():
+        for state in group.instance_states:
+            if state.instance.id == host.instance.id:
+                state.health_status = "Unhealthy"
     if host.was_shut_down and not host.instance.is_service:
         _shut_instance_down(host)
     timer = threading.Timer(replace_s(), _replace, [host])
@@ -193,13 +196,6 @@ def turned_off(host: Host) -> None:
     recorded = _recorded(host)
     if recorded is not None and recorded.state == _SHUTTING_DOWN[0]:
         recorded._state.name, recorded._state.code = _TERMINATED
-
-
-def _mark_unhealthy(host: Host) -> None:
-    for group in groups():
-        for state in group.instance_states:
-            if state.instance.id == host.instance.id:
-                state.health_status = "Unhealthy"
 
 
 def _shut_instance_down(host: Host) -> None:

@@ -146,7 +146,11 @@ def _reconcile() -> None:
     wanted = {instance.id: instance for instance in instances.wanted()}
     ending = [host for identifier, host in host_store.hosts.items() if identifier not in wanted]
     for host in ending:
-        _tell_to_end(host)
+        # Ask the host to shut down, as EC2 does before it turns an instance off.
+        host.is_expected_to_end = True
+        _show_shutting_down(host)
+        if host.link and not host.ended.is_set():
+            host.link.shut_down()
     for host in ending:
         _end(host)
     for identifier, instance in wanted.items():
@@ -155,9 +159,14 @@ def _reconcile() -> None:
     for host in list(host_store.hosts.values()):
         if host.instance.id in wanted:
             host.instance = wanted[host.instance.id]  # its role and its tags change while it runs
-            _set_firewall(host)
+            rules = _rules(host.instance)
+            if rules != host.firewall and host.state != "dead":
+                _network(host.instance).set_firewall(host.number, rules)
+                host.firewall, host.link_faults = rules, {}
             _set_link(host)
-    _close_empty_networks()
+    used = {(host.instance.region, host.instance.vpc) for host in host_store.hosts.values()}
+    for network in set(_networks) - used:
+        _networks.pop(network).close()
     if instances.launch_missing():
         _asked.set()
 
@@ -225,14 +234,6 @@ def _network_events(network: tuple[str, str]) -> Callable[[HostEvent], None]:
     return heard
 
 
-def _tell_to_end(host: Host) -> None:
-    """Ask the host to shut down, as EC2 does before it turns an instance off."""
-    host.is_expected_to_end = True
-    _show_shutting_down(host)
-    if host.link and not host.ended.is_set():
-        host.link.shut_down()
-
-
 def _show_shutting_down(host: Host) -> None:
     if host.link and not host.ended.is_set():
         instances.keep_shutting_down(host)
@@ -257,22 +258,9 @@ def _rules(instance: HostInstance) -> str:
     return firewall.ruleset(instances.rules(instance)) if is_enforced else ""
 
 
-def _set_firewall(host: Host) -> None:
-    rules = _rules(host.instance)
-    if rules != host.firewall and host.state != "dead":
-        _network(host.instance).set_firewall(host.number, rules)
-        host.firewall, host.link_faults = rules, {}
-
-
 def _set_link(host: Host) -> None:
     """Make its link as slow and lossy as the faults say; a new firewall takes the losses with it."""
     faults = conditions.faults_of_links()
     if faults != host.link_faults and host.state != "dead" and _is_isolated(host):
         _network(host.instance).set_link(host.number, faults)
         host.link_faults = faults
-
-
-def _close_empty_networks() -> None:
-    used = {(host.instance.region, host.instance.vpc) for host in host_store.hosts.values()}
-    for network in set(_networks) - used:
-        _networks.pop(network).close()

@@ -92,7 +92,12 @@ def named(call: AskedCall, prefix: str, kind: str) -> list[str]:
         return list(custom(call))
     naming = NAMED.get((prefix, kind))
     if naming is None:
-        return _arns_of(call, prefix) or _named_after(call, prefix, kind)
+        # The parameters that are ARNs of the service itself: imagePipelineArn and its like.
+        return [
+            value
+            for value in call.parameters.values()
+            if isinstance(value, str) and value.startswith(f"arn:aws:{prefix}:")
+        ] or _named_after(call, prefix, kind)
     region = call.region if naming.in_region else ""
     return [
         value
@@ -100,15 +105,6 @@ def named(call: AskedCall, prefix: str, kind: str) -> list[str]:
         else arn(prefix, region, naming.resource.format(value.removeprefix("/")))
         for path in naming.parameters
         for value in found(call.parameters, path)
-    ]
-
-
-def _arns_of(call: AskedCall, prefix: str) -> list[str]:
-    """Return the parameters that are ARNs of the service itself: imagePipelineArn and its like."""
-    return [
-        value
-        for value in call.parameters.values()
-        if isinstance(value, str) and value.startswith(f"arn:aws:{prefix}:")
     ]
 
 

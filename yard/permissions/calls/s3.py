@@ -97,7 +97,11 @@ def needs(call: AskedCall) -> Iterator[ActionNeed]:
     if call.operation == "ListBuckets":
         yield ActionNeed(action="s3:ListAllMyBuckets")
         return
-    keys = _keys(call)
+    given = {name.lower(): str(value) for name, value in call.parameters.items()}
+    query = {f"s3:{name}": (given[name],) for name in _QUERY_KEYS if name in given}
+    headers = {f"s3:{name}": (value,) for name, value in call.headers.items() if name.startswith("x-amz-")}
+    # Clients of AWS agree on TLS 1.3; the yard's own door, on the loopback address, speaks plain HTTP.
+    keys = {**headers, **query, "s3:tlsversion": ("1.3",), "s3:authtype": ("REST-HEADER",)}
     if call.operation in OBJECT:
         yield from _of_object(call, keys)
         return
@@ -130,11 +134,3 @@ def _of_object(call: AskedCall, keys: Mapping[str, tuple[str, ...]]) -> Iterator
 def _is_there(bucket: str, name: str) -> bool:
     found = moto_backend("s3").buckets.get(bucket)
     return found is None or name in found.keys  # a bucket that is not there is refused as such
-
-
-def _keys(call: AskedCall) -> Mapping[str, tuple[str, ...]]:
-    given = {name.lower(): str(value) for name, value in call.parameters.items()}
-    query = {f"s3:{name}": (given[name],) for name in _QUERY_KEYS if name in given}
-    headers = {f"s3:{name}": (value,) for name, value in call.headers.items() if name.startswith("x-amz-")}
-    # Clients of AWS agree on TLS 1.3; the yard's own door, on the loopback address, speaks plain HTTP.
-    return {**headers, **query, "s3:tlsversion": ("1.3",), "s3:authtype": ("REST-HEADER",)}

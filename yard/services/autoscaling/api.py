@@ -51,7 +51,13 @@ def _create(parameters: Parameters, region: str) -> dict[str, Any]:
     from moto.core.exceptions import ServiceException
 
     _launch_in_full()
-    _check_sizes(parameters)
+    least, most = parameters["MinSize"], parameters["MaxSize"]
+    wanted = parameters.get("DesiredCapacity", least)
+    if not least <= wanted <= most:
+        raise ApiError(
+            "ValidationError",
+            f"Desired capacity:{wanted} must be between the specified min size:{least} and max size:{most}",
+        )
     _check_profile(parameters, region)
     backend = moto_backend("autoscaling", region)
     if parameters["AutoScalingGroupName"] in backend.autoscaling_groups:
@@ -62,16 +68,6 @@ def _create(parameters: Parameters, region: str) -> dict[str, Any]:
     except ServiceException as error:
         raise ApiError(str(error.code), str(error.message)) from error
     return {}
-
-
-def _check_sizes(parameters: Parameters) -> None:
-    least, most = parameters["MinSize"], parameters["MaxSize"]
-    wanted = parameters.get("DesiredCapacity", least)
-    if not least <= wanted <= most:
-        raise ApiError(
-            "ValidationError",
-            f"Desired capacity:{wanted} must be between the specified min size:{least} and max size:{most}",
-        )
 
 
 def _check_profile(parameters: Parameters, region: str) -> None:

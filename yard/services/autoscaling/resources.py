@@ -23,15 +23,8 @@ from slipway.yard.cloudformation.resources.scope import ID, ResourceScope, live,
 TARGET_GROUP = "AWS::ElasticLoadBalancingV2::TargetGroup"
 # What UpdateAutoScalingGroup takes and moto carries out; the rest of a group is fixed when it is made.
 CHANGEABLE = (
-    "AvailabilityZones",
-    "DesiredCapacity",
-    "HealthCheckGracePeriod",
-    "HealthCheckType",
-    "LaunchTemplate",
-    "MaxSize",
-    "MinSize",
-    "NewInstancesProtectedFromScaleIn",
-    "VPCZoneIdentifier",
+    "AvailabilityZones DesiredCapacity HealthCheckGracePeriod HealthCheckType LaunchTemplate MaxSize "
+    "MinSize NewInstancesProtectedFromScaleIn VPCZoneIdentifier"
 )
 
 
@@ -119,12 +112,10 @@ PROVIDERS: Mapping[str, Provider] = {
                 else None
             ),
         ),
-        identity=prop("LaunchConfigurationName"),
         describe=find(
             "describe_launch_configurations", "LaunchConfigurations.0", LaunchConfigurationNames=[ID]
         ),
         delete_call=call("delete_launch_configuration", LaunchConfigurationName=ID),
-        accepts=frozenset({"InstanceMonitoring"}),
     ),
     "AWS::AutoScaling::AutoScalingGroup": ApiResource(
         fidelity=Fidelity.BEHAVIOURAL,
@@ -137,12 +128,11 @@ PROVIDERS: Mapping[str, Provider] = {
             VPCZoneIdentifier=subnets,
             Tags=group_tags,
         ),
-        identity=prop("AutoScalingGroupName"),
         describe=find("describe_auto_scaling_groups", "AutoScalingGroups.0", AutoScalingGroupNames=[ID]),
         attributes={"AutoScalingGroupARN": live("AutoScalingGroupARN")},
         settings=(
             changeable(
-                *CHANGEABLE,
+                CHANGEABLE,
                 put=shaped(
                     "update_auto_scaling_group", AutoScalingGroupName=ID, VPCZoneIdentifier=subnets, Tags=None
                 ),
@@ -152,18 +142,17 @@ PROVIDERS: Mapping[str, Provider] = {
         ),
         delete_call=call("delete_auto_scaling_group", AutoScalingGroupName=ID, ForceDelete=True),
         reads={
-            **mirrored("MinSize", "MaxSize", "DesiredCapacity", "HealthCheckType", "LaunchTemplate"),
+            **mirrored("MinSize MaxSize DesiredCapacity HealthCheckType LaunchTemplate"),
             "Tags": read_tags,
             "VPCZoneIdentifier": read_subnets,
         },
         # Nobody is notified here; the template alone keeps it.
-        accepts=frozenset({"Tags", "VPCZoneIdentifier", "NotificationConfigurations"}),
+        accepts=frozenset({"NotificationConfigurations"}),
     ),
     "AWS::AutoScaling::ScheduledAction": ApiResource(
         service="autoscaling",
         name=Name(property="ScheduledActionName", limit=255),
         create_call=shaped("put_scheduled_update_group_action"),
-        identity=prop("ScheduledActionName"),
         describe=find(
             "describe_scheduled_actions",
             "ScheduledUpdateGroupActions.0",
@@ -173,13 +162,7 @@ PROVIDERS: Mapping[str, Provider] = {
         attributes={"ScheduledActionName": ID},
         settings=(
             changeable(
-                "DesiredCapacity",
-                "EndTime",
-                "MaxSize",
-                "MinSize",
-                "Recurrence",
-                "StartTime",
-                "TimeZone",
+                "DesiredCapacity EndTime MaxSize MinSize Recurrence StartTime TimeZone",
                 put=shaped("put_scheduled_update_group_action", ScheduledActionName=ID),
             ),
         ),
@@ -188,7 +171,7 @@ PROVIDERS: Mapping[str, Provider] = {
             AutoScalingGroupName=prop("AutoScalingGroupName"),
             ScheduledActionName=ID,
         ),
-        reads=mirrored("DesiredCapacity", "MinSize", "MaxSize", "Recurrence"),
+        reads=mirrored("DesiredCapacity MinSize MaxSize Recurrence"),
     ),
     "AWS::AutoScaling::ScalingPolicy": ApiResource(
         service="autoscaling",
@@ -198,14 +181,8 @@ PROVIDERS: Mapping[str, Provider] = {
         attributes={"Arn": ID, "PolicyName": policy_name},
         settings=(
             changeable(
-                "AdjustmentType",
-                "Cooldown",
-                "EstimatedInstanceWarmup",
-                "MetricAggregationType",
-                "MinAdjustmentMagnitude",
-                "PolicyType",
-                "ScalingAdjustment",
-                "StepAdjustments",
+                "AdjustmentType Cooldown EstimatedInstanceWarmup MetricAggregationType "
+                "MinAdjustmentMagnitude PolicyType ScalingAdjustment StepAdjustments "
                 "TargetTrackingConfiguration",
                 put=shaped("put_scaling_policy", PolicyName=policy_name),
             ),
@@ -215,7 +192,7 @@ PROVIDERS: Mapping[str, Provider] = {
             AutoScalingGroupName=prop("AutoScalingGroupName"),
             PolicyName=policy_name,
         ),
-        reads=mirrored("AdjustmentType", "PolicyType", "ScalingAdjustment"),
+        reads=mirrored("AdjustmentType PolicyType ScalingAdjustment"),
     ),
     "AWS::AutoScaling::LifecycleHook": ApiResource(
         service="autoscaling",
@@ -227,11 +204,11 @@ PROVIDERS: Mapping[str, Provider] = {
             AutoScalingGroupName=prop("AutoScalingGroupName"),
             LifecycleHookNames=[ID],
         ),
-        settings=(changeable("DefaultResult", "HeartbeatTimeout", "LifecycleTransition", put=put_hook),),
+        settings=(changeable("DefaultResult HeartbeatTimeout LifecycleTransition", put=put_hook),),
         delete_call=call(
             "delete_lifecycle_hook", AutoScalingGroupName=prop("AutoScalingGroupName"), LifecycleHookName=ID
         ),
-        reads=mirrored("DefaultResult", "HeartbeatTimeout", "LifecycleTransition"),
+        reads=mirrored("DefaultResult HeartbeatTimeout LifecycleTransition"),
         accepts=frozenset(
             {
                 "AutoScalingGroupName",

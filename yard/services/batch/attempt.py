@@ -6,7 +6,7 @@ import logging
 import shutil
 import signal
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -50,7 +50,19 @@ def _run(job: BatchJob, attempt: JobAttempt, environment: Any) -> None:
     shutil.rmtree(folder, ignore_errors=True)
     memory.promises.release(job.id)
     with job_store.changed:
-        _finish(job, attempt, ending)
+        attempt.stopped_at = job_store.now_ms()
+        attempt.status_reason = ending.status_reason
+        main = attempt.nodes[job.main_node]
+        main.exit_code, main.reason = ending.exit_code, ending.reason
+        job.running = None
+        instances.terminate(job)
+        if job.stop_reason:  # a job that was terminated or timed out is not tried again
+            attempt.status_reason = job.stop_reason
+            job_store.set_status(job, "FAILED", job.stop_reason)
+        elif is_retried(ending, job.retry_strategy, len(job.attempts)):
+            job_store.set_status(job, "RUNNABLE")
+        else:
+            job_store.set_status(job, "SUCCEEDED" if ending.succeeded else "FAILED", ending.status_reason)
 
 
 def _open_logs(job: BatchJob, attempt: JobAttempt) -> ContainerExit | None:
@@ -159,23 +171,6 @@ class Running:
 _SEEN = {"forked": Running.forked, "ready": Running.ready, "exited": Running.exited}
 
 
-def _finish(job: BatchJob, attempt: JobAttempt, ending: ContainerExit) -> None:
-    """The lock is held."""
-    attempt.stopped_at = job_store.now_ms()
-    attempt.status_reason = ending.status_reason
-    main = attempt.nodes[job.main_node]
-    main.exit_code, main.reason = ending.exit_code, ending.reason
-    job.running = None
-    instances.terminate(job)
-    if job.stop_reason:  # a job that was terminated or timed out is not tried again
-        attempt.status_reason = job.stop_reason
-        job_store.set_status(job, "FAILED", job.stop_reason)
-    elif is_retried(ending, job.retry_strategy, len(job.attempts)):
-        job_store.set_status(job, "RUNNABLE")
-    else:
-        job_store.set_status(job, "SUCCEEDED" if ending.succeeded else "FAILED", ending.status_reason)
-
-
 # Whether a failed attempt is followed by another, as AWS Batch decides it (user guide, job retries).
 HOST_GONE = "Host EC2 (instance {instance}) terminated."
 
@@ -196,25 +191,18 @@ class ContainerExit:
 def is_retried(ending: ContainerExit, strategy: Mapping[str, Any], attempts_made: int) -> bool:
     if ending.succeeded or attempts_made >= strategy.get("attempts", 1):
         return False
-    return _wants_retry(strategy.get("evaluateOnExit") or (), ending)
-
-
-def _wants_retry(rules: Sequence[Mapping[str, str]], ending: ContainerExit) -> bool:
-    """The first rule that matches decides; what matches none is tried again."""
+    # The first rule that matches decides; what matches none is tried again.
+    rules = strategy.get("evaluateOnExit") or ()
     for rule in rules:
-        if _matches(rule, ending):
-            return rule["action"].lower() == "retry"
+        said = {
+            "onExitCode": None if ending.exit_code is None else str(ending.exit_code),
+            "onReason": ending.reason,
+            "onStatusReason": ending.status_reason,
+        }
+        conditions = {member: pattern for member, pattern in rule.items() if member in said}
+        if all(_fits(pattern, said[member] or "") for member, pattern in conditions.items()):
+            return bool(rule["action"].lower() == "retry")
     return True
-
-
-def _matches(rule: Mapping[str, str], ending: ContainerExit) -> bool:
-    said = {
-        "onExitCode": None if ending.exit_code is None else str(ending.exit_code),
-        "onReason": ending.reason,
-        "onStatusReason": ending.status_reason,
-    }
-    conditions = {member: pattern for member, pattern in rule.items() if member in said}
-    return all(_fits(pattern, said[member] or "") for member, pattern in conditions.items())
 
 
 def _fits(pattern: str, text: str) -> bool:

@@ -133,7 +133,7 @@ REVISION = ApiResource(
     describe=find("describe_job_definitions", "jobDefinitions.0", jobDefinitions=[ID]),
     attributes={"JobDefinitionArn": ID},
     delete_call=call("deregister_job_definition", jobDefinition=ID),
-    reads={**mirrored("NodeProperties", "ContainerProperties", "Timeout"), "RetryStrategy": read_retries},
+    reads={**mirrored("NodeProperties ContainerProperties Timeout"), "RetryStrategy": read_retries},
 )
 
 
@@ -178,10 +178,7 @@ PROVIDERS: Mapping[str, Provider] = {
         attributes={"ComputeEnvironmentArn": ID},
         settings=(
             changeable(
-                "ComputeResources",
-                "ServiceRole",
-                "State",
-                "UnmanagedvCpus",
+                "ComputeResources ServiceRole State UnmanagedvCpus",
                 put=call(
                     "update_compute_environment",
                     computeEnvironment=ID,
@@ -194,7 +191,7 @@ PROVIDERS: Mapping[str, Provider] = {
             ),
             setting("ComputeResources", put=refuse_invalid),
             # These two say how an update is carried out; Batch does not keep them.
-            setting("ReplaceComputeEnvironment", "UpdatePolicy", put=lambda _scope: None),
+            setting("ReplaceComputeEnvironment UpdatePolicy", put=lambda _scope: None),
         ),
         delete_call=delete_environment,
         reads={**mirrored("State"), "ServiceRole": read_role, "ComputeResources": read_resources},
@@ -209,18 +206,13 @@ PROVIDERS: Mapping[str, Provider] = {
         attributes={"JobQueueArn": ID},
         settings=(
             changeable(
-                "ComputeEnvironmentOrder",
-                "JobStateTimeLimitActions",
-                "Priority",
-                "SchedulingPolicyArn",
-                "State",
+                "ComputeEnvironmentOrder JobStateTimeLimitActions Priority SchedulingPolicyArn State",
                 put=update_queue,
             ),
             tags(resourceArn=ID),
         ),
         delete_call=delete_queue,
-        reads=mirrored("ComputeEnvironmentOrder", "JobStateTimeLimitActions", "Priority", "State"),
-        accepts=frozenset({"State"}),
+        reads=mirrored("ComputeEnvironmentOrder JobStateTimeLimitActions Priority State"),
     ),
     "AWS::Batch::JobDefinition": JobDefinition(),
     "AWS::Batch::SchedulingPolicy": ApiResource(

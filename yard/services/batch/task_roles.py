@@ -7,7 +7,6 @@ The agent's own calls are not made here, so they are judged without a request.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from typing import Any
 
 from slipway.yard.errors import ApiError
@@ -45,7 +44,7 @@ def of_job(container: Mapping[str, Any], environment: Any, region: str, task: st
         if not profile or _hop_limit(resources, region) == _NEAREST:
             return None
         session = roles.assume(profile, MACHINES, f"i-{task[:17]}")
-    return replace(session, vpc=_vpc(resources, region))
+    return roles.in_vpc_of(session, (resources.get("subnets") or [""])[0], region)
 
 
 def problem(container: Mapping[str, Any], group: str, stream: str, region: str) -> str:
@@ -110,13 +109,6 @@ def _profile_role(profile: str) -> str:
         if profile in (one.name, one.arn) and one.roles:
             return str(one.roles[0].arn)
     return profile if profile and deployed.role(profile) else ""
-
-
-def _vpc(resources: Mapping[str, Any], region: str) -> str:
-    """Return the VPC of the instances, whose endpoints have a say in what their tasks ask."""
-    subnets = resources.get("subnets") or [""]
-    found = [zone[subnets[0]] for zone in moto_backend("ec2", region).subnets.values() if subnets[0] in zone]
-    return str(found[0].vpc_id) if found else ""
 
 
 def _hop_limit(resources: Mapping[str, Any], region: str) -> int | None:

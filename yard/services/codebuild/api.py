@@ -1,6 +1,6 @@
 """CodeBuild's projects and builds. What happens inside a build is in build.py.
 
-Another operation is a function and its line in _OPERATIONS.
+Another operation is a function and its line in OPERATIONS.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from slipway.yard.endpoint import ACCOUNT
-from slipway.yard.errors import ApiError, not_emulated
+from slipway.yard.errors import ApiError
 from slipway.yard.services.codebuild.build import Build, start
 
 Parameters = Mapping[str, Any]
@@ -28,12 +28,6 @@ _DEFAULTS = {
     "projectVisibility": "PRIVATE",
     "tags": [],
 }
-
-
-def call(operation: str, parameters: Parameters, region: str) -> dict[str, Any]:
-    if operation not in _OPERATIONS:
-        raise not_emulated("codebuild", operation)
-    return _OPERATIONS[operation](parameters, region)
 
 
 def reset() -> None:
@@ -114,7 +108,7 @@ def _project(name: str, region: str) -> dict[str, Any]:
         raise ApiError("ResourceNotFoundException", f"Project cannot be found: {name}") from None
 
 
-_OPERATIONS: Mapping[str, Callable[[Parameters, str], dict[str, Any]]] = {
+OPERATIONS: Mapping[str, Callable[[Parameters, str], dict[str, Any]]] = {
     "BatchGetBuilds": _batch_get_builds,
     "BatchGetProjects": _batch_get_projects,
     "CreateProject": _create_project,
@@ -124,8 +118,3 @@ _OPERATIONS: Mapping[str, Callable[[Parameters, str], dict[str, Any]]] = {
     "StartBuild": _start_build,
     "UpdateProject": _update_project,
 }
-
-
-def operations() -> frozenset[str]:
-    """List what it answers; the rest is refused."""
-    return frozenset(_OPERATIONS)

@@ -197,7 +197,12 @@ def _push(build: Build) -> str:
     client.get_authorization_token()
     if _is_there(client, repository, tag, manifest):
         return f"{repository}:{tag} is there already, with the same content"
-    _push_layers(build, repository)
+    # There are no layers, but a build without the right to push them must not look done.
+    assert build.session, "it has asked for a token"
+    resource = arn("ecr", build.region, f"repository/{repository}")
+    needs = [ActionNeed(action=f"ecr:{act}", resource=resource) for act in _LAYER_ACTIONS]
+    if words := roles.refused(build.session, build.region, needs):
+        raise CodeBuildFailed(words)
     try:
         client.put_image(
             repositoryName=repository,
@@ -220,15 +225,6 @@ def _is_there(client: Any, repository: str, tag: str, manifest: str) -> bool:
     return bool(found) and found[0]["imageManifest"] == manifest
 
 
-def _push_layers(build: Build, repository: str) -> None:
-    """There are no layers, but a build without the right to push them must not look done."""
-    assert build.session, "it has asked for a token"
-    resource = arn("ecr", build.region, f"repository/{repository}")
-    needs = [ActionNeed(action=f"ecr:{act}", resource=resource) for act in _LAYER_ACTIONS]
-    if words := roles.refused(build.session, build.region, needs):
-        raise CodeBuildFailed(words)
-
-
 def _manifest(source: bytes) -> str:
     """The same source, the same digest."""
     digest = f"sha256:{hashlib.sha256(source).hexdigest()}"
@@ -248,21 +244,17 @@ def _say(build: Build, text: str) -> None:
     try:
         client.put_log_events(**where, logEvents=events)
     except client.exceptions.ResourceNotFoundException:
-        _open_log(client, where)
+        # The group is made only where there is none, as CodeBuild does.
+        is_there = client.exceptions.ResourceAlreadyExistsException  # where an answer was lost, too
+        try:
+            with suppress(is_there):
+                client.create_log_stream(**where)
+        except client.exceptions.ResourceNotFoundException:
+            with suppress(is_there):
+                client.create_log_group(logGroupName=where["logGroupName"])
+            with suppress(is_there):
+                client.create_log_stream(**where)
         client.put_log_events(**where, logEvents=events)
-
-
-def _open_log(client: Any, where: Mapping[str, str]) -> None:
-    """The group is made only where there is none, as CodeBuild does."""
-    is_there = client.exceptions.ResourceAlreadyExistsException  # where an answer was lost, too
-    try:
-        with suppress(is_there):
-            client.create_log_stream(**where)
-    except client.exceptions.ResourceNotFoundException:
-        with suppress(is_there):
-            client.create_log_group(logGroupName=where["logGroupName"])
-        with suppress(is_there):
-            client.create_log_stream(**where)
 
 
 def _say_last(build: Build, text: str) -> None:

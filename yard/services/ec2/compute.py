@@ -138,7 +138,7 @@ PROVIDERS: Mapping[str, Provider] = {
             "LatestVersionNumber": lambda scope: str(scope.live["LatestVersionNumber"]),
             "DefaultVersionNumber": lambda scope: str(scope.live["DefaultVersionNumber"]),
         },
-        settings=(changeable("LaunchTemplateData", "VersionDescription", put=new_version),),
+        settings=(changeable("LaunchTemplateData VersionDescription", put=new_version),),
         delete_call=call("delete_launch_template", LaunchTemplateId=ID),
         reads={"LaunchTemplateData": read_latest},
     ),
@@ -146,12 +146,10 @@ PROVIDERS: Mapping[str, Provider] = {
         service="ec2",
         name=Name(property="GroupName", limit=255),
         create_call=shaped("create_placement_group", TagSpecifications=tag_specifications("placement-group")),
-        identity=prop("GroupName"),
         describe=find("describe_placement_groups", "PlacementGroups.0", GroupNames=[ID]),
         attributes={"GroupName": ID, "GroupId": live("GroupId")},
         delete_call=call("delete_placement_group", GroupName=ID),
-        reads=mirrored("Strategy", "PartitionCount", "SpreadLevel"),
-        accepts=frozenset({"Tags"}),
+        reads=mirrored("Strategy PartitionCount SpreadLevel"),
     ),
     "AWS::EC2::Instance": ApiResource(
         service="ec2",
@@ -206,16 +204,14 @@ PROVIDERS: Mapping[str, Provider] = {
             ec2_tags(),
         ),
         delete_call=call("terminate_instances", InstanceIds=[ID]),
-        reads=mirrored("InstanceType", "Tags"),
+        reads=mirrored("InstanceType Tags"),
         accepts=frozenset(
             {
-                "BlockDeviceMappings",
-                "Tags",
                 "AvailabilityZone",
                 "PlacementGroupName",
-                "Tenancy",
                 "PropagateTagsToVolumeOnCreation",
                 "SsmAssociations",
+                "Tenancy",
             }
         ),
     ),
@@ -257,6 +253,5 @@ PROVIDERS: Mapping[str, Provider] = {
             ec2_tags(),
         ),
         delete_call=call("delete_network_interface", NetworkInterfaceId=ID),
-        accepts=frozenset({"Tags"}),
     ),
 }

@@ -62,17 +62,13 @@ def _checked(summary: str, detail: str) -> dict[str, Any]:
 def _console(parameters: Parameters, region: str) -> dict[str, Any]:
     instance = moto_backend("ec2", region).get_instance(parameters["InstanceId"])
     host = host_store.hosts.get(instance.id)
-    said = _printed(host) if host else ""
+    # Give the console as it is; the reason comes last where only the yard knows it.
+    said = (host.console.text + (host.why if host_store.is_down(host) else "")) if host else ""
     return {
         "InstanceId": instance.id,
         "Output": base64.b64encode(said.encode()).decode(),
         "Timestamp": datetime.now(UTC),
     }
-
-
-def _printed(host: Host) -> str:
-    """Give the console as it is; the reason comes last where only the yard knows it."""
-    return host.console.text + (host.why if host_store.is_down(host) else "")
 
 
 def _reboot(parameters: Parameters, region: str) -> dict[str, Any]:
@@ -86,15 +82,11 @@ def _reboot(parameters: Parameters, region: str) -> dict[str, Any]:
             )
     for instance in recorded:
         if host := host_store.hosts.get(instance.id):
-            _reboot_host(host)
+            try:
+                reconciler.reboot(host)
+            except ValueError as error:
+                raise ApiError("UnsupportedOperation", str(error)) from error
     return {}
-
-
-def _reboot_host(host: Host) -> None:
-    try:
-        reconciler.reboot(host)
-    except ValueError as error:
-        raise ApiError("UnsupportedOperation", str(error)) from error
 
 
 OPERATIONS: Mapping[str, Callable[[Parameters, str], dict[str, Any]]] = {

@@ -112,6 +112,8 @@ def launched(call: Call, reply: Reply) -> None:
     """
     if (call.service, call.operation) != ("ec2", "RunInstances"):
         return
+    from moto.ec2.models.instances import StateReason
+
     lacks_key = any(
         not there.kms_key(key, call.region)
         for _, key in values_at(call.parameters or {}, "BlockDeviceMappings[].Ebs.KmsKeyId")
@@ -122,16 +124,12 @@ def launched(call: Call, reply: Reply) -> None:
         instance = moto_backend("ec2", call.region).get_instance(found.decode())
         hold(instance)
         if lacks_key:
-            _end_without_key(instance)
-
-
-def _end_without_key(instance: Any) -> None:
-    """Source: EC2 user guide, "Troubleshoot instance launch issues"."""
-    from moto.ec2.models.instances import StateReason
-
-    instance.terminate()
-    code = "Client.InvalidKMSKey.InvalidState"
-    instance.state_reason = StateReason(f"{code}: The KMS key provided is in an incorrect state", code)
+            # Source: EC2 user guide, "Troubleshoot instance launch issues".
+            instance.terminate()
+            code = "Client.InvalidKMSKey.InvalidState"
+            instance.state_reason = StateReason(
+                f"{code}: The KMS key provided is in an incorrect state", code
+            )
 
 
 def hold(instance: Any) -> None:
@@ -154,3 +152,24 @@ def _run(instance: Any) -> None:
 
 def _set(instance: Any, name: str, code: int) -> None:
     instance._state.name, instance._state.code = name, code
+
+
+# What RegisterImage says of an AMI and moto forgets: its architecture, root device and root size.
+_IMAGE_ID = re.compile(rb"<imageId>(ami-[0-9a-f]+)</imageId>")
+
+
+def registered(call: Call, reply: Reply) -> None:
+    """Hear of an answered call, and keep what a new AMI is."""
+    found = (
+        _IMAGE_ID.search(reply.body) if (call.service, call.operation) == ("ec2", "RegisterImage") else None
+    )
+    if found is None:
+        return
+    given: Any = call.parameters or {}
+    image = moto_backend("ec2", call.region).amis[found[1].decode()]
+    image.architecture = given.get("Architecture") or image.architecture
+    image.root_device_name = given.get("RootDeviceName") or image.root_device_name
+    for disk in given.get("BlockDeviceMappings") or ():
+        size = (disk.get("Ebs") or {}).get("VolumeSize")
+        if size and disk.get("DeviceName") == image.root_device_name:
+            image.ebs_snapshot.volume.size = int(size)

@@ -7,6 +7,7 @@ from typing import Any
 
 from slipway.yard.cloudformation.resources.api import (
     ApiResource,
+    Setting,
     call,
     changeable,
     ec2_tags,
@@ -17,20 +18,20 @@ from slipway.yard.cloudformation.resources.api import (
     tag_specifications,
 )
 from slipway.yard.cloudformation.resources.provider import Provider
-from slipway.yard.cloudformation.resources.scope import ID, Action, ResourceScope, live, prop, response
+from slipway.yard.cloudformation.resources.scope import ID, ResourceScope, live, prop, response
 from slipway.yard.errors import ApiError
 
 
-def attribute(operation: str, identifier: str, *names: str) -> Action:
+def attributes(operation: str, identifier: str, names: str) -> Setting:
     """EC2 changes one attribute of a VPC or a subnet per call; an absent one goes back to EC2's default."""
 
     def put(scope: ResourceScope) -> None:
-        for name in names:
+        for name in names.split():
             value = scope.properties.get(name, name == "EnableDnsSupport")
             if name in scope.properties or name in scope.before:
                 scope.send(operation, **{identifier: scope.id, name: {"Value": value}})
 
-    return put
+    return setting(names, put=put)
 
 
 def modify_endpoint(scope: ResourceScope) -> None:
@@ -87,10 +88,6 @@ def _acl_association(scope: ResourceScope) -> str | None:
 
 IPV6_ASSOCIATION = "Ipv6CidrBlockAssociation.AssociationId"
 
-VPC_ATTRIBUTES = ("EnableDnsSupport", "EnableDnsHostnames")
-
-SUBNET_ATTRIBUTES = ("MapPublicIpOnLaunch", "AssignIpv6AddressOnCreation")
-
 
 def flow_log_id(scope: ResourceScope) -> str:
     """EC2 answers with success, and says beside it for which resources there is no flow log."""
@@ -122,12 +119,11 @@ PROVIDERS: Mapping[str, Provider] = {
             ),
         },
         settings=(
-            setting(*VPC_ATTRIBUTES, put=attribute("modify_vpc_attribute", "VpcId", *VPC_ATTRIBUTES)),
+            attributes("modify_vpc_attribute", "VpcId", "EnableDnsSupport EnableDnsHostnames"),
             ec2_tags(),
         ),
         delete_call=call("delete_vpc", VpcId=ID),
-        reads=mirrored("CidrBlock", "Tags"),
-        accepts=frozenset({"Tags"}),
+        reads=mirrored("CidrBlock Tags"),
     ),
     "AWS::EC2::VPCCidrBlock": ApiResource(
         service="ec2",
@@ -154,14 +150,13 @@ PROVIDERS: Mapping[str, Provider] = {
             "NetworkAclAssociationId": _acl_association,
         },
         settings=(
-            setting(
-                *SUBNET_ATTRIBUTES, put=attribute("modify_subnet_attribute", "SubnetId", *SUBNET_ATTRIBUTES)
+            attributes(
+                "modify_subnet_attribute", "SubnetId", "MapPublicIpOnLaunch AssignIpv6AddressOnCreation"
             ),
             ec2_tags(),
         ),
         delete_call=call("delete_subnet", SubnetId=ID),
-        reads=mirrored("CidrBlock", "MapPublicIpOnLaunch", "Tags"),
-        accepts=frozenset({"Tags"}),
+        reads=mirrored("CidrBlock MapPublicIpOnLaunch Tags"),
     ),
     "AWS::EC2::VPCEndpoint": ApiResource(
         service="ec2",
@@ -182,17 +177,12 @@ PROVIDERS: Mapping[str, Provider] = {
         },
         settings=(
             changeable(
-                "RouteTableIds",
-                "SubnetIds",
-                "SecurityGroupIds",
-                "PolicyDocument",
-                "PrivateDnsEnabled",
+                "RouteTableIds SubnetIds SecurityGroupIds PolicyDocument PrivateDnsEnabled",
                 put=modify_endpoint,
             ),
             ec2_tags(),
         ),
         delete_call=call("delete_vpc_endpoints", VpcEndpointIds=[ID]),
-        accepts=frozenset({"Tags"}),
     ),
     "AWS::EC2::FlowLog": ApiResource(
         service="ec2",
@@ -206,6 +196,6 @@ PROVIDERS: Mapping[str, Provider] = {
         attributes={"Id": ID},
         settings=(ec2_tags(),),
         delete_call=call("delete_flow_logs", FlowLogIds=[ID]),
-        accepts=frozenset({"ResourceId", "Tags"}),
+        accepts=frozenset({"ResourceId"}),
     ),
 }

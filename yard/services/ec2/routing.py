@@ -31,16 +31,8 @@ from slipway.yard.cloudformation.resources.scope import (
 
 # A route's target: any one of these properties.
 ROUTE_TARGETS = (
-    "CarrierGatewayId",
-    "EgressOnlyInternetGatewayId",
-    "GatewayId",
-    "InstanceId",
-    "LocalGatewayId",
-    "NatGatewayId",
-    "NetworkInterfaceId",
-    "TransitGatewayId",
-    "VpcEndpointId",
-    "VpcPeeringConnectionId",
+    "CarrierGatewayId EgressOnlyInternetGatewayId GatewayId InstanceId LocalGatewayId NatGatewayId "
+    "NetworkInterfaceId TransitGatewayId VpcEndpointId VpcPeeringConnectionId"
 )
 
 DESTINATIONS = ("DestinationCidrBlock", "DestinationIpv6CidrBlock", "DestinationPrefixListId")
@@ -117,14 +109,13 @@ PROVIDERS: Mapping[str, Provider] = {
         attributes={"RouteTableId": ID},
         settings=(ec2_tags(),),
         delete_call=call("delete_route_table", RouteTableId=ID),
-        accepts=frozenset({"Tags"}),
     ),
     "AWS::EC2::Route": ApiResource(
         service="ec2",
         create_call=to_target("create_route"),
         identity=lambda scope: f"{scope.properties['RouteTableId']}|{destination(scope)}",
         attributes={"CidrBlock": destination},
-        settings=(changeable(*ROUTE_TARGETS, put=to_target("replace_route")),),
+        settings=(changeable(ROUTE_TARGETS, put=to_target("replace_route")),),
         delete_call=delete_route,
     ),
     "AWS::EC2::SubnetRouteTableAssociation": ApiResource(
@@ -141,7 +132,6 @@ PROVIDERS: Mapping[str, Provider] = {
         attributes={"InternetGatewayId": ID},
         settings=(ec2_tags(),),
         delete_call=call("delete_internet_gateway", InternetGatewayId=ID),
-        accepts=frozenset({"Tags"}),
     ),
     "AWS::EC2::VPCGatewayAttachment": ApiResource(
         service="ec2",
@@ -164,7 +154,6 @@ PROVIDERS: Mapping[str, Provider] = {
             changeable("Tags", put=_retag_address),
         ),
         delete_call=_release_address,
-        accepts=frozenset({"Tags"}),
     ),
     "AWS::EC2::NatGateway": ApiResource(
         service="ec2",
@@ -174,6 +163,5 @@ PROVIDERS: Mapping[str, Provider] = {
         attributes={"NatGatewayId": ID, "EniId": live("NatGatewayAddresses.0.NetworkInterfaceId")},
         settings=(ec2_tags(),),
         delete_call=delete_nat_gateway,
-        accepts=frozenset({"Tags"}),
     ),
 }

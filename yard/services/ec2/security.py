@@ -217,7 +217,6 @@ PROVIDERS: Mapping[str, Provider] = {
             "SecurityGroupIngress": read_rules("ingress"),
             "SecurityGroupEgress": read_rules("egress"),
         },
-        accepts=frozenset({"Tags"}),
     ),
     "AWS::EC2::SecurityGroupIngress": rule_resource(
         "ingress", "SourceSecurityGroupId", "SourceSecurityGroupOwnerId", "SourcePrefixListId"

@@ -34,21 +34,17 @@ def register(image: str, region: str) -> str:
     manifest = json.dumps({"image": image, **IMAGES[image], "stand_in": True})
     name = ami_parameter(image)
     for parameter, value in ((name, made.id), (manifest_parameter(name), manifest)):
-        _write(parameter, value, region)
+        moto_backend("ssm", region).put_parameter(
+            name=parameter,
+            description="a stand-in of the yard",
+            value=value,
+            parameter_type="String",
+            allowed_pattern="",
+            keyid="",
+            overwrite=True,
+            tags=[],
+            data_type="text",
+            tier="Standard",
+            policies=None,
+        )
     return str(made.id)
-
-
-def _write(parameter: str, value: str, region: str) -> None:
-    moto_backend("ssm", region).put_parameter(
-        name=parameter,
-        description="a stand-in of the yard",
-        value=value,
-        parameter_type="String",
-        allowed_pattern="",
-        keyid="",
-        overwrite=True,
-        tags=[],
-        data_type="text",
-        tier="Standard",
-        policies=None,
-    )

@@ -58,7 +58,9 @@ def launch(wanted: TemplateLaunch, region: str) -> list[Any]:
     for instance in reservation.instances:
         instance.placement.group_name = wanted.placement_group or in_template.get("GroupName", "")
         instance.lifecycle = wanted.market or None
-        _give_address(instance, wanted.tags)
+        if reconciler.are_kept() and not tier_of(wanted.tags).isolated:
+            interface = instance.nics[0]
+            interface.private_ip_address = loopback(interface.private_ip_address)
         if wanted.profile:
             _give_profile(backend, instance, wanted.profile)
         launches.hold(instance)
@@ -87,13 +89,6 @@ def _arguments(wanted: TemplateLaunch, region: str) -> dict[str, Any]:
         or data.get("InstanceInitiatedShutdownBehavior"),
         "metadata_options": data.get("MetadataOptions") or {},
     }
-
-
-def _give_address(instance: Any, tags: Mapping[str, str]) -> None:
-    """Give hosts without a network of their own addresses of this machine."""
-    if reconciler.are_kept() and not tier_of(tags).isolated:
-        interface = instance.nics[0]
-        interface.private_ip_address = loopback(interface.private_ip_address)
 
 
 def _give_profile(ec2: Any, instance: Any, profile: Mapping[str, str]) -> None:

@@ -42,7 +42,17 @@ def emit(event: ServiceEvent) -> None:
     """Put an event of a service of AWS. What becomes of it is nothing to the service: nothing is raised."""
     try:
         _deliver_ourselves()
-        sent = _sent(event)
+        sent = {
+            "version": "0",
+            "id": str(uuid.uuid4()),
+            "detail-type": event.detail_type,
+            "source": event.source,
+            "account": ACCOUNT,
+            "time": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+            "region": event.region,
+            "resources": list(event.resources),
+            "detail": dict(event.detail),
+        }
         for rule in _rules(event.region):
             rule.send_to_targets(copy.deepcopy(sent))
     except Exception:
@@ -59,20 +69,6 @@ def call(operation: str, parameters: Mapping[str, Any], region: str) -> dict[str
     return {"Entries": answers, "FailedEntryCount": sum("ErrorCode" in answer for answer in answers)}
 
 
-def _sent(event: ServiceEvent) -> dict[str, Any]:
-    return {
-        "version": "0",
-        "id": str(uuid.uuid4()),
-        "detail-type": event.detail_type,
-        "source": event.source,
-        "account": ACCOUNT,
-        "time": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
-        "region": event.region,
-        "resources": list(event.resources),
-        "detail": dict(event.detail),
-    }
-
-
 def _rules(region: str) -> Iterator[Any]:
     yield from list(moto_backend("events", region).describe_event_bus("default").rules.values())
 
@@ -86,7 +82,21 @@ def _deliver_ourselves() -> None:
 
     def send(rule: Any, event: dict[str, Any], transform_input: bool = True) -> None:
         def one(target: Mapping[str, Any]) -> str | None:
-            return _by_moto(by_moto, rule, target, event, transform_input)
+            from moto.core.exceptions import ServiceException
+
+            alone = copy.copy(rule)
+            alone.targets = [target]
+            given = copy.deepcopy(dict(event))
+            if isinstance(given.get("time"), str):  # moto wants seconds, and writes the text itself
+                given["time"] = datetime.fromisoformat(given["time"]).timestamp()
+            given.setdefault("ingestion-time", given.get("time"))
+            try:
+                by_moto(alone, given, transform_input)
+            except NotImplementedError:
+                return f"the yard delivers no events to {str(target['Arn']).split(':')[2]}"
+            except ServiceException as error:  # such as a queue that is gone, or that a stack only recorded
+                return str(error.message)
+            return None
 
         _send(rule, event, one)
 
@@ -108,30 +118,6 @@ def _send(rule: Any, event: Mapping[str, Any], by_moto: Callable[[Mapping[str, A
             keep_dead_letter(rule, target, event, problem)
 
 
-def _by_moto(
-    send: Callable[..., None],
-    rule: Any,
-    target: Mapping[str, Any],
-    event: Mapping[str, Any],
-    transform_input: bool,
-) -> str | None:
-    from moto.core.exceptions import ServiceException
-
-    alone = copy.copy(rule)
-    alone.targets = [target]
-    given = copy.deepcopy(dict(event))
-    if isinstance(given.get("time"), str):  # moto wants seconds, and writes the text itself
-        given["time"] = datetime.fromisoformat(given["time"]).timestamp()
-    given.setdefault("ingestion-time", given.get("time"))
-    try:
-        send(alone, given, transform_input)
-    except NotImplementedError:
-        return f"the yard delivers no events to {str(target['Arn']).split(':')[2]}"
-    except ServiceException as error:  # such as a queue that is gone, or that a stack only recorded
-        return str(error.message)
-    return None
-
-
 # Targets of EventBridge rules that the yard delivers to; a further one is a row of TARGETS.
 # A target answers None, or why it was refused. What a policy refuses, EventBridge does not try again
 # (EventBridge user guide, "How EventBridge retries delivering events").
@@ -148,7 +134,19 @@ def written(target: Target, event: Event) -> str:
     if path := target.get("InputPath"):
         return json.dumps(_at(path, event))
     if transformer := target.get("InputTransformer"):
-        return _transformed(transformer, event)
+        # Fill in the variables: as text between quotes, as JSON elsewhere.
+        values = {name: _at(path, event) for name, path in (transformer.get("InputPathsMap") or {}).items()}
+
+        def value(found: re.Match[str]) -> str:
+            held = values.get(found[1])
+            is_quoted = template.count('"', 0, found.start()) % 2 == 1
+            if is_quoted:
+                text = held if isinstance(held, str) else "" if held is None else json.dumps(held)
+                return json.dumps(text)[1:-1]
+            return json.dumps(held) if held is not None else ""
+
+        template = str(transformer["InputTemplate"])
+        return _VARIABLE.sub(value, template)
     return json.dumps(event)
 
 
@@ -195,22 +193,6 @@ def _to_runbook(rule: Any, target: Target, event: Event) -> str | None:
     except (ClientError, ValueError) as error:
         return str(error)
     return None
-
-
-def _transformed(transformer: Mapping[str, Any], event: Event) -> str:
-    """Fill in the variables: as text between quotes, as JSON elsewhere."""
-    values = {name: _at(path, event) for name, path in (transformer.get("InputPathsMap") or {}).items()}
-
-    def value(found: re.Match[str]) -> str:
-        held = values.get(found[1])
-        is_quoted = template.count('"', 0, found.start()) % 2 == 1
-        if is_quoted:
-            text = held if isinstance(held, str) else "" if held is None else json.dumps(held)
-            return json.dumps(text)[1:-1]
-        return json.dumps(held) if held is not None else ""
-
-    template = str(transformer["InputTemplate"])
-    return _VARIABLE.sub(value, template)
 
 
 def _at(path: str, event: Event) -> Any:

@@ -66,16 +66,15 @@ PROVIDERS: Mapping[str, Provider] = {
                 remove=call("delete_file_system_policy", FileSystemId=ID),
             ),
             changeable(
-                "ThroughputMode",
-                "ProvisionedThroughputInMibps",
+                "ThroughputMode ProvisionedThroughputInMibps",
                 put=shaped("update_file_system", FileSystemId=ID),
             ),
             tags(of="FileSystemTags", ResourceId=ID),
             # Kept in the template alone: no file system is replicated here, so none is protected from it.
-            setting("ReplicationConfiguration", "FileSystemProtection", put=lambda _scope: None),
+            setting("ReplicationConfiguration FileSystemProtection", put=lambda _scope: None),
         ),
         delete_call=call("delete_file_system", FileSystemId=ID),
-        reads=mirrored("Encrypted", "PerformanceMode", "ThroughputMode"),
+        reads=mirrored("Encrypted PerformanceMode ThroughputMode"),
         accepts=frozenset({"BackupPolicy", "BypassPolicyLockoutSafetyCheck"}),
     ),
     "AWS::EFS::MountTarget": ApiResource(
@@ -119,18 +118,14 @@ PROVIDERS: Mapping[str, Provider] = {
         },
         settings=(
             changeable(
-                "LustreConfiguration",
-                "OntapConfiguration",
-                "OpenZFSConfiguration",
-                "WindowsConfiguration",
-                "StorageCapacity",
-                "FileSystemTypeVersion",
+                "LustreConfiguration OntapConfiguration OpenZFSConfiguration "
+                "WindowsConfiguration StorageCapacity FileSystemTypeVersion",
                 put=shaped("update_file_system", FileSystemId=ID),
             ),
             tags(ResourceARN=text("arn:aws:fsx:{region}:{account}:file-system/{id}")),
         ),
         delete_call=call("delete_file_system", FileSystemId=ID),
-        reads=mirrored("StorageCapacity", "Tags"),
+        reads=mirrored("StorageCapacity Tags"),
     ),
     "AWS::FSx::DataRepositoryAssociation": SchemaRecord(
         type="AWS::FSx::DataRepositoryAssociation",

@@ -11,10 +11,9 @@ import tempfile
 import threading
 import uuid
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 from slipway.yard.errors import ApiError
 from slipway.yard.machines import log_stream
@@ -56,7 +55,7 @@ def prepare(function: DeployedFunction, event: bytes, request_id: str) -> Functi
         event=event,
         request_id=request_id,
         stream=stream,
-        session=replace(session, vpc=_vpc(function)),
+        session=roles.in_vpc_of(session, function.subnet, function.region),
     )
 
 
@@ -129,7 +128,7 @@ class _FunctionLog:
         self.region, self.tail = invocation.function.region, b""
         self.is_open = not roles.refused(invocation.session, self.region, self._needs())
         if self.is_open:
-            self._open()
+            log_stream.make(self.group, self.stream, self.region)
 
     def _needs(self) -> Iterator[ActionNeed]:
         """Yield what the role must be allowed: a group that is there already is not made again."""
@@ -152,16 +151,3 @@ class _FunctionLog:
         self.tail = (self.tail + b"".join(line + b"\n" for line in lines))[-TAIL_BYTES:]
         if self.is_open:
             log_stream.put(lines, self.group, self.stream, self.region)
-
-    def _open(self) -> None:
-        backend = moto_backend("logs", self.region)
-        if self.group not in backend.groups:
-            backend.create_log_group(self.group, {})
-        backend.create_log_stream(self.group, self.stream)
-
-
-def _vpc(function: DeployedFunction) -> str:
-    """Return the VPC whose endpoints have a say in what the function asks."""
-    zones: Any = moto_backend("ec2", function.region).subnets.values()
-    found = [zone[function.subnet] for zone in zones if function.subnet in zone]
-    return str(found[0].vpc_id) if found else ""

@@ -180,7 +180,22 @@ def find(name_or_arn: str, qualifier: str | None, region: str) -> DeployedFuncti
     except LambdaClientError as error:
         message = f"Function not found: {_arn(name_or_arn, region)}"
         raise ApiError("ResourceNotFoundException", message, status=404) from error
-    return _decoded(found, region)
+    subnets = (found._vpc_config or {}).get("SubnetIds") or [""]
+    return DeployedFunction(
+        name=str(found.function_name),
+        arn=str(found.function_arn),
+        version=str(found.version),
+        region=region,
+        runtime=str(found.run_time or ""),
+        handler=str(found.handler or ""),
+        role=str(found.role),
+        timeout_s=int(found.timeout),
+        memory_mib=int(found.memory_size),
+        variables={str(name): str(value) for name, value in (found.environment_vars or {}).items()},
+        code=bytes(getattr(found, "code_bytes", b"") or b""),
+        layers=tuple(str(layer["Arn"]) for layer in found.layers or ()),
+        subnet=str(subnets[0]),
+    )
 
 
 def refuse(function: DeployedFunction) -> None:
@@ -202,22 +217,3 @@ def _arn(name_or_arn: str, region: str) -> str:
     if name_or_arn.startswith("arn:"):
         return name_or_arn
     return f"arn:aws:lambda:{region}:{ACCOUNT}:function:{name_or_arn}"
-
-
-def _decoded(found: Any, region: str) -> DeployedFunction:
-    subnets = (found._vpc_config or {}).get("SubnetIds") or [""]
-    return DeployedFunction(
-        name=str(found.function_name),
-        arn=str(found.function_arn),
-        version=str(found.version),
-        region=region,
-        runtime=str(found.run_time or ""),
-        handler=str(found.handler or ""),
-        role=str(found.role),
-        timeout_s=int(found.timeout),
-        memory_mib=int(found.memory_size),
-        variables={str(name): str(value) for name, value in (found.environment_vars or {}).items()},
-        code=bytes(getattr(found, "code_bytes", b"") or b""),
-        layers=tuple(str(layer["Arn"]) for layer in found.layers or ()),
-        subnet=str(subnets[0]),
-    )

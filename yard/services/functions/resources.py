@@ -24,31 +24,11 @@ from slipway.yard.cloudformation.resources.scope import ID, ResourceScope, live,
 from slipway.yard.services.functions import inside
 
 CONFIGURATION = (
-    "DeadLetterConfig",
-    "Description",
-    "Environment",
-    "EphemeralStorage",
-    "FileSystemConfigs",
-    "Handler",
-    "ImageConfig",
-    "KmsKeyArn",
-    "Layers",
-    "LoggingConfig",
-    "MemorySize",
-    "Role",
-    "Runtime",
-    "Timeout",
-    "TracingConfig",
-    "VpcConfig",
+    "DeadLetterConfig Description Environment EphemeralStorage FileSystemConfigs Handler ImageConfig "
+    "KmsKeyArn Layers LoggingConfig MemorySize Role Runtime Timeout TracingConfig VpcConfig"
 )
 # Kept in the template alone: nothing runs that they could speed up or limit.
-UNSEEN = (
-    "CodeSigningConfigArn",
-    "RecursiveLoop",
-    "ReservedConcurrentExecutions",
-    "RuntimeManagementConfig",
-    "SnapStart",
-)
+UNSEEN = "CodeSigningConfigArn RecursiveLoop ReservedConcurrentExecutions RuntimeManagementConfig SnapStart"
 
 
 MODULE = "cfnresponse"  # Lambda brings it to inline code that imports it
@@ -58,19 +38,17 @@ def code(scope: ResourceScope) -> dict[str, Any]:
     """Return the code as Lambda wants it; a template may write the one file of a function inline."""
     given = dict(scope.properties["Code"])
     if "ZipFile" in given:
-        given["ZipFile"] = _packed(given["ZipFile"], str(scope.properties.get("Runtime", "")))
+        # Pack the one file of a function; beside one in Python lies the module cfnresponse.
+        text = given["ZipFile"]
+        runtime = str(scope.properties.get("Runtime", ""))
+        is_python = not runtime.startswith("nodejs")
+        packed = io.BytesIO()
+        with zipfile.ZipFile(packed, "w") as archive:
+            archive.writestr("index.py" if is_python else "index.js", text)
+            if is_python and MODULE in text:
+                archive.writestr(f"{MODULE}.py", (files(inside) / f"{MODULE}.py").read_text("utf-8"))
+        given["ZipFile"] = packed.getvalue()
     return {name: value for name, value in given.items() if name != "SourceKMSKeyArn"}
-
-
-def _packed(text: str, runtime: str) -> bytes:
-    """Pack the one file of a function; beside one in Python lies the module cfnresponse."""
-    is_python = not runtime.startswith("nodejs")
-    packed = io.BytesIO()
-    with zipfile.ZipFile(packed, "w") as archive:
-        archive.writestr("index.py" if is_python else "index.js", text)
-        if is_python and MODULE in text:
-            archive.writestr(f"{MODULE}.py", (files(inside) / f"{MODULE}.py").read_text("utf-8"))
-    return packed.getvalue()
 
 
 def change_code(scope: ResourceScope) -> None:
@@ -83,7 +61,7 @@ def change_code(scope: ResourceScope) -> None:
 
 
 def change_configuration(scope: ResourceScope) -> None:
-    given = {name: scope.properties.get(name) for name in CONFIGURATION}
+    given = {name: scope.properties.get(name) for name in CONFIGURATION.split()}
     scope.send("update_function_configuration", FunctionName=scope.id, **given)
 
 
@@ -101,7 +79,6 @@ PROVIDERS: Mapping[str, Provider] = {
             Tags=lambda scope: as_map(scope.properties, "Tags") or None,
             SnapStart=None,
         ),
-        identity=prop("FunctionName"),
         describe=find("get_function", "Configuration", FunctionName=ID),
         attributes={
             "Arn": live("FunctionArn"),
@@ -110,13 +87,12 @@ PROVIDERS: Mapping[str, Provider] = {
             "SnapStartResponse": lambda _scope: {"ApplyOn": "None", "OptimizationStatus": "Off"},
         },
         settings=(
-            changeable("Code", "Architectures", put=change_code),
-            changeable(*CONFIGURATION, put=change_configuration),
-            setting(*UNSEEN, put=lambda _scope: None),
+            changeable("Code Architectures", put=change_code),
+            changeable(CONFIGURATION, put=change_configuration),
+            setting(UNSEEN, put=lambda _scope: None),
             tags(Resource=text("arn:aws:lambda:{region}:{account}:function:{id}")),
         ),
         delete_call=call("delete_function", FunctionName=ID),
-        accepts=frozenset({"Tags", "SnapStart"}),
     ),
     "AWS::Lambda::Permission": ApiResource(
         service="lambda",

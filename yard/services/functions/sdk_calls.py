@@ -48,7 +48,10 @@ def answer(context: Context, properties: Properties, asked: Mapping[str, Any]) -
     if not given:
         return _said(physical_id or context.logical_id, {})
     call = json.loads(given) if isinstance(given, str) else given
-    found = _flat(_sent(context, properties, call, physical_id))
+    # Each value by its path: `Buckets.0.Name`.
+    answered = _sent(context, properties, call, physical_id)
+    shown = {name: value for name, value in answered.items() if name != "ResponseMetadata"}
+    found = dict(_paths(shown, ""))
     named = call.get("physicalResourceId") or {}
     chosen = named.get("id") or found.get(named.get("responsePath", "")) or physical_id or context.logical_id
     return _said(str(chosen), _wanted(found, call.get("outputPaths")))
@@ -65,7 +68,11 @@ def _sent(
 
     if call.get("assumedRoleArn"):
         raise ApiError("ValidationError", f"the yard assumes no other role for {context.logical_id}")
-    client = _client(context, str(properties["ServiceToken"]), call)
+    token = str(properties["ServiceToken"])
+    function = plan.find(token, None, context.region)
+    session = roles.assume(function.role, SERVICE, function.name)
+    name = str(call["service"]).rpartition("/")[2].removeprefix("client-").replace("-", "").lower()
+    client = keys.client(session, SERVICES.get(name, name), call.get("region") or context.region)
     try:
         operation = _operation(client, str(call["action"]))
         return dict(getattr(client, operation)(**_decoded(call.get("parameters") or {}, physical_id)))
@@ -76,13 +83,6 @@ def _sent(
         raise ApiError(code, str(error.response["Error"]["Message"])) from error
     except BotoCoreError as error:
         raise ApiError("ValidationError", str(error)) from error
-
-
-def _client(context: Context, token: str, call: Mapping[str, Any]) -> Any:
-    function = plan.find(token, None, context.region)
-    session = roles.assume(function.role, SERVICE, function.name)
-    name = str(call["service"]).rpartition("/")[2].removeprefix("client-").replace("-", "").lower()
-    return keys.client(session, SERVICES.get(name, name), call.get("region") or context.region)
 
 
 def _operation(client: Any, action: str) -> str:
@@ -102,12 +102,6 @@ def _decoded(value: Any, physical_id: str) -> Any:
     if value == _PHYSICAL_ID:
         return physical_id
     return _WRITTEN.get(value, value) if isinstance(value, str) else value
-
-
-def _flat(answered: Mapping[str, Any]) -> dict[str, Any]:
-    """Return each value by its path: `Buckets.0.Name`."""
-    shown = {name: value for name, value in answered.items() if name != "ResponseMetadata"}
-    return dict(_paths(shown, ""))
 
 
 def _paths(value: Any, path: str) -> Iterator[tuple[str, Any]]:

@@ -132,7 +132,7 @@ def delete_managed(scope: ResourceScope) -> None:
 
 
 def principals(put: Action) -> Setting:
-    return setting(*PRINCIPALS, put=put)
+    return setting(" ".join(PRINCIPALS), put=put)
 
 
 def _take_off(scope: ResourceScope, operation: str, parameters: Mapping[str, Any]) -> None:
@@ -228,7 +228,7 @@ PROVIDERS: Mapping[str, Provider] = {
         create_call=lambda _scope: {},
         identity=lambda scope: generated(scope.context, 128),
         attributes={"Id": ID},
-        settings=(setting("PolicyName", "PolicyDocument", *PRINCIPALS, put=put_policy),),
+        settings=(setting("PolicyName PolicyDocument Roles Users Groups", put=put_policy),),
         delete_call=lambda scope: take_off("delete_{}_policy", PolicyName=scope.properties["PolicyName"])(
             scope
         ),
@@ -267,14 +267,13 @@ PROVIDERS: Mapping[str, Provider] = {
         service="iam",
         create_call=lambda _scope: {},
         identity=lambda scope: f"{scope.properties['PolicyName']}|{scope.properties['RoleName']}",
-        settings=(setting("PolicyDocument", "PolicyName", "RoleName", put=put_role_policy),),
+        settings=(setting("PolicyDocument PolicyName RoleName", put=put_role_policy),),
         delete_call=call("delete_role_policy", RoleName=prop("RoleName"), PolicyName=prop("PolicyName")),
     ),
     "AWS::IAM::Role": ApiResource(
         service="iam",
         name=Name(property="RoleName", limit=64),
         create_call=shaped("create_role", AssumeRolePolicyDocument=trust),
-        identity=prop("RoleName"),
         describe=find("get_role", "Role", RoleName=ID),
         attributes={"Arn": live("Arn"), "RoleId": live("RoleId")},
         settings=(
@@ -282,8 +281,7 @@ PROVIDERS: Mapping[str, Provider] = {
                 "AssumeRolePolicyDocument", put=role_field("update_assume_role_policy", PolicyDocument=trust)
             ),
             changeable(
-                "Description",
-                "MaxSessionDuration",
+                "Description MaxSessionDuration",
                 put=role_field(
                     "update_role",
                     Description=prop("Description", ""),
@@ -303,7 +301,7 @@ PROVIDERS: Mapping[str, Provider] = {
         ),
         delete_call=delete_role,
         reads={
-            **mirrored("AssumeRolePolicyDocument", "Description", "MaxSessionDuration", "Tags"),
+            **mirrored("AssumeRolePolicyDocument Description MaxSessionDuration Tags"),
             "PermissionsBoundary": live("PermissionsBoundary.PermissionsBoundaryArn"),
             "Policies": read_inline,
             "ManagedPolicyArns": read_attached,
@@ -313,7 +311,6 @@ PROVIDERS: Mapping[str, Provider] = {
         service="iam",
         name=Name(property="InstanceProfileName", limit=128),
         create_call=shaped("create_instance_profile"),
-        identity=prop("InstanceProfileName"),
         describe=find("get_instance_profile", "InstanceProfile", InstanceProfileName=ID),
         attributes={"Arn": live("Arn")},
         settings=(setting("Roles", put=wear_roles),),

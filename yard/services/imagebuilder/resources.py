@@ -29,34 +29,13 @@ from slipway.yard.cloudformation.resources.scope import (
 
 NAME = Name(property="Name", limit=126)
 INFRASTRUCTURE_PROPERTIES = (
-    "Description",
-    "InstanceMetadataOptions",
-    "InstanceProfileName",
-    "InstanceTypes",
-    "KeyPair",
-    "Logging",
-    "Placement",
-    "ResourceTags",
-    "SecurityGroupIds",
-    "SnsTopicArn",
-    "SubnetId",
-    "TerminateInstanceOnFailure",
+    "Description InstanceMetadataOptions InstanceProfileName InstanceTypes KeyPair Logging Placement "
+    "ResourceTags SecurityGroupIds SnsTopicArn SubnetId TerminateInstanceOnFailure"
 )
 PIPELINE_PROPERTIES = (
-    "ContainerRecipeArn",
-    "Description",
-    "DistributionConfigurationArn",
-    "EnhancedImageMetadataEnabled",
-    "ExecutionRole",
-    "ImageRecipeArn",
-    "ImageScanningConfiguration",
-    "ImageTags",
-    "ImageTestsConfiguration",
-    "InfrastructureConfigurationArn",
-    "LoggingConfiguration",
-    "Schedule",
-    "Status",
-    "Workflows",
+    "ContainerRecipeArn Description DistributionConfigurationArn EnhancedImageMetadataEnabled "
+    "ExecutionRole ImageRecipeArn ImageScanningConfiguration ImageTags ImageTestsConfiguration "
+    "InfrastructureConfigurationArn LoggingConfiguration Schedule Status Workflows"
 )
 
 
@@ -65,7 +44,9 @@ def latest(part: str) -> Expression:
     kept = {"Arn": 0, "Major": 1, "Minor": 2, "Patch": 3}[part]
 
     def arn(scope: ResourceScope) -> str:
-        head, version = _split_version(scope.id)
+        # arn:…:component/name/1.2.3/1 → arn:…:component/name, [1, 2, 3].
+        parts = scope.id.split("/")
+        head, version = "/".join(parts[:2]), parts[2].split(".")
         return f"{head}/{'.'.join([*version[:kept], *('x' for _ in version[kept:])])}"
 
     return arn
@@ -89,7 +70,7 @@ def versioned(kind: str, arn: str, attributes: Mapping[str, Expression]) -> ApiR
     )
 
 
-def configuration(kind: str, *properties: str) -> ApiResource:
+def configuration(kind: str, properties: str) -> ApiResource:
     """Describe a configuration, which its update call replaces as a whole."""
     parameter = f"{kind}Arn"
     which: dict[str, Any] = {parameter: ID}
@@ -102,16 +83,10 @@ def configuration(kind: str, *properties: str) -> ApiResource:
         identity=response(parameter),
         describe=find(f"get_{snake(kind)}", kind, **which),
         attributes={"Arn": ID, "Name": live("name")},
-        settings=(changeable(*properties, put=write), tags(resourceArn=ID)),
+        settings=(changeable(properties, put=write), tags(resourceArn=ID)),
         delete_call=call(f"delete_{snake(kind)}", **which),
-        reads=mirrored(*properties),
+        reads=mirrored(properties),
     )
-
-
-def _split_version(arn: str) -> tuple[str, list[str]]:
-    """arn:…:component/name/1.2.3/1 → arn:…:component/name, [1, 2, 3]."""
-    parts = arn.split("/")
-    return "/".join(parts[:2]), parts[2].split(".")
 
 
 # What a bake follows; its distribution is kept alone.
@@ -124,12 +99,12 @@ PROVIDERS: Mapping[str, Provider] = {
     "AWS::ImageBuilder::Component": versioned("component", "componentBuildVersion", COMPONENT_ATTRIBUTES),
     "AWS::ImageBuilder::ImageRecipe": versioned("imageRecipe", "imageRecipe", {}),
     "AWS::ImageBuilder::InfrastructureConfiguration": configuration(
-        "infrastructureConfiguration", *INFRASTRUCTURE_PROPERTIES
+        "infrastructureConfiguration", INFRASTRUCTURE_PROPERTIES
     ),
     "AWS::ImageBuilder::DistributionConfiguration": configuration(
-        "distributionConfiguration", "Description", "Distributions"
+        "distributionConfiguration", "Description Distributions"
     ),
-    "AWS::ImageBuilder::ImagePipeline": configuration("imagePipeline", *PIPELINE_PROPERTIES),
+    "AWS::ImageBuilder::ImagePipeline": configuration("imagePipeline", PIPELINE_PROPERTIES),
     "AWS::ImageBuilder::LifecyclePolicy": SchemaRecord(
         type="AWS::ImageBuilder::LifecyclePolicy",
         form=Form(

@@ -174,8 +174,4 @@ _OPERATIONS: Mapping[str, tuple[_Act, PcsKind]] = {
     **{verb + kind.noun: (act, kind) for verb, act in _VERBS.items() for kind in KINDS},
     **{f"List{kind.noun}s": (_list, kind) for kind in KINDS},
 }
-
-
-def operations() -> frozenset[str]:
-    """List what it answers; the rest is refused."""
-    return frozenset({*_OPERATIONS, *TAG_OPERATIONS, _REGISTER})
+CALLS = frozenset({*_OPERATIONS, *TAG_OPERATIONS, _REGISTER})

@@ -153,17 +153,13 @@ def _instance_types(_cluster: StoredRecord | None, given: Parameters, region: st
     if len({INSTANCE_TYPES[kind]["VCpuInfo"]["DefaultVCpus"] for kind in kinds}) > 1:
         raise _invalid(f"The instance types {', '.join(kinds)} have different numbers of vCPUs.")
     for kind in kinds:
-        _launch(given, kind, region)
-
-
-def _launch(given: Parameters, kind: str, region: str) -> None:
-    """Ask EC2, which is not documented of PCS: its node would never start."""
-    data = nodes.template_version(given["customLaunchTemplate"], region).data
-    wanted = {**data, "InstanceType": kind, "ImageId": nodes.image(given, region)}
-    try:
-        launches.refuse_launch(wanted, region)
-    except ApiError as refused:
-        raise _invalid(refused.message) from refused
+        # Ask EC2, which is not documented of PCS: its node would never start.
+        data = nodes.template_version(given["customLaunchTemplate"], region).data
+        wanted = {**data, "InstanceType": kind, "ImageId": nodes.image(given, region)}
+        try:
+            launches.refuse_launch(wanted, region)
+        except ApiError as refused:
+            raise _invalid(refused.message) from refused
 
 
 def _gres(cluster: StoredRecord | None, given: Parameters, _region: str) -> None:
@@ -172,7 +168,16 @@ def _gres(cluster: StoredRecord | None, given: Parameters, _region: str) -> None
     slurm = given.get("slurmConfiguration") or {}
     records: list[Mapping[str, str]] = list(slurm.get("gresCustomSettings") or ())
     for record in records:
-        _gres_record(record, str(cluster.given["scheduler"]["version"]))
+        version = str(cluster.given["scheduler"]["version"])
+        if unknown := sorted(set(record) - _GRES_ATTRIBUTES):
+            raise _invalid(f"The attribute {unknown[0]} is not supported in gresCustomSettings.")
+        detects = record.get("AutoDetect", "off") != "off"
+        if "AutoDetect" in record and version < _AUTO_DETECT_SINCE:
+            raise _invalid(f"AutoDetect needs Slurm {_AUTO_DETECT_SINCE} or later, and this is {version}.")
+        if "Name" not in record and not detects:
+            raise _invalid("A record of gresCustomSettings needs a Name or an active AutoDetect.")
+        if record.get("Name") == GPU and not detects and not {"File", "MultipleFiles"} & set(record):
+            raise _invalid("A GPU record needs File or MultipleFiles, or an active AutoDetect.")
     if sum(map(is_gpu_record, records)) > 1:
         raise _invalid("A compute node group has at most one GPU record in gresCustomSettings.")
     for entry in filter(None, settings_of(slurm).get("Gres", "").split(",")):
@@ -184,18 +189,6 @@ def _gres(cluster: StoredRecord | None, given: Parameters, _region: str) -> None
         is_discovered = any("AutoDetect" in each and "File" not in each for each in own)
         if not is_discovered and asked > sum(map(devices, own)):
             raise _invalid(f"The Gres setting {entry} is more than gresCustomSettings declares of {name}.")
-
-
-def _gres_record(record: Mapping[str, str], version: str) -> None:
-    if unknown := sorted(set(record) - _GRES_ATTRIBUTES):
-        raise _invalid(f"The attribute {unknown[0]} is not supported in gresCustomSettings.")
-    detects = record.get("AutoDetect", "off") != "off"
-    if "AutoDetect" in record and version < _AUTO_DETECT_SINCE:
-        raise _invalid(f"AutoDetect needs Slurm {_AUTO_DETECT_SINCE} or later, and this is {version}.")
-    if "Name" not in record and not detects:
-        raise _invalid("A record of gresCustomSettings needs a Name or an active AutoDetect.")
-    if record.get("Name") == GPU and not detects and not {"File", "MultipleFiles"} & set(record):
-        raise _invalid("A GPU record needs File or MultipleFiles, or an active AutoDetect.")
 
 
 def _profile(_cluster: StoredRecord | None, given: Parameters, _region: str) -> None:

@@ -303,7 +303,9 @@ def write(cluster: StoredRecord, node: str, *, status: str, reason: str, descrip
     }
     stream = _STREAM.format(cluster.facts["id"])
     for group in _log_groups(cluster):
-        _make_stream(group, stream, cluster.region)
+        found = moto_backend("logs", cluster.region).groups.get(group)
+        if found and stream not in found.streams:
+            moto_backend("logs", cluster.region).create_log_stream(group, stream)
         log_stream.put([json.dumps(said).encode()], group, stream, cluster.region)
 
 
@@ -322,9 +324,3 @@ def _log_groups(cluster: StoredRecord) -> Iterator[str]:
         arn = destinations.get(delivery.properties["DeliveryDestinationArn"], "")
         if delivery.properties["DeliverySourceName"] in sources and ":log-group:" in arn:
             yield arn.partition(":log-group:")[2].removesuffix(":*")
-
-
-def _make_stream(group: str, name: str, region: str) -> None:
-    found = moto_backend("logs", region).groups.get(group)
-    if found and name not in found.streams:
-        moto_backend("logs", region).create_log_stream(group, name)

@@ -55,7 +55,15 @@ class Controller:
         self._release = str(given["scheduler"]["version"])
         self._purge_days = accounts.purge_days(given)
         self._housing = of_user(self.folder, self.plain.user) if self.plain else of_root(self.folder)
-        self._interface = _new_interface(name, region, given["networking"])
+        networking = given["networking"]
+        backend = moto_backend("ec2", region)
+        subnet = backend.get_subnet(networking["subnetIds"][0])
+        self._interface = backend.create_network_interface(
+            subnet,
+            subnet.get_available_subnet_ip(name),
+            group_ids=list(networking.get("securityGroupIds") or ()),
+            description=f"AWS PCS controller of cluster {name}",
+        )
         self._asked = -1
 
     @property
@@ -73,7 +81,18 @@ class Controller:
 
     def start(self, hears: Callable[[str, str], None]) -> None:
         """Start the host; `hears` gets what Slurm asks for: a word and a node's name."""
-        self._write_folder()
+        (self.folder / accounts.DATABASE).mkdir(parents=True)
+        (self.folder / plain.RELEASE).write_text(self._release, encoding="utf-8")
+        self.folder.chmod(0o700)  # its key, and what its users tell each other
+        key = self.folder / "munge.key"
+        key.touch(mode=0o600)
+        key.write_bytes(base64.b64decode(self.secret))
+        os.mkfifo(self.folder / "asked", 0o600)
+        for word in _WORDS:
+            program = self.folder / word
+            text = _PROGRAM.format(conf=self._housing.conf, word=word, folder=self._housing.folder)
+            program.write_text(text)
+            program.chmod(0o755)
         self._keep_accounts(self._purge_days)  # they begin while nodes are still made
         self._asked = os.open(self.folder / "asked", os.O_RDWR)
         threading.Thread(target=self._listen, args=(hears,), name=f"slurm {self.name}", daemon=True).start()
@@ -173,20 +192,6 @@ class Controller:
         if accounts.write(self.folder, text):
             self.ask("sh", "-c", _END, f"{self._housing.folder}/{accounts.PROCESS}")
 
-    def _write_folder(self) -> None:
-        (self.folder / accounts.DATABASE).mkdir(parents=True)
-        (self.folder / plain.RELEASE).write_text(self._release, encoding="utf-8")
-        self.folder.chmod(0o700)  # its key, and what its users tell each other
-        key = self.folder / "munge.key"
-        key.touch(mode=0o600)
-        key.write_bytes(base64.b64decode(self.secret))
-        os.mkfifo(self.folder / "asked", 0o600)
-        for word in _WORDS:
-            program = self.folder / word
-            text = _PROGRAM.format(conf=self._housing.conf, word=word, folder=self._housing.folder)
-            program.write_text(text)
-            program.chmod(0o755)
-
     def _listen(self, hears: Callable[[str, str], None]) -> None:
         with os.fdopen(self._asked, encoding="utf-8") as asked:
             for line in asked:
@@ -223,18 +228,6 @@ class Controller:
             tags={slurm.CLUSTER_TAG: self.identifier},
             is_service=True,
         )
-
-
-def _new_interface(name: str, region: str, networking: dict[str, Any]) -> Any:
-    """PCS makes one in the first subnet, with the cluster's security groups."""
-    backend = moto_backend("ec2", region)
-    subnet = backend.get_subnet(networking["subnetIds"][0])
-    return backend.create_network_interface(
-        subnet,
-        subnet.get_available_subnet_ip(name),
-        group_ids=list(networking.get("securityGroupIds") or ()),
-        description=f"AWS PCS controller of cluster {name}",
-    )
 
 
 # What a controller is made of: with root a host of its own, without it processes of this user.

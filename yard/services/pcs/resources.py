@@ -80,7 +80,8 @@ def settled(look: Expression) -> Expression:
 
 def pcs_resource(
     kind: str,
-    *properties: str,
+    properties: str,
+    *,
     parent: Mapping[str, Expression] = IN_CLUSTER,
     written: Mapping[str, Expression] | None = None,
     changed: Mapping[str, Expression] | None = None,
@@ -107,30 +108,23 @@ def pcs_resource(
             "ErrorInfo": live("errorInfo", []),
         },
         settings=(
-            changeable(*properties, put=shaped(f"update_{operation}", **updated)),
+            changeable(properties, put=shaped(f"update_{operation}", **updated)),
             tags(resourceArn=ID),
         ),
         delete_call=call(f"delete_{operation}", **which),
-        reads=mirrored(*properties),
+        reads=mirrored(properties),
         accepts=frozenset({"ClusterId"} if parent else ()),
         fidelity=Fidelity.BEHAVIOURAL,
     )
 
 
 CLUSTER = pcs_resource(
-    "cluster", "Scheduler", "SlurmConfiguration", parent={}, changed={"scheduler": scheduler_version}
+    "cluster", "Scheduler SlurmConfiguration", parent={}, changed={"scheduler": scheduler_version}
 )
 NODE_GROUP = pcs_resource(
     "computeNodeGroup",
-    "AmiId",
-    "CustomLaunchTemplate",
-    "IamInstanceProfileArn",
-    "NodeLifecycleActions",
-    "PurchaseOption",
-    "ScalingConfiguration",
-    "SlurmConfiguration",
-    "SpotOptions",
-    "SubnetIds",
+    "AmiId CustomLaunchTemplate IamInstanceProfileArn NodeLifecycleActions PurchaseOption"
+    " ScalingConfiguration SlurmConfiguration SpotOptions SubnetIds",
     written={"customLaunchTemplate": launch_template},
 )
 
@@ -141,5 +135,5 @@ PROVIDERS: Mapping[str, Provider] = {
     "AWS::PCS::ComputeNodeGroup": replace(
         NODE_GROUP, reads={**NODE_GROUP.reads, "CustomLaunchTemplate": read_launch_template}
     ),
-    "AWS::PCS::Queue": pcs_resource("queue", "ComputeNodeGroupConfigurations", "SlurmConfiguration"),
+    "AWS::PCS::Queue": pcs_resource("queue", "ComputeNodeGroupConfigurations SlurmConfiguration"),
 }

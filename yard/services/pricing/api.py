@@ -21,12 +21,10 @@ Types = Callable[[], tuple[InstanceType, ...]]
 Fields = Callable[[InstanceType, Price], dict[str, str]]
 
 
-def call(operation: str, parameters: Parameters, _region: str) -> dict[str, Any]:
-    if operation != "GetProducts":
-        raise not_emulated("pricing", operation)
+def _get_products(parameters: Parameters, _region: str) -> dict[str, Any]:
     service = parameters["ServiceCode"]
     if service not in LISTS:
-        raise not_emulated("pricing", operation, f"of {service}; it knows {', '.join(LISTS)}")
+        raise not_emulated("pricing", "GetProducts", f"of {service}; it knows {', '.join(LISTS)}")
     types, family, fields = LISTS[service]
     wanted = {condition["Field"]: condition["Value"] for condition in parameters.get("Filters", [])}
     priced = [(known, known.price) for known in types() if known.price]
@@ -110,6 +108,4 @@ def _product(
     }
 
 
-def operations() -> frozenset[str]:
-    """List what it answers; the rest is refused."""
-    return frozenset({"GetProducts"})
+OPERATIONS: Mapping[str, Callable[[Parameters, str], dict[str, Any]]] = {"GetProducts": _get_products}

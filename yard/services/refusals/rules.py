@@ -14,7 +14,7 @@ from typing import Any
 from slipway.yard.errors import ApiError
 from slipway.yard.gateway.protocols import Call
 from slipway.yard.moto_backends import moto_backend
-from slipway.yard.services.refusals import launches, principals, reserved, slurm_settings, there, volumes
+from slipway.yard.services.refusals import launches, principals, reserved, there, volumes
 from slipway.yard.services.refusals.table import (
     Holds,
     Parameters,
@@ -25,6 +25,25 @@ from slipway.yard.services.refusals.table import (
     rows,
     values_at,
 )
+
+# The custom settings of Slurm that AWS PCS takes, as its user guide lists them for each level.
+_CLUSTERS = """
+    AccountingStorageEnforce AccountingStorageTRES AccountingStoreFlags AuthAltParameters CliFilterParameters
+    CliFilterPlugins CommunicationParameters DefMemPerCPU Epilog EnforcePartLimits FairShareDampeningFactor
+    FirstJobId HealthCheckInterval HealthCheckNodeState HealthCheckProgram JobRequeue LaunchParameters
+    Licenses MetricsType MinJobAge OverTimeLimit PreemptExemptTime PreemptMode PreemptParameters PreemptType
+    PriorityCalcPeriod PriorityDecayHalfLife PriorityFavorSmall PriorityFlags PriorityMaxAge
+    PriorityUsageResetPeriod PriorityWeightAge PriorityWeightAssoc PriorityWeightFairshare
+    PriorityWeightJobSize PriorityWeightPartition PriorityWeightQOS PriorityWeightTRES Prolog PrologFlags
+    RequeueExit RequeueExitHold SchedulerParameters SelectTypeParameters SrunPortRange TaskEpilog
+    TaskPluginParam TaskProlog TrackWCKey UnkillableStepProgram UnkillableStepTimeout
+"""
+_NODE_GROUPS = "CpuSpecList Features Gres MemSpecLimit Parameters RealMemory Sockets Weight"
+_QUEUES = """
+    AllowAccounts AllowQos Default DefaultTime DenyAccounts DenyQos Exclusive ExclusiveUser GraceTime MaxTime
+    OverSubscribe OverTimeLimit PowerDownOnIdle PreemptMode PriorityJobFactor PriorityTier QOS
+    TRESBillingWeights
+"""
 
 _RETENTION_DAYS = (
     1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, 400, 545, 731, 1096, 1827, 2192, 2557, 2922, 3288, 3653,
@@ -161,12 +180,12 @@ RULES: Mapping[str, tuple[RefusalRule, ...]] = {
         f"Member must satisfy enum value set: {list(_RETENTION_DAYS)}",
         "CloudWatch Logs API reference, PutRetentionPolicy",
     ),
-    "pcs:CreateCluster": _slurm("cluster", slurm_settings.OF_CLUSTERS),
-    "pcs:CreateComputeNodeGroup": _slurm("compute node group", slurm_settings.OF_NODE_GROUPS),
-    "pcs:CreateQueue": _slurm("queue", slurm_settings.OF_QUEUES),
-    "pcs:UpdateCluster": _slurm("cluster", slurm_settings.OF_CLUSTERS),
-    "pcs:UpdateComputeNodeGroup": _slurm("compute node group", slurm_settings.OF_NODE_GROUPS),
-    "pcs:UpdateQueue": _slurm("queue", slurm_settings.OF_QUEUES),
+    "pcs:CreateCluster": _slurm("cluster", _CLUSTERS.split()),
+    "pcs:CreateComputeNodeGroup": _slurm("compute node group", _NODE_GROUPS.split()),
+    "pcs:CreateQueue": _slurm("queue", _QUEUES.split()),
+    "pcs:UpdateCluster": _slurm("cluster", _CLUSTERS.split()),
+    "pcs:UpdateComputeNodeGroup": _slurm("compute node group", _NODE_GROUPS.split()),
+    "pcs:UpdateQueue": _slurm("queue", _QUEUES.split()),
 }
 
 

@@ -81,12 +81,8 @@ NOTIFIED = {
 }
 # moto has no call for these; the template alone keeps them.
 UNSEEN = (
-    "AccelerateConfiguration",
-    "AnalyticsConfigurations",
-    "IntelligentTieringConfigurations",
-    "InventoryConfigurations",
-    "MetadataTableConfiguration",
-    "MetricsConfigurations",
+    "AccelerateConfiguration AnalyticsConfigurations IntelligentTieringConfigurations "
+    "InventoryConfigurations MetadataTableConfiguration MetricsConfigurations"
 )
 
 
@@ -158,7 +154,7 @@ SETTINGS = (
             SkipDestinationValidation=True,
         ),
     ),
-    setting(*UNSEEN, put=lambda _scope: None),
+    setting(UNSEEN, put=lambda _scope: None),
 )
 
 
@@ -313,7 +309,6 @@ PROVIDERS: Mapping[str, Provider] = {
         service="s3",
         name=Name(property="BucketName", limit=63, lower=True),
         create_call=create_bucket,
-        identity=prop("BucketName"),
         describe=find("head_bucket", "ResponseMetadata", Bucket=ID),
         attributes={
             "Arn": text("arn:aws:s3:::{id}"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 from slipway.yard.endpoint import ACCOUNT
@@ -21,15 +22,13 @@ SERVICE_NAMES: Mapping[str, str] = {
 Parameters = Mapping[str, Any]
 
 
-def call(operation: str, parameters: Parameters, region: str) -> dict[str, Any]:
-    if operation not in _OPERATIONS:
-        raise not_emulated("service-quotas", operation)
+def _of_known_service(operation: str, parameters: Parameters, region: str) -> dict[str, Any]:
     if parameters.get("ServiceCode", "ec2") not in SERVICE_NAMES:
         reason = (
             f"it has the quotas of {' and '.join(SERVICE_NAMES)}, and none of '{parameters['ServiceCode']}'"
         )
         raise not_emulated("service-quotas", operation, reason=reason)
-    return _OPERATIONS[operation](parameters, region)
+    return _ANSWERS[operation](parameters, region)
 
 
 def _get(parameters: Parameters, region: str, *, as_default: bool = False) -> dict[str, Any]:
@@ -97,7 +96,7 @@ def _missing(what: str) -> ApiError:
     return ApiError("NoSuchResourceException", f"there is no {what}", status=404)
 
 
-_OPERATIONS: Mapping[str, Callable[[Parameters, str], dict[str, Any]]] = {
+_ANSWERS: Mapping[str, Callable[[Parameters, str], dict[str, Any]]] = {
     "GetServiceQuota": _get,
     "ListServiceQuotas": _list,
     "GetAWSDefaultServiceQuota": lambda parameters, region: _get(parameters, region, as_default=True),
@@ -106,8 +105,4 @@ _OPERATIONS: Mapping[str, Callable[[Parameters, str], dict[str, Any]]] = {
     "ListRequestedServiceQuotaChangeHistoryByQuota": _history,
     "ListAWSDefaultServiceQuotas": lambda parameters, region: _list(parameters, region, as_default=True),
 }
-
-
-def operations() -> frozenset[str]:
-    """List what it answers; the rest is refused."""
-    return frozenset(_OPERATIONS)
+OPERATIONS = {operation: partial(_of_known_service, operation) for operation in _ANSWERS}

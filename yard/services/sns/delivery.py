@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from slipway.yard.endpoint import ACCOUNT
 from slipway.yard.moto_backends import moto_backend
@@ -62,7 +61,7 @@ _MOST_KEPT = 100
 
 def publish(publication: Publication) -> str | None:
     """Publish; return why it was refused, in AWS's words, or None if it was delivered."""
-    topic = _topic(publication.topic_arn)
+    topic = moto_backend("sns", publication.topic_arn.split(":")[3]).topics.get(publication.topic_arn)
     if topic is None:
         return f"Topic does not exist: {publication.topic_arn}"
     if problem := _refused_by_topic(publication) or _refused_by_key(publication, topic.kms_master_key_id):
@@ -113,10 +112,6 @@ def _sent(names: tuple[str, ...], publication: Publication) -> dict[str, str]:
         "aws:SourceOwner": ACCOUNT,
     }
     return {name: values[name] for name in names}
-
-
-def _topic(arn: str) -> Any:
-    return moto_backend("sns", arn.split(":")[3]).topics.get(arn)
 
 
 def _key_arn(key_id: str, topic_arn: str) -> str | None:

@@ -1,14 +1,16 @@
-"""SNS: topics, their subscriptions and policies."""
+"""What tells people: SNS's topics, their subscriptions and policies; budgets."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 from slipway.yard.cloudformation.resources.api import (
     ApiResource,
     Name,
     Setting,
     call,
+    changeable,
     find,
     generated,
     mirrored,
@@ -17,26 +19,17 @@ from slipway.yard.cloudformation.resources.api import (
 )
 from slipway.yard.cloudformation.resources.provider import Provider
 from slipway.yard.cloudformation.resources.scope import ID, ResourceScope, is_gone, prop, response
+from slipway.yard.cloudformation.resources.shapes import like
 from slipway.yard.errors import ApiError
 from slipway.yard.services.sns.subscriptions import PENDING
 
 # SNS keeps these as attributes of a topic, all of them text.
 TOPIC_ATTRIBUTES = (
-    "ContentBasedDeduplication",
-    "DataProtectionPolicy",
-    "DisplayName",
-    "FifoThroughputScope",
-    "KmsMasterKeyId",
-    "SignatureVersion",
-    "TracingConfig",
+    "ContentBasedDeduplication DataProtectionPolicy DisplayName FifoThroughputScope KmsMasterKeyId "
+    "SignatureVersion TracingConfig"
 )
 SUBSCRIPTION_ATTRIBUTES = (
-    "DeliveryPolicy",
-    "FilterPolicy",
-    "FilterPolicyScope",
-    "RawMessageDelivery",
-    "RedrivePolicy",
-    "SubscriptionRoleArn",
+    "DeliveryPolicy FilterPolicy FilterPolicyScope RawMessageDelivery RedrivePolicy SubscriptionRoleArn"
 )
 
 
@@ -110,6 +103,25 @@ def delete_topic_policy(scope: ResourceScope) -> None:
         reset_topic_policy(scope, topic)
 
 
+def create_budget(scope: ResourceScope) -> dict[str, Any]:
+    return scope.send(
+        "create_budget",
+        AccountId=scope.context.account,
+        Budget={**scope.properties["Budget"], "BudgetName": budget_name(scope)},
+        NotificationsWithSubscribers=scope.properties.get("NotificationsWithSubscribers"),
+    )
+
+
+def budget_name(scope: ResourceScope) -> str:
+    return scope.id or str(scope.properties["Budget"].get("BudgetName") or generated(scope.context, 100))
+
+
+def rewrite_budget(scope: ResourceScope) -> None:
+    """moto has no UpdateBudget: the budget is written anew under its own name."""
+    scope.send("delete_budget", AccountId=scope.context.account, BudgetName=scope.id)
+    create_budget(scope)
+
+
 PROVIDERS: Mapping[str, Provider] = {
     "AWS::SNS::Topic": ApiResource(
         service="sns",
@@ -119,12 +131,12 @@ PROVIDERS: Mapping[str, Provider] = {
         describe=find("get_topic_attributes", "Attributes", TopicArn=ID),
         attributes={"TopicArn": ID, "TopicName": lambda scope: scope.id.rsplit(":", 1)[-1]},
         settings=(
-            *(topic_attribute(name) for name in TOPIC_ATTRIBUTES),
+            *(topic_attribute(name) for name in TOPIC_ATTRIBUTES.split()),
             setting("Subscription", put=subscribe),
             tags(ResourceArn=ID),
         ),
         delete_call=call("delete_topic", TopicArn=ID),
-        reads=mirrored("DisplayName", "KmsMasterKeyId"),
+        reads=mirrored("DisplayName KmsMasterKeyId"),
         accepts=frozenset({"TopicName", "FifoTopic", "Tags"}),
     ),
     "AWS::SNS::Subscription": ApiResource(
@@ -138,7 +150,7 @@ PROVIDERS: Mapping[str, Provider] = {
         ),
         identity=response("SubscriptionArn"),
         attributes={"Arn": ID},
-        settings=tuple(subscription_attribute(name) for name in SUBSCRIPTION_ATTRIBUTES),
+        settings=tuple(subscription_attribute(name) for name in SUBSCRIPTION_ATTRIBUTES.split()),
         delete_call=call("unsubscribe", SubscriptionArn=ID),
         accepts=frozenset({"TopicArn", "Protocol", "Endpoint", "Region"}),
     ),
@@ -147,7 +159,23 @@ PROVIDERS: Mapping[str, Provider] = {
         create_call=lambda _scope: {},
         identity=lambda scope: generated(scope.context, 128),
         attributes={"Id": ID},
-        settings=(setting("PolicyDocument", "Topics", put=put_topic_policy),),
+        settings=(setting("PolicyDocument Topics", put=put_topic_policy),),
         delete_call=delete_topic_policy,
+    ),
+    "AWS::Budgets::Budget": ApiResource(
+        service="budgets",
+        create_call=create_budget,
+        identity=budget_name,
+        describe=find(
+            "describe_budget", "Budget", AccountId=lambda scope: scope.context.account, BudgetName=ID
+        ),
+        attributes={"Id": ID},
+        settings=(
+            changeable("Budget", put=rewrite_budget),
+            changeable("ResourceTags", put=lambda _scope: None),  # moto keeps none of a budget
+        ),
+        delete_call=call("delete_budget", AccountId=lambda scope: scope.context.account, BudgetName=ID),
+        reads={"Budget": lambda scope: like(scope.properties["Budget"], scope.live)},
+        accepts=frozenset({"Budget", "NotificationsWithSubscribers", "ResourceTags"}),
     ),
 }

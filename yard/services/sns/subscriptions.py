@@ -63,23 +63,19 @@ def _subscribe(parameters: Parameters, region: str) -> dict[str, Any]:
     if protocol in BY_MAIL:
         if found.arn not in known:
             found.attributes[PENDING] = "true"
-            _ask(found)
+            token = secrets.token_hex(32)
+            _tokens[token] = found.arn
+            mail.send(
+                found.endpoint,
+                CONFIRMATION,
+                f"You have chosen to subscribe to the topic {found.topic_arn}\n"
+                "To confirm: aws sns confirm-subscription "
+                f"--topic-arn {found.topic_arn} --token {token}\n"
+                f"In the yard also: slipway yard mail --confirm {found.endpoint}",
+            )
         if not found.confirmed and not parameters.get("ReturnSubscriptionArn"):
             return {"SubscriptionArn": "pending confirmation"}
     return {"SubscriptionArn": found.arn}
-
-
-def _ask(subscription: Any) -> None:
-    token = secrets.token_hex(32)
-    _tokens[token] = subscription.arn
-    mail.send(
-        subscription.endpoint,
-        CONFIRMATION,
-        f"You have chosen to subscribe to the topic {subscription.topic_arn}\n"
-        "To confirm: aws sns confirm-subscription "
-        f"--topic-arn {subscription.topic_arn} --token {token}\n"
-        f"In the yard also: slipway yard mail --confirm {subscription.endpoint}",
-    )
 
 
 def _confirm_by_token(parameters: Parameters, region: str) -> dict[str, Any]:

@@ -241,7 +241,14 @@ def _invalid(message: str) -> ApiError:
 def _run(execution: Execution) -> None:
     try:
         client = clients(execution.content.get("assumeRole"), execution.values, execution.region)
-        _run_steps(execution, client)
+        steps = {step["name"]: step for step in execution.content["mainSteps"]}
+        order = list(steps)
+        name: str | None = order[0]
+        while name is not None and not execution.stopped.is_set():
+            step = steps[name]
+            outcome = _run_step(execution, step, client)
+            following = order[order.index(name) + 1 :]
+            name = outcome.next_step or (None if step.get("isEnd") else next(iter(following), None))
         _end(execution, CANCELLED if execution.stopped.is_set() else SUCCESS)
     except RunbookFailed as error:
         _end(execution, FAILED, str(error))
@@ -253,17 +260,6 @@ def _run(execution: Execution) -> None:
 def _end(execution: Execution, status: str, failure: str = "") -> None:
     with _lock:
         execution.status, execution.failure = status, failure
-
-
-def _run_steps(execution: Execution, client: Clients) -> None:
-    steps = {step["name"]: step for step in execution.content["mainSteps"]}
-    order = list(steps)
-    name: str | None = order[0]
-    while name is not None and not execution.stopped.is_set():
-        step = steps[name]
-        outcome = _run_step(execution, step, client)
-        following = order[order.index(name) + 1 :]
-        name = outcome.next_step or (None if step.get("isEnd") else next(iter(following), None))
 
 
 def _run_step(execution: Execution, step: Mapping[str, Any], client: Clients) -> RunbookOutcome:

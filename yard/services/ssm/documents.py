@@ -85,19 +85,15 @@ def _value(name: str, rule: Mapping[str, Any], given: Sequence[str] | None) -> A
     if not is_list and len(given) != 1:
         raise _invalid(f"the parameter {name} takes one value")
     for text in given:
-        _check(name, rule, text)
+        # `fullmatch`: Python's $ would let a line break in at the end.
+        pattern, allowed = rule.get("allowedPattern"), rule.get("allowedValues")
+        if pattern and not re.fullmatch(pattern, text):
+            raise _invalid(f"the value of the parameter {name} does not match {pattern}")
+        if allowed and text not in map(str, allowed):
+            raise _invalid(f"the parameter {name} is one of {', '.join(map(str, allowed))}")
+        if not int(rule.get("minChars", 0)) <= len(text) <= int(rule.get("maxChars", len(text))):
+            raise _invalid(f"the value of the parameter {name} is too short or too long")
     return list(given) if is_list else given[0]
-
-
-def _check(name: str, rule: Mapping[str, Any], text: str) -> None:
-    """`fullmatch`: Python's $ would let a line break in at the end."""
-    pattern, allowed = rule.get("allowedPattern"), rule.get("allowedValues")
-    if pattern and not re.fullmatch(pattern, text):
-        raise _invalid(f"the value of the parameter {name} does not match {pattern}")
-    if allowed and text not in map(str, allowed):
-        raise _invalid(f"the parameter {name} is one of {', '.join(map(str, allowed))}")
-    if not int(rule.get("minChars", 0)) <= len(text) <= int(rule.get("maxChars", len(text))):
-        raise _invalid(f"the value of the parameter {name} is too short or too long")
 
 
 def _invalid(problem: str) -> ApiError:

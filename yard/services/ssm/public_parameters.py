@@ -143,37 +143,30 @@ def show() -> None:
 
 
 def _load(parameters: Any) -> None:
+    from moto.ec2.models.amis import Ami
+
     region = parameters.region_name
     for family in FAMILIES:
         for name in family.names():
-            identifier = _identifier(name, region)
+            identifier = f"ami-{hashlib.sha256(f'{region} {name}'.encode()).hexdigest()[:17]}"
             if name not in parameters.keys():  # noqa: SIM118 - what moto asks of a dict loads, and comes here
-                _register(moto_backend("ec2", region), identifier, name, family)
+                backend = moto_backend("ec2", region)
+                backend.amis[identifier] = Ami(
+                    backend,
+                    identifier,
+                    name=name.removeprefix(ROOT),
+                    description="a stand-in of the yard for the AMI of a public parameter",
+                    owner_id=family.owner,
+                    public=True,
+                    architecture="arm64" if "arm64" in name else "x86_64",
+                    virtualization_type="hvm",
+                    root_device_type="ebs",
+                    root_device_name=family.root_device,
+                    platform="windows" if "windows" in name else None,
+                    hypervisor="xen",
+                    region_name=f"{backend.region_name}a",
+                )
                 parameters.setdefault(name, [_parameter(name, identifier)])
-
-
-def _identifier(name: str, region: str) -> str:
-    return f"ami-{hashlib.sha256(f'{region} {name}'.encode()).hexdigest()[:17]}"
-
-
-def _register(backend: Any, identifier: str, name: str, family: AmiFamily) -> None:
-    from moto.ec2.models.amis import Ami
-
-    backend.amis[identifier] = Ami(
-        backend,
-        identifier,
-        name=name.removeprefix(ROOT),
-        description="a stand-in of the yard for the AMI of a public parameter",
-        owner_id=family.owner,
-        public=True,
-        architecture="arm64" if "arm64" in name else "x86_64",
-        virtualization_type="hvm",
-        root_device_type="ebs",
-        root_device_name=family.root_device,
-        platform="windows" if "windows" in name else None,
-        hypervisor="xen",
-        region_name=f"{backend.region_name}a",
-    )
 
 
 def _parameter(name: str, value: str) -> Any:

@@ -19,7 +19,7 @@ from slipway.yard.cloudformation.resources.provider import Provider
 from slipway.yard.cloudformation.resources.scope import ID, ResourceScope, live, prop
 from slipway.yard.cloudformation.resources.shapes import like
 
-PARAMETER_PROPERTIES = ("AllowedPattern", "DataType", "Description", "Policies", "Tier", "Type", "Value")
+PARAMETER_PROPERTIES = "AllowedPattern DataType Description Policies Tier Type Value"
 
 
 def arn(scope: ResourceScope) -> str:
@@ -52,19 +52,16 @@ PROVIDERS: Mapping[str, Provider] = {
         service="ssm",
         name=Name(property="Name", limit=1011, prefix="CFN"),
         create_call=shaped("put_parameter"),
-        identity=prop("Name"),
         describe=find("get_parameter", "Parameter", Name=ID, WithDecryption=True),
         attributes={"Arn": arn, "Type": live("Type"), "Value": live("Value")},
         settings=(
-            changeable(
-                *PARAMETER_PROPERTIES, put=shaped("put_parameter", Name=ID, Overwrite=True, Tags=None)
-            ),
+            changeable(PARAMETER_PROPERTIES, put=shaped("put_parameter", Name=ID, Overwrite=True, Tags=None)),
             tags(
                 "add_tags_to_resource", "remove_tags_from_resource", ResourceType="Parameter", ResourceId=ID
             ),
         ),
         delete_call=call("delete_parameter", Name=ID),
-        reads=mirrored("Type", "Value", "DataType"),
+        reads=mirrored("Type Value DataType"),
     ),
     "AWS::SSM::Document": ApiResource(
         service="ssm",
@@ -74,16 +71,14 @@ PROVIDERS: Mapping[str, Provider] = {
             DocumentFormat=prop("DocumentFormat", "JSON"),
             DocumentType=prop("DocumentType", "Command"),
         ),
-        identity=prop("Name"),
         describe=find("describe_document", "Document", Name=ID),
         settings=(
-            changeable("Content", "DocumentFormat", "TargetType", "VersionName", put=rewrite_document),
+            changeable("Content DocumentFormat TargetType VersionName", put=rewrite_document),
             # Says how CloudFormation updates the document; nothing to set.
             setting("UpdateMethod", put=lambda _scope: None),
             tags("add_tags_to_resource", "remove_tags_from_resource", ResourceType="Document", ResourceId=ID),
         ),
         delete_call=call("delete_document", Name=ID),
         reads={"Content": read_content},
-        accepts=frozenset({"DocumentFormat", "DocumentType"}),
     ),
 }

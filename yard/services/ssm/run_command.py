@@ -20,7 +20,6 @@ from typing import Any
 from slipway.yard.machines import log_stream, memory
 from slipway.yard.machines.hosts import host_store
 from slipway.yard.machines.settings import real_seconds
-from slipway.yard.moto_backends import moto_backend
 from slipway.yard.services.ssm import documents
 from slipway.yard.services.ssm.documents import DocumentStep
 
@@ -132,35 +131,26 @@ def reset() -> None:
 
 
 def _run(invocation: Invocation) -> None:
-    _await_memory(invocation)
-    try:
-        _run_steps(invocation)
-    finally:
-        memory.promises.release(_holder(invocation))
-
-
-def _holder(invocation: Invocation) -> str:
-    return f"{invocation.command.id}/{invocation.instance}"
-
-
-def _await_memory(invocation: Invocation) -> None:
-    """Wait until the machine has the memory or the command is cancelled, and say what it waits for."""
     command, output = invocation.command, invocation.outcomes[0].output
     while command.need and not memory.promises.admit(_holder(invocation), command.need):
         invocation.details, output["stderr"] = DELAYED, memory.WAITS.encode()
         if invocation.cancelled.wait(LOOK_AGAIN_S) or command.id not in commands:
             break
     output["stderr"] = b""
+    try:
+        invocation.status = invocation.details = "InProgress"
+        for step, outcome in zip(invocation.command.steps, invocation.outcomes, strict=True):
+            status = _run_step(invocation, step, outcome)
+            if status != "Success":
+                break
+        details = "ExecutionTimedOut" if status == "TimedOut" else status
+        invocation.status, invocation.details = status, details
+    finally:
+        memory.promises.release(_holder(invocation))
 
 
-def _run_steps(invocation: Invocation) -> None:
-    invocation.status = invocation.details = "InProgress"
-    for step, outcome in zip(invocation.command.steps, invocation.outcomes, strict=True):
-        status = _run_step(invocation, step, outcome)
-        if status != "Success":
-            break
-    details = "ExecutionTimedOut" if status == "TimedOut" else status
-    invocation.status, invocation.details = status, details
+def _holder(invocation: Invocation) -> str:
+    return f"{invocation.command.id}/{invocation.instance}"
 
 
 def _run_step(invocation: Invocation, step: DocumentStep, outcome: StepOutcome) -> str:
@@ -258,14 +248,5 @@ def _to_cloudwatch(invocation: Invocation, outcome: StepOutcome, stream: str, li
         if not documents.may_log(host, command.log_group, name):
             return
         invocation.may_log = True
-    _make_stream(command.log_group, name, command.region)
+    log_stream.make(command.log_group, name, command.region)
     log_stream.put(lines, command.log_group, name, command.region)
-
-
-def _make_stream(group: str, name: str, region: str) -> None:
-    backend = moto_backend("logs", region)
-    with _lock:
-        if group not in backend.groups:
-            backend.create_log_group(group, {})
-        if name not in backend.groups[group].streams:
-            backend.create_log_stream(group, name)

@@ -10,7 +10,7 @@ import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from importlib import metadata
@@ -55,8 +55,8 @@ EQUAL: Mapping[str, str] = {
 }
 
 
-def own_facts(mpi: str, root: Path = Path("/")) -> NodeFacts:
-    topology = own_topology(root)
+def own_facts(mpi: str) -> NodeFacts:
+    topology = own_topology(Path("/"))
     return NodeFacts(
         python=platform.python_version(),
         torch=_version("torch"),
@@ -160,9 +160,7 @@ def processes_of(job: str) -> list[int]:
     return [pid for pid, name in _marked() if name == job]
 
 
-def end_processes(
-    job: str, grace_seconds: float, *, pause: Callable[[float], None] = time.sleep
-) -> list[int]:
+def end_processes(job: str, grace_seconds: float) -> list[int]:
     """Send SIGTERM, and SIGKILL after the grace time; return the processes that even that did not end.
 
     Launchers alone are asked first: they give their ranks time to save, where mpirun would kill them.
@@ -170,11 +168,13 @@ def end_processes(
     asked = processes_of(job)
     launchers = [pid for pid in asked if _is_launcher(pid)]
     _signal(launchers or asked, signal.SIGTERM)
-    _wait(job, grace_seconds, pause)
+    ends = time.monotonic() + grace_seconds
+    while time.monotonic() < ends and processes_of(job):
+        time.sleep(_PAUSE_SECONDS)
     ends = time.monotonic() + _REAP_SECONDS
     while (left := processes_of(job)) and time.monotonic() < ends:
         _signal(left, signal.SIGKILL)
-        pause(_PAUSE_SECONDS)
+        time.sleep(_PAUSE_SECONDS)
     return left
 
 
@@ -186,12 +186,6 @@ def clear_memory(user: int, folder: Path = _SHARED_MEMORY) -> None:
         with suppress(OSError):
             if path.lstat().st_uid == user:
                 shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
-
-
-def _wait(job: str, seconds: float, pause: Callable[[float], None]) -> None:
-    ends = time.monotonic() + seconds
-    while time.monotonic() < ends and processes_of(job):
-        pause(_PAUSE_SECONDS)
 
 
 def _signal(pids: list[int], number: int) -> None:

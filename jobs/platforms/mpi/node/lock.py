@@ -67,7 +67,10 @@ def _take(lock: int, patience_seconds: float) -> None:
         except BlockingIOError:
             holder = _read(lock) or "another job"
             if time.monotonic() > ends + (_CHECK_SECONDS if holder == CHECK else 0.0):
-                raise _busy(holder) from None
+                raise CannotRun(
+                    f"{holder} runs on this cluster, which runs one job at a time",
+                    hint=f"wait for it (slipway logs {holder} --follow) or end it (slipway cancel {holder})",
+                ) from None
             time.sleep(_PAUSE_SECONDS)
         else:
             return
@@ -75,13 +78,6 @@ def _take(lock: int, patience_seconds: float) -> None:
 
 def _read(lock: int) -> str:
     return os.pread(lock, _LONGEST_NAME, 0).decode(errors="replace")
-
-
-def _busy(holder: str) -> CannotRun:
-    return CannotRun(
-        f"{holder} runs on this cluster, which runs one job at a time",
-        hint=f"wait for it (slipway logs {holder} --follow) or end it (slipway cancel {holder})",
-    )
 
 
 # Holds a job back on the main node until every job that it waits for has succeeded. The wait is part of the

@@ -11,7 +11,18 @@ from slipway.jobs.platforms.on_nodes import Words, run_word
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    return run_word(WORDS, _parser().parse_args(arguments))
+    from slipway.jobs.platforms.mpi.node.mpirun import GRACE_SECONDS
+
+    parser = argparse.ArgumentParser(prog="slipway-node", description=__doc__)
+    words = parser.add_subparsers(dest="word", required=True, metavar="WORD")
+    known = {name: words.add_parser(name, help=word.__doc__) for name, word in WORDS.items()}
+    known["enter"].add_argument("hosts", nargs="+", metavar="HOST")
+    known["run"].add_argument("key", metavar="KEY", help="of the request: jobs/<job>/request.json")
+    known["stop"].add_argument("job", metavar="JOB")
+    known["stop"].add_argument("--grace", type=float, default=GRACE_SECONDS, metavar="SECONDS")
+    known["facts"].add_argument("mpi", metavar="MPI")
+    known["code"].add_argument("digest", metavar="DIGEST")
+    return run_word(WORDS, parser.parse_args(arguments))
 
 
 def _serve(parsed: argparse.Namespace) -> int:
@@ -113,21 +124,6 @@ WORDS: Words = {
     "facts": _facts,
     "code": _code,
 }
-
-
-def _parser() -> argparse.ArgumentParser:
-    from slipway.jobs.platforms.mpi.node.mpirun import GRACE_SECONDS
-
-    parser = argparse.ArgumentParser(prog="slipway-node", description=__doc__)
-    words = parser.add_subparsers(dest="word", required=True, metavar="WORD")
-    known = {name: words.add_parser(name, help=word.__doc__) for name, word in WORDS.items()}
-    known["enter"].add_argument("hosts", nargs="+", metavar="HOST")
-    known["run"].add_argument("key", metavar="KEY", help="of the request: jobs/<job>/request.json")
-    known["stop"].add_argument("job", metavar="JOB")
-    known["stop"].add_argument("--grace", type=float, default=GRACE_SECONDS, metavar="SECONDS")
-    known["facts"].add_argument("mpi", metavar="MPI")
-    known["code"].add_argument("digest", metavar="DIGEST")
-    return parser
 
 
 if __name__ == "__main__":

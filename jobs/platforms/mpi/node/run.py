@@ -81,7 +81,10 @@ def _attempts(where: NodePaths, setup: Setup, job: MpiJob, folder: Path, lock: i
             minutes = REPLACED_SECONDS // 60
             say(f"error: {problem.message}; it was not replaced in {minutes} minutes; {problem.hint}")
             break
-    _say_ending(job, ended, _which(job, attempt))
+    # Say last how the job ended; `slipway explain` reads the attempt from it.
+    which = _which(job, attempt)
+    lost = f", host {', '.join(ended.dead)} was lost" if ended.dead else ""
+    say(f"{'error: ' if ended.code else ''}{job.name} ended with exit code {ended.code}, {which}{lost}")
     return ended.code
 
 
@@ -113,12 +116,6 @@ def await_members(where: NodePaths, setup: Setup, job: MpiJob) -> list[Member]:
 
 def _which(job: MpiJob, attempt: int) -> str:
     return f"attempt {attempt} of {job.attempts}"
-
-
-def _say_ending(job: MpiJob, ended: Ended, which: str) -> None:
-    """Say last how the job ended; `slipway explain` reads the attempt from it."""
-    lost = f", host {', '.join(ended.dead)} was lost" if ended.dead else ""
-    say(f"{'error: ' if ended.code else ''}{job.name} ended with exit code {ended.code}, {which}{lost}")
 
 
 def _prepare(

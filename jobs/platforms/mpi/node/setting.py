@@ -9,7 +9,6 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from slipway.jobs.words.errors import SlipwayError
 from slipway.jobs.words.given import wrong_fields
@@ -130,11 +129,7 @@ def read_setup(where: NodePaths) -> Setup:
         ) from None
     except ValueError as error:
         raise NotANode(f"{where.setup} is not JSON ({error})", hint="deploy the cluster again") from None
-    return _decode(record, where.setup)
-
-
-def _decode(record: Any, path: Path) -> Setup:
     if not isinstance(record, dict) or (wrong := wrong_fields(Setup, record)):
         said = ", ".join(wrong) if isinstance(record, dict) else "is no object"
-        raise NotANode(f"{path} {said}", hint="deploy the cluster again with this version of Slipway")
+        raise NotANode(f"{where.setup} {said}", hint="deploy the cluster again with this version of Slipway")
     return Setup(**{name: record[name] for name in Setup.__dataclass_fields__})

@@ -228,19 +228,15 @@ def _items(text: str, key: str, program: str) -> Iterator[Mapping[str, Any]]:
     except ValueError:
         raise OddAnswer(f"{program} --json printed no JSON but '{' '.join(text.split())[:80]}'") from None
     if isinstance(found, dict) and (errors := found.get("errors")):
-        _refuse_errors(errors, program)
+        # Refuse what is no answer: with --json the programs end well even where nobody answered them.
+        first = errors[0] if isinstance(errors, list) else errors
+        told = first if isinstance(first, dict) else {}
+        said = ": ".join(str(told[name]) for name in ("description", "error") if told.get(name)) or str(first)
+        raise refusal(program, said)
     items = found.get(key) if isinstance(found, dict) else None
     if not isinstance(items, list):
         raise OddAnswer(f"{program} --json printed no list of {key}")
     return (item for item in items if isinstance(item, dict))
-
-
-def _refuse_errors(errors: object, program: str) -> None:
-    """Refuse what is no answer: with --json the programs end well even where nobody answered them."""
-    first = errors[0] if isinstance(errors, list) else errors
-    told = first if isinstance(first, dict) else {}
-    said = ": ".join(str(told[name]) for name in ("description", "error") if told.get(name)) or str(first)
-    raise refusal(program, said)
 
 
 def _id(job: Mapping[str, Any]) -> str:

@@ -72,7 +72,8 @@ def findings(where: SlurmNodePaths, facts: SlurmNodeFacts) -> Iterator[str]:
 
 
 def _slow_collectives(where: SlurmNodePaths, ranks: int, floor: float) -> Iterator[str]:
-    program = _find(where)
+    folders = [str(where.below(folder)) for folder in _NCCOM_FOLDERS]
+    program = shutil.which(_NCCOM, path=os.pathsep.join([*folders, os.environ.get("PATH", "")]))
     if program is None:
         yield f"there is no {_NCCOM}"
         return
@@ -90,11 +91,6 @@ def _slow_collectives(where: SlurmNodePaths, ranks: int, floor: float) -> Iterat
         yield f"an all-reduce of {ranks} ranks fails ({last or f'exit code {ran.returncode}'})"
     elif float(said["gb"]) < floor:
         yield f"an all-reduce of {ranks} ranks moves {said['gb']} GB/s, and {floor:g} is the least"
-
-
-def _find(where: SlurmNodePaths) -> str | None:
-    folders = [str(where.below(folder)) for folder in _NCCOM_FOLDERS]
-    return shutil.which(_NCCOM, path=os.pathsep.join([*folders, os.environ.get("PATH", "")]))
 
 
 def _drain(reason: str) -> None:

@@ -103,7 +103,12 @@ class LogShipping:
                     )
             except Exception as error:  # noqa: BLE001  # whatever the sink says, the training goes on
                 self._lost += len(events)
-                self._say_once(error)
+                if not self._has_said:
+                    self._has_said = True
+                    self._say(
+                        f"[run] warning: CloudWatch Logs does not take this log ({str(error)[:200]}); "
+                        "it is whole in this file"
+                    )
 
     def _open(self) -> Any:
         client = self._connect()
@@ -122,14 +127,6 @@ class LogShipping:
                     return events, True
                 events.append(event)
         return events, False
-
-    def _say_once(self, error: Exception) -> None:
-        if not self._has_said:
-            self._has_said = True
-            self._say(
-                f"[run] warning: CloudWatch Logs does not take this log ({str(error)[:200]}); "
-                "it is whole in this file"
-            )
 
 
 def batches(events: list[Event]) -> list[list[Event]]:

@@ -23,7 +23,17 @@ from slipway.jobs.words.errors import SlipwayError
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    return run_word(WORDS, _parser().parse_args(arguments))
+    from slipway.jobs.platforms.slurm.node.train import add_arguments
+    from slipway.jobs.words.slurm import ACTIONS
+
+    parser = argparse.ArgumentParser(prog="python -m slipway.jobs.platforms.slurm.node.main")
+    words = parser.add_subparsers(dest="word", required=True, metavar="WORD")
+    known = {name: words.add_parser(name, help=word.__doc__) for name, word in WORDS.items()}
+    for name in ACTIONS:
+        known[name].add_argument("request", nargs="?", default="", metavar="KEY")
+        known[name].add_argument("digest", nargs="?", default="", metavar="DIGEST")
+    add_arguments(known["train"])
+    return run_word(WORDS, parser.parse_args(arguments))
 
 
 def _submit(parsed: argparse.Namespace) -> int:
@@ -55,7 +65,7 @@ def _status(parsed: argparse.Namespace) -> int:
 
 def _cancel(parsed: argparse.Namespace) -> int:
     """End a submission's jobs, those that wait as well."""
-    from slipway.jobs.platforms.slurm.node.ending import cancel
+    from slipway.jobs.platforms.slurm.node.submitting import cancel
 
     where, facts = _begin()
     print(cancel(_runs(where, facts), _name(parsed.request), facts.slurm_version))
@@ -64,7 +74,7 @@ def _cancel(parsed: argparse.Namespace) -> int:
 
 def _logs(parsed: argparse.Namespace) -> int:
     """Print the last lines that a submission's jobs wrote."""
-    from slipway.jobs.platforms.slurm.node.ending import last_lines
+    from slipway.jobs.platforms.slurm.node.submitting import last_lines
 
     where, facts = _begin()
     print(last_lines(_runs(where, facts) / _name(parsed.request)))
@@ -136,20 +146,6 @@ def _name(request: str) -> str:
             hint="slipway status --all lists the names",
         )
     return name
-
-
-def _parser() -> argparse.ArgumentParser:
-    from slipway.jobs.platforms.slurm.node.train import add_arguments
-    from slipway.jobs.words.slurm import ACTIONS
-
-    parser = argparse.ArgumentParser(prog="python -m slipway.jobs.platforms.slurm.node.main")
-    words = parser.add_subparsers(dest="word", required=True, metavar="WORD")
-    known = {name: words.add_parser(name, help=word.__doc__) for name, word in WORDS.items()}
-    for name in ACTIONS:
-        known[name].add_argument("request", nargs="?", default="", metavar="KEY")
-        known[name].add_argument("digest", nargs="?", default="", metavar="DIGEST")
-    add_arguments(known["train"])
-    return parser
 
 
 if __name__ == "__main__":

@@ -63,7 +63,12 @@ LEFT_OUT: Mapping[str, str] = {
 
 def neuron_variables(node: NeuronNode) -> tuple[NeuronVariable, ...]:
     """Return the variables of every rank on this node."""
-    _refuse_unknown(node.compiler)
+    if ".".join(node.compiler.split(".")[:2]) not in RELEASES:
+        known = ", ".join(f"{version} (SDK {release})" for version, release in RELEASES.items())
+        raise UnknownCompiler(
+            f"the installed neuronx-cc is {node.compiler}; its settings are known for {known}",
+            hint="bake the AMI from its lock, or add a row to RELEASES in slurm/node/neuron_environment.py",
+        )
     return tuple(_of_collectives(node)) + tuple(_of_graphs(node)) + tuple(_of_memory())
 
 
@@ -170,15 +175,6 @@ def _of_memory() -> Iterator[NeuronVariable]:
         value="64",
         reason="glibc gives each of a hundred threads an arena, and 32 ranks run out of the node's memory",
     )
-
-
-def _refuse_unknown(compiler: str) -> None:
-    if ".".join(compiler.split(".")[:2]) not in RELEASES:
-        known = ", ".join(f"{version} (SDK {release})" for version, release in RELEASES.items())
-        raise UnknownCompiler(
-            f"the installed neuronx-cc is {compiler}; its settings are known for {known}",
-            hint="bake the AMI from its lock, or add a row to RELEASES in slurm/node/neuron_environment.py",
-        )
 
 
 def _version(text: str) -> tuple[int, int]:

@@ -124,7 +124,7 @@ _ASK_AGAIN_SECONDS = 10.0
 _TAKEN_SECONDS = 120.0  # in which Slurm ends this script, once it has the job again
 
 
-def requeue(job: str, say: Callable[[str], None], pause: Callable[[float], None] = time.sleep) -> None:
+def requeue(job: str, say: Callable[[str], None]) -> None:
     """Give the job back to the queue and wait to be ended; return only if Slurm does not do that."""
     # Slurm ends it by this signal; who ignores that is killed after KillWait.
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
@@ -136,7 +136,7 @@ def requeue(job: str, say: Callable[[str], None], pause: Callable[[float], None]
             if time.monotonic() > ends:
                 raise
             say(f"[run] warning: {error.message}; the job's next attempt waits for it")
-            pause(_ASK_AGAIN_SECONDS)
+            time.sleep(_ASK_AGAIN_SECONDS)
         else:
-            pause(_TAKEN_SECONDS)
+            time.sleep(_TAKEN_SECONDS)
             return

@@ -7,28 +7,43 @@ began, and gives the job back to the queue itself where another one resumes.
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 import time
-from dataclasses import replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from slipway.containers.runtime.errors import Refusal
+from slipway.containers.runtime.linux import Machine
 from slipway.jobs.platforms.on_nodes import rank_python, scratch
 from slipway.jobs.platforms.slurm.node.allocation import Allocation, read_allocation
 from slipway.jobs.platforms.slurm.node.attempts import AttemptNote, begin_note, write_note
-from slipway.jobs.platforms.slurm.node.compiling import Graphs
 from slipway.jobs.platforms.slurm.node.job_log import JobLog
 from slipway.jobs.platforms.slurm.node.launch import (
     STEPS,
+    Compiled,
     CompileTally,
     LaunchAttempt,
     compiles_graphs,
     container_of,
     launch_command,
     node_environment,
+    read_record,
+    record_file,
+    refuse_otherwise,
     step_options,
+    thrown_away,
+    write_record,
 )
-from slipway.jobs.platforms.slurm.node.neuron_environment import NO_COMPILER, installed_compiler
+from slipway.jobs.platforms.slurm.node.neuron_environment import (
+    NO_COMPILER,
+    NeuronNode,
+    cache_folder,
+    cache_root,
+    installed_compiler,
+    neuron_variables,
+)
 from slipway.jobs.platforms.slurm.node.programs import requeue
 from slipway.jobs.platforms.slurm.node.setting import SlurmNodeFacts, SlurmNodePaths
 from slipway.jobs.platforms.slurm.node.step import Heard, StepEnd, run_step, srun_words
@@ -199,3 +214,68 @@ def _ground(attempt: LaunchAttempt) -> str:
         return f"in {attempt.container}"
     image = attempt.words.image or attempt.facts.container
     return f"on the node's own files: nothing here runs {image}" if image else "on the node's own files"
+
+
+# The graphs of an attempt: the cache that ranks load them from, and whether the run is what was compiled.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Graphs:
+    attempt: LaunchAttempt
+    tally: CompileTally
+
+    @property
+    def cache(self) -> str:
+        root = self.attempt.where.below(cache_root(self.attempt.facts))
+        return cache_folder(str(root), self.attempt.compiler)
+
+    @property
+    def record(self) -> Path:
+        return record_file(self.cache, self.attempt.words.model)
+
+    def variables(self) -> Mapping[str, str]:
+        """Return Neuron's variables; none where no graph is compiled."""
+        if not compiles_graphs(self.attempt):
+            return {}
+        node = NeuronNode(
+            compiler=self.attempt.compiler,
+            kernel=os.uname().release,
+            has_efa=bool(self.attempt.facts.efa_interfaces),
+            main_address=Machine().own_address(),
+            cache=self.cache,
+        )
+        return {each.name: each.value for each in neuron_variables(node)}
+
+    def begin(self, say: Callable[[str], None]) -> None:
+        """Forget what a compile job is about to replace, or hold a run to what was compiled."""
+        cache = Path(self.cache)
+        open_folders((cache.parent, cache, self.record.parent))
+        if self.attempt.words.phase == COMPILE:
+            self.record.unlink(missing_ok=True)
+            return
+        compiled = read_record(self.record)
+        if compiled is not None:
+            refuse_otherwise(compiled, self._own())
+        elif compiles_graphs(self.attempt):
+            say(
+                f"[run] warning: nothing was compiled for {self.attempt.words.model}; its graphs are "
+                "compiled now, one by one, while all nodes are paid for: submit compile.slurm first"
+            )
+
+    def end(self, code: int) -> None:
+        """Throw away what a compile job wrote, and write down what it compiled if all of it did."""
+        if self.attempt.words.phase != COMPILE:
+            return
+        shutil.rmtree(thrown_away(self.attempt), ignore_errors=True)
+        if code:
+            return
+        if compiles_graphs(self.attempt):
+            self.tally.refuse_failures(self.attempt.allocation.nodes)
+        write_record(self.record, self._own())
+
+    def _own(self) -> Compiled:
+        return Compiled(
+            job=self.attempt.allocation.job,
+            nodes=self.attempt.allocation.nodes,
+            ranks_per_node=self.attempt.ranks_per_node,
+            compiler=self.attempt.compiler,
+            settings=dict(self.attempt.words.settings),
+        )

@@ -10,8 +10,7 @@ import pytest
 
 from slipway.infra.declare.types import BatchCluster, Market, MpiCluster
 from slipway.jobs.cloud.aws import Unanswered
-from slipway.jobs.cloud.reservations import Reservation
-from slipway.jobs.cloud.vcpu_quotas import Quota
+from slipway.jobs.cloud.capacity import Quota, Reservation
 from slipway.jobs.clusters.neighbours import QuotaShare
 from slipway.jobs.clusters.preflight.checks import CHECKS
 from slipway.jobs.clusters.preflight.facts import DefaultGroup, EbsKey, Facts, FoundAmi

@@ -20,8 +20,7 @@ from slipway.jobs.platforms.mpi.halting import halt
 from slipway.jobs.platforms.mpi.nodes import find_members
 from slipway.jobs.platforms.mpi.platform import Busy
 from slipway.jobs.platforms.mpi.runs import find_unfinished
-from slipway.jobs.platforms.platform import platform_of
-from slipway.jobs.platforms.running import StillRuns
+from slipway.jobs.platforms.platform import StillRuns, platform_of
 from slipway.jobs.submit.find import find_run, list_runs, refresh
 from slipway.jobs.submit.logs import Wanted, follow_lines
 from slipway.jobs.submit.preparing import prepare

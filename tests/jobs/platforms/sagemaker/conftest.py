@@ -11,7 +11,7 @@ import pytest
 from botocore.exceptions import ClientError
 
 from slipway.jobs.cloud import aws, objects
-from slipway.jobs.platforms.sagemaker import explain, readiness, runs
+from slipway.jobs.platforms.sagemaker import explain, platform, runs
 
 ACCOUNT_QUOTA = (
     "The account-level service limit 'ml.p4d.24xlarge for training job usage' is 0 Instances, with current "
@@ -108,6 +108,6 @@ def sdk(monkeypatch: pytest.MonkeyPatch) -> Sdk:
 
     for name in ("client", "sender", "reader"):
         monkeypatch.setattr(aws, name, same)
-    for module in (runs, explain, readiness, objects):
+    for module in (runs, explain, platform, objects):
         monkeypatch.setattr(module, "reader", same)
     return found

@@ -10,8 +10,7 @@ import pytest
 
 from slipway.jobs.cloud import aws
 from slipway.jobs.platforms.sagemaker import platform
-from slipway.jobs.platforms.sagemaker.platform import Refused
-from slipway.jobs.platforms.sagemaker.readiness import MissingTrainingImage, WrongBucket
+from slipway.jobs.platforms.sagemaker.platform import MissingTrainingImage, Refused, WrongBucket
 from slipway.jobs.words.targets import encode_target
 from tests.jobs.deployed import deploy_sagemaker_target
 from tests.jobs.platforms.sagemaker.conftest import ACCOUNT_QUOTA, Sdk, refusal

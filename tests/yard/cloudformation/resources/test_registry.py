@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from slipway.yard.cloudformation.resources import recorded_types, registry
+from slipway.yard.cloudformation.resources import registry
 from slipway.yard.cloudformation.resources.provider import Fidelity, Resource
 from slipway.yard.cloudformation.resources.recorded import records
 from slipway.yard.cloudformation.template import schemas
@@ -67,7 +67,7 @@ def test_listing_the_types_loads_no_provider() -> None:
 
 
 # Types of which the yard keeps the record: known to CloudFormation, with all that a stack asks for.
-KINDS = sorted(recorded_types.names())
+KINDS = sorted(registry.recorded_types())
 
 
 @pytest.mark.parametrize("kind", KINDS)

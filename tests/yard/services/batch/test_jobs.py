@@ -9,7 +9,7 @@ import pytest
 
 from slipway.jobs.cli.cli import run
 from slipway.yard.machines.isolation.tiers import TIERS
-from slipway.yard.services.batch.differences import LEFT_OUT
+from slipway.yard.services.differences import OF_BATCH
 from tests.yard.services.batch.conftest import ATTEMPT, FOREVER, NODE, Cluster, exit_codes
 
 SHOW_ENVIRONMENT = "import json, os\nprint(json.dumps(dict(os.environ)))"
@@ -143,4 +143,4 @@ def test_status_says_what_is_kept_apart_and_what_is_left_out(
     assert said[0] == f"isolation: {words}"
     assert said[1].startswith("homes: ")
     assert said[2].endswith(str(cluster.yard.home / "tmp" / "batch" / "file-systems"))
-    assert len(said) == 3 + len(LEFT_OUT)
+    assert len(said) == 3 + len(OF_BATCH)

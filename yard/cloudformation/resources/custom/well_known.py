@@ -1,7 +1,8 @@
 """The CDK's own custom resources, done by the yard in place of their functions, which it does not run.
 
 To add one: a row, with what its function does on create, update and delete. The sources are the handlers of
-https://github.com/aws/aws-cdk/tree/main/packages/%40aws-cdk/custom-resource-handlers/lib
+https://github.com/aws/aws-cdk/tree/main/packages/%40aws-cdk/custom-resource-handlers/lib. For a provider of
+OpenID Connect without a thumbprint the function would ask for its certificate; the yard reaches no such host.
 """
 
 from __future__ import annotations
@@ -12,9 +13,9 @@ import zipfile
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from slipway.yard.cloudformation.resources.api import ApiResource, changeable, find, setting
+from slipway.yard.cloudformation.resources.api import ApiResource, call, changeable, find, setting
 from slipway.yard.cloudformation.resources.provider import Fidelity, Provider
-from slipway.yard.cloudformation.resources.scope import ID, ResourceScope, is_gone, prop
+from slipway.yard.cloudformation.resources.scope import ID, ResourceScope, is_gone, prop, response
 from slipway.yard.errors import ApiError
 
 # Every custom resource has these; ours need neither.
@@ -192,21 +193,28 @@ def _row(service: str, **parts: Any) -> ApiResource:
 
 
 # No CloudFront stands before a bucket here; objects are written without metadata.
-NOT_DONE = (
-    "OutputObjectKeys",
-    "RetainOnDelete",
-    "SystemMetadata",
-    "UserMetadata",
-    "WaitForDistributionInvalidation",
-)
+NOT_DONE = "OutputObjectKeys RetainOnDelete SystemMetadata UserMetadata WaitForDistributionInvalidation"
 DEPLOYED_FILES = (
-    "DestinationBucketKeyPrefix",
-    "Extract",
-    "Prune",
-    "SourceMarkers",
-    "SourceMarkersConfig",
-    "SourceObjectKeys",
+    "DestinationBucketKeyPrefix Extract Prune SourceMarkers SourceMarkersConfig SourceObjectKeys"
+    " DestinationBucketName SourceBucketNames"
 )
+
+# A provider of OpenID Connect.
+UNKNOWN = "0" * 40  # moto wants a thumbprint
+
+
+def thumbprints(scope: ResourceScope) -> list[str]:
+    return sorted(scope.properties.get("ThumbprintList") or [UNKNOWN])
+
+
+def change_clients(scope: ResourceScope) -> None:
+    """Add the clients that are new, and take away those that are gone."""
+    old, new = (set(given.get("ClientIDList") or ()) for given in (scope.before, scope.properties))
+    for verb, clients in (("add", new - old), ("remove", old - new)):
+        preposition = "to" if verb == "add" else "from"
+        for client in sorted(clients):
+            operation = f"{verb}_client_id_{preposition}_open_id_connect_provider"
+            scope.send(operation, OpenIDConnectProviderArn=scope.id, ClientID=client)
 
 
 PROVIDERS: Mapping[str, Provider] = {
@@ -215,7 +223,7 @@ PROVIDERS: Mapping[str, Provider] = {
         create_call=restrict,
         identity=prop("DefaultSecurityGroupId"),
         describe=find("describe_security_groups", "SecurityGroups.0", GroupIds=[ID]),
-        settings=(setting("DefaultSecurityGroupId", "Account", put=restrict),),
+        settings=(setting("DefaultSecurityGroupId Account", put=restrict),),
         delete_call=open_again,
     ),
     "Custom::S3AutoDeleteObjects": _row(
@@ -233,8 +241,8 @@ PROVIDERS: Mapping[str, Provider] = {
         describe=find("describe_log_groups", "logGroups.0", logGroupNamePrefix=ID),
         attributes={"LogGroupName": prop("LogGroupName")},
         settings=(
-            setting("LogGroupName", "RetentionInDays", put=keep_logs),
-            setting("LogGroupRegion", "RemovalPolicy", "SdkRetry", put=lambda _scope: None),
+            setting("LogGroupName RetentionInDays", put=keep_logs),
+            setting("LogGroupRegion RemovalPolicy SdkRetry", put=lambda _scope: None),
         ),
         delete_call=drop_logs,
     ),
@@ -243,8 +251,8 @@ PROVIDERS: Mapping[str, Provider] = {
         create_call=notify,
         identity=lambda scope: scope.context.default_name,
         settings=(
-            setting("BucketName", "NotificationConfiguration", put=notify),
-            setting("Managed", "SkipDestinationValidation", put=lambda _scope: None),
+            setting("BucketName NotificationConfiguration", put=notify),
+            setting("Managed SkipDestinationValidation", put=lambda _scope: None),
         ),
         delete_call=notify_no_more,
     ),
@@ -257,10 +265,37 @@ PROVIDERS: Mapping[str, Provider] = {
             "SourceObjectKeys": prop("SourceObjectKeys"),
         },
         settings=(
-            changeable(*DEPLOYED_FILES, "DestinationBucketName", "SourceBucketNames", put=deploy_files),
-            setting(*NOT_DONE, put=lambda _scope: None),
+            changeable(DEPLOYED_FILES, put=deploy_files),
+            setting(NOT_DONE, put=lambda _scope: None),
         ),
         delete_call=remove_files,
-        accepts=frozenset({*DEPLOYED_FILES, "DestinationBucketName", "SourceBucketNames"}),
+        accepts=frozenset(DEPLOYED_FILES.split()),
+    ),
+    "Custom::AWSCDKOpenIdConnectProvider": ApiResource(
+        service="iam",
+        fidelity=Fidelity.BEHAVIOURAL,
+        create_call=call(
+            "create_open_id_connect_provider",
+            Url=prop("Url"),
+            ClientIDList=prop("ClientIDList"),
+            ThumbprintList=thumbprints,
+        ),
+        identity=response("OpenIDConnectProviderArn"),
+        describe=find("get_open_id_connect_provider", "", OpenIDConnectProviderArn=ID),
+        attributes={"Id": ID, "Thumbprints": lambda scope: json.dumps(thumbprints(scope))},
+        settings=(
+            changeable(
+                "ThumbprintList",
+                put=call(
+                    "update_open_id_connect_provider_thumbprint",
+                    OpenIDConnectProviderArn=ID,
+                    ThumbprintList=thumbprints,
+                ),
+            ),
+            changeable("ClientIDList", put=change_clients),
+            setting("CodeHash RejectUnauthorized", put=lambda _scope: None),
+        ),
+        delete_call=call("delete_open_id_connect_provider", OpenIDConnectProviderArn=ID),
+        accepts=frozenset({"ServiceToken", "ServiceTimeout", "Url", "ClientIDList", "ThumbprintList"}),
     ),
 }

@@ -108,12 +108,10 @@ class NetworkProcess:
     def _reap(self) -> None:
         for ended, _ in processes.ended_children():
             if ended in self.holders:
-                self._has_ended(self.holders.pop(ended))
-
-    def _has_ended(self, number: int) -> None:
-        if group := self.groups.pop(number, ""):
-            cgroups.remove(group)
-        self._tell("ended", number)
+                number = self.holders.pop(ended)
+                if group := self.groups.pop(number, ""):
+                    cgroups.remove(group)
+                self._tell("ended", number)
 
     def _end(self) -> NoReturn:
         """Take all hosts along, as this process's end does; their control groups it would leave."""

@@ -40,6 +40,13 @@ def open_door(environment: Mapping[str, str]) -> None:
     os._exit(1)
 
 
+def _read(caller: socket.socket) -> str:
+    found = b""
+    while len(found) < LARGEST and (chunk := caller.recv(4096)):
+        found += chunk
+    return found.decode()
+
+
 def refusal(rules: str) -> str:
     """Say why these rules are not carried out; "" where they are."""
     tables = _TABLES.findall(rules)
@@ -62,10 +69,3 @@ def _answer(rules: str, environment: Mapping[str, str]) -> str:
     except OSError as error:
         return f"nft: {error.strerror}"
     return ran.stderr if ran.returncode else ""
-
-
-def _read(caller: socket.socket) -> str:
-    found = b""
-    while len(found) < LARGEST and (chunk := caller.recv(4096)):
-        found += chunk
-    return found.decode()

@@ -21,7 +21,9 @@ def main() -> int:
         return 1
     threading.Thread(target=_send, args=(peer,), daemon=True).start()
     while chunk := peer.recv(_CHUNK):
-        _write(chunk)
+        left = memoryview(chunk)
+        while left:
+            left = left[os.write(1, left) :]
     return 0
 
 
@@ -29,12 +31,6 @@ def _send(peer: socket.socket) -> None:
     while chunk := os.read(0, _CHUNK):
         peer.sendall(chunk)
     peer.shutdown(socket.SHUT_WR)
-
-
-def _write(chunk: bytes) -> None:
-    left = memoryview(chunk)
-    while left:
-        left = left[os.write(1, left) :]
 
 
 if __name__ == "__main__":

@@ -93,7 +93,17 @@ def _copied(base: Path, _plan: Plan) -> Path:
         (root / name).mkdir(parents=True, exist_ok=True)
     kernel.mount(str(root), root, flags=kernel.BIND)  # pivot_root wants a mount
     for name in PROGRAMS:
-        _take_programs(base, Path("/", name), root / name)
+        source = Path("/", name)
+        target = root / name
+        if source.is_symlink():
+            target.symlink_to(source.readlink())
+        elif source.is_dir():
+            target.mkdir()
+            try:
+                _lay_over(base, source, target)
+            except OSError:  # kernels before 5.11, and folders with mounts in them
+                kernel.bind(str(source), target)
+                home.make_read_only(target)
     for name in _COPIED:
         with contextlib.suppress(shutil.Error):  # of what only root may read
             shutil.copytree(Path("/", name), root / name, symlinks=True)
@@ -101,18 +111,6 @@ def _copied(base: Path, _plan: Plan) -> Path:
 
 
 _TREES: Mapping[str, Callable[[Path, Plan], Path]] = {"overlay": _overlay, "copied": _copied}
-
-
-def _take_programs(base: Path, source: Path, target: Path) -> None:
-    if source.is_symlink():
-        target.symlink_to(source.readlink())
-    elif source.is_dir():
-        target.mkdir()
-        try:
-            _lay_over(base, source, target)
-        except OSError:  # kernels before 5.11, and folders with mounts in them
-            kernel.bind(str(source), target)
-            home.make_read_only(target)
 
 
 def _lay_over(base: Path, source: Path, target: Path) -> None:

@@ -75,7 +75,8 @@ def of_tree(
 ) -> dict[str, Any]:
     """Return the part about files, from that of a host whose boot is imitated."""
     doors = str(Path(nft_door.DOOR).parent)  # of the process that holds the host
-    mounts = [*tree["mounts"], (str(_file_systems()), FILE_SYSTEMS), (doors, doors)]
+    storage.file_systems().mkdir(parents=True, exist_ok=True)
+    mounts = [*tree["mounts"], (str(storage.file_systems()), FILE_SYSTEMS), (doors, doors)]
     kept = [(source, target) for source, target in mounts if source not in tree["read_only"]]
     changed: Mapping[str, Any] = {"removed": [], "links": {}, "written": {}}
     if is_own:
@@ -112,8 +113,3 @@ _PLAIN = ("PATH", "HOME", "LANG")  # systemd has its own
 
 def _file(text: str, mode: int = 0o644) -> dict[str, Any]:
     return {"text": text, "mode": mode}
-
-
-def _file_systems() -> Path:
-    storage.file_systems().mkdir(parents=True, exist_ok=True)
-    return storage.file_systems()

@@ -45,7 +45,10 @@ def _register(parameters: Parameters, region: str) -> dict[str, Any]:
     name = parameters["jobDefinitionName"]
     definition = _completed(parameters)
     for container in _containers(definition):
-        _refuse_without_resources(container)
+        given = {item["type"] for item in container["resourceRequirements"]}
+        for kind, older_member in (("VCPU", "vcpus"), ("MEMORY", "memory")):
+            if kind not in given and older_member not in container:
+                raise ApiError("ClientException", f"Container properties must contain {older_member}")
     with _lock:
         revisions = _definitions.setdefault((region, name), [])
         number = len(revisions) + 1
@@ -74,13 +77,6 @@ def _containers(definition: Definition) -> Iterator[dict[str, Any]]:
     for group in definition.get("nodeProperties", {}).get("nodeRangeProperties", ()):
         if "container" in group:
             yield group["container"]
-
-
-def _refuse_without_resources(container: Mapping[str, Any]) -> None:
-    given = {item["type"] for item in container["resourceRequirements"]}
-    for kind, older_member in (("VCPU", "vcpus"), ("MEMORY", "memory")):
-        if kind not in given and older_member not in container:
-            raise ApiError("ClientException", f"Container properties must contain {older_member}")
 
 
 def _describe(parameters: Parameters, region: str) -> dict[str, Any]:

@@ -7,7 +7,7 @@ update changes the compute resources that it names.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from slipway.yard.endpoint import ACCOUNT
@@ -33,8 +33,23 @@ def call(operation: str, parameters: Parameters, region: str) -> dict[str, Any]:
     from moto.core.exceptions import AWSError
 
     if operation == "DescribeComputeEnvironments":
-        return {"computeEnvironments": _described(parameters.get("computeEnvironments"), region)}
-    _refuse_types((parameters.get("computeResources") or {}).get("instanceTypes") or (), region)
+        # Show moto's environments; one whose nodes could never start is INVALID, and Batch says why.
+        names = parameters.get("computeEnvironments")
+        backend = moto_backend("batch", region)
+        shown: list[dict[str, Any]] = backend.describe_compute_environments(names)
+        for each in shown:
+            if reason := backend.get_compute_environment(each["computeEnvironmentArn"]).invalid_reason:
+                each |= {"status": "INVALID", "statusReason": reason}
+        return {"computeEnvironments": shown}
+    # Source of the words: aws/aws-parallelcluster, which reads the list of types from them.
+    kinds = (parameters.get("computeResources") or {}).get("instanceTypes") or ()
+    for kind in kinds:
+        if "." in kind and launches.zones_of(kind, region) == []:
+            known = ", ".join(["optimal", *sorted(launches.types_in(region))])
+            raise ApiError(
+                "ClientException",
+                f"Error executing request, Exception : Instance type can only be one of [{known}]",
+            )
     try:
         changed = _OPERATIONS[operation](parameters, region)
     except AWSError as error:
@@ -46,9 +61,18 @@ def call(operation: str, parameters: Parameters, region: str) -> dict[str, Any]:
 def _create(parameters: Parameters, region: str) -> Any:
     resources = dict(parameters.get("computeResources") or {})
     groups_from_template = "launchTemplate" in resources and not resources.get("securityGroupIds")
-    _refuse_missing(resources, () if groups_from_template else ("securityGroupIds",))
+    # Refuse what moto reads unasked; a launch template may give the groups, and Fargate has no types.
+    needed = () if groups_from_template else ("securityGroupIds",)
+    if "FARGATE" not in str(resources.get("type")):
+        needed = (*needed, "instanceTypes")
+    if missing := [name for name in needed if resources and not resources.get(name)]:
+        raise ApiError("ClientException", f"Error executing request, Exception : {missing[0]} is required")
     if groups_from_template:
-        resources["securityGroupIds"] = _default_groups(resources.get("subnets", ()), region)
+        subnet_ids = resources.get("subnets", ())
+        backend = moto_backend("ec2", region)
+        networks = {subnet.vpc_id for subnet in backend.describe_subnets() if subnet.id in subnet_ids}
+        groups = backend.describe_security_groups(filters={"group-name": ["default"]})
+        resources["securityGroupIds"] = [group.id for group in groups if group.vpc_id in networks]
     made = moto_backend("batch", region).create_compute_environment(
         compute_environment_name=parameters["computeEnvironmentName"],
         _type=parameters["type"],
@@ -60,14 +84,6 @@ def _create(parameters: Parameters, region: str) -> Any:
     if groups_from_template:
         del made.compute_resources["securityGroupIds"]  # moto is satisfied, and nobody is told of them
     return made
-
-
-def _refuse_missing(resources: Parameters, needed: tuple[str, ...]) -> None:
-    """Refuse what moto reads unasked; a launch template may give the groups, and Fargate has no types."""
-    if "FARGATE" not in str(resources.get("type")):
-        needed = (*needed, "instanceTypes")
-    if missing := [name for name in needed if resources and not resources.get(name)]:
-        raise ApiError("ClientException", f"Error executing request, Exception : {missing[0]} is required")
 
 
 def _update(parameters: Parameters, region: str) -> Any:
@@ -95,27 +111,6 @@ def _refuse_infrastructure(resources: Mapping[str, Any], given: Mapping[str, Any
             f"A compute environment with the strategy {_BEST_FIT} supports no infrastructure update:"
             f" {', '.join(changed)} cannot change; make another one in its place",
         )
-
-
-def _described(names: list[str] | None, region: str) -> list[dict[str, Any]]:
-    """Show moto's environments; one whose nodes could never start is INVALID, and Batch says why."""
-    backend = moto_backend("batch", region)
-    shown: list[dict[str, Any]] = backend.describe_compute_environments(names)
-    for each in shown:
-        if reason := backend.get_compute_environment(each["computeEnvironmentArn"]).invalid_reason:
-            each |= {"status": "INVALID", "statusReason": reason}
-    return shown
-
-
-def _refuse_types(kinds: Sequence[str], region: str) -> None:
-    """Source of the words: aws/aws-parallelcluster, which reads the list of types from them."""
-    for kind in kinds:
-        if "." in kind and launches.zones_of(kind, region) == []:
-            known = ", ".join(["optimal", *sorted(launches.types_in(region))])
-            raise ApiError(
-                "ClientException",
-                f"Error executing request, Exception : Instance type can only be one of [{known}]",
-            )
 
 
 def _why_invalid(resources: Mapping[str, Any], region: str) -> str:
@@ -160,13 +155,6 @@ def _role_arn(role: str | None, region: str) -> str | None:
         if known.name == role:
             return str(known.arn)
     raise ApiError("ClientException", f"Could not find IAM role {role}: give the name or ARN of one")
-
-
-def _default_groups(subnet_ids: list[str], region: str) -> list[str]:
-    backend = moto_backend("ec2", region)
-    networks = {subnet.vpc_id for subnet in backend.describe_subnets() if subnet.id in subnet_ids}
-    groups = backend.describe_security_groups(filters={"group-name": ["default"]})
-    return [group.id for group in groups if group.vpc_id in networks]
 
 
 _OPERATIONS: Mapping[str, Callable[[Parameters, str], Any]] = {

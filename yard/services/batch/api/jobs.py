@@ -44,26 +44,22 @@ def _have_all_ended() -> bool:
 def kill_node(text: str, node: int) -> str:
     """Kill the node as a power failure would, and return the name of its job."""
     with job_store.changed:
-        job = _running(text)
+        # The one running job with this id or name, or whose id or name begins so.
+        running = [job for job in job_store.jobs.values() if job.running]
+        exact = [job for job in running if text in (job.id, job.name)]
+        found = exact or [job for job in running if text and _begins(job, text)]
+        if len(found) != 1:
+            known = ", ".join(f"{job.name} ({job.id})" for job in running) or "none"
+            raise ValueError(
+                f"'{text}' matches {len(found)} running jobs, and none of MPI, Slurm or SageMaker; "
+                f"of AWS Batch run: {known}"
+            )
+        job = found[0]
         if not 0 <= node < job.nodes:
             raise ValueError(f"job {job.name} has no node {node}; it has 0 to {job.nodes - 1}")
         assert job.running
         job.running.kill(node)
         return job.name
-
-
-def _running(text: str) -> BatchJob:
-    """The one running job with this id or name, or whose id or name begins so."""
-    running = [job for job in job_store.jobs.values() if job.running]
-    exact = [job for job in running if text in (job.id, job.name)]
-    found = exact or [job for job in running if text and _begins(job, text)]
-    if len(found) != 1:
-        known = ", ".join(f"{job.name} ({job.id})" for job in running) or "none"
-        raise ValueError(
-            f"'{text}' matches {len(found)} running jobs, and none of MPI, Slurm or SageMaker; "
-            f"of AWS Batch run: {known}"
-        )
-    return found[0]
 
 
 def _begins(job: BatchJob, text: str) -> bool:
@@ -78,7 +74,10 @@ def _end_with_the_yard() -> None:
 def _submit(parameters: Parameters, region: str) -> dict[str, Any]:
     """A job, or an array of them, from a deployed definition, with what AWS refuses refused."""
     _end_with_the_yard()
-    definition = _definition(parameters["jobDefinition"], region)
+    wanted = parameters["jobDefinition"]
+    definition = definitions.find(wanted, region)
+    if definition is None or definition["status"] != "ACTIVE":
+        raise ApiError("ClientException", f"JobDefinition {wanted} does not exist or is not active")
     _refuse_mismatch(parameters, definition)
     job = _job(parameters, definition, _queue(parameters["jobQueue"], region), region)
     _refuse_unknown_dependencies(parameters)
@@ -86,20 +85,14 @@ def _submit(parameters: Parameters, region: str) -> dict[str, Any]:
         raise ApiError("ClientException", problem)
     if size := (parameters.get("arrayProperties") or {}).get("size"):
         job.children = [_child(job, index) for index in range(size)]
-    _tag(job)
+    if given := job.submit.get("tags"):
+        moto_backend("batch", job.region).tag_resource(job.arn, given)
     with job_store.changed:
         for each in (job, *job.children):
             job_store.jobs[each.id] = each
         job_store.changed.notify_all()
     scheduler.ensure_running()
     return {"jobId": job.id, "jobName": job.name, "jobArn": job.arn}
-
-
-def _definition(wanted: str, region: str) -> dict[str, Any]:
-    found = definitions.find(wanted, region)
-    if found is None or found["status"] != "ACTIVE":
-        raise ApiError("ClientException", f"JobDefinition {wanted} does not exist or is not active")
-    return found
 
 
 def _queue(wanted: str, region: str) -> str:
@@ -161,11 +154,6 @@ def _child(parent: BatchJob, index: int) -> BatchJob:
         parent=parent,
         index=index,
     )
-
-
-def _tag(job: BatchJob) -> None:
-    if given := job.submit.get("tags"):
-        moto_backend("batch", job.region).tag_resource(job.arn, given)
 
 
 def _describe(parameters: Parameters, region: str) -> dict[str, Any]:

@@ -6,7 +6,7 @@ Sources: service_limits, job_timeouts and multi-node-parallel-jobs of its user g
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -78,7 +78,9 @@ def problems(call: Call) -> Iterator[str]:
     if largest and len(call.body) > largest:
         yield f"the request has {len(call.body)} bytes; {call.operation} takes at most {largest}"
     if call.operation == "RegisterJobDefinition":
-        yield from _problems_of_type(parameters)
+        kind, has_nodes = parameters.get("type"), "nodeProperties" in parameters
+        if (kind == "multinode") != has_nodes:
+            yield f"type is '{kind}': nodeProperties go with 'multinode', and with nothing else"
         yield from _problems_of_nodes(parameters.get("nodeProperties"))
 
 
@@ -95,12 +97,6 @@ def _against(limit: Limit, value: Any) -> Iterator[str]:
         yield f"{failed} Member must have from {least} to {most} items, and has {len(value)}"
     if limit.one_of and value not in limit.one_of:
         yield f"{failed} Member must be one of {', '.join(limit.one_of)}"
-
-
-def _problems_of_type(parameters: Mapping[str, Any]) -> Iterator[str]:
-    kind, has_nodes = parameters.get("type"), "nodeProperties" in parameters
-    if (kind == "multinode") != has_nodes:
-        yield f"type is '{kind}': nodeProperties go with 'multinode', and with nothing else"
 
 
 def _problems_of_nodes(properties: Mapping[str, Any] | None) -> Iterator[str]:
@@ -121,11 +117,8 @@ def _problems_of_nodes(properties: Mapping[str, Any] | None) -> Iterator[str]:
     if missing and len(known) == len(ranges):
         yield f"no range of nodeRangeProperties holds node {min(missing)}; all of 0 to {count - 1} are wanted"
     yield from _crossings(known)
-    yield from _other_types(properties["nodeRangeProperties"])
-
-
-def _other_types(groups: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """API reference, ContainerProperties: all node groups of a multi-node job use the same instance type."""
+    # API reference, ContainerProperties: all node groups of a multi-node job use the same instance type.
+    groups = properties["nodeRangeProperties"]
     types = {group.get("container", {}).get("instanceType") for group in groups}
     types |= {name for group in groups for name in group.get("instanceTypes", ())}
     if len(named := sorted(types - {None})) > 1:

@@ -46,7 +46,10 @@ class NodeProcesses:
     def run(self, awake: int) -> NoReturn:
         starts = [self._fork(each) for each in self.plan["nodes"]]
         if self.plan["isolated"]:
-            self._plug_in()
+            lines: list[str] = []
+            for holder, index in self.holders.items():
+                lines += namespaces.cable(index, holder)
+            namespaces.ip(*lines)
         for start in starts:
             os.write(start, b"g")
             os.close(start)
@@ -113,13 +116,6 @@ class NodeProcesses:
         finally:
             os._exit(1)
 
-    def _plug_in(self) -> None:
-        """A cable from each node to the bridge. The holder shares the node's network."""
-        lines: list[str] = []
-        for holder, index in self.holders.items():
-            lines += namespaces.cable(index, holder)
-        namespaces.ip(*lines)
-
     def _reap(self) -> None:
         for ended, code in processes.ended_children():
             if ended in self.holders:
@@ -149,12 +145,9 @@ class NodeProcesses:
         if not self.plan["isolated"]:
             while left := processes.descendants(os.getpid()):
                 processes.kill_all(left)
-                self._reap_quietly()
+                with contextlib.suppress(ChildProcessError):
+                    os.waitpid(-1, 0)
         os._exit(0)  # the first process of a PID namespace takes all others with it
-
-    def _reap_quietly(self) -> None:
-        with contextlib.suppress(ChildProcessError):
-            os.waitpid(-1, 0)
 
 
 if __name__ == "__main__":

@@ -66,7 +66,16 @@ def main(folder: str) -> NoReturn:
         context = LambdaContext(request["context"], time.monotonic() + request["timeout_s"])
         _write(place, "", _handled(handler, event, context))
     except HandlerFailed as failure:
-        _fail(place, request, failure)
+        sys.stdout.write(f"[ERROR] {failure.kind}: {failure.message}\n")
+        if failure.trace:
+            sys.stdout.write("Traceback (most recent call last):\n" + "".join(failure.trace))
+        said = {
+            "errorMessage": failure.message,
+            "errorType": failure.kind,
+            "requestId": request["context"]["aws_request_id"],
+            "stackTrace": failure.trace,
+        }
+        _write(place, UNHANDLED, json.dumps(said))
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(0)  # threads that the handler left go, as where AWS freezes them
@@ -108,19 +117,6 @@ def _handled(handler: Callable[[Any, LambdaContext], Any], event: Any, context: 
 def _of(error: Exception) -> HandlerFailed:
     frames = traceback.extract_tb(error.__traceback__)[1:]
     return HandlerFailed(type(error).__name__, str(error), traceback.format_list(frames))
-
-
-def _fail(place: Path, request: Mapping[str, Any], failure: HandlerFailed) -> None:
-    sys.stdout.write(f"[ERROR] {failure.kind}: {failure.message}\n")
-    if failure.trace:
-        sys.stdout.write("Traceback (most recent call last):\n" + "".join(failure.trace))
-    said = {
-        "errorMessage": failure.message,
-        "errorType": failure.kind,
-        "requestId": request["context"]["aws_request_id"],
-        "stackTrace": failure.trace,
-    }
-    _write(place, UNHANDLED, json.dumps(said))
 
 
 def _time_out(place: Path, request: Mapping[str, Any]) -> None:

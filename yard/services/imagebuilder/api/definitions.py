@@ -89,7 +89,11 @@ def call(operation: str, parameters: Parameters, region: str) -> dict[str, Any]:
     if operation in TAG_OPERATIONS:
         return store.tag_call(operation, parameters, missing(parameters["resourceArn"]))
     if operation == "ListComponentBuildVersions":
-        return _list_builds(parameters, region)
+        version = parameters.get("componentVersionArn", "")
+        found = [
+            view(record) for record in store.of_kind("Component", region) if record.arn.startswith(version)
+        ]
+        return paged("componentSummaryList", found, parameters)
     if operation not in _OPERATIONS:
         raise not_emulated("imagebuilder", operation)
     act, kind = _OPERATIONS[operation]
@@ -170,12 +174,6 @@ def _list(kind: RecordKind, parameters: Parameters, region: str) -> dict[str, An
     return paged(kind.listed, found, parameters)
 
 
-def _list_builds(parameters: Parameters, region: str) -> dict[str, Any]:
-    version = parameters.get("componentVersionArn", "")
-    found = [view(record) for record in store.of_kind("Component", region) if record.arn.startswith(version)]
-    return paged("componentSummaryList", found, parameters)
-
-
 def _is_wanted(record: StoredRecord, parameters: Parameters) -> bool:
     """AWS's own and the marketplace's are not here."""
     if parameters.get("owner", "Self") != "Self":
@@ -242,8 +240,4 @@ _OPERATIONS: Mapping[str, tuple[_Act, RecordKind]] = {
     **{f"Update{kind.noun}": (_update, kind) for kind in KINDS if kind.can_change},
     **{f"List{kind.noun}s": (_list, kind) for kind in KINDS},
 }
-
-
-def operations() -> frozenset[str]:
-    """List what it answers; the rest is refused."""
-    return frozenset({*_OPERATIONS, *TAG_OPERATIONS, "ListComponentBuildVersions"})
+CALLS = frozenset({*_OPERATIONS, *TAG_OPERATIONS, "ListComponentBuildVersions"})

@@ -64,7 +64,12 @@ def _bake(bake: Bake) -> None:
 def _fail(bake: Bake, error: Exception) -> str:
     """Record why the bake failed or that it was cancelled."""
     during = bake.status
-    _close(bake)
+    # Mark the steps that did not run as never to run.
+    ended = "CANCELLED" if bake.plan.cancelled.is_set() else "SKIPPED"
+    for run in bake.workflows:
+        for step in run.steps:
+            step.status = ended if step.status == "PENDING" else step.status
+        run.status = ended if run.status == "PENDING" else run.status
     if bake.plan.cancelled.is_set() or isinstance(error, Cancelled):
         bake.reason = "cancelled by CancelImageCreation"
         return "CANCELLED"
@@ -89,15 +94,6 @@ def _context(bake: Bake, error: Exception, during: str) -> dict[str, Any]:
             "errorMessage": error.message,
         }
     return found
-
-
-def _close(bake: Bake) -> None:
-    """Mark the steps that did not run as never to run."""
-    ended = "CANCELLED" if bake.plan.cancelled.is_set() else "SKIPPED"
-    for run in bake.workflows:
-        for step in run.steps:
-            step.status = ended if step.status == "PENDING" else step.status
-        run.status = ended if run.status == "PENDING" else run.status
 
 
 @contextmanager

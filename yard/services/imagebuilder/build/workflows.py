@@ -5,16 +5,14 @@ A further step is a function and its line in WORKFLOWS.
 
 from __future__ import annotations
 
-import logging
 import platform
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
 from slipway.yard.endpoint import ACCOUNT, own_client
-from slipway.yard.machines import image_store
+from slipway.yard.machines import image_store, log_stream
 from slipway.yard.moto_backends import moto_backend
 from slipway.yard.permissions import keys
 from slipway.yard.services.imagebuilder.build import bake_roles
@@ -243,8 +241,6 @@ WORKFLOWS = (
 
 
 # What a bake says becomes lines of its CloudWatch stream, at once; Image Builder writes them at the end.
-log = logging.getLogger(__name__)
-
 LONGEST_EVENT = 256 * 1024 - 26
 
 
@@ -255,18 +251,7 @@ class BakeLog:
         self._group, self._stream, self._region = group, stream, region
 
     def open(self) -> None:
-        """Image Builder makes both itself."""
-        backend = moto_backend("logs", self._region)
-        if self._group not in backend.groups:
-            backend.create_log_group(self._group, {})
-        if self._stream not in backend.groups[self._group].streams:
-            backend.create_log_stream(self._group, self._stream)
+        log_stream.make(self._group, self._stream, self._region)
 
     def say(self, text: str) -> None:
-        if not text:
-            return
-        event = {"timestamp": int(time.time() * 1000), "message": text[:LONGEST_EVENT]}
-        try:
-            moto_backend("logs", self._region).put_log_events(self._group, self._stream, [event])
-        except Exception:  # the group may go while the bake runs; the bake goes on, as on AWS
-            log.warning("cannot write the log stream %s of %s", self._stream, self._group, exc_info=True)
+        log_stream.put([text[:LONGEST_EVENT].encode()], self._group, self._stream, self._region)

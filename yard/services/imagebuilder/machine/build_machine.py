@@ -77,15 +77,12 @@ class BakedMachine:
 
     def run(self, order: Order, timeout_seconds: float, say: Say) -> Done:
         """Run the order, and report its program's output line by line as it comes."""
-        self._fetch(order)
+        s3 = keys.client(self.session, "s3", self._region) if self.session else own_client("s3", self._region)
+        fetch(order.downloads, self.folder / "run/slipway/downloads", s3)
         with self._archives() as shared:
             plan = self.folder / "plan.json"
             plan.write_text(json.dumps(self._plan(order, shared)), encoding="utf-8")
             return self._follow(plan, timeout_seconds, say)
-
-    def _fetch(self, order: Order) -> None:
-        s3 = keys.client(self.session, "s3", self._region) if self.session else own_client("s3", self._region)
-        fetch(order.downloads, self.folder / "run/slipway/downloads", s3)
 
     def seal(self) -> None:
         """Remove secrets, and what every machine makes itself when it first starts."""
@@ -168,7 +165,15 @@ class BakedMachine:
             target=self._watch, args=(process, timeout_seconds, ended, late), daemon=True
         )
         watch.start()
-        output = _say_lines(process, say)
+        assert process.stdout is not None
+        kept = ""
+        for line in process.stdout:
+            text = line.decode(errors="replace").rstrip("\r\n")
+            if len(kept) < LONGEST_OUTPUT:
+                kept += text + "\n"
+            say(text)
+        process.stdout.close()
+        output = kept.strip()
         code = process.wait()
         ended.set()
         watch.join()
@@ -189,18 +194,6 @@ class BakedMachine:
             if late.is_set() or self._cancelled.is_set():
                 process.kill()  # its first process dies with it, and takes all others along
                 return
-
-
-def _say_lines(process: subprocess.Popen[bytes], say: Say) -> str:
-    assert process.stdout is not None
-    kept = ""
-    for line in process.stdout:
-        text = line.decode(errors="replace").rstrip("\r\n")
-        if len(kept) < LONGEST_OUTPUT:
-            kept += text + "\n"
-        say(text)
-    process.stdout.close()
-    return kept.strip()
 
 
 def _link(source: Path, target: Path) -> None:

@@ -108,7 +108,15 @@ def enter(plan: Mapping[str, Any]) -> None:
         kernel.mount(str(root), root, flags=kernel.BIND)
     _fill(root, plan)
     kernel.pivot_root(root)
-    _name_servers(plan["resolver"])
+    resolver = plan["resolver"]
+    if RESOLVER.is_symlink():
+        end = Path(os.path.realpath(RESOLVER))
+        end.parent.mkdir(parents=True, exist_ok=True)
+        end.write_text(Path(resolver).read_text(encoding="utf-8"), encoding="utf-8")
+        return
+    RESOLVER.touch()
+    kernel.mount(resolver, RESOLVER, flags=kernel.BIND)
+    kernel.mount("none", RESOLVER, flags=_READ_ONLY)
 
 
 def _fill(root: Path, plan: Mapping[str, Any]) -> None:
@@ -154,18 +162,6 @@ def _folder(root: Path, name: str) -> Path:
         )
     path.mkdir(parents=True, exist_ok=True)
     return path
-
-
-def _name_servers(resolver: str) -> None:
-    """Bind resolv.conf, or, if it is a link (mostly into /run), write the file that it points to."""
-    if RESOLVER.is_symlink():
-        end = Path(os.path.realpath(RESOLVER))
-        end.parent.mkdir(parents=True, exist_ok=True)
-        end.write_text(Path(resolver).read_text(encoding="utf-8"), encoding="utf-8")
-        return
-    RESOLVER.touch()
-    kernel.mount(resolver, RESOLVER, flags=kernel.BIND)
-    kernel.mount("none", RESOLVER, flags=_READ_ONLY)
 
 
 # Files and folders as a component's steps make them, seen from inside the machine's file tree.

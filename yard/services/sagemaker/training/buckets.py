@@ -49,7 +49,12 @@ def download(client: Any, uri: str, folders: Sequence[Path], *, is_shared_out: b
         for number, key in enumerate(keys):
             name = key.removeprefix(place.prefix).lstrip("/") or key.rpartition("/")[2]
             wanted = [folders[number % len(folders)]] if is_shared_out else folders
-            _fetch(client, place.bucket, key, [folder / name for folder in wanted])
+            targets = [folder / name for folder in wanted]
+            for target in targets:
+                target.parent.mkdir(parents=True, exist_ok=True)
+            client.download_file(place.bucket, key, str(targets[0]))
+            for target in targets[1:]:
+                shutil.copyfile(targets[0], target)
     except (ClientError, BotoCoreError) as error:
         raise TransferFailed(
             f"Data download failed: Please ensure that the role may list and read {uri}. {error}"
@@ -140,14 +145,6 @@ def _keys(client: Any, place: Location) -> list[str]:
     return [
         item["Key"] for page in pages for item in page.get("Contents", ()) if not item["Key"].endswith("/")
     ]
-
-
-def _fetch(client: Any, bucket: str, key: str, targets: Sequence[Path]) -> None:
-    for target in targets:
-        target.parent.mkdir(parents=True, exist_ok=True)
-    client.download_file(bucket, key, str(targets[0]))
-    for target in targets[1:]:
-        shutil.copyfile(targets[0], target)
 
 
 def _put(client: Any, path: Path, bucket: str, key: str, settings: Mapping[str, str]) -> None:

@@ -141,7 +141,15 @@ class InstanceLog:
         if words := roles.refused(session, job.region, needs):
             log.warning("training job %s has no log: %s", job.name, words)
         else:
-            self.stream = _open(job, host)
+            # Make the stream, and the group where there is none; each launch has a stream of its own.
+            backend = moto_backend("logs", job.region)
+            if GROUP not in backend.groups:
+                backend.create_log_group(GROUP, {})
+            seconds = int(time.time())
+            while (name := f"{job.name}/{host}-{seconds}") in backend.groups[GROUP].streams:
+                seconds += 1
+            backend.create_log_stream(GROUP, name)
+            self.stream = name
 
     def follow(self, descriptor: int) -> threading.Thread:
         """Write down what comes, until nobody can print any more."""
@@ -178,15 +186,3 @@ def _number(found: re.Match[str]) -> float | None:
         return float(found[1])
     except (IndexError, TypeError, ValueError):
         return None
-
-
-def _open(job: TrainingJob, host: str) -> str:
-    """Make the stream, and the group where there is none; each launch has a stream of its own."""
-    backend = moto_backend("logs", job.region)
-    if GROUP not in backend.groups:
-        backend.create_log_group(GROUP, {})
-    seconds = int(time.time())
-    while (name := f"{job.name}/{host}-{seconds}") in backend.groups[GROUP].streams:
-        seconds += 1
-    backend.create_log_stream(GROUP, name)
-    return name

@@ -11,7 +11,6 @@ import logging
 import shutil
 import threading
 from collections.abc import Mapping
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -21,9 +20,7 @@ from slipway.yard.errors import ApiError
 from slipway.yard.gateway import faults
 from slipway.yard.machines import memory, storage
 from slipway.yard.machines.settings import real_seconds
-from slipway.yard.moto_backends import moto_backend
 from slipway.yard.permissions import keys, roles
-from slipway.yard.permissions.keys import RoleSession
 from slipway.yard.services.sagemaker.training import buckets, checks, plan, records, volume
 from slipway.yard.services.sagemaker.training.buckets import FolderSync, Location, TransferFailed
 from slipway.yard.services.sagemaker.training.instances import (
@@ -95,7 +92,12 @@ def _launch(job: TrainingJob) -> str:
         job.launches += 1
         job.started = job.started or began
     folder = storage.attempt_folder(f"training-{job.region}-{job.name}", job.launches)
-    launch = TrainingLaunch(job=job, session=_session(job), folder=folder)
+    try:
+        session = roles.assume(job.given["RoleArn"], checks.SERVICE, "SageMaker")
+    except ApiError as error:
+        raise JobFailed(f"ClientError: {error.message}") from error
+    subnets = (job.given.get("VpcConfig") or {}).get("Subnets") or [""]
+    launch = TrainingLaunch(job=job, session=roles.in_vpc_of(session, subnets[0], job.region), folder=folder)
     try:
         return _carry_out(launch)
     finally:
@@ -110,7 +112,9 @@ def _carry_out(launch: TrainingLaunch) -> str:
     plan.prepare(launch)
     _download(launch, client)
     enter(job, "Training", "Downloading the training image")
-    _refuse_unpullable(launch)
+    image = launch.job.given["AlgorithmSpecification"]["TrainingImage"]
+    if words := roles.refused(launch.session, launch.job.region, plan.pulls(image, launch.job.region)):
+        raise JobFailed(f"ClientError: Cannot pull the training image {image}: {words}")
     logs = {index: InstanceLog(job, host, launch.session) for index, host in enumerate(job.hosts)}
     syncs = _syncs(launch, client)
     for sync in syncs:
@@ -161,22 +165,6 @@ def _longest_s(job: TrainingJob) -> float:
     return float((job.given.get("StoppingCondition") or {}).get("MaxRuntimeInSeconds") or DAY_S)
 
 
-def _session(job: TrainingJob) -> RoleSession:
-    try:
-        session = roles.assume(job.given["RoleArn"], checks.SERVICE, "SageMaker")
-    except ApiError as error:
-        raise JobFailed(f"ClientError: {error.message}") from error
-    return replace(session, vpc=_vpc(job))
-
-
-def _vpc(job: TrainingJob) -> str:
-    """Return the VPC whose endpoints have a say in what the job asks."""
-    subnets = (job.given.get("VpcConfig") or {}).get("Subnets") or [""]
-    zones: Any = moto_backend("ec2", job.region).subnets.values()
-    found = [zone[subnets[0]] for zone in zones if subnets[0] in zone]
-    return str(found[0].vpc_id) if found else ""
-
-
 def _download(launch: TrainingLaunch, client: Any) -> None:
     job = launch.job
     enter(job, "Downloading", "Downloading input data")
@@ -206,12 +194,6 @@ def _or_fail(move: Any, *arguments: Any, **more: Any) -> Any:
         raise JobFailed(f"ClientError: {problem}") from problem
 
 
-def _refuse_unpullable(launch: TrainingLaunch) -> None:
-    image = launch.job.given["AlgorithmSpecification"]["TrainingImage"]
-    if words := roles.refused(launch.session, launch.job.region, plan.pulls(image, launch.job.region)):
-        raise JobFailed(f"ClientError: Cannot pull the training image {image}: {words}")
-
-
 def _syncs(launch: TrainingLaunch, client: Any) -> list[FolderSync]:
     """Return what is copied while the job runs: its checkpoints, and its charts as the SDK looks for them."""
     job, every = launch.job, range(launch.job.instances)
@@ -239,7 +221,12 @@ def _finish(launch: TrainingLaunch, client: Any, ending: LaunchEnding) -> None:
     elif ending.cause == STOPPED or job.is_stopping:
         records.end(job, "Stopped", "Stopped", "Training job stopped")
     elif is_failed:
-        raise JobFailed(_reason(launch, failed or 0, ending.codes.get(failed or 0, 137)))
+        index = failed or 0
+        code = ending.codes.get(failed or 0, 137)
+        file = launch.volume(index) / "output" / "failure"
+        said = file.read_text("utf-8", "replace") if file.is_file() else ""
+        end = f", exit code: {code}"
+        raise JobFailed(f"AlgorithmError: {said}"[: LONGEST_REASON - len(end)] + end)
     else:
         records.end(job, "Completed", "Completed", "Training job completed")
 
@@ -265,14 +252,6 @@ def _upload(launch: TrainingLaunch, client: Any, *, with_model: bool) -> None:
             buckets.upload_archive(client, folders, Location(bucket=place.bucket, prefix=key), settings)
         if name == "model":
             job.model_uri = f"s3://{place.bucket}/{key}"
-
-
-def _reason(launch: TrainingLaunch, index: int, code: int) -> str:
-    """Return what the container wrote of its failure, as SageMaker passes it on."""
-    file = launch.volume(index) / "output" / "failure"
-    said = file.read_text("utf-8", "replace") if file.is_file() else ""
-    end = f", exit code: {code}"
-    return f"AlgorithmError: {said}"[: LONGEST_REASON - len(end)] + end
 
 
 def _fail(job: TrainingJob, reason: str) -> None:

@@ -128,15 +128,11 @@ def _further_mounts(launch: TrainingLaunch, index: int) -> list[tuple[str, str]]
     for channel in volume.channels(launch.job):
         if source := (channel.get("DataSource") or {}).get("FileSystemDataSource"):
             target = f"{volume.OPT_ML}/input/data/{channel['ChannelName']}"
-            found.append((str(_file_system(source)), target))
+            # The folder behind a file system's directory; Lustre's begins with the name of its mount.
+            names: Sequence[str] = str(source["DirectoryPath"]).strip("/").split("/")
+            below = names[1:] if source["FileSystemType"] == _LUSTRE else names
+            found.append((str(storage.file_system(str(source["FileSystemId"]), "/".join(below))), target))
     return found
-
-
-def _file_system(source: Mapping[str, Any]) -> Path:
-    """Return the folder behind a file system's directory; Lustre's begins with the name of its mount."""
-    names: Sequence[str] = str(source["DirectoryPath"]).strip("/").split("/")
-    below = names[1:] if source["FileSystemType"] == _LUSTRE else names
-    return storage.file_system(str(source["FileSystemId"]), "/".join(below))
 
 
 def _environment(launch: TrainingLaunch) -> dict[str, str]:

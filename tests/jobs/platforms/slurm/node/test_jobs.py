@@ -13,9 +13,8 @@ import pytest
 
 from slipway.jobs.platforms.slurm.node import attempts, submitting
 from slipway.jobs.platforms.slurm.node.attempts import read_notes, read_standing
-from slipway.jobs.platforms.slurm.node.ending import cancel, last_lines
 from slipway.jobs.platforms.slurm.node.programs import DeadController
-from slipway.jobs.platforms.slurm.node.submitting import InVain, submit_once
+from slipway.jobs.platforms.slurm.node.submitting import InVain, cancel, last_lines, submit_once
 from slipway.jobs.words.job import Job, request_key
 from slipway.jobs.words.slurm import RUN, SlurmJob
 from tests.jobs.platforms.slurm.conftest import Cluster

@@ -1,11 +1,14 @@
-"""KMS: keys and aliases."""
+"""Keys and their aliases (KMS), secrets and their policies (Secrets Manager)."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
+from typing import Any
 
 from slipway.yard.cloudformation.resources.api import (
     ApiResource,
+    Name,
     call,
     changeable,
     find,
@@ -46,6 +49,20 @@ def read_policy(scope: ResourceScope) -> object:
     )
 
 
+def secret_text(scope: ResourceScope) -> str | None:
+    """The template's text, or a generated one; with GenerateStringKey, put into the template's JSON."""
+    wanted: Mapping[str, Any] | None = scope.properties.get("GenerateSecretString")
+    if wanted is None:
+        text = scope.properties.get("SecretString")
+        return None if text is None else str(text)
+    placement = ("GenerateStringKey", "SecretStringTemplate")
+    limits = {name: value for name, value in wanted.items() if name not in placement}
+    password = str(scope.send("get_random_password", **limits)["RandomPassword"])
+    if "GenerateStringKey" not in wanted:
+        return password
+    return json.dumps({**json.loads(wanted["SecretStringTemplate"]), wanted["GenerateStringKey"]: password})
+
+
 PROVIDERS: Mapping[str, Provider] = {
     "AWS::KMS::Key": ApiResource(
         service="kms",
@@ -54,7 +71,7 @@ PROVIDERS: Mapping[str, Provider] = {
         describe=find("describe_key", "KeyMetadata", KeyId=ID),
         attributes={"KeyId": ID, "Arn": live("Arn")},
         settings=(
-            setting("EnableKeyRotation", "RotationPeriodInDays", put=put_rotation),
+            setting("EnableKeyRotation RotationPeriodInDays", put=put_rotation),
             setting("Enabled", put=put_enabled),
             changeable(
                 "KeyPolicy",
@@ -70,7 +87,7 @@ PROVIDERS: Mapping[str, Provider] = {
         ),
         delete_call=delete_key,
         reads={
-            **mirrored("Description", "Enabled"),
+            **mirrored("Description Enabled"),
             "KeyPolicy": read_policy,
             "EnableKeyRotation": lambda scope: scope.send("get_key_rotation_status", KeyId=scope.id)[
                 "KeyRotationEnabled"
@@ -88,5 +105,41 @@ PROVIDERS: Mapping[str, Provider] = {
             ),
         ),
         delete_call=call("delete_alias", AliasName=ID),
+    ),
+    "AWS::SecretsManager::Secret": ApiResource(
+        service="secretsmanager",
+        name=Name(property="Name", limit=512),
+        create_call=shaped("create_secret", SecretString=secret_text),
+        identity=response("ARN"),
+        describe=find("describe_secret", "", SecretId=ID),
+        attributes={"Id": ID},
+        settings=(
+            changeable(
+                "Description KmsKeyId",
+                put=call(
+                    "update_secret",
+                    SecretId=ID,
+                    Description=prop("Description", ""),
+                    KmsKeyId=prop("KmsKeyId"),
+                ),
+            ),
+            changeable(
+                "SecretString GenerateSecretString",
+                put=call("put_secret_value", SecretId=ID, SecretString=secret_text),
+            ),
+            tags(SecretId=ID),
+        ),
+        # CloudFormation does not leave a deleted secret in its recovery window.
+        delete_call=call("delete_secret", SecretId=ID, ForceDeleteWithoutRecovery=True),
+        reads=mirrored("Description KmsKeyId Tags"),
+        accepts=frozenset({"GenerateSecretString"}),
+    ),
+    "AWS::SecretsManager::ResourcePolicy": ApiResource(
+        service="secretsmanager",
+        create_call=shaped("put_resource_policy"),
+        identity=prop("SecretId"),
+        attributes={"Id": ID},
+        settings=(changeable("ResourcePolicy BlockPublicPolicy", put=shaped("put_resource_policy")),),
+        delete_call=call("delete_resource_policy", SecretId=ID),
     ),
 }
