@@ -54,8 +54,10 @@ def build(source: Source, work: Path, target: Path) -> tuple[Path, Path]:
     (made,) = built.glob("*.tar.gz")
     sdist = target / made.name
     _repack(made, sdist, source.epoch)
-    with tarfile.open(sdist) as archive:
-        archive.extractall(unpacked, filter="data")
+    unpacked.mkdir()
+    run(
+        "tar", "--extract", "--file", str(sdist), "--directory", str(unpacked)
+    )  # Debian 12's Python has no filters
     _setuptools(_WHEEL, unpacked / sdist.name.removesuffix(".tar.gz"), target, source.epoch)
     (wheel,) = target.glob("*.whl")
     return sdist, wheel
