@@ -37,11 +37,7 @@ _INTERRUPTED = 130
     help="Folder in which the release's folder appears.",
 )
 @click.option(
-    "--from",
-    callback=lambda _context, _option, folder: folder and os.chdir(folder),
-    hidden=True,
-    expose_value=False,
-    is_eager=True,
+    "--from", callback=lambda *told: os.chdir(told[2] or "."), hidden=True, expose_value=False, is_eager=True
 )
 @click.option("--checks", is_flag=True, help="Run .ci/run first, all that a change must pass.")
 @click.option("--tag", is_flag=True, help="Tag the commit at the end. Nothing is pushed.")
