@@ -18,7 +18,6 @@ from importlib import import_module
 from scripts.benchmark_rows import (
     Row,
     compare,
-    cpu_and_memory,
     medians,
     output_of,
     seconds_of,
@@ -29,27 +28,11 @@ from scripts.benchmark_rows import (
     yard_environment,
 )
 
-DRY_RUN = ["slipway", "submit", "bert_pretrain", "--on", "dl1", "--nodes", "2", "--dry-run"]
-TRAINING_DRY_RUN = ["slipway", "submit", "gptj_finetune", "--on", "sagemaker", "--nodes", "1", "--dry-run"]
-# What any program needs that asks AWS one question.
-ONE_CLIENT = [sys.executable, "-c", "import boto3; boto3.client('ssm', region_name='us-east-1')"]
-
 ESTIMATE = ["slipway", "estimate", "bert_pretrain", "--on", "dl1", "--nodes", "1,2,4,8"]
 # Five hundred configurations: every type that can train it, at as many sizes.
 SIZES = ",".join(str(nodes) for nodes in range(1, 22))
 COMPARE = ["slipway", "compare", "mrpc", "--nodes", SIZES, "--json"]
 CALLS = 200
-
-
-def start_up() -> list[Row]:
-    """The commands that people wait for most often, beside importing boto3."""
-    boto3 = [sys.executable, "-c", "import boto3"]
-    helps, base = side_by_side(["slipway", "--help"], boto3, {})
-    instances, base_too = side_by_side(["slipway", "instance", "list"], boto3, {})
-    return [
-        compare("slipway --help", helps, "import boto3", base, goal="under 0.25 s"),
-        compare("slipway instance list", instances, "import boto3", base_too, goal="under 0.30 s"),
-    ]
 
 
 def yard() -> list[Row]:
@@ -62,16 +45,11 @@ def yard() -> list[Row]:
             wall(["cdk", "bootstrap", "--app", "", "aws://123456789012/us-east-1"], environment)
             deploy = ["cdk", "deploy", "--all", "--require-approval", "never", "--concurrency", "4"]
             deployed = wall([*deploy, "--output", f"{home}/cdk.out"], environment)
-            seconds, megabytes = cpu_and_memory(DRY_RUN, environment)
-            training, client = side_by_side(TRAINING_DRY_RUN, ONE_CLIENT, environment)
         finally:
             wall(["slipway", "yard", "down"], environment)
     return [
         Row(what="slipway yard up", measured=f"{up:.1f} s wall", beside="", goal="under 10 s"),
         Row(what="cdk deploy --all", measured=f"{deployed:.1f} s wall", beside="", goal="under 60 s"),
-        Row(what="slipway submit --dry-run", measured=f"{seconds:.2f} s CPU", beside="", goal="under 0.5 s"),
-        Row(what="slipway submit --dry-run", measured=f"{megabytes:.0f} MB", beside="", goal="under 60 MB"),
-        compare("submit gptj_finetune --dry-run", training, "boto3 and a client", client, goal="under 0.5 s"),
     ]
 
 
@@ -154,7 +132,6 @@ def part(name: str) -> Callable[[], Iterable[Row]]:
 
 
 BENCHMARKS: Mapping[str, Callable[[], Iterable[Row]]] = {
-    "start-up": start_up,
     "synth": part("synth"),
     "yard": yard,
     "data": part("data"),

@@ -7,12 +7,11 @@ process, from text to HDF5; theirs is that of encode_batch alone, held to one co
 from __future__ import annotations
 
 import os
-import re
 import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
@@ -84,7 +83,7 @@ def data() -> Iterator[Row]:
             bench.prepare(bench.vocabulary), cwd=ROOT, capture_output=True, check=False
         )  # compiles
         yield from beside_tokenizers(bench)
-        yield from (measure(bench) for measure in (second_core, from_s3, peak_memory))
+        yield second_core(bench)
 
 
 def write_inputs(bench: Bench) -> None:
@@ -130,52 +129,3 @@ def second_core(bench: Bench) -> Row:
         ratio=f"ratio {one / two:.2f}",
         goal="ratio at least 1.9",
     )
-
-
-def from_s3(bench: Bench) -> Row:
-    """Wall time with the yard's S3 on the same machine, whose own work is part of it."""
-    from slipway.jobs.cloud.aws import client_at
-    from slipway.yard import process
-    from slipway.yard.endpoint import ACCESS_KEY_ID
-
-    home = bench.folder / "yard"
-    yard = process.up(folder=home).state
-    try:
-        s3 = client_at(yard.endpoint, "s3", "us-east-1", ACCESS_KEY_ID, yard.secret)
-        s3.create_bucket(Bucket="bench")
-        s3.put_object(Bucket="bench", Key="text/text.txt", Body=bench.text.read_bytes())
-        keys = {"AWS_ACCESS_KEY_ID": ACCESS_KEY_ID, "AWS_SECRET_ACCESS_KEY": yard.secret}
-        address = {"AWS_ENDPOINT_URL": yard.endpoint, "AWS_REGION": "us-east-1"}
-        with_keys = replace(bench, environment={**bench.environment, **keys, **address})
-        runs = (with_keys.wall(place, "--shards", "4") for place in (bench.text, "s3://bench/text"))
-        here, away = (min(kept) for kept in take_turns(*runs))  # the least disturbed
-    finally:
-        process.down(folder=home)
-    return Row(
-        what="the same text from the yard's S3, 5 duplicates, one worker",
-        measured=f"{MEGABYTES / away:.1f} MB/s wall",
-        beside=f"from a file {MEGABYTES / here:.1f} MB/s",
-        ratio=f"ratio {away / here:.2f}",
-        goal="ratio at most 1.3",
-    )
-
-
-def peak_memory(bench: Bench) -> Row:
-    """Measure one process on one line without an end."""
-    line = bench.folder / "line.txt"
-    words = re.sub(rb"[\n.!?]", b" ", bench.text.read_bytes())
-    repeat(words, 1000 // MEGABYTES, line)
-    command = ["/usr/bin/env", "python3", "-c", PEAK, *bench.prepare(line, "--duplicates", "1")]
-    kilobytes = int(output_of(command, bench.environment).split()[-1])
-    return Row(
-        what=f"one line of {line.stat().st_size / 1e9:.1f} GB",
-        measured=f"{kilobytes / 1000:.0f} MB peak",
-        beside="",
-        goal="under 500 MB",
-    )
-
-
-PEAK = (
-    "import resource, subprocess, sys; subprocess.run(sys.argv[1:], check=True); "
-    "print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)"
-)

@@ -14,11 +14,11 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor, distributed, nn
 
-from scripts.benchmark_rows import Row, medians, seconds_of, take_turns
+from scripts.benchmark_rows import Row, seconds_of
 from scripts.benchmarks_decoder import NextWords
 from slipway.containers.models.decoder import DecoderShape, build_decoder, training_flops_per_token
 from slipway.containers.models.encoder import BertForPreTraining
-from slipway.containers.models.shapes import BERT_SIZES, PackedRows
+from slipway.containers.models.shapes import BERT_SIZES
 from slipway.containers.recipes.bert_pretrain import model as bert
 from slipway.containers.recipes.bert_pretrain.config import decode as decode_bert
 from slipway.containers.recipes.gpt_neox.config import decode as decode_neox
@@ -54,7 +54,6 @@ DECODERS: Mapping[str, DecoderShape] = {
     for name, heads, rotary in (("neox", 32, 32), ("gptj", 16, 64))
 }
 DECODER_BATCH, DECODER_TOKENS = BatchPlan(micro_batch=4, accumulation_steps=4, readers=1), 2048
-ROW_LENGTHS = (64, 512, 96, 160, 320, 48, 224, 128)  # of rows that lie end to end
 
 Rows = dict[str, Tensor]
 
@@ -70,7 +69,6 @@ def gpu() -> Iterator[Row]:
     with _one_rank():
         for name in DECODERS:
             yield _decoder(with_layers(device, "auto"), name)
-    yield _packed_attention(device)
 
 
 def _bert(device: Device, plan: BatchPlan) -> Row:
@@ -104,33 +102,6 @@ def _decoder(device: Device, name: str) -> Row:
         beside=memory,
         ratio=_share(device, tokens * training_flops_per_token(shape, DECODER_TOKENS)),
         goal="50 % of the peak",
-    )
-
-
-def _packed_attention(device: Device) -> Row:
-    """Attention of rows that lie end to end, all at once and run by run, forward and back."""
-    lengths = torch.tensor(ROW_LENGTHS)
-    at_once = PackedRows.of(lengths, device.place)
-    size = (sum(ROW_LENGTHS), 3, 16, 256)
-    together = torch.randn(size, dtype=device.precision, device=device.place, requires_grad=True)
-
-    def work(rows: PackedRows) -> float:
-        def run() -> None:
-            for _ in range(28):
-                query, key, value = together.unbind(1)
-                rows.attend_backwards(query, key, value, 0.0).sum().backward()
-            torch.cuda.synchronize()
-
-        return seconds_of(run)
-
-    by_run = PackedRows(at_once.begins, at_once.places, at_once.runs)
-    taken = take_turns(lambda: work(at_once), lambda: work(by_run), uncounted=2)
-    ours, theirs = medians(taken)
-    return Row(
-        what="attention of 8 packed rows, 28 times",
-        measured=f"{ours * 1000:.1f} ms at once",
-        beside=f"{theirs * 1000:.1f} ms run by run",
-        ratio=f"ratio {theirs / ours:.2f}",
     )
 
 

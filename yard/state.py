@@ -21,6 +21,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from slipway.containers.runtime.named_files import MissingFile, read_bytes
+from slipway.jobs.words.errors import SlipwayError
 from slipway.jobs.words.text import decode_json
 
 STATE_FILE = "state.json"
@@ -124,6 +125,11 @@ def _lock(folder: Path) -> int:
             if folder.is_file():
                 raise
             continue
+        except OSError as error:
+            raise SlipwayError(
+                f"the yard cannot write its folder {folder}: {error.strerror}",
+                hint="set SLIPWAY_YARD_HOME to a folder that you may write",
+            ) from None
         fcntl.flock(descriptor, fcntl.LOCK_EX)
         if _is_still_at(path, descriptor):
             return descriptor

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import signal
@@ -12,9 +13,8 @@ from pathlib import Path
 
 import click
 
-from scripts.releasing.artifacts import build, clone, run
-from scripts.releasing.changelog import section_of
-from scripts.releasing.preparing import CHANGELOG, next_files, pages_of_another, write_all
+from scripts.releasing.artifacts import build, build_site, clone, run
+from scripts.releasing.preparing import CHANGELOG, next_files, pages_of_another, section_of, write_all
 from scripts.releasing.statements import bill_of_materials, checksums, provenance
 from slipway._version import TAG, VERSION
 from slipway.jobs.output import complain, say
@@ -31,16 +31,19 @@ _INTERRUPTED = 130
 )
 @click.option(
     "--out",
-    type=click.Path(path_type=Path, file_okay=False),
+    type=click.Path(path_type=Path, file_okay=False, resolve_path=True),
     default=ROOT / "dist",
     show_default="dist",
     help="Folder in which the release's folder appears.",
+)
+@click.option(
+    "--from", callback=lambda *told: os.chdir(told[2] or "."), hidden=True, expose_value=False, is_eager=True
 )
 @click.option("--checks", is_flag=True, help="Run .ci/run first, all that a change must pass.")
 @click.option("--tag", is_flag=True, help="Tag the commit at the end. Nothing is pushed.")
 @click.option("--dry-run", is_flag=True, help="Check, say each step, and do none.")
 def release(*, prepare: str | None, out: Path, checks: bool, tag: bool, dry_run: bool) -> None:
-    """Build the release of this commit: wheel, source distribution, SBOM, provenance and checksums."""
+    """Build the release of this commit: wheel, source distribution, site, SBOM, provenance and checksums."""
     refuse_changes()
     if prepare is not None:
         return prepare_version(prepare, dry_run=dry_run)
@@ -49,6 +52,7 @@ def release(*, prepare: str | None, out: Path, checks: bool, tag: bool, dry_run:
     refuse_other_pages()
     steps = [
         f"clone HEAD and build {NAME} from it",
+        "build the documentation as a site",
         "write SBOM, provenance and checksums",
         f"move all to {out / NAME}",
     ]
@@ -151,12 +155,14 @@ def make_unfinished(work: Path) -> Path:
     source = clone(ROOT, work / "clone", TAG)
     say(f"release: building {NAME} from {source.commit[:9]}")
     sdist, wheel = build(source, work, target)
+    say("release: building the documentation as a site")
+    site = build_site(source, work, target / f"{NAME}-docs.tar.gz")
     say("release: writing SBOM, provenance and checksums")
     sbom = target / f"{NAME}.cdx.json"
     sbom.write_text(bill_of_materials(source, VERSION, wheel), encoding="utf-8")
     about = target / f"{NAME}.provenance.json"
-    about.write_text(provenance(source, VERSION, (sdist, wheel, sbom)), encoding="utf-8")
-    (target / "SHA256SUMS").write_text(checksums((sdist, wheel, sbom, about)), encoding="ascii")
+    about.write_text(provenance(source, VERSION, (sdist, wheel, site, sbom)), encoding="utf-8")
+    (target / "SHA256SUMS").write_text(checksums((sdist, wheel, site, sbom, about)), encoding="ascii")
     return target
 
 

@@ -1,12 +1,14 @@
-"""Build the source distribution and the wheel of a commit: the same commit gives the same bytes."""
+"""Build the source distribution, the wheel and the site of a commit: the same commit gives the same bytes."""
 
 from __future__ import annotations
 
 import gzip
+import io
 import os
 import subprocess
 import sys
 import tarfile
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -52,11 +54,32 @@ def build(source: Source, work: Path, target: Path) -> tuple[Path, Path]:
     (made,) = built.glob("*.tar.gz")
     sdist = target / made.name
     _repack(made, sdist, source.epoch)
-    with tarfile.open(sdist) as archive:
-        archive.extractall(unpacked, filter="data")
+    unpacked.mkdir()
+    run(
+        "tar", "--extract", "--file", str(sdist), "--directory", str(unpacked)
+    )  # Debian 12's Python has no filters
     _setuptools(_WHEEL, unpacked / sdist.name.removesuffix(".tar.gz"), target, source.epoch)
     (wheel,) = target.glob("*.whl")
     return sdist, wheel
+
+
+def build_site(source: Source, work: Path, archive: Path) -> Path:
+    """Pack the site that scripts/site makes of README and docs/, in a folder of the archive's name."""
+    site = work / "site"
+    run(
+        *(sys.executable, "-P", "-m", "sphinx", "--quiet", "--fail-on-warning", "--keep-going"),
+        *("--doctree-dir", str(work / "trees"), "--conf-dir", "scripts/site_pages", ".", str(site)),
+        cwd=source.folder,
+        more={"SOURCE_DATE_EPOCH": str(source.epoch)},
+    )
+    folder = archive.name.removesuffix(".tar.gz")
+    paths = sorted(each for each in site.rglob("*") if each.is_file() and each.name != ".buildinfo")
+    _pack(
+        archive,
+        source.epoch,
+        ((f"{folder}/{each.relative_to(site)}", _FILE, each.read_bytes()) for each in paths),
+    )
+    return archive
 
 
 def run(*command: str, cwd: Path | None = None, more: dict[str, str] | None = None, umask: int = -1) -> str:
@@ -87,14 +110,21 @@ def _setuptools(code: str, folder: Path, target: Path, epoch: int) -> None:
 
 def _repack(made: Path, target: Path, epoch: int) -> None:
     """Write it again without times, owners and an order of this machine: setuptools keeps them."""
+    with tarfile.open(made) as old:
+        members = sorted((each for each in old if each.isfile()), key=lambda each: each.name)
+        read = ((each.name, each.mode, old.extractfile(each)) for each in members)
+        _pack(target, epoch, ((name, mode, file.read()) for name, mode, file in read if file))
+
+
+def _pack(target: Path, epoch: int, files: Iterable[tuple[str, int, bytes]]) -> None:
+    """Write files, each with its name and mode, into an archive that tells nothing of this machine."""
     with (
-        tarfile.open(made) as old,
         target.open("wb") as raw,
         gzip.GzipFile(filename="", mode="wb", fileobj=raw, mtime=epoch) as packed,
         tarfile.open(fileobj=packed, mode="w", format=tarfile.PAX_FORMAT) as new,
     ):
-        for member in sorted((each for each in old if each.isfile()), key=lambda each: each.name):
-            entry = tarfile.TarInfo(member.name)
-            entry.size, entry.mtime = member.size, epoch
-            entry.mode = _PROGRAM if member.mode & 0o100 else _FILE
-            new.addfile(entry, old.extractfile(member))
+        for name, mode, content in files:
+            entry = tarfile.TarInfo(name)
+            entry.size, entry.mtime = len(content), epoch
+            entry.mode = _PROGRAM if mode & 0o100 else _FILE
+            new.addfile(entry, io.BytesIO(content))

@@ -1,4 +1,7 @@
-"""Give the checkout its next version: the file that says it, the changelog, and the pages that show it."""
+"""Give the checkout its next version: the file that says it, the changelog, and the pages that show it.
+
+Of the changelog, what is unreleased becomes the version's section.
+"""
 
 from __future__ import annotations
 
@@ -7,15 +10,16 @@ from collections.abc import Mapping
 from datetime import date
 from pathlib import Path
 
-from scripts.releasing.changelog import with_release
 from slipway.jobs.words.errors import SlipwayError
 
 VERSION_FILE = Path("slipway", "_version.py")
 CHANGELOG = Path("CHANGELOG.md")
+_HEADING = re.compile(r"^## (\S+).*$", re.MULTILINE)
+UNRELEASED = "Unreleased"
 _NUMBERS = re.compile(r"(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)")
 _SAID = re.compile(r'^VERSION = "(.+)"$', re.MULTILINE)
 # As pages show it: the name of a release's file, and what `slipway --version` prints.
-_SHOWN = re.compile(r"(slipway[- ])\d+\.\d+\.\d+(?=-py3|\.tar|\.cdx|\.provenance| \(extras: )")
+_SHOWN = re.compile(r"(slipway[- ])\d+\.\d+\.\d+(?=-py3|-docs|\.tar|\.cdx|\.provenance| \(extras: )")
 
 
 def next_files(root: Path, version: str, day: date) -> dict[Path, str]:
@@ -55,6 +59,33 @@ def write_all(root: Path, files: Mapping[Path, str]) -> None:
         for path, text in old.items():
             (root / path).write_text(text, encoding="utf-8")
         raise
+
+
+def section_of(text: str, version: str) -> str:
+    """Return what the changelog says of a version, without its heading."""
+    found = list(_HEADING.finditer(text))
+    for heading, following in zip(found, [*found[1:], None], strict=True):
+        if heading[1] == version:
+            return text[heading.end() : following.start() if following else len(text)].strip()
+    raise SlipwayError(
+        f"CHANGELOG.md has no section '## {version}'; it has {', '.join(each[1] for each in found)}",
+        hint=f"scripts/release --prepare {version} makes it from '## {UNRELEASED}'",
+    )
+
+
+def with_release(text: str, version: str, day: date) -> str:
+    """Return the changelog in which what was unreleased is the section of this version."""
+    if re.search(rf"^## {re.escape(version)}\b", text, re.MULTILINE):
+        raise SlipwayError(
+            f"CHANGELOG.md has a section '## {version}' already; a version is released once",
+            hint="name the next version, or leave out --prepare to build this one",
+        )
+    if not section_of(text, UNRELEASED):
+        raise SlipwayError(
+            f"CHANGELOG.md says nothing below '## {UNRELEASED}'; a release says what is new",
+            hint="write it there first",
+        )
+    return text.replace(f"## {UNRELEASED}", f"## {UNRELEASED}\n\n## {version} – {day.isoformat()}", 1)
 
 
 def _numbers(version: str) -> tuple[int, ...]:

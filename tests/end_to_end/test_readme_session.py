@@ -11,6 +11,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from shlex import quote
 
 import pytest
 
@@ -37,7 +38,10 @@ class TypingUser:
         self.shell = shell
         self._kept = kept
 
-    def type(self, command: str) -> Finished:
+    def type(self, command: str, answer: str = "") -> Finished:
+        """Type a command; an answer is typed on a terminal, where the command asks."""
+        if answer:
+            command = f"script --quiet --return --command {quote(command)} /dev/null <<< {quote(answer)}"
         asked = f'{command}\nstatus=$?; env -0 > "{self._kept}"; exit $status'
         done = self.shell.run("bash", "-c", asked, timeout_s=DEPLOY_SECONDS)
         told = self._kept.read_text(encoding="utf-8").split("\0")

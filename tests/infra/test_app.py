@@ -17,6 +17,7 @@ import pytest
 from aws_cdk import aws_s3 as s3
 
 import slipway.infra.app
+from slipway.infra.__main__ import unpack_anywhere
 from slipway.infra.app import build
 from slipway.infra.declare.cdk_json import feature_flags
 from slipway.infra.declare.machine_images import MachineImage
@@ -170,3 +171,15 @@ print("typeguard" in sys.modules)
 def test_the_app_makes_constructs_without_the_checker_of_types() -> None:
     done = subprocess.run([sys.executable, "-c", OUTPUT], capture_output=True, text=True, check=True)
     assert done.stdout == "False\n"
+
+
+@pytest.mark.parametrize(("home", "told"), [("file", "disabled"), ("home", None)])
+def test_a_home_that_takes_no_files_is_no_reason_not_to_synthesize(
+    home: str, told: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("HOME", str(tmp_path / home))
+    monkeypatch.setattr(os, "environ", dict(os.environ))
+    os.environ.pop("JSII_RUNTIME_PACKAGE_CACHE", None)
+    unpack_anywhere()
+    assert os.environ.get("JSII_RUNTIME_PACKAGE_CACHE") == told

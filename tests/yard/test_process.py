@@ -78,6 +78,15 @@ def test_a_second_up_finds_the_first(standing: Path) -> None:
     assert (second.was_up, second.state) == (True, first)
 
 
+def test_a_home_that_takes_no_files_says_where_else_a_yard_may_live(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(
+        SlipwayError, match=r"cannot write its folder .*/file/yard: Not a directory"
+    ) as refused:
+        process.up(folder=tmp_path / "file" / "yard")
+    assert refused.value.hint == "set SLIPWAY_YARD_HOME to a folder that you may write"
+
+
 def test_a_second_down_has_nothing_to_do(folder: Path) -> None:
     process.up(folder=folder)
     assert process.down(folder=folder) is not None

@@ -33,11 +33,23 @@ def main() -> None:
         sys.exit(f"error: what lies at {url} is not the code that was submitted; submit the job again")
     folder = tempfile.mkdtemp(prefix="slipway-code-")
     with tarfile.open(fileobj=io.BytesIO(plain)) as archive:
-        archive.extractall(folder, filter="data")
+        for member in archive:
+            unpack(archive, member, folder)
     Path(folder).chmod(0o755)  # ranks may be another user's
     paths = [folder, os.environ.get("PYTHONPATH", "")]
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, paths))
     os.execv(sys.executable, [sys.executable, "-m", LAUNCHER, *sys.argv[2:]])  # noqa: S606 - no shell is wanted
+
+
+def unpack(archive: tarfile.TarFile, member: tarfile.TarInfo, folder: str) -> None:
+    """Write one file below the folder, without extractall(): Debian 12's Python lacks its filters."""
+    target = Path(folder, member.name)
+    source = archive.extractfile(member) if member.isfile() else None
+    if source is None or ".." in target.parts or not target.is_relative_to(folder):
+        sys.exit(f"error: the code holds {member.name!r}, which is no file below its folder")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    target.write_bytes(source.read())
+    target.chmod(member.mode & 0o755)
 
 
 if __name__ == "__main__":

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import tarfile
 from pathlib import Path
 
 import pytest
 
 from slipway._version import VERSION
 from tests.installed import ROOT, Environment, copy_checkout
+from tests.packages import require
 
+require("sphinx", "Sphinx is not installed: python3 scripts/set_up.py site")
 pytestmark = pytest.mark.long
 
 NAME = f"slipway-{VERSION}"
@@ -21,6 +24,9 @@ def test_two_clones_give_the_same_bytes_and_the_wheel_runs_without_them(tmp_path
     _run("git", "clone", "--quiet", str(tmp_path / "one"), str(tmp_path / "another"), cwd=tmp_path)
     sums = [_released(tmp_path / clone, tmp_path / f"of {clone}") for clone in ("one", "another")]
     assert sums[0] == sums[1]
+    with tarfile.open(tmp_path / "of one" / NAME / f"{NAME}-docs.tar.gz") as site:
+        pages = set(site.getnames())
+    assert {f"{NAME}-docs/{page}.html" for page in ("index", "docs/first-hour", "search")} <= pages
     installed = _installed(tmp_path / "of one" / NAME / f"{NAME}-py3-none-any.whl", tmp_path)
     empty = tmp_path / "empty"
     empty.mkdir()

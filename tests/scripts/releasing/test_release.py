@@ -17,7 +17,7 @@ import pytest
 
 from scripts.releasing import __main__ as releasing
 from scripts.releasing import preparing
-from scripts.releasing.changelog import section_of, with_release
+from scripts.releasing.preparing import section_of, with_release
 from slipway._version import TAG, VERSION
 from slipway.jobs.words.errors import SlipwayError
 from tests.scripts.releasing.conftest import Project, Release
@@ -26,6 +26,7 @@ NAME = f"slipway-{VERSION}"
 FILES = {
     "SHA256SUMS",
     f"{NAME}-py3-none-any.whl",
+    f"{NAME}-docs.tar.gz",
     f"{NAME}.cdx.json",
     f"{NAME}.provenance.json",
     f"{NAME}.tar.gz",
@@ -94,9 +95,20 @@ def test_a_dry_run_says_each_step_and_does_none(
 ) -> None:
     release(["--dry-run", "--tag", "--checks"])
     steps = [line.split()[2] for line in capsys.readouterr().err.splitlines()]
-    assert steps == ["run", "clone", "write", "move", "tag"]
+    assert steps == ["run", "clone", "build", "write", "move", "tag"]
     assert not (tmp_path / "out").exists()
     assert not project.git("tag")
+
+
+def test_a_folder_is_named_from_where_the_caller_is(
+    project: Project, release: Release, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    here = Path.cwd()
+    try:
+        release(["--dry-run", "--out", "REL", "--from", str(tmp_path)])
+    finally:
+        os.chdir(here)
+    assert f"would move all to {tmp_path / 'REL' / NAME}" in capsys.readouterr().err
 
 
 def test_checks_that_fail_end_the_release(project: Project, release: Release, tmp_path: Path) -> None:

@@ -15,9 +15,11 @@ import slipway.containers.runtime.launch as launch
 PROGRAM = (Path(launch.__file__).parent / "bring_code.py").read_text(encoding="utf-8")
 # The container has nothing of this environment, where Slipway is installed.
 PYTHON = Path(sys.base_prefix) / "bin" / f"python3.{sys.version_info.minor}"
-# In place of boto3 and of S3: a folder.
+# In place of boto3 and of S3: a folder. And tarfile as Debian 12's Python has it, 3.11.2: without filters.
 CLIENT = """
-import io, pathlib
+import io, pathlib, tarfile
+whole = tarfile.TarFile.extractall
+tarfile.TarFile.extractall = lambda self, path=".", members=None: whole(self, path, members)
 class client:
     def __init__(self, service): assert service == "s3"
     def get_object(self, Bucket, Key):
@@ -64,6 +66,15 @@ def test_code_that_is_not_what_was_submitted_is_never_run(tmp_path: Path) -> Non
     assert ran.returncode == 1
     assert "is not the code that was submitted; submit the job again" in ran.stderr
     assert "launched" not in ran.stdout
+
+
+def test_an_archive_that_leads_out_of_its_folder_is_refused(tmp_path: Path) -> None:
+    target = io.BytesIO()
+    with tarfile.open(fileobj=target, mode="w") as tar:
+        tar.addfile(tarfile.TarInfo("../outside.py"))
+    ran = bring(tmp_path, target.getvalue(), sha256(target.getvalue()).hexdigest())
+    assert ran.returncode == 1
+    assert "holds '../outside.py', which is no file below its folder" in ran.stderr
 
 
 def test_code_that_cannot_be_fetched_ends_the_attempt_and_not_the_job(tmp_path: Path) -> None:
