@@ -82,13 +82,15 @@ ACCEPTED = (
         r"arn:aws:logs:[a-z0-9-]+:[^*]+:log-group:\*",
         "the agent of Systems Manager looks whether the log group exists, by listing",
     ),
-    *(
-        _wildcard(
-            f"Access/{role}/Policy/Resource",
-            r"[^*]+/(cluster|code|data|datasets|jobs|sources)/\*",
-            "what jobs on MPI machines read and write, under prefixes of one bucket",
-        )
-        for role in ("Jobs", "Machine")
+    _wildcard(
+        "Access/Jobs/Policy/Resource",
+        r"[^*]+/(code|datasets|jobs|sources)/\*",
+        "what jobs on MPI machines read and write, under prefixes of one bucket",
+    ),
+    _wildcard(
+        "Access/Machine/Policy/Resource",
+        r"[^*]+/jobs/\*/request\.json",
+        "what is submitted, by its name",
     ),
     Accepted(
         rule="SMG4",
@@ -115,11 +117,6 @@ ACCEPTED = (
         "Stuck/Runbook/Policy/Resource",
         r"arn:aws:batch:[^*]+:job/\*",
         "jobs are named by ids that Batch makes up; a condition limits it to those tagged for the cluster",
-    ),
-    _wildcard(
-        "Stuck/Rule/Policy/Resource",
-        r"arn:aws:ssm:[^*]+:automation-definition/[A-Za-z0-9-]+:\*",
-        "any version of one runbook",
     ),
     _wildcard(
         "Access/Job/Policy/Resource",

@@ -14,11 +14,6 @@ BAKERY_WILDCARDS: tuple[tuple[str, str, str], ...] = (
     (_MACHINE, _STREAMS, "streams of one log group, one a bake"),
     (
         _MACHINE,
-        r"arn:aws:imagebuilder:[^*]+:component/slipway-bakery-[a-z0-9-]+-\*/\*",
-        "the components of one image, whose versions are digests",
-    ),
-    (
-        _MACHINE,
         rf"arn:{_PARTITION}:s3:::ec2imagebuilder\*",
         "Image Builder's own tools, in a bucket that AWS names",
     ),
@@ -61,7 +56,7 @@ SAGEMAKER_WILDCARDS = (
     ),
     (
         _ROLE,
-        r"[^*]+/(code|data|datasets|jobs|sources)/\*",
+        r"[^*]+/(code|datasets|jobs|sources)/\*",
         "what training jobs read and write, under prefixes of one bucket",
     ),
     (
@@ -83,8 +78,7 @@ SAGEMAKER_WILDCARDS = (
 
 
 # The wildcards in the policies of a Slurm cluster's machines: where, what, and why they are accepted.
-_LOGIN = "Access/Login/Role/Policy/Resource"
-_BOTH = ("Access/Machine/Role/Policy/Resource", _LOGIN)
+_BOTH = _WORKER, _LOGIN = ("Access/Machine/Role/Policy/Resource", "Access/Login/Role/Policy/Resource")
 
 SLURM_WILDCARDS = (
     *(
@@ -99,14 +93,12 @@ SLURM_WILDCARDS = (
         )
         for path in _BOTH
     ),
-    *(
-        (
-            path,
-            r"[^*]+/(code|data|datasets|jobs|sources)/\*",
-            "what jobs of Slurm read and write, under prefixes of one bucket",
-        )
-        for path in _BOTH
+    (
+        _WORKER,
+        r"[^*]+/(code|datasets|jobs|sources)/\*",
+        "what jobs of Slurm read and write, under prefixes of one bucket",
     ),
+    (_LOGIN, r"[^*]+/(code/\*|jobs/\*/request\.json)", "what is submitted: requests by job, code by digest"),
     *(
         (
             path,
