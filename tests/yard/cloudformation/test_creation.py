@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from slipway.yard.errors import ApiError
+from tests.infra.synthesis import templates_of
 from tests.yard.cloudformation.conftest import Cfn, text, topic
 
 # Deletion: dependents first, what is retained stays, and what would not go can be tried again.
@@ -203,6 +204,23 @@ def test_a_rolled_back_create_keeps_only_what_is_retained_always(
     cfn.cloud.fail("create", "B")
     cfn.create("s", {"A": topic(DeletionPolicy=policy), "B": topic(REF)})
     assert cfn.cloud.names() == left
+
+
+STORING = ("AWS::ECR::Repository", "AWS::EFS::FileSystem", "AWS::KMS::Key", "AWS::S3::Bucket")
+
+
+def test_a_cluster_whose_storage_fails_to_be_made_leaves_no_bill_and_is_deployed_again(cfn: Cfn) -> None:
+    """F54. What was stored afterwards stays when the stack goes."""
+    all_of_it = templates_of().storage["Resources"].items()
+    stored = {name: each for name, each in all_of_it if each["Type"] in STORING}
+    storage = {**stored, "Last": topic(DependsOn=list(stored))}
+    cfn.cloud.fail("create", "Last")
+    assert cfn.create("s", storage) == "ROLLBACK_COMPLETE"
+    assert {live.type for live in cfn.cloud.live.values()} == {"AWS::S3::Bucket"}  # for logs, and empty
+    cfn.delete("s")
+    assert cfn.create("s", storage) == "CREATE_COMPLETE"
+    cfn.delete("s")
+    assert {live.type for live in cfn.cloud.live.values()} == set(STORING)
 
 
 def test_a_bug_in_a_provider_fails_its_resource_and_not_the_stack_for_ever(cfn: Cfn) -> None:
