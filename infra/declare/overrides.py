@@ -195,7 +195,7 @@ def _boolean(value: object) -> bool:
 def _enum(base: type[StrEnum], value: object) -> StrEnum:
     if isinstance(value, str) and value in list(base):
         return base(value)
-    hint = nearest(str(value), tuple(base))
+    hint = nearest(value, tuple(base)) if isinstance(value, str) else ""
     allowed = ", ".join(base)
     raise WrongValue(f"is {_in_json(value)}; allowed are {allowed}", hint if hint.startswith("did") else "")
 
@@ -221,7 +221,7 @@ def _mapping(value: object) -> Mapping[str, str]:
 def _from_json(text: str) -> object:
     try:
         return json.loads(text, object_pairs_hook=_without_repeats)
-    except (json.JSONDecodeError, RecursionError):
+    except (ValueError, RecursionError):  # no JSON, or a number of more than 4,300 digits
         raise WrongValue(f"is {shown(text)}, not an object in JSON", 'write {"owner": "me"}') from None
 
 
@@ -236,7 +236,9 @@ def _without_repeats(pairs: list[tuple[str, object]]) -> dict[str, object]:
 
 def _in_json(value: object) -> str:
     """Return the value as the user wrote it in cdk.json: true, not True."""
-    return shown(value) if isinstance(value, str) else presentable(json.dumps(value, default=str))
+    if isinstance(value, str | int) and not isinstance(value, bool):
+        return shown(value)
+    return presentable(json.dumps(value, default=str))
 
 
 _DECODERS: Mapping[Any, Callable[[object], object]] = {

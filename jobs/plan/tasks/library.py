@@ -21,6 +21,7 @@ from slipway.jobs.plan.tasks.task import BaseTechnique
 from slipway.jobs.plan.techniques.techniques import TECHNIQUES
 from slipway.jobs.platforms.on_nodes import write_whole
 from slipway.jobs.words.errors import SlipwayError, did_you_mean
+from slipway.jobs.words.given import checked
 
 VARIABLE = "SLIPWAY_TECHNIQUES"  # names another place for the file
 
@@ -35,6 +36,7 @@ class NotATechnique(SlipwayError, RuntimeError):
     """Reports what is no subclass of BaseTechnique: a RuntimeError, as in Saturn."""
 
 
+@checked
 def register(name: str, technique: type[BaseTechnique]) -> None:
     """Let `search` try a technique of the user's own under this name."""
     _refuse_name(name)
@@ -59,6 +61,7 @@ def register(name: str, technique: type[BaseTechnique]) -> None:
     _of_this_session[name] = reference
 
 
+@checked
 def deregister(name: str | Sequence[str]) -> None:
     """Forget a technique, or several, of the user's own."""
     for each in [name] if isinstance(name, str) else name:
