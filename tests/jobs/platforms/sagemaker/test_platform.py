@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import tarfile
+import threading
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -258,3 +259,17 @@ def test_cancelling_stops_the_training_job(sdk: Sdk) -> None:
     assert found is not None
     platform.cancel(found, "enough")
     assert sdk.stopped == [name]
+
+
+def test_jobs_are_asked_for_several_at_once(sdk: Sdk, monkeypatch: pytest.MonkeyPatch) -> None:
+    """SageMaker tells one job a call: one after the other, thousands take a quarter of an hour."""
+    for number in range(4):
+        sdk.objects[f"jobs/{number}/request.json"] = ""
+    together = threading.Barrier(4)
+
+    def describe(_self: Sdk, **given: str) -> dict[str, Any]:
+        together.wait(timeout=30)
+        return {**given, "TrainingJobStatus": "Completed"}
+
+    monkeypatch.setattr(Sdk, "describe_training_job", describe)
+    assert [run.name for run in list_runs(TARGET)] == list("0123")
