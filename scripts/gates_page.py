@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 from slipway.infra.declare.declared import load, load_machine_images
 from slipway.infra.verify import nag, packs
@@ -25,6 +26,8 @@ of one bucket. Most of the rest are ids that AWS makes up later, such as those o
 
 """
 
+_PUBLIC = Path(__file__).parent / "pages" / "gates_of_others.md"  # measured by hand
+
 
 def gates_page() -> str:
     """Return the page; it takes a synthesis."""
@@ -36,6 +39,7 @@ def gates_page() -> str:
         [
             _INTRODUCTION,
             *_table(["Stack", *_COLUMNS.values()], [*rows, total]),
+            _PUBLIC.read_text(encoding="utf-8"),
             "\n## Why they are accepted\n\n",
             *_table(["Rule", "Construct", "Reason"], _reasons(packs.ACCEPTED)),
             "\nAwsSolutions:\n\n",
