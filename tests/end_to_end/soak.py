@@ -19,6 +19,7 @@ from statistics import median
 from typing import Any
 
 from tests.end_to_end.conftest import Shell
+from tests.end_to_end.login_node import login_node
 
 APP = Path(__file__).parent / "apps" / "soaking"
 NAME = "soak"
@@ -68,6 +69,9 @@ class Soak:
     def run(self) -> dict[str, float]:
         """Return the share of the time that was training, and the one that was expected."""
         self.strokes = strokes(self.minutes, self.seed, self.kinds)
+        target = self.yard.data("slipway", "cluster", "targets", self.on, "--json")
+        if group := target.get("login_group"):  # Slurm takes jobs once its login node has booted
+            login_node(self.yard, group)
         self._submit()
         zero = self._first_step()
         for number, stroke in enumerate(self.strokes):
