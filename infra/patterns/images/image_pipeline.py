@@ -193,7 +193,7 @@ class ImageRecipe(Construct):
         super().__init__(scope, id)
         self.version = _version(_described(image, fingerprint))
         components = [_component(self, name, values) for name in image.components]
-        self.component_arns = [each.component_arn for each in components]
+        self.component_arns = [arn for each in components if (arn := each.component_arn)]
         self.resource = imagebuilder.CfnImageRecipe(
             self,
             "Resource",
