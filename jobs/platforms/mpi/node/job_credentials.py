@@ -176,16 +176,17 @@ def _token_file(where: NodePaths) -> Path:
 
 def become_cluster_user() -> User:
     """Drop root and the node's role for good: nothing that a job brings runs with either."""
-    user = cluster_user()
+    user, where = cluster_user(), node_paths()
     # EFA locks memory. What systemd gives a service is too little, and over ssh PAM lifts it.
     with suppress(ValueError):  # the root of a user namespace, as in a yard, may not
         resource.setrlimit(resource.RLIMIT_MEMLOCK, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
-    if os.geteuid() != user.uid:
+    if is_another := os.geteuid() != user.uid:
         os.initgroups(user.name, user.gid)
         os.setgid(user.gid)
         os.setuid(user.uid)
-    os.environ.update(variables(node_paths()))
-    aws.forget_credentials()  # those of the node's own role
+    if is_another or _token_file(where).exists():  # in a yard without users, once the node has joined
+        os.environ.update(variables(where))
+        aws.forget_credentials()  # those of the node's own role
     os.environ["HOME"] = user.home
     os.environ["USER"] = user.name
     return user
