@@ -36,7 +36,6 @@ class NotATechnique(SlipwayError, RuntimeError):
     """Reports what is no subclass of BaseTechnique: a RuntimeError, as in Saturn."""
 
 
-@checked
 def register(name: str, technique: type[BaseTechnique]) -> None:
     """Let `search` try a technique of the user's own under this name."""
     _refuse_name(name)
@@ -122,8 +121,8 @@ def _class_of(name: str) -> type[BaseTechnique]:
     return found
 
 
-def _refuse_name(name: str) -> None:
-    if not name or not name.isprintable():
+def _refuse_name(name: object) -> None:
+    if not isinstance(name, str) or not name or not name.isprintable():
         raise NotATechnique(f"a technique's name is {name!r}", hint="give it a word, such as my_parallelism")
     if name in TECHNIQUES:
         raise NotATechnique(f"'{name}' is our own technique", hint="give yours another name")
