@@ -166,6 +166,7 @@ class Soak:
             kind: median(p for each, p in zip(ends, pauses, strict=True) if each == kind) for kind in ends
         }
         cost = sum(usual[kind] + SAVED_EVERY / 2 * pace for kind in ends)
+        assert cost < seconds, f"{seconds:g} s are too few to see {ends}, of which each costs {usual}"
         return {
             "steps": ended["ended"],
             "faults": len(kinds),
