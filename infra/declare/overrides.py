@@ -158,7 +158,7 @@ def decode(field_type: FieldType, value: object) -> object:
     if isinstance(field_type.base, type) and issubclass(field_type.base, StrEnum):
         if isinstance(value, str) and value in list(field_type.base):
             return field_type.base(value)
-        hint = nearest(str(value), tuple(field_type.base))
+        hint = nearest(value, tuple(field_type.base)) if isinstance(value, str) else ""
         allowed = ", ".join(field_type.base)
         raise WrongValue(
             f"is {_in_json(value)}; allowed are {allowed}", hint if hint.startswith("did") else ""
@@ -213,7 +213,7 @@ def _mapping(value: object) -> Mapping[str, str]:
 def _from_json(text: str) -> object:
     try:
         return json.loads(text, object_pairs_hook=_without_repeats)
-    except (json.JSONDecodeError, RecursionError):
+    except (ValueError, RecursionError):  # no JSON, or a number of more than 4,300 digits
         raise WrongValue(f"is {shown(text)}, not an object in JSON", 'write {"owner": "me"}') from None
 
 
@@ -228,7 +228,9 @@ def _without_repeats(pairs: list[tuple[str, object]]) -> dict[str, object]:
 
 def _in_json(value: object) -> str:
     """Return the value as the user wrote it in cdk.json: true, not True."""
-    return shown(value) if isinstance(value, str) else presentable(json.dumps(value, default=str))
+    if isinstance(value, str | int) and not isinstance(value, bool):
+        return shown(value)
+    return presentable(json.dumps(value, default=str))
 
 
 _DECODERS: Mapping[Any, Callable[[object], object]] = {

@@ -101,7 +101,8 @@ class EncryptedLogGroup(Construct):
 
 
 def removal_policy(keep: bool) -> RemovalPolicy:
-    return RemovalPolicy.RETAIN if keep else RemovalPolicy.DESTROY
+    """Keep what a stack stored, but nothing of a stack that never came to be: it is empty, and is billed."""
+    return RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE if keep else RemovalPolicy.DESTROY
 
 
 def use_key(*keys: kms.IKey) -> Statement:

@@ -14,9 +14,7 @@ import aws_cdk as cdk
 from cdk_nag import AwsSolutionsChecks, NagPack
 from constructs import IConstruct
 
-from slipway.infra.verify.wildcards import BAKERY_WILDCARDS, SAGEMAKER_WILDCARDS, SLURM_WILDCARDS
-
-_STREAMS = r"arn:aws:logs:[a-z0-9-]+:[^*]+:log-stream:\*"
+from slipway.infra.verify.wildcards import WILDCARDS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,66 +27,16 @@ class Accepted:
     detail: str = ""
 
 
-def _wildcard(path: str, resource: str, reason: str) -> Accepted:
-    return Accepted(rule="IAM5", path=path, detail=rf"Resource::{resource}", reason=reason)
-
-
 ACCEPTED = (
-    *(_wildcard(*wildcard) for wildcard in (*BAKERY_WILDCARDS, *SAGEMAKER_WILDCARDS, *SLURM_WILDCARDS)),
+    *(
+        Accepted(rule="IAM5", path=f"{path}/Policy/Resource", detail=rf"Resource::{resource}", reason=reason)
+        for path, wildcards in WILDCARDS.items()
+        for resource, reason in wildcards.items()
+    ),
     Accepted(
         rule="S1",
         path="Data/Resource/Resource",
         reason="with keep_data=False only: access logs keep coming, and their bucket could never be deleted",
-    ),
-    _wildcard("FlowLogs/Role/Policy/Resource", _STREAMS, "streams of one log group, named by the VPC"),
-    _wildcard("Project/Role/Policy/Resource", _STREAMS, "streams of one log group, named by CodeBuild"),
-    _wildcard(
-        "Project/Role/Policy/Resource",
-        r"[^*]+/builds/\*",
-        "sources of images, under one prefix",
-    ),
-    _wildcard("Project/Role/Policy/Resource", r"\*", "ecr:GetAuthorizationToken takes no resource"),
-    _wildcard(
-        "Access/Node/Policy/Resource",
-        r"\*",
-        "Session Manager, ecs:DiscoverPollEndpoint and cloudwatch:PutMetricData take no resource",
-    ),
-    _wildcard(
-        "Access/Node/Policy/Resource",
-        r"arn:aws:ecs:[^*/]+:(cluster|container-instance)/\*",
-        "AWS Batch names the ECS cluster and ECS the nodes in it, both after this policy is made",
-    ),
-    _wildcard(
-        "Access/Machine/Policy/Resource",
-        r"\*",
-        "Session Manager, ec2:DescribeInstances and cloudwatch:PutMetricData take no resource",
-    ),
-    *(
-        _wildcard(
-            f"Access/{role}/Policy/Resource",
-            r"arn:aws:autoscaling:[^*]+:autoScalingGroup:\*:autoScalingGroupName/[a-z0-9-]+",
-            "Auto Scaling makes up an id in the middle of the ARN; the group's name behind it is exact",
-        )
-        for role in ("Jobs", "Machine")
-    ),
-    _wildcard("Access/Jobs/Policy/Resource", r"\*", "ec2:DescribeInstances takes no resource"),
-    _wildcard(
-        "Access/Machine/Policy/Resource",
-        r"arn:aws:logs:[a-z0-9-]+:[^*]+:log-group:[^*]+:(log-stream:)?\*",
-        "streams of one log group, one a command and a node of Systems Manager",
-    ),
-    _wildcard(
-        "Access/Machine/Policy/Resource",
-        r"arn:aws:logs:[a-z0-9-]+:[^*]+:log-group:\*",
-        "the agent of Systems Manager looks whether the log group exists, by listing",
-    ),
-    *(
-        _wildcard(
-            f"Access/{role}/Policy/Resource",
-            r"[^*]+/(cluster|code|data|datasets|jobs|sources)/\*",
-            "what jobs on MPI machines read and write, under prefixes of one bucket",
-        )
-        for role in ("Jobs", "Machine")
     ),
     Accepted(
         rule="SMG4",
@@ -102,29 +50,6 @@ ACCEPTED = (
         reason="an EventBridge rule mails failed launches through the alarm topic; Auto Scaling's own "
         "notifications reach an encrypted topic only through a key policy that names its service-linked "
         "role, which a fresh account does not have",
-    ),
-    _wildcard("Access/Execution/Policy/Resource", r"\*", "ecr:GetAuthorizationToken takes no resource"),
-    _wildcard(
-        "Access/Execution/Policy/Resource",
-        r"arn:aws:ecr:[^*/]+:repository/\*",
-        "a job may name any image of this account, and only pulls it",
-    ),
-    _wildcard("Access/Execution/Policy/Resource", _STREAMS, "streams of one log group, one a container"),
-    _wildcard("Stuck/Runbook/Policy/Resource", r"\*", "batch:DescribeJobs takes no resource"),
-    _wildcard(
-        "Stuck/Runbook/Policy/Resource",
-        r"arn:aws:batch:[^*]+:job/\*",
-        "jobs are named by ids that Batch makes up; a condition limits it to those tagged for the cluster",
-    ),
-    _wildcard(
-        "Stuck/Rule/Policy/Resource",
-        r"arn:aws:ssm:[^*]+:automation-definition/[A-Za-z0-9-]+:\*",
-        "any version of one runbook",
-    ),
-    _wildcard(
-        "Access/Job/Policy/Resource",
-        r"[^*]+/(code|datasets|jobs|sources)/\*",
-        "code, datasets, what users send and what jobs write, under four prefixes of one bucket",
     ),
 )
 

@@ -20,6 +20,12 @@ from slipway.infra.verify.nag import Accepted, kept_violations
 
 PACKS: Mapping[str, str] = {"NIST.800.53.R5": "NIST 800-53 r5", "PCI.DSS.321": "PCI DSS 3.2.1"}
 
+# Wildcards that a policy cannot do without: rules/permissions.py lets * stand for such actions alone.
+WILDCARDS: Mapping[str, str] = {
+    "`*`, as its actions take no resource": r"\[Resource::\*\]$",
+    "objects below a prefix": r"\[Resource::(<[^>]*Arn>|<[^>]*>|arn:[^:]*:s3:::[^:]*)/[^:]*\*[^:]*\]$",
+}
+
 _BUCKETS = r"(Data|Logs)/(AccessLogs|Resource)(/Resource)?"
 
 ACCEPTED = (
@@ -111,7 +117,7 @@ def is_accepted_in_pack(finding: str, construct_path: str, accepted: Sequence[Ac
 
 
 def count_findings(clusters: Sequence[Cluster], images: Sequence[MachineImage]) -> Counter[tuple[str, str]]:
-    """Count what the bare packs find, accepted or not, by stack and pack."""
+    """Count what the bare packs find, accepted or not, by stack and pack, and by kind of wildcard."""
     from slipway.infra.app import build
 
     app = cdk.App(context=dict(feature_flags()))
@@ -123,4 +129,7 @@ def count_findings(clusters: Sequence[Cluster], images: Sequence[MachineImage]) 
                 for found in pack.validate_scope(stack).violations:
                     name = found.rule_name.partition("-")[0]
                     counts[stack.stack_name, name] += len(found.violating_resources)
+                    for kind, pattern in WILDCARDS.items():
+                        if re.search(pattern, found.rule_name):
+                            counts[stack.stack_name, kind] += len(found.violating_resources)
     return counts

@@ -1,123 +1,94 @@
-"""What cdk-nag finds in the roles of bakeries and nag.py accepts: where, which resource, and why."""
+"""Each wildcard that cdk-nag finds in a policy and nag.py accepts: where, which resource, and why."""
 
 from __future__ import annotations
 
-_MACHINE, _EXECUTION, _LIFECYCLE = (
-    f"Pipeline/{role}/Policy/Resource" for role in ("Machine", "Execution", "Lifecycle")
-)
-_STREAMS = r"arn:aws:logs:[a-z0-9-]+:[^*]+:log-stream:\*"
+from collections.abc import Mapping
+
 _PARTITION = "(aws|<AWS::Partition>)"
 _EC2 = rf"arn:{_PARTITION}:ec2:[a-z0-9-]+:[^*/]*:"
+_GROUP = r"arn:aws:logs:[a-z0-9-]+:[^*]+"
+_STREAMS = rf"{_GROUP}:log-stream:\*"
+_LISTED_GROUPS = {
+    r"arn:aws:logs:[a-z0-9-]+:[^*]+:log-group:\*": "Systems Manager's agent finds the log group by listing"
+}
+_ANY_IMAGE = r"arn:aws:ecr:[^*/]+:repository/\*"
+_OBJECTS = r"[^*]+/(code|datasets|jobs|sources)/\*"
+_JOBS = {_OBJECTS: "what jobs and who submits them read and write, under prefixes of one bucket"}
+_REQUESTS = r"[^*]+/jobs/\*/request\.json"
+_NODE_GROUP = {
+    r"arn:aws:autoscaling:[^*]+:autoScalingGroup:\*:autoScalingGroupName/[a-z0-9-]+": (
+        "Auto Scaling makes up an id in the middle of the ARN; the group's name behind it is exact"
+    )
+}
+_OF_COMMANDS = {rf"{_GROUP}:log-group:[^*]+:\*": "streams of one log group, one a command and a node of it"}
+_PCS = {
+    r"\*": "Session Manager, registration with PCS and cloudwatch:PutMetricData take no resource",
+    _ANY_IMAGE: "a job may name any image of this account, or of AWS's own registry, and only pulls it",
+}
 
-BAKERY_WILDCARDS: tuple[tuple[str, str, str], ...] = (
-    (_MACHINE, r"\*", "Session Manager takes no resource"),
-    (_MACHINE, _STREAMS, "streams of one log group, one a bake"),
-    (
-        _MACHINE,
-        r"arn:aws:imagebuilder:[^*]+:component/slipway-bakery-[a-z0-9-]+-\*/\*",
-        "the components of one image, whose versions are digests",
-    ),
-    (
-        _MACHINE,
-        rf"arn:{_PARTITION}:s3:::ec2imagebuilder\*",
-        "Image Builder's own tools, in a bucket that AWS names",
-    ),
-    (_MACHINE, r"[^*]+/[a-z0-9-]+/\*", "logs of one image, under its prefix of one bucket"),
-    (_EXECUTION, r"\*", "questions of EC2 and of Systems Manager take no resource"),
-    (_EXECUTION, _STREAMS, "streams of one log group, one a bake"),
-    (
-        _EXECUTION,
-        rf"{_EC2}network-interface/\*",
-        "made with a machine, whose subnet and security group are named",
-    ),
-    (
-        _EXECUTION,
-        rf"{_EC2}(image|snapshot|instance|volume)/\*",
-        "EC2 makes their ids up: any image is a parent, copied or tagged; all else is told by its tag",
-    ),
-    (
-        _EXECUTION,
-        r"arn:aws:events:[^*]+:rule/ImageBuilder-\*",
-        "the rules by which Image Builder awaits steps",
-    ),
-    (_LIFECYCLE, r"\*", "questions of EC2 and of tagging take no resource"),
-    (_LIFECYCLE, rf"{_EC2}(image|snapshot)/\*", "made by Image Builder, and only what carries its tag"),
-    (
-        _LIFECYCLE,
-        r"arn:aws:imagebuilder:[^*]+:image/slipway-bakery-[a-z0-9-]+/\*",
-        "the images of one recipe, one a bake",
-    ),
-)
-
-
-# The wildcards in the execution role of a SageMaker cluster: where, what, and why they are accepted.
-_ROLE = "Access/Execution/Policy/Resource"
-
-SAGEMAKER_WILDCARDS = (
-    (
-        _ROLE,
-        r"\*",
-        "ecr:GetAuthorizationToken, cloudwatch:PutMetricData and EC2's questions take no resource",
-    ),
-    (
-        _ROLE,
-        r"[^*]+/(code|data|datasets|jobs|sources)/\*",
-        "what training jobs read and write, under prefixes of one bucket",
-    ),
-    (
-        _ROLE,
-        r"arn:aws:logs:[^*]+:log-group:/aws/sagemaker/TrainingJobs:log-stream:\*",
-        "streams of SageMaker's one log group, named by job and instance",
-    ),
-    (
-        _ROLE,
-        r"arn:aws:ec2:[^*/]+:network-interface/\*",
-        "SageMaker makes an interface for each instance; its subnet and group are exact",
-    ),
-    (
-        _ROLE,
-        r"arn:aws:ecr:[^*/]+:repository/\*",
-        "a job may name any image of this account, and only pulls it",
-    ),
-)
-
-
-# The wildcards in the policies of a Slurm cluster's machines: where, what, and why they are accepted.
-_LOGIN = "Access/Login/Role/Policy/Resource"
-_BOTH = ("Access/Machine/Role/Policy/Resource", _LOGIN)
-
-SLURM_WILDCARDS = (
-    *(
-        (path, r"\*", "Session Manager, registration with PCS and cloudwatch:PutMetricData take no resource")
-        for path in _BOTH
-    ),
-    *(
-        (
-            path,
-            r"arn:aws:ecr:[^*/]+:repository/\*",
-            "a job may name any image of this account, or of AWS's own registry, and only pulls it",
-        )
-        for path in _BOTH
-    ),
-    *(
-        (
-            path,
-            r"[^*]+/(code|data|datasets|jobs|sources)/\*",
-            "what jobs of Slurm read and write, under prefixes of one bucket",
-        )
-        for path in _BOTH
-    ),
-    *(
-        (
-            path,
-            r"arn:aws:logs:[a-z0-9-]+:[^*]+:log-group:[^*]+:(log-stream:)?\*",
-            "streams of one log group, one a node of a job and one a command of Systems Manager",
-        )
-        for path in _BOTH
-    ),
-    (
-        _LOGIN,
-        r"arn:aws:logs:[a-z0-9-]+:[^*]+:log-group:\*",
-        "the agent of Systems Manager looks whether the log group exists, by listing",
-    ),
-)
+# By the policy's path in its stack, and by a pattern of the resource. The roles of bakeries come first.
+WILDCARDS: Mapping[str, Mapping[str, str]] = {
+    "Pipeline/Machine": {
+        r"\*": "Session Manager takes no resource",
+        _STREAMS: "streams of one log group, one a bake",
+        rf"arn:{_PARTITION}:s3:::ec2imagebuilder\*": "Image Builder's own tools, in a bucket that AWS names",
+        r"[^*]+/[a-z0-9-]+/\*": "logs of one image, under its prefix of one bucket",
+    },
+    "Pipeline/Execution": {
+        r"\*": "questions of EC2 and of Systems Manager take no resource",
+        _STREAMS: "streams of one log group, one a bake",
+        rf"{_EC2}network-interface/\*": "made with a machine, whose subnet and security group are named",
+        rf"{_EC2}(image|snapshot|instance|volume)/\*": (
+            "EC2 makes their ids up: any image is a parent, copied or tagged; all else is told by its tag"
+        ),
+        r"arn:aws:events:[^*]+:rule/ImageBuilder-\*": "the rules by which Image Builder awaits steps",
+    },
+    "Pipeline/Lifecycle": {
+        r"\*": "questions of EC2 and of tagging take no resource",
+        rf"{_EC2}(image|snapshot)/\*": "made by Image Builder, and only what carries its tag",
+        r"arn:aws:imagebuilder:[^*]+:image/slipway-bakery-[a-z0-9-]+/\*": "images of one recipe, one a bake",
+    },
+    "FlowLogs/Role": {_STREAMS: "streams of one log group, named by the VPC"},
+    "Project/Role": {
+        _STREAMS: "streams of one log group, named by CodeBuild",
+        r"[^*]+/builds/\*": "sources of images, under one prefix",
+        r"\*": "ecr:GetAuthorizationToken takes no resource",
+    },
+    "Access/Node": {
+        r"\*": "Session Manager, ecs:DiscoverPollEndpoint and cloudwatch:PutMetricData take no resource",
+        r"arn:aws:ecs:[^*/]+:(cluster|container-instance)/\*": (
+            "AWS Batch names the ECS cluster and ECS the nodes in it, both after this policy is made"
+        ),
+    },
+    "Access/Execution": {  # of Batch and of SageMaker
+        r"\*": "ecr:GetAuthorizationToken, cloudwatch:PutMetricData and EC2's questions take no resource",
+        _ANY_IMAGE: "a job may name any image of this account, and only pulls it",
+        _STREAMS: "streams of one log group, one a container, or a job's instance",
+        r"arn:aws:ec2:[^*/]+:network-interface/\*": (
+            "SageMaker makes an interface for each instance; its subnet and group are exact"
+        ),
+        **_JOBS,
+    },
+    "Access/Job": _JOBS,
+    "Stuck/Runbook": {
+        r"\*": "batch:DescribeJobs takes no resource",
+        r"arn:aws:batch:[^*]+:job/\*": (
+            "jobs are named by ids that Batch makes up; a condition limits it to those tagged for the cluster"
+        ),
+    },
+    "Access/Machine": {
+        r"\*": "Session Manager, ec2:DescribeInstances and cloudwatch:PutMetricData take no resource",
+        _REQUESTS: "what is submitted, by its name",
+        **_NODE_GROUP,
+        **_OF_COMMANDS,
+        **_LISTED_GROUPS,
+    },
+    "Access/Jobs": {r"\*": "ec2:DescribeInstances takes no resource", **_NODE_GROUP, **_JOBS},
+    "Access/Machine/Role": {**_PCS, **_JOBS, _STREAMS: "streams of one log group, one a node of a job"},
+    "Access/Login/Role": {
+        **_PCS,
+        rf"([^*]+/code/\*|{_REQUESTS})": "what is submitted: requests by job, code by digest",
+        **_OF_COMMANDS,
+        **_LISTED_GROUPS,
+    },
+}

@@ -95,7 +95,7 @@ def duration(_ctx: click.Context, _param: click.Parameter, text: str | None) -> 
     default=60.0,
     show_default=True,
     metavar="SECONDS",
-    help="Search no longer than this.",
+    help="Search no longer than this; 0 takes the first plan.",
 )
 @click.option(
     "--gap",

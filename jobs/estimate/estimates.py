@@ -22,6 +22,7 @@ from slipway.jobs.estimate.work.work import executed_flops
 from slipway.jobs.estimate.work.workloads import Workload
 from slipway.jobs.words.catalogue.hardware import device_of
 from slipway.jobs.words.catalogue.instances import InstanceType
+from slipway.jobs.words.given import shown
 from slipway.jobs.words.images.containers import LockedTorch
 from slipway.jobs.words.run import SECONDS_PER_HOUR
 
@@ -297,7 +298,7 @@ def _layouts(workload: Workload, place: PricedHardware, nodes: int) -> Iterator[
 def refuse_size(nodes: int) -> None:
     if not 1 <= nodes <= MOST_NODES:
         raise CannotEstimate(
-            f"{nodes} nodes cannot be; allowed are 1 to {MOST_NODES:,}", hint="say --nodes 1,2,4,8"
+            f"{shown(nodes)} nodes cannot be; allowed are 1 to {MOST_NODES:,}", hint="say --nodes 1,2,4,8"
         )
 
 

@@ -39,7 +39,8 @@ from slipway.jobs.submit.find import refresh
 from slipway.jobs.submit.logs import POLL_SECONDS, LogLine, Wanted, follow_lines, new_words
 from slipway.jobs.submit.preparing import prepare
 from slipway.jobs.submit.submission import Consent, Submitted, submit_prepared
-from slipway.jobs.words.errors import SlipwayError
+from slipway.jobs.words.errors import InvalidConfig, SlipwayError
+from slipway.jobs.words.given import checked, wrong_record
 from slipway.jobs.words.job import PROJECT_PREFIX, Job
 from slipway.jobs.words.launch_environment import launch_environment
 from slipway.jobs.words.run import AGREED_UNSAID, ERROR, Agreed, AnyFound, JobState
@@ -82,6 +83,10 @@ class RunOptions:
     again: bool = False  # the same call is the same job otherwise
     agreed: Agreed = AGREED_UNSAID
     say: Say = lambda _: None
+
+    def __post_init__(self) -> None:
+        if problems := list(wrong_record(self)):
+            raise InvalidConfig(problems)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,6 +153,7 @@ class FunctionJob(Generic[R]):
         return cast(R, returned)  # as JSON: a tuple is a list by now
 
 
+@checked
 def run(
     function: Callable[..., R],
     *arguments: object,

@@ -259,6 +259,7 @@ def unreadable_inputs(job: Job, target: Target) -> Iterator[str]:
 NAME = "[A-Za-z0-9_-]{1,128}"  # of a job, where it becomes part of a command
 CODE_PREFIX = "code/"
 _CODE_SHOWN = 16  # characters of its digest
+REQUEST_KEYS = "jobs/*/request.json"  # as IAM writes a pattern
 _KEY = re.compile(rf"jobs/({NAME})/request\.json", re.ASCII)
 
 Check = Callable[[Any], bool]

@@ -56,6 +56,7 @@ from slipway.yard.cloudformation.template import template
 from slipway.yard.errors import ApiError
 from slipway.yard.permissions import policies
 from slipway.yard.state import STATE_FILE, read_state
+from tests.any_input import requests
 from tests.jobs.platforms.slurm.node.test_attempts import NEW, OLD, set_
 
 Read = Callable[[bytes], object]
@@ -429,6 +430,21 @@ READERS: dict[str, Reader] = {
     "tensorboard's events": Reader(read=lambda c: relayed(c, "events.out.tfevents.1"), valid=(EVENTS,)),
     "wordpiece vocabulary": Reader(
         read=lambda c: parse_vocabulary("v", c), valid=(b"[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\na\n",)
+    ),
+    "request, form": Reader(read=requests.form, valid=(requests.FORM,)),
+    "request, json": Reader(
+        read=requests.json_rpc, valid=(js({"Name": "a", "Value": "b", "Type": "String"}),)
+    ),
+    "request, keys to delete": Reader(
+        read=requests.keys_to_delete, valid=(b"<Delete><Object><Key>a</Key></Object></Delete>",)
+    ),
+    "request, rest-json": Reader(
+        read=requests.rest_json, valid=(js({"jobName": "a", "jobQueue": "q", "jobDefinition": "d"}),)
+    ),
+    "signature, date": Reader(read=requests.by_date, valid=(b"Thu, 26 Nov 2026 00:00:00 GMT",)),
+    "signature, header": Reader(read=requests.by_header, valid=((requests.HEADER % "s3").encode(),)),
+    "signature, query": Reader(
+        read=requests.by_query, valid=(requests.PRESIGNED.encode(), requests.OLD.encode())
     ),
     "yaml": Reader(
         read=of_text(bounded_yaml.load), valid=(b"a: &x [1, 2]\nb: *x\n",), also=(yaml.YAMLError,)

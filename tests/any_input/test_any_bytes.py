@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 
+from tests.any_input import requests
 from tests.any_input.broken import broken
 from tests.any_input.readers import CONFIG, OURS, READERS, Reader, js
 
@@ -60,6 +61,7 @@ def peak() -> int:
 
 
 NESTED = b"[" * 20_000
+HEADER, PRESIGNED, OLD = (each.encode() for each in (requests.HEADER, requests.PRESIGNED, requests.OLD))
 LONG = b"9" * 5000
 # What once ended a reader with an error of Python: BI-449 and BI-452.
 ONCE: tuple[tuple[str, bytes], ...] = (
@@ -87,11 +89,19 @@ ONCE: tuple[tuple[str, bytes], ...] = (
     ("node.json, slurm", NESTED),
     ("policy", b'{"Statement": "x"}'),
     ("policy", b'{"Statement": [{"Effect": "Allow", "Condition": {"StringEquals": "x"}}]}'),
+    ("request, json", NESTED),
+    ("request, json", b'{"Name": ' + LONG + b"}"),
+    ("request, rest-json", b'{"nodeOverrides": {"numNodes": ' + LONG + b"}}"),
     ("sacct", b'{"jobs": [{"comment": "slipway:a", "time": 1, "state": 2}]}'),
     ("sacct", b'{"jobs": [{"comment": "slipway:a", "time": {"submission": NaN, "start": 1e999}}]}'),
     ("sagemaker's settings", NESTED),
     ("slurm's answer", b'{"left_out": "x"}'),
     ("slurm's answer", NESTED),
+    ("signature, date", b"Thu, 26 Nov 2026 00:00:00 " + LONG),
+    ("signature, header", HEADER.replace(b"%s", LONG)),
+    ("signature, query", OLD.replace(b"Expires=1", b"Expires=" + LONG)),
+    ("signature, query", PRESIGNED.replace(b"Expires=60", b"Expires=" + LONG)),
+    ("signature, query", PRESIGNED.replace(b"20261126T", b"9999-12-31T")),
     ("squeue", b'{"jobs": [{"comment": "slipway:a", "job_state": " "}]}'),
     ("squeue", NESTED),
     ("squeue's time left", "²".encode()),

@@ -7,11 +7,14 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
+from slipway.yard.machines.hosts import boot_ways
 from slipway.yard.machines.isolation.tiers import best_tier
+from slipway.yard.services.pcs import differences
 from tests.end_to_end.conftest import Shell
 from tests.end_to_end.in_process import deployed
 from tests.end_to_end.soak import ENDS, Soak
@@ -19,9 +22,12 @@ from tests.end_to_end.soak import ENDS, Soak
 MINUTES = float(os.environ.get("SOAK_MINUTES", "30"))
 SEED = int(os.environ.get("SOAK_SEED", "7"))
 LEAST_SHARE = 0.9  # of what the rates let expect
-PLATFORMS = {"dl1": "AWS Batch", "c6i": "MPI"}
-# Ranks on hosts of MPI are no root, who alone may set a link down.
-KINDS = {"dl1": tuple(ENDS), "c6i": tuple(kind for kind in ENDS if kind != "cut")}
+PLATFORMS = {"dl1": "AWS Batch", "c6i": "MPI", "trn1": "Slurm", "sagemaker": "SageMaker"}
+SMALL = {"instance_type": "ml.m5.large", "volume_gb": "30", "file_system": "fsx-lustre"}
+SETTINGS: Mapping[str, Mapping[str, str]] = {"sagemaker": SMALL}
+# Only in containers of Batch are ranks root, who alone may set a link down.
+UNCUT = tuple(kind for kind in ENDS if kind != "cut")
+OBSTACLES = {"trn1": lambda: differences.obstacle() or boot_ways.obstacle_here()}
 pytestmark = [pytest.mark.cdk, pytest.mark.slow, pytest.mark.long, pytest.mark.timeout(600 + 180 * MINUTES)]
 
 
@@ -31,8 +37,11 @@ def test_a_job_that_is_struck_each_minute_trains_for_as_long_as_expected(
 ) -> None:
     if not best_tier().isolated:
         pytest.skip("this machine can make no namespaces, so its nodes cannot die one by one")
-    with deployed(shell, tmp_path / "assembly", cluster, max_nodes="2"):
-        soak = Soak(yard=shell, on=cluster, minutes=MINUTES, seed=SEED, kinds=KINDS[cluster])
+    if why := OBSTACLES.get(cluster, lambda: "")():
+        pytest.skip(f"{PLATFORMS[cluster]} of the yard does not run here: {why}")
+    with deployed(shell, tmp_path / "assembly", cluster, max_nodes="2", **SETTINGS.get(cluster, {})):
+        kinds = tuple(ENDS) if cluster == "dl1" else UNCUT
+        soak = Soak(yard=shell, on=cluster, minutes=MINUTES, seed=SEED, kinds=kinds)
         found = soak.run()
     print(json.dumps(found))
     note = (

@@ -7,7 +7,8 @@ import os
 import socket
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -25,6 +26,10 @@ from slipway.infra.declare.types import Cluster
 from tests.infra.synthesis import CLUSTER, MPI_CLUSTER, of_type
 
 ROOT = Path(__file__).parents[2]
+NAMES = (
+    *("AlarmName", "AutoScalingGroupName", "ComputeEnvironmentName", "DashboardName", "JobQueueName"),
+    *("LaunchTemplateName", "LogGroupName", "Name", "RepositoryName", "RoleName"),
+)
 STACKS = {"dl1-network", "dl1-storage", "dl1-observability", "dl1-images", "dl1"}
 BAKERIES = {
     "slipway-bakery-network-us-east-1",
@@ -73,6 +78,18 @@ def test_the_command_line_gets_the_stacks_of_every_declared_cluster(tmp_path: Pa
     assert {path.name.removesuffix(".template.json") for path in tmp_path.glob("*.template.json")} == (
         STACKS | OTHER_STACKS | BAKERIES
     )
+    # Clusters of several projects in one account are apart as these are: nothing has a name twice.
+    given = [each for path in tmp_path.glob("*.template.json") for each in names_given(path)]
+    assert len(given) > 50
+    assert [each for each, count in Counter(given).items() if count > 1] == []
+
+
+def names_given(template: Path) -> Iterator[tuple[str, str]]:
+    """Yield the type and the name of each resource that gets one; CloudFormation makes up the others."""
+    for resource in json.loads(template.read_text(encoding="utf-8"))["Resources"].values():
+        for key in NAMES:
+            if isinstance(name := resource.get("Properties", {}).get(key), str):
+                yield resource["Type"], name
 
 
 def test_a_setting_of_the_context_reaches_the_template(tmp_path: Path) -> None:

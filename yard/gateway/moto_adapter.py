@@ -221,7 +221,7 @@ def _keep_images() -> None:
 
 
 class _FilledWhenRead(UserDict[str, Any]):
-    """A dictionary that few calls read: what AWS brings is copied for the first, beside what was put in by then."""
+    """Few calls read it: what AWS brings is copied for the first, beside what was put in by then."""
 
     def __init__(self, brought: Callable[[], dict[str, Any]]) -> None:
         self._put: dict[str, Any] = {}

@@ -189,7 +189,9 @@ def _parameters(
         "url_params": path_parameters,
     }
     try:
-        parsed: Mapping[str, Any] = PROTOCOL_PARSERS[protocol](model).parse(raw)
+        parsed: Mapping[str, Any] | None = PROTOCOL_PARSERS[protocol](model).parse(raw)
     except Exception:  # noqa: BLE001 - what the parser raises has no common type
+        return None
+    if parsed is None:  # of a body that is JSON's null
         return None
     return {name: value for name, value in parsed.items() if value is not None}

@@ -47,6 +47,7 @@ _CREDENTIAL = re.compile(r"([^/,\s]+)/(\d{8})/([^/,\s]+)/([^/,\s]+)/aws4_request
 _HEADER = re.compile(
     rf"AWS4-HMAC-SHA256\s+Credential={_CREDENTIAL.pattern},\s*SignedHeaders=([^,\s]+),\s*Signature=([0-9a-f]+)\s*"
 )
+_SECONDS = re.compile("[0-9]{1,15}")
 _TIME = "%Y%m%dT%H%M%SZ"
 
 Environ = dict[str, Any]
@@ -123,7 +124,7 @@ def _of_query(query: Mapping[str, str]) -> Signature:
     if not found or found[4].lower() != S3:
         raise _unsigned("only S3's may be in the query")
     lasts = query.get("X-Amz-Expires", "")
-    if not lasts.isdecimal() or int(lasts) > LONGEST_PRESIGNED_S:
+    if not _SECONDS.fullmatch(lasts) or int(lasts) > LONGEST_PRESIGNED_S:
         raise ApiError(
             "AuthorizationQueryParametersError", f"X-Amz-Expires is 0 to {LONGEST_PRESIGNED_S} seconds"
         )
@@ -144,7 +145,7 @@ def _of_query(query: Mapping[str, str]) -> Signature:
 def _from_http(date: str) -> str:
     try:
         return parsedate_to_datetime(date).astimezone(UTC).strftime(_TIME)
-    except ValueError:
+    except (ValueError, OverflowError):  # no date, or of a year that there is not
         return ""
 
 
@@ -159,7 +160,7 @@ def _check_token(signature: Signature, key: Key) -> None:
 def _check_time(signature: Signature) -> None:
     now = time.time()
     if signature.way is Way.OLD_QUERY:
-        if not signature.made_at.isdecimal() or int(signature.made_at) < now:
+        if not _SECONDS.fullmatch(signature.made_at) or int(signature.made_at) < now:
             raise ApiError("AccessDenied", "Request has expired", status=403)
         return
     try:

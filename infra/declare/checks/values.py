@@ -6,6 +6,7 @@ The value has its declared type already; what two values must be to each other s
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from difflib import get_close_matches
@@ -45,6 +46,8 @@ def secret_kind(text: str) -> str | None:
 
 def shown(value: object) -> str:
     """Return a value as a message prints it."""
+    if isinstance(value, int) and abs(value) > sys.maxsize:  # Python writes no more than 4,300 digits
+        return f"a whole number of {value.bit_length()} bits"
     return presentable(repr(str(value)) if isinstance(value, str) else repr(value))
 
 
@@ -71,7 +74,9 @@ def between(low: int, high: int, unit: str = "", why: str = "") -> Check:
     allowed = f"a whole number from {low} to {high}{unit and f' {unit}'}"
 
     def check(value: int) -> Objection | None:
-        return None if low <= value <= high else Objection(message=f"is {value}, not {allowed}", hint=why)
+        return (
+            None if low <= value <= high else Objection(message=f"is {shown(value)}, not {allowed}", hint=why)
+        )
 
     return check
 
@@ -82,7 +87,9 @@ def one_of(*allowed: int, why: str = "") -> Check:
             return None
         nearest = min(allowed, key=lambda choice: abs(choice - value))
         choices = ", ".join(map(str, allowed))
-        return Objection(message=f"is {value}; allowed are {choices}{why}", hint=f"the nearest is {nearest}")
+        return Objection(
+            message=f"is {shown(value)}; allowed are {choices}{why}", hint=f"the nearest is {nearest}"
+        )
 
     return check
 
@@ -160,7 +167,8 @@ def fsx_capacity(value: int) -> Objection | None:
         return None
     above = -(-max(value, 1) // 2400) * 2400
     return Objection(
-        message=f"is {value}; FSx for Lustre takes 1200 GiB or a multiple of 2400 GiB", hint=f"use {above}"
+        message=f"is {shown(value)}; FSx for Lustre takes 1200 GiB or a multiple of 2400 GiB",
+        hint=f"use {shown(above)}",
     )
 
 

@@ -9,7 +9,6 @@ from aws_cdk import aws_iam as iam
 from constructs import Construct
 
 from slipway.containers.recipes.command.config import SECRETS_PREFIX
-from slipway.infra.patterns.encryption import write_logs
 from slipway.infra.patterns.statements import ACCOUNT_ID, Statement, allow, policy_document
 from slipway.jobs.words.names import METRIC_NAMESPACE
 
@@ -91,8 +90,14 @@ def run_command_output(scope: Construct, log_group_arn: str) -> tuple[Statement,
         service="logs", resource="log-group", resource_name="*", arn_format=ArnFormat.COLON_RESOURCE_NAME
     )
     find_group = allow("FindLogGroup", "logs:DescribeLogGroups", on=groups)
-    find_stream = allow("FindLogStream", "logs:DescribeLogStreams", on=f"{log_group_arn}:*")
-    return write_logs(log_group_arn), find_group, find_stream
+    write = allow(
+        "WriteLogs",
+        "logs:CreateLogStream",
+        "logs:DescribeLogStreams",
+        "logs:PutLogEvents",
+        on=f"{log_group_arn}:*",  # its streams: a group has nothing else
+    )
+    return write, find_group
 
 
 def session_manager() -> Statement:

@@ -17,8 +17,7 @@ from slipway.infra.patterns.encryption import write_logs
 from slipway.infra.patterns.foundation import NodeFoundation
 from slipway.infra.patterns.images.image_project import pull_statements
 from slipway.infra.patterns.statements import Statement, allow
-from slipway.infra.patterns.storage.buckets import ClusterStorage, bucket_statements
-from slipway.jobs.words.job import CODE_PREFIX, JOB_PREFIXES, PROJECT_PREFIX
+from slipway.infra.patterns.storage.buckets import job_data
 
 
 class NodeAccess(Construct):
@@ -43,15 +42,8 @@ class NodeAccess(Construct):
             "Job",
             service="ecs-tasks",
             description="Training: datasets and checkpoints in the data bucket",
-            statements=(*_use_data(base.storage), read_secrets_of_jobs(self)),
+            statements=(*job_data(base.storage), read_secrets_of_jobs(self)),
         )
-
-
-def _use_data(storage: ClusterStorage) -> tuple[Statement, ...]:
-    """Let a job read and write data, and only read what users send; images are built from other sources."""
-    own = tuple(f"{prefix}*" for prefix in JOB_PREFIXES)
-    read = (*own, f"{PROJECT_PREFIX}*", f"{CODE_PREFIX}*")
-    return *bucket_statements(storage.bucket, read=read, write=own), storage.use_keys()
 
 
 def _join_ecs(scope: Construct) -> tuple[Statement, ...]:

@@ -37,6 +37,7 @@ class StuckJobCanceller(Construct):
             statements=_may_cancel(self, cluster),
         )
         name = derived_name("document", f"slipway-{cluster.name}", "cancel")
+        runbook_arn = _default_version(self, name)
         self.runbook = ssm.CfnDocument(
             self,
             "Document",
@@ -51,7 +52,7 @@ class StuckJobCanceller(Construct):
             "Rule",
             service="events",
             description="Rule: starts the runbook that cancels a stuck job",
-            statements=_may_start(self, name, canceller.arn),
+            statements=_may_start(runbook_arn, canceller.arn),
         )
         rule = events.CfnRule(
             self,
@@ -62,7 +63,7 @@ class StuckJobCanceller(Construct):
                 "detail-type": ["Batch Job Queue Blocked"],
                 "detail": {"jobQueue": [queue_arn], "statusReason": [{"prefix": UNDETERMINED}]},
             },
-            targets=[_run(f"{_definition(self, name)}:$DEFAULT", starter.arn)],
+            targets=[_run(runbook_arn, starter.arn)],
         )
         rule.node.add_dependency(self.runbook, starter.policy, canceller.policy)
 
@@ -135,9 +136,9 @@ def _may_cancel(scope: Construct, cluster: BatchCluster) -> tuple[Statement, ...
     )
 
 
-def _may_start(scope: Construct, name: str, canceller_arn: str) -> tuple[Statement, ...]:
+def _may_start(runbook_arn: str, canceller_arn: str) -> tuple[Statement, ...]:
     return (
-        allow("StartRunbook", "ssm:StartAutomationExecution", on=f"{_definition(scope, name)}:*"),
+        allow("StartRunbook", "ssm:StartAutomationExecution", on=runbook_arn),
         allow(
             "GiveItItsRole",
             "iam:PassRole",
@@ -147,10 +148,10 @@ def _may_start(scope: Construct, name: str, canceller_arn: str) -> tuple[Stateme
     )
 
 
-def _definition(scope: Construct, name: str) -> str:
+def _default_version(scope: Construct, name: str) -> str:
     return Stack.of(scope).format_arn(
         service="ssm",
         resource="automation-definition",
-        resource_name=name,
+        resource_name=f"{name}:$DEFAULT",
         arn_format=ArnFormat.SLASH_RESOURCE_NAME,
     )

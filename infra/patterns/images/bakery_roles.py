@@ -7,6 +7,7 @@ AWSServiceRoleForImageBuilder, version 25, without what these pipelines do not d
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from aws_cdk import ArnFormat, Stack
@@ -44,14 +45,9 @@ class BakeryParts:
     payload_arn: str | None  # None: no component of the image asks for it
 
 
-def instance_statements(scope: Construct, bakery: BakeryParts) -> tuple[Statement, ...]:
+def instance_statements(bakery: BakeryParts, component_arns: Sequence[str]) -> tuple[Statement, ...]:
     """Follow EC2InstanceProfileForImageBuilder, for the components of one image and no containers."""
-    components = f"{bakery.resource_name}-*"
-    read = allow(
-        "ReadComponents",
-        "imagebuilder:GetComponent",
-        on=_arn(scope, "imagebuilder", "component", f"{components}/*"),
-    )
+    read = allow("ReadComponents", "imagebuilder:GetComponent", on=component_arns)
     tools = allow("ReadToolsOfImageBuilder", "s3:GetObject", on=f"arn:{PARTITION}:s3:::ec2imagebuilder*")
     payload = allow("ReadPayload", "s3:GetObject", on=bakery.payload_arn or "")
     logs = bakery.network.log_bucket.arn_for_objects(f"{bakery.image.name}/*")

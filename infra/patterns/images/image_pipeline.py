@@ -45,7 +45,7 @@ class ImagePipeline(Construct):
             "Machine",
             service="ec2",
             description="The machine that becomes an image: reads its components, answers Image Builder",
-            statements=instance_statements(self, bakery),
+            statements=instance_statements(bakery, recipe.component_arns),
         )
         execution = ServiceRole(
             self,
@@ -192,6 +192,8 @@ class ImageRecipe(Construct):
     ) -> None:
         super().__init__(scope, id)
         self.version = _version(_described(image, fingerprint))
+        components = [_component(self, name, values) for name in image.components]
+        self.component_arns = [arn for each in components if (arn := each.component_arn)]
         self.resource = imagebuilder.CfnImageRecipe(
             self,
             "Resource",
@@ -199,7 +201,7 @@ class ImageRecipe(Construct):
             version=self.version,
             parent_image=image.parent,
             working_directory="/var/tmp",  # noqa: S108  # on a machine of its own
-            components=[_component(self, name, values) for name in image.components],
+            components=components,
             block_device_mappings=[_root_volume(image.root_volume_gib)],
             additional_instance_configuration=imagebuilder.CfnImageRecipe.AdditionalInstanceConfigurationProperty(
                 # Nodes are reached by it: it stays, even where Image Builder had to install it.

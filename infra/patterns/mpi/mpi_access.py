@@ -22,13 +22,10 @@ from slipway.infra.patterns.access.roles import (
 from slipway.infra.patterns.foundation import NodeFoundation
 from slipway.infra.patterns.mpi.node_group import node_group_name
 from slipway.infra.patterns.statements import Statement, allow
-from slipway.infra.patterns.storage.buckets import bucket_statements
-from slipway.jobs.words.job import NAME, PROJECT_PREFIX
+from slipway.infra.patterns.storage.buckets import bucket_statements, job_data
+from slipway.jobs.words.job import NAME, REQUEST_KEYS
+from slipway.jobs.words.mpi import READY_KEY
 from slipway.jobs.words.names import derived_name
-
-# Requests and code come from who submits; a job writes its own results, data and the cluster's readiness.
-_WRITTEN = ("cluster/*", "data/*", "datasets/*", "jobs/*")
-_READ = ("code/*", f"{PROJECT_PREFIX}*", *_WRITTEN)
 
 
 class MpiAccess(Construct):
@@ -37,12 +34,6 @@ class MpiAccess(Construct):
     ) -> None:
         super().__init__(scope, id)
         protect, leave = _change_own_group(self, node_group_name(cluster.name))
-        used = (
-            _find_each_other(),
-            protect,
-            *bucket_statements(base.storage.bucket, read=_READ, write=_WRITTEN),
-            base.storage.use_keys(),
-        )
         self.node_role = ServiceRole(
             self,
             "Machine",
@@ -51,7 +42,9 @@ class MpiAccess(Construct):
             statements=(
                 session_manager(),
                 report_metrics(),
-                *used,
+                _find_each_other(),
+                *bucket_statements(base.storage.bucket, read=(REQUEST_KEYS, READY_KEY), write=(READY_KEY,)),
+                base.storage.use_keys(),
                 leave,
                 _follow_jobs(),
                 *run_command_output(self, base.job_logs.arn),
@@ -63,7 +56,12 @@ class MpiAccess(Construct):
             "Jobs",
             by=self.node_role.role,
             description="Jobs on the nodes: the cluster's bucket, and what starts and ends a job",
-            statements=(*used, read_secrets_of_jobs(self)),
+            statements=(
+                _find_each_other(),
+                protect,
+                *job_data(base.storage),
+                read_secrets_of_jobs(self),
+            ),
         )
         secret.close_to_all_but(self.node_role.arn)
 

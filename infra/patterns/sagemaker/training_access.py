@@ -19,15 +19,11 @@ from slipway.infra.patterns.foundation import Foundation
 from slipway.infra.patterns.images.image_project import pull_statements
 from slipway.infra.patterns.observability.alarms import alarm_at_one, event_detail, events_of
 from slipway.infra.patterns.statements import Statement, allow
-from slipway.infra.patterns.storage.buckets import ClusterStorage, bucket_statements
+from slipway.infra.patterns.storage.buckets import ClusterStorage, job_data
 from slipway.infra.patterns.storage.file_systems import SharedFiles
 from slipway.jobs.words.catalogue.instances import instance_type
-from slipway.jobs.words.job import PROJECT_PREFIX
 from slipway.jobs.words.targets import SageMakerTarget
 
-# Code comes from who submits; a job writes its own results and data.
-_WRITTEN = ("data/*", "datasets/*", "jobs/*")
-_READ = ("code/*", f"{PROJECT_PREFIX}*", *_WRITTEN)
 _METRICS = SageMakerTarget.log_group  # SageMaker's namespace has the name of its log group
 
 
@@ -45,8 +41,7 @@ class TrainingAccess(Construct):
             service="sagemaker",
             description="Training jobs: their image, their network, their data and their log",
             statements=(
-                *bucket_statements(storage.bucket, read=_READ, write=_WRITTEN),
-                storage.use_keys(),
+                *job_data(storage),
                 _grant_volumes(storage),
                 *pull_statements(self),
                 _pull_the_image_of_aws(self, image),

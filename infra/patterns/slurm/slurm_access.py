@@ -27,15 +27,12 @@ from slipway.infra.patterns.foundation import NodeFoundation
 from slipway.infra.patterns.images.image_project import pull_statements
 from slipway.infra.patterns.images.payload import NodeSoftware, deliver_node_software
 from slipway.infra.patterns.statements import Statement, allow
-from slipway.infra.patterns.storage.buckets import bucket_statements
-from slipway.jobs.words.job import NAME, PROJECT_PREFIX
+from slipway.infra.patterns.storage.buckets import bucket_statements, job_data
+from slipway.jobs.words.job import CODE_PREFIX, NAME, REQUEST_KEYS
 from slipway.jobs.words.names import derived_name
 from slipway.jobs.words.slurm import ACTIONS, NODE_MODULE, PYTHON
 
 ROLE_PATH = "/aws-pcs/"
-# Requests and code come from who submits; a job writes its own results and data.
-_WRITTEN = ("data/*", "datasets/*", "jobs/*")
-_READ = ("code/*", f"{PROJECT_PREFIX}*", *_WRITTEN)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,20 +80,28 @@ class SlurmAccess(Construct):
             _register(),
             session_manager(),
             report_metrics(),
-            *bucket_statements(base.storage.bucket, read=_READ, write=_WRITTEN),
-            base.storage.use_keys(),
         )
         self.worker = MachineRole(
             self,
             "Machine",
             description="Workers: join Slurm, run its jobs, send their logs",
-            statements=(*every_machine, write_logs(base.job_logs.arn), read_secrets_of_jobs(self)),
+            statements=(
+                *every_machine,
+                *job_data(base.storage),
+                write_logs(base.job_logs.arn),
+                read_secrets_of_jobs(self),
+            ),
         )
         self.login = MachineRole(
             self,
             "Login",
             description="Login node: join Slurm and answer Systems Manager",
-            statements=(*every_machine, *run_command_output(self, base.job_logs.arn)),
+            statements=(
+                *every_machine,
+                *bucket_statements(base.storage.bucket, read=(REQUEST_KEYS, f"{CODE_PREFIX}*")),
+                base.storage.use_keys(),
+                *run_command_output(self, base.job_logs.arn),
+            ),
         )
 
 

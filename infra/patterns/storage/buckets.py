@@ -16,7 +16,7 @@ from slipway.infra.patterns.encryption import removal_policy, use_key
 from slipway.infra.patterns.statements import Statement, allow
 from slipway.infra.patterns.storage.file_systems import SharedFiles
 from slipway.jobs.words.errors import SlipwayError
-from slipway.jobs.words.job import PROJECT_DAYS, PROJECT_PREFIX
+from slipway.jobs.words.job import CODE_PREFIX, JOB_PREFIXES, PROJECT_DAYS, PROJECT_PREFIX
 
 # A bucket for logs that AWS services write: TLS only, never public, and everything in it ends some day.
 
@@ -46,7 +46,7 @@ class DataBucket(Construct):
         super().__init__(scope, id)
         logs = None
         if keep:
-            logs = _bucket_for_logs(self, "AccessLogs", log_retention_days, removal_policy(keep))
+            logs = _bucket_for_logs(self, "AccessLogs", log_retention_days, RemovalPolicy.RETAIN)
         self.bucket = s3.Bucket(
             self,
             "Resource",
@@ -154,6 +154,13 @@ class ClusterStorage:
     def use_keys(self) -> Statement:
         """Allow reading and writing what the cluster's data is encrypted with."""
         return use_key(*{key.key_arn: key for key in (self.key, self.object_key)}.values())
+
+
+def job_data(storage: ClusterStorage) -> tuple[Statement, ...]:
+    """Let a job read and write data, and only read what users send; images are built from other sources."""
+    own = tuple(f"{prefix}*" for prefix in JOB_PREFIXES)
+    read = (*own, f"{PROJECT_PREFIX}*", f"{CODE_PREFIX}*")
+    return *bucket_statements(storage.bucket, read=read, write=own), storage.use_keys()
 
 
 # Takes the cluster's key, and makes its bucket or returns one that is its owner's.

@@ -21,6 +21,7 @@ from slipway.jobs.plan.tasks.task import BaseTechnique
 from slipway.jobs.plan.techniques.techniques import TECHNIQUES
 from slipway.jobs.platforms.on_nodes import write_whole
 from slipway.jobs.words.errors import SlipwayError, did_you_mean
+from slipway.jobs.words.given import checked
 
 VARIABLE = "SLIPWAY_TECHNIQUES"  # names another place for the file
 
@@ -59,6 +60,7 @@ def register(name: str, technique: type[BaseTechnique]) -> None:
     _of_this_session[name] = reference
 
 
+@checked
 def deregister(name: str | Sequence[str]) -> None:
     """Forget a technique, or several, of the user's own."""
     for each in [name] if isinstance(name, str) else name:
@@ -119,8 +121,8 @@ def _class_of(name: str) -> type[BaseTechnique]:
     return found
 
 
-def _refuse_name(name: str) -> None:
-    if not name or not name.isprintable():
+def _refuse_name(name: object) -> None:
+    if not isinstance(name, str) or not name or not name.isprintable():
         raise NotATechnique(f"a technique's name is {name!r}", hint="give it a word, such as my_parallelism")
     if name in TECHNIQUES:
         raise NotATechnique(f"'{name}' is our own technique", hint="give yours another name")

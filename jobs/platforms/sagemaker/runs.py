@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from typing import Any
 
@@ -35,6 +36,7 @@ _EXIT_CODE = re.compile(r"exit ?code:? ([0-9]{1,3})", re.IGNORECASE)
 _CODE = re.compile(r"/code/([0-9a-f]{64})\.tar\.gz")
 _RECIPE = re.compile(r"\.recipes\.([a-z0-9_]+)\.")
 _TRAINING = "Training"
+_MOST_AT_ONCE = 8  # of the calls that tell one job each
 
 
 def list_jobs(target: SageMakerTarget) -> list[Listed]:
@@ -44,7 +46,10 @@ def list_jobs(target: SageMakerTarget) -> list[Listed]:
 
 def list_runs(target: SageMakerTarget) -> list[Run]:
     """Read every job that was created; one that SageMaker refused left no more than its files."""
-    found = [refresh(name, target) for name in _names(target)]
+    names = _names(target)
+    reader("sagemaker", target.region)  # made once, before threads ask for it
+    with ThreadPoolExecutor(_MOST_AT_ONCE) as pool:
+        found = list(pool.map(lambda name: refresh(name, target), names))
     return [each.run for each in found if each]
 
 

@@ -105,6 +105,11 @@ def test_a_key_of_the_cdk_is_left_alone(key: str) -> None:
         ({"dl1.peer_cidrs": [1]}, "is 1, not text"),
         ({"dl1.tags": '{"a": "b", "a": "c"}'}, "has 'a' twice"),
         ({"dl1.tags": "a=b"}, "not an object in JSON"),
+        ({"dl1.tags": '{"a": ' + "9" * 5000 + "}"}, "not an object in JSON"),
+        ({"dl1.tags": 10**5000}, "is a whole number of 16610 bits, not an object in JSON"),
+        ({"dl1.max_nodes": 10**5000}, "is a whole number of 16610 bits, not a whole number from 1 to 1000"),
+        ({"dl1.keep_data": 10**5000}, "allowed are true and false"),
+        ({"dl1.market": 10**5000}, "allowed are on-demand, open-reservation"),
         ({"dl1.tags": {"a": 1}}, "is 1, not text"),
     ],
 )

@@ -183,6 +183,14 @@ def test_image_builder_changes_only_what_it_made(name: str) -> None:
 
 
 @EVERY_IMAGE
+def test_a_machine_reads_the_components_of_its_recipe_and_no_others(name: str) -> None:
+    template = bakery(name)
+    used = [each["ComponentArn"] for each in only(template, f"{IMAGE_BUILDER}::ImageRecipe")["Components"]]
+    read = statements(template, "Machine")["ReadComponents"]["Resource"]
+    assert sorted(each["Fn::GetAtt"] for each in read) == sorted(each["Fn::GetAtt"] for each in used)
+
+
+@EVERY_IMAGE
 def test_machines_are_started_in_the_network_of_the_bakery_and_nowhere_else(name: str) -> None:
     started = statements(bakery(name), "Execution")["StartFrom"]["Resource"]
     named = {as_text(arn).split(":")[-1].split("/")[0]: arn["Fn::Join"][1][-1] for arn in started}

@@ -110,12 +110,20 @@ def test_a_job_ends_after_the_declared_hours_unless_it_asks_for_less() -> None:
     assert parameters["TimeoutSeconds"]["default"] == "10800"
 
 
-def test_nodes_write_only_below_their_prefixes_and_read_code_that_they_cannot_change() -> None:
-    found = statements()
+def test_jobs_write_only_below_their_prefixes_and_read_code_that_they_cannot_change() -> None:
+    (found,) = (each for each in policies() if "ReadSecretsOfJobs" in each)
     written = [as_text(each).rpartition(">")[2] for each in found["WriteObjects"]["Resource"]]
     read = [as_text(each).rpartition(">")[2] for each in found["ReadObjects"]["Resource"]]
-    assert written == ["/cluster/*", "/data/*", "/datasets/*", "/jobs/*"]
+    assert written == ["/datasets/*", "/jobs/*"]
     assert set(read) == {"/code/*", "/sources/*", *written}
+
+
+def test_a_node_itself_reads_requests_and_writes_the_readiness_of_its_cluster_alone() -> None:
+    found = statements()
+    read = [as_text(each).rpartition(">")[2] for each in found["ReadObjects"]["Resource"]]
+    assert set(read) == {"/jobs/*/request.json", "/cluster/ready.json"}
+    assert as_text(found["WriteObjects"]["Resource"]).endswith("/cluster/ready.json")
+    assert "ProtectJobs" not in found
 
 
 def test_endpoints_let_nodes_reach_what_they_call_and_nothing_of_containers() -> None:

@@ -89,7 +89,7 @@ def test_the_role_is_for_sagemaker_in_this_account_alone() -> None:
 
 def test_a_job_writes_its_own_results_and_changes_no_code() -> None:
     written = [as_text(each).rpartition(">")[2] for each in statements()["WriteObjects"]["Resource"]]
-    assert written == ["/data/*", "/datasets/*", "/jobs/*"]
+    assert written == ["/datasets/*", "/jobs/*"]
 
 
 def test_the_role_hands_the_key_on_to_volumes_alone() -> None:

@@ -188,12 +188,18 @@ def test_machines_and_their_disks_are_billed_with_their_cluster() -> None:
 
 def test_only_the_login_node_writes_what_commands_print_and_jobs_change_no_code() -> None:
     worker, login = statements("Machine"), statements("Login")
-    assert {"FindLogGroup", "FindLogStream"} <= login.keys()
-    assert not {"FindLogGroup", "FindLogStream"} & worker.keys()
+    assert "FindLogGroup" in login.keys() - worker.keys()
     for allowed in (worker, login):
         assert allowed["RegisterWithPcs"]["Action"] == "pcs:RegisterComputeNodeGroupInstance"
-        written = [as_text(each).rpartition(">")[2] for each in allowed["WriteObjects"]["Resource"]]
-        assert written == ["/data/*", "/datasets/*", "/jobs/*"]
+    written = [as_text(each).rpartition(">")[2] for each in worker["WriteObjects"]["Resource"]]
+    assert written == ["/datasets/*", "/jobs/*"]
+
+
+def test_the_login_node_reads_what_is_submitted_and_writes_no_object() -> None:
+    login = statements("Login")
+    read = [as_text(each).rpartition(">")[2] for each in login["ReadObjects"]["Resource"]]
+    assert set(read) == {"/jobs/*/request.json", "/code/*"}
+    assert "WriteObjects" not in login
 
 
 def test_a_machine_is_told_what_its_services_need_and_nothing_that_is_secret() -> None:

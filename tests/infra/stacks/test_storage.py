@@ -31,7 +31,7 @@ def mount_rules(**changes: Any) -> set[tuple[str, int, int]]:
 
 @pytest.mark.parametrize("resource_type", KEPT)
 def test_data_stays_when_the_stack_goes(resource_type: str) -> None:
-    assert deletion_policies(templates_of().storage, resource_type) == {"Retain"}
+    assert deletion_policies(templates_of().storage, resource_type) <= {"Retain", "RetainExceptOnCreate"}
 
 
 @pytest.mark.parametrize("resource_type", KEPT)
@@ -47,7 +47,7 @@ def test_a_repository_that_goes_takes_its_images_along() -> None:
 @pytest.mark.parametrize("keep", [True, False])
 def test_logs_follow_the_data(keep: bool) -> None:
     templates = templates_of(keep_data=keep)
-    expected = {"Retain"} if keep else {"Delete"}
+    expected = {"RetainExceptOnCreate"} if keep else {"Delete"}
     for template in (templates.network, templates.observability):
         assert deletion_policies(template, "AWS::Logs::LogGroup") == expected
 
@@ -128,7 +128,7 @@ def test_lustre_has_the_declared_size_and_speed_and_keeps_its_data() -> None:
     assert (lustre["DeploymentType"], lustre["PerUnitStorageThroughput"]) == ("PERSISTENT_2", 500)
     assert lustre["AutomaticBackupRetentionDays"] == 7
     assert "KmsKeyId" in files
-    assert deletion_policies(template, "AWS::FSx::FileSystem") == {"Retain"}
+    assert deletion_policies(template, "AWS::FSx::FileSystem") == {"RetainExceptOnCreate"}
 
 
 def test_nodes_and_lustre_reach_each_other_on_lustres_ports_only() -> None:

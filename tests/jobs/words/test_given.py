@@ -93,6 +93,11 @@ WRONG: tuple[tuple[Callable[[], object], str], ...] = (
     (lambda: slipway.search([], "data"), "executor_names: is 'data'"),
     (lambda: slipway.orchestrate([], on="dl1"), "on: is 'dl1'; allowed is a list"),
     (lambda: slipway.orchestrate([], time_limit=math.nan), "time_limit is nan"),
+    (lambda: slipway.estimate("bert_pretrain", on="dl1", nodes=10**5000), "too long to be written nodes"),
+    (lambda: slipway.register(5, 6), "a technique's name is 5"),  # type: ignore[arg-type]  # likewise
+    (lambda: slipway.deregister(3), "name: is 3; allowed is a text or a list"),  # type: ignore[arg-type]  # likewise
+    (lambda: slipway.run(len, on="dl1", options={}), "options: is {}; allowed is RunOptions"),  # type: ignore[arg-type]  # likewise
+    (lambda: slipway.RunOptions(attempts="2"), "attempts: is '2'; allowed is a whole number"),  # type: ignore[arg-type]  # likewise
     (lambda: slipway.HParams("0.1", epochs=1), "lr: is '0.1'; allowed is a number"),  # type: ignore[arg-type]  # likewise
     (lambda: slipway.HParams(0.1, epochs=1.5), "epochs: is 1.5"),  # type: ignore[arg-type]  # likewise
 )  # fmt: skip

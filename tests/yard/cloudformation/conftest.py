@@ -145,7 +145,7 @@ class FakeProvider:
             context.pause(0.01, verb)
 
     def _resource(self, physical_id: str, properties: Properties) -> Resource:
-        arn = f"arn:aws:fake:::{physical_id}"
+        arn = _KEY_ARN if self.type == "AWS::KMS::Key" else f"arn:aws:fake:::{physical_id}"
         attributes: dict[str, Any] = {"Arn": arn, "TopicArn": arn, "GroupId": physical_id}
         attributes |= {"TopicName": str(properties.get("DisplayName", physical_id))}
         return Resource(physical_id=physical_id, attributes=attributes)
@@ -173,6 +173,8 @@ class FakeLookups:
     def stack_output(self, stack: str, output: str, region: str | None) -> str:
         return self.outputs[stack, output]
 
+
+_KEY_ARN = "arn:aws:kms:eu-west-1:123456789012:key/01234567-89ab-cdef-0123-456789abcdef"
 
 # A CloudFormation of one's own over a cloud in memory.
 REGION = "eu-west-1"

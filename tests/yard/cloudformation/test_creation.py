@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from slipway.yard.errors import ApiError
+from tests.infra.synthesis import templates_of
 from tests.yard.cloudformation.conftest import Cfn, text, topic
 
 # Deletion: dependents first, what is retained stays, and what would not go can be tried again.
@@ -191,6 +192,23 @@ def test_a_create_that_fails_without_rollback_can_be_taken_further_or_back(cfn: 
     cfn("RollbackStack", StackName="t")
     assert cfn.settled("t") == "ROLLBACK_COMPLETE"
     assert cfn.cloud.names() == ["A", "B"]
+
+
+STORING = ("AWS::ECR::Repository", "AWS::EFS::FileSystem", "AWS::KMS::Key", "AWS::S3::Bucket")
+
+
+def test_a_cluster_whose_storage_fails_to_be_made_leaves_no_bill_and_is_deployed_again(cfn: Cfn) -> None:
+    """F54. What was stored afterwards stays when the stack goes."""
+    all_of_it = templates_of().storage["Resources"].items()
+    stored = {name: each for name, each in all_of_it if each["Type"] in STORING}
+    storage = {**stored, "Last": topic(DependsOn=list(stored))}
+    cfn.cloud.fail("create", "Last")
+    assert cfn.create("s", storage) == "ROLLBACK_COMPLETE"
+    assert {live.type for live in cfn.cloud.live.values()} == {"AWS::S3::Bucket"}  # for logs, and empty
+    cfn.delete("s")
+    assert cfn.create("s", storage) == "CREATE_COMPLETE"
+    cfn.delete("s")
+    assert {live.type for live in cfn.cloud.live.values()} == set(STORING)
 
 
 def test_a_bug_in_a_provider_fails_its_resource_and_not_the_stack_for_ever(cfn: Cfn) -> None:

@@ -24,6 +24,7 @@ from pathlib import Path
 
 from slipway.jobs.cloud import aws
 from slipway.jobs.cloud.aws import client
+from slipway.jobs.platforms.mpi.node.instance import read_instance
 from slipway.jobs.platforms.mpi.node.setting import NodePaths, Setup, node_paths
 from slipway.jobs.platforms.mpi.node.ssh_trust import User, cluster_user
 from slipway.jobs.platforms.on_nodes import SECRET, write_whole
@@ -49,7 +50,12 @@ class OpenMetadata(SlipwayError):
 
 def variables(where: NodePaths) -> dict[str, str]:
     """Return the variables by which a job's SDKs find their credentials."""
-    return {URI_VARIABLE: f"http://127.0.0.1:{PORT}{PATH}", TOKEN_VARIABLE: str(_token_file(where))}
+    return {URI_VARIABLE: f"http://{_address(where)}:{PORT}{PATH}", TOKEN_VARIABLE: str(_token_file(where))}
+
+
+def _address(where: NodePaths) -> str:
+    """Return where the role is handed out; imitated machines share one loopback, each with its address."""
+    return "127.0.0.1" if where.is_machine else read_instance().address
 
 
 def rules(system_users: Sequence[int] = ()) -> str:
@@ -100,7 +106,7 @@ def hand_out(where: NodePaths, setup: Setup, user: User) -> None:
     write_whole(path, token, SECRET)
     shutil.chown(path, user.uid, user.gid)
     role = RenewedCredentials(lambda: _assume(setup))
-    server = ThreadingHTTPServer(("127.0.0.1", PORT), _handler(token, role))
+    server = ThreadingHTTPServer((_address(where), PORT), _handler(token, role))
     server.daemon_threads = True
     threading.Thread(target=server.serve_forever, name="job credentials", daemon=True).start()
 
@@ -170,15 +176,16 @@ def _token_file(where: NodePaths) -> Path:
 
 def become_cluster_user() -> User:
     """Drop root and the node's role for good: nothing that a job brings runs with either."""
-    user = cluster_user()
+    user, where = cluster_user(), node_paths()
     # EFA locks memory. What systemd gives a service is too little, and over ssh PAM lifts it.
     with suppress(ValueError):  # the root of a user namespace, as in a yard, may not
         resource.setrlimit(resource.RLIMIT_MEMLOCK, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
-    if os.geteuid() != user.uid:
+    if is_another := os.geteuid() != user.uid:
         os.initgroups(user.name, user.gid)
         os.setgid(user.gid)
         os.setuid(user.uid)
-        os.environ.update(variables(node_paths()))
+    if is_another or _token_file(where).exists():  # in a yard without users, once the node has joined
+        os.environ.update(variables(where))
         aws.forget_credentials()  # those of the node's own role
     os.environ["HOME"] = user.home
     os.environ["USER"] = user.name

@@ -44,13 +44,11 @@ def join(where: NodePaths, setup: Setup) -> None:
     own = read_instance()
     answer = reader("secretsmanager", setup.region).get_secret_value(SecretId=setup.secret_arn)
     user = cluster_user()
-    has_own_user = user.uid != os.geteuid()  # else nothing can be kept from jobs
-    if has_own_user:
+    if user.uid != os.geteuid():  # else nothing can be kept from jobs
         close_metadata()
     establish(where, answer["SecretString"], [host_name(own.address), own.address], user)
     _make_folders(where, setup, user)
-    if has_own_user:
-        hand_out(where, setup, user)
+    hand_out(where, setup, user)
     reload_sshd(where)
     where.joined.parent.mkdir(parents=True, exist_ok=True)
     where.joined.touch()

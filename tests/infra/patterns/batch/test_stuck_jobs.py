@@ -64,6 +64,13 @@ def test_a_job_that_runs_or_waits_for_another_reason_by_then_is_left_alone() -> 
     assert steps()["IsStuck"]["inputs"]["Choices"][0]["StartsWith"] == "UNDETERMINED"
 
 
+def test_the_rule_may_start_the_version_of_the_runbook_that_it_names_and_no_other() -> None:
+    (may,) = [each for name, each in roles().items() if name.startswith("StuckRule")]
+    start = next(each for each in may if each["Action"] == "ssm:StartAutomationExecution")
+    (target,) = rule()["Targets"]
+    assert start["Resource"] == target["Arn"]
+
+
 def test_the_runbook_may_cancel_jobs_of_its_cluster_and_no_others() -> None:
     (may,) = [each for name, each in roles().items() if name.startswith("StuckRunbook")]
     cancel = next(each for each in may if each["Action"] == "batch:TerminateJob")

@@ -10,7 +10,7 @@ import pytest
 from slipway.infra.declare.types import Market
 from slipway.infra.patterns.observability.alarms import REPORT_EVERY_MINUTES
 from slipway.jobs.words.errors import SlipwayError
-from tests.infra.mpi_cluster import GROUP, group, launch, statements, told
+from tests.infra.mpi_cluster import GROUP, group, launch, policies, told
 from tests.infra.synthesis import (
     MPI_CLUSTER,
     Properties,
@@ -116,7 +116,7 @@ def test_no_deployment_takes_a_node_away_and_a_new_template_reaches_new_nodes() 
 
 
 def test_a_running_job_may_keep_its_nodes_from_being_taken_and_no_others() -> None:
-    statement = statements()["ProtectJobs"]
+    (statement,) = (found["ProtectJobs"] for found in policies() if "ProtectJobs" in found)
     assert statement["Action"] == "autoscaling:SetInstanceProtection"
     assert as_text(statement["Resource"]).endswith(f":autoScalingGroupName/{group()['AutoScalingGroupName']}")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import tarfile
+import threading
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -243,3 +244,17 @@ def test_logs_are_told_by_instance_and_the_last_error_is_part_of_why(sdk: Sdk) -
     ]
     assert platform.log_streams(found, 1) == [(1, f"{name}/algo-2-1767268800")]
     assert "the log: [0] error: the loss is nan" in explain(found).evidence
+
+
+def test_jobs_are_asked_for_several_at_once(sdk: Sdk, monkeypatch: pytest.MonkeyPatch) -> None:
+    """SageMaker tells one job a call: one after the other, thousands take a quarter of an hour."""
+    for number in range(4):
+        sdk.objects[f"jobs/{number}/request.json"] = ""
+    together = threading.Barrier(4)
+
+    def describe(_self: Sdk, **given: str) -> dict[str, Any]:
+        together.wait(timeout=30)
+        return {**given, "TrainingJobStatus": "Completed"}
+
+    monkeypatch.setattr(Sdk, "describe_training_job", describe)
+    assert [run.name for run in list_runs(TARGET)] == list("0123")

@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 
 from slipway.jobs.platforms.mpi.node import job_credentials
+from slipway.jobs.platforms.mpi.node.instance import Instance
 from slipway.jobs.platforms.mpi.node.job_credentials import (
     OpenMetadata,
     RenewedCredentials,
@@ -185,7 +186,16 @@ def test_a_node_that_cannot_close_it_takes_no_jobs(monkeypatch: pytest.MonkeyPat
     assert "nftables" in refused.value.hint
 
 
-def test_a_job_s_sdks_are_told_where_to_ask(tmp_path: Path) -> None:
-    told = job_credentials.variables(NodePaths(root=tmp_path))
+def test_a_job_s_sdks_are_told_where_to_ask() -> None:
+    told = job_credentials.variables(NodePaths(root=Path("/")))
     assert told[job_credentials.URI_VARIABLE] == "http://127.0.0.1:9911/credentials"
-    assert told[job_credentials.TOKEN_VARIABLE] == str(tmp_path / "run/slipway/job-credentials-token")
+    assert told[job_credentials.TOKEN_VARIABLE] == "/run/slipway/job-credentials-token"
+
+
+def test_a_job_of_an_imitated_machine_asks_at_that_machines_address(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    own = Instance(id="i-0a", address="127.41.0.4")
+    monkeypatch.setattr(job_credentials, "read_instance", lambda: own)
+    told = job_credentials.variables(NodePaths(root=tmp_path))
+    assert told[job_credentials.URI_VARIABLE] == "http://127.41.0.4:9911/credentials"
