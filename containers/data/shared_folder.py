@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import shutil
 import stat
 import tempfile
 import time
 from collections import deque
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from pathlib import Path
 
 from slipway.containers.data.errors import DataError
@@ -49,17 +51,27 @@ def workers_of(contract: LaunchContract) -> int:
 
 
 _OWN = 0o700
+KEPT_SECONDS = 7 * 24 * 3600.0  # a node that stands for months would fill its disk with what jobs left
 
 
 def node_folder(kind: str, name: str) -> Path:
-    """Make a folder among the machine's temporary files, or open it; refuse another user's."""
-    path = Path(tempfile.gettempdir()) / f"slipway-{kind}-{os.getuid()}-{name[:32]}"
+    """Make a folder among the machine's temporary files, or open it; refuse another user's.
+
+    Those of its kind that no job has opened for a week go: what is mapped of one stays readable.
+    """
+    root, beginning = Path(tempfile.gettempdir()), f"slipway-{kind}-{os.getuid()}-"
+    path = root / f"{beginning}{name[:32]}"
     path.mkdir(mode=_OWN, exist_ok=True)
     found = path.lstat()
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or stat.S_IMODE(found.st_mode) != _OWN:
         raise DataError(
             f"{path} is not this user's own folder", hint="remove it, or set TMPDIR to another place"
         )
+    os.utime(path)
+    for other in root.glob(f"{beginning}*"):
+        with suppress(FileNotFoundError):  # another rank sweeps, too
+            if time.time() - other.lstat().st_mtime > KEPT_SECONDS:
+                shutil.rmtree(other, ignore_errors=True)
     return path
 
 
