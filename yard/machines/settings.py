@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import sysconfig
 from importlib.resources import files
 from pathlib import Path
 
@@ -36,4 +37,10 @@ def needed() -> list[str]:
     found = [str(CHECKOUT), sys.prefix, sys.base_prefix, str(program.parent)]
     if (program.parent.parent / "pyvenv.cfg").exists():
         found += [str(program.parent.parent), str(program.resolve().parent.parent)]
+    found += linked_from(Path(sysconfig.get_path("purelib")))
     return list(dict.fromkeys(path for path in found if Path(path).is_dir()))
+
+
+def linked_from(packages: Path) -> list[str]:
+    """Return the folders that packages are linked from: some installers keep all of them in a home."""
+    return sorted({str(entry.resolve().parent) for entry in packages.iterdir() if entry.is_symlink()})

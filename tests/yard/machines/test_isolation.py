@@ -19,7 +19,7 @@ from slipway.yard import process
 from slipway.yard.machines.isolation import links, tiers
 from slipway.yard.machines.isolation.processes import CANNOT_RUN, NOT_FOUND, code_of, kill_all
 from slipway.yard.machines.isolation.tiers import TIER_VARIABLE, TIERS, NoTier, best_tier
-from slipway.yard.machines.settings import CHECKOUT
+from slipway.yard.machines.settings import CHECKOUT, linked_from
 
 # Counts how many of a thousand packets leave, and how long ninety kilobytes take, over a link made as asked.
 TRIAL = """
@@ -96,6 +96,14 @@ def test_a_command_that_is_there_and_may_not_be_run_cannot_run(tmp_path: Path) -
     (tmp_path / "tool").touch(mode=0o644)
     assert code_of(DENIED, "tool", str(tmp_path)) == CANNOT_RUN
     assert code_of(DENIED, str(tmp_path / "tool"), "") == CANNOT_RUN
+
+
+def test_jobs_see_packages_that_an_installer_linked_from_a_home(tmp_path: Path) -> None:
+    cache, packages = tmp_path / "home" / "cache", tmp_path / "site-packages"
+    (cache / "torch").mkdir(parents=True)
+    (packages / "copied").mkdir(parents=True)
+    (packages / "torch").symlink_to(cache / "torch")
+    assert linked_from(packages) == [str(cache)]
 
 
 def test_no_signal_ever_goes_to_a_whole_group_of_processes() -> None:
