@@ -14,9 +14,9 @@ _OUT_OF_MEMORY = "out of memory: the kernel ended it; use a smaller micro-batch,
 _MOST_TAIL_LINES = 30
 # C++ says so where a thread still lives while Python takes itself apart.
 _LIVE_THREAD = "terminate called without an active exception"
-_LEAVE_THE_GROUP = (
-    "a thread of a library outlived Python; if it ended after the training, call "
-    "torch.distributed.destroy_process_group() as its last step"
+_LEAVE_PYTHON_WHOLE = (
+    "a thread of a library outlived Python; if it ended after the training, flush what you wrote and end by "
+    "os._exit(0), as the train.py of `slipway init` does"
 )
 # As os.fork says it; what AWS advises then (aws-samples/awsome-distributed-training, efa-cheatsheet.md).
 _NO_MEMORY_TO_FORK = "[Errno 12] Cannot allocate memory"
@@ -110,7 +110,7 @@ def _why(number: int, tail: Sequence[str], *, out_of_memory: bool) -> str:
     if out_of_memory:
         return _OUT_OF_MEMORY
     has_live_thread = number == signal.SIGABRT and any(_LIVE_THREAD in line for line in tail)
-    return _LEAVE_THE_GROUP if has_live_thread else ""
+    return _LEAVE_PYTHON_WHOLE if has_live_thread else ""
 
 
 def _signal_name(number: int) -> str:

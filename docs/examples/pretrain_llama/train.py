@@ -3,6 +3,7 @@
 import hashlib
 import os
 import shutil
+import sys
 from pathlib import Path
 
 import torch
@@ -103,3 +104,5 @@ def digest(file: Path) -> str:
 
 if __name__ == "__main__":
     main()
+    sys.stdout.flush()
+    os._exit(0)  # a thread of PyTorch may still need Python: a rank that is done aborts where it is taken apart
