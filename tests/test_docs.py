@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator
 import click
 import pytest
 
-from scripts.write_docs import COMMAND, stale_files, text_of
 from slipway.jobs.cli.cli import PROGRAM, cli, commands, find_renamed
 from tests.architecture.tracked import ROOT, paths, text
 
@@ -120,11 +119,6 @@ def test_every_link_between_pages_leads_somewhere(path: str) -> None:
 def test_every_command_is_on_the_page_of_the_command_line() -> None:
     reference = page("docs/cli.md")
     assert not [name for name, _, _ in commands() if f"## {PROGRAM} {name}\n" not in reference]
-
-
-def test_the_generated_files_are_what_the_code_says() -> None:
-    for name in stale_files():
-        assert (ROOT / name).read_text("utf-8") == text_of(name), f"{name} is stale: run {COMMAND}"
 
 
 def test_the_page_of_projects_lists_every_extra() -> None:

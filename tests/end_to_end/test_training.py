@@ -99,6 +99,7 @@ def made(log: str) -> dict[str, str]:
     return dict(re.findall(r"/data/(\S+)/manifest.json: (\d+ rows in \d+ shards)", log))
 
 
+@pytest.mark.long  # README's session loses a node each day, and bert_pretrain's tests resume it to the bit
 def test_a_job_that_loses_a_node_goes_on_from_its_last_checkpoint_as_its_page_shows(cluster: Shell) -> None:
     settings = [part for name, value in TRAINING.items() for part in ("--set", f"{name}={value}")]
     submitted = cluster.must("slipway", "submit", "bert_pretrain", *NODES, *settings, *AFTER_DATA)

@@ -21,7 +21,7 @@ from tests.scripts.checkouts import Running, make_checkout, wait_until
         ("lock", "uv pip", "SIGTERM", 143),
         ("test", "ruff", "Ctrl-C", 130),
         ("test", "pytest --cache-clear -n 2", "SIGTERM", 143),
-        ("test", "pytest --cache-clear -n 3", "SIGHUP", 129),
+        ("test", "pytest --cache-clear -n 4", "SIGHUP", 129),
     ],
 )
 def test_an_interrupted_script_leaves_no_process(
