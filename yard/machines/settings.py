@@ -43,4 +43,4 @@ def needed() -> list[str]:
 
 def linked_from(packages: Path) -> list[str]:
     """Return the folders that packages are linked from: some installers keep all of them in a home."""
-    return sorted({str(entry.resolve().parent) for entry in packages.iterdir() if entry.is_symlink()})
+    return sorted({str(entry.resolve().parent) for entry in packages.glob("*") if entry.is_symlink()})
