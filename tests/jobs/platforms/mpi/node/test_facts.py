@@ -85,7 +85,11 @@ def test_what_ranks_left_in_memory_is_removed_once_no_job_runs(tmp_path: Path) -
     elsewhere.mkdir()
     (memory / "link").symlink_to(elsewhere)
     job = f"glue-{os.getpid()}"
-    with subprocess.Popen(["sleep", "60"], env={**os.environ, "SLIPWAY_JOB": job}):
+    environment = {**os.environ, "SLIPWAY_JOB": job}
+    starting = ["sh", "-c", "echo runs; sleep 60; :"]  # Linux shows no environment for an instant of a start
+    with subprocess.Popen(starting, env=environment, stdout=subprocess.PIPE, text=True) as running:
+        assert running.stdout is not None
+        assert running.stdout.readline() == "runs\n"
         clear_memory(os.geteuid(), memory)
         assert {path.name for path in memory.iterdir()} == {"session", "torch_1", "link"}
         end_processes(job, 1.0)
