@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from slipway.containers.data.errors import DataError
 from slipway.containers.data.glue.texts import TaskTable, Texts, read_texts
 from slipway.containers.data.preparation import Report, lone_process, make_parts
-from slipway.containers.data.shared_folder import changed_at, node_folder, wait_until
+from slipway.containers.data.shared_folder import changed_at, node_folder, wait_for_all
 from slipway.containers.data.sources.pieces import Piece
 from slipway.containers.data.text.documents import digest_of, own_neighbour, read_json, write_json
 from slipway.containers.runtime.collective import Json
@@ -160,7 +160,7 @@ def _make_together(work: RowWork, contract: LaunchContract) -> None:
         make_parts(work, mine, 1, f"{work.table.task.name} {work.table.split.name}")
     elif mine and not work.is_made(0):
         work.make(0, lambda _: None)  # a moment, of which nobody needs to hear
-    wait_until(lambda: all(map(work.is_made, numbers)), f"rows of {work.folder} are missing")
+    wait_for_all(numbers, work.is_made, f"rows of {work.folder} are missing")
     with lone_process(work.folder / "join.lock"):
         if not work.record.exists():
             _join(work)

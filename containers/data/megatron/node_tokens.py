@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from slipway.containers.data.corpus.parts import parts_of
@@ -18,13 +19,13 @@ from slipway.containers.data.megatron.work import (
     MANIFEST,
     TOKENS,
     TokenWork,
-    are_made,
     begin_tokens,
+    is_made,
     merge_tokens,
     merged_tokens,
 )
 from slipway.containers.data.preparation import make_parts
-from slipway.containers.data.shared_folder import changed_at, node_folder, wait_until, workers_of
+from slipway.containers.data.shared_folder import changed_at, node_folder, wait_for_all, workers_of
 from slipway.containers.data.sources.locations import is_remote, open_source
 from slipway.containers.data.text.documents import digest_of, read_json
 from slipway.containers.runtime.contract.contract import LaunchContract
@@ -92,7 +93,7 @@ def _make_together(
     begin_tokens(work, vocabulary.json)
     numbers = range(len(work.parts))
     make_parts(work, numbers[contract.local_rank :: contract.local_world], workers_of(contract), "tokens")
-    wait_until(lambda: are_made(work, numbers), f"parts of {work.folder} are missing")
+    wait_for_all(numbers, partial(is_made, work), f"parts of {work.folder} are missing")
     manifest = merge_tokens(work)
     assert manifest is not None, "all parts are made"
     return manifest

@@ -120,9 +120,9 @@ def records_of(work: TokenWork, numbers: Iterable[int]) -> list[TokenRecord]:
     return [record for number in numbers if (record := finished_tokens(work, number)) is not None]
 
 
-def are_made(work: TokenWork, numbers: Sequence[int]) -> bool:
-    """Return True if these parts need no more work; whoever merged them has removed them by now."""
-    return len(records_of(work, numbers)) == len(numbers) or merged_tokens(work) is not None
+def is_made(work: TokenWork, number: int) -> bool:
+    """Return True if a part needs no more work; whoever merged all has removed it by now."""
+    return finished_tokens(work, number) is not None or merged_tokens(work) is not None
 
 
 def make_tokens(work: TokenWork, number: int) -> TokenRecord:

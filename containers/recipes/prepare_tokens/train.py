@@ -8,6 +8,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 
 from slipway.containers.data.corpus.parts import parts_of
@@ -22,8 +23,8 @@ from slipway.containers.data.megatron.work import (
     TOKENS,
     VOCABULARY,
     TokenWork,
-    are_made,
     begin_tokens,
+    is_made,
     merge_tokens,
     merged_tokens,
     records_of,
@@ -32,6 +33,7 @@ from slipway.containers.data.preparation import make_parts, plan_path
 from slipway.containers.data.shared_folder import (
     data_folder,
     source_at,
+    wait_for_all,
     wait_for_claim,
     wait_until,
     within,
@@ -93,7 +95,7 @@ def _work(config: TokensConfig, vocabulary: BpeVocabulary, root: Path, contract:
 
 
 def _finish(work: TokenWork, job: range) -> None:
-    wait_until(lambda: are_made(work, job), f"parts of {work.folder} are missing")
+    wait_for_all(job, partial(is_made, work), f"parts of {work.folder} are missing")
     manifest = merge_tokens(work)
     if manifest is None:
         made = len(records_of(work, range(len(work.parts))))
