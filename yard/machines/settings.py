@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import sysconfig
+from functools import lru_cache
 from importlib.resources import files
 from pathlib import Path
 
@@ -41,6 +42,7 @@ def needed() -> list[str]:
     return list(dict.fromkeys(path for path in found if Path(path).is_dir()))
 
 
+@lru_cache(maxsize=1)  # every job and every boot of a host asks
 def linked_from(packages: Path) -> list[str]:
     """Return the folders that packages are linked from: some installers keep all of them in a home."""
     return sorted({str(entry.resolve().parent) for entry in packages.glob("*") if entry.is_symlink()})
