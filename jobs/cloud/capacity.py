@@ -12,9 +12,9 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from slipway.jobs.cloud.aws import Unanswered, ask, ask_all, reader
+from slipway.jobs.words.catalogue.instances import CAPACITY_BLOCK, SPOT
 
 SERVICE = "ec2"
-ON_DEMAND, SPOT, CAPACITY_BLOCK = "on-demand", "spot", "capacity-block"
 # How the quotas of a market are called, with the letters of the families that each counts.
 _QUOTA_NAMES = {SPOT: r"All (.+) Spot Instance Requests"}
 _ON_DEMAND_QUOTA = r"Running On-Demand (.+) instances"

@@ -15,7 +15,7 @@ from slipway.infra.declare.declared import declared_clusters
 from slipway.infra.declare.node_images import login_type_of
 from slipway.infra.declare.types import Cluster, SageMakerCluster, SlurmCluster
 from slipway.jobs.cloud.aws import Unanswered, ask_all, reader
-from slipway.jobs.cloud.capacity import ON_DEMAND, SPOT
+from slipway.jobs.words.catalogue.instances import ON_DEMAND, SPOT
 from slipway.jobs.words.names import CLUSTER_TAG
 from slipway.jobs.words.targets import (
     PARAMETER_ROOT,

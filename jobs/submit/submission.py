@@ -17,12 +17,12 @@ from itertools import count
 
 from slipway.jobs.cloud import aws
 from slipway.jobs.cloud.aws import Unanswered, ask_all, reader
-from slipway.jobs.cloud.capacity import CAPACITY_BLOCK, ON_DEMAND, SPOT, ask_quota, ask_reservation, in_utc
+from slipway.jobs.cloud.capacity import ask_quota, ask_reservation, in_utc
 from slipway.jobs.platforms.journal import Entry, Journal, NoJournal, journal_folder
 from slipway.jobs.platforms.platform import AnyPlatform, AnyPrepared, MayHaveTwins, platform_of
 from slipway.jobs.platforms.sending import SubmitCall, Waiting, send_once
 from slipway.jobs.submit.preparing import prepare
-from slipway.jobs.words.catalogue.instances import instance_type
+from slipway.jobs.words.catalogue.instances import CAPACITY_BLOCK, ON_DEMAND, SPOT, instance_type
 from slipway.jobs.words.errors import SlipwayError
 from slipway.jobs.words.given import checked
 from slipway.jobs.words.job import Job

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from slipway.infra.declare.types import Cluster, SageMakerCluster
 from slipway.jobs.cloud.aws import Unanswered, ask_all, reader
-from slipway.jobs.cloud.capacity import SPOT as SPOT_MARKET
 from slipway.jobs.clusters.neighbours import Neighbour, Neighbourhood, QuotaShare
+from slipway.jobs.words.catalogue.instances import SPOT as SPOT_MARKET
 from slipway.jobs.words.targets import SageMakerTarget
 
 TRAINING_KIND = SageMakerTarget.kind

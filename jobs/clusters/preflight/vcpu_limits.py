@@ -10,7 +10,7 @@ from slipway.infra.declare.declared import build_type
 from slipway.infra.declare.node_images import login_type_of
 from slipway.infra.declare.types import Cluster, SlurmCluster
 from slipway.jobs.cloud.aws import Unanswered
-from slipway.jobs.cloud.capacity import CAPACITY_BLOCK, ON_DEMAND, Quota, ask_quotas, find_quota
+from slipway.jobs.cloud.capacity import Quota, ask_quotas, find_quota
 from slipway.jobs.clusters.neighbours import (
     OTHER_MACHINES,
     Neighbour,
@@ -19,7 +19,7 @@ from slipway.jobs.clusters.neighbours import (
     share_words,
 )
 from slipway.jobs.clusters.preflight.training_limits import TRAINING_KIND
-from slipway.jobs.words.catalogue.instances import find_instance_type
+from slipway.jobs.words.catalogue.instances import CAPACITY_BLOCK, ON_DEMAND, find_instance_type
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
