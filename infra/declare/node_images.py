@@ -13,7 +13,7 @@ from pathlib import Path
 
 from slipway.infra.declare.machine_images import CONTAINERS
 from slipway.infra.declare.types import BatchCluster, Cluster, NodeCluster, SageMakerCluster, SlurmCluster
-from slipway.jobs.words.catalogue.hardware import device_of, hardware_of
+from slipway.jobs.words.catalogue.hardware import LOGIN_TYPES, device_of, hardware_of
 from slipway.jobs.words.catalogue.instances import InstanceType, instance_type
 from slipway.jobs.words.images.ami_locks import (
     ARCHITECTURE,
@@ -131,10 +131,6 @@ def ami_parameter_of(cluster: NodeCluster) -> str:
     """Return the SSM parameter that holds the id of a sound cluster's AMI."""
     architecture = instance_type(cluster.instance_type).architecture
     return cluster.ami_parameter or node_image_of(cluster).parameters[architecture]
-
-
-# Of a login node, by architecture.
-LOGIN_TYPES: Mapping[str, str] = {"x86_64": "c6i.large", "arm64": "c7g.large"}
 
 
 def login_type_of(cluster: SlurmCluster) -> str:

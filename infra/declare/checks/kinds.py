@@ -9,7 +9,7 @@ from ipaddress import collapse_addresses
 
 from slipway.infra.declare.checks.networks import ipv4_network, no_ipv4_network
 from slipway.infra.declare.checks.values import shown
-from slipway.infra.declare.node_images import LOGIN_TYPES, login_type_of, training_image
+from slipway.infra.declare.node_images import login_type_of, training_image
 from slipway.infra.declare.types import (
     Cluster,
     FileSystem,
@@ -18,6 +18,7 @@ from slipway.infra.declare.types import (
     SageMakerCluster,
     SlurmCluster,
 )
+from slipway.jobs.words.catalogue.hardware import LOGIN_TYPES
 from slipway.jobs.words.catalogue.instances import instance_type
 from slipway.jobs.words.errors import Problem
 from slipway.jobs.words.images.aws_images import NoPublishedImage

@@ -38,11 +38,15 @@ class Family:
     counted_as_gpus: bool = False  # AWS Batch and AWS PCS give them out themselves
     huge_pages: int = 0  # of 2 MiB, that a node reserves at its boot
     ranks_per_device: int = 1
+    all_reduce_floor_gb_s: float = 0  # over all devices of a node; Slurm drains a node that is slower
 
 
 PROCESSORS = Family(device=CPU, nodes={"batch": "ecs", "mpi": "cpu-mpi", "slurm": "pcs"}, container="pytorch")
 # AWS publishes no container for training on processors of arm64: ours is built, by `slipway image build`.
 _PROCESSORS_OF = {"x86_64": PROCESSORS, "arm64": replace(PROCESSORS, container="cpu")}
+
+# The node that people and `slipway` log in to, by architecture.
+LOGIN_TYPES: Mapping[str, str] = {"x86_64": "c6i.large", "arm64": "c7g.large"}
 
 # They run models, or our images lack their software: nothing of ours trains on them.
 UNUSABLE: Mapping[str, str] = {
@@ -106,6 +110,9 @@ FAMILIES: Mapping[str, Family] = {
         container_variables={"CCOM_SOCKET_IFNAME": "eth0"},
         container_devices="/dev/neuron{}",
         ranks_per_device=2,  # NeuronCores
+        # A link that is down leaves a tenth of the 384 GB/s that are promised between chips; nobody has
+        # measured the floor on Trainium for this project.
+        all_reduce_floor_gb_s=20,
     ),
     # Eight cores a chip, joined by two into four logical ones: LNC=2, the default (Neuron documentation,
     # "Logical NeuronCore configuration"). For code of one's own, on AWS's AMI of the newest driver.

@@ -11,7 +11,7 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 from slipway.containers.runtime.contract.settings import ACCELERATOR_FILES, METADATA, METADATA_VARIABLE
 from slipway.containers.runtime.launch import gpus
@@ -29,9 +29,6 @@ _NCCOM_FOLDERS = ("/opt/aws/neuron/bin",)
 _NCCOM_SECONDS = 180.0
 _NCCOM_BYTES = "67108864"
 _BUS_BANDWIDTH = re.compile(r"Avg bus bandwidth:\s*(?P<gb>[0-9.]+)\s*GB/s")
-# GB/s of an all-reduce over all NeuronCores of one node. A link that is down leaves a tenth of the 384 GB/s
-# that are promised between chips; nobody has measured the floor on Trainium for this project.
-FLOORS: Mapping[str, float] = {"trn1.32xlarge": 20.0, "trn1n.32xlarge": 20.0}
 _SCONTROL_SECONDS = 20.0
 _LONGEST_REASON = 200
 _UNFIT = 1
@@ -64,9 +61,9 @@ def findings(where: SlurmNodePaths, facts: SlurmNodeFacts) -> Iterator[str]:
     yield from few
     if few or hardware is None or hardware.accelerator is None or family is None:
         return
-    if hardware.name in FLOORS:
+    if family.all_reduce_floor_gb_s and hardware.accelerator.count > 1:
         ranks = hardware.accelerator.count * family.ranks_per_device
-        yield from _slow_collectives(where, ranks, FLOORS[hardware.name])
+        yield from _slow_collectives(where, ranks, family.all_reduce_floor_gb_s)
     if family.files == "nvidia":
         yield from gpus.findings(hardware.accelerator.count, where.root)
 
