@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import shutil
 import sys
 import time
 from collections.abc import Iterator
@@ -18,9 +17,8 @@ from slipway.yard.machines.isolation.tiers import best_tier
 from tests.end_to_end.conftest import Shell
 from tests.end_to_end.in_process import deployed
 from tests.end_to_end.own_function import call_functions
-from tests.end_to_end.own_project import STEPS, TRAIN_SLOWLY, begin_project, refuse_another_curve
+from tests.end_to_end.own_project import TRAIN_SLOWLY, begin_project, refuse_another_curve
 from tests.end_to_end.roads import PlayedRoad, split_at
-from tests.end_to_end.tuned_models import TUNING, check_resumed, submit_tuning
 from tests.end_to_end.under_accelerate import refuse_ranks_that_train_alone_unsaid
 from tests.packages import require
 
@@ -43,7 +41,6 @@ SMALL = {
     "bert_pretrain": "--set dataset=chain --set steps=10 --set precision=fp32 --set micro_batch=8",
     "glue_finetune": "--set epochs=1",
 }
-OWN_TRAINING = Path(__file__).parent / "apps" / "own_training.py"
 # It holds averaged gradients of DistributedDataParallel against those of one process.
 PUBLIC_SCRIPT = "accelerate.test_utils.scripts.test_sync"
 FINE_TUNING = Path(__file__).parent / "apps" / "fine_tuning.py"
@@ -106,15 +103,6 @@ def awake(shell: Shell) -> list[str]:
     return hosts(shell)
 
 
-@pytest.mark.long  # README's session trains on two hosts each day
-def test_a_job_runs_on_every_host_and_succeeds(cluster: Shell, prepared: str) -> None:
-    for rank, host in enumerate(hosts(cluster)):
-        assert f"[node {rank}] prepare_bert" in prepared
-        assert f"start on {host}" in prepared
-    run = cluster.data("slipway", "status", "prepare_bert", "--json")
-    assert (run["state"], run["exit_code"], run["nodes"]) == ("succeeded", 0, NODES)
-
-
 @pytest.mark.long
 def test_fine_tuning_on_more_hosts_is_compared_with_one(cluster: Shell, tmp_path: Path) -> None:
     places = {}
@@ -169,7 +157,7 @@ def test_a_dump_becomes_a_fine_tuned_model_by_jobs_that_wait_for_each_other_as_t
     assert "accuracy 0." in cluster.must("slipway", "logs", "tuned")
 
 
-@pytest.mark.long  # README's session kills a host each day
+@pytest.mark.long  # runtime/launch/test_nodes.py loses a node each day
 @pytest.mark.usefixtures("prepared")
 def test_a_host_that_dies_ends_the_job_everywhere_with_its_name(cluster: Shell) -> None:
     cluster.must("slipway", "submit", "bert_pretrain", *ON, *settings(seed="1"), "--name", "dies")
@@ -206,24 +194,6 @@ def test_a_job_that_is_cancelled_saves_first_and_leaves_nothing_behind(
     assert running(cluster) == [""] * NODES
 
 
-@pytest.mark.long  # README's session does the same
-def test_a_users_own_folder_and_command_train_on_every_host_and_resume(
-    cluster: Shell, tmp_path: Path
-) -> None:
-    shutil.copy(OWN_TRAINING, tmp_path / "train.py")
-    (tmp_path / ".gitignore").write_text("*.bin\n")
-    (tmp_path / "large.bin").touch()
-    words = ("python", "train.py", "--stop-at", "5", "$(id) a b")
-    ran = cluster.must("slipway", "run", *ON, *OWN_RUN, "--folder", str(tmp_path), "--follow", "--", *words)
-    for rank in range(NODES):
-        assert f"[{rank}] rank {rank} of {NODES} resumes at step 5" in ran
-        assert "with ['--stop-at', '5', '$(id) a b'] in attempt-" in ran
-    lost = cluster.run("slipway", "run", *ON, "--folder", str(tmp_path), "--follow", "--", "no-such-program")
-    assert lost.status == 1
-    assert "error: the command 'no-such-program' is not in this image" in lost.text
-    assert "exit code 127" in cluster.must("slipway", "explain", tmp_path.name)
-
-
 @pytest.mark.long
 def test_the_script_of_a_project_that_loses_a_host_resumes_and_ends_with_the_same_losses(
     cluster: Shell, tmp_path: Path
@@ -235,32 +205,6 @@ def test_the_script_of_a_project_that_loses_a_host_resumes_and_ends_with_the_sam
     log = project.must("slipway", "logs", "mine", "--follow")
     assert project.data("slipway", "status", "mine", "--json")["state"] == "succeeded"
     refuse_another_curve(log, project.folder)
-
-
-@pytest.mark.long  # transformers is loaded six times
-def test_a_script_with_transformers_trainer_loses_a_host_resumes_and_ends_with_the_same_losses(
-    cluster: Shell, tmp_path: Path
-) -> None:
-    pytest.importorskip("transformers", reason="the extra 'compare' is not installed")
-    shutil.copy(FINE_TUNING, tmp_path / "train.py")
-    sent = ("--folder", str(tmp_path), "--per-node", "--attempts", "2", "--timeout-hours", "1")
-    words = ("env", f"STEPS={STEPS}", "torchrun", "train.py")
-    cluster.must("slipway", "run", *ON, *sent, "--name", "tuning", "--", *words)
-    cluster.follow_until("tuning", "'epoch': '0.4688'")  # step 30 of two ranks: step 20 is saved
-    cluster.must("slipway", "yard", "kill-node", hosts(cluster)[-1])
-    log = cluster.must("slipway", "logs", "tuning", "--follow")
-    assert cluster.data("slipway", "status", "tuning", "--json")["state"] == "succeeded"
-    refuse_another_curve(log, tmp_path)
-
-
-@pytest.mark.long  # tests/containers/recipes/sft resumes one each day
-def test_a_tuned_llama_loses_a_host_and_resumes_with_the_same_losses(cluster: Shell, tmp_path: Path) -> None:
-    require("trl", reason="the extra 'sft' is not installed")
-    submit_tuning(cluster, "c6i", "llama", tmp_path)
-    cluster.follow_until(TUNING, "saved step 10")
-    cluster.must("slipway", "yard", "kill-node", hosts(cluster)[-1])
-    check_resumed(cluster.must("slipway", "logs", TUNING, "--follow"))
-    assert cluster.data("slipway", "status", TUNING, "--json")["state"] == "succeeded"
 
 
 @pytest.mark.long

@@ -2,19 +2,11 @@
 
 from __future__ import annotations
 
-import re
 import shutil
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from slipway.containers.data.rows.train_vocabulary import train
-from slipway.containers.data.samples.texts import write_sample
-from slipway.containers.data.sources.sources import local_source
-from slipway.containers.data.tokens.engine import write_vocabulary
-from slipway.containers.recipes.prepare_bert.train import TRAINED_ENTRIES
-from slipway.jobs.words.targets import decode_target, parameter_name
 from tests.end_to_end.conftest import Shell
 from tests.end_to_end.examples import (
     DDP,
@@ -72,33 +64,6 @@ def cluster(shell: Shell, tmp_path_factory: pytest.TempPathFactory) -> Shell:
     return shell
 
 
-@pytest.mark.long  # tests/containers/data/sources/test_source_s3.py makes the same rows of both each day
-def test_text_in_the_clusters_bucket_makes_the_rows_that_the_same_file_makes(
-    cluster: Shell, tmp_path: Path
-) -> None:
-    parameter = parameter_name("dl1")
-    record = cluster.client("ssm").get_parameter(Name=parameter)["Parameter"]["Value"]
-    bucket = decode_target(record, parameter=parameter).bucket
-    write_sample(tmp_path / "a.txt", 12345, 1_000_000)  # what the fixture's job wrote to its shared files
-    text = (tmp_path / "a.txt").read_bytes()
-    cluster.client("s3").put_object(Bucket=bucket, Key="datasets/wiki/a.txt", Body=text)
-    write_vocabulary(train(local_source(tmp_path / "a.txt"), TRAINED_ENTRIES), tmp_path / "vocab.txt")
-    vocabulary = (tmp_path / "vocab.txt").read_bytes()
-    cluster.client("s3").put_object(Bucket=bucket, Key="datasets/vocab.txt", Body=vocabulary)
-    place = f"s3://{bucket}/datasets"
-    where = ("--set", f"input={place}/wiki", "--set", f"vocabulary={place}/vocab.txt")
-    settings = (*where, "--set", "output=from-s3", "--set", "duplicates=2", "--name", "s3")
-    told = cluster.must("slipway", "submit", "prepare_bert", *NODES, *settings, "--follow")
-    assert "may read only" not in told
-    beside = cluster.must("slipway", "submit", "prepare_bert", *NODES, *SAMPLE, "--follow")
-    assert made(told) == {"from-s3": made(beside)["phase1"]}
-
-
-def made(log: str) -> dict[str, str]:
-    """Rows and shards of each dataset that a log names."""
-    return dict(re.findall(r"/data/(\S+)/manifest.json: (\d+ rows in \d+ shards)", log))
-
-
 @pytest.mark.long  # README's session loses a node each day, and bert_pretrain's tests resume it to the bit
 def test_a_job_that_loses_a_node_goes_on_from_its_last_checkpoint_as_its_page_shows(cluster: Shell) -> None:
     settings = [part for name, value in TRAINING.items() for part in ("--set", f"{name}={value}")]
@@ -121,14 +86,6 @@ def test_a_job_that_loses_a_node_goes_on_from_its_last_checkpoint_as_its_page_sh
     assert [point["attempt"] for point in curve] == sorted(point["attempt"] for point in curve)
     assert (curve[0]["attempt"], curve[-1]["attempt"]) == (1, 2)
     assert curve[-1]["loss"] < curve[0]["loss"]
-
-
-@pytest.mark.long  # README's session trains a script of torch.distributed on two nodes each day
-def test_the_plain_example_trains_on_both_nodes(cluster: Shell) -> None:
-    replace(DDP, steps=20).run(cluster, *NODES, "--name", "plain", "--follow")
-    assert cluster.data("slipway", "status", "plain", "--json")["warning"] is None
-    curve = cluster.data("slipway", "report", "curve", "plain", "--json")
-    assert [point["step"] for point in curve] == [10, 20]
 
 
 @pytest.mark.long  # torch and more is loaded four times

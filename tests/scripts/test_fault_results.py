@@ -96,14 +96,6 @@ def test_a_test_that_fails_without_its_protection_is_red(checkout: Path) -> None
     assert "product/guard.py: number > 0" in faults_page.faults_page()
 
 
-@pytest.mark.long  # the one above, the other way round
-def test_a_test_that_passes_without_its_protection_is_green_and_shown_as_not_tried(checkout: Path) -> None:
-    (checkout / "tests" / "test_them.py").write_text(TESTS.format(more="or True"))
-    assert try_protections(checkout).outcome == "green"
-    assert seen_red() == {}
-    assert "not tried" in faults_page.faults_page()
-
-
 def test_a_protection_that_is_gone_is_said(checkout: Path) -> None:
     (checkout / "product" / "guard.py").write_text("def holds(number):\n    return True\n")
     assert try_protections(checkout).outcome == "no such protection"
