@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 from statistics import median
 
-from scripts.page_templates import filled
+from scripts.page_templates import filled, table
 from slipway.jobs.estimate.evidence.bands import (
     NEAR,
     Band,
@@ -23,15 +23,14 @@ from slipway.jobs.estimate.evidence.trials import Trial, trials
 
 def estimate_page() -> str:
     found = list(trials())
-    columns = (f"| `{name}`{_needed(name)} | {column.allowed} |\n" for name, column in COLUMNS.items())
     return filled(
         "estimate",
         near=f"{NEAR:.0%}",
-        by_word="".join(map(_errors_line, errors_by_word(found))),
-        by_device="".join(_band_line(band) for band in bands_of(found) if band.rows),
-        by_table="".join(_table_lines(found)),
+        by_word=table(map(_errors, errors_by_word(found))),
+        by_device=table(_cells_of_band(band) for band in bands_of(found) if band.rows),
+        by_table=table(_tables(found)),
         judged=_judged(found),
-        columns="".join(columns),
+        columns=table((f"`{name}`{_needed(name)}", column.allowed) for name, column in COLUMNS.items()),
     )
 
 
@@ -51,31 +50,23 @@ def _needed(name: str) -> str:
     return ", required" if COLUMNS[name].is_required else ""
 
 
-def _errors_line(own: ErrorsOfWord) -> str:
-    shares = f"{own.mean:.1%} | {own.median:.1%} | {own.ninth:.1%}"
-    return f"| {own.word} | {own.rows} | {shares} | {own.held} of {own.rows} |\n"
+def _errors(own: ErrorsOfWord) -> tuple[object, ...]:
+    shares = (f"{share:.1%}" for share in (own.mean, own.median, own.ninth))
+    return own.word, own.rows, *shares, f"{own.held} of {own.rows}"
 
 
-def _band_line(band: Band) -> str:
+def _cells_of_band(band: Band) -> tuple[object, ...]:
     within = "too few" if band.within is None else f"± {band.within:.0%}"
-    held = f"± {band.told:.0%} | {band.held} of {band.rows}"
-    near = f"{band.near} of {band.rows}"
-    return f"| {band.word} | {band.device} | {band.rows} | {band.tables} | {near} | {within} | {held} |\n"
+    counted = (band.word, band.device, band.rows, band.tables, f"{band.near} of {band.rows}")
+    return *counted, within, f"± {band.told:.0%}", f"{band.held} of {band.rows}"
 
 
-def _table_lines(found: Sequence[Trial]) -> Iterator[str]:
+def _tables(found: Sequence[Trial]) -> Iterator[tuple[object, ...]]:
     def key(trial: Trial) -> tuple[str, str, str]:
         return trial.table, trial.device, trial.word
 
     for where, same in groupby(sorted(found, key=key), key):
         errors = sorted((each.error for each in same), key=abs)
         near = sum(abs(error) <= NEAR for error in errors)
-        cells = [
-            where[0].replace(":", "/", 1),
-            *where[1:],
-            str(len(errors)),
-            str(near),
-            f"{median(errors):+.1%}",
-            f"{errors[-1]:+.1%}",
-        ]
-        yield f"| {' | '.join(cells)} |\n"
+        shares = (f"{median(errors):+.1%}", f"{errors[-1]:+.1%}")
+        yield where[0].replace(":", "/", 1), *where[1:], len(errors), near, *shares

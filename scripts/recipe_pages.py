@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 
-from scripts.page_templates import filled
+from scripts.page_templates import filled, table
 from slipway.containers.recipes.gpt_neox.config import SIZES
 from slipway.containers.recipes.gpt_neox.config import decode as neox_config
 from slipway.containers.recipes.gptj_finetune.config import DRAWN, KNOWN_SIZES
@@ -29,39 +29,37 @@ _GPTJ_TIMED: tuple[Mapping[str, str], ...] = (
 
 
 def gpt_neox_page() -> str:
-    rows = [_neox_row(TABLES[name], row) for name in _NEOX_TABLES for row in TABLES[name].rows]
+    rows = (_neox_row(TABLES[name], row) for name in _NEOX_TABLES for row in TABLES[name].rows)
     tools = filled("other-tools", setting="start_from_model=").strip()
-    return filled("gpt-neox", sizes="".join(_neox_sizes()), rows="".join(rows), other_tools=tools)
+    return filled("gpt-neox", sizes=table(_neox_sizes()), rows=table(rows), other_tools=tools)
 
 
-def _neox_sizes() -> Iterator[str]:
+def _neox_sizes() -> Iterator[tuple[object, ...]]:
     for size in SIZES:
         config = neox_config({"size": size})
-        cells = (
+        yield (
             *(f"`{size}`", f"{config.tensor} × {config.pipeline}", config.micro_batch),
             *(config.global_batch, config.length, f"{config.rate:g}", f"{config.least_rate:g}"),
             f"{config.all_steps:,}",
         )
-        yield _line(cells)
 
 
-def _neox_row(table: Table, row: Row) -> str:
-    place = alone(instance_type(table.instance), known_rates(()), region=None, term="3-year")
-    found = estimate(find_workload(table.model), place, row.nodes, our_measurements())
-    rate, price = found.predicted_sequences_per_second, (table.usd_per_node_hour or 0.0) * row.nodes
-    cells = (
-        *(table.model, table.layout.tensor, table.layout.pipeline, row.nodes, f"{price:.2f}"),
-        *(table.layout.global_batch, row.sequences_per_second, f"{row.tokens_per_dollar:,}"),
-        *(f"{rate:.1f}", f"{tokens_per_dollar(rate, table.shape.sequence_length, price):,}"),
+def _neox_row(published: Table, row: Row) -> tuple[object, ...]:
+    place = alone(instance_type(published.instance), known_rates(()), region=None, term="3-year")
+    found = estimate(find_workload(published.model), place, row.nodes, our_measurements())
+    rate, price = found.predicted_sequences_per_second, (published.usd_per_node_hour or 0.0) * row.nodes
+    return (
+        *(published.model, published.layout.tensor, published.layout.pipeline, row.nodes, f"{price:.2f}"),
+        *(published.layout.global_batch, row.sequences_per_second, f"{row.tokens_per_dollar:,}"),
+        *(f"{rate:.1f}", f"{tokens_per_dollar(rate, published.shape.sequence_length, price):,}"),
     )
-    return _line(cells)
 
 
 def gptj_page() -> str:
     negative, positive = LABEL_WORDS
     words = {"prompt": PROMPT.strip(), "negative": negative.strip(), "positive": positive.strip()}
     tools = filled("other-tools", setting="model=").strip()
-    return filled("gptj", sizes="".join(_gptj_sizes()), other_tools=tools, **words, **_gptj_times())
+    return filled("gptj", sizes=table(_gptj_sizes()), other_tools=tools, **words, **_gptj_times())
 
 
 def _gptj_times() -> Mapping[str, str]:
@@ -72,26 +70,21 @@ def _gptj_times() -> Mapping[str, str]:
         own = estimate(recipe_workload("gptj_finetune", given), place, 1, our_measurements())
         assert own.hours is not None, "an epoch of SST-2 has an end"
         words = ", ".join(f"`{name}={value}`" for name, value in settings.items())
-        rows.append(f"| {words} | {own.hours * 60:.1f} | {own.usd:.2f} |")
+        rows.append((words, f"{own.hours * 60:.1f}", f"{own.usd:.2f}"))
     assert place.rate is not None, "the page prints its price"
     return {
-        "times": "\n".join(rows),
+        "times": table(rows),
         "band": f"Nine of ten such predictions\nshould be within ± {own.band:.0%}.",
         "region": place.rate.region,
         "date": place.rate.date,
     }
 
 
-def _gptj_sizes() -> Iterator[str]:
+def _gptj_sizes() -> Iterator[tuple[object, ...]]:
     for size, known in KNOWN_SIZES.items():
         config = gptj_config({"size": size} if size == DRAWN else {"size": size, "model": "gpt-j-6b"})
-        cells = (
+        yield (
             *(f"`{size}`", f"{known.layers} × {known.hidden}", config.tensor, config.length),
             *(config.global_batch, config.micro_batch, f"{config.rate:g}"),
             "recomputed" if config.checkpoint_activations == "layer" else "kept",
         )
-        yield _line(cells)
-
-
-def _line(cells: Iterable[object]) -> str:
-    return f"| {' | '.join(map(str, cells))} |\n"
