@@ -20,7 +20,7 @@ from slipway.containers.runtime.errors import RESUMABLE_EXIT_CODE, Interruption
 from slipway.containers.training.bucket import CheckpointBucket
 from slipway.yard.endpoint import Yard
 from slipway.yard.gateway.faults import Fault, FaultKind, script, unscript
-from tests.containers.data.denying_s3 import denying
+from tests.containers.data.failing_s3 import denying
 from tests.containers.runtime.saving import is_right, quiet, save, training
 from tests.containers.training.rank_threads import in_threads
 
