@@ -5,14 +5,12 @@ from __future__ import annotations
 import itertools
 import json
 import sys
-import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
-from slipway.jobs.words.mpi import READY_KEY
 from slipway.yard.machines.isolation.tiers import best_tier
 from tests.end_to_end.conftest import Shell
 from tests.end_to_end.in_process import deployed
@@ -43,11 +41,9 @@ SMALL = {
 }
 # It holds averaged gradients of DistributedDataParallel against those of one process.
 PUBLIC_SCRIPT = "accelerate.test_utils.scripts.test_sync"
-FINE_TUNING = Path(__file__).parent / "apps" / "fine_tuning.py"
 AS_A_JOB = (Path(__file__).parent / "apps" / "as_a_job.py").read_text(encoding="utf-8")
 OWN_RUN = ("--processes-per-node", "1", "--attempts", "2", "--timeout-hours", "1", "--name", "own")
 CHAIN = ("corpus", "rows", "bert", "tuned")
-PATIENCE_SECONDS = 120.0
 ENDED_WITHIN_SECONDS = 30.0  # promised of a job that loses a host
 
 
@@ -219,17 +215,6 @@ def test_a_public_script_of_torch_distributed_passes_unmodified_on_every_host(
         assert f"[{rank}] **Test `accumulate` gradient accumulation" in log
 
 
-@pytest.mark.long  # tests/jobs/platforms/mpi/node/test_attempts.py holds what is decided
-def test_a_host_that_dies_right_after_the_submission_costs_an_attempt_and_no_more(cluster: Shell) -> None:
-    last = awake(cluster)[-1]
-    early = ("--folder", str(FINE_TUNING.parent), "--name", "early", *OWN_RUN[:-2])
-    cluster.must("slipway", "run", *ON, *early, "--", "sleep", "20")
-    cluster.must("slipway", "yard", "kill-node", last)
-    log = cluster.must("slipway", "logs", "early", "--follow")
-    assert "[run] attempt 1 of 2 failed on its machines; the next resumes once all answer" in log
-    assert "ended with exit code 0, attempt 2 of 2" in log
-
-
 @pytest.mark.long  # tests/containers/runtime/launch hold what is decided
 def test_ranks_join_under_accelerate_and_who_trains_alone_is_told(cluster: Shell, tmp_path: Path) -> None:
     refuse_ranks_that_train_alone_unsaid(cluster, "c6i", tmp_path)
@@ -238,30 +223,6 @@ def test_ranks_join_under_accelerate_and_who_trains_alone_is_told(cluster: Shell
 @pytest.mark.long  # tests/jobs/submit/test_functions.py does so without a cluster
 def test_a_function_of_ones_own_returns_and_raises_on_two_nodes(cluster: Shell, tmp_path: Path) -> None:
     call_functions(cluster, "c6i", tmp_path)
-
-
-def readiness(shell: Shell, node: str) -> list[bool]:
-    """Return what each version of the record says of the node, the oldest first."""
-    s3, bucket = shell.client("s3"), shell.data("slipway", "cluster", "targets", "--json")[0]["bucket"]
-    found = s3.list_object_versions(Bucket=bucket, Prefix=READY_KEY)["Versions"]
-    said = [
-        json.loads(s3.get_object(Bucket=bucket, Key=READY_KEY, VersionId=each["VersionId"])["Body"].read())
-        for each in sorted(found, key=lambda version: version["LastModified"])
-    ]
-    return [answer["answered"] for record in said for answer in record["nodes"] if answer["name"] == node]
-
-
-@pytest.mark.long  # hosts/test_boot.py reboots a node, and mpi/node/test_readiness.py decides what is ready
-def test_a_node_that_reboots_is_not_ready_until_it_has_answered_again(cluster: Shell) -> None:
-    node = awake(cluster)[-1]
-    before = readiness(cluster, node)
-    rebooted = cluster.run("slipway", "yard", "reboot", node)
-    if "imitated" in rebooted.text:
-        pytest.skip("hosts imitate their boot here, and have no system to reboot")
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    while True not in (since := readiness(cluster, node)[len(before) :]):
-        assert time.monotonic() < deadline, f"it was {before} and then {since}"
-    assert since[0] is False
 
 
 DENIED = ("secretsmanager:GetSecretValue", "sts:AssumeRole")

@@ -16,7 +16,6 @@ from typing import Any
 import pytest
 
 from slipway.jobs.platforms.code_bundle import own_containers, pack
-from slipway.jobs.platforms.slurm.node import attempts
 from slipway.jobs.platforms.slurm.request import build_request
 from slipway.jobs.words import slurm
 from slipway.jobs.words.job import Job, code_key
@@ -218,19 +217,6 @@ def test_a_job_has_slurms_own_environment_on_nodes_that_are_plain_processes(clus
     assert first.split()[:5] == [job, "2", "0", "0", "workers-[1-2]"]
     assert second.split()[:5] == [job, "2", "1", "1", "workers-[1-2]"]
     assert first.split()[5] != second.split()[5], "each node has a folder of its own"
-
-
-@needs_slurm
-def test_sacct_tells_a_job_that_the_controller_and_its_folder_have_forgotten(cluster: PlainCluster) -> None:
-    job, name = cluster.submit("forgotten")
-    ended = cluster.ended(job)
-    told = ("sacct", "--noheader", "--parsable2", "--allocations", "--format=state,nnodes,comment")
-    cluster.until(lambda: cluster.says(*told, f"--jobs={job}").startswith("COMPLETED|2|"))
-    program = f"from {attempts.__name__} import read_accounts; print(*read_accounts(), sep='\\n')"
-    read = cluster.says("sh", "-c", f'exec "$SLIPWAY_PYTHON" -c {shlex.quote(program)}').splitlines()
-    (found,) = [line for line in read if f"id='{job}'" in line]
-    assert f"name='{name}'" in found
-    assert f"started={ended.started}," in found
 
 
 @needs_slurm
