@@ -14,10 +14,9 @@ from pathlib import Path
 import click
 
 from scripts import articles_table
-from scripts.estimate_page import estimate_page
 from scripts.faults_page import faults_page
+from scripts.figures_pages import estimate_page, gpt_neox_page, gptj_page
 from scripts.page_templates import escaped, filled, table
-from scripts.recipe_pages import gpt_neox_page, gptj_page
 from scripts.trust_pages import fidelity_page, gates_page, layouts_page, support_page
 from slipway.jobs.cli.cli import PROGRAM, cli
 from slipway.jobs.estimate.evidence.bands import bands_of, encode_bands
