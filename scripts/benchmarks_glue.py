@@ -19,6 +19,7 @@ import transformers
 
 from scripts.benchmark_rows import Row
 from scripts.benchmark_trainer import ALONE, train_in_turns
+from scripts.benchmarks_gpu import parts_alone
 from slipway.containers.data.glue.node_rows import Examples
 from slipway.containers.data.samples.model_sample import Size, write_model
 from slipway.containers.data.samples.texts import write_task
@@ -30,8 +31,8 @@ from slipway.containers.recipes.glue_finetune.evaluate import Evaluations, score
 from slipway.containers.recipes.glue_finetune.model import GlueBatches, GlueLoss
 from slipway.containers.recipes.glue_finetune.pretrained import write_classifier
 from slipway.containers.training.devices import open_device
-from slipway.containers.training.engine import EngineParts, StepWatch, build_engine
-from slipway.containers.training.layout import BatchPlan, Layout
+from slipway.containers.training.engine import build_engine
+from slipway.containers.training.layout import BatchPlan
 from slipway.containers.training.loop import Loop
 from slipway.containers.training.saving import Saving, ShutdownWatch
 from slipway.containers.training.schedules import Schedule
@@ -122,17 +123,8 @@ def _ours(folder: Path) -> Ours:
 
 
 def _loop(config: GlueConfig, model: Classifier, plan: BatchPlan, schedule: Schedule) -> Loop:
-    parts = EngineParts(
-        config=config,
-        task=GlueLoss(),
-        model=model,
-        device=open_device(ALONE, "cpu", "fp32"),
-        layout=Layout(),
-        rank=0,
-        plan=plan,
-        watch=StepWatch(),
-        epsilon=start.TRAINER_EPSILON,
-    )
+    parts = parts_alone(open_device(ALONE, "cpu", "fp32"), config, plan, model, GlueLoss())
+    parts = replace(parts, epsilon=start.TRAINER_EPSILON)
     engine, ending = build_engine(parts), ShutdownWatch(ALONE)
     return Loop(
         parts=parts,

@@ -20,15 +20,16 @@ from torch import Tensor
 
 from scripts.benchmark_rows import Row
 from scripts.benchmark_trainer import ALONE, Turns, train_in_turns
+from scripts.benchmarks_gpu import parts_alone
 from slipway.containers.models.configs import config_of
 from slipway.containers.models.decoder import DecoderShape, build_decoder
 from slipway.containers.models.folder import ModelPlan, described, write_model
-from slipway.containers.recipes.gptj_finetune.config import GptjConfig, decode
+from slipway.containers.recipes.gptj_finetune.config import decode
 from slipway.containers.recipes.gptj_finetune.data import BatchOrder, TokenRows, TuningBatches, row_layout
 from slipway.containers.recipes.gptj_finetune.model import CLASS, CausalTask
 from slipway.containers.training.devices import open_device
-from slipway.containers.training.engine import EngineParts, StepWatch, build_engine
-from slipway.containers.training.layout import Layout, share_batch
+from slipway.containers.training.engine import build_engine
+from slipway.containers.training.layout import share_batch
 
 SHAPE = DecoderShape(
     family="gptj",
@@ -123,17 +124,9 @@ class _Ours:
             seed=config.seed,
             device=device,
         )
-        parts = EngineParts(
-            config=_clipped_as_the_trainer(config),
-            task=CausalTask(),
-            model=build_decoder(SHAPE, seed=1),
-            device=device,
-            layout=Layout(),
-            rank=0,
-            plan=plan,
-            watch=StepWatch(),
-        )
-        self._engine = build_engine(parts)
+        clipped = replace(config, clip_norm=1.0, weight_decay=0.0)  # as the Trainer clips
+        model = build_decoder(SHAPE, seed=1)
+        self._engine = build_engine(parts_alone(device, clipped, plan, model, CausalTask()))
         self.rows = rows
         self.losses: list[float] = []
 
@@ -141,10 +134,6 @@ class _Ours:
         batch = self._batches.step_batch(len(self.losses))
         self.losses.append(float(self._engine.accumulate(batch.micro_batches)[0]))
         self._engine.step(RATE)
-
-
-def _clipped_as_the_trainer(config: GptjConfig) -> GptjConfig:
-    return replace(config, clip_norm=1.0, weight_decay=0.0)
 
 
 def _train_theirs(model: Any, ours: _Ours, padding: Padding) -> Turns:

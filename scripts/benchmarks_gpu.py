@@ -77,7 +77,7 @@ def _bert(device: Device, plan: BatchPlan) -> Row:
     config = decode_bert({"size": "large", **{name: str(value) for name, value in settings.items()}})
     rows = draw_rows(plan.micro_batch, shape.vocabulary, 0)
     inputs: Inputs = {name: column.to(device.place) for name, column in rows.items()}
-    parts = _parts(device, config, plan, BertForPreTraining(shape), bert.BertTask())
+    parts = parts_alone(device, config, plan, BertForPreTraining(shape), bert.BertTask())
     seconds, memory = _timed(parts, inputs)
     tokens = plan.global_batch * ROW_TOKENS / seconds
     return Row(
@@ -93,7 +93,7 @@ def _decoder(device: Device, name: str) -> Row:
     shape, plan = DECODERS[name], DECODER_BATCH
     config = decode_neox({"micro_batch": str(plan.micro_batch), "global_batch": str(plan.global_batch)})
     words = torch.randint(shape.vocabulary, (plan.micro_batch, DECODER_TOKENS), device=device.place)
-    parts = _parts(device, config, plan, build_decoder(shape, seed=0), NextWords())
+    parts = parts_alone(device, config, plan, build_decoder(shape, seed=0), NextWords())
     seconds, memory = _timed(parts, {"words": words})
     tokens = plan.global_batch * DECODER_TOKENS / seconds
     return Row(
@@ -105,9 +105,10 @@ def _decoder(device: Device, name: str) -> Row:
     )
 
 
-def _parts(
+def parts_alone(
     device: Device, config: TrainingConfig, plan: BatchPlan, model: nn.Module, task: Task
 ) -> EngineParts:
+    """Return what an engine of one rank is made of."""
     return EngineParts(
         config=config,
         task=task,

@@ -15,15 +15,14 @@ from torch import Tensor
 
 from scripts.benchmark_rows import Row, medians
 from scripts.benchmark_trainer import ALONE, Turns, train_in_turns
-from scripts.benchmarks_gpu import ROW_TOKENS, Rows, draw_rows
+from scripts.benchmarks_gpu import ROW_TOKENS, Rows, draw_rows, parts_alone
 from scripts.transformers_bert import build_reference, reference_rows
 from slipway.containers.models.encoder import BertForPreTraining
 from slipway.containers.models.shapes import bert
 from slipway.containers.recipes.bert_pretrain.config import BertConfig, decode, plan_batch
 from slipway.containers.recipes.bert_pretrain.model import BertTask
-from slipway.containers.training.devices import Device, open_device
-from slipway.containers.training.engine import Engine, EngineParts, StepWatch, build_engine
-from slipway.containers.training.layout import Layout
+from slipway.containers.training.devices import open_device
+from slipway.containers.training.engine import build_engine
 from slipway.containers.training.optimizers import BETAS, EPSILON
 from slipway.containers.training.task import MicroBatch
 
@@ -47,7 +46,8 @@ def side_by_side(batch: int) -> Row:
     torch.manual_seed(1)
     model = BertForPreTraining(SHAPE)
     reference = build_reference(model)
-    engine = _engine(config, model, open_device(ALONE, "cpu", "fp32"))
+    device, plan = open_device(ALONE, "cpu", "fp32"), plan_batch(config, readers=1)
+    engine = build_engine(parts_alone(device, config, plan, model, BertTask()))
     losses: list[float] = []
 
     def step() -> None:
@@ -102,18 +102,3 @@ def _config(**settings: float | str) -> BertConfig:
         **settings,
     }
     return decode({name: str(value) for name, value in given.items()})
-
-
-def _engine(config: BertConfig, model: BertForPreTraining, device: Device) -> Engine:
-    return build_engine(
-        EngineParts(
-            config=config,
-            task=BertTask(),
-            model=model,
-            device=device,
-            layout=Layout(),
-            rank=0,
-            plan=plan_batch(config, readers=1),
-            watch=StepWatch(),
-        )
-    )

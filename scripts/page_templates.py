@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 
 _TEMPLATES = Path(__file__).resolve().parent / "pages"
@@ -14,6 +15,11 @@ def filled(name: str, **told: str) -> str:
         assert f"{{{mark}}}" in text, f"{name}.md has no {{{mark}}}"
         text = text.replace(f"{{{mark}}}", words.removesuffix("\n"))
     return text
+
+
+def table(rows: Iterable[Iterable[object]]) -> str:
+    """Return the lines of a table, below its heading."""
+    return "".join(f"| {' | '.join(map(str, cells))} |\n" for cells in rows)
 
 
 def escaped(text: str) -> str:

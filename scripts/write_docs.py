@@ -14,14 +14,10 @@ from pathlib import Path
 import click
 
 from scripts import articles_table
-from scripts.estimate_page import estimate_page
 from scripts.faults_page import faults_page
-from scripts.fidelity_page import fidelity_page
-from scripts.gates_page import gates_page
-from scripts.layouts_page import layouts_page
-from scripts.page_templates import escaped, filled
-from scripts.recipe_pages import gpt_neox_page, gptj_page
-from scripts.support_page import support_page
+from scripts.figures_pages import estimate_page, gpt_neox_page, gptj_page
+from scripts.page_templates import escaped, filled, table
+from scripts.trust_pages import fidelity_page, gates_page, layouts_page, support_page
 from slipway.jobs.cli.cli import PROGRAM, cli
 from slipway.jobs.estimate.evidence.bands import bands_of, encode_bands
 from slipway.jobs.estimate.evidence.trials import trials
@@ -44,19 +40,18 @@ def cli_page() -> str:
 
 
 def instances_page() -> str:
-    rows = (f"| {' | '.join(_cells(known))} |\n" for known in instance_types())
-    return filled("instances", rows="".join(rows))
+    return filled("instances", rows=table(map(_cells, instance_types())))
 
 
 def list_page(name: str, *columns: str) -> Callable[[], str]:
     """Return the page of a list: its template, with a row for each line of the list's file."""
-    return lambda: filled(name, rows="".join(_listed(f"{name}.csv", columns)))
+    return lambda: filled(name, rows=table(_listed(f"{name}.csv", columns)))
 
 
-def _listed(name: str, columns: tuple[str, ...]) -> Iterator[str]:
+def _listed(name: str, columns: tuple[str, ...]) -> Iterator[list[str]]:
     with (LISTS / name).open(encoding="utf-8", newline="") as file:
         for row in csv.DictReader(file):
-            yield f"| {' | '.join(escaped(row[column]) for column in columns)} |\n"
+            yield [escaped(row[column]) for column in columns]
 
 
 PAGES: dict[str, Callable[[], str]] = {

@@ -14,3 +14,11 @@ def moto_backend(service: str, region: str = EVERYWHERE) -> Any:
     from moto.backends import get_backend
 
     return get_backend(service)[ACCOUNT][region]
+
+
+def moto_errors() -> tuple[type[Exception], ...]:
+    """Return what moto raises where it answers a call with an error."""
+    from moto.core.exceptions import ServiceException
+    from werkzeug.exceptions import HTTPException
+
+    return ServiceException, HTTPException

@@ -31,7 +31,6 @@ HOMES = {
     "marshal": (),
     "shelve": (),
 }
-SHELLS = {"os.system", "os.popen", "subprocess.getoutput", "subprocess.getstatusoutput"}
 
 
 def imported(nodes: Iterable[ast.AST]) -> Iterator[tuple[int, str]]:
@@ -106,36 +105,3 @@ def test_each_heavy_package_is_imported_only_where_it_lives() -> None:
 )
 def test_a_stray_import_would_be_found(path: str, source: str) -> None:
     assert strangers(path, ast.walk(ast.parse(source)))
-
-
-def test_no_program_is_started_through_a_shell() -> None:
-    found = [
-        f"{path}:{node.lineno} {_called(node)}"
-        for path in tracked.paths(".py")
-        for node in tracked.nodes(path)
-        if isinstance(node, ast.Call) and (_called(node) in SHELLS or _asks_for_shell(node))
-    ]
-    assert not found
-
-
-def _called(call: ast.Call) -> str:
-    """Name a function of a module, such as os.system, and any other by its last word alone."""
-    match call.func:
-        case ast.Attribute(value=ast.Name(id=module), attr=name):
-            return f"{module}.{name}"
-        case ast.Attribute(attr=name) | ast.Name(id=name):
-            return name
-    return ""
-
-
-def _asks_for_shell(call: ast.Call) -> bool:
-    return any(
-        keyword.arg == "shell" and not (isinstance(keyword.value, ast.Constant) and not keyword.value.value)
-        for keyword in call.keywords
-    )
-
-
-@pytest.mark.parametrize("source", ["os.system('ls')", "subprocess.run('ls', shell=True)"])
-def test_a_shell_would_be_found(source: str) -> None:
-    (call,) = (node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Call))
-    assert _called(call) in SHELLS or _asks_for_shell(call)

@@ -32,12 +32,7 @@ def lines_with(pattern: re.Pattern[str], excused: tuple[str, ...] = ()) -> list[
     ]
 
 
-def test_every_file_is_utf_8() -> None:
-    for path in TEXTS:
-        (tracked.ROOT / path).read_bytes().decode("utf-8")
-
-
-def test_no_file_holds_a_control_character() -> None:
+def test_every_file_is_utf_8_and_holds_no_control_character() -> None:
     assert not [path for path in TEXTS if CONTROL.search(tracked.text(path).replace("\n", ""))]
 
 

@@ -7,7 +7,6 @@ containers (docs/yard-fidelity.md).
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -18,8 +17,6 @@ from slipway.yard.services.pcs import differences
 from tests.end_to_end.conftest import Shell
 from tests.end_to_end.login_node import LoginNode, login_node
 from tests.end_to_end.own_project import TRAIN_MORE_SLOWLY, begin_project, refuse_another_curve
-from tests.end_to_end.tuned_models import TUNING, check_resumed, submit_tuning
-from tests.packages import require
 
 pytest.importorskip("torch", reason="the extra 'training' is not installed")
 pytestmark = [pytest.mark.cdk, pytest.mark.slow, pytest.mark.long]
@@ -85,16 +82,3 @@ def test_a_script_on_two_nodes_loses_one_resumes_and_ends_with_the_same_losses(
     assert ended["state"] == "succeeded"
     assert int(slurm.job(job)["Restarts"]) >= 1
     assert "nothing here runs 763104351884.dkr.ecr.us-east-1.amazonaws.com/pytorch:" in slurm.log(log)
-
-
-def test_a_tuned_llama_loses_a_node_and_resumes_with_the_same_losses(
-    project: Shell, slurm: LoginNode, tmp_path: Path
-) -> None:
-    require("trl", reason="the extra 'sft' is not installed")
-    submit_tuning(project, "gpus", "llama", tmp_path)
-    run = project.data("slipway", "status", TUNING, "--json")
-    job, log = str(run["id"]), f"{places.JOBS}/{run['name']}/run-{run['id']}.log"
-    slurm.trains(job, log)
-    slurm.yard.must("slipway", "yard", "kill-node", slurm.last_host(job))
-    slurm.ends_well(job, log)
-    check_resumed(slurm.log(log))

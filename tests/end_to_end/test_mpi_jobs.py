@@ -4,23 +4,19 @@ from __future__ import annotations
 
 import itertools
 import json
-import shutil
 import sys
-import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
-from slipway.jobs.words.mpi import READY_KEY
 from slipway.yard.machines.isolation.tiers import best_tier
 from tests.end_to_end.conftest import Shell
 from tests.end_to_end.in_process import deployed
 from tests.end_to_end.own_function import call_functions
-from tests.end_to_end.own_project import STEPS, TRAIN_SLOWLY, begin_project, refuse_another_curve
+from tests.end_to_end.own_project import TRAIN_SLOWLY, begin_project, refuse_another_curve
 from tests.end_to_end.roads import PlayedRoad, split_at
-from tests.end_to_end.tuned_models import TUNING, check_resumed, submit_tuning
 from tests.end_to_end.under_accelerate import refuse_ranks_that_train_alone_unsaid
 from tests.packages import require
 
@@ -43,14 +39,11 @@ SMALL = {
     "bert_pretrain": "--set dataset=chain --set steps=10 --set precision=fp32 --set micro_batch=8",
     "glue_finetune": "--set epochs=1",
 }
-OWN_TRAINING = Path(__file__).parent / "apps" / "own_training.py"
 # It holds averaged gradients of DistributedDataParallel against those of one process.
 PUBLIC_SCRIPT = "accelerate.test_utils.scripts.test_sync"
-FINE_TUNING = Path(__file__).parent / "apps" / "fine_tuning.py"
 AS_A_JOB = (Path(__file__).parent / "apps" / "as_a_job.py").read_text(encoding="utf-8")
 OWN_RUN = ("--processes-per-node", "1", "--attempts", "2", "--timeout-hours", "1", "--name", "own")
 CHAIN = ("corpus", "rows", "bert", "tuned")
-PATIENCE_SECONDS = 120.0
 ENDED_WITHIN_SECONDS = 30.0  # promised of a job that loses a host
 
 
@@ -104,15 +97,6 @@ def awake(shell: Shell) -> list[str]:
     if not hosts(shell):
         shell.must("slipway", "submit", "prepare_bert", *ON, *SAMPLE, "--follow")
     return hosts(shell)
-
-
-@pytest.mark.long  # README's session trains on two hosts each day
-def test_a_job_runs_on_every_host_and_succeeds(cluster: Shell, prepared: str) -> None:
-    for rank, host in enumerate(hosts(cluster)):
-        assert f"[node {rank}] prepare_bert" in prepared
-        assert f"start on {host}" in prepared
-    run = cluster.data("slipway", "status", "prepare_bert", "--json")
-    assert (run["state"], run["exit_code"], run["nodes"]) == ("succeeded", 0, NODES)
 
 
 @pytest.mark.long
@@ -169,7 +153,7 @@ def test_a_dump_becomes_a_fine_tuned_model_by_jobs_that_wait_for_each_other_as_t
     assert "accuracy 0." in cluster.must("slipway", "logs", "tuned")
 
 
-@pytest.mark.long  # README's session kills a host each day
+@pytest.mark.long  # runtime/launch/test_nodes.py loses a node each day
 @pytest.mark.usefixtures("prepared")
 def test_a_host_that_dies_ends_the_job_everywhere_with_its_name(cluster: Shell) -> None:
     cluster.must("slipway", "submit", "bert_pretrain", *ON, *settings(seed="1"), "--name", "dies")
@@ -206,24 +190,6 @@ def test_a_job_that_is_cancelled_saves_first_and_leaves_nothing_behind(
     assert running(cluster) == [""] * NODES
 
 
-@pytest.mark.long  # README's session does the same
-def test_a_users_own_folder_and_command_train_on_every_host_and_resume(
-    cluster: Shell, tmp_path: Path
-) -> None:
-    shutil.copy(OWN_TRAINING, tmp_path / "train.py")
-    (tmp_path / ".gitignore").write_text("*.bin\n")
-    (tmp_path / "large.bin").touch()
-    words = ("python", "train.py", "--stop-at", "5", "$(id) a b")
-    ran = cluster.must("slipway", "run", *ON, *OWN_RUN, "--folder", str(tmp_path), "--follow", "--", *words)
-    for rank in range(NODES):
-        assert f"[{rank}] rank {rank} of {NODES} resumes at step 5" in ran
-        assert "with ['--stop-at', '5', '$(id) a b'] in attempt-" in ran
-    lost = cluster.run("slipway", "run", *ON, "--folder", str(tmp_path), "--follow", "--", "no-such-program")
-    assert lost.status == 1
-    assert "error: the command 'no-such-program' is not in this image" in lost.text
-    assert "exit code 127" in cluster.must("slipway", "explain", tmp_path.name)
-
-
 @pytest.mark.long
 def test_the_script_of_a_project_that_loses_a_host_resumes_and_ends_with_the_same_losses(
     cluster: Shell, tmp_path: Path
@@ -235,32 +201,6 @@ def test_the_script_of_a_project_that_loses_a_host_resumes_and_ends_with_the_sam
     log = project.must("slipway", "logs", "mine", "--follow")
     assert project.data("slipway", "status", "mine", "--json")["state"] == "succeeded"
     refuse_another_curve(log, project.folder)
-
-
-@pytest.mark.long  # transformers is loaded six times
-def test_a_script_with_transformers_trainer_loses_a_host_resumes_and_ends_with_the_same_losses(
-    cluster: Shell, tmp_path: Path
-) -> None:
-    pytest.importorskip("transformers", reason="the extra 'compare' is not installed")
-    shutil.copy(FINE_TUNING, tmp_path / "train.py")
-    sent = ("--folder", str(tmp_path), "--per-node", "--attempts", "2", "--timeout-hours", "1")
-    words = ("env", f"STEPS={STEPS}", "torchrun", "train.py")
-    cluster.must("slipway", "run", *ON, *sent, "--name", "tuning", "--", *words)
-    cluster.follow_until("tuning", "'epoch': '0.4688'")  # step 30 of two ranks: step 20 is saved
-    cluster.must("slipway", "yard", "kill-node", hosts(cluster)[-1])
-    log = cluster.must("slipway", "logs", "tuning", "--follow")
-    assert cluster.data("slipway", "status", "tuning", "--json")["state"] == "succeeded"
-    refuse_another_curve(log, tmp_path)
-
-
-@pytest.mark.long  # tests/containers/recipes/sft resumes one each day
-def test_a_tuned_llama_loses_a_host_and_resumes_with_the_same_losses(cluster: Shell, tmp_path: Path) -> None:
-    require("trl", reason="the extra 'sft' is not installed")
-    submit_tuning(cluster, "c6i", "llama", tmp_path)
-    cluster.follow_until(TUNING, "saved step 10")
-    cluster.must("slipway", "yard", "kill-node", hosts(cluster)[-1])
-    check_resumed(cluster.must("slipway", "logs", TUNING, "--follow"))
-    assert cluster.data("slipway", "status", TUNING, "--json")["state"] == "succeeded"
 
 
 @pytest.mark.long
@@ -275,17 +215,6 @@ def test_a_public_script_of_torch_distributed_passes_unmodified_on_every_host(
         assert f"[{rank}] **Test `accumulate` gradient accumulation" in log
 
 
-@pytest.mark.long  # tests/jobs/platforms/mpi/node/test_attempts.py holds what is decided
-def test_a_host_that_dies_right_after_the_submission_costs_an_attempt_and_no_more(cluster: Shell) -> None:
-    last = awake(cluster)[-1]
-    early = ("--folder", str(FINE_TUNING.parent), "--name", "early", *OWN_RUN[:-2])
-    cluster.must("slipway", "run", *ON, *early, "--", "sleep", "20")
-    cluster.must("slipway", "yard", "kill-node", last)
-    log = cluster.must("slipway", "logs", "early", "--follow")
-    assert "[run] attempt 1 of 2 failed on its machines; the next resumes once all answer" in log
-    assert "ended with exit code 0, attempt 2 of 2" in log
-
-
 @pytest.mark.long  # tests/containers/runtime/launch hold what is decided
 def test_ranks_join_under_accelerate_and_who_trains_alone_is_told(cluster: Shell, tmp_path: Path) -> None:
     refuse_ranks_that_train_alone_unsaid(cluster, "c6i", tmp_path)
@@ -294,30 +223,6 @@ def test_ranks_join_under_accelerate_and_who_trains_alone_is_told(cluster: Shell
 @pytest.mark.long  # tests/jobs/submit/test_functions.py does so without a cluster
 def test_a_function_of_ones_own_returns_and_raises_on_two_nodes(cluster: Shell, tmp_path: Path) -> None:
     call_functions(cluster, "c6i", tmp_path)
-
-
-def readiness(shell: Shell, node: str) -> list[bool]:
-    """Return what each version of the record says of the node, the oldest first."""
-    s3, bucket = shell.client("s3"), shell.data("slipway", "cluster", "targets", "--json")[0]["bucket"]
-    found = s3.list_object_versions(Bucket=bucket, Prefix=READY_KEY)["Versions"]
-    said = [
-        json.loads(s3.get_object(Bucket=bucket, Key=READY_KEY, VersionId=each["VersionId"])["Body"].read())
-        for each in sorted(found, key=lambda version: version["LastModified"])
-    ]
-    return [answer["answered"] for record in said for answer in record["nodes"] if answer["name"] == node]
-
-
-@pytest.mark.long  # hosts/test_boot.py reboots a node, and mpi/node/test_readiness.py decides what is ready
-def test_a_node_that_reboots_is_not_ready_until_it_has_answered_again(cluster: Shell) -> None:
-    node = awake(cluster)[-1]
-    before = readiness(cluster, node)
-    rebooted = cluster.run("slipway", "yard", "reboot", node)
-    if "imitated" in rebooted.text:
-        pytest.skip("hosts imitate their boot here, and have no system to reboot")
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    while True not in (since := readiness(cluster, node)[len(before) :]):
-        assert time.monotonic() < deadline, f"it was {before} and then {since}"
-    assert since[0] is False
 
 
 DENIED = ("secretsmanager:GetSecretValue", "sts:AssumeRole")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,28 +14,19 @@ from tests.end_to_end.conftest import ROOT, Shell
 from tests.end_to_end.own_function import call_functions
 from tests.end_to_end.own_project import STEPS, TRAIN_SLOWLY, begin_project, refuse_another_curve
 from tests.end_to_end.training_cluster import (
-    BY_SDK,
     NAME,
     STACKS,
     deployed_cluster,
-    request_of_submit,
     request_received,
     stacks,
 )
-from tests.end_to_end.tuned_models import TUNING, check_resumed, submit_tuning
 from tests.end_to_end.under_accelerate import refuse_ranks_that_train_alone_unsaid
-from tests.jobs.submit.estimators.sending import differences
-from tests.packages import require
 from tests.yard.services.sagemaker.training_site import require_training
 
 pytestmark = pytest.mark.cdk
 
 FINE_TUNING = Path(__file__).parent / "apps" / "fine_tuning.py"
 OWN_TRAINING = Path(__file__).parent / "apps" / "own_training.py"
-FITTED = "fitted"
-JOB = {"name": FITTED, "recipe": "smoke", "nodes": 1, "processes_per_node": 1}
-# It says also that the profiler it was given is not disabled, which SageMaker takes for granted.
-SAID_BY_V2 = {"ProfilerConfig.DisableProfiler": (None, False)}
 
 
 @pytest.fixture(scope="module")
@@ -92,17 +82,6 @@ def test_preflight_asks_sagemaker_and_not_ec2_for_quotas(deployed: Shell) -> Non
 
 
 @pytest.mark.slow
-@pytest.mark.long  # the next test sees that the role suffices, and sagemaker/test_in_yard.py runs a recipe
-def test_the_deployed_role_suffices_for_a_training_job_and_is_refused_nothing(deployed: Shell) -> None:
-    require_training()
-    ranks = ("--nodes", "1", "--processes-per-node", "1")
-    said = deployed.run("slipway", "submit", "smoke", "--on", NAME, *ranks, "--name", "trained", "--follow")
-    assert said.status == 0, said.text
-    assert deployed.data("slipway", "status", "trained", "--json")["state"] == "succeeded"
-    assert deployed.data("slipway", "yard", "denied", "--json") == []
-
-
-@pytest.mark.slow
 def test_a_users_own_folder_is_brought_by_sagemaker_and_its_command_trains(
     deployed: Shell, tmp_path: Path
 ) -> None:
@@ -147,20 +126,6 @@ def test_the_script_of_a_project_that_loses_an_instance_resumes_and_ends_with_th
     kept = deployed.client("s3").list_objects_v2(Bucket=bucket, Prefix=prefix)
     assert [item["Key"].rpartition("/")[2] for item in kept["Contents"]] == ["last.pt"]
     assert deployed.data("slipway", "yard", "denied", "--json") == []
-
-
-@pytest.mark.slow
-@pytest.mark.long  # tests/containers/recipes/sft resumes one each day
-def test_a_tuned_qwen_loses_an_instance_and_resumes_with_the_same_losses(
-    deployed: Shell, tmp_path: Path
-) -> None:
-    require("trl", reason="the extra 'sft' is not installed")
-    submit_tuning(deployed, NAME, "qwen", tmp_path)
-    deployed.follow_until(TUNING, "saved step 10")
-    deployed.must("slipway", "yard", "kill-node", TUNING, "1")
-    check_resumed(deployed.must("slipway", "logs", TUNING, "--follow"))
-    run = deployed.data("slipway", "status", TUNING, "--json")
-    assert (run["state"], len(run["attempts"])) == ("succeeded", 2)
 
 
 @pytest.mark.slow
@@ -213,17 +178,3 @@ def test_the_estimator_of_the_examples_trains_on_two_instances_and_the_next_goes
     assert "step 40/40  loss" in said[1]
     assert said[1].count("step 40/40  loss") == 1, "each instance trained alone"
     assert deployed.data("slipway", "yard", "denied", "--json") == []
-
-
-@pytest.mark.slow
-@pytest.mark.long  # test_sdks.py fits an estimator, and tests/jobs/submit/estimators compare the requests
-def test_fit_of_sdk_v2_trains_by_the_request_of_submit_and_prints_the_log(deployed: Shell) -> None:
-    require_training()
-    pytest.importorskip("sagemaker", reason="needs SageMaker's SDK: scripts/set_up.py sagemaker")
-    said = deployed.must(sys.executable, BY_SDK, "job", json.dumps(JOB))
-    run = deployed.data("slipway", "status", FITTED, "--json")
-    assert run["state"] == "succeeded", said
-    ours = request_of_submit(deployed, run["name"])
-    assert differences(ours, request_received(deployed, run["name"])) == SAID_BY_V2
-    assert "[0] node 0 (algo-1), rank 0" in said
-    assert "Completed - Training job completed" in said

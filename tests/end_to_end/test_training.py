@@ -2,29 +2,13 @@
 
 from __future__ import annotations
 
-import re
 import shutil
-from dataclasses import replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-from slipway.containers.data.rows.train_vocabulary import train
-from slipway.containers.data.samples.texts import write_sample
-from slipway.containers.data.sources.sources import local_source
-from slipway.containers.data.tokens.engine import write_vocabulary
-from slipway.containers.recipes.prepare_bert.train import TRAINED_ENTRIES
-from slipway.jobs.words.targets import decode_target, parameter_name
-from tests.end_to_end.conftest import Shell
-from tests.end_to_end.examples import (
-    DDP,
-    FABRIC,
-    LLAMA,
-    TRAINER,
-    Example,
-    refuse_an_end_without_resuming,
-    require_fabric,
-)
+from tests.end_to_end.conftest import ROOT, Shell
 from tests.end_to_end.in_process import deploy
 from tests.end_to_end.own_function import call_functions, run_the_example_of_the_page
 from tests.end_to_end.own_project import STEPS, begin_project, refuse_another_curve
@@ -33,6 +17,67 @@ from tests.packages import require
 from tests.readme_session import never_printed, shown_after
 
 require("deepspeed", reason="the extra 'deepspeed' is not installed")
+
+# The folders of docs/examples as jobs of a cluster: each loses a node, and goes on from what it saved.
+FOLDER = ROOT / "docs" / "examples"
+# What the rest of the tests has no use for: scripts/set_up_apart.
+BESIDE = ROOT / ".venv" / "examples"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Example:
+    """Says how long a folder trains in a test, and which line it prints after it has saved."""
+
+    name: str
+    steps: int
+    saved: str
+    begins: tuple[str, ...] = ("python",)  # what starts its train.py
+    options: tuple[str, ...] = ()
+
+    def run(self, shell: Shell, *options: str) -> None:
+        """Run it with the command of its page."""
+        words = ("env", f"STEPS={self.steps}", *self.begins, "train.py")
+        options = (*options, *self.options)
+        shell.must("slipway", "run", "--folder", str(FOLDER / self.name), *options, "--", *words)
+
+
+DDP = Example(name="ddp", steps=400, saved="step 50/400")
+TRAINER = Example(
+    name="trainer", steps=60, saved="'epoch': '0.4688'"
+)  # step 30 of two ranks; step 20 is saved
+# One rank on each node, where torchrun would start one for each device of a dl1.
+LLAMA = Example(
+    name="pretrain_llama",
+    steps=100,
+    saved="saved step 20",
+    begins=("torchrun", "--nproc-per-node", "1"),
+    options=("--per-node",),
+)
+FABRIC = Example(name="fabric", steps=400, saved="step 50/400")
+
+
+def require_fabric() -> tuple[str, str]:
+    """Return the option by which a job finds Lightning, which its page brings in wheels."""
+    if not (BESIDE / "lock.txt").exists():
+        pytest.skip("needs Lightning: scripts/set_up_apart")
+    (packages,) = BESIDE.glob("lib/python*/site-packages")
+    return "--env", f"PYTHONPATH={packages}"
+
+
+def refuse_an_end_without_resuming(shell: Shell, example: Example, *options: str) -> None:
+    """Run an example, take a node from it, and see it end with one curve of two attempts."""
+    example.run(shell, *options)
+    shell.follow_until(example.name, example.saved)
+    shell.must("slipway", "yard", "kill-node", example.name, "1")
+    log = shell.must("slipway", "logs", example.name, "--follow")
+    assert "resuming from step" in log
+    assert shell.data("slipway", "status", example.name, "--json")["state"] == "succeeded", log
+    curve = shell.data("slipway", "report", "curve", example.name, "--json")
+    assert (curve[0]["attempt"], curve[-1]["attempt"]) == (1, 2)
+    assert (curve[0]["step"], curve[-1]["step"]) == (10, example.steps)
+    assert curve[-1]["loss"] < curve[0]["loss"]
+
+
 pytestmark = [pytest.mark.cdk, pytest.mark.slow]
 
 PAGE = "docs/roads/dl1.md"
@@ -72,33 +117,6 @@ def cluster(shell: Shell, tmp_path_factory: pytest.TempPathFactory) -> Shell:
     return shell
 
 
-@pytest.mark.long  # tests/containers/data/sources/test_source_s3.py makes the same rows of both each day
-def test_text_in_the_clusters_bucket_makes_the_rows_that_the_same_file_makes(
-    cluster: Shell, tmp_path: Path
-) -> None:
-    parameter = parameter_name("dl1")
-    record = cluster.client("ssm").get_parameter(Name=parameter)["Parameter"]["Value"]
-    bucket = decode_target(record, parameter=parameter).bucket
-    write_sample(tmp_path / "a.txt", 12345, 1_000_000)  # what the fixture's job wrote to its shared files
-    text = (tmp_path / "a.txt").read_bytes()
-    cluster.client("s3").put_object(Bucket=bucket, Key="datasets/wiki/a.txt", Body=text)
-    write_vocabulary(train(local_source(tmp_path / "a.txt"), TRAINED_ENTRIES), tmp_path / "vocab.txt")
-    vocabulary = (tmp_path / "vocab.txt").read_bytes()
-    cluster.client("s3").put_object(Bucket=bucket, Key="datasets/vocab.txt", Body=vocabulary)
-    place = f"s3://{bucket}/datasets"
-    where = ("--set", f"input={place}/wiki", "--set", f"vocabulary={place}/vocab.txt")
-    settings = (*where, "--set", "output=from-s3", "--set", "duplicates=2", "--name", "s3")
-    told = cluster.must("slipway", "submit", "prepare_bert", *NODES, *settings, "--follow")
-    assert "may read only" not in told
-    beside = cluster.must("slipway", "submit", "prepare_bert", *NODES, *SAMPLE, "--follow")
-    assert made(told) == {"from-s3": made(beside)["phase1"]}
-
-
-def made(log: str) -> dict[str, str]:
-    """Rows and shards of each dataset that a log names."""
-    return dict(re.findall(r"/data/(\S+)/manifest.json: (\d+ rows in \d+ shards)", log))
-
-
 @pytest.mark.long  # README's session loses a node each day, and bert_pretrain's tests resume it to the bit
 def test_a_job_that_loses_a_node_goes_on_from_its_last_checkpoint_as_its_page_shows(cluster: Shell) -> None:
     settings = [part for name, value in TRAINING.items() for part in ("--set", f"{name}={value}")]
@@ -121,14 +139,6 @@ def test_a_job_that_loses_a_node_goes_on_from_its_last_checkpoint_as_its_page_sh
     assert [point["attempt"] for point in curve] == sorted(point["attempt"] for point in curve)
     assert (curve[0]["attempt"], curve[-1]["attempt"]) == (1, 2)
     assert curve[-1]["loss"] < curve[0]["loss"]
-
-
-@pytest.mark.long  # README's session trains a script of torch.distributed on two nodes each day
-def test_the_plain_example_trains_on_both_nodes(cluster: Shell) -> None:
-    replace(DDP, steps=20).run(cluster, *NODES, "--name", "plain", "--follow")
-    assert cluster.data("slipway", "status", "plain", "--json")["warning"] is None
-    curve = cluster.data("slipway", "report", "curve", "plain", "--json")
-    assert [point["step"] for point in curve] == [10, 20]
 
 
 @pytest.mark.long  # torch and more is loaded four times

@@ -9,14 +9,13 @@ import json
 import shutil
 import subprocess
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from threading import Thread
 
 import pytest
 
 from scripts import auditing
 from tests.installed import ROOT
+from tests.local_server import QuietHandler, serving
 
 LOCK = "scripts/locks/submit.txt"
 KNOWN = {
@@ -40,7 +39,7 @@ OF_NPM = {
 }
 
 
-class Database(BaseHTTPRequestHandler):
+class Database(QuietHandler):
     """Answers as OSV and npm's registry do; it knows of `second`, and of aws-cdk where it is told to."""
 
     knows_npm = False
@@ -56,24 +55,16 @@ class Database(BaseHTTPRequestHandler):
             )
         else:
             told = {"aws-cdk": [OF_NPM]} if self.knows_npm else {}
-        self.send_response(200)
-        self.end_headers()
-        self.wfile.write(json.dumps(told).encode())
+        self.answer(200, json.dumps(told).encode())
 
     def do_GET(self) -> None:
         self.send_error(404)  # what npm asks for beside its question
 
-    def log_message(self, *_: object) -> None:
-        """Say nothing: the test tells what was asked."""
-
 
 @pytest.fixture
 def database() -> Iterator[str]:
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Database)
-    Thread(target=server.serve_forever, daemon=True).start()
-    yield f"http://127.0.0.1:{server.server_port}"
-    server.shutdown()
-    server.server_close()
+    with serving(Database) as address:
+        yield address
 
 
 @pytest.fixture

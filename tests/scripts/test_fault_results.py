@@ -91,17 +91,9 @@ def test_what_another_test_of_this_name_measured_is_not_shown(checkout: Path) ->
 def test_a_test_that_fails_without_its_protection_is_red(checkout: Path) -> None:
     tried = try_protections(checkout)
     assert (tried.outcome, tried.says) == (RED, "assert False")
-    assert "> 0" in (checkout / "product" / "guard.py").read_text(), "the file itself stays"
+    assert "> 0" in (checkout / "product" / "guard.py").read_text(), "the file is as it was"
     assert list(seen_red()) == ["F01"]
     assert "product/guard.py: number > 0" in faults_page.faults_page()
-
-
-@pytest.mark.long  # the one above, the other way round
-def test_a_test_that_passes_without_its_protection_is_green_and_shown_as_not_tried(checkout: Path) -> None:
-    (checkout / "tests" / "test_them.py").write_text(TESTS.format(more="or True"))
-    assert try_protections(checkout).outcome == "green"
-    assert seen_red() == {}
-    assert "not tried" in faults_page.faults_page()
 
 
 def test_a_protection_that_is_gone_is_said(checkout: Path) -> None:
@@ -110,9 +102,6 @@ def test_a_protection_that_is_gone_is_said(checkout: Path) -> None:
 
 
 def try_protections(folder: Path) -> Tried:
-    can_mount = subprocess.run(["unshare", "--mount", "true"], capture_output=True, check=False)
-    if can_mount.returncode:
-        pytest.skip("only root lays a file over another")
     (one,) = mutants.protections()
     assert isinstance(one, Protection)
     tried = attempt(one, folder)

@@ -9,7 +9,7 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from slipway.yard.moto_backends import moto_backend
+from slipway.yard.moto_backends import moto_backend, moto_errors
 
 log = logging.getLogger(__name__)
 
@@ -74,5 +74,5 @@ def put(lines: list[bytes], group: str, stream: str, region: str) -> None:
         return
     try:
         moto_backend("logs", region).put_log_events(group, stream, events)
-    except Exception:  # the group may go while the job runs; the job goes on, as on AWS
+    except moto_errors():  # the group may go while the job runs; the job goes on, as on AWS
         log.warning("cannot write the log stream %s of %s", stream, group, exc_info=True)

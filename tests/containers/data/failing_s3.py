@@ -1,4 +1,4 @@
-"""An S3 of one object on 127.0.0.1: bursts of errors, connections that break, stretches too short."""
+"""An S3 of one object on 127.0.0.1: bursts of errors, broken connections, short stretches, one refusal."""
 
 from __future__ import annotations
 
@@ -9,10 +9,13 @@ import struct
 import termios
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+
+from tests.local_server import QuietHandler, serving
 
 Fault = Callable[["Handler", bytes], None]
 
@@ -28,12 +31,8 @@ class FailingS3:
     forever: Fault | None = None
     ranges: list[tuple[int, int]] = field(default_factory=list)  # as they were asked for
     etag: str = '"one"'
-    port: int = 0
+    endpoint: str = ""
     lock: threading.Lock = field(default_factory=threading.Lock)
-
-    @property
-    def endpoint(self) -> str:
-        return f"http://127.0.0.1:{self.port}"
 
     def next_fault(self, start: int, stop: int) -> Fault | None:
         """Return what goes wrong now. A stretch is known by its end, as a read may go on in its midst."""
@@ -46,38 +45,21 @@ class FailingS3:
 
 
 @contextmanager
-def serving(s3: FailingS3) -> Iterator[FailingS3]:
-    handler = type("Bound", (Handler,), {"s3": s3})
-    server = _Server(("127.0.0.1", 0), handler)
-    s3.port = server.server_port
-    thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
-    thread.start()
-    try:
+def failing(s3: FailingS3) -> Iterator[FailingS3]:
+    with serving(type("Bound", (Handler,), {"s3": s3})) as s3.endpoint:
         yield s3
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
 
 
-class _Server(ThreadingHTTPServer):
-    daemon_threads = True
-
-    def handle_error(self, request: object, client_address: object) -> None:
-        """Connections that break are what the tests are about."""
-
-
-class Handler(BaseHTTPRequestHandler):
+class Handler(QuietHandler):
     s3: FailingS3
     place: dict[str, str]
-    protocol_version = "HTTP/1.1"
 
     def do_HEAD(self) -> None:
         self.head(200, len(self.s3.content))
 
     def do_GET(self) -> None:
         if "list-type=2" in self.path:
-            self.send(200, self.listing())
+            self.answer(200, self.listing())
             return
         first, _, last = self.headers["Range"].removeprefix("bytes=").partition("-")
         body = self.s3.content[int(first) : int(last) + 1]
@@ -85,9 +67,9 @@ class Handler(BaseHTTPRequestHandler):
         if fault := self.s3.next_fault(int(first), int(last) + 1):
             fault(self, body)
         elif self.headers.get("If-Match", self.s3.etag) != self.s3.etag:
-            self.send(412, b"<Error><Code>PreconditionFailed</Code></Error>")
+            self.answer(412, b"<Error><Code>PreconditionFailed</Code></Error>")
         else:
-            self.send(206, body, self.place)
+            self.answer(206, body, self.place)
 
     def listing(self) -> bytes:
         return (
@@ -97,26 +79,15 @@ class Handler(BaseHTTPRequestHandler):
             "</Contents></ListBucketResult>"
         ).encode()
 
-    def head(self, status: int, length: int, headers: dict[str, str] | None = None) -> None:
-        self.send_response(status)
-        told = {"ETag": self.s3.etag, "Last-Modified": "Thu, 01 Jan 2026 00:00:00 GMT"} | (headers or {})
-        for name, value in told.items():
-            self.send_header(name, value)
-        self.send_header("Content-Length", str(length))
-        self.end_headers()
-
-    def send(self, status: int, body: bytes, headers: dict[str, str] | None = None) -> None:
-        self.head(status, len(body), headers)
-        self.wfile.write(body)
-
-    def log_message(self, *_: object) -> None:
-        """Nothing: the tests read `ranges`."""
+    def head(self, status: int, length: int, headers: Mapping[str, str] | None = None) -> None:
+        told = {"ETag": self.s3.etag, "Last-Modified": "Thu, 01 Jan 2026 00:00:00 GMT"}
+        super().head(status, length, {**told, **(headers or {})})
 
 
 def refusing(status: int, code: str) -> Fault:
     """Answer as S3 does where it is asked too much or fails."""
     body = f"<Error><Code>{code}</Code><Message>Reduce your request rate.</Message></Error>".encode()
-    return lambda handler, _: handler.send(status, body)
+    return lambda handler, _: handler.answer(status, body)
 
 
 def resetting(after: float) -> Fault:
@@ -148,11 +119,33 @@ def shorter_by(missing: int) -> Fault:
     def fault(handler: Handler, body: bytes) -> None:
         start, _, stop = handler.headers["Range"].removeprefix("bytes=").partition("-")
         place = f"bytes {start}-{int(stop) - missing}/{len(handler.s3.content)}"
-        handler.send(206, body[:-missing], {"Content-Range": place})
+        handler.answer(206, body[:-missing], {"Content-Range": place})
 
     return fault
 
 
 def of_another_version(handler: Handler, body: bytes) -> None:
     """Answer with bytes of another version, as a proxy that knows no If-Match does."""
-    handler.send(206, body[::-1], handler.place | {"ETag": '"another"'})
+    handler.answer(206, body[::-1], handler.place | {"ETag": '"another"'})
+
+
+class _Denying(QuietHandler):
+    status: int
+    code: str
+    seen: list[dict[str, str]]
+
+    def do_GET(self) -> None:
+        self.seen.append({name.lower(): value for name, value in self.headers.items()})
+        body = f"<Error><Code>{self.code}</Code><Message>token=hidden</Message></Error>"
+        self.answer(self.status, body.encode())
+
+    do_HEAD = do_GET
+
+
+@contextmanager
+def denying(monkeypatch: pytest.MonkeyPatch, status: int, code: str) -> Iterator[list[dict[str, str]]]:
+    """Refuse every request to S3 alike; yield the headers of each."""
+    seen: list[dict[str, str]] = []
+    with serving(type("Denying", (_Denying,), {"status": status, "code": code, "seen": seen})) as endpoint:
+        monkeypatch.setenv("AWS_ENDPOINT_URL_S3", endpoint)
+        yield seen

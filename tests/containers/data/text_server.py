@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+from tests.local_server import QuietHandler, serving
 
 
 @dataclass(slots=True)
@@ -20,42 +20,25 @@ class Served:
     statuses: list[int] = field(default_factory=list)  # answered first, one each
     redirects: dict[str, str] = field(default_factory=dict)  # path to Location
     cut_short: int = 0  # so many answers break off
-    port: int = 0
+    url: str = ""
     requests: list[tuple[str, dict[str, str]]] = field(default_factory=list)
 
     @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self.port}"
+    def port(self) -> int:
+        return int(self.url.rpartition(":")[2])
 
     def ranges(self) -> list[str]:
         return [headers["range"] for _, headers in self.requests]
 
 
 @contextmanager
-def serving(served: Served) -> Iterator[Served]:
-    handler = type("Handler", (Handler,), {"served": served})
-    server = Server(("127.0.0.1", 0), handler)
-    served.port = server.server_port
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
-    thread.start()
-    try:
+def serving_text(served: Served) -> Iterator[Served]:
+    with serving(type("Bound", (Handler,), {"served": served})) as served.url:
         yield served
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
 
 
-class Server(ThreadingHTTPServer):
-    daemon_threads = True
-
-    def handle_error(self, request: object, client_address: object) -> None:
-        """A client that hangs up is what several tests are about."""
-
-
-class Handler(BaseHTTPRequestHandler):
+class Handler(QuietHandler):
     served: Served
-    protocol_version = "HTTP/1.1"
 
     def do_GET(self) -> None:
         served = self.served
@@ -82,20 +65,12 @@ class Handler(BaseHTTPRequestHandler):
             place = f"bytes {start}-{stop - 1}/{len(text)}"
             self.answer(206, text[start:stop], {"Content-Range": place})
 
-    def answer(self, status: int, body: bytes, headers: dict[str, str] | None = None) -> None:
-        self.send_response(status)
-        for name, value in (headers or {}).items():
-            self.send_header(name, value)
-        if self.served.etag:
-            self.send_header("ETag", self.served.etag)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
+    def answer(self, status: int, body: bytes = b"", headers: Mapping[str, str] | None = None) -> None:
+        tag = {"ETag": self.served.etag} if self.served.etag else {}
+        self.head(status, len(body), {**tag, **(headers or {})})
         if self.served.cut_short and len(body) > 1:
             self.served.cut_short -= 1
             self.wfile.write(body[: len(body) // 2])
             self.close_connection = True
         else:
             self.wfile.write(body)
-
-    def log_message(self, *_: object) -> None:
-        """Nothing: the tests read `requests`."""

@@ -21,7 +21,7 @@ from pathlib import Path
 import torch
 from torch import distributed
 
-from scripts.layouts_page import RIGHT
+from scripts.trust_pages import RIGHT
 from slipway.containers.training.layout import Layout
 from tests.containers.forks import fork_each, free_port
 from tests.containers.training.self_checks import Case, check

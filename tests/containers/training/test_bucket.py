@@ -15,14 +15,12 @@ from slipway.containers.data.sources import source_s3
 from slipway.containers.data.sources.source_s3 import Bucket
 from slipway.containers.runtime.checkpoint.checkpoints import Checkpoints, Resumed, SaveFailed
 from slipway.containers.runtime.checkpoint.folder import Fenced, FolderInUse, Lease
-from slipway.containers.runtime.collective import Collective
 from slipway.containers.runtime.errors import RESUMABLE_EXIT_CODE, Interruption
 from slipway.containers.training.bucket import CheckpointBucket
 from slipway.yard.endpoint import Yard
 from slipway.yard.gateway.faults import Fault, FaultKind, script, unscript
-from tests.containers.data.denying_s3 import denying
+from tests.containers.data.failing_s3 import denying
 from tests.containers.runtime.saving import is_right, quiet, save, training
-from tests.containers.training.rank_threads import in_threads
 
 if TYPE_CHECKING:
     from tests.yard.conftest import RunningYard
@@ -83,19 +81,6 @@ def test_the_newest_comes_back_whole_and_the_last_n_good_ones_are_kept(bucket: C
     found = resumed(bucket)
     assert found.step == 3
     assert is_right(found)
-
-
-def test_two_ranks_save_their_parts_and_one_resumes_from_both(bucket: CheckpointBucket) -> None:
-    def body(collective: Collective) -> None:
-        with opened(bucket, collective=collective) as checkpoints:
-            save(checkpoints, 7, collective.rank)
-
-    in_threads(2, body)
-    with opened(bucket, 2) as checkpoints:
-        found = checkpoints.resume("required", reshard=True)
-    assert found is not None
-    assert is_right(found, 0)
-    assert is_right(found, 1)
 
 
 @pytest.mark.parametrize(
@@ -199,16 +184,6 @@ def test_a_changed_object_is_found_and_the_older_one_taken(bucket: CheckpointBuc
         s3.delete_object(Bucket=NAME, Key=f"{PREFIX}/{key}")
         assert resumed(bucket).step == 1
         s3.put_object(Bucket=NAME, Key=f"{PREFIX}/{key}", Body=whole)
-
-
-def test_a_step_that_is_damaged_is_replaced_and_a_good_one_is_kept(bucket: CheckpointBucket, s3: Any) -> None:
-    saved(bucket, 1, 2)
-    damaged = next(key for key in bucket.below("") if key.startswith("step-0000000002/1-"))
-    s3.put_object(Bucket=NAME, Key=f"{PREFIX}/{damaged}", Body=b"x")
-    saved(bucket, 1, 2, attempt=2)
-    found = resumed(bucket)
-    assert (found.step, found.manifest.attempt) == (2, 2)
-    assert keys(bucket) == files(1, 2)
 
 
 def test_a_stale_attempt_cannot_publish(bucket: CheckpointBucket) -> None:

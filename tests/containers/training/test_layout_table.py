@@ -10,7 +10,7 @@ import pytest
 
 pytest.importorskip("torch")
 
-from scripts.layouts_page import MEASURED, RIGHT, images_by_torch, layouts_page
+from scripts.trust_pages import MEASURED, RIGHT, images_by_torch, layouts_page
 from slipway.containers.training.config import OLDEST, is_proved
 from tests.containers.forks import run_module
 from tests.containers.training import layout_table

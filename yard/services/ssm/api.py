@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
 from typing import Any
@@ -11,7 +10,6 @@ from slipway.yard.errors import ApiError
 from slipway.yard.machines.hosts import host_store
 from slipway.yard.machines.hosts.host_store import Host
 from slipway.yard.machines.memory import promises
-from slipway.yard.moto_backends import moto_backend
 from slipway.yard.services.recorded import paged
 from slipway.yard.services.ssm import documents, run_command
 from slipway.yard.services.ssm.mpi_jobs import need_of
@@ -56,18 +54,10 @@ def _document(parameters: Parameters, region: str) -> tuple[str, str, Mapping[st
     name = parameters["DocumentName"].rpartition("document/")[2]
     if name in documents.OWN:
         return name, "1", documents.OWN[name]
-    try:
-        found = moto_backend("ssm", region).get_document(
-            name=name, document_version=_version(parameters), version_name=None, document_format="JSON"
-        )
-    except Exception as error:  # moto's, of several kinds
-        raise ApiError("InvalidDocument", f"Document with name {name} does not exist.") from error
-    content = found["Content"]
-    return name, str(found["DocumentVersion"]), json.loads(content) if isinstance(content, str) else content
-
-
-def _version(parameters: Parameters) -> str | None:
-    return parameters.get("DocumentVersion") or None
+    found = documents.deployed(name, parameters.get("DocumentVersion"), region)
+    if found is None:
+        raise ApiError("InvalidDocument", f"Document with name {name} does not exist.")
+    return name, *found
 
 
 def _instances(parameters: Parameters, region: str) -> list[str]:

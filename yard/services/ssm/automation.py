@@ -6,7 +6,6 @@ credentials of the runbook's role, or with those of whoever started it.
 
 from __future__ import annotations
 
-import json
 import logging
 import re
 import threading
@@ -19,10 +18,10 @@ from typing import Any
 from slipway.yard.endpoint import ACCOUNT, own_client
 from slipway.yard.errors import ApiError
 from slipway.yard.machines.settings import real_seconds
-from slipway.yard.moto_backends import moto_backend
 from slipway.yard.permissions import deployed, keys
 from slipway.yard.permissions.keys import RoleSession
 from slipway.yard.permissions.roles import judge_service
+from slipway.yard.services.ssm import documents
 
 # The actions of runbooks: waiting, calling AWS, and going on by what it answered.
 _NAME = re.compile(r"\{\{\s*([A-Za-z0-9_.:]+)\s*\}\}")
@@ -186,7 +185,12 @@ def reset() -> None:
 
 
 def _start(parameters: Parameters, region: str) -> dict[str, Any]:
-    name, version, content = _runbook(parameters, region)
+    name = parameters["DocumentName"].rpartition("/")[2]
+    found = documents.deployed(name, parameters.get("DocumentVersion"), region)
+    if found is None:
+        message = f"Automation definition {name} was not found."
+        raise ApiError("AutomationDefinitionNotFoundException", message)
+    version, content = found
     given = {key: list(value) for key, value in (parameters.get("Parameters") or {}).items()}
     execution = Execution(region=region, document=name, version=version, content=content, given=given)
     execution.values = _checked_values(content, given)
@@ -194,25 +198,6 @@ def _start(parameters: Parameters, region: str) -> dict[str, Any]:
         _executions[execution.id] = execution
     threading.Thread(target=_run, args=(execution,), name=f"automation {name}", daemon=True).start()
     return {"AutomationExecutionId": execution.id}
-
-
-def _runbook(parameters: Parameters, region: str) -> tuple[str, str, Mapping[str, Any]]:
-    name = parameters["DocumentName"].rpartition("/")[2]
-    documents = moto_backend("ssm", region)
-    try:
-        found = documents.get_document(
-            name=name, document_version=_version(parameters), version_name=None, document_format="JSON"
-        )
-    except Exception as error:  # moto's, of several kinds
-        message = f"Automation definition {name} was not found."
-        raise ApiError("AutomationDefinitionNotFoundException", message) from error
-    content = found["Content"]
-    return name, str(found["DocumentVersion"]), json.loads(content) if isinstance(content, str) else content
-
-
-def _version(parameters: Parameters) -> str | None:
-    version = parameters.get("DocumentVersion")
-    return None if version in (None, "$DEFAULT", "$LATEST") else str(version)
 
 
 def _checked_values(content: Mapping[str, Any], given: Mapping[str, list[str]]) -> dict[str, Any]:

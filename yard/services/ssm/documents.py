@@ -16,6 +16,7 @@ from slipway.yard.errors import ApiError
 from slipway.yard.machines.hosts import host_store
 from slipway.yard.machines.hosts.host_store import Host, HostCommand
 from slipway.yard.machines.hosts.metadata import session_of
+from slipway.yard.moto_backends import moto_backend, moto_errors
 from slipway.yard.permissions import roles
 from slipway.yard.permissions.calls.asked import ActionNeed, arn
 
@@ -45,6 +46,19 @@ RUN_SHELL_SCRIPT: Mapping[str, Any] = {
 OWN: Mapping[str, Mapping[str, Any]] = {"AWS-RunShellScript": RUN_SHELL_SCRIPT}
 
 Values = Mapping[str, Any]
+
+
+def deployed(name: str, version: str | None, region: str) -> tuple[str, Mapping[str, Any]] | None:
+    """Return the version and the content of a document as it is deployed now, if it is."""
+    wanted = None if version in ("", "$DEFAULT") else version  # moto itself knows $LATEST
+    try:
+        found = moto_backend("ssm", region).get_document(
+            name=name, document_version=wanted, version_name=None, document_format="JSON"
+        )
+    except moto_errors():
+        return None
+    content = found["Content"]
+    return str(found["DocumentVersion"]), json.loads(content) if isinstance(content, str) else content
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

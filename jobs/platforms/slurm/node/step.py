@@ -67,19 +67,22 @@ def srun_words(nodes: int, options: Sequence[str], command: Sequence[str]) -> li
     return [srun, f"--nodes={nodes}", *_OPTIONS, *options, *_AS_ONE_STREAM, *command]
 
 
-def run_step(
-    words: Sequence[str],
-    environment: Mapping[str, str],
-    job: str,
-    exit_file: Path,
-    hear_line: Callable[[str], None],
-    heard: Heard,
-) -> StepEnd:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SrunStep:
+    """Hold what one srun is told, and where the main node's launcher writes its exit code."""
+
+    words: Sequence[str]
+    environment: Mapping[str, str]
+    job: str
+    exit_file: Path
+
+
+def run_step(step: SrunStep, hear_line: Callable[[str], None], heard: Heard) -> StepEnd:
     """Run srun to its end; `hear_line` hears every line that it prints, as the job's log has it."""
-    exit_file.unlink(missing_ok=True)
+    step.exit_file.unlink(missing_ok=True)
     with subprocess.Popen(
-        words,
-        env=dict(environment),
+        step.words,
+        env=dict(step.environment),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -87,11 +90,10 @@ def run_step(
         assert process.stdout is not None
         carrying = threading.Thread(target=_carry, args=(process.stdout, hear_line), daemon=True)
         carrying.start()
-        _watch(process, job, heard)
+        _watch(process, step.job, heard)
         carrying.join(_DRAIN_SECONDS)
-    return StepEnd(
-        code=_true_code(exit_file, process.returncode), was_warned=heard.warned, was_ended=heard.ended
-    )
+    code = _true_code(step.exit_file, process.returncode)
+    return StepEnd(code=code, was_warned=heard.warned, was_ended=heard.ended)
 
 
 def _carry(source: IO[bytes], hear_line: Callable[[str], None]) -> None:

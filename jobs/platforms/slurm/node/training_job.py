@@ -46,7 +46,7 @@ from slipway.jobs.platforms.slurm.node.neuron_environment import (
 )
 from slipway.jobs.platforms.slurm.node.programs import requeue
 from slipway.jobs.platforms.slurm.node.setting import SlurmNodeFacts, SlurmNodePaths
-from slipway.jobs.platforms.slurm.node.step import Heard, StepEnd, run_step, srun_words
+from slipway.jobs.platforms.slurm.node.step import Heard, SrunStep, StepEnd, run_step, srun_words
 from slipway.jobs.platforms.slurm.node.train import TrainWords
 from slipway.jobs.platforms.slurm.node.users import (
     ATTEMPTS_FOLDER,
@@ -71,91 +71,109 @@ def train(where: SlurmNodePaths, facts: SlurmNodeFacts, words: TrainWords) -> in
     open_folders(folders_of_all(where, facts))
     allocation = read_allocation(os.environ)
     note = _begin(words, allocation)
-    log = JobLog(facts, f"{words.model}/{note.job}-{note.phase}-{note.number}")
+    attempt = TrainingAttempt(
+        where=where,
+        facts=facts,
+        words=words,
+        allocation=allocation,
+        number=note.number,
+        log=JobLog(facts, f"{words.model}/{note.job}-{note.phase}-{note.number}"),
+    )
     try:
-        end = _run(where, facts, words, allocation, note.number, log, heard)
+        end = attempt.run(heard)
     except SlipwayError as error:
-        log.say(f"[run] error: {error.message}" + (f"; {error.hint}" if error.hint else ""))
+        attempt.log.say(f"[run] error: {error.message}" + (f"; {error.hint}" if error.hint else ""))
         end = StepEnd(code=error.exit_code, was_warned=False, was_ended=False)
     code = RETRY_EXIT_CODE if end.was_warned and end.code else end.code
     resumes = code == RETRY_EXIT_CODE and not end.was_ended and note.number < words.attempts
     _write(words, replace(note, ended=int(time.time()), exit_code=code, resumes=resumes))
-    _say_ending(words, note.number, code, end, log, resumes=resumes)
-    log.close()
+    attempt.say_ending(code, end, resumes=resumes)
+    attempt.log.close()
     if resumes:
         requeue(allocation.job, lambda line: print(line, file=sys.stderr, flush=True))
     return code
 
 
-def _run(
-    where: SlurmNodePaths,
-    facts: SlurmNodeFacts,
-    words: TrainWords,
-    allocation: Allocation,
-    number: int,
-    log: JobLog,
-    heard: Heard,
-) -> StepEnd:
-    if number > words.attempts:  # Slurm itself requeues what its nodes lost
-        raise AttemptsOver(f"attempt {number} is one more than the {words.attempts} of this job")
-    image = container_of(where, facts, words)
-    shared = where.below(f"{facts.shared}/{ATTEMPTS_FOLDER}") if image else None  # a container has no others
-    with scratch(_SCRATCH, shared) as folder:
-        attempt = _prepare(where, facts, words, allocation, number, folder)
-        tally = CompileTally()
-        graphs = Graphs(attempt=attempt, tally=tally)
-        graphs.begin(log.say)
-        hosts = ", ".join(allocation.hosts)
-        log.say(f"[run] {allocation.nodes} hosts, {attempt.ranks_per_node} ranks each: {hosts}")
-        log.say(f"[run] ranks run {_ground(attempt)}")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrainingAttempt:
+    """Hold one attempt of a job on its first node, and the log that says how it goes."""
 
-        def hear(line: str) -> None:
-            tally.hear(line)
-            log.say(line)
+    where: SlurmNodePaths
+    facts: SlurmNodeFacts
+    words: TrainWords
+    allocation: Allocation
+    number: int
+    log: JobLog
 
-        end = run_step(
-            srun_words(allocation.nodes, step_options(attempt), launch_command(attempt)),
-            node_environment(attempt, graphs.variables()),
-            allocation.job,
-            attempt.exit_file,
-            hear,
-            heard,
+    def run(self, heard: Heard) -> StepEnd:
+        if self.number > self.words.attempts:  # Slurm itself requeues what its nodes lost
+            raise AttemptsOver(
+                f"attempt {self.number} is one more than the {self.words.attempts} of this job"
+            )
+        image = container_of(self.where, self.facts, self.words)
+        # A container has no other folders.
+        shared = self.where.below(f"{self.facts.shared}/{ATTEMPTS_FOLDER}") if image else None
+        with scratch(_SCRATCH, shared) as folder:
+            attempt = self._prepare(folder)
+            tally = CompileTally()
+            graphs = Graphs(attempt=attempt, tally=tally)
+            graphs.begin(self.log.say)
+            hosts = ", ".join(self.allocation.hosts)
+            self.log.say(f"[run] {self.allocation.nodes} hosts, {attempt.ranks_per_node} ranks each: {hosts}")
+            self.log.say(f"[run] ranks run {_ground(attempt)}")
+
+            def hear(line: str) -> None:
+                tally.hear(line)
+                self.log.say(line)
+
+            end = run_step(
+                SrunStep(
+                    words=srun_words(self.allocation.nodes, step_options(attempt), launch_command(attempt)),
+                    environment=node_environment(attempt, graphs.variables()),
+                    job=self.allocation.job,
+                    exit_file=attempt.exit_file,
+                ),
+                hear,
+                heard,
+            )
+            graphs.end(end.code)
+            return end
+
+    def _prepare(self, folder: Path) -> LaunchAttempt:
+        """Find everything that is wrong with the job before a rank starts on any node."""
+        module, has_steps = _recipe(self.words)
+        python, nodes = rank_python(self.where.root), self.allocation.nodes
+        attempt = LaunchAttempt(
+            where=self.where,
+            facts=self.facts,
+            words=self.words,
+            allocation=self.allocation,
+            number=self.number,
+            python=python,
+            module=module,
+            has_steps=has_steps,
+            compiler=NO_COMPILER,
+            scratch=folder,
         )
-        graphs.end(end.code)
-        return end
+        refuse_split(self.words.settings, attempt.ranks_per_node * nodes, f"{nodes} nodes")
+        return replace(attempt, compiler=installed_compiler(python)) if compiles_graphs(attempt) else attempt
+
+    def say_ending(self, code: int, end: StepEnd, *, resumes: bool) -> None:
+        which = f"attempt {self.number} of {self.words.attempts}"
+        if resumes:
+            why = "its time was over" if end.was_warned else "its machines failed it"
+            self.log.say(
+                f"[run] {which} ended: {why}; the job goes back to the queue, and the next attempt resumes"
+            )
+        else:
+            error = "error: " if code else ""
+            self.log.say(f"[run] {error}{self.words.model} ended with exit code {code}, {which}")
 
 
 class AttemptsOver(SlipwayError):
     """The job has had all of its attempts."""
 
     exit_code = RETRY_EXIT_CODE
-
-
-def _prepare(
-    where: SlurmNodePaths,
-    facts: SlurmNodeFacts,
-    words: TrainWords,
-    allocation: Allocation,
-    number: int,
-    folder: Path,
-) -> LaunchAttempt:
-    """Find everything that is wrong with the job before a rank starts on any node."""
-    module, has_steps = _recipe(words)
-    python = rank_python(where.root)
-    attempt = LaunchAttempt(
-        where=where,
-        facts=facts,
-        words=words,
-        allocation=allocation,
-        number=number,
-        python=python,
-        module=module,
-        has_steps=has_steps,
-        compiler=NO_COMPILER,
-        scratch=folder,
-    )
-    refuse_split(words.settings, attempt.ranks_per_node * allocation.nodes, f"{allocation.nodes} nodes")
-    return replace(attempt, compiler=installed_compiler(python)) if compiles_graphs(attempt) else attempt
 
 
 def _recipe(words: TrainWords) -> tuple[str, bool]:
@@ -195,18 +213,6 @@ def _begin(words: TrainWords, allocation: Allocation) -> AttemptNote:
 def _write(words: TrainWords, note: AttemptNote) -> None:
     if words.folder is not None:
         write_note(Path(words.folder), note)
-
-
-def _say_ending(
-    words: TrainWords, number: int, code: int, end: StepEnd, log: JobLog, *, resumes: bool
-) -> None:
-    which = f"attempt {number} of {words.attempts}"
-    if resumes:
-        why = "its time was over" if end.was_warned else "its machines failed it"
-        log.say(f"[run] {which} ended: {why}; the job goes back to the queue, and the next attempt resumes")
-    else:
-        error = "error: " if code else ""
-        log.say(f"[run] {error}{words.model} ended with exit code {code}, {which}")
 
 
 def _ground(attempt: LaunchAttempt) -> str:

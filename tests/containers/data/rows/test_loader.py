@@ -20,6 +20,7 @@ from slipway.containers.data.rows.dataset import Dataset
 from slipway.containers.data.rows.loader import Cursor, EpochOrder, Loader, Reading
 from slipway.containers.data.rows.shards import as_json, read_manifest
 from slipway.containers.data.rows.work import file_digest
+from tests.containers.data.rows.test_prepare import KEYS
 
 GLOBAL_BATCH = 24
 Ids = Counter[bytes]
@@ -63,16 +64,6 @@ def all_rows(dataset: Path) -> Ids:
                 for columns in zip(*(file[key][:] for key in KEYS), strict=True)
             )
     return rows
-
-
-KEYS = (
-    "input_ids",
-    "input_mask",
-    "segment_ids",
-    "masked_lm_positions",
-    "masked_lm_ids",
-    "next_sentence_labels",
-)
 
 
 def test_an_epoch_holds_every_row_once_but_for_the_last_broken_batch(

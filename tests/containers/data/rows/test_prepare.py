@@ -12,6 +12,7 @@ from pathlib import Path
 import h5py
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from slipway.containers.data.errors import DataError
 from slipway.containers.data.rows.prepare import Share, merge, prepare
@@ -19,7 +20,37 @@ from slipway.containers.data.rows.shards import read_manifest
 from slipway.containers.data.sources.sources import FetchSource, SourceFile, local_source
 from slipway.containers.data.tokens.engine import Vocabulary
 from tests.containers.data.conftest import MakeSettings
-from tests.containers.data.reference_loader import KEYS, ReferenceDataset
+
+# What the well-known loader of such shards does with a file, written anew: six keys, whole, in this order.
+# NVIDIA's and Habana's BERT (run_pretraining.py) read them so; labels of places that are not masked are -1.
+KEYS = (
+    "input_ids",
+    "input_mask",
+    "segment_ids",
+    "masked_lm_positions",
+    "masked_lm_ids",
+    "next_sentence_labels",
+)
+Sample = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], int]
+
+
+class ReferenceDataset:
+    def __init__(self, path: Path, most_predictions: int) -> None:
+        with h5py.File(path, "r") as file:
+            self._inputs = [np.asarray(file[key][:]) for key in KEYS]
+        self._most_predictions = most_predictions
+
+    def __len__(self) -> int:
+        return len(self._inputs[0])
+
+    def __getitem__(self, row: int) -> Sample:
+        ids, mask, segments, positions, labels = (column[row].astype(np.int64) for column in self._inputs[:5])
+        empty = np.flatnonzero(positions == 0)
+        count = int(empty[0]) if len(empty) else self._most_predictions
+        masked_labels = np.full(ids.shape, -1, dtype=np.int64)
+        masked_labels[positions[:count]] = labels[:count]
+        return ids, segments, mask, masked_labels, int(self._inputs[5][row])
+
 
 ROOT = Path(__file__).resolve().parents[4]
 

@@ -15,7 +15,7 @@ from slipway.containers.data.sources import source_url
 from slipway.containers.data.sources.locations import VARIABLE, check_address, open_source
 from slipway.containers.recipes.prepare_bert.config import decode_arguments
 from slipway.containers.training.settings import InvalidSettings
-from tests.containers.data.text_server import Served, serving
+from tests.containers.data.text_server import Served, serving_text
 
 LINK_LOCAL = "a link-local address such as the metadata service's; give another host"
 PRIVATE = "which is not public; give a public address"
@@ -78,7 +78,7 @@ def _nothing_of_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def served() -> Iterator[Served]:
-    with serving(Served(b"text")) as running:
+    with serving_text(Served(b"text")) as running:
         yield running
 
 

@@ -16,10 +16,10 @@ from slipway.containers.data.sources.sources import Source, read_whole
 from tests.containers.data.failing_s3 import (
     FailingS3,
     Fault,
+    failing,
     of_another_version,
     refusing,
     resetting,
-    serving,
     shorter_by,
 )
 from tests.fault_clock import FaultClock
@@ -34,7 +34,7 @@ def s3(monkeypatch: pytest.MonkeyPatch) -> Iterator[FailingS3]:
     for name, value in {"ACCESS_KEY_ID": "key", "SECRET_ACCESS_KEY": "secret", "REGION": "us-east-1"}.items():
         monkeypatch.setenv(f"AWS_{name}", value)
     monkeypatch.setattr(sources, "BLOCK_BYTES", BLOCK)
-    with serving(
+    with failing(
         FailingS3("wiki/a.txt", b"".join(number.to_bytes(4) for number in range(BLOCK * BLOCKS // 4)))
     ) as running:
         monkeypatch.setenv("AWS_ENDPOINT_URL_S3", running.endpoint)

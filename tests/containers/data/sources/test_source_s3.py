@@ -23,9 +23,9 @@ from slipway.containers.data.sources.locations import open_source
 from slipway.containers.data.sources.sources import FetchSource, Source, SourceFile, local_source
 from slipway.containers.data.text.documents import read_json
 from tests.containers.data.conftest import MakeSettings
-from tests.containers.data.denying_s3 import denying
-from tests.containers.data.metadata_service import KEY_ID, metadata_service
+from tests.containers.data.failing_s3 import denying
 from tests.containers.data.rows.test_prepare import command, rows_of
+from tests.containers.instance_metadata import KEY_ID, instance_metadata
 
 BUCKET = "texts"
 PARTS = 4
@@ -261,8 +261,9 @@ def test_keys_come_from_the_metadata_service_that_the_environment_names(
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"):
         monkeypatch.delenv(name, raising=False)
     source_s3.opened.cache_clear()
-    with metadata_service() as address, denying(monkeypatch, 403, "AccessDenied") as seen:
-        monkeypatch.setenv(source_s3.METADATA_VARIABLE, address)
+    with instance_metadata() as metadata, denying(monkeypatch, 403, "AccessDenied") as seen:
+        metadata.give_keys()
+        monkeypatch.setenv(source_s3.METADATA_VARIABLE, metadata.endpoint)
         with pytest.raises(DataError, match="reading it is denied"):
             open_source("s3://texts/wiki")
     source_s3.opened.cache_clear()
@@ -277,11 +278,10 @@ def test_keys_that_are_about_to_expire_are_asked_for_again_over_a_metadata_servi
         monkeypatch.delenv(name, raising=False)
     soon = datetime.now(UTC) + timedelta(minutes=1)
     source_s3.opened.cache_clear()
-    with (
-        metadata_service(f"{soon:%Y-%m-%dT%H:%M:%SZ}", failures=[503]) as address,
-        denying(monkeypatch, 403, "AccessDenied") as seen,
-    ):
-        monkeypatch.setenv(source_s3.METADATA_VARIABLE, address)
+    with instance_metadata() as metadata, denying(monkeypatch, 403, "AccessDenied") as seen:
+        metadata.give_keys(f"{soon:%Y-%m-%dT%H:%M:%SZ}")
+        metadata.failures = [503]
+        monkeypatch.setenv(source_s3.METADATA_VARIABLE, metadata.endpoint)
         deadline = time.monotonic() + 10
         while len(keys := {each["authorization"].partition("/")[0] for each in seen}) < 2:
             assert time.monotonic() < deadline, keys

@@ -17,14 +17,14 @@ from slipway.containers.data.sources import source_url
 from slipway.containers.data.sources.locations import open_source
 from tests.containers.data.conftest import MakeSettings
 from tests.containers.data.rows.test_prepare import command, rows_of
-from tests.containers.data.text_server import Served, serving
+from tests.containers.data.text_server import Served, serving_text
 
 SECRET = "s3cret-Signature"
 
 
 @pytest.fixture
 def served(corpus: Path) -> Iterator[Served]:
-    with serving(Served(corpus.read_bytes())) as running:
+    with serving_text(Served(corpus.read_bytes())) as running:
         yield running
 
 
@@ -137,7 +137,7 @@ def test_text_of_no_known_version_is_refused(served: Served) -> None:
 
 
 def test_nobody_there_is_one_line_without_the_query() -> None:
-    with serving(Served(b"")) as gone:
+    with serving_text(Served(b"")) as gone:
         url = gone.url
     with pytest.raises(DataError, match=r"/a.txt: it cannot be reached; check the address") as refusal:
         open_source(f"{url}/a.txt?{SECRET}")

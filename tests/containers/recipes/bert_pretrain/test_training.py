@@ -63,19 +63,6 @@ def test_what_zero_3_saved_and_what_it_resumes_fits_any_other_engine(ranks: Rank
     assert alone.losses() == pytest.approx(zero_pair.losses(), abs=1e-5)
 
 
-@pytest.mark.long  # test_layouts.py cuts an encoder each day
-@pytest.mark.parametrize("cut", ["pipeline", "tensor"])
-def test_a_model_that_is_cut_between_ranks_trains_as_one_that_is_not(ranks: Ranks, cut: str) -> None:
-    """Its checkpoint goes on in one process, which draws no dropout here: layouts draw it in other orders."""
-    settings = {**BASE, "steps": "4", "dropout": "0"}
-    both = ranks.finish(cut, world=2, settings={**settings, cut: "2"})
-    assert both.codes == (0, 0), both.errors
-    ranks.continue_from(both, f"{cut}-alone", without=[4])
-    alone = ranks.finish(f"{cut}-alone", world=1, settings={**settings, "zero": "0"}, attempt=2)
-    assert "resuming from step 2" in alone.errors
-    assert alone.losses() == pytest.approx(both.losses(), abs=1e-5)
-
-
 def test_the_loss_on_rows_held_out_is_told_and_recorded(alone: Run) -> None:
     records = [json.loads(line) for line in (alone.logs / "held_out.jsonl").read_text().splitlines()]
     assert [record["step"] for record in records] == [4, 6]
@@ -275,14 +262,3 @@ def test_lans_learns_on_zero_s_shares_and_resumes_on_another_number_of_ranks(ran
     assert "resuming from step 4" in alone.errors
     assert alone.losses()[5] == pytest.approx(pair.losses()[5], abs=1e-5)
     assert alone.losses()[6] == pytest.approx(pair.losses()[6], abs=0.02)
-
-
-@pytest.mark.long  # test_layouts.py resumes each layout from another
-def test_what_tensor_ranks_saved_goes_on_in_a_pipeline(ranks: Ranks) -> None:
-    settings = {**BASE, "zero": "0", "dropout": "0"}
-    cut = ranks.finish("to-cut", world=2, settings={**settings, "tensor": "2"})
-    assert cut.codes == (0, 0), cut.errors
-    ranks.continue_from(cut, "piped", without=(4, 6))
-    piped = ranks.finish("piped", world=2, settings={**settings, "pipeline": "2"}, attempt=2)
-    assert piped.codes == (0, 0), piped.errors
-    assert piped.losses() == pytest.approx(cut.losses(), rel=1e-5)

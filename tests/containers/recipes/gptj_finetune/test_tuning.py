@@ -20,28 +20,20 @@ from slipway.containers.runtime.errors import MISTAKE_EXIT_CODE
 from tests.containers.recipes.trainings import Trained, check_scores, close, transformers_model
 
 STEPS, SAVED_AFTER, LENGTH = 4, 2, 48
+# engines/native/test_layouts.py trains in all others, and training/test_layout_table.py this very model.
 LAYOUTS = ("optimizer2", "pp2", "tp2-pp2")
-# engines/native/test_layouts.py trains an encoder in these each day, and a resume below is in "hybrid".
-OTHER_LAYOUTS = ("tp2", "fsdp2", "hybrid", "pp2-gpipe", "pp2-interleaved")
 RESUMED = ("tp2-pp2-in-hybrid", "optimizer2-in-alone")
-OTHER_RESUMED = ("alone-in-pp2",)  # each day gpt_neox resumes one process's in a pipeline
 ABOVE_CHANCE = 0.25
 
 pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")
-def tuned(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Trained:
-    wanted = {item.name.partition("[")[2].removesuffix("]") for item in request.session.items}
-    asked = [name for name in (*OTHER_LAYOUTS, *OTHER_RESUMED) if name in wanted]
-    folder = tmp_path_factory.mktemp("tuned")
-    return Trained.make("tests.containers.recipes.gptj_finetune.tuned", folder, *LAYOUTS, *RESUMED, *asked)
+def tuned(tmp_path_factory: pytest.TempPathFactory) -> Trained:
+    return Trained.make("tests.containers.recipes.gptj_finetune.tuned", tmp_path_factory.mktemp("tuned"))
 
 
-@pytest.mark.parametrize(
-    "name",
-    ["padded", *LAYOUTS, *(pytest.param(name, marks=pytest.mark.long) for name in OTHER_LAYOUTS)],
-)
+@pytest.mark.parametrize("name", ["padded", *LAYOUTS])
 def test_every_layout_has_the_losses_and_norms_of_one_process(tuned: Trained, name: str) -> None:
     assert set(tuned.codes[name]) == {0}, tuned.said(name)
     assert len(tuned.numbers(name)) == STEPS
@@ -49,9 +41,7 @@ def test_every_layout_has_the_losses_and_norms_of_one_process(tuned: Trained, na
     assert tuned.scores(name) == pytest.approx(tuned.scores("alone"), rel=1e-4)
 
 
-@pytest.mark.parametrize(
-    "name", [*RESUMED, *(pytest.param(name, marks=pytest.mark.long) for name in OTHER_RESUMED)]
-)
+@pytest.mark.parametrize("name", RESUMED)
 def test_a_checkpoint_goes_on_in_another_layout(tuned: Trained, name: str) -> None:
     assert set(tuned.codes[name]) == {0}, tuned.said(name)
     assert tuned.numbers(name) == close(tuned.numbers("alone")[SAVED_AFTER:])

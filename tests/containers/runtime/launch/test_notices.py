@@ -12,14 +12,14 @@ import pytest
 
 from slipway.jobs.platforms.slurm.node import health
 from slipway.jobs.platforms.slurm.node.setting import SlurmNodeFacts, SlurmNodePaths
-from tests.containers.runtime.metadata import INTERRUPTION, REBALANCE, Metadata, serving
+from tests.containers.instance_metadata import INTERRUPTION, REBALANCE, Metadata, instance_metadata
 from tests.containers.runtime.nodes import Cluster, ready
 from tests.fault_clock import FaultClock
 
 
 @pytest.fixture
 def metadata() -> Iterator[Metadata]:
-    with serving() as served:
+    with instance_metadata() as served:
         yield served
 
 

@@ -7,12 +7,9 @@ import json
 import tomllib
 from collections.abc import Iterator
 from datetime import UTC, datetime
-from functools import partial
 from hashlib import sha256
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from shutil import copytree
-from threading import Thread
 
 import pytest
 from click.testing import CliRunner
@@ -42,6 +39,7 @@ from slipway.jobs.words.images.ami_locks import (
     moves,
     pinned,
 )
+from tests.local_server import files_of, serving
 
 NOW = datetime(2026, 11, 22, 11, 30, tzinfo=UTC)
 PIN = Pin(
@@ -59,11 +57,6 @@ def index(meta: str, *headers: str) -> str:
     return kernel + "\n".join(f"Package: linux-headers-{header}\nVersion: 1\n" for header in headers)
 
 
-class Quiet(SimpleHTTPRequestHandler):
-    def log_message(self, format: str, *args: object) -> None:  # noqa: A002  # as its base calls it
-        pass
-
-
 @pytest.fixture
 def archive(tmp_path: Path) -> Iterator[str]:
     pockets = {
@@ -75,11 +68,8 @@ def archive(tmp_path: Path) -> Iterator[str]:
         file = tmp_path / "20261122T110000Z" / "dists" / pocket / "main" / "binary-amd64" / "Packages.gz"
         file.parent.mkdir(parents=True)
         file.write_bytes(gzip.compress(text.encode()))
-    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(tmp_path)))
-    Thread(target=server.serve_forever, daemon=True).start()
-    yield f"http://127.0.0.1:{server.server_address[1]}"
-    server.shutdown()
-    server.server_close()
+    with serving(files_of(tmp_path)) as address:
+        yield address
 
 
 def test_the_archive_tells_its_newest_kernel_and_which_have_headers(archive: str) -> None:

@@ -62,11 +62,6 @@ def test_a_size_that_cannot_work_is_refused_with_one_that_can() -> None:
     assert "at most 16" in refused.value.hint
 
 
-def test_nothing_fits_is_refused_and_not_an_empty_answer() -> None:
-    with pytest.raises(CannotEstimate, match="cannot train on"):
-        estimate(BERT, on="trn1.32xlarge")
-
-
 # Where an estimate is for: what is declared, a type by itself, or what is deployed.
 RATES = known_rates()
 

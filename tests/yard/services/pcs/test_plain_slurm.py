@@ -16,7 +16,6 @@ from typing import Any
 import pytest
 
 from slipway.jobs.platforms.code_bundle import own_containers, pack
-from slipway.jobs.platforms.slurm.node import attempts
 from slipway.jobs.platforms.slurm.request import build_request
 from slipway.jobs.words import slurm
 from slipway.jobs.words.job import Job, code_key
@@ -221,28 +220,6 @@ def test_a_job_has_slurms_own_environment_on_nodes_that_are_plain_processes(clus
 
 
 @needs_slurm
-def test_a_submitted_job_runs_and_its_state_is_told_as_on_any_cluster(cluster: PlainCluster) -> None:
-    job, name = cluster.submit("echo")
-    assert cluster.submit("echo") == (job, name), "twice is once"
-    record = cluster.ended(job)
-    assert (record.state, record.exit_code, record.nodes) == ("COMPLETED", 0, 2)
-    assert '"SLIPWAY_NODES": "2"' in cluster.log(name)
-
-
-@needs_slurm
-def test_sacct_tells_a_job_that_the_controller_and_its_folder_have_forgotten(cluster: PlainCluster) -> None:
-    job, name = cluster.submit("forgotten")
-    ended = cluster.ended(job)
-    told = ("sacct", "--noheader", "--parsable2", "--allocations", "--format=state,nnodes,comment")
-    cluster.until(lambda: cluster.says(*told, f"--jobs={job}").startswith("COMPLETED|2|"))
-    program = f"from {attempts.__name__} import read_accounts; print(*read_accounts(), sep='\\n')"
-    read = cluster.says("sh", "-c", f'exec "$SLIPWAY_PYTHON" -c {shlex.quote(program)}').splitlines()
-    (found,) = [line for line in read if f"id='{job}'" in line]
-    assert f"name='{name}'" in found
-    assert f"started={ended.started}," in found
-
-
-@needs_slurm
 def test_a_job_that_ends_while_its_accounts_are_dead_is_in_them_later(cluster: PlainCluster) -> None:
     folder = next((cluster.hosts.yard.home / "tmp/pcs").iterdir())
     for name in ("mariadbd.pid", "slurmdbd.pid"):
@@ -250,27 +227,6 @@ def test_a_job_that_ends_while_its_accounts_are_dead_is_in_them_later(cluster: P
     job, _ = cluster.submit("unheard")
     assert cluster.ended(job).state == "COMPLETED"
     cluster.until(lambda: cluster.says("sacct", "-nXo", "state", f"--jobs={job}") == "COMPLETED")
-
-
-@needs_slurm
-def test_a_job_that_resumes_is_requeued_and_one_after_it_waits(cluster: PlainCluster) -> None:
-    job, name = cluster.submit("resumes", mode="resume")
-    after = cluster.says(
-        "sbatch",
-        "--parsable",
-        "--partition=train",
-        f"--dependency=afterok:{job}",
-        "--output=/dev/null",
-        "--wrap",
-        "true",
-    )
-    cluster.until(lambda: "trains" in cluster.log(name))
-    cluster.says("scancel", "--signal=TERM", job)
-    record = cluster.ended(job)
-    assert (record.state, record.restarts) == ("COMPLETED", 1)
-    assert "resumes from attempt 1" in cluster.log(name)
-    cluster.until(lambda: cluster.is_over(after))
-    assert cluster.slurm_says(after)[0] == "COMPLETED"
 
 
 @needs_slurm

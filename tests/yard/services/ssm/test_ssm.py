@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from types import SimpleNamespace
@@ -161,3 +162,18 @@ def test_a_template_may_ask_for_it_by_its_type(yard: RunningYard, name: str) -> 
 def test_one_that_nobody_listed_is_not_there(yard: RunningYard) -> None:
     said = refusal(yard.client("ssm").get_parameter, Name="/aws/service/canonical/ubuntu/server/9/x")
     assert said["Code"] == "ParameterNotFound"
+
+
+def test_a_runbook_runs_in_the_version_that_is_asked_for(yard: RunningYard) -> None:
+    ssm = yard.client("ssm")
+    wait = {"name": "Wait", "action": "aws:sleep", "inputs": {"Duration": "PT1S"}}
+    first = {"schemaVersion": "0.3", "mainSteps": [wait]}
+    ssm.create_document(Name="versions", DocumentType="Automation", Content=json.dumps(first))
+    second = json.dumps({**first, "description": "two"})
+    ssm.update_document(Name="versions", DocumentVersion="$LATEST", Content=second)
+    ran = []
+    for version in ("$DEFAULT", "$LATEST", "2"):
+        started = ssm.start_automation_execution(DocumentName="versions", DocumentVersion=version)
+        which = {"AutomationExecutionId": started["AutomationExecutionId"]}
+        ran.append(ssm.get_automation_execution(**which)["AutomationExecution"]["DocumentVersion"])
+    assert ran == ["1", "2", "2"]

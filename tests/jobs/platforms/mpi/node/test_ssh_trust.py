@@ -6,12 +6,10 @@ import json
 import os
 import resource
 import shutil
-import threading
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
-from http.server import ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +33,7 @@ from slipway.jobs.platforms.mpi.node.ssh_trust import (
     public_key_text,
 )
 from tests.jobs.platforms.mpi.node.conftest import SECRET, Start
+from tests.local_server import serving
 
 OTHER = "o" * 64
 HERE, THERE = "127.0.0.1", "127.0.0.2"
@@ -138,11 +137,8 @@ def given(end: datetime, key: str = "AKIA") -> dict[str, str]:
 @pytest.fixture
 def address() -> Iterator[str]:
     role = RenewedCredentials(lambda: given(NOW + timedelta(hours=1)), lambda: NOW)
-    server = ThreadingHTTPServer(("127.0.0.1", 0), job_credentials._handler(TOKEN, role))
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    yield f"http://127.0.0.1:{server.server_port}"
-    server.shutdown()
-    server.server_close()
+    with serving(job_credentials._handler(TOKEN, role)) as address:
+        yield address
 
 
 def ask(url: str, token: str) -> dict[str, Any]:

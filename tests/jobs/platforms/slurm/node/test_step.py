@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from slipway.jobs.platforms.slurm.node.job_log import LogShipping, batches
-from slipway.jobs.platforms.slurm.node.step import Heard, SrunLines, run_step, srun_words
+from slipway.jobs.platforms.slurm.node.step import Heard, SrunLines, SrunStep, run_step, srun_words
 
 
 def test_no_step_waits_for_a_rank_that_is_dead(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -41,7 +41,8 @@ def test_the_main_nodes_launcher_says_how_a_step_ended(
     heard: list[str] = []
     write = f"open({str(exit_file)!r}, 'w').write({written!r});" if written else ""
     words = [sys.executable, "-c", f"{write}print('a line');raise SystemExit({ends_with})"]
-    end = run_step(words, os.environ, "7", exit_file, heard.append, Heard())
+    step = SrunStep(words=words, environment=os.environ, job="7", exit_file=exit_file)
+    end = run_step(step, heard.append, Heard())
     assert end.code == code
     assert heard == ["a line"]
 

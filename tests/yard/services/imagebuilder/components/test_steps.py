@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-import http.server
 import subprocess
-import threading
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,6 +16,7 @@ from slipway.yard.services.imagebuilder.components.actions import BadDocument
 from slipway.yard.services.imagebuilder.components.document import parse
 from slipway.yard.services.imagebuilder.components.runner import Variables, rounds
 from slipway.yard.services.imagebuilder.machine.inside import GIVEN_UP
+from tests.local_server import files_of, serving
 from tests.yard.every_tier import ISOLATED_TIERS
 from tests.yard.services.imagebuilder.conftest import Bakery
 
@@ -186,15 +185,8 @@ def test_a_link_in_the_image_leads_nowhere_outside_it(bakery: Bakery) -> None:
 def web(tmp_path: Path) -> Iterator[str]:
     """A server of this machine with one file."""
     (tmp_path / "tool.tar").write_bytes(b"tool")
-
-    def handler(*arguments: Any) -> http.server.SimpleHTTPRequestHandler:
-        return http.server.SimpleHTTPRequestHandler(*arguments, directory=str(tmp_path))
-
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    yield f"http://127.0.0.1:{server.server_port}/tool.tar"
-    server.shutdown()
-    server.server_close()
+    with serving(files_of(tmp_path)) as address:
+        yield f"{address}/tool.tar"
 
 
 @pytest.mark.parametrize(("content", "status"), [(b"tool", "AVAILABLE"), (b"other", "FAILED")])
