@@ -136,7 +136,9 @@ class LustreFiles(Construct):
             ports=_LUSTRE_PORTS,
             calls_back=True,
         )
-        _allow_among_servers(self, group)
+        # FSx looks at the group's rules as it makes the file system, and refuses one whose rules come
+        # a second later (aws/aws-parallelcluster#6181).
+        self.resource.node.add_dependency(*_allow_among_servers(self, group))
 
 
 # FSx for Lustre user guide, "File system access control with Amazon VPC".
@@ -160,10 +162,11 @@ def _security_group(scope: Construct, vpc_id: str) -> ec2.CfnSecurityGroup:
     )
 
 
-def _allow_among_servers(scope: Construct, group: ec2.CfnSecurityGroup) -> None:
-    """Let the servers of one Lustre file system talk to each other through the group."""
+def _allow_among_servers(scope: Construct, group: ec2.CfnSecurityGroup) -> list[Construct]:
+    """Let the servers of one Lustre file system talk to each other through the group; return the rules."""
+    rules: list[Construct] = []
     for ports in _LUSTRE_PORTS:
-        ec2.CfnSecurityGroupIngress(
+        into = ec2.CfnSecurityGroupIngress(
             scope,
             f"FromServers{ports.first}",
             group_id=group.attr_group_id,
@@ -173,7 +176,7 @@ def _allow_among_servers(scope: Construct, group: ec2.CfnSecurityGroup) -> None:
             source_security_group_id=group.attr_group_id,
             description="Lustre among its servers",
         )
-        ec2.CfnSecurityGroupEgress(
+        out = ec2.CfnSecurityGroupEgress(
             scope,
             f"ToServers{ports.first}",
             group_id=group.attr_group_id,
@@ -183,6 +186,8 @@ def _allow_among_servers(scope: Construct, group: ec2.CfnSecurityGroup) -> None:
             destination_security_group_id=group.attr_group_id,
             description="Lustre among its servers",
         )
+        rules += [into, out]
+    return rules
 
 
 def _only_encrypted_mounts() -> iam.PolicyDocument:
