@@ -35,6 +35,7 @@ ANY_RESOURCE: Mapping[str, str] = {
     "ec2messages:GetMessages": _SESSION_MANAGER,
     "ec2messages:SendReply": _SESSION_MANAGER,
     "ecr:GetAuthorizationToken": "one log-in for the whole registry",
+    "fsx:DescribeFileSystems": "FSx's questions take no resource",
     "pcs:RegisterComputeNodeGroupInstance": "an instance registers before it knows its group",
     "ecs:DiscoverPollEndpoint": "the agent asks where its cluster is, before it has one",
     "ssm:DescribeInstanceInformation": _RUNS,
