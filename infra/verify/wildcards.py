@@ -61,7 +61,7 @@ WILDCARDS: Mapping[str, Mapping[str, str]] = {
         ),
     },
     "Access/Execution": {  # of Batch and of SageMaker
-        r"\*": "ecr:GetAuthorizationToken, cloudwatch:PutMetricData and EC2's questions take no resource",
+        r"\*": "ecr:GetAuthorizationToken, cloudwatch:PutMetricData and questions take no resource",
         _ANY_IMAGE: "a job may name any image of this account, and only pulls it",
         _STREAMS: "streams of one log group, one a container, or a job's instance",
         r"arn:aws:ec2:[^*/]+:network-interface/\*": (
@@ -74,6 +74,11 @@ WILDCARDS: Mapping[str, Mapping[str, str]] = {
         r"\*": "batch:DescribeJobs takes no resource",
         r"arn:aws:batch:[^*]+:job/\*": (
             "jobs are named by ids that Batch makes up; a condition limits it to those tagged for the cluster"
+        ),
+    },
+    "Stuck/Rule": {
+        r"arn:aws:ssm:[^*]+:automation-execution/\*": (
+            "Systems Manager makes up the id of what it starts; the runbook beside it is exact"
         ),
     },
     "Access/Machine": {
