@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from aws_cdk import CfnTag
+from aws_cdk import CfnResource, CfnTag
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_efs as efs
 from aws_cdk import aws_fsx as fsx
@@ -137,8 +137,12 @@ class LustreFiles(Construct):
             calls_back=True,
         )
         # FSx looks at the group's rules as it makes the file system, and refuses one whose rules come
-        # a second later (aws/aws-parallelcluster#6181).
-        self.resource.node.add_dependency(*_allow_among_servers(self, group))
+        # a second later (aws/aws-parallelcluster#6181). Its interface stays with it, and EC2 deletes no group
+        # of one: what is kept keeps its group and the rules among its servers (the same, #4402).
+        rules = _allow_among_servers(self, group)
+        self.resource.node.add_dependency(*rules)
+        for held in (group, *rules):
+            held.apply_removal_policy(removal_policy(props.cluster.keep_data))
 
 
 # FSx for Lustre user guide, "File system access control with Amazon VPC".
@@ -162,9 +166,9 @@ def _security_group(scope: Construct, vpc_id: str) -> ec2.CfnSecurityGroup:
     )
 
 
-def _allow_among_servers(scope: Construct, group: ec2.CfnSecurityGroup) -> list[Construct]:
+def _allow_among_servers(scope: Construct, group: ec2.CfnSecurityGroup) -> list[CfnResource]:
     """Let the servers of one Lustre file system talk to each other through the group; return the rules."""
-    rules: list[Construct] = []
+    rules: list[CfnResource] = []
     for ports in _LUSTRE_PORTS:
         into = ec2.CfnSecurityGroupIngress(
             scope,
