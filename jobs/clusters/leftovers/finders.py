@@ -22,6 +22,7 @@ class LeftoverKind(StrEnum):
     """Names the kinds in the order in which they are removed: what is encrypted goes before its key."""
 
     MACHINE = "EC2 instance"
+    TRAINING_JOB = "training job"
     AMI = "AMI"
     BUCKET = "bucket"
     FILE_SYSTEM = "EFS"
@@ -43,6 +44,8 @@ _FEES = {
 }
 
 
+# What no stack holds, and what goes with one that stands.
+RUNNING = frozenset({LeftoverKind.MACHINE, LeftoverKind.TRAINING_JOB})
 # What AWS deletes by itself, and nobody before: its vault refuses it.
 LASTING = frozenset({LeftoverKind.BACKUP})
 
@@ -104,16 +107,39 @@ def find_machines(region: str) -> Iterator[Leftover]:
     asked = ask_all(reader("ec2", region), "DescribeInstances", "Reservations", Filters=filters)
     for each in (machine for group in _told(asked) for machine in group["Instances"]):
         tags = {tag["Key"]: tag["Value"] for tag in each["Tags"]}
-        type_ = find_instance_type(each["InstanceType"])
-        price = price_in(type_, region) if type_ else None
         yield Leftover(
             owner=tags.get(CLUSTER_TAG) or tags[IMAGE_TAG],
             kind=LeftoverKind.MACHINE,
             id=each["InstanceId"],
             gib=None,
-            usd_per_month=round(price.usd_per_hour * HOURS_PER_MONTH, 2) if price else None,
+            usd_per_month=_a_month(each["InstanceType"], 1, region),
             holds=f"{each['InstanceType']}, {each['State']['Name']}, and its disks",
         )
+
+
+def find_training_jobs(region: str) -> Iterator[Leftover]:
+    """Jobs that run on: a destroyed cluster takes their role, and not SageMaker's own instances."""
+    sagemaker = reader("sagemaker", region)
+    asked = ask_all(sagemaker, "ListTrainingJobs", "TrainingJobSummaries", StatusEquals="InProgress")
+    for each in _told(asked):
+        tags = _told(ask_all(sagemaker, "ListTags", "Tags", ResourceArn=each["TrainingJobArn"]))
+        if owner := _owner(tags):
+            name = each["TrainingJobName"]
+            made = _told(ask(sagemaker, "DescribeTrainingJob", TrainingJobName=name))["ResourceConfig"]
+            yield Leftover(
+                owner=owner,
+                kind=LeftoverKind.TRAINING_JOB,
+                id=name,
+                gib=None,
+                usd_per_month=_a_month(made["InstanceType"], made["InstanceCount"], region),
+                holds=f"{made['InstanceCount']} × {made['InstanceType']}, and what was not saved",
+            )
+
+
+def _a_month(type_name: str, count: int, region: str) -> float | None:
+    type_ = find_instance_type(type_name)
+    price = price_in(type_, region) if type_ else None
+    return round(price.usd_per_hour * count * HOURS_PER_MONTH, 2) if price else None
 
 
 def find_buckets(region: str) -> Iterator[Leftover]:
@@ -278,6 +304,7 @@ def _volumes_gib(image: Mapping[str, Any]) -> int:
 
 FINDERS: Mapping[LeftoverKind, Finder] = {
     LeftoverKind.MACHINE: find_machines,
+    LeftoverKind.TRAINING_JOB: find_training_jobs,
     LeftoverKind.AMI: find_amis,
     LeftoverKind.BUCKET: find_buckets,
     LeftoverKind.FILE_SYSTEM: find_file_systems,

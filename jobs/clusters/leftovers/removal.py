@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from slipway.jobs.cloud.aws import Unanswered, ask_all, client, reader
-from slipway.jobs.clusters.leftovers.finders import FINDERS, Leftover, LeftoverKind, SilentService
+from slipway.jobs.clusters.leftovers.finders import FINDERS, RUNNING, Leftover, LeftoverKind, SilentService
 from slipway.jobs.words.errors import SlipwayError
 from slipway.jobs.words.images.amis import AMIS, bakery_stack_name
 
@@ -26,6 +26,10 @@ def remove(leftover: Leftover, region: str) -> None:
 
 def _machine(leftover: Leftover, region: str) -> None:
     client("ec2", region).terminate_instances(InstanceIds=[leftover.id])
+
+
+def _training_job(leftover: Leftover, region: str) -> None:
+    client("sagemaker", region).stop_training_job(TrainingJobName=leftover.id)
 
 
 def _bucket(leftover: Leftover, region: str) -> None:
@@ -113,6 +117,7 @@ def _await(is_done: Callable[[], bool], words: str) -> None:
 
 REMOVERS: Mapping[LeftoverKind, Remover] = {
     LeftoverKind.MACHINE: _machine,
+    LeftoverKind.TRAINING_JOB: _training_job,
     LeftoverKind.AMI: _ami,
     LeftoverKind.BUCKET: _bucket,
     LeftoverKind.FILE_SYSTEM: _file_system,
@@ -152,9 +157,9 @@ def find_leftovers(region: str) -> FoundLeftovers:
 
 
 def _is_ended_by(leftover: Leftover, stacks: Collection[str]) -> bool:
-    """Return True for a machine of a stack that stands: no stack holds a machine, but what ends it."""
+    """Return True for what runs for a stack that stands: no stack holds it, but what ends it."""
     makers = (leftover.owner, bakery_stack_name(leftover.owner))
-    return leftover.kind is LeftoverKind.MACHINE and any(maker in stacks for maker in makers)
+    return leftover.kind in RUNNING and any(maker in stacks for maker in makers)
 
 
 def _stacks(owners: Collection[str], region: str) -> list[str]:

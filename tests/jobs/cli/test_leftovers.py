@@ -118,6 +118,25 @@ def test_a_machine_whose_stack_is_gone_is_a_leftover_with_its_price_and_is_ended
     assert ec2.describe_instances(Filters=running)["Reservations"] == []
 
 
+def test_a_training_job_whose_cluster_is_gone_is_a_leftover(yard_shell: RunningYard) -> None:
+    """The stacks take its role, and SageMaker's instances train on, billed to the end of its time."""
+    arn = "arn:aws:sagemaker:us-east-1:123456789012:training-job/bert-1"
+    bodies: dict[str, dict[str, Any]] = {
+        "ListTrainingJobs": {"TrainingJobSummaries": [{"TrainingJobName": "bert-1", "TrainingJobArn": arn}]},
+        "ListTags": {"Tags": TAGS},
+        "DescribeTrainingJob": {"ResourceConfig": {"InstanceType": "ml.p4d.24xlarge", "InstanceCount": 2}},
+    }
+    for operation, body in bodies.items():
+        script(
+            yard_shell,
+            Fault(service="sagemaker", operation=operation, kind=FaultKind.RESPOND, body=[body], times=1),
+        )
+    (found,) = find_leftovers(REGION).leftovers
+    unscript(yard_shell)
+    assert (found.owner, found.kind, found.id) == ("dl1", LeftoverKind.TRAINING_JOB, "bert-1")
+    assert found.holds == "2 × ml.p4d.24xlarge, and what was not saved"
+
+
 VAULT = "aws/efs/automatic-backup-vault"
 ARN = "arn:aws:backup:us-east-1:123456789012:recovery-point:1eb3b5e7-9eb0-435a-a80b-108b488b0d45"
 POINT = {
