@@ -37,6 +37,7 @@ ANY_RESOURCE: Mapping[str, str] = {
     "ecr:GetAuthorizationToken": "one log-in for the whole registry",
     "fsx:DescribeFileSystems": "FSx's questions take no resource",
     "pcs:RegisterComputeNodeGroupInstance": "an instance registers before it knows its group",
+    "logs:DescribeLogGroups": "CloudWatch Logs' question about groups takes no resource",
     "ecs:DiscoverPollEndpoint": "the agent asks where its cluster is, before it has one",
     "ssm:DescribeInstanceInformation": _RUNS,
     "ssm:GetCommandInvocation": _RUNS,
