@@ -152,7 +152,7 @@ def _document(call: AskedCall) -> Iterator[str]:
 
 
 def _automation(call: AskedCall) -> Iterator[str]:
-    """What StartAutomationExecution starts has no id yet; AWS asks for one all the same."""
+    """AWS asks for an execution even of StartAutomationExecution, whose own has no id yet."""
     starts = [_SOME_ID] if call.operation == "StartAutomationExecution" else []
     for id_ in found(call.parameters, "AutomationExecutionId") or starts:
         yield arn("ssm", call.region, f"automation-execution/{id_}")
