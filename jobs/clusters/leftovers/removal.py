@@ -10,6 +10,7 @@ from slipway.jobs.cloud.aws import Unanswered, ask_all, client, reader
 from slipway.jobs.clusters.leftovers.finders import FINDERS, RUNNING, Leftover, LeftoverKind, SilentService
 from slipway.jobs.words.errors import SlipwayError
 from slipway.jobs.words.images.amis import AMIS, bakery_stack_name
+from slipway.jobs.words.names import stack_name
 
 _WAIT_SECONDS = 300.0
 _POLL_SECONDS = 2.0
@@ -158,7 +159,7 @@ def find_leftovers(region: str) -> FoundLeftovers:
 
 def _is_ended_by(leftover: Leftover, stacks: Collection[str]) -> bool:
     """Return True for what runs for a stack that stands: no stack holds it, but what ends it."""
-    makers = (leftover.owner, bakery_stack_name(leftover.owner))
+    makers = (stack_name(leftover.owner), bakery_stack_name(leftover.owner))
     return leftover.kind in RUNNING and any(maker in stacks for maker in makers)
 
 
