@@ -148,6 +148,11 @@ class Cluster:
         """Return the declared tags and the cluster's own, by which its budget counts."""
         return MappingProxyType({**self.tags, CLUSTER_TAG: self.name})
 
+    @property
+    def keeps_lustre(self) -> bool:
+        """Return True if a Lustre outlives the cluster: it holds on to its subnet and its security group."""
+        return self.keep_data and self.file_system is FileSystem.FSX_LUSTRE
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeCluster(Cluster):
@@ -241,6 +246,10 @@ class SlurmCluster(NodeCluster):
     rest_api: bool = False  # slurmrestd, reachable from the nodes alone
     idle_minutes: Annotated[int, between(1, 1440, "minutes")] = 10  # then a worker without a job ends
     job_timeout_hours: Annotated[int, between(1, 8760, "hours")] = 48  # the longest that a job may ask for
+
+    @property
+    def keeps_lustre(self) -> bool:
+        return self.keep_data and (self.scratch or self.file_system is FileSystem.FSX_LUSTRE)
 
     @property
     def job_timeout(self) -> timedelta:

@@ -8,9 +8,6 @@ _PARTITION = "(aws|<AWS::Partition>)"
 _EC2 = rf"arn:{_PARTITION}:ec2:[a-z0-9-]+:[^*/]*:"
 _GROUP = r"arn:aws:logs:[a-z0-9-]+:[^*]+"
 _STREAMS = rf"{_GROUP}:log-stream:\*"
-_LISTED_GROUPS = {
-    r"arn:aws:logs:[a-z0-9-]+:[^*]+:log-group:\*": "Systems Manager's agent finds the log group by listing"
-}
 _ANY_IMAGE = r"arn:aws:ecr:[^*/]+:repository/\*"
 _OBJECTS = r"[^*]+/(code|datasets|jobs|sources)/\*"
 _JOBS = {_OBJECTS: "what jobs and who submits them read and write, under prefixes of one bucket"}
@@ -61,7 +58,7 @@ WILDCARDS: Mapping[str, Mapping[str, str]] = {
         ),
     },
     "Access/Execution": {  # of Batch and of SageMaker
-        r"\*": "ecr:GetAuthorizationToken, cloudwatch:PutMetricData and EC2's questions take no resource",
+        r"\*": "ecr:GetAuthorizationToken, cloudwatch:PutMetricData and questions take no resource",
         _ANY_IMAGE: "a job may name any image of this account, and only pulls it",
         _STREAMS: "streams of one log group, one a container, or a job's instance",
         r"arn:aws:ec2:[^*/]+:network-interface/\*": (
@@ -76,12 +73,16 @@ WILDCARDS: Mapping[str, Mapping[str, str]] = {
             "jobs are named by ids that Batch makes up; a condition limits it to those tagged for the cluster"
         ),
     },
+    "Stuck/Rule": {
+        r"arn:aws:ssm:[^*]+:automation-execution/\*": (
+            "Systems Manager makes up the id of what it starts; the runbook beside it is exact"
+        ),
+    },
     "Access/Machine": {
-        r"\*": "Session Manager, ec2:DescribeInstances and cloudwatch:PutMetricData take no resource",
+        r"\*": "Session Manager, cloudwatch:PutMetricData, and questions of EC2 and of logs take no resource",
         _REQUESTS: "what is submitted, by its name",
         **_NODE_GROUP,
         **_OF_COMMANDS,
-        **_LISTED_GROUPS,
     },
     "Access/Jobs": {r"\*": "ec2:DescribeInstances takes no resource", **_NODE_GROUP, **_JOBS},
     "Access/Machine/Role": {**_PCS, **_JOBS, _STREAMS: "streams of one log group, one a node of a job"},
@@ -89,6 +90,5 @@ WILDCARDS: Mapping[str, Mapping[str, str]] = {
         **_PCS,
         rf"([^*]+/code/\*|{_REQUESTS})": "what is submitted: requests by job, code by digest",
         **_OF_COMMANDS,
-        **_LISTED_GROUPS,
     },
 }

@@ -177,10 +177,10 @@ def cluster_leftovers_command(
     """List what destroyed clusters and bakeries kept, and what it costs a month.
 
     `cdk destroy` keeps bucket, files, repository, keys and logs of a cluster, unless it was deployed with
-    keep_data=false; AMIs outlive their bakery. What a deployed stack owns, or a launch template or an
-    instance uses, is never listed and never deleted. With --delete you type the name of each cluster or image
-    whose leftovers are to go. That cannot be undone; only a key can be restored, for seven days. Run it again
-    if it was interrupted.
+    keep_data=false; AMIs outlive their bakery. Machines and training jobs are listed if their stack is gone.
+    What a deployed stack owns, or a launch template or an instance uses, is never listed and never deleted.
+    With --delete you type the name of each cluster or image whose leftovers are to go. That cannot be undone;
+    only a key can be restored, for seven days. Run it again if it was interrupted.
 
     \b
     slipway cluster leftovers

@@ -65,6 +65,7 @@ class Reservation:
     free: int
     total: int
     is_block: bool = False
+    placement_group: str | None = None  # which it was made in: it takes no instance of another
     begins: datetime | None = None
     ends: datetime | None = None  # None: when it is cancelled
 
@@ -98,6 +99,7 @@ def _reservation(reservation: Mapping[str, Any]) -> Reservation:
         free=reservation.get("AvailableInstanceCount", 0),
         total=reservation["TotalInstanceCount"],
         is_block=reservation.get("ReservationType") == CAPACITY_BLOCK,
+        placement_group=reservation.get("PlacementGroupArn"),
         begins=reservation.get("StartDate"),
         ends=reservation.get("EndDate"),
     )

@@ -16,7 +16,7 @@ from typing import Any
 
 from slipway.jobs.words.errors import InvalidConfig, Problem, SlipwayError
 from slipway.jobs.words.given import shown, wrong_record
-from slipway.jobs.words.targets import Target
+from slipway.jobs.words.targets import SageMakerTarget, Target
 from slipway.jobs.words.text import decode_json, printable, refuse_newer
 
 LONGEST_NAME = 50  # with the digest behind it a name fits SageMaker's 63 and Batch's 128 characters
@@ -218,7 +218,7 @@ _WEB = ("http://", "https://")
 
 
 def refuse_unreachable_inputs(job: Job, target: Target) -> None:
-    """Refuse a URL where the nodes reach AWS alone: the job would fail after all of them were paid for."""
+    """Refuse a URL or a secret that nodes do not reach: the job would fail after all were paid for."""
     if target.has_internet:
         return
     for name, value in job.settings.items():
@@ -230,6 +230,12 @@ def refuse_unreachable_inputs(job: Job, target: Target) -> None:
                 hint=f"download it here, then: slipway cluster upload FILE --on {target.name}; or deploy "
                 f"with a way out: cdk deploy {target.name} -c {target.name}.egress=nat",
             )
+    # Of AWS, containers of SageMaker reach S3 alone: every other cluster has an endpoint of Secrets Manager.
+    if isinstance(target, SageMakerTarget) and "secrets" in job.settings:
+        raise DoesNotFit(
+            f"secrets are read from Secrets Manager, which jobs of {target.name} do not reach",
+            hint=f"deploy with a way out: cdk deploy {target.name} -c {target.name}.egress=nat",
+        )
 
 
 def project_key(digest: str) -> str:

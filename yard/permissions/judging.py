@@ -27,7 +27,6 @@ NOT_JUDGED = (
     "your own key, unless `slipway yard up --caller-role` gives it a role",
     "a stack without an execution role: it is made with all permissions, whoever asks for it",
     "CloudFormation's role, for types that are only recorded: the action that makes them, on some resource",
-    "what EventBridge's rules do with their roles: only whether EventBridge may assume them",
     "policies of organizations (SCP, RCP), session policies, grants of KMS, ACLs of S3",
     "other accounts: the yard has one",
     "resources of a call that no table names: such a call is judged on the resource *",

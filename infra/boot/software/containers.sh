@@ -14,6 +14,7 @@ root="${SLIPWAY_ROOT:-}"
 release="$(parameter slurm_version)"
 slurm="$root/opt/aws/pcs/scheduler/slurm-$release"
 settings="$root/etc/aws/pcs/scheduler/slurm-$release"
+archive="$root/etc/apt/slipway.list"
 # Of Ubuntu, signed; Enroot's documentation names them, and pyxis is compiled for the Slurm of the cluster.
 packages=(build-essential fuse-overlayfs git jq parallel pigz squashfs-tools squashfuse zstd)
 
@@ -21,15 +22,30 @@ main() {
   if [[ -e $settings/plugstack.conf.d/pyxis.conf ]]; then
     return 0
   fi
+  use_archive
   wait_for_dpkg apt-get update --quiet
   wait_for_dpkg apt-get install --quiet --yes --no-install-recommends "${packages[@]}"
   install_enroot
   install_pyxis
 }
 
+# Only HTTPS leaves the nodes' network, which Ubuntu's mirrors do not speak and its snapshots do: the one of now, which is
+# what the mirrors have. The AMI's own lists stay as they are.
+use_archive() {
+  local pocket
+  # shellcheck source=/dev/null
+  . /etc/os-release
+  mkdir -p "${archive%/*}"
+  for pocket in "" -updates -security; do
+    echo "deb [signed-by=/usr/share/keyrings/ubuntu-archive-keyring.gpg]" \
+      "https://snapshot.ubuntu.com/ubuntu/$(date --utc +%Y%m%dT%H0000Z) $VERSION_CODENAME$pocket main universe"
+  done >"$archive"
+}
+
 # Ubuntu's own upgrades hold the lock of dpkg during the first minutes.
 wait_for_dpkg() {
-  DEBIAN_FRONTEND=noninteractive "$1" -o DPkg::Lock::Timeout=300 "${@:2}"
+  DEBIAN_FRONTEND=noninteractive "$1" -o DPkg::Lock::Timeout=300 \
+    -o "Dir::Etc::SourceList=$archive" -o Dir::Etc::SourceParts=- "${@:2}"
 }
 
 install_enroot() {

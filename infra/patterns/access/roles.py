@@ -84,12 +84,9 @@ def _attach(
 # What the agent of Systems Manager needs to write what a command printed to a log group.
 
 
-def run_command_output(scope: Construct, log_group_arn: str) -> tuple[Statement, ...]:
+def run_command_output(log_group_arn: str) -> tuple[Statement, ...]:
     """Allow logging; the agent looks first ("Configuring CloudWatch Logs for Run Command")."""
-    groups = Stack.of(scope).format_arn(
-        service="logs", resource="log-group", resource_name="*", arn_format=ArnFormat.COLON_RESOURCE_NAME
-    )
-    find_group = allow("FindLogGroup", "logs:DescribeLogGroups", on=groups)
+    find_group = allow("FindLogGroup", "logs:DescribeLogGroups", on="*")
     write = allow(
         "WriteLogs",
         "logs:CreateLogStream",

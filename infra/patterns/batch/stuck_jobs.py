@@ -52,7 +52,7 @@ class StuckJobCanceller(Construct):
             "Rule",
             service="events",
             description="Rule: starts the runbook that cancels a stuck job",
-            statements=_may_start(runbook_arn, canceller.arn),
+            statements=_may_start(self, name, runbook_arn, canceller.arn),
         )
         rule = events.CfnRule(
             self,
@@ -136,9 +136,22 @@ def _may_cancel(scope: Construct, cluster: BatchCluster) -> tuple[Statement, ...
     )
 
 
-def _may_start(runbook_arn: str, canceller_arn: str) -> tuple[Statement, ...]:
+def _may_start(
+    scope: Construct, runbook: str, definition_arn: str, canceller_arn: str
+) -> tuple[Statement, ...]:
+    """Allow the runbook by both of its names, and the execution, whose id Systems Manager makes up.
+
+    A target names the automation-definition, and where a role has that alone, EventBridge's invocation fails:
+    who starts a runbook needs its document and the execution (Systems Manager user guide, "Setting up
+    identity based policies examples"). AWS's own policies, such as AWS-SSM-DiagnosisAutomation's, have all.
+    """
+    named = [
+        Stack.of(scope).format_arn(service="ssm", resource=kind, resource_name=name)
+        for kind, name in (("document", runbook), ("automation-execution", "*"))
+    ]
+    runbooks = [definition_arn, *named]
     return (
-        allow("StartRunbook", "ssm:StartAutomationExecution", on=runbook_arn),
+        allow("StartRunbook", "ssm:StartAutomationExecution", on=runbooks),
         allow(
             "GiveItItsRole",
             "iam:PassRole",

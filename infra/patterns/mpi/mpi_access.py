@@ -47,7 +47,7 @@ class MpiAccess(Construct):
                 base.storage.use_keys(),
                 leave,
                 _follow_jobs(),
-                *run_command_output(self, base.job_logs.arn),
+                *run_command_output(base.job_logs.arn),
                 *secret.read_statements(),
             ),
         )

@@ -152,7 +152,14 @@ def _refuse_narrow(cluster: Cluster, vpc: ec2.IVpc, chosen: ec2.ISubnet) -> None
 
 def make_network(scope: Construct, cluster: Cluster, log_key: kms.IKey) -> ClusterNetwork:
     """Make a VPC whose nodes reach the services of AWS that they call."""
-    vpc = Vpc(scope, "Vpc", cidr=cluster.vpc_cidr, zone=cluster.zone, egress=cluster.egress)
+    vpc = Vpc(
+        scope,
+        "Vpc",
+        cidr=cluster.vpc_cidr,
+        zone=cluster.zone,
+        egress=cluster.egress,
+        keep=cluster.keeps_lustre,
+    )
     FlowLogs(
         scope,
         "FlowLogs",

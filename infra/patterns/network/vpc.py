@@ -17,7 +17,7 @@ from constructs import Construct
 
 from slipway.infra.declare.types import Cluster, Egress
 from slipway.infra.patterns.access.roles import ServiceRole
-from slipway.infra.patterns.encryption import EncryptedLogGroup, write_logs
+from slipway.infra.patterns.encryption import EncryptedLogGroup, removal_policy, write_logs
 from slipway.infra.patterns.statements import allow
 from slipway.jobs.words.errors import SlipwayError
 
@@ -38,7 +38,9 @@ class NodeVpc(Protocol):
 class Vpc(Construct):
     """Gives nodes no public address: EC2 gives none to an instance with several network interfaces."""
 
-    def __init__(self, scope: Construct, id: str, *, cidr: str, zone: str, egress: Egress) -> None:
+    def __init__(
+        self, scope: Construct, id: str, *, cidr: str, zone: str, egress: Egress, keep: bool = False
+    ) -> None:
         super().__init__(scope, id)
         private_cidr, public_cidr = subnet_cidrs(cidr, egress)
         self.private_cidr = private_cidr
@@ -53,6 +55,9 @@ class Vpc(Construct):
         self.vpc_id = self.resource.ref
         self.private_subnet = _subnet(self, "Private", cidr=private_cidr, zone=zone)
         self.private_subnet_id = self.private_subnet.ref
+        if keep:  # EC2 deletes no subnet in which a file system that was kept has its interface
+            for kept in (self.resource, self.private_subnet):
+                kept.apply_removal_policy(removal_policy(keep))
         self.route_tables = [_route_table(self, "PrivateRoutes", self.private_subnet)]
         if public_cidr is not None:
             self.route_tables.append(_add_nat(self, public_cidr, zone))

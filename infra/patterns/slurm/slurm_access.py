@@ -100,7 +100,7 @@ class SlurmAccess(Construct):
                 *every_machine,
                 *bucket_statements(base.storage.bucket, read=(REQUEST_KEYS, f"{CODE_PREFIX}*")),
                 base.storage.use_keys(),
-                *run_command_output(self, base.job_logs.arn),
+                *run_command_output(base.job_logs.arn),
             ),
         )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from aws_cdk import CfnTag
+from aws_cdk import CfnResource, CfnTag
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_efs as efs
 from aws_cdk import aws_fsx as fsx
@@ -136,7 +136,13 @@ class LustreFiles(Construct):
             ports=_LUSTRE_PORTS,
             calls_back=True,
         )
-        _allow_among_servers(self, group)
+        # FSx looks at the group's rules as it makes the file system, and refuses one whose rules come
+        # a second later (aws/aws-parallelcluster#6181). Its interface stays with it, and EC2 deletes no group
+        # of one: what is kept keeps its group and the rules among its servers (the same, #4402).
+        rules = _allow_among_servers(self, group)
+        self.resource.node.add_dependency(*rules)
+        for held in (group, *rules):
+            held.apply_removal_policy(removal_policy(props.cluster.keep_data))
 
 
 # FSx for Lustre user guide, "File system access control with Amazon VPC".
@@ -160,10 +166,11 @@ def _security_group(scope: Construct, vpc_id: str) -> ec2.CfnSecurityGroup:
     )
 
 
-def _allow_among_servers(scope: Construct, group: ec2.CfnSecurityGroup) -> None:
-    """Let the servers of one Lustre file system talk to each other through the group."""
+def _allow_among_servers(scope: Construct, group: ec2.CfnSecurityGroup) -> list[CfnResource]:
+    """Let the servers of one Lustre file system talk to each other through the group; return the rules."""
+    rules: list[CfnResource] = []
     for ports in _LUSTRE_PORTS:
-        ec2.CfnSecurityGroupIngress(
+        into = ec2.CfnSecurityGroupIngress(
             scope,
             f"FromServers{ports.first}",
             group_id=group.attr_group_id,
@@ -173,7 +180,7 @@ def _allow_among_servers(scope: Construct, group: ec2.CfnSecurityGroup) -> None:
             source_security_group_id=group.attr_group_id,
             description="Lustre among its servers",
         )
-        ec2.CfnSecurityGroupEgress(
+        out = ec2.CfnSecurityGroupEgress(
             scope,
             f"ToServers{ports.first}",
             group_id=group.attr_group_id,
@@ -183,6 +190,8 @@ def _allow_among_servers(scope: Construct, group: ec2.CfnSecurityGroup) -> None:
             destination_security_group_id=group.attr_group_id,
             description="Lustre among its servers",
         )
+        rules += [into, out]
+    return rules
 
 
 def _only_encrypted_mounts() -> iam.PolicyDocument:

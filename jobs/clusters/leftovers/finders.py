@@ -10,7 +10,9 @@ from typing import Any
 
 from slipway.jobs.cloud.aws import Unanswered, ask, ask_all, reader
 from slipway.jobs.clusters.images.baked import describe, find_images
-from slipway.jobs.words.catalogue.regional import find_fee
+from slipway.jobs.words.catalogue.instances import find_instance_type
+from slipway.jobs.words.catalogue.regional import HOURS_PER_MONTH, find_fee, price_in
+from slipway.jobs.words.images.amis import IMAGE_TAG
 from slipway.jobs.words.names import CLUSTER_TAG
 
 GIB = 1024**3
@@ -19,6 +21,8 @@ GIB = 1024**3
 class LeftoverKind(StrEnum):
     """Names the kinds in the order in which they are removed: what is encrypted goes before its key."""
 
+    MACHINE = "EC2 instance"
+    TRAINING_JOB = "training job"
     AMI = "AMI"
     BUCKET = "bucket"
     FILE_SYSTEM = "EFS"
@@ -40,6 +44,8 @@ _FEES = {
 }
 
 
+# What no stack holds, and what goes with one that stands.
+RUNNING = frozenset({LeftoverKind.MACHINE, LeftoverKind.TRAINING_JOB})
 # What AWS deletes by itself, and nobody before: its vault refuses it.
 LASTING = frozenset({LeftoverKind.BACKUP})
 
@@ -78,6 +84,7 @@ def leftover(
 # Each yields whatever is there, of living clusters too: found.py takes away what a stack owns.
 # EFS user guide, "Automatic backups": one vault of an account and region, which keeps each for 35 days.
 _VAULT = "aws/efs/automatic-backup-vault"
+_LIVING = ["pending", "running", "stopping", "stopped"]
 _MOST_PAGES = 20  # of a bucket's versions, 1000 a page: what is more is not counted
 
 Finder = Callable[[str], Iterator[Leftover]]
@@ -89,6 +96,50 @@ class SilentService(Exception):
     def __init__(self, refusal: Unanswered) -> None:
         super().__init__(refusal.message)
         self.refusal = refusal
+
+
+def find_machines(region: str) -> Iterator[Leftover]:
+    """Nodes, and machines that become an image: what started one ends it, unless it went before."""
+    filters = [
+        {"Name": "instance-state-name", "Values": _LIVING},
+        {"Name": "tag-key", "Values": [CLUSTER_TAG, IMAGE_TAG]},
+    ]
+    asked = ask_all(reader("ec2", region), "DescribeInstances", "Reservations", Filters=filters)
+    for each in (machine for group in _told(asked) for machine in group["Instances"]):
+        tags = {tag["Key"]: tag["Value"] for tag in each["Tags"]}
+        yield Leftover(
+            owner=tags.get(CLUSTER_TAG) or tags[IMAGE_TAG],
+            kind=LeftoverKind.MACHINE,
+            id=each["InstanceId"],
+            gib=None,
+            usd_per_month=_a_month(each["InstanceType"], 1, region),
+            holds=f"{each['InstanceType']}, {each['State']['Name']}, and its disks",
+        )
+
+
+def find_training_jobs(region: str) -> Iterator[Leftover]:
+    """Jobs that run on: a destroyed cluster takes their role, and not SageMaker's own instances."""
+    sagemaker = reader("sagemaker", region)
+    asked = ask_all(sagemaker, "ListTrainingJobs", "TrainingJobSummaries", StatusEquals="InProgress")
+    for each in _told(asked):
+        tags = _told(ask_all(sagemaker, "ListTags", "Tags", ResourceArn=each["TrainingJobArn"]))
+        if owner := _owner(tags):
+            name = each["TrainingJobName"]
+            made = _told(ask(sagemaker, "DescribeTrainingJob", TrainingJobName=name))["ResourceConfig"]
+            yield Leftover(
+                owner=owner,
+                kind=LeftoverKind.TRAINING_JOB,
+                id=name,
+                gib=None,
+                usd_per_month=_a_month(made["InstanceType"], made["InstanceCount"], region),
+                holds=f"{made['InstanceCount']} × {made['InstanceType']}, and what was not saved",
+            )
+
+
+def _a_month(type_name: str, count: int, region: str) -> float | None:
+    type_ = find_instance_type(type_name)
+    price = price_in(type_, region) if type_ else None
+    return round(price.usd_per_hour * count * HOURS_PER_MONTH, 2) if price else None
 
 
 def find_buckets(region: str) -> Iterator[Leftover]:
@@ -142,13 +193,16 @@ def find_backups(region: str) -> Iterator[Leftover]:
 def find_lustre(region: str) -> Iterator[Leftover]:
     for each in _told(ask_all(reader("fsx", region), "DescribeFileSystems", "FileSystems")):
         if owner := _owner(each.get("Tags", ())):
-            yield leftover(
-                owner,
-                LeftoverKind.LUSTRE,
-                each["FileSystemId"],
-                region=region,
+            gib = each["StorageCapacity"]
+            speed = each.get("LustreConfiguration", {}).get("PerUnitStorageThroughput", "")
+            fee = find_fee(f"fsx-lustre-{speed}", region)
+            yield Leftover(
+                owner=owner,
+                kind=LeftoverKind.LUSTRE,
+                id=each["FileSystemId"],
+                gib=gib,
+                usd_per_month=round(fee.usd_per_month * gib, 2) if fee and fee.usd_per_month else None,
                 holds="checkpoints and data that jobs shared",
-                stored_bytes=each["StorageCapacity"] * GIB,
             )
 
 
@@ -249,6 +303,8 @@ def _volumes_gib(image: Mapping[str, Any]) -> int:
 
 
 FINDERS: Mapping[LeftoverKind, Finder] = {
+    LeftoverKind.MACHINE: find_machines,
+    LeftoverKind.TRAINING_JOB: find_training_jobs,
     LeftoverKind.AMI: find_amis,
     LeftoverKind.BUCKET: find_buckets,
     LeftoverKind.FILE_SYSTEM: find_file_systems,

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from slipway.jobs.cloud.aws import Unanswered, ask_all, client, reader
-from slipway.jobs.clusters.leftovers.finders import FINDERS, Leftover, LeftoverKind, SilentService
+from slipway.jobs.clusters.leftovers.finders import FINDERS, RUNNING, Leftover, LeftoverKind, SilentService
 from slipway.jobs.words.errors import SlipwayError
-from slipway.jobs.words.images.amis import AMIS
+from slipway.jobs.words.images.amis import AMIS, bakery_stack_name
+from slipway.jobs.words.names import stack_name
 
 _WAIT_SECONDS = 300.0
 _POLL_SECONDS = 2.0
@@ -22,6 +23,14 @@ Remover = Callable[[Leftover, str], None]
 
 def remove(leftover: Leftover, region: str) -> None:
     REMOVERS[leftover.kind](leftover, region)
+
+
+def _machine(leftover: Leftover, region: str) -> None:
+    client("ec2", region).terminate_instances(InstanceIds=[leftover.id])
+
+
+def _training_job(leftover: Leftover, region: str) -> None:
+    client("sagemaker", region).stop_training_job(TrainingJobName=leftover.id)
 
 
 def _bucket(leftover: Leftover, region: str) -> None:
@@ -108,6 +117,8 @@ def _await(is_done: Callable[[], bool], words: str) -> None:
 
 
 REMOVERS: Mapping[LeftoverKind, Remover] = {
+    LeftoverKind.MACHINE: _machine,
+    LeftoverKind.TRAINING_JOB: _training_job,
     LeftoverKind.AMI: _ami,
     LeftoverKind.BUCKET: _bucket,
     LeftoverKind.FILE_SYSTEM: _file_system,
@@ -140,17 +151,28 @@ def find_leftovers(region: str) -> FoundLeftovers:
             found += FINDERS[kind](region)
         except SilentService as silence:
             unanswered.append((kind, silence.refusal))
-    owned = _owned({each.owner for each in found}, region) if found else frozenset()
-    return FoundLeftovers(
-        leftovers=tuple(each for each in found if each.id not in owned), unanswered=tuple(unanswered)
-    )
+    stacks = _stacks({each.owner for each in found}, region) if found else []
+    owned = _owned(stacks, region)
+    left = tuple(each for each in found if each.id not in owned and not _is_ended_by(each, stacks))
+    return FoundLeftovers(leftovers=left, unanswered=tuple(unanswered))
 
 
-def _owned(owners: Collection[str], region: str) -> frozenset[str]:
-    """Return the physical ids of all that the stacks of these clusters hold."""
+def _is_ended_by(leftover: Leftover, stacks: Collection[str]) -> bool:
+    """Return True for what runs for a stack that stands: no stack holds it, but what ends it."""
+    makers = (stack_name(leftover.owner), bakery_stack_name(leftover.owner))
+    return leftover.kind in RUNNING and any(maker in stacks for maker in makers)
+
+
+def _stacks(owners: Collection[str], region: str) -> list[str]:
+    """Return the names of the stacks of these clusters, and of the bakeries."""
+    found = _answered(ask_all(reader("cloudformation", region), "DescribeStacks", "Stacks"))
+    makers = {*owners, *map(bakery_stack_name, owners)}
+    return [each["StackName"] for each in found if _is_of(each["StackName"], makers)]
+
+
+def _owned(ours: Sequence[str], region: str) -> frozenset[str]:
+    """Return the physical ids of all that these stacks hold."""
     cloudformation = reader("cloudformation", region)
-    stacks = _answered(ask_all(cloudformation, "DescribeStacks", "Stacks"))
-    ours = [each["StackName"] for each in stacks if _is_of(each["StackName"], owners)]
     resources = [
         each
         for stack in ours

@@ -128,6 +128,13 @@ def reservation(cluster: Cluster, facts: Facts) -> Verdict:
             f"{name} has {found.total} instances, but max_nodes is {cluster.max_nodes}",
             f"-c {cluster.name}.max_nodes={found.total}, or reserve more",
         )
+    # An instance has to match it (EC2 user guide, "Capacity Reservation Resource Groups").
+    if found.placement_group:
+        group = found.placement_group.rpartition("/")[2]
+        return failed(
+            f"{name} is of the placement group {group}, and nodes are in one of their own: EC2 starts none",
+            "reserve capacity outside a placement group, and set reservation_id to that",
+        )
     if found.is_block is not (cluster.market is Market.CAPACITY_BLOCK):
         market = Market.CAPACITY_BLOCK if found.is_block else Market.TARGETED_RESERVATION
         return failed(

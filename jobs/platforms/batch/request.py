@@ -41,6 +41,9 @@ IMAGE_TAG = "slipway:image"
 DIGEST_TAG = "slipway:image-digest"
 
 MOST_BYTES = 30 * 1024  # of a SubmitJob (AWS Batch user guide, service limits)
+# Batch hands command and environment on to ECS, which takes 8192 characters of them with their JSON (ECS
+# API reference, RunTask): a longer job is accepted and fails (ASFHyP3/hyp3#3041). Batch adds some of its own.
+MOST_OVERRIDES = 8192 - 1024
 _LAUNCH = ("python", "-m", "slipway.containers.runtime.launch")
 _BRING = ("python", "-c")
 _DIGEST_SHOWN = 16
@@ -156,14 +159,13 @@ def _tags(job: Job, target: BatchTarget, image: KnownImage) -> dict[str, str]:
 
 
 def _refuse_too_long(submit: Mapping[str, Any]) -> None:
-    size = len(json.dumps(submit).encode())
-    if size > MOST_BYTES:
-        raise InvalidJob(
-            [
-                Problem(
-                    where="--set",
-                    message=f"the request has {size} bytes, and AWS Batch takes {MOST_BYTES} at most",
-                    hint="put long values into a file that the recipe reads",
-                )
-            ]
-        )
+    (override,) = submit["nodeOverrides"]["nodePropertyOverrides"]
+    for what, part, most in (
+        ("command and environment have", override["containerOverrides"], MOST_OVERRIDES),
+        ("the request has", submit, MOST_BYTES),
+    ):
+        size = len(json.dumps(part).encode())
+        if size > most:
+            message = f"{what} {size} bytes, and AWS Batch takes {most} at most"
+            hint = "put long values into a file that the job reads"
+            raise InvalidJob([Problem(where="--set", message=message, hint=hint)])

@@ -240,6 +240,21 @@ def test_what_runs_containers_is_installed_once_and_keeps_no_password(tmp_path: 
     assert len(node.calls("apt-get")) == called
 
 
+def test_what_runs_containers_comes_by_https_which_alone_leaves_the_network(tmp_path: Path) -> None:
+    """Ubuntu's mirrors answer on port 80, which the nodes' security group keeps shut."""
+    node = with_containers(tmp_path)
+    assert node.run("software/containers.sh").returncode == 0
+    archive = tmp_path / "etc/apt/slipway.list"
+    for call in node.calls("apt-get"):
+        assert f"-o Dir::Etc::SourceList={archive} -o Dir::Etc::SourceParts=- " in call
+    lines = archive.read_text(encoding="utf-8").splitlines()
+    sources = [line.split("] ")[1].split()[0] for line in lines]
+    assert len(sources) == 3
+    for source in sources:
+        assert re.fullmatch(r"https://snapshot\.ubuntu\.com/ubuntu/20\d{6}T\d{2}0000Z", source)
+    assert all("https://" in call for call in node.calls("git") if "clone" in call)
+
+
 def test_pyxis_is_a_commit_and_enroot_a_release_for_each_architecture() -> None:
     rows = [line.split() for line in (SCRIPTS / "software" / "enroot.lock").read_text().splitlines()]
     locked = [row for row in rows if row[0] != "#"]

@@ -139,6 +139,27 @@ def test_nodes_and_lustre_reach_each_other_on_lustres_ports_only() -> None:
     assert {(each["FromPort"], each["ToPort"]) for each in own.values()} == ports
 
 
+def test_a_lustre_is_made_after_the_rules_that_fsx_looks_for() -> None:
+    found = templates_of(file_system=FileSystem.FSX_LUSTRE).storage["Resources"]
+    (lustre,) = [each for each in found.values() if each["Type"] == "AWS::FSx::FileSystem"]
+    rules = [name for name, each in found.items() if each["Type"].startswith("AWS::EC2::SecurityGroup")]
+    (group,) = of_type(templates_of(file_system=FileSystem.FSX_LUSTRE).storage, "AWS::EC2::SecurityGroup")
+    assert set(lustre["DependsOn"]) == set(rules) - {group}
+
+
+def test_a_lustre_that_is_kept_keeps_the_group_and_the_subnet_that_its_interface_is_in() -> None:
+    kept = templates_of(file_system=FileSystem.FSX_LUSTRE)
+    for template, sort in (
+        *((kept.storage, f"AWS::EC2::SecurityGroup{rule}") for rule in ("", "Ingress", "Egress")),
+        *((kept.network, f"AWS::EC2::{sort}") for sort in ("VPC", "Subnet")),
+    ):
+        assert deletion_policies(template, sort) == {"RetainExceptOnCreate"}, sort
+    gone = templates_of(file_system=FileSystem.FSX_LUSTRE, keep_data=False)
+    for other in (gone.network, gone.storage, templates_of().network):
+        for sort in ("VPC", "Subnet", "SecurityGroup"):
+            assert deletion_policies(other, f"AWS::EC2::{sort}") <= {"Delete"}
+
+
 def test_without_a_file_system_there_is_none_and_no_rule_for_it() -> None:
     template = templates_of(file_system=FileSystem.NONE).storage
     assert not of_type(template, "AWS::EFS::FileSystem")

@@ -10,6 +10,8 @@ import pytest
 
 from slipway.infra.declare.types import Cluster, Egress, FileSystem, Market
 from slipway.infra.verify.rules import RULES
+from slipway.infra.verify.rules.template import as_list
+from slipway.yard.permissions.calls.arns import resource_types
 from tests.infra.stacks.test_sagemaker import SMALL
 from tests.infra.stacks.test_slurm import LARGE
 from tests.infra.synthesis import (
@@ -17,6 +19,7 @@ from tests.infra.synthesis import (
     MPI_CLUSTER,
     SAGEMAKER_CLUSTER,
     SLURM_CLUSTER,
+    of_type,
     templates_of,
 )
 from tests.infra.verify.rule_templates import machines, surroundings
@@ -127,6 +130,20 @@ def test_every_sort_of_cluster_passes_every_rule(cluster: Cluster, changes: dict
     for template in templates_of(cluster, **changes).all():
         for name, rule in RULES.items():
             assert list(rule(template)) == [], name
+
+
+@pytest.mark.parametrize(
+    ("cluster", "changes"), EVERY_SORT, ids=[f"{each.kind}-{changes}" for each, changes in EVERY_SORT]
+)
+def test_a_permission_names_a_resource_only_where_aws_takes_one(
+    cluster: Cluster, changes: dict[str, object]
+) -> None:
+    """IAM lets nobody do what takes no resource by a statement that names one."""
+    for template in templates_of(cluster, **changes).all():
+        for policy in of_type(template, "AWS::IAM::ManagedPolicy").values():
+            for statement in policy["PolicyDocument"]["Statement"]:
+                if statement["Resource"] != "*":
+                    assert [each for each in as_list(statement["Action"]) if not resource_types(each)] == []
 
 
 @pytest.mark.parametrize(

@@ -7,11 +7,15 @@ from typing import Any
 
 import pytest
 
+from slipway.jobs.clusters.leftovers.finders import LeftoverKind
+from slipway.jobs.clusters.leftovers.removal import find_leftovers, remove
 from slipway.yard.gateway.faults import Fault, FaultKind, script, unscript
 from tests.jobs.conftest import Slipway
+from tests.yard.accounts import own_image
 from tests.yard.conftest import REGION, RunningYard
 
 TAGS = [{"Key": "slipway:cluster", "Value": "dl1"}]
+TAGGED = [("slipway:cluster", "dl1", "dl1"), ("slipway:image", "cpu-mpi", "slipway-bakery-cpu-mpi")]
 KINDS = ["bucket", "EFS", "ECR repository", "log group", "KMS key"]
 
 
@@ -85,6 +89,52 @@ def test_what_a_destroyed_cluster_kept_is_listed_with_its_cost(stack: RunningYar
     assert "without a terminal nobody can be asked" in err
     assert "slipway cluster leftovers dl1 --delete --confirm dl1" in err
     assert len(listed(slipway)) == len(KINDS)
+
+
+def test_a_machine_whose_stack_is_gone_is_a_leftover_with_its_price_and_is_ended(
+    yard_shell: RunningYard,
+) -> None:
+    """A bakery that is destroyed while it bakes has lost the role that would end its machine."""
+    ec2, cloudformation = yard_shell.client("ec2"), yard_shell.client("cloudformation")
+    body, machines = json.dumps({"Resources": {"Topic": {"Type": "AWS::SNS::Topic"}}}), {}
+    for tag, owner, stack in TAGGED:
+        wanted = {"ResourceType": "instance", "Tags": [{"Key": tag, "Value": owner}]}
+        one = {"InstanceType": "c6i.large", "MinCount": 1, "MaxCount": 1, "TagSpecifications": [wanted]}
+        started = ec2.run_instances(ImageId=own_image(ec2), **one)
+        machines[owner] = started["Instances"][0]["InstanceId"]
+        cloudformation.create_stack(StackName=stack, TemplateBody=body)
+    assert find_leftovers(REGION).leftovers == ()
+    for _, _, stack in TAGGED:
+        cloudformation.delete_stack(StackName=stack)
+        cloudformation.get_waiter("stack_delete_complete").wait(
+            StackName=stack, WaiterConfig={"Delay": 0.05, "MaxAttempts": 400}
+        )
+    found = find_leftovers(REGION).leftovers
+    assert {each.owner: each.id for each in found} == machines
+    assert {(each.kind, each.usd_per_month) for each in found} == {(LeftoverKind.MACHINE, 62.05)}
+    for each in found:
+        remove(each, REGION)
+    running = [{"Name": "instance-state-name", "Values": ["pending", "running"]}]
+    assert ec2.describe_instances(Filters=running)["Reservations"] == []
+
+
+def test_a_training_job_whose_cluster_is_gone_is_a_leftover(yard_shell: RunningYard) -> None:
+    """The stacks take its role, and SageMaker's instances train on, billed to the end of its time."""
+    arn = "arn:aws:sagemaker:us-east-1:123456789012:training-job/bert-1"
+    bodies: dict[str, dict[str, Any]] = {
+        "ListTrainingJobs": {"TrainingJobSummaries": [{"TrainingJobName": "bert-1", "TrainingJobArn": arn}]},
+        "ListTags": {"Tags": TAGS},
+        "DescribeTrainingJob": {"ResourceConfig": {"InstanceType": "ml.p4d.24xlarge", "InstanceCount": 2}},
+    }
+    for operation, body in bodies.items():
+        script(
+            yard_shell,
+            Fault(service="sagemaker", operation=operation, kind=FaultKind.RESPOND, body=[body], times=1),
+        )
+    (found,) = find_leftovers(REGION).leftovers
+    unscript(yard_shell)
+    assert (found.owner, found.kind, found.id) == ("dl1", LeftoverKind.TRAINING_JOB, "bert-1")
+    assert found.holds == "2 × ml.p4d.24xlarge, and what was not saved"
 
 
 VAULT = "aws/efs/automatic-backup-vault"

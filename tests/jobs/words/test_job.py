@@ -21,7 +21,7 @@ from slipway.jobs.words.job import (
     unreadable_inputs,
 )
 from slipway.jobs.words.run import Agreed, Cost, NoAmount, cost, parse_agreed
-from tests.jobs.words.test_targets import TARGET
+from tests.jobs.words.test_targets import SAGEMAKER_TARGET, TARGET
 
 JOB = Job(name="bert", recipe="bert_pretrain", nodes=2, settings={"size": "tiny"})
 PLACE = (TARGET, "gaudi:1")
@@ -169,6 +169,14 @@ def test_a_url_is_refused_where_the_nodes_reach_no_internet(place: str) -> None:
     assert f"slipway cluster upload FILE --on {TARGET.name}" in refused.value.hint
     assert f"-c {TARGET.name}.egress=nat" in refused.value.hint
     refuse_unreachable_inputs(job, replace(TARGET, has_internet=True))
+
+
+def test_secrets_are_refused_where_only_s3_is_reached() -> None:
+    job = Job(name="p", recipe="command", nodes=1, settings={"secrets": '{"KEY": "mine"}'})
+    refuse_unreachable_inputs(job, TARGET)
+    with pytest.raises(DoesNotFit, match="Secrets Manager, which jobs of gptj do not reach"):
+        refuse_unreachable_inputs(job, SAGEMAKER_TARGET)
+    refuse_unreachable_inputs(job, replace(SAGEMAKER_TARGET, has_internet=True))
 
 
 # What is unknown is never taken for nothing, and an agreement is to an amount of money.

@@ -182,6 +182,17 @@ def test_a_job_is_submitted_by_the_leave_of_its_definition_and_its_queue() -> No
     ]
 
 
+def test_starting_a_runbook_needs_its_document_and_the_execution_that_begins() -> None:
+    asked = needed("ssm", "StartAutomationExecution", DocumentName="slipway-dl1-cancel")
+    assert asked == [
+        (
+            "ssm:StartAutomationExecution",
+            f"arn:aws:ssm:{REGION}:{ACCOUNT}:automation-execution/00000000-0000-0000-0000-000000000000",
+        ),
+        ("ssm:StartAutomationExecution", f"arn:aws:ssm:{REGION}:{ACCOUNT}:document/slipway-dl1-cancel"),
+    ]
+
+
 def test_a_command_needs_its_document_and_its_instances() -> None:
     asked = needed("ssm", "SendCommand", DocumentName="AWS-RunShellScript", InstanceIds=["i-1", "i-2"])
     assert asked == [

@@ -151,6 +151,13 @@ def _document(call: AskedCall) -> Iterator[str]:
             yield name if name.startswith("arn:") else arn("ssm", call.region, f"document/{name}", **owned)
 
 
+def _automation(call: AskedCall) -> Iterator[str]:
+    """AWS asks for an execution even of StartAutomationExecution, whose own has no id yet."""
+    starts = [_SOME_ID] if call.operation == "StartAutomationExecution" else []
+    for id_ in found(call.parameters, "AutomationExecutionId") or starts:
+        yield arn("ssm", call.region, f"automation-execution/{id_}")
+
+
 def _instance_of_command(call: AskedCall) -> Iterator[str]:
     ids = [
         *found(call.parameters, "InstanceIds[]"),
@@ -210,6 +217,7 @@ _CUSTOM: Mapping[tuple[str, str], Callable[[AskedCall], Iterator[str]]] = {
     ("logs", "log-stream"): _log_stream,
     ("secretsmanager", "secret"): _secret,
     ("sqs", "queue"): _queue,
+    ("ssm", "automation-execution"): _automation,
     ("ssm", "document"): _document,
     ("ssm", "instance"): _instance_of_command,
     ("ssm", "parameter"): _parameter,

@@ -15,7 +15,7 @@ from slipway.yard.chaos import conditions
 from slipway.yard.machines import log_stream, memory, storage
 from slipway.yard.machines.isolation.tiers import best_tier
 from slipway.yard.machines.settings import real_seconds
-from slipway.yard.services.batch import capacity, instances, job_store, plan, task_roles
+from slipway.yard.services.batch import capacity, instances, job_store, overrides, plan, task_roles
 from slipway.yard.services.batch.attempt_processes import AttemptProcesses, NodeEvent
 from slipway.yard.services.batch.job_store import BatchJob, JobAttempt, NodeRun
 
@@ -23,6 +23,7 @@ log = logging.getLogger(__name__)
 
 EXITED = "Essential container in task exited"
 NOT_STARTED = "Task failed to start"
+OVERRIDES_TOO_LONG = "Container Overrides length must be at most 8192"  # ASFHyP3/hyp3#3041
 TIMED_OUT = "Job attempt duration exceeded timeout"
 
 
@@ -67,6 +68,8 @@ def _run(job: BatchJob, attempt: JobAttempt, environment: Any) -> None:
 
 def _open_logs(job: BatchJob, attempt: JobAttempt) -> ContainerExit | None:
     name = job.definition["jobDefinitionName"]
+    if overrides.is_too_long(job.submit):
+        return ContainerExit(status_reason=OVERRIDES_TOO_LONG, exit_code=None)
     if conditions.strikes("image-pull", "attempt"):
         image = capacity.containers(job)[job.main_node].get("image")
         reason = task_roles.UNREACHED.format(image=image)

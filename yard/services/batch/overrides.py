@@ -7,6 +7,7 @@ multi-node jobs and on job definition parameters. A member that can be overridde
 from __future__ import annotations
 
 import copy
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -14,6 +15,7 @@ from slipway.yard.errors import ApiError
 
 Container = dict[str, Any]
 Properties = Mapping[str, Any]
+_MOST_CHARACTERS = 8192  # with those of the JSON (ECS API reference, RunTask, overrides)
 
 
 def node_properties(definition: Properties, submit: Properties) -> dict[str, Any]:
@@ -43,6 +45,13 @@ def container_of_node(properties: Properties, submit: Properties, node: int) -> 
         if _holds(override["targetNodes"], node, count):
             container = _container(container, override.get("containerOverrides", {}))
     return container
+
+
+def is_too_long(submit: Properties) -> bool:
+    """Return True for a command and environment that ECS does not take of Batch."""
+    nodes = (submit.get("nodeOverrides") or {}).get("nodePropertyOverrides", ())
+    given = [submit.get("containerOverrides"), *(each.get("containerOverrides") for each in nodes)]
+    return any(len(json.dumps(each)) > _MOST_CHARACTERS for each in given)
 
 
 def single_container(definition: Properties, submit: Properties) -> Container:

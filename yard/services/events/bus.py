@@ -16,8 +16,10 @@ from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any
 
-from slipway.yard.endpoint import ACCOUNT, own_client
+from slipway.yard.endpoint import ACCOUNT
 from slipway.yard.moto_backends import moto_backend
+from slipway.yard.permissions import deployed, keys
+from slipway.yard.permissions.keys import RoleSession
 from slipway.yard.permissions.roles import judge_service
 from slipway.yard.services.cloudwatch import evaluation
 from slipway.yard.services.sns import delivery
@@ -181,11 +183,13 @@ def _to_runbook(rule: Any, target: Target, event: Event) -> str | None:
     from botocore.exceptions import ClientError
 
     definition, _, version = target["Arn"].partition(":automation-definition/")[2].partition(":")
-    role, source = target.get("RoleArn", ""), {"aws:SourceAccount": ACCOUNT, "aws:SourceArn": rule.arn}
-    if not role or not judge_service("events.amazonaws.com", "sts:AssumeRole", role, source).is_allowed:
-        return f"events.amazonaws.com may not assume the role of the target: {role or 'it has none'}"
+    arn, source = target.get("RoleArn", ""), {"aws:SourceAccount": ACCOUNT, "aws:SourceArn": rule.arn}
+    role = deployed.role(arn) if arn else None
+    if role is None or not judge_service("events.amazonaws.com", "sts:AssumeRole", arn, source).is_allowed:
+        return f"events.amazonaws.com may not assume the role of the target: {arn or 'it has none'}"
+    session = RoleSession(role_arn=role.arn, role_id=role.id, name="EventBridge")
     try:
-        own_client("ssm", rule.region_name).start_automation_execution(
+        keys.client(session, "ssm", rule.region_name).start_automation_execution(
             DocumentName=definition,
             DocumentVersion=version or "$DEFAULT",
             Parameters=json.loads(written(target, event)),

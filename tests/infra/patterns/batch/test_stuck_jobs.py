@@ -64,11 +64,16 @@ def test_a_job_that_runs_or_waits_for_another_reason_by_then_is_left_alone() -> 
     assert steps()["IsStuck"]["inputs"]["Choices"][0]["StartsWith"] == "UNDETERMINED"
 
 
-def test_the_rule_may_start_the_version_of_the_runbook_that_it_names_and_no_other() -> None:
+def test_the_rule_may_start_its_runbook_and_no_other() -> None:
+    """AWS asks for the document and for the execution; the definition is what the target names."""
     (may,) = [each for name, each in roles().items() if name.startswith("StuckRule")]
     start = next(each for each in may if each["Action"] == "ssm:StartAutomationExecution")
+    definition, execution, document = sorted(map(as_text, start["Resource"]))
     (target,) = rule()["Targets"]
-    assert start["Resource"] == target["Arn"]
+    assert definition == as_text(target["Arn"])
+    name = only(templates_of().compute, "AWS::SSM::Document")["Name"]
+    assert document.endswith(f":document/{name}")
+    assert execution.endswith(":automation-execution/*")
 
 
 def test_the_runbook_may_cancel_jobs_of_its_cluster_and_no_others() -> None:

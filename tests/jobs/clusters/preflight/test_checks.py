@@ -179,6 +179,10 @@ def test_what_fails_says_why_and_what_to_do(check: str, facts: dict[str, Any], f
         ),
         ({"reservation": replace(RESERVATION, instance_type="p5.48xlarge")}, "is for p5.48xlarge"),
         ({"reservation": replace(RESERVATION, total=8)}, "has 8 instances, but max_nodes is 16"),
+        (
+            {"reservation": replace(RESERVATION, placement_group="arn:aws:ec2:us-east-1::placement-group/p")},
+            "is of the placement group p, and nodes are in one of their own",
+        ),
     ],
 )
 def test_a_reservation_that_cannot_serve_is_refused(changes: dict[str, Any], found: str) -> None:

@@ -15,6 +15,7 @@ from slipway.containers.runtime.contract.settings import RankPosition, Settings
 from slipway.containers.runtime.linux import Machine
 from slipway.jobs.platforms.batch.request import (
     MOST_BYTES,
+    MOST_OVERRIDES,
     STATES,
     BatchRequest,
     KnownImage,
@@ -144,9 +145,12 @@ def test_the_model_of_the_service_takes_the_request_and_refuses_what_it_does_not
         refuse_malformed("batch", "SubmitJob", {**request_for().submit, "nodeOverride": {}})
 
 
-def test_more_than_batch_takes_in_one_request_is_refused() -> None:
+def test_more_than_batch_takes_of_a_job_is_refused() -> None:
+    """ECS takes less of a container's command and environment than AWS Batch of a whole request."""
+    with pytest.raises(InvalidJob, match=f"AWS Batch takes {MOST_OVERRIDES} at most"):
+        request_for(replace(JOB, settings={"size": "x" * MOST_OVERRIDES}))
     with pytest.raises(InvalidJob, match=f"AWS Batch takes {MOST_BYTES} at most"):
-        request_for(replace(JOB, settings={"size": "x" * MOST_BYTES}))
+        build_request(JOB, TARGET, module=MODULE, waits_for=["x" * 36] * 600)
 
 
 def test_the_digest_is_recorded_and_changes_no_name() -> None:

@@ -72,6 +72,14 @@ def test_a_command_that_is_not_there_ends_with_127_and_says_so(cluster: Cluster)
     assert "no-such-program" in cluster.lines(job)[0]
 
 
+def test_a_job_with_more_words_than_ecs_takes_is_accepted_and_fails(cluster: Cluster) -> None:
+    found = cluster.ended(cluster.submit(f"pass  # {'x' * 8192}"))
+    assert (found["status"], found["statusReason"]) == (
+        "FAILED",
+        "Container Overrides length must be at most 8192",
+    )
+
+
 def test_a_job_whose_log_group_is_missing_fails_with_the_reason(cluster: Cluster) -> None:
     options = {"awslogs-group": "absent"}
     definition = cluster.define(

@@ -12,7 +12,7 @@ from slipway.jobs.words.names import TARGET_TAG
 from slipway.yard.endpoint import ACCOUNT
 from slipway.yard.gateway.faults import script, unscript
 from tests.infra.synthesis import of_type, only, templates_of
-from tests.yard.asking import EVERYTHING, make_role
+from tests.yard.asking import make_role
 from tests.yard.services.batch.conftest import Cluster
 from tests.yard.services.batch.test_instances import SILENT, running
 
@@ -21,21 +21,28 @@ RUNBOOK = "cancel"
 SSM, EVENTS = {"Service": "ssm.amazonaws.com"}, {"Service": "events.amazonaws.com"}
 
 
-def of_template() -> list[dict[str, Any]]:
-    """Return what dl1's template lets the runbook do."""
+RESOURCES = {
+    "CancelOwnJobs": f"arn:aws:batch:us-east-1:{ACCOUNT}:job/*",
+    "StartRunbook": [
+        f"arn:aws:ssm:us-east-1:{ACCOUNT}:document/{RUNBOOK}",
+        f"arn:aws:ssm:us-east-1:{ACCOUNT}:automation-execution/*",
+    ],
+}
+
+
+def of_template(role: str) -> list[dict[str, Any]]:
+    """Return what dl1's template lets the role do, with the names of these tests."""
     policies = of_type(templates_of().compute, "AWS::IAM::ManagedPolicy")
-    (may,) = [each for name, each in policies.items() if name.startswith("StuckRunbook")]
-    jobs = f"arn:aws:batch:us-east-1:{ACCOUNT}:job/*"
+    (may,) = [each for name, each in policies.items() if name.startswith(role)]
     return [
-        {**each, "Resource": jobs if each["Sid"] == "CancelOwnJobs" else "*"}
-        for each in may["PolicyDocument"]["Statement"]
+        {**each, "Resource": RESOURCES.get(each["Sid"], "*")} for each in may["PolicyDocument"]["Statement"]
     ]
 
 
 def deploy(cluster: Cluster, *, reason: str = REASON, rule_trusts: Mapping[str, str] = EVENTS) -> None:
     """Make the runbook and the rule of dl1's template in the cluster of these tests."""
     content = dict(only(templates_of().compute, "AWS::SSM::Document")["Content"])
-    content["assumeRole"] = make_role(cluster.yard, "runbook", SSM, *of_template())
+    content["assumeRole"] = make_role(cluster.yard, "runbook", SSM, *of_template("StuckRunbook"))
     cluster.yard.client("ssm").create_document(
         Name=RUNBOOK, DocumentType="Automation", DocumentFormat="JSON", Content=json.dumps(content)
     )
@@ -46,7 +53,7 @@ def deploy(cluster: Cluster, *, reason: str = REASON, rule_trusts: Mapping[str, 
     target = {
         "Id": "Runbook",
         "Arn": f"arn:aws:ssm:us-east-1:{ACCOUNT}:automation-definition/{RUNBOOK}:$DEFAULT",
-        "RoleArn": make_role(cluster.yard, "rule", rule_trusts, EVERYTHING),
+        "RoleArn": make_role(cluster.yard, "rule", rule_trusts, *of_template("StuckRule")),
         "InputTransformer": rule["Targets"][0]["InputTransformer"],
     }
     events.put_targets(Rule="stuck", Targets=[target])
