@@ -136,8 +136,12 @@ def _ranked(problem: PlanProblem, trial: GreedyTrial) -> list[list[Option]]:
 
 def _place(problem: PlanProblem, trial: GreedyTrial, order: Sequence[int]) -> list[Slot]:
     """Place each job in its first option that ends in time, or else in the one that ends first."""
-    free = [FreeDevices(replace(pool, nodes=count)) for pool, count in _nodes(problem, trial.share)]
-    ranked = _ranked(problem, trial)
+    pools = [replace(pool, nodes=count) for pool, count in _nodes(problem, trial.share)]
+    free = [FreeDevices(pool) for pool in pools]
+    ranked = [
+        [option for option in options if option.nodes <= pools[option.pool].nodes]
+        for options in _ranked(problem, trial)
+    ]
     slots: dict[int, Slot] = {}
     due = due_times(problem)
     for job in after_dependencies(problem, order):
