@@ -16,6 +16,7 @@ from slipway.jobs.plan.search.model import Billing, Goal, Mode, Objective, PlanJ
 from slipway.jobs.plan.search.options import jobs_with_deadlines, options_of
 from slipway.jobs.words.errors import SlipwayError, did_you_mean
 from slipway.jobs.words.given import wrong_record
+from slipway.jobs.words.run import SECONDS_PER_HOUR
 from slipway.jobs.words.text import printable
 
 MOST_JOBS = 10_000
@@ -121,6 +122,12 @@ def _pools(_jobs: Sequence[PlanJob], pools: Sequence[Pool], _goal: Goal) -> Told
                     f"{where}: {what} is {rate}; allowed is 0 to {MOST_DOLLARS_PER_HOUR:g}",
                     f"correct {what}",
                 )
+        if pool.is_spot and pool.interruptions_per_hour * pool.rework_seconds > SECONDS_PER_HOUR:
+            rates = f"{pool.interruptions_per_hour:g} interruptions an hour take {pool.rework_seconds} s each"
+            yield (
+                f"{where}: {rates}, which is more than there is",
+                "correct interruptions_per_hour or rework_seconds",
+            )
 
 
 def _names(jobs: Sequence[PlanJob], _pools: Sequence[Pool], _goal: Goal) -> Told:

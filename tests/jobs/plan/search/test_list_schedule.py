@@ -68,6 +68,13 @@ def test_spot_takes_as_long_as_its_interruptions_repeat() -> None:
     assert spot.dollars < on_demand.dollars
 
 
+def test_the_checker_expects_as_much_for_interruptions_as_a_search_adds() -> None:
+    pool = replace(SPOT, nodes=4, interruptions_per_hour=0.05, rework_seconds=60)
+    for seconds in (3600, 7200, 10**9):  # on four nodes, sums of floats are on both sides of a whole number
+        problem = new_problem([job("gang", (32, seconds))], [pool], Goal())
+        check(as_plan(problem, list_schedule(problem, [0], [0]), LowerBound(value=0, name="none")))
+
+
 def test_a_deadline_is_kept_without_spot_and_so_is_what_comes_before_it() -> None:
     jobs = [FREE, FIRST, replace(URGENT, depends_on=("first",))]
     options = new_problem(jobs, [POOL, SPOT], Goal()).options
