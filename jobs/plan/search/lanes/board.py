@@ -196,7 +196,7 @@ class Menu:
                 self.options[kind, job] = option
         self.devices: Integers = np.array([devices for _, devices in kinds], dtype=np.int64)
         self.pools: Integers = np.array([pool for pool, _ in kinds], dtype=np.int64)
-        self.capacity: Floats = np.array([float(pool.devices) for pool in problem.pools])
+        self.capacity: Floats = np.array(problem.capacity, dtype=np.float64)
 
     def areas(self, horizon: float) -> Floats:
         """Return the device-seconds of every job on every kind; infinite beyond the horizon."""

@@ -158,7 +158,7 @@ class Generation:
     def _alone(self) -> Iterable[Lane]:
         """Yield for each job and pool the lane of least area with nothing else on it."""
         areas = self.menu.areas(self.horizon)
-        for pool in range(len(self.aim.capacity)):
+        for pool in np.flatnonzero(self.aim.capacity):
             kinds = np.flatnonzero(self.menu.pools == pool)
             for job in self.jobs:
                 kind = kinds[int(areas[kinds, job].argmin())]

@@ -101,6 +101,14 @@ def test_jobs_are_shared_among_unlike_pools() -> None:
     assert makespan(best) < makespan(greedy(problem))
 
 
+def test_a_pool_that_no_job_can_use_costs_nothing() -> None:
+    problem = mixture(20, 2)
+    idle = Pool(type="idle", nodes=2, devices_per_node=NODE, price_per_hour=1.0)
+    with_idle = new_problem(problem.jobs, [*problem.pools, idle], Goal())
+    there, without = (plans_of(each, 200)[-1] for each in (with_idle, problem))
+    assert max(slot.end for slot in there) <= 1.03 * max(slot.end for slot in without)
+
+
 def test_the_search_ends_by_itself_when_nothing_is_left_to_gain() -> None:
     lone = PlanJob(name="lone", modes=(Mode(technique="ddp", type="type-0", devices=1, seconds=50),))
     pool = Pool(type="type-0", nodes=1, devices_per_node=NODE, price_per_hour=30.0)
