@@ -172,7 +172,7 @@ def _draw(plan: Plan, ledger: Ledger, path: Path) -> None:
 
 
 def _solve(problem: PlanProblem) -> Sequence[Slot]:
-    from slipway.jobs.plan.search.baselines import greedy
+    from slipway.jobs.plan.search.first_plan import greedy
 
     return greedy(problem)
 

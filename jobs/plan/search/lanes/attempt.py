@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from slipway.jobs.plan.search.baselines import due_times
+from slipway.jobs.plan.search.first_plan import due_times
 from slipway.jobs.plan.search.lanes.board import Board, Floats, Integers, Lane, Menu, PlacedLane, Worths
 from slipway.jobs.plan.search.lanes.generation import Aim, Effort, Generation
 from slipway.jobs.plan.search.list_schedule import Slot, list_schedule

@@ -7,13 +7,12 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from slipway.jobs.plan.search.baselines import score_of
 from slipway.jobs.plan.search.bounds.prove import least_makespan
 from slipway.jobs.plan.search.bounds.table import OptionTable
 from slipway.jobs.plan.search.lanes.attempt import Attempts, LanePlan, LaneTrial
 from slipway.jobs.plan.search.lanes.board import Lane, Menu, Worths
 from slipway.jobs.plan.search.lanes.generation import Effort
-from slipway.jobs.plan.search.list_schedule import Slot
+from slipway.jobs.plan.search.list_schedule import Slot, score_of
 from slipway.jobs.plan.search.model import Objective
 from slipway.jobs.plan.search.options import PlanProblem
 

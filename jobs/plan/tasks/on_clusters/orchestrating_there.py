@@ -27,7 +27,7 @@ from slipway.jobs.plan.inputs.planning import plan
 from slipway.jobs.plan.run.clusters import ClusterExecutor
 from slipway.jobs.plan.run.journal import JobStage, Ledger, PlanJournal, Stint
 from slipway.jobs.plan.run.running import PlanRun, PlanWorld
-from slipway.jobs.plan.search.baselines import greedy
+from slipway.jobs.plan.search.first_plan import greedy
 from slipway.jobs.plan.search.model import Assignment, Mode, Plan, PlanJob
 from slipway.jobs.plan.tasks.on_clusters.searching_there import search_there
 from slipway.jobs.plan.tasks.on_clusters.sent_code import (

@@ -10,10 +10,9 @@ from itertools import product
 import numpy as np
 import pytest
 
-from slipway.jobs.plan.search.baselines import score_of
 from slipway.jobs.plan.search.bounds.prove import prove
 from slipway.jobs.plan.search.knapsack.filling import Filling, Numbers, Whole, plain_fill
-from slipway.jobs.plan.search.list_schedule import list_schedule
+from slipway.jobs.plan.search.list_schedule import list_schedule, score_of
 from slipway.jobs.plan.search.model import Billing, Goal, LowerBound, Mode, Objective, PlanJob, Pool
 from slipway.jobs.plan.search.options import PlanProblem, new_problem
 from tests.jobs.plan.search.small import tiny_problem

@@ -10,11 +10,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from slipway.jobs.plan.search.baselines import greedy, score_of
+from slipway.jobs.plan.search.first_plan import greedy
 from slipway.jobs.plan.search.lanes.attempt import NOT_THERE, Shaving
 from slipway.jobs.plan.search.lanes.board import Integers, Menu
 from slipway.jobs.plan.search.lanes.search import improve
-from slipway.jobs.plan.search.list_schedule import Slot
+from slipway.jobs.plan.search.list_schedule import Slot, score_of
 from slipway.jobs.plan.search.model import Goal, Mode, Objective, PlanJob, Pool
 from slipway.jobs.plan.search.options import PlanProblem, new_problem
 from tests.jobs.plan.search.small import POOL, assert_valid, job, problem_of

@@ -7,8 +7,9 @@ from dataclasses import replace
 
 import pytest
 
-from slipway.jobs.plan.search.baselines import greedy, marginal_gain, score_of, whole_node
-from slipway.jobs.plan.search.list_schedule import Slot
+from scripts.plan_comparisons import marginal_gain, whole_node
+from slipway.jobs.plan.search.first_plan import greedy
+from slipway.jobs.plan.search.list_schedule import Slot, score_of
 from slipway.jobs.plan.search.model import Billing, Goal, Mode, Objective, PlanJob, Pool
 from slipway.jobs.plan.search.options import PlanProblem, new_problem
 from tests.jobs.plan.search.small import POOL, assert_valid, job, problem_of, tiny_problem
