@@ -54,19 +54,20 @@ class Attempts:
 
     def make(self, trial: LaneTrial, lanes: list[Lane], chance: random.Random) -> LanePlan | None:
         """Follow a trial, with lanes known from others; None when there is no time left."""
-        areas = self.menu.areas(trial.horizon).min(axis=0)
+        horizon = max(trial.horizon, self.menu.longest_job)
+        areas = self.menu.areas(horizon).min(axis=0)
         small = self._small(areas, trial.small)
         big = sorted(set(range(len(areas))) - set(small))
-        generation = Generation(self.menu, trial.horizon, trial.effort, self._keep_going)
-        aim = self._aim(float(areas[small].sum()) / trial.horizon, trial.spare)
-        known = [lane for lane in lanes if self.menu.length(lane) <= trial.horizon * ROUNDING]
+        generation = Generation(self.menu, horizon, trial.effort, self._keep_going)
+        aim = self._aim(float(areas[small].sum()) / horizon, trial.spare)
+        known = [lane for lane in lanes if self.menu.length(lane) <= horizon * ROUNDING]
         found = dive(generation, big, aim, known, chance)
         if found is None:
             return None
         board = Board(self.problem, self.menu, self._worths)
         rest = board.place(found, self._urgency)
         shaved = self._shaved(board.lanes(), chance) if self._is_shavable(rest, small) else []
-        board.fill(sorted([*rest, *small], key=lambda job: (-areas[job], job)), trial.horizon * ROUNDING)
+        board.fill(sorted([*rest, *small], key=lambda job: (-areas[job], job)), horizon * ROUNDING)
         width = sum(int(self.menu.devices[lane.kind]) for lane in found)
         slots = self._in_order([board.slots[job] for job in range(len(areas))])
         return LanePlan(

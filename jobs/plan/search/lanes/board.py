@@ -194,6 +194,8 @@ class Menu:
                 self.seconds[kind, job] = max(1, option.seconds)
                 self.dollars[kind, job] = option.dollars
                 self.options[kind, job] = option
+        quickest = np.where(self.seconds > 0, self.seconds, np.inf).min(axis=0)
+        self.longest_job = float(quickest.max())
         self.devices: Integers = np.array([devices for _, devices in kinds], dtype=np.int64)
         self.pools: Integers = np.array([pool for pool, _ in kinds], dtype=np.int64)
         self.capacity: Floats = np.array(problem.capacity, dtype=np.float64)

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from slipway.jobs.plan.search.first_plan import greedy
-from slipway.jobs.plan.search.lanes.attempt import NOT_THERE, Shaving
-from slipway.jobs.plan.search.lanes.board import Integers, Menu
-from slipway.jobs.plan.search.lanes.search import improve
+from slipway.jobs.plan.search.lanes.attempt import NOT_THERE, Attempts, LaneTrial, Shaving
+from slipway.jobs.plan.search.lanes.board import Integers, Menu, Worths
+from slipway.jobs.plan.search.lanes.search import QUICK, improve
 from slipway.jobs.plan.search.list_schedule import Slot, score_of
 from slipway.jobs.plan.search.model import Goal, Mode, Objective, PlanJob, Pool
 from slipway.jobs.plan.search.options import PlanProblem, new_problem
@@ -107,6 +107,16 @@ def test_a_pool_that_no_job_can_use_costs_nothing() -> None:
     with_idle = new_problem(problem.jobs, [*problem.pools, idle], Goal())
     there, without = (plans_of(each, 200)[-1] for each in (with_idle, problem))
     assert max(slot.end for slot in there) <= 1.03 * max(slot.end for slot in without)
+
+
+def test_lanes_are_never_shorter_than_the_longest_job() -> None:
+    problem = problem_of(job("long", (1, 1000)), *(job(f"job{place}", (1, 500)) for place in range(14)))
+    menu = Menu(problem)
+    worths = Worths(jobs=menu.seconds * menu.devices[:, None], pools=np.ones(1))
+    trial = LaneTrial(horizon=990, small=0.0, effort=QUICK)
+    found = Attempts(problem, menu, worths, asked(100)).make(trial, [], random.Random(0))  # noqa: S311
+    assert found
+    assert max(slot.end for slot in found.slots) == 1000
 
 
 def test_the_search_ends_by_itself_when_nothing_is_left_to_gain() -> None:
