@@ -62,6 +62,7 @@ class Pool:
         return self.nodes * self.devices_per_node
 
 
+SWITCH_SECONDS = 300  # to stop a job that runs, save it and begin elsewhere
 ROUNDING = 1e-9  # as a share: sums of dollars are added up in another order elsewhere
 
 
