@@ -245,7 +245,6 @@ class JobStanding:
 class Ledger:
     jobs: Mapping[str, JobStanding]
     began: float = 0.0  # when the first plan came into force
-    since: float = 0.0  # when this one did
     plans: int = 0
 
     @property
@@ -285,7 +284,7 @@ def after(ledger: Ledger, event: HappenedEvent) -> Ledger:
         planned = {each.job: each for each in event.assignments}
         jobs = {name: replace(job, planned=planned.get(name)) for name, job in ledger.jobs.items()}
         began = ledger.began if ledger.plans else event.at
-        return Ledger(jobs=jobs, began=began, since=event.at, plans=ledger.plans + 1)
+        return Ledger(jobs=jobs, began=began, plans=ledger.plans + 1)
     job = _after(ledger.jobs[event.job], event)
     return replace(ledger, jobs={**ledger.jobs, event.job: job})
 
