@@ -12,7 +12,6 @@ from slipway.jobs.plan.search.first_plan import due_times
 from slipway.jobs.plan.search.lanes.board import Board, Floats, Integers, Lane, Menu, PlacedLane, Worths
 from slipway.jobs.plan.search.lanes.generation import Aim, Effort, Generation
 from slipway.jobs.plan.search.list_schedule import Slot, list_schedule
-from slipway.jobs.plan.search.model import Objective
 from slipway.jobs.plan.search.options import PlanProblem
 
 PENALTY = 10.0  # for needing as many devices again, in the dollars of all jobs at their dearest
@@ -49,7 +48,7 @@ class Attempts:
         self.menu = menu
         self._due = due_times(problem)
         self._worths = worths
-        self._is_dollars = problem.goal.objective is Objective.COST
+        self._is_dollars = worths.are_dollars
         self._keep_going = keep_going
 
     def make(self, trial: LaneTrial, lanes: list[Lane], chance: random.Random) -> LanePlan | None:

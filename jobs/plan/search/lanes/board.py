@@ -21,6 +21,7 @@ class Worths:
 
     jobs: Floats
     pools: Floats
+    are_dollars: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import random
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
@@ -111,6 +112,13 @@ def test_a_deadline_makes_jobs_dearer_than_their_cheapest_modes() -> None:
     goal = Goal(objective=Objective.COST, deadline=3600)
     problem = one_pool(*[[(1, 3600), (2, 2000)]] * 9, goal=goal)
     assert bounds_of(problem)[-1].value > 9.0
+
+
+def test_what_costs_nothing_needs_no_proof() -> None:
+    problem = one_pool([(1, 3600)], [(1, 3600)], goal=Goal(objective=Objective.COST, deadline=9000))
+    free = [replace(pool, price_per_hour=0.0) for pool in problem.pools]
+    found = bounds_of(new_problem(problem.jobs, free, problem.goal))
+    assert found == [LowerBound(value=0.0, name="cheapest modes")]
 
 
 # What is compiled fills a knapsack as plain Python does, to the last bit, and so makes the same plans.

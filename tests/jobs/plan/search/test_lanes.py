@@ -112,7 +112,7 @@ def test_a_pool_that_no_job_can_use_costs_nothing() -> None:
 def test_lanes_are_never_shorter_than_the_longest_job() -> None:
     problem = problem_of(job("long", (1, 1000)), *(job(f"job{place}", (1, 500)) for place in range(14)))
     menu = Menu(problem)
-    worths = Worths(jobs=menu.seconds * menu.devices[:, None], pools=np.ones(1))
+    worths = Worths(jobs=menu.areas(1000), pools=np.ones(1))
     trial = LaneTrial(horizon=990, small=0.0, effort=QUICK)
     found = Attempts(problem, menu, worths, asked(100)).make(trial, [], random.Random(0))  # noqa: S311
     assert found
@@ -140,6 +140,19 @@ def test_lanes_spend_less_than_the_greedy_plan_and_meet_the_deadline() -> None:
     assert_valid(problem, best)
     assert makespan(best) <= deadline
     assert score_of(problem, best) < score_of(problem, greedy(problem))
+
+
+def test_lanes_end_sooner_than_the_greedy_plan_within_a_budget() -> None:
+    problem = mixture(32, 2, counts=(1, 2, 4, 8), pools=2)
+    pools = [replace(problem.pools[0], price_per_hour=120.0), problem.pools[1]]
+    dear = new_problem(problem.jobs, pools, Goal())
+    cheapest = sum(min(option.dollars for option in options) for options in dear.options)
+    within = replace(dear, goal=Goal(budget=1.2 * cheapest))
+    start = greedy(within)
+    plans: list[Sequence[Slot]] = []
+    improve(within, seed=0, keep_going=asked(300), found=plans.append, start=start)
+    assert_valid(within, plans[-1])
+    assert score_of(within, plans[-1]) < score_of(within, start)
 
 
 # Lanes that are on nodes already get shorter: jobs change places until room comes together.
