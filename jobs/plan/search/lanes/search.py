@@ -18,7 +18,6 @@ from slipway.jobs.plan.search.options import PlanProblem
 
 LEAST_WORTH = 1e-3  # of a pool's devices, beside an average of one
 FRUITLESS = 400  # attempts after which no more are made
-SMALL = (0.0, 0.0, 0.0, 0.05, 0.1, 0.2)  # shares of all area that are kept for the gaps
 QUICK = Effort(
     room=400, lanes_per_kind=3, gap=0.01, rounds=60, window=80, refill=0.5, step=0.15, dive_rounds=1
 )
@@ -46,7 +45,7 @@ class Tightening:
         return self._best <= self._least
 
     def trial(self, effort: Effort) -> LaneTrial:
-        return LaneTrial(horizon=self._horizon, small=self._chance.choice(SMALL), effort=effort)
+        return LaneTrial(horizon=self._horizon, effort=effort)
 
     def learn(self, plan: LanePlan, score: tuple[float, ...]) -> None:
         """Shorten the lanes after a success; lengthen them if there were too many of them."""
@@ -77,7 +76,6 @@ class FirstSaving:
     def trial(self, effort: Effort) -> LaneTrial:
         return LaneTrial(
             horizon=self._deadline * (1 - self._chance.choice(EARLY)),
-            small=self._chance.choice(SMALL),
             spare=self._spare * self._chance.uniform(0.5, 1.5),
             effort=effort,
         )
@@ -105,7 +103,6 @@ class WithinBudget:
         self._horizon = max(self._least, self._best * (1 - step if self._is_within else 1 + step))
         return LaneTrial(
             horizon=self._horizon,
-            small=self._chance.choice(SMALL),
             spare=self._spare * self._chance.uniform(0.5, 1.5),
             effort=effort,
         )

@@ -75,7 +75,7 @@ def test_every_plan_by_lanes_is_valid_and_better_than_the_one_before() -> None:
 
 def test_lanes_beat_the_greedy_plan_of_32_jobs_on_32_devices() -> None:
     problem = mixture(32, 4)
-    best = plans_of(problem, 600)[-1]
+    best = plans_of(problem, 900)[-1]
     assert_valid(problem, best)
     assert makespan(best) < makespan(greedy(problem))
 
@@ -113,7 +113,7 @@ def test_lanes_are_never_shorter_than_the_longest_job() -> None:
     problem = problem_of(job("long", (1, 1000)), *(job(f"job{place}", (1, 500)) for place in range(14)))
     menu = Menu(problem)
     worths = Worths(jobs=menu.areas(1000), pools=np.ones(1))
-    trial = LaneTrial(horizon=990, small=0.0, effort=QUICK)
+    trial = LaneTrial(horizon=990, effort=QUICK)
     found = Attempts(problem, menu, worths, asked(100)).make(trial, [], random.Random(0))  # noqa: S311
     assert found
     assert max(slot.end for slot in found.slots) == 1000
