@@ -12,11 +12,13 @@ import time
 from collections.abc import Iterator, Mapping
 
 from scripts.benchmark_rows import Row
+from scripts.plan_comparisons import marginal_gain, whole_node
 from scripts.plan_instances import make_instance
 from scripts.plan_simulation import ReplannedRun, fixed_makespan, true_factors
 from scripts.saturn_milp import saturn_makespan
 from slipway.jobs.plan.inputs.planning import plan
-from slipway.jobs.plan.search.baselines import greedy, marginal_gain, score_of, whole_node
+from slipway.jobs.plan.search.first_plan import greedy
+from slipway.jobs.plan.search.list_schedule import score_of
 from slipway.jobs.plan.search.model import Goal, Mode, Objective, Plan, PlanJob, Pool
 from slipway.jobs.plan.search.options import PlanProblem, new_problem
 

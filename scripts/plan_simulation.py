@@ -113,13 +113,15 @@ class ReplannedRun:
         run = self._runs.get(name)
         return Standing(
             left=max(1e-6, run.left_at(self.now) if run else self._left[name]),
-            ratio=self._known.get(name, 1.0) if self._is_off(name) else 1.0,
+            ratios=self._ratios(name),
             running=run.assignment if run else None,
             planned=self._planned[name],
         )
 
-    def _is_off(self, name: str) -> bool:
-        return abs(self._known.get(name, 1.0) - 1) > NOTICED_ERROR
+    def _ratios(self, name: str) -> dict[str, float]:
+        """Return what was noticed of a job: it holds on every type."""
+        ratio = self._known.get(name, 1.0)
+        return {pool.type: ratio for pool in self.plan.pools} if abs(ratio - 1) > NOTICED_ERROR else {}
 
     def _begin(self, assignment: Assignment) -> None:
         name, what = assignment.job, _what(assignment.mode)

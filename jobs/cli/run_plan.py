@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import math
-import sys
 import time
 from collections.abc import Sequence
-from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,21 +14,17 @@ import click
 from slipway.jobs.cli.estimate_views import hours
 from slipway.jobs.cli.options import confirm_cost_option
 from slipway.jobs.output import Column, can_ask, json_option, print_table, say
+from slipway.jobs.plan.search.model import SWITCH_SECONDS
 from slipway.jobs.words.errors import SlipwayError
 from slipway.jobs.words.run import SECONDS_PER_HOUR, UNKNOWN
-from slipway.jobs.words.text import printable
 
 if TYPE_CHECKING:
-    from slipway.jobs.plan.run.journal import HappenedEvent, Ledger, PlanJournal
-    from slipway.jobs.plan.run.running import PlanRun, PlanWorld
-    from slipway.jobs.plan.search.list_schedule import Slot
+    from slipway.jobs.plan.run.journal import HappenedEvent, Ledger
+    from slipway.jobs.plan.run.running import PlanRun
     from slipway.jobs.plan.search.model import Plan
-    from slipway.jobs.plan.search.options import PlanProblem
     from slipway.jobs.words.run import Agreed
 
 
-LOOK_SECONDS, YARD_LOOK_SECONDS = 15.0, 1.0
-SWITCH_SECONDS = 300
 RUN_PLAN_COLUMNS = (
     Column(name="job"),
     Column(name="ended"),
@@ -91,7 +86,7 @@ def plan_run_command(
     slipway plan run plan.json
     """
     from slipway.jobs.plan.inputs.plan_json import read_plan
-    from slipway.jobs.plan.run.clusters import refuse_unrunnable
+    from slipway.jobs.plan.run.clusters import ClusterExecutor, completed, refuse_unrunnable, world_of
     from slipway.jobs.plan.run.journal import PlanJournal
     from slipway.jobs.plan.run.running import PlanRun
     from slipway.jobs.words.run import parse_agreed
@@ -102,9 +97,9 @@ def plan_run_command(
     kept = PlanJournal(journal or file.with_name(f"{file.name}.journal"))
     with kept.opened() as events:
         began = events[0].at if events else time.time()
-        world = _world(plan, file, kept, began, switch_seconds)
-        if page:
-            world = replace(world, changed=lambda ledger: _draw(plan, ledger, page))
+        tag = f"{file.stem}-{int(began)}"
+        executor = ClusterExecutor(pools=plan.pools, tag=tag, say=say, complete=completed)
+        world = world_of(executor, kept, began, partial(_draw, plan, page), switch_seconds)
         ledger = _finish(plan, PlanRun(plan, world, events), events)
     rows = rows_of(plan, ledger)
     print_table(f"plan of {file}", RUN_PLAN_COLUMNS, rows, as_json=as_json)
@@ -114,52 +109,25 @@ def plan_run_command(
 
 
 def _agree(plan: Plan, file: Path, agreed: Agreed) -> None:
-    """Ask for, or refuse, what was not agreed to; a price of 0 is one that nobody knows."""
-    from slipway.jobs.cloud import aws
+    """Ask for, or refuse, what was not agreed to."""
+    from slipway.jobs.plan.run.clusters import amount_beyond
     from slipway.jobs.submit.submission import Unconfirmed
 
-    unpriced = sorted({printable(pool.type[:60]) for pool in plan.pools if not pool.price_per_hour})
-    is_agreed = agreed.is_unknown_fine if unpriced else plan.dollars <= agreed.usd
-    if aws.is_in_yard() or is_agreed:
+    if not (amount := amount_beyond(plan, agreed)):
         return
-    if unpriced:
-        amount = f"an amount that is not known (no price of {', '.join(unpriced)})"
-        hint = f"--confirm-cost {UNKNOWN}, or give each pool its price_per_hour and plan again"
-    else:
-        amount = f"about {plan.dollars:,.2f} USD"
-        hint = f"--confirm-cost {math.ceil(plan.dollars)}, or a plan with a smaller --budget"
     words = f"the plan of {file} costs {amount}, and you agreed to {agreed.usd:g} USD at most"
     if not (can_ask() and click.confirm(f"{words}; run it?", err=True)):
+        if all(pool.price_per_hour for pool in plan.pools):
+            hint = f"--confirm-cost {math.ceil(plan.dollars)}, or a plan with a smaller --budget"
+        else:
+            hint = f"--confirm-cost {UNKNOWN}, or give each pool its price_per_hour and plan again"
         raise Unconfirmed(words, hint=hint)
 
 
-def _world(plan: Plan, file: Path, journal: PlanJournal, began: float, switch_seconds: int) -> PlanWorld:
-    from slipway.jobs.cloud import aws
-    from slipway.jobs.plan.run.clusters import ClusterExecutor, completed
-    from slipway.jobs.plan.run.running import PlanWorld
-    from slipway.jobs.words.run import Agreed
-
-    look = YARD_LOOK_SECONDS if aws.is_in_yard() else LOOK_SECONDS
-    return PlanWorld(
-        executor=ClusterExecutor(
-            pools=plan.pools,
-            tag=f"{file.stem}-{int(began)}",
-            agreed=Agreed(usd=float(sys.maxsize), is_unknown_fine=True),  # the whole plan was agreed to
-            say=say,
-            complete=completed,
-        ),
-        journal=journal,
-        now=time.time,
-        pause=lambda: time.sleep(look),
-        solve=_solve,
-        switch_seconds=switch_seconds,
-        began=began,
-        say=say,
-    )
-
-
-def _draw(plan: Plan, ledger: Ledger, path: Path) -> None:
-    """Draw the page whole or not at all: a browser may read it at any moment."""
+def _draw(plan: Plan, path: Path | None, ledger: Ledger) -> None:
+    """Draw the page whole or not at all, if one is wanted: a browser may read it at any moment."""
+    if path is None:
+        return
     from slipway.jobs.plan.plan_page import plan_page
     from slipway.jobs.plan.run.journal import what_ran
     from slipway.jobs.platforms.on_nodes import write_whole
@@ -169,12 +137,6 @@ def _draw(plan: Plan, ledger: Ledger, path: Path) -> None:
         write_whole(path, render(plan_page(plan, [*what_ran(ledger, time.time())])))
     except OSError as error:
         say(f"the picture {path} cannot be written: {error.strerror}")
-
-
-def _solve(problem: PlanProblem) -> Sequence[Slot]:
-    from slipway.jobs.plan.search.baselines import greedy
-
-    return greedy(problem)
 
 
 def _finish(plan: Plan, run: PlanRun, events: Sequence[HappenedEvent]) -> Ledger:

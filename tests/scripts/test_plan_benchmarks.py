@@ -10,16 +10,16 @@ from scripts.benchmarks_plans import problem_of
 from scripts.plan_instances import KINDS, KNOWN_OPTIMUM, make_instance
 from scripts.plan_simulation import ReplannedRun, fixed_makespan
 from scripts.saturn_milp import saturn_makespan
-from slipway.jobs.plan.search.baselines import greedy
 from slipway.jobs.plan.search.bounds.prove import prove
 from slipway.jobs.plan.search.check import check
+from slipway.jobs.plan.search.first_plan import greedy
 from slipway.jobs.plan.search.list_schedule import as_plan
 from slipway.jobs.plan.search.model import Goal, LowerBound, Mode, Plan, PlanJob, Pool
 from slipway.jobs.plan.search.options import PlanProblem, new_problem
 
 
 def greedy_plan(problem: PlanProblem) -> Plan:
-    return as_plan(problem, greedy(problem), LowerBound(value=0, name="none"))
+    return as_plan(problem, greedy(problem))
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -105,9 +105,9 @@ def _search(best: Incumbent, options: PlanOptions, told: Callable[[], None]) -> 
 
 def _first(problem: PlanProblem) -> Incumbent:
     """Return the first plan and the quick bounds."""
-    from slipway.jobs.plan.search.baselines import greedy
     from slipway.jobs.plan.search.bounds.prove import cheapest, least_makespan
     from slipway.jobs.plan.search.bounds.table import OptionTable
+    from slipway.jobs.plan.search.first_plan import greedy
 
     table = OptionTable(problem)
     makespan = LowerBound(value=least_makespan(table)[0], name="area")

@@ -23,11 +23,10 @@ from itertools import count
 from slipway.jobs.plan.inputs.worker import SearchOrder, attempt, decode_slots, encode_order
 from slipway.jobs.plan.search.check import InvalidPlan, check
 from slipway.jobs.plan.search.list_schedule import Slot, as_plan, urgent_first
-from slipway.jobs.plan.search.model import LowerBound, Plan
+from slipway.jobs.plan.search.model import ROUNDING, LowerBound, Plan
 from slipway.jobs.plan.search.options import PlanProblem
 
 # The best plan and the highest bound so far, each checked before it is kept.
-ROUNDING = 1e-9  # as a share: sums of dollars are added up in another order elsewhere
 
 
 class Incumbent:
@@ -38,15 +37,15 @@ class Incumbent:
         self.slots = slots
         self.bound = bound
         self.is_impossible = False
-        self._rank = rank(as_plan(problem, slots, bound))
+        self._rank = _rank(as_plan(problem, slots))
 
     def offer(self, slots: Sequence[Slot]) -> bool:
         """Keep a plan if it is better and breaks no rule; a search that is wrong only warns."""
         slots = urgent_first(self.problem, slots)
-        plan = as_plan(self.problem, slots, LowerBound(value=0, name="none"))
-        if (found := rank(plan)) >= self._rank:
+        plan = as_plan(self.problem, slots)
+        if (found := _rank(plan)) >= self._rank:
             return False
-        if not found[0]:
+        if not any(plan.missed):
             try:
                 check(plan)
             except InvalidPlan as error:
@@ -61,7 +60,7 @@ class Incumbent:
             return False
         if bound.value <= self.bound.value * (1 + ROUNDING):
             return False
-        if self.is_valid and bound.value > self._rank[1] * (1 + 1e-6):
+        if self.is_valid and bound.value > self.plan().value * (1 + 1e-6):
             log.warning("a bound above a plan was thrown away: %s", bound)
             return False
         self.bound = bound
@@ -70,23 +69,16 @@ class Incumbent:
     @property
     def is_valid(self) -> bool:
         """Return True if the plan keeps every deadline and the budget."""
-        return not self._rank[0]
+        return not any(self._rank[:2])
 
     def plan(self, stopped: str = "") -> Plan:
         return as_plan(self.problem, self.slots, self.bound, stopped)
 
 
-def rank(plan: Plan) -> tuple[float, float, float]:
-    """Return what to compare plans by: what is missed, the value, and how late urgent jobs end."""
-    goal = plan.goal
-    late = 0.0
-    urgent = 0.0
-    for job, each in zip(plan.jobs, plan.assignments, strict=True):
-        deadlines = [deadline for deadline in (job.deadline, goal.deadline) if deadline is not None]
-        late += max(0, each.end - min(deadlines, default=each.end))
-        urgent += job.priority * each.end
-    over = 0.0 if goal.budget is None else max(0.0, plan.dollars - goal.budget * (1 + ROUNDING))
-    return late + over, plan.value, urgent
+def _rank(plan: Plan) -> tuple[float, ...]:
+    """Return what to compare plans by: what they miss, their value, and how late urgent jobs end."""
+    urgent = sum(job.priority * each.end for job, each in zip(plan.jobs, plan.assignments, strict=True))
+    return *plan.score, urgent
 
 
 log = logging.getLogger(__name__)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 import re
+import sys
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -14,7 +16,9 @@ from slipway.jobs.clusters.images.builds import image_at
 from slipway.jobs.code.command_job import RECIPE, refuse_uninstallable
 from slipway.jobs.code.packing import read_kept, with_sent_source, with_source_at
 from slipway.jobs.plan.run.decisions import Report, Sight
-from slipway.jobs.plan.search.model import Assignment, Plan, PlanJob, Pool
+from slipway.jobs.plan.run.journal import Ledger, PlanJournal
+from slipway.jobs.plan.run.running import PlanWorld
+from slipway.jobs.plan.search.model import SWITCH_SECONDS, Assignment, Plan, PlanJob, Pool
 from slipway.jobs.platforms.platform import platform_of
 from slipway.jobs.submit.curve import points
 from slipway.jobs.submit.find import refresh
@@ -23,9 +27,9 @@ from slipway.jobs.submit.preparing import prepare
 from slipway.jobs.submit.submission import submit
 from slipway.jobs.words.errors import SlipwayError
 from slipway.jobs.words.job import SHORTEST_TIMEOUT_SECONDS, Job
-from slipway.jobs.words.run import AGREED_UNSAID, Agreed, AnyFound, JobState, Run
+from slipway.jobs.words.run import Agreed, AnyFound, JobState, Run
 from slipway.jobs.words.targets import Target
-from slipway.jobs.words.text import Say
+from slipway.jobs.words.text import Say, printable
 
 # What a job may take beyond its plan before its cluster ends it: nodes boot, images are pulled. A scheduler
 # fills the gaps before a large job only with those whose limit it knows.
@@ -33,6 +37,10 @@ START_SECONDS = 900
 # Words of the platforms for a job that somebody ended, and for one whose machine went away.
 _WITHDRAWN = re.compile(r"cancel|^stopped$|terminated by", re.IGNORECASE)
 _LOST = re.compile(r"MainNodeLost|NODE_FAIL|BOOT_FAIL|Host EC2| was lost")
+
+
+LOOK_SECONDS, YARD_LOOK_SECONDS = 15.0, 1.0
+PLAN_AGREED = Agreed(usd=float(sys.maxsize), is_unknown_fine=True)  # all of a plan is agreed to, or refused
 
 
 class NoTarget(SlipwayError):
@@ -57,7 +65,6 @@ class ClusterExecutor:
 
     pools: tuple[Pool, ...]
     tag: str
-    agreed: Agreed = AGREED_UNSAID
     say: Say = lambda _: None
     complete: Callable[[Job, Target], Job] = lambda job, target: job  # what depends on the cluster
     targets: dict[int, Target] = field(default_factory=dict)
@@ -66,7 +73,7 @@ class ClusterExecutor:
     def send(self, job: PlanJob, assignment: Assignment, attempt: int) -> str:
         pool, target = self.pools[assignment.pool], self._target(assignment.pool)
         wanted = self.complete(as_job(job, assignment, pool, target, self.tag, attempt), target)
-        sent = submit(wanted, target.name, target.region, agreed=self.agreed, say=self.say)
+        sent = submit(wanted, target.name, target.region, agreed=PLAN_AGREED, say=self.say)
         self._watched.setdefault(sent.job_id, WatchedRun(target))
         return sent.job_id
 
@@ -148,6 +155,40 @@ def _read_progress(found: AnyFound, watched: WatchedRun) -> None:
                     continue
                 watched.last = Report(at=line.time.timestamp(), done=point.step / point.steps)
                 watched.first = watched.first or watched.last
+
+
+def world_of(
+    executor: ClusterExecutor,
+    journal: PlanJournal,
+    began: float,
+    changed: Callable[[Ledger], None],
+    switch_seconds: int = SWITCH_SECONDS,
+) -> PlanWorld:
+    """Return what a run of a plan needs of the world, where it runs on clusters."""
+    from slipway.jobs.plan.search.first_plan import greedy
+
+    look = YARD_LOOK_SECONDS if aws.is_in_yard() else LOOK_SECONDS
+    return PlanWorld(
+        executor=executor,
+        journal=journal,
+        now=time.time,
+        pause=lambda: time.sleep(look),
+        solve=greedy,
+        switch_seconds=switch_seconds,
+        began=began,
+        say=executor.say,
+        changed=changed,
+    )
+
+
+def amount_beyond(plan: Plan, agreed: Agreed) -> str:
+    """Say what a plan costs, if that is more than was agreed to; a price of 0 is one that nobody knows."""
+    unpriced = sorted({printable(pool.type[:60]) for pool in plan.pools if not pool.price_per_hour})
+    if aws.is_in_yard() or (agreed.is_unknown_fine if unpriced else plan.dollars <= agreed.usd):
+        return ""
+    if unpriced:
+        return f"an amount that is not known (no price of {', '.join(unpriced)})"
+    return f"about {plan.dollars:,.2f} USD"
 
 
 def refuse_unrunnable(plan: Plan) -> None:

@@ -84,10 +84,12 @@ def standing_of(
     """
     current = standing.assignment
     share, pace = (0.0, None) if current is None or sight is None else progress_of(standing, sight, now)
+    ratios = dict(standing.ratios)
+    if current and pace is not None:
+        ratios[current.mode.type] = ratios.get(current.mode.type, 1.0) * pace
     return Standing(
         left=standing.left * (1 - share),
-        ratio=standing.ratio * (pace or 1.0),
-        measured_on=current.mode.type if current else standing.measured_on,
+        ratios=ratios,
         running=current,
         planned=current or standing.planned,
         saved_in=saved_in,

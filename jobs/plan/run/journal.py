@@ -7,7 +7,7 @@ import json
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
@@ -232,7 +232,7 @@ class JobStanding:
     stage: JobStage = JobStage.WAITING
     attempt: int = 0
     left: float = 1.0
-    ratio: float = 1.0
+    ratios: Mapping[str, float] = field(default_factory=dict)  # by instance type: its time over the estimate
     run: str | None = None
     sent_at: float = 0.0
     assignment: Assignment | None = None  # of the attempt
@@ -240,17 +240,11 @@ class JobStanding:
     why: str = ""
     stints: tuple[Stint, ...] = ()
 
-    @property
-    def measured_on(self) -> str | None:
-        """Return the instance type that the ratio was measured on."""
-        return self.stints[-1].assignment.mode.type if self.stints else None
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ledger:
     jobs: Mapping[str, JobStanding]
     began: float = 0.0  # when the first plan came into force
-    since: float = 0.0  # when this one did
     plans: int = 0
 
     @property
@@ -290,7 +284,7 @@ def after(ledger: Ledger, event: HappenedEvent) -> Ledger:
         planned = {each.job: each for each in event.assignments}
         jobs = {name: replace(job, planned=planned.get(name)) for name, job in ledger.jobs.items()}
         began = ledger.began if ledger.plans else event.at
-        return Ledger(jobs=jobs, began=began, since=event.at, plans=ledger.plans + 1)
+        return Ledger(jobs=jobs, began=began, plans=ledger.plans + 1)
     job = _after(ledger.jobs[event.job], event)
     return replace(ledger, jobs={**ledger.jobs, event.job: job})
 
@@ -304,7 +298,6 @@ def _after(
             stage=JobStage.SENDING,
             attempt=event.attempt,
             left=event.left,
-            ratio=job.ratio if job.measured_on == event.assignment.mode.type else 1.0,
             run=None,
             sent_at=event.at,
             assignment=event.assignment,
@@ -327,7 +320,7 @@ def _after(
         job,
         stage=stage,
         left=event.left,
-        ratio=event.ratio,
+        ratios={**job.ratios, job.assignment.mode.type: event.ratio},
         assignment=None,
         why=event.why,
         stints=(*job.stints, stint),

@@ -127,7 +127,8 @@ class PlanRun:
             job = self.ledger.jobs[name]
             is_moving = job.stage is JobStage.STOPPING and sight.outcome != "succeeded"
             outcome = "stopped" if is_moving or sight.outcome == "lost" else sight.outcome
-            known = decisions.standing_of(job, sight, self._now(), saved_in=None)
+            assert job.assignment is not None, "it has run"
+            ratios = decisions.standing_of(job, sight, self._now(), saved_in=None).ratios
             left = 0.0 if outcome == "succeeded" else decisions.left_after(job, sight)
             event = AttemptEnded(
                 at=sight.ended or self._now(),
@@ -135,7 +136,7 @@ class PlanRun:
                 outcome=outcome,
                 left=left,
                 began=sight.began,
-                ratio=known.ratio,
+                ratio=ratios.get(job.assignment.mode.type, 1.0),
                 why="" if outcome == "succeeded" else sight.why,
             )
             self._note(event)

@@ -15,8 +15,9 @@ from slipway.jobs.plan.search.model import Assignment, Billing, Objective, Plan,
 from slipway.jobs.words.errors import SlipwayError
 from slipway.jobs.words.text import printable
 
-# Sums of dollars are added up in another order than the search's.
+# Sums of dollars and of rework are added up in another order than the search's.
 _ROUNDING = 1e-6
+_FLOAT = 1e-12  # of a number of seconds
 _MOST_SAID = 3
 
 
@@ -63,18 +64,19 @@ def _times(plan: Plan) -> Iterator[str]:
     for each in plan.assignments:
         if type(each.start) is not int or each.start < 0:
             yield f"job {_quoted(each.job)} starts at {each.start}"
-        due = _due_seconds(plan, each)
-        if type(each.seconds) is not int or not due <= each.seconds < due + 1 + _ROUNDING:
-            yield f"job {_quoted(each.job)} is given {each.seconds} s and needs {due:g} s"
+        need = _needed_seconds(plan, each)
+        rounding = _ROUNDING + need * _FLOAT if plan.pools[each.pool].is_spot else 0
+        if type(each.seconds) is not int or not need - rounding <= each.seconds < need + 1 + rounding:
+            yield f"job {_quoted(each.job)} is given {each.seconds} s and needs {need:.12g} s"
 
 
-def _due_seconds(plan: Plan, each: Assignment) -> float:
+def _needed_seconds(plan: Plan, each: Assignment) -> float:
     """Add what a spot pool's interruptions are expected to repeat."""
     pool = plan.pools[each.pool]
     if not pool.is_spot:
         return each.mode.seconds
     interruptions = each.mode.seconds / 3600 * pool.interruptions_per_hour * len(each.placement)
-    return each.mode.seconds + interruptions * pool.rework_seconds - _ROUNDING
+    return each.mode.seconds + interruptions * pool.rework_seconds
 
 
 def _placements(plan: Plan) -> Iterator[str]:

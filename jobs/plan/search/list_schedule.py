@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from slipway.jobs.plan.search.model import Assignment, LowerBound, NodeDevices, Plan, PlanJob, Pool
+from slipway.jobs.plan.search.model import NO_BOUND, Assignment, LowerBound, NodeDevices, Plan, PlanJob, Pool
 from slipway.jobs.plan.search.options import Option, PlanProblem
 
 
@@ -110,7 +110,14 @@ def as_assignment(job: str, slot: Slot) -> Assignment:
     )
 
 
-def as_plan(problem: PlanProblem, slots: Sequence[Slot], bound: LowerBound, stopped: str = "") -> Plan:
+def score_of(problem: PlanProblem, slots: Sequence[Slot]) -> tuple[float, float, float]:
+    """Return what a plan wants to be small: seconds too late, dollars above the budget, the goal's value."""
+    return as_plan(problem, slots).score
+
+
+def as_plan(
+    problem: PlanProblem, slots: Sequence[Slot], bound: LowerBound = NO_BOUND, stopped: str = ""
+) -> Plan:
     return Plan(
         jobs=problem.jobs,
         pools=problem.pools,

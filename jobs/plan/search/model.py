@@ -62,6 +62,10 @@ class Pool:
         return self.nodes * self.devices_per_node
 
 
+SWITCH_SECONDS = 300  # to stop a job that runs, save it and begin elsewhere
+ROUNDING = 1e-9  # as a share: sums of dollars are added up in another order elsewhere
+
+
 class Objective(StrEnum):
     MAKESPAN = "makespan"
     COST = "cost"
@@ -110,13 +114,16 @@ class LowerBound:
     name: str
 
 
+NO_BOUND = LowerBound(value=0, name="none")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
     jobs: tuple[PlanJob, ...]
     pools: tuple[Pool, ...]
     goal: Goal
     assignments: tuple[Assignment, ...]  # in the order of the jobs
-    bound: LowerBound
+    bound: LowerBound = NO_BOUND
     stopped: str = ""  # why the search ended: target, time limit, proven, interrupted
 
     @property
@@ -133,6 +140,21 @@ class Plan:
     def value(self) -> float:
         """Return what the goal wants to be small."""
         return self.dollars if self.goal.objective is Objective.COST else float(self.makespan)
+
+    @property
+    def missed(self) -> tuple[float, float]:
+        """Return how many seconds all jobs together end too late, and the dollars above the budget."""
+        late = 0
+        for job, each in zip(self.jobs, self.assignments, strict=True):
+            due = [last for last in (job.deadline, self.goal.deadline) if last is not None]
+            late += max(0, each.end - min(due, default=each.end))
+        budget = self.goal.budget
+        return late, 0.0 if budget is None else max(0.0, self.dollars - budget * (1 + ROUNDING))
+
+    @property
+    def score(self) -> tuple[float, float, float]:
+        """Return what plans are compared by, the least first: what is missed, and then the value."""
+        return *self.missed, self.value
 
     @property
     def gap(self) -> float:

@@ -36,6 +36,12 @@ class PlanProblem:
     options: tuple[tuple[Option, ...], ...]
     after: tuple[tuple[int, ...], ...]  # places of the jobs that each one waits for
 
+    @property
+    def capacity(self) -> list[int]:
+        """Return the devices of each pool; none of one that no job can use."""
+        used = {option.pool for options in self.options for option in options}
+        return [pool.devices if place in used else 0 for place, pool in enumerate(self.pools)]
+
 
 ModeIn = Callable[[PlanJob, Mode, int], Mode]  # returns what a mode of a job takes in one of the pools
 

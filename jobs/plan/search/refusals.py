@@ -13,9 +13,10 @@ from graphlib import CycleError, TopologicalSorter
 from typing import TypeVar
 
 from slipway.jobs.plan.search.model import Billing, Goal, Mode, Objective, PlanJob, Pool
-from slipway.jobs.plan.search.options import jobs_with_deadlines, options_of
+from slipway.jobs.plan.search.options import has_room, jobs_with_deadlines, options_of
 from slipway.jobs.words.errors import SlipwayError, did_you_mean
 from slipway.jobs.words.given import wrong_record
+from slipway.jobs.words.run import SECONDS_PER_HOUR
 from slipway.jobs.words.text import printable
 
 MOST_JOBS = 10_000
@@ -121,6 +122,12 @@ def _pools(_jobs: Sequence[PlanJob], pools: Sequence[Pool], _goal: Goal) -> Told
                     f"{where}: {what} is {rate}; allowed is 0 to {MOST_DOLLARS_PER_HOUR:g}",
                     f"correct {what}",
                 )
+        if pool.is_spot and pool.interruptions_per_hour * pool.rework_seconds > SECONDS_PER_HOUR:
+            rates = f"{pool.interruptions_per_hour:g} interruptions an hour take {pool.rework_seconds} s each"
+            yield (
+                f"{where}: {rates}, which is more than there is",
+                "correct interruptions_per_hour or rework_seconds",
+            )
 
 
 def _names(jobs: Sequence[PlanJob], _pools: Sequence[Pool], _goal: Goal) -> Told:
@@ -218,7 +225,7 @@ def _room(jobs: Sequence[PlanJob], pools: Sequence[Pool], _goal: Goal) -> Told:
                     asked[0], types, otherwise=f"add a pool of {printable(asked[0][:60])}, or a mode"
                 ),
             )
-        elif not any(_fits(mode, pool) for mode in modes for pool in pools if pool.type == mode.type):
+        elif not any(has_room(mode, pool) for mode in modes for pool in pools if pool.type == mode.type):
             yield _too_small(job, min(modes, key=lambda mode: mode.devices), pools)
 
 
@@ -232,13 +239,6 @@ def _sure_room(jobs: Sequence[PlanJob], pools: Sequence[Pool], _goal: Goal) -> T
                 f"job {quoted(job.name)} has to end by a deadline, and every pool that it fits is spot",
                 "add a pool that is on demand, or leave out the deadline",
             )
-
-
-def _fits(mode: Mode, pool: Pool) -> bool:
-    if mode.devices <= pool.devices_per_node:
-        return True
-    whole = mode.devices % pool.devices_per_node == 0
-    return whole and pool.spans_nodes and mode.devices <= pool.devices
 
 
 def _too_small(job: PlanJob, mode: Mode, pools: Sequence[Pool]) -> tuple[str, str]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from slipway.jobs.plan.search.list_schedule import FreeDevices, Slot, place_in_order
@@ -27,8 +27,7 @@ class Standing:
     """Says how far a job is that has not ended."""
 
     left: float = 1.0  # the share of its work that is not saved
-    ratio: float = 1.0  # its measured time over the estimate
-    measured_on: str | None = None  # the instance type that the ratio is of; None: every one
+    ratios: Mapping[str, float] = field(default_factory=dict)  # by instance type: its time over the estimate
     running: Assignment | None = None  # where it runs; None: it waits
     planned: Assignment | None = None  # where the plan in force has it
     saved_in: frozenset[int] | None = None  # the only pools whose cluster has its checkpoints; None: all have
@@ -155,8 +154,7 @@ def _without_lost(situation: Situation) -> list[Pool]:
 def _left_in(situation: Situation, job: PlanJob, mode: Mode, pool: int) -> Mode:
     standing = situation.standings[job.name]
     left = standing.left if standing.saved_in is None or pool in standing.saved_in else 1.0
-    ratio = standing.ratio if standing.measured_on in (None, mode.type) else 1.0
-    seconds = math.ceil(mode.seconds * left * ratio)
+    seconds = math.ceil(mode.seconds * left * standing.ratios.get(mode.type, 1.0))
     running = standing.running
     is_where_it_runs = running is not None and (running.pool, running.mode.way) == (pool, mode.way)
     begins_again = standing.left < 1 or running is not None

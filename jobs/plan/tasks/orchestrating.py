@@ -7,7 +7,6 @@ import time
 from collections.abc import Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
-from typing import Protocol
 
 from slipway.containers.tasks.description import stop_if_loading
 from slipway.jobs.plan.inputs.planning import plan, refuse_limits
@@ -27,7 +26,7 @@ from slipway.jobs.plan.tasks.searching import (
     saying,
     search,
 )
-from slipway.jobs.plan.tasks.task import NamedTasks, Strategy, Task
+from slipway.jobs.plan.tasks.task import Strategy, Task, refuse_like_named
 from slipway.jobs.words.given import checked
 from slipway.jobs.words.run import AGREED_UNSAID, Agreed
 from slipway.jobs.words.text import Say
@@ -47,48 +46,32 @@ class TaskWork:
     start: int  # in the plan
 
 
-class TaskRunner(Protocol):
-    """Train one task to its end; several are asked for at once, on other devices."""
-
-    def run(self, work: TaskWork) -> GangEnd: ...
-
-
-@dataclass(frozen=True, slots=True)
-class LocalRunner:
-    """Train on this machine: a gang of ranks, or a process for a technique of the user's own."""
-
-    machine: LocalMachine
-
-    def run(self, work: TaskWork) -> GangEnd:
-        end = self._ours(work) if issubclass(work.strategy.executor, RankTechnique) else self._own(work)
-        if not end.code:
-            mark_trained(work.task)
-        return end
-
-    def _ours(self, work: TaskWork) -> GangEnd:
-        settings = {name: str(value) for name, value in work.strategy.parameters.items()}
-        return self.machine.run(
+def _train(machine: LocalMachine, work: TaskWork) -> GangEnd:
+    """Train one task to its end: a gang of ranks, or a process for a technique of the user's own."""
+    task, strategy, folder = work.task, work.strategy, work.task.folder
+    if issubclass(strategy.executor, RankTechnique):
+        end = machine.run(
             RankGang(
-                task=work.task.describe(),
+                task=task.describe(),
                 devices=work.devices,
-                settings=settings,
-                folder=work.task.folder / "logs",
-                checkpoints=work.task.folder / CHECKPOINTS,
+                settings={name: str(value) for name, value in strategy.parameters.items()},
+                folder=folder / "logs",
+                checkpoints=folder / CHECKPOINTS,
             )
         )
-
-    def _own(self, work: TaskWork) -> GangEnd:
-        return run_own(
-            self.machine,
-            OwnOrder(
-                what="execute",
-                task=work.task,
-                technique=work.strategy.technique,
-                devices=work.devices,
-                folder=work.task.folder / "logs",
-                parameters=work.strategy.parameters,
-            ),
+    else:
+        own = OwnOrder(
+            what="execute",
+            task=task,
+            technique=strategy.technique,
+            devices=work.devices,
+            folder=folder / "logs",
+            parameters=strategy.parameters,
         )
+        end = run_own(machine, own)
+    if not end.code:
+        mark_trained(task)
+    return end
 
 
 @checked
@@ -111,7 +94,7 @@ def orchestrate(
     refuse_limits({"time_limit": time_limit})  # before an hour of trials
     if on is not None:
         return orchestrate_on(tasks, ClusterOrder.of(on, devices, agreed), time_limit, saying(log))
-    named = [task for task in NamedTasks.of(tasks).tasks if not is_trained(task)]
+    named = [task for task in refuse_like_named(tasks) if not is_trained(task)]
     if not named:
         return Orchestration(ends=(), planned_seconds=0.0, bound_seconds=0.0, seconds=0.0)
     found = find_devices(devices)
@@ -123,7 +106,7 @@ def orchestrate(
     say = saying(log)
     began = time.monotonic()
     with ThreadPoolExecutor(len(works)) as pool, LocalMachine(found) as machine:
-        ends = carry_out(works, LocalRunner(machine), pool, say)
+        ends = _carry_out(works, machine, pool, say)
     result = Orchestration(
         ends=tuple(ends),
         planned_seconds=planned.makespan * unit,
@@ -165,16 +148,15 @@ def works_of(planned: Plan, tasks: Sequence[Task]) -> list[TaskWork]:
     works = []
     for assignment in planned.assignments:
         task = by_name[assignment.job]
-        task.select_strategy(task.strategies[assignment.mode.devices])
+        chosen = task.strategies[assignment.mode.devices]
+        task.select_strategy(chosen)
         devices = tuple(device for share in assignment.placement for device in share.devices)
-        chosen = task.selected_strategy
-        assert chosen is not None, "it was chosen above"
         works.append(TaskWork(task=task, strategy=chosen, devices=devices, start=assignment.start))
     return sorted(works, key=lambda work: work.start)
 
 
-def carry_out(
-    works: Sequence[TaskWork], runner: TaskRunner, pool: ThreadPoolExecutor, say: Say
+def _carry_out(
+    works: Sequence[TaskWork], machine: LocalMachine, pool: ThreadPoolExecutor, say: Say
 ) -> list[TaskEnd]:
     """Start each task once those that the plan has before it on its devices have ended."""
     began, waiting, ends = time.monotonic(), list(works), []
@@ -184,7 +166,7 @@ def carry_out(
         for work in list(waiting):
             if taken.isdisjoint(work.devices):
                 waiting.remove(work)
-                running[pool.submit(runner.run, work)] = (work, time.monotonic() - began)
+                running[pool.submit(_train, machine, work)] = (work, time.monotonic() - began)
                 say(f"{work.task.name} starts: {work.strategy.technique} on devices {list(work.devices)}")
             taken.update(work.devices)
         for done in wait(running, return_when=FIRST_COMPLETED).done:

@@ -19,6 +19,7 @@ from slipway.jobs.plan.tasks.task import HParams, Strategy, Task
 from slipway.jobs.words.errors import SlipwayError
 
 _TIMED = (1, 3)  # batches of two runs: their difference has no start in it
+_TASK_ID = 0  # Saturn tells tasks of one process apart by it: here, each has a process of its own
 RESULT_NAME = "result.json"
 
 
@@ -35,19 +36,17 @@ def main(arguments: Sequence[str]) -> int:
         )
         task.select_strategy(chosen)
     if order["what"] == "search":
-        parameters, seconds = _searched(technique, task, gpus, order["task_id"])
+        parameters, seconds = _searched(technique, task, gpus)
         result: dict[str, Json] = {"parameters": parameters, "seconds": seconds}
         (folder / RESULT_NAME).write_text(json.dumps(result), encoding="utf-8")
     else:
-        technique.execute(task, gpus, order["task_id"], None)
+        technique.execute(task, gpus, _TASK_ID, None)
     return 0
 
 
-def _searched(
-    technique: Any, task: Task, gpus: list[int], task_id: int
-) -> tuple[dict[str, Json] | None, float | None]:
+def _searched(technique: Any, task: Task, gpus: list[int]) -> tuple[dict[str, Json] | None, float | None]:
     """Return parameters and seconds per batch: measured here, if `search` returns the parameters alone."""
-    found = technique.search(task, gpus, task_id)
+    found = technique.search(task, gpus, _TASK_ID)
     if isinstance(found, tuple) and len(found) == 2:
         return (None, None) if found[0] is None else (dict(found[0]), float(found[1]))
     if found is None:
@@ -58,7 +57,7 @@ def _searched(
     taken = []
     for batches in _TIMED:
         began = time.perf_counter()
-        technique.execute(task, gpus, task_id, batches)
+        technique.execute(task, gpus, _TASK_ID, batches)
         taken.append(time.perf_counter() - began)
     return dict(found), max(0.0, taken[1] - taken[0]) / (_TIMED[1] - _TIMED[0])
 
@@ -106,7 +105,6 @@ class OwnOrder:
     devices: Sequence[int]
     folder: Path
     parameters: Mapping[str, Json] | None = None
-    task_id: int = 0
 
 
 def run_own(machine: LocalMachine, order: OwnOrder) -> GangEnd:
@@ -137,7 +135,6 @@ def _write_order(order: OwnOrder) -> None:
                 "what": order.what,
                 "technique": find_reference(order.technique).as_json(),
                 "devices": len(order.devices),
-                "task_id": order.task_id,
                 "parameters": order.parameters,
                 "save_dir": order.task.options.save_dir,
                 "hints": order.task.hints,

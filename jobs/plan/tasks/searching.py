@@ -16,8 +16,9 @@ from slipway.jobs.plan.tasks.local_machine import LocalMachine, find_devices, sc
 from slipway.jobs.plan.tasks.on_clusters.searching_there import hopeless, search_on
 from slipway.jobs.plan.tasks.on_clusters.sent_code import ClusterOrder
 from slipway.jobs.plan.tasks.profiling import Profiler
-from slipway.jobs.plan.tasks.task import NamedTasks, Task
+from slipway.jobs.plan.tasks.task import Task, refuse_like_named
 from slipway.jobs.plan.tasks.trials import LocalTrials
+from slipway.jobs.plan.techniques.techniques import doubling
 from slipway.jobs.platforms.on_nodes import write_whole
 from slipway.jobs.words.errors import SlipwayError
 from slipway.jobs.words.given import checked
@@ -44,7 +45,7 @@ def search(
     if on is not None:
         search_on(tasks, executor_names, ClusterOrder.of(on, devices, agreed), saying(log))
         return
-    named, names = NamedTasks.of(tasks).tasks, list(executor_names or all_names())
+    named, names = refuse_like_named(tasks), list(executor_names or all_names())
     for name in names:
         retrieve(name)  # refuses one that is not there, before a device is touched
     found = find_devices(devices)
@@ -72,8 +73,7 @@ def search(
 def _counts(tasks: Sequence[Task], most: int) -> list[int]:
     """Return 1, 2, 4, … and all devices, and what tasks ask for."""
     asked = {count for task in tasks for count in task.gpu_range or ()}
-    usual = {2**power for power in range(most.bit_length())} | {most}
-    return sorted(count for count in usual | asked if 1 <= count <= most)
+    return sorted(count for count in {*doubling(most), *asked} if 1 <= count <= most)
 
 
 # What became of tasks, here or on clusters, and what is told of them.

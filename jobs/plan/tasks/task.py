@@ -9,7 +9,7 @@ import hashlib
 import json
 from abc import ABC
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, cast
 
@@ -215,29 +215,23 @@ class Task:
         return f"{self.name}: lr {self.hparams.lr:g}, {chosen.technique if chosen else 'not planned yet'}"
 
 
-@dataclass(kw_only=True)
-class NamedTasks:
-    """Hold tasks whose names are told apart."""
-
-    tasks: list[Task] = field(default_factory=list)
-
-    @classmethod
-    def of(cls, tasks: Sequence[Task]) -> NamedTasks:
-        names = [task.name for task in tasks]
-        problems = [
-            Problem(
-                where=name,
-                message=f"is the name of {names.count(name)} tasks",
-                hint="tasks that are the same in all get the same name: give one Task(…, name=…)",
-            )
-            for name in sorted(set(names))
-            if names.count(name) > 1
-        ]
-        if not tasks:
-            problems.append(Problem(where="tasks", message="there are none", hint="give a list of Task"))
-        if problems:
-            raise InvalidConfig(problems)
-        return cls(tasks=list(tasks))
+def refuse_like_named(tasks: Sequence[Task]) -> list[Task]:
+    """Return the tasks if there are any, and their names tell them apart."""
+    names = [task.name for task in tasks]
+    problems = [
+        Problem(
+            where=name,
+            message=f"is the name of {names.count(name)} tasks",
+            hint="tasks that are the same in all get the same name: give one Task(…, name=…)",
+        )
+        for name in sorted(set(names))
+        if names.count(name) > 1
+    ]
+    if not tasks:
+        problems.append(Problem(where="tasks", message="there are none", hint="give a list of Task"))
+    if problems:
+        raise InvalidConfig(problems)
+    return list(tasks)
 
 
 class BaseTechnique(ABC):

@@ -18,7 +18,7 @@ from slipway.jobs.estimate.work.rate import throughput
 from slipway.jobs.estimate.work.shapes import Hardware
 from slipway.jobs.estimate.work.workloads import Workload
 from slipway.jobs.plan.search.model import Mode, Pool
-from slipway.jobs.plan.techniques.techniques import TECHNIQUES, Variant
+from slipway.jobs.plan.techniques.techniques import TECHNIQUES, Variant, doubling
 from slipway.jobs.words.catalogue.instances import InstanceType, instance_type
 
 MOST_ERROR = 0.5  # that a plan reckons with; a rate may be off by more, and a time by no more than all of it
@@ -58,14 +58,10 @@ def modes(job: EstimatedJob, pool: Pool) -> Iterator[Mode]:
 
 def device_counts(pool: Pool) -> list[int]:
     """Return 1, 2, 4, … and all devices of a node, then whole nodes likewise."""
-    inside = _doubling(pool.devices_per_node)
+    inside = doubling(pool.devices_per_node)
     if not pool.spans_nodes:
         return inside
-    return [*inside, *(nodes * pool.devices_per_node for nodes in _doubling(pool.nodes) if nodes > 1)]
-
-
-def _doubling(most: int) -> list[int]:
-    return sorted({2**power for power in range(most.bit_length()) if 2**power <= most} | {most})
+    return [*inside, *(nodes * pool.devices_per_node for nodes in doubling(pool.nodes) if nodes > 1)]
 
 
 def _sizes(pool: Pool) -> Iterator[_Size]:

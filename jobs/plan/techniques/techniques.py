@@ -138,6 +138,11 @@ TECHNIQUES: Mapping[str, Technique] = {
 }
 
 
+def doubling(most: int) -> list[int]:
+    """Return 1, 2, 4, … and the most: how many devices or nodes are tried."""
+    return sorted({2**power for power in range(most.bit_length())} | {most})
+
+
 def variants(ranks: int, on_a_node: int) -> Iterator[tuple[str, Variant]]:
     """Yield every variant of every technique on so many ranks, with its technique's name."""
     for name, technique in TECHNIQUES.items():

@@ -15,7 +15,6 @@ from slipway.jobs.plan.inputs.plan_json import encode_plan, read_plan
 from slipway.jobs.plan.run.journal import Ledger
 from slipway.jobs.plan.run.running import PlanRun
 from slipway.jobs.plan.search.list_schedule import as_plan, list_schedule
-from slipway.jobs.plan.search.model import LowerBound
 from slipway.jobs.words.job import Job
 from tests.jobs.conftest import Slipway
 from tests.jobs.plan.search.small import POOL, job, problem_of
@@ -156,14 +155,13 @@ def test_a_plan_is_written_as_a_page(file: Path, tmp_path: Path, slipway: Slipwa
 
 
 # `slipway plan run` begins nothing that costs money which nobody agreed to.
-NOTHING_KNOWN = LowerBound(value=0, name="none")
 RECIPE = Job(name="lr1", recipe="bert_pretrain", nodes=1, settings={"size": "tiny"})
 
 
 def plan_at(path: Path, *, usd_per_hour: float) -> Path:
     pool = replace(POOL, price_per_hour=usd_per_hour, cluster="dl1")
     problem = problem_of(replace(job("lr1", (8, 36_000)), job=RECIPE), pool=pool)
-    path.write_text(encode_plan(as_plan(problem, list_schedule(problem, [0], [0]), NOTHING_KNOWN)))
+    path.write_text(encode_plan(as_plan(problem, list_schedule(problem, [0], [0]))))
     return path
 
 

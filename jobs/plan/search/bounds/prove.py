@@ -45,7 +45,7 @@ def _prove_dollars(table: OptionTable, keep_going: KeepGoing, proven: Callable[[
     least = cheapest(table)
     proven(LowerBound(value=least, name="cheapest modes"))
     deadline = table.problem.goal.deadline
-    if deadline is None or deadline < table.longest_chain():
+    if deadline is None or deadline < table.longest_chain() or not table.dollars.any():
         return
     with_room, surcharges = least_dollars(table, deadline)
     if with_room > least:

@@ -29,7 +29,7 @@ class OptionTable:
         self.is_option: Flags = self.seconds < NEVER
         self.area: Numbers = self.seconds * self.devices
         self.dollars = _table(problem, lambda option: option.dollars, 0)
-        self.capacity: Numbers = np.array([pool.devices for pool in problem.pools], dtype=np.float64)
+        self.capacity: Numbers = np.array(problem.capacity, dtype=np.float64)
         quickest = self.seconds.min(axis=1)
         self.before = _time_before(problem, quickest)  # until a job can start at all
         self.behind = _time_behind(problem, quickest)  # that jobs which wait for it still need

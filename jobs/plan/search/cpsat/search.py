@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from ortools.sat.python import cp_model
 
 from slipway.jobs.plan.search.cpsat.model import ExactModel, Grain, placed
-from slipway.jobs.plan.search.list_schedule import Slot, as_plan
+from slipway.jobs.plan.search.list_schedule import Slot, score_of
 from slipway.jobs.plan.search.model import LowerBound, Objective
 from slipway.jobs.plan.search.options import PlanProblem
 
@@ -52,7 +52,7 @@ class _Known:
         proven: Callable[[LowerBound], None],
     ) -> None:
         self._problem, self._bound, self._found, self._proven = problem, bound, found, proven
-        self._best = start if start is not None and _keeps_limits(problem, start) else None
+        self._best = start if start is not None and not any(score_of(problem, start)[:2]) else None
         self._horizon = _horizon(problem, self._best)
         units = dict.fromkeys(max(1, self._horizon // count) for count in (COARSE, FINE))
         # Whole seconds are not rounded: one search finds plans and proves them.
@@ -99,18 +99,6 @@ def _horizon(problem: PlanProblem, best: Sequence[Slot] | None) -> int:
     if best is not None and goal.objective is Objective.MAKESPAN:
         return max(slot.end for slot in best)
     return one_by_one if goal.deadline is None else min(goal.deadline, one_by_one)
-
-
-def _keeps_limits(problem: PlanProblem, slots: Sequence[Slot]) -> bool:
-    goal = problem.goal
-    plan = as_plan(problem, slots, LowerBound(value=0, name="none"))
-    deadlines = [_earlier(job.deadline, goal.deadline) for job in problem.jobs]
-    is_late = any(slot.end > deadline for slot, deadline in zip(slots, deadlines, strict=True))
-    return not is_late and (goal.budget is None or plan.dollars <= goal.budget)
-
-
-def _earlier(*deadlines: int | None) -> float:
-    return min((deadline for deadline in deadlines if deadline is not None), default=float("inf"))
 
 
 def _solver(seed: int, effort: float) -> cp_model.CpSolver:

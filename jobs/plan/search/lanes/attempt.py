@@ -1,4 +1,4 @@
-"""One attempt at a plan: big jobs on lanes of one length, the small ones in the gaps that are left."""
+"""One attempt at a plan: jobs on lanes of one length, and in the gaps those that no lane has room for."""
 
 from __future__ import annotations
 
@@ -8,11 +8,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from slipway.jobs.plan.search.baselines import due_times
+from slipway.jobs.plan.search.first_plan import due_times
 from slipway.jobs.plan.search.lanes.board import Board, Floats, Integers, Lane, Menu, PlacedLane, Worths
 from slipway.jobs.plan.search.lanes.generation import Aim, Effort, Generation
 from slipway.jobs.plan.search.list_schedule import Slot, list_schedule
-from slipway.jobs.plan.search.model import Objective
 from slipway.jobs.plan.search.options import PlanProblem
 
 PENALTY = 10.0  # for needing as many devices again, in the dollars of all jobs at their dearest
@@ -22,10 +21,9 @@ ROUNDING = 1.0005  # lanes are filled in coarse time, and may end so much later
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaneTrial:
-    """Says what to attempt: the length of lanes, and the share of all area that is left to small jobs."""
+    """Says what to attempt: the length of lanes, and how many devices they leave."""
 
     horizon: float
-    small: float
     spare: float = 0.0  # share of the devices that the program may not use
     effort: Effort
 
@@ -49,40 +47,39 @@ class Attempts:
         self.menu = menu
         self._due = due_times(problem)
         self._worths = worths
-        self._is_dollars = problem.goal.objective is Objective.COST
+        self._is_dollars = worths.are_dollars
         self._keep_going = keep_going
 
     def make(self, trial: LaneTrial, lanes: list[Lane], chance: random.Random) -> LanePlan | None:
         """Follow a trial, with lanes known from others; None when there is no time left."""
-        areas = self.menu.areas(trial.horizon).min(axis=0)
-        small = self._small(areas, trial.small)
-        big = sorted(set(range(len(areas))) - set(small))
-        generation = Generation(self.menu, trial.horizon, trial.effort, self._keep_going)
-        aim = self._aim(float(areas[small].sum()) / trial.horizon, trial.spare)
-        known = [lane for lane in lanes if self.menu.length(lane) <= trial.horizon * ROUNDING]
-        found = dive(generation, big, aim, known, chance)
+        horizon = max(trial.horizon, self.menu.longest_job)
+        areas = self.menu.areas(horizon).min(axis=0)
+        generation = Generation(self.menu, horizon, trial.effort, self._keep_going)
+        aim = self._aim(trial.spare)
+        known = [lane for lane in lanes if self.menu.length(lane) <= horizon * ROUNDING]
+        found = dive(generation, range(len(areas)), aim, known, chance)
         if found is None:
             return None
         board = Board(self.problem, self.menu, self._worths)
         rest = board.place(found, self._urgency)
-        shaved = self._shaved(board.lanes(), chance) if self._is_shavable(rest, small) else []
-        board.fill(sorted([*rest, *small], key=lambda job: (-areas[job], job)), trial.horizon * ROUNDING)
+        shaved = self._shaved(board.lanes(), chance) if self._is_shavable(rest) else []
+        board.fill(sorted(rest, key=lambda job: (-areas[job], job)), horizon * ROUNDING)
         width = sum(int(self.menu.devices[lane.kind]) for lane in found)
         slots = self._in_order([board.slots[job] for job in range(len(areas))])
         return LanePlan(
             slots=min((slots, shaved or slots), key=lambda each: max(slot.end for slot in each)),
             lanes=found,
-            need=(width + float(aim.reserved.sum())) / float(aim.capacity.sum()),
+            need=width / float(aim.capacity.sum()),
         )
 
-    def _is_shavable(self, rest: Sequence[int], small: Sequence[int]) -> bool:
+    def _is_shavable(self, rest: Sequence[int]) -> bool:
         """Tell whether only the last end counts, and nearly all jobs are on lanes."""
         return (
             not self._is_dollars
             and self.problem.goal.budget is None
             and not any(self.problem.after)
             and all(job.deadline is None for job in self.problem.jobs)
-            and len(rest) + len(small) <= MOST_MISSING * len(self.problem.jobs)
+            and len(rest) <= MOST_MISSING * len(self.problem.jobs)
         )
 
     def _shaved(self, lanes: Sequence[PlacedLane], chance: random.Random) -> list[Slot]:
@@ -110,22 +107,12 @@ class Attempts:
         order = sorted(range(len(slots)), key=lambda job: (slots[job].start, job))
         return list_schedule(self.problem, choice, order)
 
-    def _small(self, areas: Floats, share: float) -> list[int]:
-        order = np.argsort(areas, kind="stable")
-        inside = np.cumsum(areas[order]) <= share * areas.sum()
-        return [int(job) for job in order[inside]]
-
-    def _aim(self, devices: float, spare: float) -> Aim:
+    def _aim(self, spare: float) -> Aim:
         capacity = self.menu.capacity
         if self._is_dollars:
             most = float(self.menu.dollars.max(axis=0).sum())
-            reserved = capacity * min(0.9, devices / capacity.sum() + spare)
-            return Aim(capacity=capacity, reserved=reserved, is_dollars=True, penalty=PENALTY * most)
-        return Aim(
-            capacity=capacity,
-            reserved=devices * capacity / capacity.sum(),
-            penalty=float(capacity.sum()),
-        )
+            return Aim(capacity=capacity * (1 - spare), is_dollars=True, penalty=PENALTY * most)
+        return Aim(capacity=capacity, penalty=float(capacity.sum()))
 
     def _urgency(self, job: int) -> tuple[float, ...]:
         """Order jobs of a lane: deadlines first, then priorities, then the longest."""
@@ -300,7 +287,6 @@ def share_of(generation: Generation, aim: Aim, state: Dive) -> Aim:
     free = np.maximum(aim.capacity - used, 1e-3 * aim.capacity)
     return Aim(
         capacity=free * share,
-        reserved=np.minimum(aim.reserved, free * 0.9) * share,
         is_dollars=aim.is_dollars,
         penalty=aim.penalty if aim.is_dollars else float((free * share).sum()),
     )

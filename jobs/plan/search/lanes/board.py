@@ -21,6 +21,7 @@ class Worths:
 
     jobs: Floats
     pools: Floats
+    are_dollars: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -194,9 +195,11 @@ class Menu:
                 self.seconds[kind, job] = max(1, option.seconds)
                 self.dollars[kind, job] = option.dollars
                 self.options[kind, job] = option
+        quickest = np.where(self.seconds > 0, self.seconds, np.inf).min(axis=0)
+        self.longest_job = float(quickest.max())
         self.devices: Integers = np.array([devices for _, devices in kinds], dtype=np.int64)
         self.pools: Integers = np.array([pool for pool, _ in kinds], dtype=np.int64)
-        self.capacity: Floats = np.array([float(pool.devices) for pool in problem.pools])
+        self.capacity: Floats = np.array(problem.capacity, dtype=np.float64)
 
     def areas(self, horizon: float) -> Floats:
         """Return the device-seconds of every job on every kind; infinite beyond the horizon."""

@@ -108,10 +108,10 @@ class Generation:
         """Keep the values of jobs that prove most: no shares can be worth less than what they say."""
         aim = self.aim
         if aim.is_dollars:
-            proven = float(guide.sum() - (aim.capacity - aim.reserved) @ most)
+            proven = float(guide.sum() - aim.capacity @ most)
         else:
             whole = float(aim.capacity @ most)
-            proven = aim.penalty * float(guide.sum() + aim.reserved @ most) / max(whole, 1e-12)
+            proven = aim.penalty * float(guide.sum()) / max(whole, 1e-12)
         if proven > self._proven:
             self._proven = proven
             self._centre = guide if aim.is_dollars else guide * (aim.penalty / max(whole, 1e-12))
@@ -158,7 +158,7 @@ class Generation:
     def _alone(self) -> Iterable[Lane]:
         """Yield for each job and pool the lane of least area with nothing else on it."""
         areas = self.menu.areas(self.horizon)
-        for pool in range(len(self.aim.capacity)):
+        for pool in np.flatnonzero(self.aim.capacity):
             kinds = np.flatnonzero(self.menu.pools == pool)
             for job in self.jobs:
                 kind = kinds[int(areas[kinds, job].argmin())]
@@ -185,7 +185,6 @@ class Aim:
     """Says what is minimised: the devices needed, or dollars on the devices that there are."""
 
     capacity: Floats  # devices of each pool
-    reserved: Floats  # of them, those kept for jobs outside the program
     is_dollars: bool = False
     penalty: float = 1.0  # of needing as many devices again as there are
 
@@ -203,9 +202,8 @@ class Master:
         solver.setOptionValue("simplex_strategy", PRIMAL_SIMPLEX)
         for _ in jobs:
             solver.addRow(1.0, highspy.kHighsInf, 0, [], [])
-        for devices, reserved in zip(aim.capacity, aim.reserved, strict=True):
-            limit = devices - reserved if aim.is_dollars else -reserved
-            solver.addRow(-highspy.kHighsInf, float(limit), 0, [], [])
+        for devices in aim.capacity:
+            solver.addRow(-highspy.kHighsInf, float(devices) if aim.is_dollars else 0.0, 0, [], [])
         pools = len(aim.capacity)
         rows = np.arange(len(jobs), len(jobs) + pools, dtype=np.int32)
         solver.addCol(aim.penalty, 0.0, highspy.kHighsInf, pools, rows, -aim.capacity)

@@ -7,19 +7,17 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from slipway.jobs.plan.search.baselines import score_of
 from slipway.jobs.plan.search.bounds.prove import least_makespan
 from slipway.jobs.plan.search.bounds.table import OptionTable
 from slipway.jobs.plan.search.lanes.attempt import Attempts, LanePlan, LaneTrial
 from slipway.jobs.plan.search.lanes.board import Lane, Menu, Worths
 from slipway.jobs.plan.search.lanes.generation import Effort
-from slipway.jobs.plan.search.list_schedule import Slot
+from slipway.jobs.plan.search.list_schedule import Slot, score_of
 from slipway.jobs.plan.search.model import Objective
 from slipway.jobs.plan.search.options import PlanProblem
 
 LEAST_WORTH = 1e-3  # of a pool's devices, beside an average of one
 FRUITLESS = 400  # attempts after which no more are made
-SMALL = (0.0, 0.0, 0.0, 0.05, 0.1, 0.2)  # shares of all area that are kept for the gaps
 QUICK = Effort(
     room=400, lanes_per_kind=3, gap=0.01, rounds=60, window=80, refill=0.5, step=0.15, dive_rounds=1
 )
@@ -27,6 +25,7 @@ THOROUGH = Effort()
 EARLY = (0.0006, 0.0006, 0.003, 0.01)  # shares of the deadline: coarse time may end lanes so much later
 MOST_SPARED = 0.2  # of the devices
 WASTED = 0.05  # a wasted device-second, in its price: it is not paid for, but may be wanted
+FIRST_STEP = 0.03  # by which lanes within a budget are shorter at first
 FIRST_SHORTER = 0.99  # what a thorough attempt saves of the lanes that the first, quick one needed
 ENDED = 1.001  # of the horizon: a schedule that ends by then has all its lanes on nodes
 
@@ -46,7 +45,7 @@ class Tightening:
         return self._best <= self._least
 
     def trial(self, effort: Effort) -> LaneTrial:
-        return LaneTrial(horizon=self._horizon, small=self._chance.choice(SMALL), effort=effort)
+        return LaneTrial(horizon=self._horizon, effort=effort)
 
     def learn(self, plan: LanePlan, score: tuple[float, ...]) -> None:
         """Shorten the lanes after a success; lengthen them if there were too many of them."""
@@ -77,7 +76,6 @@ class FirstSaving:
     def trial(self, effort: Effort) -> LaneTrial:
         return LaneTrial(
             horizon=self._deadline * (1 - self._chance.choice(EARLY)),
-            small=self._chance.choice(SMALL),
             spare=self._spare * self._chance.uniform(0.5, 1.5),
             effort=effort,
         )
@@ -85,6 +83,40 @@ class FirstSaving:
     def learn(self, plan: LanePlan, score: tuple[float, ...]) -> None:
         missed = score[0] > 0
         self._spare = min(MOST_SPARED, self._spare + 0.005) if missed else self._spare * 0.7
+
+
+class WithinBudget:
+    """Chooses how long lanes are in the next attempt, of those that cost least: shorter ones cost more."""
+
+    def __init__(self, least: float, best: float, is_within: bool, chance: random.Random) -> None:
+        self._least, self._best, self._is_within = least, best, is_within
+        self._horizon = best
+        self._step, self._spare = FIRST_STEP, 0.0
+        self._chance = chance
+
+    @property
+    def is_done(self) -> bool:
+        return self._is_within and self._best <= self._least
+
+    def trial(self, effort: Effort) -> LaneTrial:
+        step = self._step * self._chance.uniform(0.5, 1.5)
+        self._horizon = max(self._least, self._best * (1 - step if self._is_within else 1 + step))
+        return LaneTrial(
+            horizon=self._horizon,
+            spare=self._spare * self._chance.uniform(0.5, 1.5),
+            effort=effort,
+        )
+
+    def learn(self, plan: LanePlan, score: tuple[float, ...]) -> None:
+        is_late = max(slot.end for slot in plan.slots) > self._horizon * ENDED
+        self._spare = min(MOST_SPARED, self._spare + 0.005) if is_late else self._spare * 0.7
+        if not any(score[:2]) and not (self._is_within and score[2] >= self._best):
+            self._best, self._is_within = score[2], True
+            self._step = min(FIRST_STEP, self._step * 1.5)
+        elif self._is_within:
+            self._step = max(0.0005, self._step * 0.8)
+        else:
+            self._best *= 1 + self._step
 
 
 def improve(
@@ -119,13 +151,17 @@ def improve(
 
 def _begin(
     problem: PlanProblem, menu: Menu, start: Sequence[Slot] | None, chance: random.Random
-) -> tuple[Tightening | FirstSaving, Worths]:
+) -> tuple[Tightening | FirstSaving | WithinBudget, Worths]:
+    prices = np.array([pool.price_per_hour / pool.devices_per_node / 3600 for pool in problem.pools])
+    dollars = Worths(jobs=menu.dollars, pools=prices * WASTED, are_dollars=True)
     if problem.goal.objective is Objective.COST:
         longest = float(menu.seconds.max(axis=0).sum())
-        prices = np.array([pool.price_per_hour / pool.devices_per_node / 3600 for pool in problem.pools])
         deadline = longest if problem.goal.deadline is None else float(problem.goal.deadline)
-        return FirstSaving(min(longest, deadline), chance), Worths(jobs=menu.dollars, pools=prices * WASTED)
+        return FirstSaving(min(longest, deadline), chance), dollars
     least, found = least_makespan(OptionTable(problem))
+    if found.dollar and start:  # the budget costs time
+        *missed, best = score_of(problem, start)
+        return WithinBudget(least, best, not any(missed), chance), dollars
     worth = np.maximum(found.devices * menu.capacity.sum(), LEAST_WORTH)
     areas = menu.seconds * menu.devices[:, None] * worth[menu.pools][:, None]
     best = max((slot.end for slot in start or ()), default=float("inf"))

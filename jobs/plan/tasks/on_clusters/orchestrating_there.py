@@ -10,7 +10,6 @@ import hashlib
 import json
 import math
 import re
-import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -24,10 +23,9 @@ from slipway.jobs.code.command_job import RECIPE
 from slipway.jobs.code.packing import PackedProject, project_url
 from slipway.jobs.plan.inputs.plan_json import encode_plan, read_plan
 from slipway.jobs.plan.inputs.planning import plan
-from slipway.jobs.plan.run.clusters import ClusterExecutor
+from slipway.jobs.plan.run.clusters import ClusterExecutor, amount_beyond, world_of
 from slipway.jobs.plan.run.journal import JobStage, Ledger, PlanJournal, Stint
-from slipway.jobs.plan.run.running import PlanRun, PlanWorld
-from slipway.jobs.plan.search.baselines import greedy
+from slipway.jobs.plan.run.running import PlanRun
 from slipway.jobs.plan.search.model import Assignment, Mode, Plan, PlanJob
 from slipway.jobs.plan.tasks.on_clusters.searching_there import search_there
 from slipway.jobs.plan.tasks.on_clusters.sent_code import (
@@ -106,8 +104,6 @@ def _newest(s3: Any, owner: dict[str, str], key: str) -> int | None:
     return max((int(match[1]) for name in names if (match := _MANIFEST.fullmatch(name))), default=None)
 
 
-LOOK_SECONDS, YARD_LOOK_SECONDS = 15.0, 1.0
-SWITCH_SECONDS = 300
 _DIGEST_LENGTH = 12
 
 
@@ -178,43 +174,28 @@ def _make_plan(there: TasksThere, code: PackedProject, time_limit: float) -> Non
 
 
 def _refuse_dear(made: Plan, agreed: Agreed) -> None:
-    unpriced = [pool.cluster for pool in made.pools if not pool.price_per_hour]
-    if aws.is_in_yard() or (agreed.is_unknown_fine if unpriced else made.dollars <= agreed.usd):
-        return
-    if unpriced:
-        amount = f"an amount that is not known (no price of {', '.join(unpriced)})"
-        enough = "Agreed(is_unknown_fine=True)"
-    else:
-        amount, enough = f"about {made.dollars:,.2f} USD", f"Agreed(usd={math.ceil(made.dollars)})"
-    raise TooDear(
-        f"the plan of these {len(made.jobs)} tasks costs {amount}, and you agreed to {agreed.usd:g} USD",
-        hint=f"orchestrate(…, agreed={enough}), with Agreed of slipway.jobs.words.run",
-    )
+    if amount := amount_beyond(made, agreed):
+        is_known = all(pool.price_per_hour for pool in made.pools)
+        enough = f"usd={math.ceil(made.dollars)}" if is_known else "is_unknown_fine=True"
+        raise TooDear(
+            f"the plan of these {len(made.jobs)} tasks costs {amount}, and you agreed to {agreed.usd:g} USD",
+            hint=f"orchestrate(…, agreed=Agreed({enough})), with Agreed of slipway.jobs.words.run",
+        )
 
 
 def _run(there: TasksThere, made: Plan) -> Ledger:
-    look = YARD_LOOK_SECONDS if aws.is_in_yard() else LOOK_SECONDS
     journal, kept = PlanJournal(there.journal_file), BroughtBack(there)
+    executor = ClusterExecutor(
+        pools=made.pools,
+        tag=there.plan_file.stem,
+        say=there.say,
+        complete=InBucket.of(made, there.tasks, there.clusters),
+    )
     with journal.opened() as events:
         began = events[0].at if events else time.time()
-        world = PlanWorld(
-            executor=ClusterExecutor(
-                pools=made.pools,
-                tag=there.plan_file.stem,
-                agreed=Agreed(usd=float(sys.maxsize), is_unknown_fine=True),  # the plan was agreed to
-                say=there.say,
-                complete=InBucket.of(made, there.tasks, there.clusters),
-            ),
-            journal=journal,
-            now=time.time,
-            pause=lambda: time.sleep(look),
-            solve=greedy,
-            switch_seconds=SWITCH_SECONDS,
-            began=began,
-            say=there.say,
-            changed=lambda ledger: kept.look(ledger, made),
+        run = PlanRun(
+            made, world_of(executor, journal, began, lambda ledger: kept.look(ledger, made)), events
         )
-        run = PlanRun(made, world, events)
         kept.look(run.ledger, made)
         return run.finish()
 

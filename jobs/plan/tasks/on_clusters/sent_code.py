@@ -21,7 +21,8 @@ from slipway.jobs.code.command_job import RECIPE, OwnCommand, command_settings
 from slipway.jobs.code.packing import PackedProject, pack_project, project_url, upload_project
 from slipway.jobs.code.user_modules import CannotTravel, UserModule, find_module, folder_of
 from slipway.jobs.plan.search.model import Pool
-from slipway.jobs.plan.tasks.task import NamedTasks, Task
+from slipway.jobs.plan.tasks.task import Task, refuse_like_named
+from slipway.jobs.plan.techniques.techniques import doubling
 from slipway.jobs.words.catalogue.instances import instance_type
 from slipway.jobs.words.errors import SlipwayError
 from slipway.jobs.words.job import Job
@@ -35,7 +36,7 @@ TRAIN, TRY = "slipway.containers.tasks.train", "slipway.containers.tasks.trial"
 def named_tasks(tasks: Sequence[Task]) -> list[Task]:
     """Return the tasks if all can be told apart, and other processes can find their code."""
     try:
-        return NamedTasks.of(tasks).tasks
+        return refuse_like_named(tasks)
     except Refusal as refusal:
         raise CannotTravel(refusal.message, hint=refusal.hint) from None
 
@@ -140,11 +141,9 @@ class TaskCluster:
 
     def counts(self, wanted: Collection[int] | None) -> list[int]:
         """Return the devices to try: of 1, 2, 4, … and all nodes, or the numbers wanted that fill nodes."""
-        usual = {2**power for power in range(self.nodes.bit_length())} | {self.nodes}
-        every = [self.ranks_per_node * nodes for nodes in range(1, self.nodes + 1)]
-        if wanted is not None:
-            return [count for count in every if count in wanted]
-        return [count for count in every if count // self.ranks_per_node in usual]
+        nodes = doubling(self.nodes) if wanted is None else range(1, self.nodes + 1)
+        every = [self.ranks_per_node * count for count in nodes]
+        return [count for count in every if wanted is None or count in wanted]
 
     def nodes_of(self, devices: int) -> int:
         return devices // self.ranks_per_node

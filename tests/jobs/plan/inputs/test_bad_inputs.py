@@ -73,6 +73,12 @@ REFUSED: dict[str, tuple[str, Instance, Instance, str]] = {
     "too many nodes": ("BI-227", instance(pools=[pool(nodes=10**9)]), {}, "nodes is 1000000000; allowed"),
     "no devices": ("BI-227", instance(pools=[pool(devices_per_node=0)]), {}, "devices_per_node is 0"),
     "a negative price": ("BI-227", instance(pools=[pool(price_per_hour=-1)]), {}, "price_per_hour is -1.0"),
+    "more interruptions than time": (
+        "BI-227",
+        instance(pools=[pool(spot=True, interruptions_per_hour=1e6, rework_seconds=10**9)]),
+        {},
+        "1e+06 interruptions an hour take 1000000000 s each",
+    ),
     "a circle": (
         "BI-228",
         instance(job("a", depends_on=["b"]), job("b", depends_on=["a"])),

@@ -14,12 +14,11 @@ from slipway.jobs.plan.inputs import portfolio
 from slipway.jobs.plan.inputs.portfolio import Incumbent, Portfolio, SearchLimits, SearchProcess, is_installed
 from slipway.jobs.plan.inputs.worker import SearchOrder, decode_order, encode_order
 from slipway.jobs.plan.search.list_schedule import Slot, list_schedule
-from slipway.jobs.plan.search.model import LowerBound, Plan
+from slipway.jobs.plan.search.model import NO_BOUND, LowerBound, Plan
 from slipway.jobs.plan.search.options import PlanProblem
 from slipway.jobs.plan.search.refusals import CannotPlan
 from tests.jobs.plan.search.small import POOL, cut_jobs, job, problem_of
 
-NOTHING_KNOWN = LowerBound(value=0, name="none")
 LIMITS = SearchLimits(seconds=100, target_gap=0.0, seed=0)
 
 
@@ -42,7 +41,7 @@ def poor(problem: PlanProblem) -> list[Slot]:
     return list_schedule(problem, [0] * len(problem.jobs), range(len(problem.jobs)))
 
 
-def incumbent_of(problem: PlanProblem, bound: LowerBound = NOTHING_KNOWN) -> Incumbent:
+def incumbent_of(problem: PlanProblem, bound: LowerBound = NO_BOUND) -> Incumbent:
     return Incumbent(problem, poor(problem), bound)
 
 
@@ -81,7 +80,7 @@ def test_one_core_searches_as_well(started: list[SearchProcess], monkeypatch: py
 
 def test_a_process_ends_with_its_parent() -> None:
     problem = problem_of(*cut_jobs(), *[replace(each, name=f"{each.name}-2") for each in cut_jobs()])
-    order = SearchOrder(search="lanes", problem=problem, seed=0, start=poor(problem), bound=NOTHING_KNOWN)
+    order = SearchOrder(search="lanes", problem=problem, seed=0, start=poor(problem), bound=NO_BOUND)
     process = subprocess.Popen(portfolio.WORKER, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     assert process.stdin
     assert process.stdout
@@ -109,7 +108,7 @@ def test_a_bound_above_a_plan_is_thrown_away(caplog: pytest.LogCaptureFixture) -
 
 def test_a_problem_survives_its_way_to_a_process() -> None:
     problem = problem_of(*cut_jobs(), job("late", (2, 50), deadline=900))
-    order = SearchOrder(search="lanes", problem=problem, seed=3, start=poor(problem), bound=NOTHING_KNOWN)
+    order = SearchOrder(search="lanes", problem=problem, seed=3, start=poor(problem), bound=NO_BOUND)
     assert decode_order(encode_order(order)) == order
 
 

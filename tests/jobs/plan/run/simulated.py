@@ -10,7 +10,7 @@ from slipway.jobs.plan.run.decisions import Report, Sight
 from slipway.jobs.plan.run.journal import HappenedEvent, Ledger, PlanJournal
 from slipway.jobs.plan.run.running import PlanRun, PlanWorld
 from slipway.jobs.plan.search.list_schedule import as_plan
-from slipway.jobs.plan.search.model import Assignment, LowerBound, Plan, PlanJob
+from slipway.jobs.plan.search.model import Assignment, Plan, PlanJob
 from slipway.jobs.words.errors import InvalidConfig, Problem, SlipwayError
 from tests.jobs.plan.search.small import TWO_NODES, best_of_all, problem_of
 
@@ -128,7 +128,7 @@ class SimulatedCluster:
 
 def plan_of(*jobs: PlanJob) -> Plan:
     problem = problem_of(*jobs, pool=TWO_NODES)
-    return as_plan(problem, best_of_all(problem), LowerBound(value=0, name="none"))
+    return as_plan(problem, best_of_all(problem))
 
 
 @dataclass

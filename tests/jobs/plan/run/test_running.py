@@ -17,10 +17,13 @@ from slipway.jobs.plan.run.journal import (
     PlanJournal,
     what_ran,
 )
+from slipway.jobs.plan.search.list_schedule import as_plan
+from slipway.jobs.plan.search.model import Goal, Mode, Pool
+from slipway.jobs.plan.search.options import new_problem
 from slipway.jobs.report.page import render
 from slipway.jobs.words.errors import InvalidConfig
 from tests.jobs.plan.run.simulated import Killed, Orchestrated, SimulatedCluster, plan_of
-from tests.jobs.plan.search.small import job
+from tests.jobs.plan.search.small import TWO_NODES, best_of_all, job
 
 JOBS = (
     job("a", (4, 800), (8, 400)),
@@ -133,7 +136,19 @@ def test_a_job_without_a_report_of_progress_is_planned_by_its_time(tmp_path: Pat
     run = Orchestrated(plan=plan_of(*JOBS), cluster=cluster, path=tmp_path / "journal")
     ledger = run.run()
     assert set(stages(ledger).values()) == {"succeeded"}
-    assert round(ledger.jobs["a"].ratio, 1) == 1.5
+    assert round(ledger.jobs["a"].ratios["p4d"], 1) == 1.5
+
+
+def test_a_job_that_is_as_late_on_either_type_moves_no_more_than_once(tmp_path: Path) -> None:
+    other = Pool(type="p5", nodes=1, devices_per_node=4, price_per_hour=36.0)
+    slower = Mode(technique="ddp", type="p5", devices=4, seconds=1010)
+    both = replace(job("a", (8, 1000)), modes=(*job("a", (8, 1000)).modes, slower))
+    problem = new_problem([both], [TWO_NODES, other], Goal())
+    cluster = SimulatedCluster(factors={"a": 3.0})
+    run = Orchestrated(plan=as_plan(problem, best_of_all(problem)), cluster=cluster, path=tmp_path / "j")
+    ledger = run.run()
+    assert str(ledger.jobs["a"].stage) == "succeeded"
+    assert [stint.assignment.mode.type for stint in ledger.jobs["a"].stints] == ["p4d", "p5"]
 
 
 def test_only_one_process_runs_a_plan(orchestrated: Orchestrated) -> None:

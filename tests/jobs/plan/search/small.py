@@ -8,7 +8,7 @@ from itertools import product
 
 from slipway.jobs.plan.search.check import check
 from slipway.jobs.plan.search.list_schedule import Slot, as_plan, list_schedule
-from slipway.jobs.plan.search.model import Goal, LowerBound, Mode, PlanJob, Pool
+from slipway.jobs.plan.search.model import Goal, Mode, PlanJob, Pool
 from slipway.jobs.plan.search.options import PlanProblem, new_problem
 
 POOL = Pool(type="p4d", nodes=1, devices_per_node=8, price_per_hour=36.0)
@@ -75,4 +75,4 @@ def _job(dice: random.Random, place: int, pools: Sequence[Pool]) -> PlanJob:
 
 def assert_valid(problem: PlanProblem, slots: Sequence[Slot]) -> None:
     """Judge a plan by the rules that every plan is judged by, which share nothing with a search."""
-    check(as_plan(problem, slots, LowerBound(value=0, name="none")))
+    check(as_plan(problem, slots))

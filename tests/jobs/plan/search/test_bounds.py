@@ -5,15 +5,15 @@ from __future__ import annotations
 import itertools
 import random
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
 import pytest
 
-from slipway.jobs.plan.search.baselines import score_of
 from slipway.jobs.plan.search.bounds.prove import prove
 from slipway.jobs.plan.search.knapsack.filling import Filling, Numbers, Whole, plain_fill
-from slipway.jobs.plan.search.list_schedule import list_schedule
+from slipway.jobs.plan.search.list_schedule import list_schedule, score_of
 from slipway.jobs.plan.search.model import Billing, Goal, LowerBound, Mode, Objective, PlanJob, Pool
 from slipway.jobs.plan.search.options import PlanProblem, new_problem
 from tests.jobs.plan.search.small import tiny_problem
@@ -112,6 +112,13 @@ def test_a_deadline_makes_jobs_dearer_than_their_cheapest_modes() -> None:
     goal = Goal(objective=Objective.COST, deadline=3600)
     problem = one_pool(*[[(1, 3600), (2, 2000)]] * 9, goal=goal)
     assert bounds_of(problem)[-1].value > 9.0
+
+
+def test_what_costs_nothing_needs_no_proof() -> None:
+    problem = one_pool([(1, 3600)], [(1, 3600)], goal=Goal(objective=Objective.COST, deadline=9000))
+    free = [replace(pool, price_per_hour=0.0) for pool in problem.pools]
+    found = bounds_of(new_problem(problem.jobs, free, problem.goal))
+    assert found == [LowerBound(value=0.0, name="cheapest modes")]
 
 
 # What is compiled fills a knapsack as plain Python does, to the last bit, and so makes the same plans.

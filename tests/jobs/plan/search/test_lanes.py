@@ -10,11 +10,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from slipway.jobs.plan.search.baselines import greedy, score_of
-from slipway.jobs.plan.search.lanes.attempt import NOT_THERE, Shaving
-from slipway.jobs.plan.search.lanes.board import Integers, Menu
-from slipway.jobs.plan.search.lanes.search import improve
-from slipway.jobs.plan.search.list_schedule import Slot
+from slipway.jobs.plan.search.first_plan import greedy
+from slipway.jobs.plan.search.lanes.attempt import NOT_THERE, Attempts, LaneTrial, Shaving
+from slipway.jobs.plan.search.lanes.board import Integers, Menu, Worths
+from slipway.jobs.plan.search.lanes.search import QUICK, improve
+from slipway.jobs.plan.search.list_schedule import Slot, score_of
 from slipway.jobs.plan.search.model import Goal, Mode, Objective, PlanJob, Pool
 from slipway.jobs.plan.search.options import PlanProblem, new_problem
 from tests.jobs.plan.search.small import POOL, assert_valid, job, problem_of
@@ -75,7 +75,7 @@ def test_every_plan_by_lanes_is_valid_and_better_than_the_one_before() -> None:
 
 def test_lanes_beat_the_greedy_plan_of_32_jobs_on_32_devices() -> None:
     problem = mixture(32, 4)
-    best = plans_of(problem, 600)[-1]
+    best = plans_of(problem, 900)[-1]
     assert_valid(problem, best)
     assert makespan(best) < makespan(greedy(problem))
 
@@ -101,6 +101,24 @@ def test_jobs_are_shared_among_unlike_pools() -> None:
     assert makespan(best) < makespan(greedy(problem))
 
 
+def test_a_pool_that_no_job_can_use_costs_nothing() -> None:
+    problem = mixture(20, 2)
+    idle = Pool(type="idle", nodes=2, devices_per_node=NODE, price_per_hour=1.0)
+    with_idle = new_problem(problem.jobs, [*problem.pools, idle], Goal())
+    there, without = (plans_of(each, 200)[-1] for each in (with_idle, problem))
+    assert max(slot.end for slot in there) <= 1.03 * max(slot.end for slot in without)
+
+
+def test_lanes_are_never_shorter_than_the_longest_job() -> None:
+    problem = problem_of(job("long", (1, 1000)), *(job(f"job{place}", (1, 500)) for place in range(14)))
+    menu = Menu(problem)
+    worths = Worths(jobs=menu.areas(1000), pools=np.ones(1))
+    trial = LaneTrial(horizon=990, effort=QUICK)
+    found = Attempts(problem, menu, worths, asked(100)).make(trial, [], random.Random(0))  # noqa: S311
+    assert found
+    assert max(slot.end for slot in found.slots) == 1000
+
+
 def test_the_search_ends_by_itself_when_nothing_is_left_to_gain() -> None:
     lone = PlanJob(name="lone", modes=(Mode(technique="ddp", type="type-0", devices=1, seconds=50),))
     pool = Pool(type="type-0", nodes=1, devices_per_node=NODE, price_per_hour=30.0)
@@ -122,6 +140,19 @@ def test_lanes_spend_less_than_the_greedy_plan_and_meet_the_deadline() -> None:
     assert_valid(problem, best)
     assert makespan(best) <= deadline
     assert score_of(problem, best) < score_of(problem, greedy(problem))
+
+
+def test_lanes_end_sooner_than_the_greedy_plan_within_a_budget() -> None:
+    problem = mixture(32, 2, counts=(1, 2, 4, 8), pools=2)
+    pools = [replace(problem.pools[0], price_per_hour=120.0), problem.pools[1]]
+    dear = new_problem(problem.jobs, pools, Goal())
+    cheapest = sum(min(option.dollars for option in options) for options in dear.options)
+    within = replace(dear, goal=Goal(budget=1.2 * cheapest))
+    start = greedy(within)
+    plans: list[Sequence[Slot]] = []
+    improve(within, seed=0, keep_going=asked(300), found=plans.append, start=start)
+    assert_valid(within, plans[-1])
+    assert score_of(within, plans[-1]) < score_of(within, start)
 
 
 # Lanes that are on nodes already get shorter: jobs change places until room comes together.

@@ -85,7 +85,9 @@ def test_a_job_that_fits_nowhere_any_more_waits_and_so_do_those_after_it() -> No
 
 def test_a_job_that_takes_longer_than_estimated_is_planned_so() -> None:
     running = on(LONG, 1, node=0)
-    found = answer(LONG, standings={"long": Standing(left=0.5, ratio=1.4, running=running, planned=running)})
+    found = answer(
+        LONG, standings={"long": Standing(left=0.5, ratios={"p4d": 1.4}, running=running, planned=running)}
+    )
     assert found.value == 700
 
 
@@ -118,5 +120,5 @@ def test_what_only_one_cluster_has_saved_is_lost_on_another_even_of_the_same_typ
 
 
 def test_a_pace_that_was_measured_on_one_instance_type_says_nothing_of_another() -> None:
-    slow = Standing(left=0.5, ratio=3.0, measured_on="trn1", planned=on(LONG, 1, node=0))
+    slow = Standing(left=0.5, ratios={"trn1": 3.0}, planned=on(LONG, 1, node=0))
     assert answer(LONG, standings={"long": slow}).value == 1000 * 0.5 + SWITCH

@@ -17,7 +17,7 @@ import torch
 
 from slipway import BaseTechnique, HParams, SlipwayError, Task, deregister, register, retrieve
 from slipway.jobs.plan.tasks import library
-from slipway.jobs.plan.tasks.task import NamedTasks
+from slipway.jobs.plan.tasks.task import refuse_like_named
 from slipway.jobs.plan.techniques.techniques import TECHNIQUES
 from tests.containers.tasks import own_code
 
@@ -53,9 +53,9 @@ def test_a_name_is_made_of_the_task_and_follows_its_changes() -> None:
 
 def test_two_tasks_that_are_the_same_are_told_apart_by_names_or_refused() -> None:
     with pytest.raises(SlipwayError, match="is the name of 2 tasks"):
-        NamedTasks.of([task(), task()])
+        refuse_like_named([task(), task()])
     with pytest.raises(SlipwayError, match="there are none"):
-        NamedTasks.of([])
+        refuse_like_named([])
 
 
 def test_a_saved_model_is_found_again_without_a_pickle(tmp_path: object) -> None:

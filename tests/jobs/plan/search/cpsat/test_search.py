@@ -9,20 +9,17 @@ import pytest
 
 from slipway.jobs.plan.inputs.portfolio import SearchProcess, is_installed
 from slipway.jobs.plan.inputs.worker import SearchOrder, decode_slots
-from slipway.jobs.plan.search.baselines import greedy
+from slipway.jobs.plan.search.first_plan import greedy
 from slipway.jobs.plan.search.list_schedule import as_plan
-from slipway.jobs.plan.search.model import Billing, Goal, LowerBound, Objective, Plan, Pool
+from slipway.jobs.plan.search.model import NO_BOUND, Billing, Goal, LowerBound, Objective, Plan, Pool
 from slipway.jobs.plan.search.options import PlanProblem
 from tests.jobs.plan.search.small import POOL, cut_jobs, job, problem_of
 
 pytestmark = pytest.mark.skipif(not is_installed("exact"), reason="needs ortools: the extra cpsat")
-NOTHING_KNOWN = LowerBound(value=0, name="none")
 
 
 def answers_of(problem: PlanProblem) -> list[Mapping[str, object]]:
-    order = SearchOrder(
-        search="exact", problem=problem, seed=0, start=greedy(problem), bound=LowerBound(value=0, name="none")
-    )
+    order = SearchOrder(search="exact", problem=problem, seed=0, start=greedy(problem), bound=NO_BOUND)
     process, heard = SearchProcess(order), []
     while (answers := process.read()) is not None:
         heard += answers
@@ -32,7 +29,7 @@ def answers_of(problem: PlanProblem) -> list[Mapping[str, object]]:
 
 def proven_plan(problem: PlanProblem) -> Plan:
     """Return the last plan that was found, with the last bound."""
-    slots, bound = greedy(problem), NOTHING_KNOWN
+    slots, bound = greedy(problem), NO_BOUND
     for answer in answers_of(problem):
         assert "failed" not in answer, answer
         if "slots" in answer:

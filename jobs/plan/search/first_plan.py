@@ -1,19 +1,15 @@
-"""Plans that need no search: the first plan of every search, and what it is compared with.
-
-`greedy` is our first plan. `whole_node` is what people do by hand, `marginal_gain` what Optimus does.
-"""
+"""The first plan of every search, which itself needs none: the best of some lists."""
 
 from __future__ import annotations
 
-import heapq
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from slipway.jobs.plan.search.bounds.prove import least_makespan
 from slipway.jobs.plan.search.bounds.table import NEVER, Numbers, OptionTable
-from slipway.jobs.plan.search.list_schedule import FreeDevices, Slot, after_dependencies, as_plan
-from slipway.jobs.plan.search.model import Billing, LowerBound, Objective, Pool
+from slipway.jobs.plan.search.list_schedule import FreeDevices, Slot, after_dependencies, score_of
+from slipway.jobs.plan.search.model import Billing, Objective, Pool
 from slipway.jobs.plan.search.options import Option, PlanProblem
 
 # What comes first; by which of them a plan is best differs from instance to instance.
@@ -56,42 +52,9 @@ def greedy(problem: PlanProblem) -> list[Slot]:
     return found
 
 
-def whole_node(problem: PlanProblem) -> list[Slot]:
-    """Give each job in turn the largest part of one node that it can use, where it ends first."""
-    only = replace(problem, options=tuple(_widest(options) for options in problem.options))
-    return _place(only, GreedyTrial(paid=OptionTable(only).dollars, limit=0), range(len(problem.jobs)))
-
-
-def marginal_gain(problem: PlanProblem) -> list[Slot]:
-    """Start small, give free devices to whom they save most time, and place the longest jobs first."""
-    taken = [min(options, key=lambda option: (option.devices, option.seconds)) for options in problem.options]
-    free = [pool.devices for pool in problem.pools]
-    for option in taken:
-        free[option.pool] -= option.devices
-    heap = [(-math.inf, job) for job in range(len(taken))]
-    while heap:
-        promised, job = heapq.heappop(heap)
-        gain, option = _best_step(taken[job], problem.options[job], free[taken[job].pool])
-        if gain > 0 and -gain > promised:  # since it was promised, others have taken devices
-            heapq.heappush(heap, (-gain, job))
-        elif gain > 0:
-            free[option.pool] -= option.devices - taken[job].devices
-            taken[job] = option
-            heapq.heappush(heap, (-math.inf, job))
-    return _first_ending(replace(problem, options=tuple((option,) for option in taken)))
-
-
-def score_of(problem: PlanProblem, slots: Sequence[Slot]) -> tuple[float, float, float]:
-    """Return what a plan wants to be small: missed deadlines, dollars above the budget, the goal's value."""
-    plan = as_plan(problem, slots, LowerBound(value=0.0, name="none"))
-    goal = problem.goal
-    last = NEVER if goal.deadline is None else goal.deadline
-    missed = sum(
-        slot.end > min(last, NEVER if job.deadline is None else job.deadline)
-        for job, slot in zip(problem.jobs, slots, strict=True)
-    )
-    over = 0.0 if goal.budget is None else max(0.0, plan.dollars - goal.budget)
-    return missed, over, plan.value
+def first_ending(problem: PlanProblem, order: Sequence[int]) -> list[Slot]:
+    """Place each job in turn where it ends first."""
+    return _place(problem, GreedyTrial(paid=OptionTable(problem).dollars, limit=0), order)
 
 
 def _lists(problem: PlanProblem) -> Iterator[tuple[GreedyTrial, list[int]]]:
@@ -136,8 +99,12 @@ def _ranked(problem: PlanProblem, trial: GreedyTrial) -> list[list[Option]]:
 
 def _place(problem: PlanProblem, trial: GreedyTrial, order: Sequence[int]) -> list[Slot]:
     """Place each job in its first option that ends in time, or else in the one that ends first."""
-    free = [FreeDevices(replace(pool, nodes=count)) for pool, count in _nodes(problem, trial.share)]
-    ranked = _ranked(problem, trial)
+    pools = [replace(pool, nodes=count) for pool, count in _nodes(problem, trial.share)]
+    free = [FreeDevices(pool) for pool in pools]
+    ranked = [
+        [option for option in options if option.nodes <= pools[option.pool].nodes]
+        for options in _ranked(problem, trial)
+    ]
     slots: dict[int, Slot] = {}
     due = due_times(problem)
     for job in after_dependencies(problem, order):
@@ -174,32 +141,3 @@ def _nodes(problem: PlanProblem, share: float) -> Iterator[tuple[Pool, int]]:
     needed = max(min(option.nodes for option in options) for options in problem.options)
     for pool in problem.pools:
         yield pool, min(pool.nodes, max(1, needed, math.ceil(pool.nodes * share)))
-
-
-def _widest(options: Sequence[Option]) -> tuple[Option, ...]:
-    """Choose of each pool the option of most devices within a node, or else the smallest gang."""
-    pools = {option.pool for option in options}
-    return tuple(
-        min(
-            (option for option in options if option.pool == pool),
-            key=lambda option: (option.nodes > 1, option.devices if option.nodes > 1 else -option.devices),
-        )
-        for pool in sorted(pools)
-    )
-
-
-def _best_step(at: Option, options: Sequence[Option], free: int) -> tuple[float, Option]:
-    """Find the larger option in the same pool that saves most seconds for each device more."""
-    steps = [
-        ((at.seconds - option.seconds) / (option.devices - at.devices), -option.devices, option)
-        for option in options
-        if option.pool == at.pool and 0 < option.devices - at.devices <= free
-    ]
-    gain, _, option = max(steps, key=lambda step: step[:2], default=(0.0, 0, at))
-    return gain, option
-
-
-def _first_ending(problem: PlanProblem) -> list[Slot]:
-    """Place each job where it ends first, the longest ones before the others."""
-    order = sorted(range(len(problem.jobs)), key=lambda job: -problem.options[job][0].seconds)
-    return _place(problem, GreedyTrial(paid=OptionTable(problem).dollars, limit=0), order)

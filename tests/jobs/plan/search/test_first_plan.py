@@ -7,11 +7,12 @@ from dataclasses import replace
 
 import pytest
 
-from slipway.jobs.plan.search.baselines import greedy, marginal_gain, score_of, whole_node
-from slipway.jobs.plan.search.list_schedule import Slot
+from scripts.plan_comparisons import marginal_gain, whole_node
+from slipway.jobs.plan.search.first_plan import greedy
+from slipway.jobs.plan.search.list_schedule import Slot, score_of
 from slipway.jobs.plan.search.model import Billing, Goal, Mode, Objective, PlanJob, Pool
 from slipway.jobs.plan.search.options import PlanProblem, new_problem
-from tests.jobs.plan.search.small import assert_valid, job, problem_of, tiny_problem
+from tests.jobs.plan.search.small import POOL, assert_valid, job, problem_of, tiny_problem
 
 Baseline = Callable[[PlanProblem], list[Slot]]
 
@@ -76,6 +77,12 @@ def test_the_first_plan_fills_few_nodes_where_whole_nodes_are_paid() -> None:
     goal = Goal(objective=Objective.COST, deadline=7200, billing=Billing.NODE)
     problem = new_problem(jobs, [pool], goal)
     assert score_of(problem, greedy(problem)) == (0, 0, 10.0)
+
+
+def test_whole_nodes_are_paid_though_some_modes_take_more_nodes_than_a_first_plan_tries() -> None:
+    pool = replace(POOL, nodes=3)
+    problem = problem_of(job("gang", (8, 100), (24, 40)), pool=pool, goal=Goal(billing=Billing.NODE))
+    assert score_of(problem, greedy(problem)) == (0, 0, 40)
 
 
 def test_a_job_with_a_deadline_goes_before_others() -> None:
