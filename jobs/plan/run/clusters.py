@@ -61,7 +61,7 @@ class WatchedRun:
 
 @dataclass(frozen=True, slots=True)
 class ClusterExecutor:
-    """Submits to the clusters of a plan's pools; `tag` makes its jobs others than those of another run."""
+    """Submits to the clusters of a plan's pools; `tag` tells its jobs from those of another run."""
 
     pools: tuple[Pool, ...]
     tag: str
@@ -72,7 +72,7 @@ class ClusterExecutor:
 
     def send(self, job: PlanJob, assignment: Assignment, attempt: int) -> str:
         pool, target = self.pools[assignment.pool], self._target(assignment.pool)
-        wanted = self.complete(as_job(job, assignment, pool, target, self.tag, attempt), target)
+        wanted = self.complete(as_job(job, assignment, pool, self.tag, attempt), target)
         sent = submit(wanted, target.name, target.region, agreed=PLAN_AGREED, say=self.say)
         self._watched.setdefault(sent.job_id, WatchedRun(target))
         return sent.job_id
@@ -86,14 +86,14 @@ class ClusterExecutor:
             platform_of(found.target).cancel(found, why)
 
     def find_lost(self) -> frozenset[tuple[int, int]]:
-        """Return nodes that a cluster has no more, for it was deployed anew with fewer, or destroyed.
+        """Return nodes that a cluster no longer has: it was destroyed, or deployed again with fewer.
 
-        A machine that broke is none of them: another one comes for the job that lost it.
+        A broken machine is not among them: another replaces it.
         """
         return frozenset(
-            (place, node)
-            for place, pool in enumerate(self.pools)
-            for node in range(self._most_nodes(place), pool.nodes)
+            (pool_index, node)
+            for pool_index, pool in enumerate(self.pools)
+            for node in range(self._most_nodes(pool_index), pool.nodes)
         )
 
     def has_everywhere(self, job: PlanJob) -> bool:
@@ -118,27 +118,27 @@ class ClusterExecutor:
         watched = self._watched[run]
         return refresh(run, watched.target), watched
 
-    def _most_nodes(self, place: int) -> int:
-        """Return how many nodes the cluster has by now; all of the plan's, where AWS gives no answer."""
-        pool = self.pools[place]
-        found = find_target(pool.cluster, self._target(place).region)
+    def _most_nodes(self, pool_index: int) -> int:
+        """Return how many nodes the cluster has now; the plan's number if AWS gives no answer."""
+        pool = self.pools[pool_index]
+        found = find_target(pool.cluster, self._target(pool_index).region)
         if found is None:
             return 0
-        return pool.nodes if isinstance(found, Unanswered) or found.kind == "mpi" else found.max_nodes
+        return pool.nodes if isinstance(found, Unanswered) else found.max_nodes
 
     def _find_target(self, run: str) -> Target:
-        for place in range(len(self.pools)):
-            target = self._target(place)
+        for pool_index in range(len(self.pools)):
+            target = self._target(pool_index)
             if platform_of(target).is_known(run, target):
                 return target
         raise NoTarget(f"no cluster of this plan knows job {run}", hint="slipway status --all")
 
-    def _target(self, place: int) -> Target:
-        if place not in self.targets:
-            pool = self.pools[place]
+    def _target(self, pool_index: int) -> Target:
+        if pool_index not in self.targets:
+            pool = self.pools[pool_index]
             assert pool.cluster, "a plan that has pools without a cluster is refused"
-            self.targets[place] = find_target_by_name(pool.cluster, None)
-        return self.targets[place]
+            self.targets[pool_index] = find_target_by_name(pool.cluster, None)
+        return self.targets[pool_index]
 
 
 def _read_progress(found: AnyFound, watched: WatchedRun) -> None:
@@ -210,7 +210,7 @@ def refuse_unrunnable(plan: Plan) -> None:
 
 
 def _refuse_shared_nodes(pool: Pool, jobs: Sequence[PlanJob]) -> None:
-    """Refuse two jobs that this plan, or the next one for what is left, may put on one node together."""
+    """Refuse two jobs that may share a node, in this plan or in the next one for what is left."""
     parts = {
         job.name: mode.devices
         for job in jobs
@@ -226,17 +226,14 @@ def _refuse_shared_nodes(pool: Pool, jobs: Sequence[PlanJob]) -> None:
         )
 
 
-def as_job(job: PlanJob, assignment: Assignment, pool: Pool, target: Target, tag: str, attempt: int) -> Job:
+def as_job(job: PlanJob, assignment: Assignment, pool: Pool, tag: str, attempt: int) -> Job:
     """Return the job of one attempt; all attempts share their checkpoints."""
     assert job.job is not None, "a plan that has jobs without a recipe is refused"
     share = assignment.mode.devices if assignment.mode.devices < pool.devices_per_node else None
     limit = math.ceil(assignment.seconds * (1 + assignment.mode.error)) + START_SECONDS
-    nodes = len(assignment.placement)
-    if target.kind == "mpi":  # one job at a time has all of its machines
-        nodes = min(target.max_nodes, nodes * pool.devices_per_node)
     return replace(
         job.job,
-        nodes=nodes,
+        nodes=len(assignment.placement),
         settings={**job.job.settings, **dict(assignment.mode.settings)},
         checkpoints=job.job.checkpoints or f"checkpoints/{tag}/{job.name}",
         timeout_seconds=max(SHORTEST_TIMEOUT_SECONDS, limit),
@@ -269,7 +266,7 @@ def refuse_unfit_commands(plan: Plan) -> None:
             continue
         target = find_target_by_name(pool.cluster, None)
         try:
-            _refuse_unfit(as_job(job, assignment, pool, target, "plan", attempt=1), target)
+            _refuse_unfit(as_job(job, assignment, pool, "plan", attempt=1), target)
         except SlipwayError as error:
             raise NoTarget(f"job '{job.name}' of the plan: {error.message}", hint=error.hint) from None
 

@@ -35,7 +35,6 @@ from slipway.jobs.words.job import Job
 from slipway.jobs.words.run import Cost, JobState, Run
 from slipway.jobs.words.targets import BatchTarget, encode_target, parameter_name
 from tests.jobs.code.projects import write
-from tests.jobs.words.test_targets import SLURM_TARGET
 from tests.yard.conftest import RunningYard
 
 POOL = Pool(type="trn1.32xlarge", nodes=4, devices_per_node=32, price_per_hour=21.5, cluster="trn1")
@@ -61,20 +60,19 @@ def assignment(devices: int, nodes: int) -> Assignment:
 
 
 def test_a_gang_is_a_job_of_so_many_nodes_with_what_its_technique_sets() -> None:
-    job = as_job(JOB, assignment(64, 2), POOL, SLURM_TARGET, "plan-1", attempt=1)
+    job = as_job(JOB, assignment(64, 2), POOL, "plan-1", attempt=1)
     assert (job.nodes, job.processes_per_node) == (2, None)
     assert job.settings == {"size": "tiny", "rate": "1e-4", "tensor": "8"}
     assert job.timeout_seconds == 3600 * 1.2 + START_SECONDS
 
 
 def test_a_job_on_a_part_of_a_node_starts_no_more_processes_than_its_devices() -> None:
-    assert as_job(JOB, assignment(8, 1), POOL, SLURM_TARGET, "plan-1", attempt=1).processes_per_node == 8
+    assert as_job(JOB, assignment(8, 1), POOL, "plan-1", attempt=1).processes_per_node == 8
 
 
 def test_attempts_are_other_jobs_with_the_same_checkpoints_and_plans_do_not_share_them() -> None:
     first, second, other = (
-        as_job(JOB, assignment(8, 1), POOL, SLURM_TARGET, tag, attempt)
-        for tag, attempt in (("p", 1), ("p", 2), ("q", 1))
+        as_job(JOB, assignment(8, 1), POOL, tag, attempt) for tag, attempt in (("p", 1), ("p", 2), ("q", 1))
     )
     assert (first.repeat, second.repeat) == (0, 1)
     assert first.checkpoints == second.checkpoints == "checkpoints/p/lr1"
