@@ -253,7 +253,7 @@ def _submit(job: Job, packed: PackedProject, target: Target, answers: Answers) -
             say(f"sent the folder to {job.settings['source']}")
 
     prepared = prepare(job, target.name, target.region)
-    size = f"{packed.files} files, {megabytes(packed.size_bytes)}"
+    size = f"{packed.files} file{'s' * (packed.files != 1)}, {megabytes(packed.size_bytes)}"
     compressed = f"{megabytes(packed.packed_bytes)} compressed"
     say(f"the folder: {size}, {compressed}, SHA-256 {packed.digest[:_DIGEST_SHOWN]}")
     carry_out(prepared, answers, bring=send_folder, columns=_COLUMNS, more=_more(job, packed))

@@ -84,7 +84,7 @@ def _bring_up(declared: Cluster, *, yes: bool, dry_run: bool) -> None:
             )
         for number, step in enumerate(steps, 1):
             _do(step, f"{number}/{len(steps)}", declared, Path(folder))
-    say(f"{cluster} takes jobs: slipway run --on {cluster} -- python train.py")
+    say(f"{cluster} takes jobs: slipway run --on {cluster} --nodes 1 -- python train.py")
 
 
 def _say_all(cluster: Cluster, account: str, steps: tuple[Step, ...], idle: float) -> None:

@@ -92,6 +92,9 @@ def carry_out(step: Step, cluster: Cluster, folder: Path) -> None:
     again = f"slipway up {cluster.name}"
     program, verb, *rest = step.command
     assert program == "cdk", "commands of Slipway's own are called and not run"
-    app = ("--app", str(folder)) if rest == [cluster.name] else ()
+    is_made = verb == "bootstrap" or rest == [
+        cluster.name
+    ]  # all but the bakery's templates are in the folder
+    app = ("--app", str(folder)) if is_made else ()
     quietly = ("--require-approval", "never", "--concurrency", "4") if verb == "deploy" else ()
     run_cdk(verb, *rest, *quietly, *app, again=again, is_checked=verb == "deploy")

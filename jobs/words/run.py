@@ -270,7 +270,7 @@ EXIT_CODES: Mapping[int, Reason] = {
     85: Reason(
         pattern="85",
         means="its machines failed it",
-        fix="slipway logs {job} says which; `slipway submit … --again --checkpoints …` resumes",
+        fix="slipway logs {job} says which; the same command with --again --checkpoints … resumes",
     ),
     126: Reason(
         pattern="126", means="its command could not be run", fix="slipway image build {image} --on {target}"

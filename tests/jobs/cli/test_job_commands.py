@@ -249,7 +249,11 @@ def test_a_job_whose_cluster_was_destroyed_is_told_where_it_ran(
     [
         *((f"{command} gpt2", 1, "there is no job 'gpt2'") for command in ("status", "logs", "cancel")),
         ("explain gpt2", 1, "there is no job 'gpt2'"),
-        ("logs", 1, "no job is listed at all\nhint: slipway run, or slipway submit\n"),
+        (
+            "logs",
+            1,
+            "there is no job yet, or AWS has forgotten it\nhint: start one: slipway run, or slipway submit\n",
+        ),
         (
             "submit bert_pretrain --on dl2 --nodes 1",
             1,
