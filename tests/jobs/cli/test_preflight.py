@@ -70,6 +70,12 @@ def test_a_wrong_override_is_refused_before_anything_is_asked(slipway: Slipway) 
     ]
 
 
+@pytest.mark.parametrize("word", ["", "dl1.max_nodes"])
+def test_an_override_without_a_value_is_refused(slipway: Slipway, word: str) -> None:
+    err = slipway.refused("preflight", "dl1", "-c", word, code=2)
+    assert err == f"error: -c: '{word}' has no '='; write -c dl1.max_nodes=4\n"
+
+
 def test_without_credentials_one_check_fails_and_no_other_is_tried(
     yard_shell: RunningYard, slipway: Slipway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
