@@ -107,6 +107,17 @@ def test_each_step_is_said_and_timed_and_the_stacks_are_those_that_were_priced(
     assert deployed == f"deploy c6i --require-approval never --concurrency 4 --app {folder}"
 
 
+def test_a_budget_that_counts_nothing_yet_is_warned_of_and_keeps_no_cluster_down(
+    yard_shell: RunningYard, slipway: Slipway, told: Path
+) -> None:
+    tags = [{"Key": "slipway:cluster", "Value": "c6i"}]
+    yard_shell.client("ec2").create_volume(
+        AvailabilityZone="us-east-1a", Size=1, TagSpecifications=[{"ResourceType": "volume", "Tags": tags}]
+    )
+    err = slipway.told("up", "c6i", "--dry-run")
+    assert "warning: cost allocation tag: slipway:cluster is inactive in Billing" in err
+
+
 @pytest.mark.parametrize("told", ["bootstrap"], indirect=True)
 def test_a_bootstrap_does_not_make_the_templates_again(
     yard_shell: RunningYard, slipway: Slipway, told: Path
