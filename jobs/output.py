@@ -78,14 +78,7 @@ def print_record(columns: Sequence[Column], record: Row, *, as_json: bool) -> No
     if as_json:
         print_json(record)
         return
-    widest = max(terminal_columns(column.label) for column in columns)
-    lines = []
-    for column in columns:
-        cell = column.cell(record)
-        unit = f" {column.unit}" if column.unit and cell != column.absent else ""
-        if cell:
-            lines.append(f"{padded(column.label, widest + GAP)}{cell}{unit}")
-    _write("\n".join(lines) + "\n")
+    _write(_record(columns, record))
 
 
 def print_json(value: object) -> None:
@@ -228,6 +221,15 @@ def _print_rich_table(title: str, columns: Sequence[Column], rows: Sequence[Row]
     from rich.text import Text
 
     console = Console()
+    lines = _lines(columns, rows)
+    widths = _widths(lines, console.width)
+    if not widths:
+        print_text(
+            "\n".join(
+                [*([f"{printable(title)}\n"] if title else []), *(_record(columns, row) for row in rows)]
+            )
+        )
+        return
     table = Table(
         title=Text(printable(title)) if title else None,
         title_justify="left",
@@ -235,28 +237,39 @@ def _print_rich_table(title: str, columns: Sequence[Column], rows: Sequence[Row]
         padding=(0, GAP, 0, 0),
         pad_edge=False,
     )
-    lines = _lines(columns, rows)
-    for column, width in zip(columns, _widths(lines, console.width), strict=True):
+    for column, width in zip(columns, widths, strict=True):
         table.add_column(Text(column.heading), justify=column.align, overflow="fold", width=width)
     for line in lines[1:]:
         table.add_row(*map(Text, line))
     console.print(table)
 
 
-def _widths(lines: Sequence[Sequence[str]], room: int) -> list[int | None]:
-    """Choose column widths so that cells wrap between words; None lets a column wrap anywhere."""
+def _widths(lines: Sequence[Sequence[str]], room: int) -> list[int]:
+    """Choose column widths so that cells wrap between words; none where the room is too small for that."""
     columns = list(zip(*lines, strict=True))
     widths = [
         max(terminal_columns(word) for cell in cells for word in [*cell.split(), ""]) for cells in columns
     ]
     spare = room - sum(widths) - GAP * (len(widths) - 1)
     if spare < 0:
-        return [None] * len(widths)
+        return []
     for index, cells in enumerate(columns):
         more = min(spare, max(map(terminal_columns, cells)) - widths[index])
         widths[index] += more
         spare -= more
-    return list(widths)
+    return widths
+
+
+def _record(columns: Sequence[Column], row: Row) -> str:
+    """Write a line for each column of the row that is not empty."""
+    widest = max(terminal_columns(column.label) for column in columns)
+    lines = []
+    for column in columns:
+        cell = column.cell(row)
+        unit = f" {column.unit}" if column.unit and cell != column.absent else ""
+        if cell:
+            lines.append(f"{padded(column.label, widest + GAP)}{cell}{unit}\n")
+    return "".join(lines)
 
 
 def _lines(columns: Sequence[Column], rows: Sequence[Row]) -> list[list[str]]:
