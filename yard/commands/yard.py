@@ -187,7 +187,12 @@ def kill_node(name: str, node: int | None) -> None:
     number or its name there.
     """
     if node is None:
-        host = ask("POST", "/kill-host", {"host": name})
+        try:
+            host = ask("POST", "/kill-host", {"host": name})
+        except SlipwayError as error:
+            raise SlipwayError(
+                str(error), hint=error.hint or f"for a node of a job: slipway yard kill-node {name} 1"
+            ) from None
         say(f"killed host {host}")
         return
     job = ask("POST", "/kill-node", {"job": name, "node": node})
