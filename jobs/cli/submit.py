@@ -183,6 +183,8 @@ def run_command(
     )
     sent = read_folder(folder, limit_mb=limit_mb, include_secrets=include_secrets)
     refuse_mistakes(own, sent)
+    if not own.requirements and any(file.name == "requirements.txt" for file in sent.files):
+        say("requirements.txt is sent and not installed: --requirements requirements.txt installs it")
     there = deployed_or_offered(target, region, is_trial=asked["dry_run"])
     submit_own(own, sent, there, asked)
 
