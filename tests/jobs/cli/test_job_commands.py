@@ -176,6 +176,7 @@ def test_status_and_explain_say_that_ranks_seem_to_have_worked_alone_if_the_log_
     ("arguments", "code", "said"),
     [
         (("--node", "2"), 1, "--node is 2, but job 'bert-012345678901' has 2 nodes"),
+        (("--rank", "2"), 0, "there is no line of rank 2"),
         (("--rank", "-1"), 2, "--rank is '-1'; allowed are 0, 1, 2 … or all"),
         (("--rank", "٣"), 2, "--rank is"),
     ],
