@@ -89,7 +89,7 @@ def test_the_clusters_of_the_hour_can_be_declared(folder: Path, monkeypatch: pyt
 
 def test_a_folder_that_is_told_is_one_of_the_callers(tmp_path: Path) -> None:
     script = Path(__file__).resolve().parents[2] / "scripts" / "acceptance"
-    told = [script, "--email", EMAIL, "--state", "here", "--region", "nowhere"]
+    told = [str(script), "--email", EMAIL, "--state", "here", "--region", "nowhere"]
     no_network = {**os.environ, "AWS_EC2_METADATA_DISABLED": "true"}
     done = subprocess.run(told, cwd=tmp_path, env=no_network, capture_output=True, text=True, check=False)
     assert "AWS has no region 'nowhere'" in done.stderr

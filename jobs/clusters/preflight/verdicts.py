@@ -20,11 +20,11 @@ class Verdict:
     outcome: CheckOutcome
     found: str
     fix: str = ""
-    is_of_another_kind: bool = False  # of clusters; nothing was looked at
+    is_spared: bool = False  # clusters of this kind need nothing of it
 
 
-def of_another_kind(found: str) -> Verdict:
-    return Verdict(outcome=CheckOutcome.OK, found=found, is_of_another_kind=True)
+def spared(found: str) -> Verdict:
+    return Verdict(outcome=CheckOutcome.OK, found=found, is_spared=True)
 
 
 def ok(found: str) -> Verdict:
