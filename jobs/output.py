@@ -29,6 +29,7 @@ json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON w
 Row = Mapping[str, object]
 
 GAP = 2  # spaces between columns
+_LONG_WORD = 24  # columns; what is longer is an address or a part of a command, and may be cut
 STYLES = {"error": "31;1", "warning": "33;1", "hint": "36", "title": "1"}
 
 # The consoles on which something is live now: a line said meanwhile goes above it.
@@ -245,11 +246,13 @@ def _print_rich_table(title: str, columns: Sequence[Column], rows: Sequence[Row]
 
 
 def _widths(lines: Sequence[Sequence[str]], room: int) -> list[int]:
-    """Choose column widths so that cells wrap between words; none where the room is too small for that."""
+    """Choose column widths at which cells wrap between words, or cut long ones; none in too small a room."""
     columns = list(zip(*lines, strict=True))
     widths = [
         max(terminal_columns(word) for cell in cells for word in [*cell.split(), ""]) for cells in columns
     ]
+    if sum(widths) + GAP * (len(widths) - 1) > room:
+        widths = [min(each, _LONG_WORD) for each in widths]
     spare = room - sum(widths) - GAP * (len(widths) - 1)
     if spare < 0:
         return []

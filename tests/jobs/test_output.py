@@ -153,6 +153,14 @@ def test_a_table_that_would_cut_words_is_printed_row_by_row(monkeypatch: pytest.
     ]
 
 
+def test_a_long_address_is_cut_before_a_table_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = open_terminal(monkeypatch)
+    monkeypatch.setenv("COLUMNS", "32")
+    print_table("", COLUMNS[::2], [{"name": "x" * 40, "has_efa": True}], as_json=False)
+    shown = [line.split() for line in ANSI.sub("", terminal.getvalue()).splitlines()]
+    assert shown == [["name", "EFA"], ["x" * 27, "yes"], ["x" * 13]]
+
+
 def test_brackets_in_foreign_text_are_no_markup(monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = open_terminal(monkeypatch)
     print_table("[red]t", (Column(name="name"),), [{"name": "[red]loud[/red] :smile:"}], as_json=False)
