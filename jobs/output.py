@@ -29,6 +29,7 @@ json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON w
 Row = Mapping[str, object]
 
 GAP = 2  # spaces between columns
+_LONG_WORD = 24  # columns; what is longer is an address or a part of a command, and may be cut
 STYLES = {"error": "31;1", "warning": "33;1", "hint": "36", "title": "1"}
 
 # The consoles on which something is live now: a line said meanwhile goes above it.
@@ -78,14 +79,7 @@ def print_record(columns: Sequence[Column], record: Row, *, as_json: bool) -> No
     if as_json:
         print_json(record)
         return
-    widest = max(terminal_columns(column.label) for column in columns)
-    lines = []
-    for column in columns:
-        cell = column.cell(record)
-        unit = f" {column.unit}" if column.unit and cell != column.absent else ""
-        if cell:
-            lines.append(f"{padded(column.label, widest + GAP)}{cell}{unit}")
-    _write("\n".join(lines) + "\n")
+    _write(_record(columns, record))
 
 
 def print_json(value: object) -> None:
@@ -228,6 +222,15 @@ def _print_rich_table(title: str, columns: Sequence[Column], rows: Sequence[Row]
     from rich.text import Text
 
     console = Console()
+    lines = _lines(columns, rows)
+    widths = _widths(lines, console.width)
+    if not widths:
+        print_text(
+            "\n".join(
+                [*([f"{printable(title)}\n"] if title else []), *(_record(columns, row) for row in rows)]
+            )
+        )
+        return
     table = Table(
         title=Text(printable(title)) if title else None,
         title_justify="left",
@@ -235,28 +238,41 @@ def _print_rich_table(title: str, columns: Sequence[Column], rows: Sequence[Row]
         padding=(0, GAP, 0, 0),
         pad_edge=False,
     )
-    lines = _lines(columns, rows)
-    for column, width in zip(columns, _widths(lines, console.width), strict=True):
+    for column, width in zip(columns, widths, strict=True):
         table.add_column(Text(column.heading), justify=column.align, overflow="fold", width=width)
     for line in lines[1:]:
         table.add_row(*map(Text, line))
     console.print(table)
 
 
-def _widths(lines: Sequence[Sequence[str]], room: int) -> list[int | None]:
-    """Choose column widths so that cells wrap between words; None lets a column wrap anywhere."""
+def _widths(lines: Sequence[Sequence[str]], room: int) -> list[int]:
+    """Choose column widths at which cells wrap between words, or cut long ones; none in too small a room."""
     columns = list(zip(*lines, strict=True))
     widths = [
         max(terminal_columns(word) for cell in cells for word in [*cell.split(), ""]) for cells in columns
     ]
+    if sum(widths) + GAP * (len(widths) - 1) > room:
+        widths = [min(each, _LONG_WORD) for each in widths]
     spare = room - sum(widths) - GAP * (len(widths) - 1)
     if spare < 0:
-        return [None] * len(widths)
+        return []
     for index, cells in enumerate(columns):
         more = min(spare, max(map(terminal_columns, cells)) - widths[index])
         widths[index] += more
         spare -= more
-    return list(widths)
+    return widths
+
+
+def _record(columns: Sequence[Column], row: Row) -> str:
+    """Write a line for each column of the row that is not empty."""
+    widest = max(terminal_columns(column.label) for column in columns)
+    lines = []
+    for column in columns:
+        cell = column.cell(row)
+        unit = f" {column.unit}" if column.unit and cell != column.absent else ""
+        if cell:
+            lines.append(f"{padded(column.label, widest + GAP)}{cell}{unit}\n")
+    return "".join(lines)
 
 
 def _lines(columns: Sequence[Column], rows: Sequence[Row]) -> list[list[str]]:

@@ -124,7 +124,7 @@ def last_log_lines(folder: Path) -> str:
         lines = (folder / LOG_FILE).read_text(encoding="utf-8", errors="replace").splitlines()
     except FileNotFoundError:
         return ""
-    return "\n".join(lines[-LAST_LOG_LINES:])
+    return " | ".join(line.strip() for line in lines[-LAST_LOG_LINES:])
 
 
 def _checked(state: YardState, port: int | None, faults: ChosenFaults | None) -> YardState:
@@ -191,7 +191,7 @@ def _wait_for(child: subprocess.Popen[bytes], folder: Path) -> YardState:
     log = last_log_lines(folder)
     remove_made(folder)
     raise SlipwayError(
-        f"the yard did not start (exit code {_children.pop(child.pid).wait()}); the end of its log:\n{log}",
+        f"the yard did not start (exit code {_children.pop(child.pid).wait()}); the end of its log: {log}",
         hint="use another port if this one is taken (--port 5600)",
     )
 

@@ -129,7 +129,10 @@ def _listen(first_port: int, ports_to_try: int) -> socket.socket:
                 raise
         else:
             return listener
-    sys.exit(f"no port is free from {first_port} to {first_port + ports_to_try - 1} on {HOST}")
+    last = first_port + ports_to_try - 1
+    sys.exit(
+        f"port {last} is taken" if last == first_port else f"no port from {first_port} to {last} is free"
+    )
 
 
 def _set_environment(port: int, home: str, secret: str) -> None:

@@ -9,6 +9,7 @@ from types import ModuleType
 from typing import TypeVar
 
 from slipway.infra.declare.checks.machine_images import machine_image_problems
+from slipway.infra.declare.checks.values import shown
 from slipway.infra.declare.machine_images import MachineImage
 from slipway.infra.declare.node_images import ami_parameter_of, booted_image
 from slipway.infra.declare.overrides import apply
@@ -48,6 +49,9 @@ def load_machine_images() -> tuple[MachineImage, ...]:
 def declared_clusters(overrides: Sequence[str] = ()) -> tuple[Cluster, ...]:
     """Return the clusters; `overrides` are written as for the CDK: dl1.max_nodes=4."""
     given: dict[str, list[str]] = {}
+    if bare := [override for override in overrides if "=" not in override]:
+        hint = "has no '='; write -c dl1.max_nodes=4"
+        raise InvalidConfig([Problem(where="-c", message=f"{shown(word)} {hint}") for word in bare])
     for override in overrides:
         name, _, value = override.partition("=")
         given.setdefault(name, []).append(value)

@@ -174,6 +174,9 @@ def _end_system(error: OSError) -> int:
     if isinstance(error, FileNotFoundError) and is_own_file(str(error.filename)):
         complain(f"slipway is installed without its data files: {error.filename} is missing", INSTALL_AGAIN)
         return FAILED
+    if isinstance(error, FileNotFoundError) and error.filename is None:  # as os.getcwd() says it
+        complain("the current folder does not exist any more", "go to another one: cd")
+        return FAILED
     where = f": {error.filename}" if error.filename else ""
     complain(f"{error.strerror or error}{where}", "--debug shows where it happened")
     return FAILED

@@ -208,8 +208,11 @@ def logs_command(
         if run.state.value != "succeeded":
             raise click.exceptions.Exit(SlipwayError.exit_code)
         return
+    line = None
     for line in logs.follow_lines(found, wanted, to_end=False):
         print_text(show(line))
+    if line is None and rank != "all":
+        say(f"there is no line of rank {rank}")
 
 
 def follow_to_end(found: AnyFound, tell: Callable[[str], None]) -> Run:

@@ -41,7 +41,8 @@ def preflight_command(cluster: str, overrides: tuple[str, ...], as_json: bool) -
     say_project()
     declared = declared_cluster(cluster, overrides)
     facts = gather(declared, find_containers())
-    verdicts = {name: check(declared, facts) for name, check in CHECKS.items()}
+    judged = {name: check(declared, facts) for name, check in CHECKS.items()}
+    verdicts = {name: each for name, each in judged.items() if as_json or not each.is_spared}
     rows = [{"check": name, **asdict(each), "fix": each.fix or None} for name, each in verdicts.items()]
     print_table(f"preflight of {cluster}", PREFLIGHT_COLUMNS, rows, as_json=as_json)
     outcomes = [verdict.outcome for verdict in verdicts.values()]

@@ -183,6 +183,8 @@ def run_command(
     )
     sent = read_folder(folder, limit_mb=limit_mb, include_secrets=include_secrets)
     refuse_mistakes(own, sent)
+    if not own.requirements and any(file.name == "requirements.txt" for file in sent.files):
+        say("requirements.txt is sent and not installed: --requirements requirements.txt installs it")
     there = deployed_or_offered(target, region, is_trial=asked["dry_run"])
     submit_own(own, sent, there, asked)
 
@@ -253,7 +255,7 @@ def _submit(job: Job, packed: PackedProject, target: Target, answers: Answers) -
             say(f"sent the folder to {job.settings['source']}")
 
     prepared = prepare(job, target.name, target.region)
-    size = f"{packed.files} files, {megabytes(packed.size_bytes)}"
+    size = f"{packed.files} file{'s' * (packed.files != 1)}, {megabytes(packed.size_bytes)}"
     compressed = f"{megabytes(packed.packed_bytes)} compressed"
     say(f"the folder: {size}, {compressed}, SHA-256 {packed.digest[:_DIGEST_SHOWN]}")
     carry_out(prepared, answers, bring=send_folder, columns=_COLUMNS, more=_more(job, packed))

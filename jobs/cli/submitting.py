@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
@@ -59,14 +58,19 @@ def take_answers(asked: dict[str, Any]) -> Answers:
 
 
 def seconds_of(hours: float | None) -> int | None:
-    """Convert hours to seconds; refuse NaN and infinity, which click takes for numbers."""
+    """Convert hours to seconds; refuse what is no time limit, NaN and infinity among it."""
+    from slipway.jobs.words.job import LONGEST_TIMEOUT_SECONDS, SHORTEST_TIMEOUT_SECONDS
     from slipway.jobs.words.run import SECONDS_PER_HOUR
 
     if hours is None:
         return None
-    if not math.isfinite(hours):
-        raise click.BadParameter(f"{hours} is not a finite number of hours.", param_hint="'--timeout-hours'")
-    return round(hours * SECONDS_PER_HOUR)
+    seconds = hours * SECONDS_PER_HOUR
+    if not SHORTEST_TIMEOUT_SECONDS <= seconds + 0.5 < LONGEST_TIMEOUT_SECONDS + 1:
+        allowed = f"0.017 (a minute) to {LONGEST_TIMEOUT_SECONDS / SECONDS_PER_HOUR:,.0f} (a year)"
+        raise click.BadParameter(
+            f"{hours:g} hours are not allowed; write {allowed}.", param_hint="'--timeout-hours'"
+        )
+    return round(seconds)
 
 
 def carry_out(

@@ -19,7 +19,7 @@ from slipway.jobs.clusters.preflight.checks import CHECKS
 from slipway.jobs.clusters.preflight.facts import gather
 from slipway.jobs.clusters.preflight.verdicts import CheckOutcome
 from slipway.jobs.clusters.raising import Step, carry_out, missing_steps, synthesize
-from slipway.jobs.output import ask, can_ask, progress, say
+from slipway.jobs.output import ask, can_ask, progress, say, warn
 from slipway.jobs.words.catalogue.instances import instance_type
 from slipway.jobs.words.errors import SlipwayError
 from slipway.jobs.words.installation import find_containers
@@ -27,6 +27,7 @@ from slipway.jobs.words.targets import Target
 
 # What `up` mends itself, and what is there only once something is deployed.
 _LATER = frozenset({"vCPU quota", "CDK bootstrap", "machine image", "locked versions", "container image"})
+_NO_OBSTACLE = frozenset({"alert e-mail", "cost allocation tag"})  # nothing tells of a cost, and all works
 
 
 @click.command()
@@ -67,8 +68,11 @@ def _bring_up(declared: Cluster, *, yes: bool, dry_run: bool) -> None:
         raise no_answer(facts.account, "sign in to AWS, or use the yard: slipway yard up")
     for name, check in CHECKS.items():
         verdict = check(declared, facts)
-        if name not in _LATER and verdict.outcome is CheckOutcome.FAILED and name != "alert e-mail":
+        if name in _LATER or verdict.outcome is not CheckOutcome.FAILED:
+            continue
+        if name not in _NO_OBSTACLE:
             raise SlipwayError(f"{name}: {verdict.found}", hint=verdict.fix)
+        warn(f"{name}: {verdict.found}; {verdict.fix}")
     steps = missing_steps(declared, facts)
     with TemporaryDirectory(prefix="slipway-") as folder:
         with progress(f"checking the templates of {cluster}"):
@@ -84,7 +88,7 @@ def _bring_up(declared: Cluster, *, yes: bool, dry_run: bool) -> None:
             )
         for number, step in enumerate(steps, 1):
             _do(step, f"{number}/{len(steps)}", declared, Path(folder))
-    say(f"{cluster} takes jobs: slipway run --on {cluster} -- python train.py")
+    say(f"{cluster} takes jobs: slipway run --on {cluster} --nodes 1 -- python train.py")
 
 
 def _say_all(cluster: Cluster, account: str, steps: tuple[Step, ...], idle: float) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from slipway.jobs.cloud.aws import Unanswered, ask_all, reader
+from slipway.jobs.cloud.aws import Unanswered, ask_all, no_answer, reader
 from slipway.jobs.platforms.platform import HasEntrance, entrance_of, platform_of
 from slipway.jobs.submit.find import find_run, targets_to_search
 from slipway.jobs.words.errors import SlipwayError
@@ -101,10 +101,7 @@ def _of_cluster(target: Target, entrance: HasEntrance[Target]) -> list[EnteredNo
     ]
     found = ask_all(reader("ec2", target.region), "DescribeInstances", "Reservations", Filters=filters)
     if isinstance(found, Unanswered):
-        raise NoMachine(
-            f"{found.action} gave no answer: {found.code}, {found.message[:200]}",
-            hint=f"allow {found.action} to your role" if found.is_denied else "run the same command again",
-        )
+        raise no_answer(found)
     instances = [instance for reservation in found for instance in reservation["Instances"]]
     login = getattr(target, "login_group", None)
     instances.sort(key=lambda each: (not _is_in(each, login), each["LaunchTime"], each["InstanceId"]))

@@ -70,7 +70,7 @@ def _vcpu_quotas(cluster: Cluster, hood: Neighbourhood) -> Iterator[NeededQuota]
     needs = ask_vcpus(cluster, hood, bakes=True)
     assert needs is not None, "the cluster has machines of EC2"
     if isinstance(needs, Unanswered):
-        raise _no_answer(needs)
+        raise aws.no_answer(needs)
     for need in needs:
         if need.quota is None:
             type_ = need.own[0].instance_type
@@ -93,7 +93,7 @@ def _training_quotas(cluster: SageMakerCluster, hood: Neighbourhood) -> Iterator
     limits = ask_training(cluster, hood)
     assert limits is not None, "the cluster trains in SageMaker"
     if isinstance(limits, Unanswered):
-        raise _no_answer(limits)
+        raise aws.no_answer(limits)
     nodes, seconds = cluster.max_nodes, cluster.job_timeout_hours * SECONDS_PER_HOUR
     jobs, kept = f"a job of {cluster.name}", "instances kept warm"
     wanted: list[tuple[str, TrainingQuota | None, int, str, tuple[QuotaShare, ...]]] = [
@@ -169,13 +169,6 @@ def wait_for_quotas(
             )
         closed = [quota.code for quota in refused]
         pause(1.0 if aws.is_in_yard() else _POLL_SECONDS)
-
-
-def _no_answer(refusal: Unanswered) -> NoQuota:
-    return NoQuota(
-        f"{refusal.action} gave no answer: {refusal.code}, {refusal.message[:200]}",
-        hint=f"allow {refusal.action} to your role" if refusal.is_denied else "",
-    )
 
 
 def _open_request(service: str, code: str, region: str) -> float | None:

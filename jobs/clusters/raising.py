@@ -92,6 +92,8 @@ def carry_out(step: Step, cluster: Cluster, folder: Path) -> None:
     again = f"slipway up {cluster.name}"
     program, verb, *rest = step.command
     assert program == "cdk", "commands of Slipway's own are called and not run"
-    app = ("--app", str(folder)) if rest == [cluster.name] else ()
+    # The folder has all templates but a bakery's.
+    is_made = verb == "bootstrap" or rest == [cluster.name]
+    app = ("--app", str(folder)) if is_made else ()
     quietly = ("--require-approval", "never", "--concurrency", "4") if verb == "deploy" else ()
     run_cdk(verb, *rest, *quietly, *app, again=again, is_checked=verb == "deploy")

@@ -136,7 +136,13 @@ class LostArchive(SlipwayError):
 def keep_archive(folder: ProjectFolder) -> Path:
     """Pack the folder and keep it; return the archive, whose name is its digest."""
     kept = state_home() / "slipway" / "sources"
-    kept.mkdir(parents=True, exist_ok=True)
+    try:
+        kept.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise CannotShip(
+            f"the folder of a planned command is kept in {kept}, which cannot be made: {error.strerror}",
+            hint="set XDG_STATE_HOME to a folder that you can write",
+        ) from None
     for archive in kept.glob(f"*{_SUFFIX}"):
         with suppress(OSError):
             if time.time() - archive.stat().st_mtime > PROJECT_DAYS * _DAY_SECONDS:

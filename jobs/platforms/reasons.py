@@ -77,7 +77,7 @@ REASONS: tuple[Reason, ...] = (
     Reason(
         pattern=r"Host EC2",
         means="its machine was lost",
-        fix="`slipway submit … --again` runs it once more; with the same --checkpoints it resumes",
+        fix="the same command with --again runs it once more; with the same --checkpoints it resumes",
     ),
     Reason(
         pattern=r"exceeded timeout|attempt duration",
@@ -92,7 +92,7 @@ REASONS: tuple[Reason, ...] = (
     Reason(
         pattern=r"[Cc]ancel+ed (with slipway|by user)|[Tt]erminated job|[Uu]ser (initiated|requested)",
         means="somebody cancelled it",
-        fix="`slipway submit … --again` runs it once more",
+        fix="the same command with --again runs it once more",
     ),
     Reason(
         pattern=r"submitted twice in the same instant",

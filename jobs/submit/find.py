@@ -22,6 +22,8 @@ from slipway.jobs.words.job import DoesNotFit, Job
 from slipway.jobs.words.run import Found, JobState, Listed, Run
 from slipway.jobs.words.targets import Target
 
+_NO_JOB = "there is no job yet, or AWS has forgotten it"
+_START_ONE = "start one: slipway run, or slipway submit"
 _SHOWN_CANDIDATES = 5
 
 
@@ -108,7 +110,7 @@ def _fitting(text: str | None, targets: Sequence[T]) -> list[tuple[Listed, T]]:
     ]
     if text is None:
         if not every:
-            raise UnknownJob("no job is listed at all", hint="slipway run, or slipway submit")
+            raise UnknownJob(_NO_JOB, hint=_START_ONE)
         return every
     exact = [pair for pair in every if text in (pair[0].id, pair[0].name)]
     chosen = exact or _beginning(text, every) or _beginning(text.replace("_", "-"), every)
@@ -143,7 +145,7 @@ def _none(text: str, every: Sequence[Listed]) -> UnknownJob:
         return UnknownJob(
             f"no job's name or id is '{text}' or begins with it", hint=f"there are {_names(every)} …"
         )
-    return UnknownJob(f"there is no job '{text}': no job is listed at all", hint="slipway submit")
+    return UnknownJob(f"there is no job '{text}': {_NO_JOB}", hint=_START_ONE)
 
 
 def _names(jobs: Sequence[Listed | Run]) -> str:

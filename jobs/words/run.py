@@ -269,8 +269,8 @@ EXIT_CODES: Mapping[int, Reason] = {
     2: Reason(pattern="2", means="the program refused what it was given", fix=_LOGS),
     85: Reason(
         pattern="85",
-        means="its machines failed it",
-        fix="slipway logs {job} says which; `slipway submit … --again --checkpoints …` resumes",
+        means="it asked for another attempt",
+        fix="slipway logs {job} says why; the same command with --again --checkpoints … resumes",
     ),
     126: Reason(
         pattern="126", means="its command could not be run", fix="slipway image build {image} --on {target}"

@@ -19,12 +19,14 @@ from scripts.real_account.claims import Claim, ClaimOutcome
 from scripts.real_account.clusters import BY_NAME, CLUSTERS, SLURM, STAGES
 from scripts.real_account.price import PricedThing, at_most, total
 from scripts.real_account.trying import Journal, open_journal, try_claims
+from slipway.jobs.cli.options import finite
 from slipway.jobs.cloud.aws import Unanswered, ask, reader
 from slipway.jobs.output import Column, complain, print_table, say
 from slipway.jobs.words.errors import SlipwayError
 
 _INTERRUPTED = 130
 _STATE = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state") / "slipway" / "acceptance"
+_MORE_THAN_0 = click.FloatRange(min=0, min_open=True)
 
 
 class Asked(TypedDict):
@@ -41,21 +43,36 @@ class Asked(TypedDict):
     report: Path | None
 
 
-@click.command()
+@click.command(context_settings={"help_option_names": ["-h", "--help"]})
 @click.option("--email", required=True, help="Address that alarms are to reach; AWS mails it to confirm.")
 @click.option("--account", "confirmed", help="Number of the account, in place of typing it.")
 @click.option("--region", default="us-east-1", show_default=True, help="Region to deploy to.")
 @click.option("--claims", help=f"Claims to try, comma-separated. Known: {', '.join(NAMES)}. Default: all.")
-@click.option("--limit-usd", type=float, default=30.0, show_default=True, help="Most that it may cost.")
+@click.option(
+    "--limit-usd", type=_MORE_THAN_0, callback=finite, default=30, show_default=True, help="Most to spend."
+)
 @click.option(
     "--controller-usd-per-hour",
-    type=float,
-    help="Price of a small controller of AWS PCS, from its page of prices. Without it, no Slurm.",
+    type=_MORE_THAN_0,
+    callback=finite,
+    help="Price of a small controller of AWS PCS, from AWS's page of prices. Without it, Slurm is not tried.",
 )
-@click.option("--hours", type=float, default=4.0, show_default=True, help="After these, everything goes.")
+@click.option(
+    "--hours",
+    type=_MORE_THAN_0,
+    callback=finite,
+    default=4,
+    show_default=True,
+    help="Take everything away after this time.",
+)
 @click.option("--state", type=click.Path(path_type=Path), default=_STATE, help="Folder of the journal.")
 @click.option(
-    "--report", type=click.Path(path_type=Path), help="Default: docs/confirmed.md; never of a yard."
+    "--report",
+    type=click.Path(path_type=Path),
+    help="File of the report. Default: docs/confirmed.md, or confirmed.md in --state for a yard.",
+)
+@click.option(
+    "--from", callback=lambda *told: os.chdir(told[2] or "."), hidden=True, expose_value=False, is_eager=True
 )
 def main(**asked: Unpack[Asked]) -> None:
     """Try on a real account, for a few dollars, what the documentation promises.

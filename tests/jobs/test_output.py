@@ -136,6 +136,31 @@ def test_a_table_is_never_wider_than_the_terminal_and_loses_nothing(
     assert " ".join(lines).count("some") == 9
 
 
+def test_a_table_that_would_cut_words_is_printed_row_by_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = open_terminal(monkeypatch)
+    monkeypatch.setenv("COLUMNS", "24")
+    print_table("types", COLUMNS, ROWS, as_json=False)
+    assert ANSI.sub("", terminal.getvalue()).splitlines() == [
+        "types",
+        "",
+        "name   dl1.24xlarge",
+        "price  13.10904 USD/h",
+        "EFA    yes",
+        "",
+        "name   p5e",
+        "price  unknown",
+        "EFA    no",
+    ]
+
+
+def test_a_long_address_is_cut_before_a_table_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = open_terminal(monkeypatch)
+    monkeypatch.setenv("COLUMNS", "32")
+    print_table("", COLUMNS[::2], [{"name": "x" * 40, "has_efa": True}], as_json=False)
+    shown = [line.split() for line in ANSI.sub("", terminal.getvalue()).splitlines()]
+    assert shown == [["name", "EFA"], ["x" * 27, "yes"], ["x" * 13]]
+
+
 def test_brackets_in_foreign_text_are_no_markup(monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = open_terminal(monkeypatch)
     print_table("[red]t", (Column(name="name"),), [{"name": "[red]loud[/red] :smile:"}], as_json=False)

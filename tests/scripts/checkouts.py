@@ -143,8 +143,14 @@ class Running:
             os.close(self.terminal)
         code = self.process.wait(timeout=60)
         if way != "closed terminal":
+            self._read_the_rest()
             os.close(self.terminal)
         return code
+
+    def _read_the_rest(self) -> None:
+        with suppress(OSError):  # nothing has the terminal open any more
+            while more := os.read(self.terminal, 65536):
+                self.said += more
 
 
 def wait_until(is_so: Callable[[], bool]) -> None:

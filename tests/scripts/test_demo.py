@@ -14,6 +14,8 @@ import pytest
 
 from tests.scripts.checkouts import ROOT, Checkout, Running, make_checkout, wait_until
 
+GONE = "its yard is down and its files are deleted"
+
 
 @pytest.fixture
 def checkout(tmp_path: Path) -> Checkout:
@@ -108,25 +110,27 @@ def test_a_road_that_there_is_not_is_refused_with_those_that_there_are(checkout:
 
 
 @pytest.mark.parametrize(
-    ("roads", "command", "way", "code"),
+    ("roads", "command", "way", "code", "chapter"),
     [
-        ([], "cdk bootstrap", "Ctrl-C", 130),
-        ([], "cdk deploy dl1 --req", "closed terminal", 129),
-        ([], "logs bert_pretrain", "closed terminal", 129),
-        ([], "cdk diff", "Ctrl-C", 130),
-        (["c6i"], "slipway estimate", "SIGINT", 130),
-        (["c6i"], "logs doomed", "Ctrl-C", 130),
-        (["sagemaker"], "logs own", "SIGTERM", 143),
-        (["plan"], "plan run", "closed terminal", 129),
-        ([], "slipway cluster list$", "SIGTERM", 143),
+        ([], "cdk bootstrap", "Ctrl-C", 130, "2 of 12"),
+        ([], "cdk deploy dl1 --req", "closed terminal", 129, ""),
+        ([], "logs bert_pretrain", "closed terminal", 129, ""),
+        ([], "cdk diff", "Ctrl-C", 130, "10 of 12"),
+        (["c6i"], "slipway estimate", "SIGINT", 130, "3 of 8"),
+        (["c6i"], "logs doomed", "Ctrl-C", 130, "6 of 8"),
+        (["sagemaker"], "logs own", "SIGTERM", 143, "4 of 7"),
+        (["plan"], "plan run", "closed terminal", 129, ""),
+        ([], "slipway cluster list$", "SIGTERM", 143, "12 of 12"),
     ],
 )
-def test_interrupted_at_any_chapter_it_leaves_nothing(
-    checkout: Checkout, roads: list[str], command: str, way: str, code: int
+def test_interrupted_at_any_chapter_it_leaves_nothing_and_says_so(
+    checkout: Checkout, roads: list[str], command: str, way: str, code: int, chapter: str
 ) -> None:
     demo = Running([*checkout.command(), *roads], checkout.environment(HANGING=command))
     wait_until(lambda: any("sleep 1000" in line for line in checkout.processes()))
     assert demo.interrupt(way) == code
+    last_line = demo.said.decode().rstrip().split("\r\n")[-1] if chapter else ""
+    assert last_line == (chapter and f"demo: interrupted in chapter {chapter}; {GONE}")
     checkout.assert_nothing_is_left()
 
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 from pathlib import Path
 
+import click
 import pytest
 
 from scripts.real_account import price
-from scripts.real_account.__main__ import chosen_claims
+from scripts.real_account.__main__ import chosen_claims, main
 from scripts.real_account.account import Evidence
 from scripts.real_account.all_claims import CLAIMS, NAMES, NOTHING_LEFT, promises, write_report
 from scripts.real_account.claims import ClaimOutcome, Proof
@@ -82,6 +85,22 @@ def test_the_clusters_of_the_hour_can_be_declared(folder: Path, monkeypatch: pyt
     }
     assert booted
     assert booted.items() <= EXPECTED_AMIS.items()
+
+
+def test_a_folder_that_is_told_is_one_of_the_callers(tmp_path: Path) -> None:
+    script = Path(__file__).resolve().parents[2] / "scripts" / "acceptance"
+    told = [str(script), "--email", EMAIL, "--state", "here", "--region", "nowhere"]
+    no_network = {**os.environ, "AWS_EC2_METADATA_DISABLED": "true"}
+    done = subprocess.run(told, cwd=tmp_path, env=no_network, capture_output=True, text=True, check=False)
+    assert "AWS has no region 'nowhere'" in done.stderr
+    assert (tmp_path / "here").is_dir()
+
+
+@pytest.mark.parametrize("option", ["--hours", "--limit-usd", "--controller-usd-per-hour"])
+@pytest.mark.parametrize("value", ["nan", "inf", "-1", "0"])
+def test_a_bound_that_bounds_nothing_is_refused(option: str, value: str) -> None:
+    with pytest.raises(click.BadParameter, match=r"x>0|finite"):
+        main.main(["--email", EMAIL, option, value], standalone_mode=False)
 
 
 def test_a_report_can_be_published_and_each_claim_checked(tmp_path: Path) -> None:

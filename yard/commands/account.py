@@ -15,7 +15,7 @@ REGION = "us-east-1"
 IMAGES = ("cpu-mpi", "gaudi-ecs", "gaudi-mpi", "neuron-slurm")
 
 
-@click.command(name="stand-in")
+@click.command(name="stand-in", short_help="Register an AMI that nothing was baked into.")
 @click.argument("image", type=click.Choice(IMAGES))
 @click.option("--region", default=REGION, show_default=True, help="Region of the AMI and its parameters.")
 def stand_in(image: str, region: str) -> None:
@@ -27,7 +27,7 @@ def stand_in(image: str, region: str) -> None:
     say(f"{ami} stands in for {image} in {region}; nothing was baked into it")
 
 
-@click.command(name="grant-quota")
+@click.command(name="grant-quota", short_help="Set a quota of EC2 or SageMaker at once.")
 @click.argument("code")
 @click.argument("vcpus", type=click.IntRange(0))
 @click.option("--region", help="Region of the quota  [default: all]")
@@ -108,7 +108,7 @@ def limit_caller(role: str) -> None:
     say(f"your calls are judged by the policies of {arn}" if arn else "your calls are an administrator's")
 
 
-@click.command()
+@click.command(short_help="List what was refused, with the statement that allows it.")
 @json_option
 def denied(as_json: bool) -> None:
     """List what roles and services were refused, each with the statement that would allow it."""
@@ -120,7 +120,7 @@ def denied(as_json: bool) -> None:
     print_table("denied", DENIED, shown, as_json=False)
 
 
-@click.command()
+@click.command(short_help="List what roles are allowed, and how often each was used.")
 @click.option("--unused", is_flag=True, help="Only actions that no call has used since the yard started.")
 @click.option("--role", default="", help="Only roles whose name begins with this text.")
 @json_option

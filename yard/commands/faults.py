@@ -43,7 +43,7 @@ T = TypeVar("T")
 @json_option
 @click.pass_context
 def faults(context: click.Context, as_json: bool) -> None:
-    """List, set and clear faults, to test how your tools and jobs react.
+    """List, set and clear faults, to see how tools and jobs react.
 
     Without a command: list all faults by name with their values (0 is off), and the calls that are made to
     fail. Every fault that strikes by chance draws from one seed, so a run can be repeated.
@@ -57,7 +57,7 @@ def faults(context: click.Context, as_json: bool) -> None:
         _list(as_json)
 
 
-@faults.command(name="set")
+@faults.command(name="set", short_help="Switch faults on or off on the running yard.")
 @click.argument("words", metavar="NAME[=VALUE]...", nargs=-1, required=True)
 @click.option("--seed", metavar="SEED", help="Begin all draws anew, with this seed.")
 def set_faults(words: tuple[str, ...], seed: str | None) -> None:
@@ -70,7 +70,7 @@ def set_faults(words: tuple[str, ...], seed: str | None) -> None:
     say(f"faults: {_words(values)}")
 
 
-@faults.command()
+@faults.command(short_help="Switch off faults: the named ones, or all.")
 @click.argument("names", metavar="[NAME]...", nargs=-1)
 def clear(names: tuple[str, ...]) -> None:
     """Switch off the faults named NAME; without a name all of them, and all faults of single calls."""

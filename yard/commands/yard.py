@@ -124,7 +124,7 @@ def down() -> None:
     )
 
 
-@yard_command.command()
+@yard_command.command(short_help="Show the yard's endpoint, stacks and how far to trust it.")
 @json_option
 def status(as_json: bool) -> None:
     """Show the yard's endpoint, its stacks, and how faithfully it emulates each resource type."""
@@ -146,7 +146,7 @@ def status(as_json: bool) -> None:
         _print_named(title, found[name])
 
 
-@yard_command.command()
+@yard_command.command(short_help="Print the yard's log: requests, and tracebacks of crashes.")
 @click.option("--follow", "-f", is_flag=True, help="Keep printing until the yard stops or you press Ctrl-C.")
 def logs(follow: bool) -> None:
     """Print the yard's log: every request with its status, and the traceback of every crash."""
@@ -160,7 +160,7 @@ def logs(follow: bool) -> None:
         raise SlipwayError("the yard is not up, so it has no log", hint="start it: slipway yard up") from None
 
 
-@yard_command.command()
+@yard_command.command(short_help="Print the variables that point AWS tools at the yard.")
 @click.option(
     "--shell",
     type=click.Choice(SHELLS),
@@ -175,7 +175,7 @@ def env(shell: str) -> None:
     print_text(script(shell, running_yard(), os.environ))
 
 
-@yard_command.command(name="kill-node")
+@yard_command.command(name="kill-node", short_help="Kill a host, or a node of a running job.")
 @click.argument("name")
 @click.argument("node", type=click.IntRange(0), required=False)
 def kill_node(name: str, node: int | None) -> None:
@@ -187,14 +187,19 @@ def kill_node(name: str, node: int | None) -> None:
     number or its name there.
     """
     if node is None:
-        host = ask("POST", "/kill-host", {"host": name})
+        try:
+            host = ask("POST", "/kill-host", {"host": name})
+        except SlipwayError as error:
+            raise SlipwayError(
+                str(error), hint=error.hint or f"for a node of a job: slipway yard kill-node {name} 1"
+            ) from None
         say(f"killed host {host}")
         return
     job = ask("POST", "/kill-node", {"job": name, "node": node})
     say(f"killed node {node} of job {job}")
 
 
-@yard_command.command()
+@yard_command.command(short_help="Let EC2 take a Spot instance back, two minutes from now.")
 @click.argument("name")
 @click.option("--training-job", is_flag=True, help="NAME is a managed Spot training job of SageMaker.")
 def interrupt(name: str, training_job: bool) -> None:

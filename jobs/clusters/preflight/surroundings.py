@@ -17,7 +17,7 @@ from slipway.jobs.clusters.preflight.training_limits import (
     TrainingQuota,
     instance_quota,
 )
-from slipway.jobs.clusters.preflight.verdicts import Verdict, failed, ok, unanswered, unknown, warning
+from slipway.jobs.clusters.preflight.verdicts import Verdict, failed, ok, spared, unanswered, unknown, warning
 from slipway.jobs.words.names import CLUSTER_TAG, stack_name
 from slipway.jobs.words.run import SECONDS_PER_HOUR
 from slipway.jobs.words.slurm import most_workers, smallest_controller
@@ -112,7 +112,7 @@ def default_group(cluster: Cluster, facts: Facts) -> Verdict:
 def supported_pair(cluster: Cluster, facts: Facts) -> Verdict:
     """AWS Batch user guide, "Compute resource AMI specification": multi-node jobs need Amazon Linux."""
     if not isinstance(cluster, BatchCluster):
-        return ok("no multi-node job of AWS Batch")
+        return spared("no multi-node job of AWS Batch")
     if not node_image_of(cluster).is_baked:
         return ok("Amazon Linux, by AWS itself")
     if facts.ami_is_debian is None:
@@ -134,7 +134,7 @@ def supported_pair(cluster: Cluster, facts: Facts) -> Verdict:
 def controller_size(cluster: Cluster, facts: Facts) -> Verdict:
     """AWS PCS changes no controller's size, and CloudFormation refuses to replace one that has a name."""
     if not isinstance(cluster, SlurmCluster):
-        return ok("no controller of AWS PCS")
+        return spared("no controller of AWS PCS")
     deployed, wanted = facts.controller, cluster.controller or smallest_controller(cluster.max_nodes)
     if isinstance(deployed, Unanswered):
         return unanswered(deployed)
@@ -175,7 +175,7 @@ def _of_training(judge: Judge) -> Callable[[Cluster, Facts], Verdict]:
         if isinstance(limits, Unanswered):
             return unanswered(limits)
         if limits is None or not isinstance(cluster, SageMakerCluster):
-            return ok(_NO_TRAINING)
+            return spared(_NO_TRAINING)
         return judge(cluster, limits)
 
     return check

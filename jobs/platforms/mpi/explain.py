@@ -31,12 +31,12 @@ _LAST_EVENTS = 100
 _RUN = "[run] "
 _LOST = re.compile(r"host (?P<host>\S+(?:, \S+)*) (?:was lost|does not answer|no longer answers)")
 _NOTHING_TO_DO = ""
-_RESUME = "its group starts another; `slipway submit … --again --checkpoints …` resumes"
+_RESUME = "its group starts another; the same command with --again --checkpoints … resumes"
 _LOOK_BACK = "look at its log: slipway logs {job}"
 
 # Of Systems Manager (user guide, "Understanding command statuses"): what it means here, and what to do.
 _DETAILS: Mapping[str, tuple[str, str]] = {
-    "Cancelled": ("somebody cancelled it", "`slipway submit … --again` runs it once more"),
+    "Cancelled": ("somebody cancelled it", "the same command with --again runs it once more"),
     "ExecutionTimedOut": (
         "it took longer than its timeout",
         "submit it again with a longer --timeout-hours; it resumes when given the same --checkpoints",
@@ -47,9 +47,9 @@ _DETAILS: Mapping[str, tuple[str, str]] = {
     ),
     "Undeliverable": (
         "its main node could not be reached",
-        "the machine is gone or its agent is not online; `slipway submit … --again` runs it on another",
+        "the machine is gone or its agent is not online; the same command with --again runs it on another",
     ),
-    "Terminated": ("Systems Manager ended it", "`slipway submit … --again` runs it once more; it resumes"),
+    "Terminated": ("Systems Manager ended it", "the same command with --again runs it once more; it resumes"),
 }
 
 

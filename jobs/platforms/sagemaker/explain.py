@@ -86,7 +86,7 @@ REASONS: tuple[Reason, ...] = (
     Reason(
         pattern=r"InternalServerError|internal error",
         means="SageMaker itself failed, in the last attempt as well",
-        fix="`slipway submit … --again --checkpoints …` resumes it",
+        fix="the same command with --again --checkpoints … resumes it",
     ),
 )
 
@@ -143,7 +143,7 @@ def _unremarkable(found: TrainingFound) -> Told:
 def _failed(found: TrainingFound) -> Told:
     if found.run.status == _STOPPED:
         kept = job_url(found.target.bucket, found.run.name, "checkpoints")
-        return "was cancelled", f"`slipway submit … --again --checkpoints {kept}` resumes it"
+        return "was cancelled", f"the same command with --again --checkpoints {kept} resumes it"
     said = found.detail.get("FailureReason") or ""
     if reason := known_reason(f"{found.run.status} {said}", REASONS):
         return f"failed: {reason.means}", reason.fix

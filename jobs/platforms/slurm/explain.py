@@ -141,7 +141,7 @@ REASONS: Mapping[str, tuple[str, str]] = {
     "Priority": ("jobs before it in the queue wait for nodes as well", "slipway status --all --on {target}"),
     "DependencyNeverSatisfied": (
         "a job that it waits for has failed, so it will never start",
-        "slipway explain on that job; `slipway submit … --again` runs both once more",
+        "slipway explain on that job; the same command with --again runs both once more",
     ),
     "Dependency": ("it waits for another job to succeed", "slipway status --all --on {target}"),
     "BeginTime": (
@@ -199,16 +199,16 @@ REASONS: Mapping[str, tuple[str, str]] = {
 
 # Words for how a job ended, where Slurm gives no other reason.
 ENDS: Mapping[str, tuple[str, str]] = {
-    "CANCELLED": ("somebody cancelled it", "`slipway submit … --again` runs it once more"),
+    "CANCELLED": ("somebody cancelled it", "the same command with --again runs it once more"),
     "TIMEOUT": REASONS["TimeLimit"],
     "OUT_OF_MEMORY": REASONS["OutOfMemory"],
     "NODE_FAIL": (
         "a node failed and it was not requeued",
-        "`slipway submit … --again --checkpoints …` resumes",
+        "the same command with --again --checkpoints … resumes",
     ),
     "BOOT_FAIL": ("its nodes did not come up", "slipway status --on {target} --nodes"),
-    "PREEMPTED": ("another job took its nodes", "`slipway submit … --again --checkpoints …` resumes"),
-    "DEADLINE": ("its deadline passed", "`slipway submit … --again` runs it once more"),
+    "PREEMPTED": ("another job took its nodes", "the same command with --again --checkpoints … resumes"),
+    "DEADLINE": ("its deadline passed", "the same command with --again runs it once more"),
 }
 
 

@@ -75,7 +75,7 @@ def test_every_problem_is_told_with_its_place_and_fix() -> None:
         "c6i.zone of the context",
     ]
     assert "did you mean region?" in refusal.value.message
-    assert declared_clusters(["--help"])  # a key of nobody's
+    assert declared_clusters(["--help=x"])  # a key of nobody's
 
 
 def test_an_unknown_cluster_or_image_is_refused_with_those_declared() -> None:

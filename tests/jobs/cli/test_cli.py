@@ -256,15 +256,16 @@ def test_an_old_name_does_what_the_new_one_does_and_says_it(
     )
 
 
-def test_no_help_shows_what_only_click_should_read() -> None:
+def test_no_help_shows_what_only_click_should_read_or_cuts_a_line_of_its_list() -> None:
     """A doubled backslash prints `\\b`, and runs the lines of an example together."""
     asked = list[str]()
 
     def look(command: click.Command, name: str) -> None:
-        context = click.Context(
-            command, info_name=name, **cli.cli.context_settings
-        )  # a command keeps its first
-        assert "\\b" not in command.get_help(context), name
+        settings = {**cli.cli.context_settings, "terminal_width": 80}
+        context = click.Context(command, info_name=name, **settings)  # a command keeps its first
+        text = command.get_help(context)
+        assert "\\b" not in text, name
+        assert "..." not in text.partition("Commands:\n")[2], name
         asked.append(name)
         if isinstance(command, click.Group):
             for child in command.list_commands(context):

@@ -82,6 +82,17 @@ def test_a_users_mistake_is_told_in_lines_with_what_to_do_and_no_traceback(
     assert all(line.startswith(("error: ", "hint: ")) for line in told.splitlines())
 
 
+def test_a_folder_that_is_gone_under_the_shell_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    assert cli.run(["init", "new"]) == 1
+    said = "error: the current folder does not exist any more\nhint: go to another one: cd\n"
+    assert capsys.readouterr() == ("", said)
+
+
 def test_an_interrupt_is_one_line_and_130(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

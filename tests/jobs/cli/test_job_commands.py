@@ -171,6 +171,7 @@ def test_status_and_explain_say_that_ranks_seem_to_have_worked_alone_if_the_log_
     ("arguments", "code", "said"),
     [
         (("--node", "2"), 1, "--node is 2, but job 'bert-012345678901' has 2 nodes"),
+        (("--rank", "2"), 0, "there is no line of rank 2"),
         (("--rank", "-1"), 2, "--rank is '-1'; allowed are 0, 1, 2 … or all"),
         (("--rank", "٣"), 2, "--rank is"),
     ],
@@ -244,7 +245,11 @@ def test_a_job_whose_cluster_was_destroyed_is_told_where_it_ran(
     [
         *((f"{command} gpt2", 1, "there is no job 'gpt2'") for command in ("status", "logs", "cancel")),
         ("explain gpt2", 1, "there is no job 'gpt2'"),
-        ("logs", 1, "no job is listed at all\nhint: slipway run, or slipway submit\n"),
+        (
+            "logs",
+            1,
+            "there is no job yet, or AWS has forgotten it\nhint: start one: slipway run, or slipway submit\n",
+        ),
         (
             "submit bert_pretrain --on dl2 --nodes 1",
             1,

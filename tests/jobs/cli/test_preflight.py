@@ -60,6 +60,8 @@ def test_a_zone_without_the_type_is_told_with_those_that_have_it(slipway: Slipwa
     code, out, _ = slipway("preflight", "dl1", "-c", "dl1.zone=us-east-1f")
     assert code == 1
     assert "dl1.24xlarge is not offered in us-east-1f today, but in us-east-1a" in out
+    assert "AMI and AWS Batch" in out
+    assert not [line for line in out.splitlines() if "SageMaker" in line or "AWS PCS" in line]
 
 
 def test_a_wrong_override_is_refused_before_anything_is_asked(slipway: Slipway) -> None:
@@ -68,6 +70,12 @@ def test_a_wrong_override_is_refused_before_anything_is_asked(slipway: Slipway) 
         "dl1.max_nodes of the context",
         "dl2.zone of the context",
     ]
+
+
+@pytest.mark.parametrize("word", ["", "dl1.max_nodes"])
+def test_an_override_without_a_value_is_refused(slipway: Slipway, word: str) -> None:
+    err = slipway.refused("preflight", "dl1", "-c", word, code=2)
+    assert err == f"error: -c: '{word}' has no '='; write -c dl1.max_nodes=4\n"
 
 
 def test_without_credentials_one_check_fails_and_no_other_is_tried(

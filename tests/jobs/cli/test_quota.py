@@ -87,6 +87,15 @@ def test_sagemaker_has_quotas_of_its_own_which_are_requested_of_it(
     assert after == {code: 2, LONGEST: 432_000}
 
 
+def test_without_credentials_it_says_where_to_get_some(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("AWS_ACCESS_KEY_ID")
+    monkeypatch.delenv("AWS_SECRET_ACCESS_KEY")
+    assert run(["cluster", "quota", "sagemaker"]) == 1
+    assert "hint: " in capsys.readouterr().err
+
+
 def test_a_quota_that_service_quotas_does_not_list_is_no_number(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["cluster", "quota", "sagemaker", "-c", "sagemaker.instance_type=ml.p5.48xlarge"]) == 1
     said = capsys.readouterr().err

@@ -38,6 +38,15 @@ def sent(yard: RunningYard, target: BatchTarget) -> list[dict[str, Any]]:
     return listed
 
 
+def test_a_file_of_requirements_that_nobody_named_is_told(
+    project: Path, yard_shell: RunningYard, target: BatchTarget, slipway: Slipway
+) -> None:
+    write(project, {"requirements.txt": "numpy"})
+    code, _, err = slipway(*RUN, "--dry-run", *TRAIN)
+    assert code == 0
+    assert "requirements.txt is sent and not installed: --requirements requirements.txt installs it" in err
+
+
 def test_the_folder_is_sent_once_and_the_job_is_submitted_once(
     project: Path, yard_shell: RunningYard, target: BatchTarget, slipway: Slipway
 ) -> None:

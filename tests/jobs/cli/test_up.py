@@ -101,10 +101,31 @@ def test_each_step_is_said_and_timed_and_the_stacks_are_those_that_were_priced(
     err = slipway.told("up", "c6i", "--yes")
     assert "step 1/1: cdk deploy c6i\n" in err
     assert "step 1/1: done after " in err
-    assert "c6i takes jobs: slipway run --on c6i" in err
+    assert "c6i takes jobs: slipway run --on c6i --nodes 1 -- python train.py\n" in err
     synthesized, deployed = told.read_text().splitlines()
     folder = synthesized.rpartition(" ")[2]
     assert deployed == f"deploy c6i --require-approval never --concurrency 4 --app {folder}"
+
+
+def test_a_budget_that_counts_nothing_yet_is_warned_of_and_keeps_no_cluster_down(
+    yard_shell: RunningYard, slipway: Slipway, told: Path
+) -> None:
+    tags = [{"Key": "slipway:cluster", "Value": "c6i"}]
+    yard_shell.client("ec2").create_volume(
+        AvailabilityZone="us-east-1a", Size=1, TagSpecifications=[{"ResourceType": "volume", "Tags": tags}]
+    )
+    err = slipway.told("up", "c6i", "--dry-run")
+    assert "warning: cost allocation tag: slipway:cluster is inactive in Billing" in err
+
+
+@pytest.mark.parametrize("told", ["bootstrap"], indirect=True)
+def test_a_bootstrap_does_not_make_the_templates_again(
+    yard_shell: RunningYard, slipway: Slipway, told: Path
+) -> None:
+    slipway.told("up", "c6i", "--yes", code=1)
+    synthesized, bootstrap = told.read_text().splitlines()
+    folder = synthesized.rpartition(" ")[2]
+    assert bootstrap == f"bootstrap aws://123456789012/us-east-1 --app {folder}"
 
 
 @pytest.mark.parametrize("told", ["bootstrap"], indirect=True)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from slipway.jobs.code.folder import read_folder
+from slipway.jobs.code.folder import CannotShip, read_folder
 from slipway.jobs.code.packing import LostArchive, keep_archive, with_sent_source
 from slipway.jobs.words.job import PROJECT_DAYS, Job
 from slipway.jobs.words.targets import BatchTarget
@@ -45,6 +45,18 @@ def test_one_that_is_gone_is_named_with_what_to_do(
     with pytest.raises(LostArchive, match="job 'mine': its folder is not kept") as refused:
         with_sent_source(planned(archive), target, yard_shell.client("s3"))
     assert refused.value.hint == "plan again: slipway plan make FILE"
+
+
+def test_a_home_that_cannot_be_written_is_named_with_what_to_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "file"))
+    with pytest.raises(
+        CannotShip, match=r"is kept in .*/file/slipway/sources, which cannot be made"
+    ) as refused:
+        keep_archive(read_folder(write(tmp_path / "mine", {"train.py": ""})))
+    assert "set XDG_STATE_HOME" in refused.value.hint
 
 
 def test_what_no_bucket_keeps_any_longer_is_forgotten(tmp_path: Path, archive: Path) -> None:

@@ -141,6 +141,12 @@ def test_a_fifo_or_a_missing_file_of_answers_is_refused_at_once(slipway: Slipway
         assert said in slipway.told("faults", "add", *given, code=2)
 
 
+def test_a_job_given_for_a_host_is_told_how_its_node_is_killed(slipway: Slipway) -> None:
+    err = slipway.refused("kill-node", "my-training", code=1)
+    assert err.startswith("error: there is no host, so none that 'my-training' names")
+    assert err.endswith("hint: for a node of a job: slipway yard kill-node my-training 1\n")
+
+
 def test_the_log_names_every_call_and_its_status(slipway: Slipway, yard: RunningYard) -> None:
     yard.client("ecs").list_clusters()
     assert "ecs:ListClusters us-east-1 -> 200" in slipway.printed("logs")

@@ -125,6 +125,8 @@ def find(text: str) -> Host:
         known = list(hosts.values())
     exact = [each for each in known if text in _names(each)]
     found = exact or [each for each in known if text and any(name.startswith(text) for name in _names(each))]
+    if not known:
+        raise ValueError(f"there is no host, so none that '{text}' names; a job of MPI or Slurm starts some")
     if len(found) != 1:
         listed = ", ".join(f"{each.instance.name} ({each.instance.id})" for each in known) or "none"
         raise ValueError(f"'{text}' matches {len(found)} hosts; name one of: {listed}")

@@ -124,7 +124,7 @@ def _refuse_failed(job: MpiJob, others: Sequence[Awaited]) -> None:
         if other.state is JobState.FAILED:
             raise CannotRun(
                 f"{job.name} depends on {other.name}, which failed ({other.status})",
-                hint=f"slipway explain {other.name}; when that has succeeded: slipway submit … --again",
+                hint=f"slipway explain {other.name}; after that, the same command with --again",
             )
 
 

@@ -88,7 +88,7 @@ def _is_awaited(job_id: str, known: Sequence[SlurmRecord]) -> bool:
     if states & set(_LOST):
         raise InVain(
             f"job {job_id} has ended as {', '.join(states)}, and this job was to start after it succeeded",
-            hint=f"slipway explain {job_id}; `slipway submit … --again` runs it once more",
+            hint=f"slipway explain {job_id}; the same command with --again runs it once more",
         )
     return states != {_SUCCEEDED}
 

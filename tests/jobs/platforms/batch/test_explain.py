@@ -139,10 +139,10 @@ def test_an_exit_code_is_explained_where_batch_says_nothing(code: int) -> None:
 @pytest.mark.parametrize(
     ("made", "allowed", "said"),
     [
-        (2, 2, "its machines failed it in attempt 2 of 2, the last (exit code 85)"),
-        (1, 3, "its machines failed it in attempt 1 of 3 (exit code 85)"),
-        (2, None, "its machines failed it in attempt 2 (exit code 85)"),
-        (0, 2, "its machines failed it (exit code 85)"),
+        (2, 2, "it asked for another attempt in attempt 2 of 2, the last (exit code 85)"),
+        (1, 3, "it asked for another attempt in attempt 1 of 3 (exit code 85)"),
+        (2, None, "it asked for another attempt in attempt 2 (exit code 85)"),
+        (0, 2, "it asked for another attempt (exit code 85)"),
     ],
 )
 def test_an_attempt_is_called_the_last_where_batch_counted_all(

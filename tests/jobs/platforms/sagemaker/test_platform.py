@@ -204,7 +204,7 @@ def test_a_job_that_waits_for_machines_says_so(sdk: Sdk) -> None:
         ),
         (
             "AlgorithmError: lost node 1 (algo-2); exit code 85\nmore, exit code: 1",
-            "its machines failed it, and SageMaker tries a job again only for faults of its own (exit code",
+            "it asked for another attempt, and SageMaker tries a job again only for faults of its own",
         ),
         ("AlgorithmError: the loss is nan", "failed: the loss is nan"),
         ("InternalServerError: We encountered an internal error.", "SageMaker itself failed"),

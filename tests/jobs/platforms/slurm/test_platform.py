@@ -220,7 +220,7 @@ def test_what_the_login_node_refuses_is_said_in_its_words(sdk: Sdk) -> None:
         ({"reason": "DependencyNeverSatisfied"}, "waits: a job that it waits for has failed"),
         ({"reason": "SomethingNew"}, "waits: Slurm says SomethingNew"),
         ({"state": "HIBERNATING"}, "is in a state that Slipway does not know: HIBERNATING"),
-        ({"state": "FAILED", "exit_code": 85}, "failed: its machines failed it (exit code 85)"),
+        ({"state": "FAILED", "exit_code": 85}, "failed: it asked for another attempt (exit code 85)"),
         ({"state": "TIMEOUT", "exit_code": 0}, "failed: its time was over before its ranks had saved"),
         ({"state": "RUNNING", "started": 110}, "runs on 4 nodes"),
     ],
