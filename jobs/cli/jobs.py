@@ -114,11 +114,11 @@ def status_command(
         row = _row(found.run, waiting.find_dependencies_of(found.run, found.target) if waiting else [])
         print_record(STATUS_IN_FULL, {**row, "warning": find_warning(found)}, as_json=as_json)
         return
-    runs = find.list_runs(targets)
-    rows = [_row(run, runs) for run in runs if not run.state.is_final]
+    runs = find.list_unfinished(targets)
+    others = {run.id: run for run in find.find_awaited(runs, targets)}
+    rows = [_row(run, [others[each] for each in run.depends_on if each in others]) for run in runs]
     print_table("unfinished jobs", STATUS_LISTED, rows, as_json=as_json)
-    if len(rows) < len(runs):
-        say(f"{len(runs) - len(rows)} have ended: slipway status --all")
+    say("those that have ended: slipway status --all")
     if target is not None:
         _say_nodes(targets[0])
 
@@ -146,8 +146,8 @@ def _say_nodes(target: Target, *, in_full: bool = True) -> Sequence[Mapping[str,
 
 
 def _row(run: Run, others: Sequence[Run]) -> Mapping[str, object]:
-    """Describe a run; `others` are all runs that it may depend on."""
-    awaited = [] if run.state.is_final else [other for other in others if other.id in run.depends_on]
+    """Describe a run; `others` are the runs that it depends on."""
+    awaited = [] if run.state.is_final else others
     return {**asdict(run), "tries": len(run.attempts), "waits_for": not_succeeded(awaited) or None}
 
 

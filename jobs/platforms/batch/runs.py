@@ -45,6 +45,7 @@ def list_jobs(target: BatchTarget) -> list[Listed]:
             id=str(summary["jobId"]),
             name=str(summary.get("jobName", "")),
             is_twin=str(summary.get("statusReason", "")).startswith(TWIN_REASON),
+            created_at=_moment(summary.get("createdAt")),
         )
         for summary in _summaries(target)
     ]
@@ -56,13 +57,19 @@ def _has_queue(target: BatchTarget) -> bool:
 
 
 def list_runs(target: BatchTarget) -> list[Run]:
-    ids = [str(summary["jobId"]) for summary in _summaries(target)]
-    return [read_run(detail, target) for detail in describe_jobs(target, ids)]
+    return _read(_summaries(target), target)
 
 
 def unfinished_runs(target: BatchTarget) -> list[Run]:
     """Read the jobs that have not ended; none where a destroy that stopped half-way has deleted the queue."""
-    return [run for run in list_runs(target) if not run.state.is_final] if _has_queue(target) else []
+    summaries = _summaries(target) if _has_queue(target) else []
+    unfinished = [each for each in summaries if not translate(STATES, str(each.get("status"))).is_final]
+    return [run for run in _read(unfinished, target) if not run.state.is_final]
+
+
+def _read(summaries: Sequence[Mapping[str, Any]], target: BatchTarget) -> list[Run]:
+    details = describe_jobs(target, [str(summary["jobId"]) for summary in summaries])
+    return [read_run(detail, target) for detail in details]
 
 
 def refresh(job_id: str, target: BatchTarget) -> Found[BatchTarget] | None:
@@ -208,7 +215,7 @@ class JobFacts:
 def gather(found: Found[BatchTarget]) -> JobFacts:
     unanswered: list[str] = []
     target = found.target
-    others = [run for run in list_runs(target) if run.id != found.run.id]
+    others = [run for run in unfinished_runs(target) if run.id != found.run.id]
     queue = _queue(target, unanswered)
     environments = _environments(target, queue, unanswered)
     nodes = _node_details(found, target)

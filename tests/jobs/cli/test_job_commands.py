@@ -196,7 +196,11 @@ def test_status_lists_what_has_not_ended_and_shows_one_in_full(
     assert "HIBERNATING" in slipway("status", "bert")[1]
     unscript(yard_shell)
     job_as(yard_shell, status="SUCCEEDED")
-    assert slipway("status") == (0, "", "unfinished jobs: none\n1 have ended: slipway status --all\n")
+    assert slipway("status") == (
+        0,
+        "",
+        "unfinished jobs: none\nthose that have ended: slipway status --all\n",
+    )
 
 
 def test_runs_say_what_is_known_of_the_cost(yard_shell: RunningYard, slipway: Slipway) -> None:
