@@ -68,8 +68,8 @@ def unfinished_runs(target: BatchTarget) -> list[Run]:
 
 
 def _read(summaries: Sequence[Mapping[str, Any]], target: BatchTarget) -> list[Run]:
-    details = describe_jobs(target, [str(summary["jobId"]) for summary in summaries])
-    return [read_run(detail, target) for detail in details]
+    ids = [str(summary["jobId"]) for summary in summaries]
+    return [read_run(detail, target) for detail in describe_jobs(target, ids)]
 
 
 def refresh(job_id: str, target: BatchTarget) -> Found[BatchTarget] | None:
