@@ -5,7 +5,6 @@ Whatever the platform leaves out is None here, and a word of its that we do not 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -18,7 +17,7 @@ from slipway.jobs.platforms.journal import submitted_entries
 from slipway.jobs.platforms.platform import platform_of, waiting_of
 from slipway.jobs.words.errors import SlipwayError
 from slipway.jobs.words.given import checked
-from slipway.jobs.words.job import DoesNotFit, Job
+from slipway.jobs.words.job import WHOLE_NAME, DoesNotFit, Job
 from slipway.jobs.words.run import Found, JobState, Listed, Run
 from slipway.jobs.words.targets import Target
 
@@ -191,7 +190,6 @@ def _forgotten(text: str) -> UnknownJob | None:
 
 
 # The jobs that another one waits for, found when it is submitted.
-_WHOLE_NAME = re.compile(r".+-[0-9a-f]{12}(-[0-9]+)?", re.ASCII)
 
 
 def find_dependencies(names: Sequence[str], target: Target) -> tuple[str, ...]:
@@ -220,7 +218,7 @@ def _whole_name(setting: str, text: str, target: Target) -> str:
     try:
         return find_run(text, [target]).run.name
     except UnknownJob as error:
-        if _WHOLE_NAME.fullmatch(text):
+        if WHOLE_NAME.fullmatch(text):
             return text  # it ended long ago: its folder may be there yet
         raise DoesNotFit(f"{setting}: {error.message}", hint=error.hint) from None
 
