@@ -24,7 +24,7 @@ from slipway.jobs.clusters.leftovers.finders import LASTING, Leftover, LeftoverK
 from slipway.jobs.clusters.leftovers.removal import KEY_DAYS, find_leftovers, remove
 from slipway.jobs.output import Column, can_ask, json_option, print_table, progress, say, warn
 from slipway.jobs.platforms.mpi.halting import halt
-from slipway.jobs.platforms.platform import StillRuns, refuse_running
+from slipway.jobs.platforms.platform import StillRuns, closed, refuse_running
 from slipway.jobs.words.errors import SlipwayError
 from slipway.jobs.words.targets import MpiTarget, Target
 
@@ -57,7 +57,10 @@ def cluster_destroy_command(cluster: str, cancel: bool, yes: bool) -> None:
     keeps = keeps_its_data(target)
     if not yes:
         _ask(cluster, keeps=keeps)
-    _take_apart(target, keeps=keeps)
+    with closed(target):  # somebody may have submitted while this asked
+        if not cancel:
+            _refuse_running(target)
+        _take_apart(target, keeps=keeps)
     if keeps:
         say(f"its data stays, and costs: slipway cluster leftovers {cluster}")
 
@@ -131,6 +134,7 @@ def cluster_empty_command(cluster: str, yes: bool) -> None:
         raise SlipwayError(
             f"no cluster named '{cluster}' is deployed", hint="slipway cluster targets lists them"
         )
+    refuse_foreign(cluster, target.region)
     refuse_kept(target)
     refuse_running(target)
     if not yes and not can_ask():
@@ -140,6 +144,7 @@ def cluster_empty_command(cluster: str, yes: bool) -> None:
         )
     if not yes:
         click.confirm(f"Delete everything in {target.bucket} forever?", abort=True, err=True)
+        refuse_running(target)
     if isinstance(target, MpiTarget):
         with progress(f"stopping the machines of {cluster}") as now:
             halt(target, now)

@@ -16,8 +16,10 @@ from slipway.jobs.cli.options import (
     region_option,
     target_option,
 )
+from slipway.jobs.cloud import aws
 from slipway.jobs.output import (
     Column,
+    ask,
     is_terminal,
     json_option,
     print_record,
@@ -26,6 +28,7 @@ from slipway.jobs.output import (
     say,
     warn,
 )
+from slipway.jobs.platforms.journal import submitted_here
 from slipway.jobs.platforms.platform import missing_machines_of, nodes_of, platform_of, waiting_of
 from slipway.jobs.submit import find, logs
 from slipway.jobs.submit.logs import LogLine, Wanted, find_warning, mark_of, new_words, with_warning
@@ -114,13 +117,26 @@ def status_command(
         row = _row(found.run, waiting.find_dependencies_of(found.run, found.target) if waiting else [])
         print_record(STATUS_IN_FULL, {**row, "warning": find_warning(found)}, as_json=as_json)
         return
-    runs = find.list_runs(targets)
-    rows = [_row(run, runs) for run in runs if not run.state.is_final]
+    runs = find.list_unfinished(targets)
+    others = {run.id: run for run in find.find_awaited(runs, targets)}
+    rows = [_row(run, [others[each] for each in run.depends_on if each in others]) for run in runs]
     print_table("unfinished jobs", STATUS_LISTED, rows, as_json=as_json)
-    if len(rows) < len(runs):
-        say(f"{len(runs) - len(rows)} have ended: slipway status --all")
+    if strange := [run.name for run in runs if _is_from_elsewhere(run, targets)]:
+        names = ", ".join(strange[:_SHOWN]) + (" …" if len(strange) > _SHOWN else "")
+        say(f"{len(strange)} of them {_ELSEWHERE}: {names}")
+    say("those that have ended: slipway status --all")
     if target is not None:
         _say_nodes(targets[0])
+
+
+_SHOWN = 5
+_ELSEWHERE = "did not come from this machine's slipway"
+
+
+def _is_from_elsewhere(run: Run, targets: Sequence[Target]) -> bool:
+    """Return True for a job of another person, or of another machine of yours."""
+    own = (target for target in targets if (target.name, target.region) == (run.target, run.region))
+    return not any(submitted_here(target, run.name, aws.endpoint()) for target in own)
 
 
 def _print_nodes(targets: Sequence[Target], *, as_json: bool) -> None:
@@ -146,8 +162,8 @@ def _say_nodes(target: Target, *, in_full: bool = True) -> Sequence[Mapping[str,
 
 
 def _row(run: Run, others: Sequence[Run]) -> Mapping[str, object]:
-    """Describe a run; `others` are all runs that it may depend on."""
-    awaited = [] if run.state.is_final else [other for other in others if other.id in run.depends_on]
+    """Describe a run; `others` are the runs that it depends on."""
+    awaited = [] if run.state.is_final else others
     return {**asdict(run), "tries": len(run.attempts), "waits_for": not_succeeded(awaited) or None}
 
 
@@ -309,7 +325,8 @@ def cancel_command(job: str, reason: str, target: str | None, region: str | None
     """Cancel JOB (its id or name, or the beginning of either).
 
     Of several jobs that fit, the only one that has not ended counts. A waiting job never starts. The
-    processes of a running job get SIGTERM, and 30 seconds to save.
+    processes of a running job get SIGTERM, and 30 seconds to save. A person is asked before a job goes
+    that this machine did not submit, and without a terminal a line says so.
 
     \b
     slipway cancel bert_pretrain
@@ -319,6 +336,15 @@ def cancel_command(job: str, reason: str, target: str | None, region: str | None
     if run.state.is_final:
         say(f"{run.name} has already ended: {run.state}")
     else:
+        _ask_for_others(found)
         platform_of(found.target).cancel(found, reason)
     row = {"name": run.name, "id": run.id, "was": run.state, "cancelled": not run.state.is_final}
     print_record(CANCEL_COLUMNS, row, as_json=as_json)
+
+
+def _ask_for_others(found: AnyFound) -> None:
+    """Ask before somebody else's job is cancelled; where nobody can be asked, say whose it is not."""
+    if _is_from_elsewhere(found.run, [found.target]):
+        words = f"{found.run.name} {_ELSEWHERE}, so it may be somebody else's"
+        if not ask(f"{words}. Cancel it?"):
+            warn(words)

@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 
+from slipway.jobs.output import say
 from slipway.jobs.words.errors import SlipwayError
 from slipway.jobs.words.installation import find_project
 
@@ -17,16 +18,21 @@ def run_cdk(*arguments: str, again: str, is_silent: bool = False, is_checked: bo
     Templates are checked where something is deployed, and not where a stack is taken away.
     """
     unchecked = {} if is_checked else {"CDK_VALIDATION": "false"}
-    ran = subprocess.run(
-        [find_cdk(), *arguments],
-        cwd=find_project().folder,
-        env={**os.environ, **unchecked},
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE if is_silent else sys.__stderr__,  # what it says is for the person
-        stderr=subprocess.STDOUT if is_silent else None,
-        text=True,
-        check=False,
-    )
+    try:
+        ran = subprocess.run(
+            [find_cdk(), *arguments],
+            cwd=find_project().folder,
+            env={**os.environ, **unchecked},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE if is_silent else sys.__stderr__,  # what it says is for the person
+            stderr=subprocess.STDOUT if is_silent else None,
+            text=True,
+            check=False,
+        )
+    except KeyboardInterrupt:
+        if not is_silent:
+            say(f"CloudFormation finishes what cdk {arguments[0]} has begun; then go on: {again}")
+        raise
     if ran.returncode:
         print(ran.stdout or "", end="", file=sys.__stderr__)
         raise SlipwayError(

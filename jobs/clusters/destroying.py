@@ -14,7 +14,7 @@ from slipway.jobs.cloud.deployed import find_stacks
 from slipway.jobs.cloud.templates import names_in_cdk
 from slipway.jobs.clusters.cdk import find_cdk, run_cdk
 from slipway.jobs.platforms.platform import platform_of
-from slipway.jobs.submit.find import find_run
+from slipway.jobs.submit.find import refresh
 from slipway.jobs.words.errors import SlipwayError
 from slipway.jobs.words.installation import find_project
 from slipway.jobs.words.names import stack_name
@@ -41,7 +41,7 @@ def cancel_all(target: Target, now: Callable[[str], None]) -> list[Run]:
     platform = platform_of(target)
     cancelled = platform.unfinished_runs(target)
     for run in cancelled:
-        platform.cancel(find_run(run.id, [target]), _REASON)
+        platform.cancel(refresh(run.id, target), _REASON)
     waited = 0.0
     while left := platform.unfinished_runs(target):
         if waited >= END_SECONDS:

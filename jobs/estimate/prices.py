@@ -254,13 +254,13 @@ def read_rows(
     """Decode every line of a CSV text. `decode` gets a line's values, and the words that say where it
     stands."""
     reader = csv.DictReader(io.StringIO(text, newline=None))
-    if missing := [name for name in columns if name not in (reader.fieldnames or ())]:
-        raise CannotEstimate(
-            f"{where} lacks the column {', '.join(missing)}",
-            hint=f"its first line must be {','.join(columns)}",
-        )
     rows: list[Row] = []
     try:
+        if missing := [name for name in columns if name not in (reader.fieldnames or ())]:
+            raise CannotEstimate(
+                f"{where} lacks the column {', '.join(missing)}",
+                hint=f"its first line must be {','.join(columns)}",
+            )
         for row in reader:
             if len(rows) >= most:
                 raise CannotEstimate(f"{where} has more than {most} rows", hint="is it the right file?")

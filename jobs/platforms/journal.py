@@ -55,6 +55,14 @@ def submitted_entries(endpoint: str | None) -> Iterator[Entry]:
                 yield entry
 
 
+def submitted_here(target: Target, name: str, endpoint: str | None) -> bool:
+    """Return True if this machine submitted the job; where its journal cannot be read, who knows."""
+    try:
+        return (journal_folder(target, endpoint) / f"{name}.json").exists()
+    except OSError:
+        return True
+
+
 def _folder_of(endpoint: str | None) -> Path:
     where = urlsplit(endpoint).netloc.replace(":", "-") if endpoint else _AWS
     return state_home() / "slipway" / "submissions" / where

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from datetime import datetime
 from typing import Protocol, TypeVar
 
 from slipway.jobs.cloud.aws import Unanswered, ask, ask_all, reader
@@ -43,12 +44,12 @@ def read_request(name: str, target: MpiTarget | SlurmTarget, decode: Decode[R_co
         return None
 
 
-def listed_once(jobs: Iterable[tuple[str, str]]) -> list[Listed]:
-    """List jobs by id and name, the first one first; of those with the same name, the first was kept."""
+def listed_once(jobs: Iterable[tuple[str, str, datetime | None]]) -> list[Listed]:
+    """List jobs by id, name and time, the first one first; of those with one name, the first was kept."""
     seen: set[str] = set()
     listed = []
-    for job_id, name in jobs:
-        listed.append(Listed(id=job_id, name=name, is_twin=name in seen))
+    for job_id, name, created in jobs:
+        listed.append(Listed(id=job_id, name=name, is_twin=name in seen, created_at=created))
         seen.add(name)
     return listed
 

@@ -5,7 +5,8 @@ A platform is a module, jobs/platforms/<kind>/platform.py, with these functions.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import Field, dataclass, replace
 from importlib import import_module
 from types import ModuleType
@@ -262,6 +263,29 @@ class MayHaveTwins(Protocol[T_contra]):
 
     def keep_first(self, sent: str, name: str, target: T_contra, waiting: Waiting, say: Say) -> str:
         """End every job of this name but the first, and return its id."""
+
+
+@runtime_checkable
+class MayClose(Protocol[T_contra]):
+    """Lists the questions to a platform that can refuse new jobs for a while."""
+
+    def set_open(self, target: T_contra, is_open: bool) -> None:
+        """Take jobs, or refuse new ones; where we may not say which, all stays as it is."""
+
+
+@contextmanager
+def closed(target: Target) -> Iterator[None]:
+    """Let nobody submit meanwhile, where the platform can refuse jobs; open it again after an error."""
+    platform = _module_of(target)
+    if not isinstance(platform, MayClose):
+        yield
+        return
+    platform.set_open(target, False)
+    try:
+        yield
+    except BaseException:
+        platform.set_open(target, True)
+        raise
 
 
 class StillRuns(SlipwayError):

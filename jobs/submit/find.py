@@ -5,7 +5,6 @@ Whatever the platform leaves out is None here, and a word of its that we do not 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -18,13 +17,14 @@ from slipway.jobs.platforms.journal import submitted_entries
 from slipway.jobs.platforms.platform import platform_of, waiting_of
 from slipway.jobs.words.errors import SlipwayError
 from slipway.jobs.words.given import checked
-from slipway.jobs.words.job import DoesNotFit, Job
+from slipway.jobs.words.job import WHOLE_NAME, DoesNotFit, Job
 from slipway.jobs.words.run import Found, JobState, Listed, Run
 from slipway.jobs.words.targets import Target
 
 _NO_JOB = "there is no job yet, or AWS has forgotten it"
 _START_ONE = "start one: slipway run, or slipway submit"
 _SHOWN_CANDIDATES = 5
+_OLDEST = datetime.min.replace(tzinfo=UTC)
 
 
 class UnknownJob(SlipwayError):
@@ -46,9 +46,27 @@ def targets_to_search(on: str | None, region: str | None) -> list[Target]:
 
 def list_runs(targets: Sequence[Target]) -> list[Run]:
     """List the runs of all targets, newest first."""
-    found = [run for target in targets for run in platform_of(target).list_runs(target)]
-    oldest = datetime.min.replace(tzinfo=UTC)
-    return sorted(found, key=lambda run: run.created_at or oldest, reverse=True)
+    return _newest_first([run for target in targets for run in platform_of(target).list_runs(target)])
+
+
+def list_unfinished(targets: Sequence[Target]) -> list[Run]:
+    """List the runs that have not ended, newest first, without reading those that have."""
+    return _newest_first([run for target in targets for run in platform_of(target).unfinished_runs(target)])
+
+
+def find_awaited(runs: Sequence[Run], targets: Sequence[Target]) -> list[Run]:
+    """Return what unfinished runs wait for: each other, and runs that are read for it, in one go a target."""
+    known, found = {run.id for run in runs}, [*runs]
+    for target in targets:
+        own = [run for run in runs if (run.target, run.region) == (target.name, target.region)]
+        missing = dict.fromkeys(each for run in own for each in run.depends_on if each not in known)
+        if missing and (waiting := waiting_of(target)):
+            found += waiting.find_dependencies_of(replace(own[0], depends_on=tuple(missing)), target)
+    return found
+
+
+def _newest_first(runs: Sequence[Run]) -> list[Run]:
+    return sorted(runs, key=lambda run: run.created_at or _OLDEST, reverse=True)
 
 
 @checked
@@ -67,19 +85,19 @@ def find_newest(text: str | None, targets: Sequence[T], say: Callable[[str], Non
     if text is not None and len(fitting) == 1:
         listed, target = fitting[0]
         return refresh(listed.id, target)
-    runs = _runs_of(fitting)
+    newest = _newest(fitting)
     which = "job" if text is None else f"of {len(fitting)} jobs that begin with '{text}'"
-    if not runs:
+    if newest is None:
         raise UnknownJob(f"the newest {which} is no longer listed", hint="slipway status --all")
-    say(f"the newest {which}: {runs[0].name} ({runs[0].id})")
-    return _found_again(runs[0], fitting)
+    say(f"the newest {which}: {newest.run.name} ({newest.run.id})")
+    return newest
 
 
 def find_unfinished(text: str, targets: Sequence[T]) -> Found[T]:
     """Find a job as find_run does; of several that fit, the only one that has not ended."""
     fitting = _fitting(text, targets)
     if len(fitting) > 1:
-        unfinished = [run for run in _runs_of(fitting) if not run.state.is_final]
+        unfinished = [run for run in _runs_of(fitting, list_unfinished) if not run.state.is_final]
         if len(unfinished) != 1:
             raise _several(text, unfinished or [listed for listed, _ in fitting])
         return _found_again(unfinished[0], fitting)
@@ -87,11 +105,20 @@ def find_unfinished(text: str, targets: Sequence[T]) -> Found[T]:
     return refresh(listed.id, target)
 
 
-def _runs_of(fitting: Sequence[tuple[Listed, T]]) -> list[Run]:
+def _newest(fitting: Sequence[tuple[Listed, T]]) -> Found[T] | None:
+    """Read the newest of these jobs: that one alone, where the lists say when each was created."""
+    if all(listed.created_at for listed, _ in fitting):
+        listed, target = max(fitting, key=lambda pair: pair[0].created_at or _OLDEST)
+        return refresh(listed.id, target)
+    runs = _runs_of(fitting, list_runs)
+    return _found_again(runs[0], fitting) if runs else None
+
+
+def _runs_of(fitting: Sequence[tuple[Listed, T]], read: Callable[[Sequence[Target]], list[Run]]) -> list[Run]:
     """Read these jobs, newest first."""
     ids = {(listed.id, target.name, target.region) for listed, target in fitting}
     targets = {(target.name, target.region): target for _, target in fitting}
-    runs = list_runs(list(targets.values()))
+    runs = read(list(targets.values()))
     return [run for run in runs if (run.id, run.target, run.region) in ids]
 
 
@@ -165,7 +192,6 @@ def _forgotten(text: str) -> UnknownJob | None:
 
 
 # The jobs that another one waits for, found when it is submitted.
-_WHOLE_NAME = re.compile(r".+-[0-9a-f]{12}(-[0-9]+)?", re.ASCII)
 
 
 def find_dependencies(names: Sequence[str], target: Target) -> tuple[str, ...]:
@@ -194,7 +220,7 @@ def _whole_name(setting: str, text: str, target: Target) -> str:
     try:
         return find_run(text, [target]).run.name
     except UnknownJob as error:
-        if _WHOLE_NAME.fullmatch(text):
+        if WHOLE_NAME.fullmatch(text):
             return text  # it ended long ago: its folder may be there yet
         raise DoesNotFit(f"{setting}: {error.message}", hint=error.hint) from None
 

@@ -263,6 +263,7 @@ def unreadable_inputs(job: Job, target: Target) -> Iterator[str]:
 # It lies at jobs/<name>/request.json, beside the code that it names by digest. What is in it, a platform says
 # with one check for each field (jobs/words/mpi, jobs/words/slurm).
 NAME = "[A-Za-z0-9_-]{1,128}"  # of a job, where it becomes part of a command
+WHOLE_NAME = re.compile(r".+-[0-9a-f]{12}(-[0-9]+)?", re.ASCII)  # with the digest of all that it is
 CODE_PREFIX = "code/"
 _CODE_SHOWN = 16  # characters of its digest
 REQUEST_KEYS = "jobs/*/request.json"  # as IAM writes a pattern

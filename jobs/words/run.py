@@ -33,6 +33,7 @@ class Listed:
     id: str
     name: str
     is_twin: bool = False  # ended because another machine had sent the same one; only its id means it
+    created_at: datetime | None = None  # None: the list does not say it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

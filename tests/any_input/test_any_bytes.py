@@ -151,6 +151,7 @@ ONCE: tuple[tuple[str, bytes], ...] = (
     ("bpe vocabulary", b'{"model": {"type": "BPE", "vocab": {}}, "added_tokens": [{}]}'),
     ("bpe vocabulary", b'{"model": {"type": "BPE", "vocab": {}}, "added_tokens": [[]]}'),
     ("calibration", b"na\rme,instance\n"),
+    ("calibration", b"a" * 140_000),
     ("cloudformation, json", b'{"Transform": -1, "Resources": {"A": {"Type": "AWS::S3::Bucket"}}}'),
     (
         "cloudformation, json",

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import secrets
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
@@ -122,7 +122,7 @@ def new_id(prefix: str) -> str:
 
 def paged(
     member: str,
-    items: list[dict[str, Any]],
+    items: Sequence[Any],
     parameters: Mapping[str, Any],
     *,
     asked: tuple[str, str] = ("nextToken", "maxResults"),

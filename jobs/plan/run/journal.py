@@ -68,7 +68,12 @@ class PlanJournal:
             raise self._unusable(error) from None
 
     def _read(self, file: int) -> list[HappenedEvent]:
-        text = os.pread(file, _MOST_BYTES, 0)
+        if (size := os.fstat(file).st_size) > _MOST_BYTES:
+            raise NoPlanJournal(
+                f"the journal {self.path} has {size >> 20} MiB; at most {_MOST_BYTES >> 20} are read",
+                hint="nothing was submitted; plan what is left as plans of fewer jobs",
+            )
+        text = os.pread(file, size, 0)
         whole = text[: text.rfind(b"\n") + 1]
         if whole != text:
             os.ftruncate(file, len(whole))
@@ -267,15 +272,19 @@ def _as_it_was(planned: Assignment, ledger: Ledger, began: float, ended: float) 
 
 
 def new_ledger(jobs: Iterable[PlanJob], events: Iterable[HappenedEvent] = ()) -> Ledger:
-    ledger = Ledger(jobs={job.name: JobStanding() for job in jobs})
+    ledger, standings = Ledger(jobs={}), {job.name: JobStanding() for job in jobs}
     for event in events:
-        if not isinstance(event, PlanReplaced) and event.job not in ledger.jobs:
+        if isinstance(event, PlanReplaced):
+            ledger = after(replace(ledger, jobs=standings), event)
+            standings = dict(ledger.jobs)
+        elif event.job in standings:
+            standings[event.job] = _after(standings[event.job], event)
+        else:
             raise AnotherPlan(
                 f"the journal has a job '{event.job}' that the plan has not",
                 hint="run the plan that it belongs to, or name another journal",
             )
-        ledger = after(ledger, event)
-    return ledger
+    return replace(ledger, jobs=standings)
 
 
 def after(ledger: Ledger, event: HappenedEvent) -> Ledger:

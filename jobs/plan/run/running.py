@@ -187,10 +187,10 @@ class PlanRun:
         return [f"{name} was added" for name in added]
 
     def _skip(self) -> None:
-        while found := next(decisions.find_skipped(self.plan.jobs, self.ledger), None):
-            job, waited_for = found
-            stage = self.ledger.jobs[waited_for].stage
-            self._note(JobSkipped(at=self._now(), job=job.name, why=f"{waited_for} {stage}"))
+        while found := [*decisions.find_skipped(self.plan.jobs, self.ledger)]:
+            for job, waited_for in found:
+                stage = self.ledger.jobs[waited_for].stage
+                self._note(JobSkipped(at=self._now(), job=job.name, why=f"{waited_for} {stage}"))
 
     def _plan_again(self, sights: Mapping[str, Sight], news: list[str]) -> None:
         now = self._now()

@@ -164,6 +164,12 @@ def cancel(found: Found[BatchTarget], reason: str) -> None:
     aws.client("batch", found.run.region).terminate_job(jobId=found.run.id, reason=reason)
 
 
+def set_open(target: BatchTarget, is_open: bool) -> None:
+    """Disabled, a queue refuses new jobs and goes on with those that it has."""
+    state = "ENABLED" if is_open else "DISABLED"
+    ask(client("batch", target.region), "UpdateJobQueue", jobQueue=target.queue_arn, state=state)
+
+
 def explain(found: Found[BatchTarget]) -> Explanation:
     return explain_facts(gather(found))
 

@@ -17,6 +17,7 @@ from slipway.jobs.platforms.batch.request import DIGEST_TAG, IMAGE_TAG, NODES_TA
 from slipway.jobs.platforms.on_clusters import why_nodes_did_not_join
 from slipway.jobs.platforms.sending import LOOK_PAUSE_SECONDS, LOOKS, Waiting
 from slipway.jobs.words.errors import SlipwayError
+from slipway.jobs.words.job import WHOLE_NAME
 from slipway.jobs.words.run import (
     SECONDS_PER_HOUR,
     Attempt,
@@ -40,14 +41,22 @@ _EVERY_JOB = [{"name": "AFTER_CREATED_AT", "values": ["0"]}]
 
 
 def list_jobs(target: BatchTarget) -> list[Listed]:
-    return [
-        Listed(
-            id=str(summary["jobId"]),
-            name=str(summary.get("jobName", "")),
-            is_twin=str(summary.get("statusReason", "")).startswith(TWIN_REASON),
-        )
-        for summary in _summaries(target)
-    ]
+    """List all jobs. Of ours with one name the first is kept; the others are twins that end, or have."""
+    found = _summaries(target)
+    newest_first = sorted(found, key=lambda each: (each.get("createdAt", 0), each["jobId"]), reverse=True)
+    first = {str(each.get("jobName", "")): each["jobId"] for each in newest_first}
+    return [_listed(summary, first) for summary in found]
+
+
+def _listed(summary: Mapping[str, Any], first: Mapping[str, str]) -> Listed:
+    job_id, name = str(summary["jobId"]), str(summary.get("jobName", ""))
+    was_ended = str(summary.get("statusReason", "")).startswith(TWIN_REASON)
+    return Listed(
+        id=job_id,
+        name=name,
+        is_twin=was_ended or (first[name] != job_id and WHOLE_NAME.fullmatch(name) is not None),
+        created_at=_moment(summary.get("createdAt")),
+    )
 
 
 def _has_queue(target: BatchTarget) -> bool:
@@ -56,13 +65,19 @@ def _has_queue(target: BatchTarget) -> bool:
 
 
 def list_runs(target: BatchTarget) -> list[Run]:
-    ids = [str(summary["jobId"]) for summary in _summaries(target)]
-    return [read_run(detail, target) for detail in describe_jobs(target, ids)]
+    return _read(_summaries(target), target)
 
 
 def unfinished_runs(target: BatchTarget) -> list[Run]:
     """Read the jobs that have not ended; none where a destroy that stopped half-way has deleted the queue."""
-    return [run for run in list_runs(target) if not run.state.is_final] if _has_queue(target) else []
+    summaries = _summaries(target) if _has_queue(target) else []
+    unfinished = [each for each in summaries if not translate(STATES, str(each.get("status"))).is_final]
+    return [run for run in _read(unfinished, target) if not run.state.is_final]
+
+
+def _read(summaries: Sequence[Mapping[str, Any]], target: BatchTarget) -> list[Run]:
+    ids = [str(summary["jobId"]) for summary in summaries]
+    return [read_run(detail, target) for detail in describe_jobs(target, ids)]
 
 
 def refresh(job_id: str, target: BatchTarget) -> Found[BatchTarget] | None:
@@ -208,7 +223,7 @@ class JobFacts:
 def gather(found: Found[BatchTarget]) -> JobFacts:
     unanswered: list[str] = []
     target = found.target
-    others = [run for run in list_runs(target) if run.id != found.run.id]
+    others = [run for run in unfinished_runs(target) if run.id != found.run.id]
     queue = _queue(target, unanswered)
     environments = _environments(target, queue, unanswered)
     nodes = _node_details(found, target)

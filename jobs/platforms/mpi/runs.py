@@ -6,6 +6,7 @@ A command is kept for 30 days. What it does not say (recipe, nodes) stands in th
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from typing import Any
 
@@ -34,6 +35,7 @@ from slipway.jobs.words.run import (
 from slipway.jobs.words.targets import MpiTarget
 
 WAITS = "WaitsForOthers"  # our own word beside those of Systems Manager
+_MOST_AT_ONCE = 8  # of the calls that tell one job each
 _DELAYED = "Delayed"
 _FAILED = "Failed"
 _PLAIN = ("Success", _FAILED, "InProgress", "Pending", _DELAYED)  # they say no more than the state does
@@ -60,17 +62,28 @@ def find_unfinished(target: MpiTarget) -> list[Listed]:
 def list_jobs(target: MpiTarget) -> list[Listed]:
     """List all jobs; of those with the same name, the first was kept."""
     return listed_once(
-        (str(command["CommandId"]), str(command.get("Comment", ""))) for command in find_commands(target)
+        (str(each["CommandId"]), str(each.get("Comment", "")), _moment(each["RequestedDateTime"]))
+        for each in find_commands(target)
     )
 
 
 def list_runs(target: MpiTarget) -> list[Run]:
-    return [_found(command, target).run for command in find_commands(target)]
+    return _read(find_commands(target), target)
 
 
 def unfinished_runs(target: MpiTarget) -> list[Run]:
     """Read the jobs that have not ended."""
-    return [run for run in list_runs(target) if not run.state.is_final]
+    unfinished = [
+        each for each in find_commands(target) if not translate(STATES, str(each.get("Status"))).is_final
+    ]
+    return [run for run in _read(unfinished, target) if not run.state.is_final]
+
+
+def _read(commands: Sequence[Mapping[str, Any]], target: MpiTarget) -> list[Run]:
+    for service in ("ssm", "s3", "ec2"):
+        reader(service, target.region)  # made once, before threads ask for it
+    with ThreadPoolExecutor(_MOST_AT_ONCE) as pool:
+        return [found.run for found in pool.map(lambda each: _found(each, target), commands)]
 
 
 def refresh(job_id: str, target: MpiTarget) -> Found[MpiTarget] | None:

@@ -32,19 +32,25 @@ _AWS_SAYS = "AWS says {}"
 
 def list_jobs(target: SlurmTarget) -> list[Listed]:
     """List all jobs; of those with the same name, the first was kept."""
-    return listed_once((record.id, record.name) for record in _runs(read_answer(target)))
+    records = _runs(read_answer(target))
+    return listed_once((record.id, record.name, _moment(record.submitted)) for record in records)
 
 
 def list_runs(target: SlurmTarget) -> list[Run]:
     answer = read_answer(target)
-    records = _runs(answer)
-    refused = refused_workers([record.name for record in records], answer, target)
-    return [_found(record, answer, target, refused).run for record in records]
+    return _read(_runs(answer), answer, target)
 
 
 def unfinished_runs(target: SlurmTarget) -> list[Run]:
     """Read the jobs that have not ended."""
-    return [run for run in list_runs(target) if not run.state.is_final]
+    answer = read_answer(target)
+    unfinished = [each for each in _runs(answer) if not translate(STATES, each.state).is_final]
+    return _read(unfinished, answer, target)
+
+
+def _read(records: Sequence[SlurmRecord], answer: SlurmAnswer, target: SlurmTarget) -> list[Run]:
+    refused = refused_workers([record.name for record in records], answer, target)
+    return [_found(record, answer, target, refused).run for record in records]
 
 
 def refresh(job_id: str, target: SlurmTarget) -> Found[SlurmTarget] | None:

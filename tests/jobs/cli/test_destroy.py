@@ -13,7 +13,7 @@ import pytest
 from slipway.jobs.platforms.mpi import halting
 from slipway.jobs.platforms.mpi.nodes import Clock
 from slipway.jobs.words.targets import MpiTarget, encode_target, parameter_name
-from slipway.yard.gateway.faults import Fault, FaultKind, script, unscript
+from slipway.yard.gateway.faults import Fault, FaultKind, script, scripted, unscript
 from tests.jobs.conftest import Slipway
 from tests.jobs.words.test_targets import MPI_TARGET, TARGET
 from tests.yard.accounts import own_image
@@ -222,6 +222,23 @@ def test_a_cluster_that_trains_is_not_destroyed_and_one_sentence_says_what_to_do
     assert code == 1
     assert "error: bert-1 of dl1 has not ended, so nothing was destroyed" in err
     assert "slipway cluster destroy dl1 --cancel" in err
+    assert (stacks(yard_shell), versions(yard_shell)) == (["dl1-storage"], 2)
+
+
+def test_a_job_that_somebody_submits_while_a_person_types_the_name_is_not_cancelled_with_the_cluster(
+    yard_shell: RunningYard, slipway: Slipway
+) -> None:
+    deploy(yard_shell, "Delete")
+    with_a_job(yard_shell, "FAILED", "RUNNING")
+    closing = Fault(
+        service="batch", operation="UpdateJobQueue", kind=FaultKind.RESPOND, body=[{}], times=None
+    )
+    script(yard_shell, closing)
+    err = slipway.told("cluster", "destroy", "dl1", "--yes", code=1)
+    struck = {each["operation"]: each["struck"] for each in scripted(yard_shell)}
+    unscript(yard_shell)
+    assert "error: bert-1 of dl1 has not ended, so nothing was destroyed" in err
+    assert (struck["UpdateJobQueue"], struck["TerminateJob"]) == (2, 0), "closed, and open again"
     assert (stacks(yard_shell), versions(yard_shell)) == (["dl1-storage"], 2)
 
 

@@ -7,9 +7,11 @@ import time
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 
 from slipway.containers.runtime.launch.node_roles import WORKED_ALONE
+from slipway.jobs.cli import jobs
 from slipway.jobs.submit import logs as runs_logs
 from slipway.jobs.words.targets import BatchTarget, parameter_name
 from slipway.yard.gateway.faults import Fault, FaultKind, script, scripted, unscript
@@ -192,7 +194,11 @@ def test_status_lists_what_has_not_ended_and_shows_one_in_full(
     assert "HIBERNATING" in slipway("status", "bert")[1]
     unscript(yard_shell)
     job_as(yard_shell, status="SUCCEEDED")
-    assert slipway("status") == (0, "", "unfinished jobs: none\n1 have ended: slipway status --all\n")
+    assert slipway("status") == (
+        0,
+        "",
+        "unfinished jobs: none\nthose that have ended: slipway status --all\n",
+    )
 
 
 def test_runs_say_what_is_known_of_the_cost(yard_shell: RunningYard, slipway: Slipway) -> None:
@@ -215,8 +221,31 @@ def test_cancelling_ends_a_job_that_has_not_ended(
     script(yard_shell, fault)
     code, out, err = slipway("cancel", "bert", "--json")
     assert (code, json.loads(out)["cancelled"]) == (0, bool(times))
+    assert ("bert-012345678901 did not come from this machine's slipway" in err) == bool(times)
     assert ("bert-012345678901 has already ended: succeeded" in err) == (not times)
     assert [each["struck"] for each in scripted(yard_shell) if each["operation"] == "TerminateJob"] == [times]
+
+
+def test_a_job_of_another_machine_is_told_and_a_person_is_asked_before_it_is_cancelled(
+    target: BatchTarget, slipway: Slipway, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = slipway.json(*SUBMIT, "--json")["name"]
+    assert "of them" not in slipway.told("status")
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "another"))
+    words = f"did not come from this machine's slipway: {name}"
+    assert f"1 of them {words}" in slipway.told("status")
+    asked = ["so it may be somebody else's. Cancel it?"]
+
+    def no(question: str) -> bool:
+        assert question.endswith(asked.pop())
+        raise click.Abort
+
+    monkeypatch.setattr(jobs, "ask", no)
+    slipway.told("cancel", name, code=1)
+    assert slipway.json("status", name, "--json")["state"] == "waiting"
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    slipway.told("cancel", name)  # nobody is asked of a job of the machine's own
+    assert slipway.json("status", name, "--json")["state"] == "failed"
 
 
 def test_explain_says_in_a_sentence_why_a_job_waits(yard_shell: RunningYard, slipway: Slipway) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -135,6 +136,19 @@ def test_a_step_that_fails_ends_it_and_says_how_to_go_on(
     err = slipway.told("up", "c6i", "--yes", code=1)
     assert "error: cdk bootstrap ended with 1" in err
     assert "hint: run it again: slipway up c6i" in err
+    assert "deploy c6i" not in told.read_text()
+
+
+def test_who_interrupts_a_deployment_is_told_that_it_goes_on_and_how_to_go_on_with_it(
+    yard_shell: RunningYard, slipway: Slipway, told: Path
+) -> None:
+    """F43. Ctrl-C reaches the command and the CDK's program alike."""
+    program, never = told.with_name("cdk"), 'if words[0] == "none":\n    sys.exit("the stack failed")'
+    stop = f"import os; os.kill(os.getppid(), {signal.SIGINT:d}); sys.exit(1)"
+    stop = f'if words[0] == "bootstrap":\n    {stop}'
+    program.write_text(program.read_text().replace(never, stop))
+    err = slipway.told("up", "c6i", "--yes", code=130)
+    assert "CloudFormation finishes what cdk bootstrap has begun; then go on: slipway up c6i\n" in err
     assert "deploy c6i" not in told.read_text()
 
 

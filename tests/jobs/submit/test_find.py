@@ -127,6 +127,21 @@ def test_what_is_not_one_job_is_refused_with_those_there_are(
     assert hint in refusal.value.hint
 
 
+def test_a_twin_that_has_not_ended_yet_does_not_make_a_name_mean_two_jobs(
+    yard_shell: RunningYard, target: BatchTarget
+) -> None:
+    """It runs on for half a minute, and Batch says only afterwards why it ended."""
+    name = "bert-012345678901"
+    twin, first = ({**summary(each, name), "createdAt": at} for each, at in (("9f", 2), ("0a1b", 1)))
+    list_jobs(yard_shell, [twin, first])
+    describe(yard_shell, detail())
+    assert find_run(name, [target]).run.id == "0a1b"
+    unscript(yard_shell)
+    list_jobs(yard_shell, [summary("1", "by-hand"), summary("2", "by-hand")])
+    with pytest.raises(UnknownJob, match="2 jobs begin with 'by-hand'"):
+        find_run("by-hand", [target])
+
+
 def test_runs_come_newest_first_and_those_without_a_date_last(
     yard_shell: RunningYard, target: BatchTarget
 ) -> None:

@@ -6,6 +6,7 @@ Another operation is a function and its line in OPERATIONS.
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any
@@ -18,6 +19,8 @@ Parameters = Mapping[str, Any]
 
 _projects: dict[tuple[str, str], dict[str, Any]] = {}  # (region, name)
 _builds: dict[str, Build] = {}
+_tokens: dict[tuple[str, str], tuple[float, Parameters, Build]] = {}  # (region, idempotencyToken)
+_TOKEN_SECONDS = 300  # API reference, StartBuild
 _lock = threading.Lock()
 
 _DEFAULTS = {
@@ -33,6 +36,7 @@ _DEFAULTS = {
 def reset() -> None:
     _projects.clear()
     _builds.clear()
+    _tokens.clear()
 
 
 def _create_project(parameters: Parameters, region: str) -> dict[str, Any]:
@@ -81,12 +85,26 @@ def _delete_project(parameters: Parameters, region: str) -> dict[str, Any]:
 def _start_build(parameters: Parameters, region: str) -> dict[str, Any]:
     project = _project(parameters["projectName"].rpartition("/")[2], region)
     with _lock:
+        if (build := _of_token(parameters, region)) is not None:
+            return {"build": build.view()}
         number = 1 + sum(build.facts["projectName"] == project["name"] for build in _builds.values())
         build = Build.of(project, parameters, number, region)
         _builds[build.facts["id"]] = build
+        if token := parameters.get("idempotencyToken"):
+            _tokens[region, token] = time.monotonic(), parameters, build
     answer = {"build": build.view()}
     start(build)
     return answer
+
+
+def _of_token(parameters: Parameters, region: str) -> Build | None:
+    """Return the build that a request with this token started in the last five minutes."""
+    at, before, build = _tokens.get((region, parameters.get("idempotencyToken", "")), (0.0, {}, None))
+    if build is None or time.monotonic() - at > _TOKEN_SECONDS:
+        return None
+    if before != parameters:
+        raise ApiError("InvalidInputException", "The idempotency token was used with other parameters")
+    return build
 
 
 def _batch_get_builds(parameters: Parameters, _region: str) -> dict[str, Any]:

@@ -8,11 +8,13 @@ from pathlib import Path
 import pytest
 
 from slipway.jobs.plan.plan_page import plan_page
+from slipway.jobs.plan.run import journal
 from slipway.jobs.plan.run.journal import (
     AnotherPlan,
     DamagedEvents,
     JobStage,
     Ledger,
+    NoPlanJournal,
     PlanIsRunning,
     PlanJournal,
     what_ran,
@@ -166,6 +168,17 @@ def test_a_line_that_a_crash_cut_short_never_happened_and_another_damage_is_told
     orchestrated.path.write_text("".join([lines[0], "{}\n", *lines[1:]]))
     with pytest.raises(DamagedEvents, match=r"plan\.journal:2 is no line"):
         orchestrated.run()
+
+
+def test_a_journal_that_is_too_long_to_read_is_refused_and_nothing_is_cut_from_it(
+    orchestrated: Orchestrated, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    orchestrated.run()
+    whole = orchestrated.path.read_bytes()
+    monkeypatch.setattr(journal, "_MOST_BYTES", len(whole) - 1)
+    with pytest.raises(NoPlanJournal, match="at most 0 are read"):
+        orchestrated.run()
+    assert orchestrated.path.read_bytes() == whole
 
 
 def test_a_job_written_into_the_plan_later_runs_with_the_others(orchestrated: Orchestrated) -> None:

@@ -139,6 +139,16 @@ def test_a_build_repeats_calls_that_failed_or_whose_answers_were_lost(
     assert len(workshop.images()) == 1
 
 
+def test_two_people_who_send_the_same_request_at_once_get_one_build(workshop: Workshop) -> None:
+    codebuild = workshop.client("codebuild")
+    asked = {"projectName": "build", "idempotencyToken": "once", "sourceVersion": "1"}
+    first, second = (codebuild.start_build(**asked)["build"]["id"] for _ in range(2))
+    assert first == second
+    with pytest.raises(codebuild.exceptions.InvalidInputException, match="idempotency token"):
+        codebuild.start_build(**{**asked, "sourceVersion": "2"})
+    assert codebuild.start_build(projectName="build")["build"]["id"] != first
+
+
 def test_the_repository_may_be_given_with_its_registry(workshop: Workshop) -> None:
     workshop.upload("containers/images/gaudi/Dockerfile")
     registry = "123456789012.dkr.ecr.us-east-1.amazonaws.com"

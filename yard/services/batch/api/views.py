@@ -146,20 +146,21 @@ LARGEST_PAGE = 100
 
 def list_jobs(parameters: Mapping[str, Any], region: str) -> dict[str, Any]:
     with job_store.changed:
-        found = list(_summaries(parameters, region))
-    return paged("jobSummaryList", found, parameters, size=LARGEST_PAGE)
+        page = paged("jobSummaryList", list(_listed(parameters, region)), parameters, size=LARGEST_PAGE)
+        return {**page, "jobSummaryList": [summary(*each) for each in page["jobSummaryList"]]}
 
 
-def _summaries(parameters: Mapping[str, Any], region: str) -> Iterator[dict[str, Any]]:
+def _listed(parameters: Mapping[str, Any], region: str) -> Iterator[tuple[BatchJob, int | None]]:
+    """Yield what is listed: jobs, and nodes of one."""
     status = parameters.get("jobStatus", "RUNNING")
     if parameters.get("multiNodeJobId"):
         job = _required(parameters["multiNodeJobId"])
-        yield from (summary(job, node) for node in range(job.nodes) if job.status == status)
+        yield from ((job, node) for node in range(job.nodes) if job.status == status)
     elif parameters.get("arrayJobId"):
         children = _required(parameters["arrayJobId"]).children
-        yield from (summary(child) for child in children if child.status == status)
+        yield from ((child, None) for child in children if child.status == status)
     else:
-        yield from map(summary, _of_queue(parameters, region, status))
+        yield from ((job, None) for job in _of_queue(parameters, region, status))
 
 
 def _of_queue(parameters: Mapping[str, Any], region: str, status: str) -> Iterator[BatchJob]:
