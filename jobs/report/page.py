@@ -1,7 +1,7 @@
-"""One page of HTML that needs nothing else: its own style, drawn charts, tables, and no script.
+"""Writes one HTML page that needs nothing else: its own style, drawn charts, tables, and no script.
 
-The policy in its head lets a browser ask for nothing at all, whatever text a run's name or log may hold. A
-further kind of content is one field of Section and its line in _section.
+The content security policy in its head forbids every request, whatever text a run's name or log may hold.
+Another kind of content is one field of Section and its line in `_section`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from slipway.jobs.estimate.evidence.tables import TABLES, Table
 from slipway.jobs.report.charts import RATE, Chart, drawn, scaling
 from slipway.jobs.words.text import printable
 
-_POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"  # its icon is empty, and in it
+# img-src data: allows the empty icon of the page.
+_POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,7 +38,7 @@ class Section:
     title: str
     text: str = ""
     chart: Chart | None = None
-    drawing: str = ""  # SVG that is safe as it stands
+    drawing: str = ""  # SVG, inserted unescaped
     drawing_label: str = ""
     table: PageTable | None = None
 
@@ -118,7 +119,7 @@ def _text(text: str) -> str:
     return escape(printable(text))
 
 
-# What stands on the page of the published tables. Pure: the rows come in compared.
+# The page of the published tables. Pure: the compared rows are arguments.
 
 
 def published_page(rows: Sequence[Checked]) -> Page:
