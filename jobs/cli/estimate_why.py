@@ -1,4 +1,4 @@
-"""`slipway estimate --why`: what a step's time and a device's memory are made of, as bars."""
+"""`slipway estimate --why`: draws the parts of a step's time and of a device's memory as bars."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from slipway.jobs.estimate.work.work import memory
 from slipway.jobs.estimate.work.workloads import Workload
 from slipway.jobs.output import Column, bar, print_json, print_table, say
 
-# What stands in Memory, in words.
+# The fields of Memory, in words.
 HELD: Mapping[str, str] = {
     "weights": "weights",
     "gradients": "gradients",

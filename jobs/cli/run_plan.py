@@ -1,4 +1,4 @@
-"""`slipway plan run`: submit a plan's jobs in their turn, and plan again when something comes otherwise."""
+"""`slipway plan run`: submits each job of a plan in its turn, and plans again when something differs."""
 
 from __future__ import annotations
 
@@ -81,9 +81,9 @@ def plan_run_command(
 ) -> None:
     """Run the plan of FILE, which `slipway plan make --output` wrote, on the clusters of its pools.
 
-    Each job is submitted when its turn comes, as `slipway submit` would. A job that ends, fails or is
-    cancelled, one that takes 10 % more or less than its estimate, and a lost node are reasons to plan what is
-    left again. Ctrl-C leaves the jobs running: the same command goes on where it was, and submits nothing
+    Each job is submitted when its turn comes, as `slipway submit` would. The remaining jobs are planned again
+    when a job ends, fails or is cancelled, when one takes 10 % more or less than its estimate, and when a
+    node is lost. Ctrl-C leaves the jobs running: the same command continues from there, and submits nothing
     twice.
 
     \b
@@ -114,7 +114,7 @@ def plan_run_command(
 
 
 def _agree(plan: Plan, file: Path, agreed: Agreed) -> None:
-    """Ask for, or refuse, what was not agreed to; a price of 0 is one that nobody knows."""
+    """Ask for consent to the plan's cost, or refuse it; a price of 0 means that no price is known."""
     from slipway.jobs.cloud import aws
     from slipway.jobs.submit.submission import Unconfirmed
 
@@ -159,7 +159,7 @@ def _world(plan: Plan, file: Path, journal: PlanJournal, began: float, switch_se
 
 
 def _draw(plan: Plan, ledger: Ledger, path: Path) -> None:
-    """Draw the page whole or not at all: a browser may read it at any moment."""
+    """Write the page atomically: a browser may read it at any moment."""
     from slipway.jobs.plan.plan_page import plan_page
     from slipway.jobs.plan.run.journal import what_ran
     from slipway.jobs.platforms.on_nodes import write_whole
@@ -192,7 +192,7 @@ def _finish(plan: Plan, run: PlanRun, events: Sequence[HappenedEvent]) -> Ledger
 
 
 def rows_of(plan: Plan, ledger: Ledger) -> list[dict[str, object]]:
-    """Return for each job what became of it beside what the first plan said."""
+    """Return a row for each job: what became of it, and what the first plan said."""
     first = {each.job: each for each in plan.assignments}
     rows = []
     for job in plan.jobs:
