@@ -1,4 +1,7 @@
-"""Removes leftovers, one function a kind; each may be run again after it was interrupted half-way."""
+"""Finds leftovers that no stack owns, and removes them, one function for each kind.
+
+Each removal can be repeated after an interruption.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ _WAIT_SECONDS = 300.0
 _POLL_SECONDS = 2.0
 # The shortest that KMS allows; until then the deletion can be cancelled, and nothing is billed.
 KEY_DAYS = 7
-_BATCH = 1000  # objects a request, at most
+_BATCH = 1000  # objects in one request, at most
 
 Remover = Callable[[Leftover, str], None]
 
@@ -82,7 +85,7 @@ def _key(leftover: Leftover, region: str) -> None:
 
 
 def _ami(leftover: Leftover, region: str) -> None:
-    """Take back the AMI, its snapshots, and the parameters that name it."""
+    """Deregister the AMI, and delete its snapshots and the parameters that name it."""
     ec2, reading, ssm = client("ec2", region), reader("ec2", region), client("ssm", region)
     images = reading.describe_images(ImageIds=[leftover.id])["Images"]
     ids = [disk["Ebs"].get("SnapshotId") for image in images for disk in image.get("BlockDeviceMappings", ())]
@@ -119,20 +122,20 @@ REMOVERS: Mapping[LeftoverKind, Remover] = {
 }
 
 
-# What destroyed clusters kept in one region: everything with our tag that no existing stack owns.
+# Finds what destroyed clusters left in one region: everything with our tag that no existing stack owns.
 _GONE = "DELETE_COMPLETE"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoundLeftovers:
-    """Holds what was found, and the kinds of which AWS did not say."""
+    """Hold what was found, and the kinds about which AWS did not answer."""
 
     leftovers: tuple[Leftover, ...]
     unanswered: tuple[tuple[LeftoverKind, Unanswered], ...]
 
 
 def find_leftovers(region: str) -> FoundLeftovers:
-    """Look at every kind; a stack that cannot be read stops the search: what it owns must not be taken."""
+    """Search for every kind; stop at a stack that cannot be read, since its resources must not be removed."""
     found: list[Leftover] = []
     unanswered: list[tuple[LeftoverKind, Unanswered]] = []
     for kind in LeftoverKind:
@@ -147,7 +150,7 @@ def find_leftovers(region: str) -> FoundLeftovers:
 
 
 def _owned(owners: Collection[str], region: str) -> frozenset[str]:
-    """Return the physical ids of all that the stacks of these clusters hold."""
+    """Return the physical ids of all resources in the stacks of these clusters."""
     cloudformation = reader("cloudformation", region)
     stacks = _answered(ask_all(cloudformation, "DescribeStacks", "Stacks"))
     ours = [each["StackName"] for each in stacks if _is_of(each["StackName"], owners)]
@@ -166,7 +169,7 @@ def _owned(owners: Collection[str], region: str) -> frozenset[str]:
 
 
 def _is_of(stack: str, owners: Collection[str]) -> bool:
-    """A stack is called as its cluster, or begins with its name and a hyphen."""
+    """Return True if the stack's name is an owner's name, or begins with one and a hyphen."""
     return any(stack == owner or stack.startswith(f"{owner}-") for owner in owners)
 
 
