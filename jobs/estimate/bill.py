@@ -1,6 +1,6 @@
-"""What a job costs besides its training: starting, the work that failures cost, and what stands around nodes.
+"""Lists what a job costs besides its training: starting nodes, work lost to failures, storage and network.
 
-Pure. A further line is one entry in `bill`, a further thing to assume one field of BillAssumptions.
+Pure. Another line is one entry in `bill`, another assumption one field of BillAssumptions.
 """
 
 from __future__ import annotations
@@ -30,14 +30,15 @@ NOT_COUNTED = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BillAssumptions:
-    """Hold what a bill has to assume; `--assume name=value` replaces one."""
+    """Hold what a bill has to assume; `--assume name=value` replaces one assumption."""
 
-    start_minutes: float = 10.0  # of each node: boot, join, image
-    # Unexpected interruptions of Llama 3's training: 419 in 54 days on 2,048 nodes of eight (Meta, 2024).
+    start_minutes: float = 10.0  # for each node to boot, join and get its image
+    # Llama 3's training had 419 unexpected interruptions in 54 days on 2,048 nodes of eight GPUs (Meta,
+    # 2024).
     failures: float = 3.8  # in a thousand days of one node
     save_minutes: float = 30.0  # between two checkpoints: a failure costs half of it, and another start
     stored_gib: float = 0.0  # in the shared file system while the job runs
-    interruptions: float | None = None  # by Spot, of one node in an hour; None: nobody said
+    interruptions: float | None = None  # by Spot, of one node in an hour; None: the user gave none
     savings: float = 0.0  # percent that a savings plan takes off on-demand prices
 
 
@@ -45,12 +46,12 @@ class BillAssumptions:
 class BillLine:
     item: str
     hours: float
-    usd: float | None  # None: nobody has written a price down
+    usd: float | None  # None: the price is unknown
     basis: str
 
 
 def assumed(texts: Sequence[str]) -> BillAssumptions:
-    """Read `--assume name=value`; refuse a name that there is not, and a value below nothing."""
+    """Read `--assume name=value`; refuse an unknown name, and a negative value."""
     known = {field.name for field in fields(BillAssumptions)}
     changed = {}
     for text in texts:
@@ -62,7 +63,7 @@ def assumed(texts: Sequence[str]) -> BillAssumptions:
                 hint=f"did you mean {close[0]}=VALUE?" if close else f"there are {', '.join(sorted(known))}",
             )
         changed[name] = number(name, value.removesuffix("%") if name == "savings" else value)
-        if not 0 <= changed[name] <= _MOST:  # false for what is no number, too
+        if not 0 <= changed[name] <= _MOST:  # also False for nan
             raise CannotEstimate(f"--assume {text} cannot be", hint="give 0 or more")
     taken = replace(BillAssumptions(), **changed)
     if taken.savings >= 100:
@@ -71,7 +72,7 @@ def assumed(texts: Sequence[str]) -> BillAssumptions:
 
 
 def bill(own: Estimate, place: PricedHardware, taken: BillAssumptions) -> tuple[BillLine, ...]:
-    """List what the job costs at this size, and its sum; refuse a job without an end, or without a price."""
+    """List what the job costs at this size, with the sum; refuse a job without an end or without a price."""
     if own.hours is None:
         raise CannotEstimate(
             "a job without a known end has no bill",
@@ -154,7 +155,7 @@ def _refuse_other_term(term: str, taken: BillAssumptions) -> None:
 
 
 def _around(own: Estimate, place: PricedHardware, taken: BillAssumptions, hours: float) -> Sequence[BillLine]:
-    """List what stands around the nodes while they do; a file system by what is stored in it."""
+    """List the cost of everything around the nodes while they run; a file system costs by what it stores."""
     lines = []
     for item in what_is_paid(place.overheads, place.region, own.nodes):
         each, note = item.usd_per_hour, item.note

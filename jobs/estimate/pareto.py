@@ -1,4 +1,4 @@
-"""Which estimates none other beats: time and cost of the same work, of whole jobs or of so many sequences."""
+"""Finds the estimates that no other beats in time and cost, of whole jobs or of as many sequences."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from slipway.jobs.estimate.estimates import Estimate
 from slipway.jobs.words.run import SECONDS_PER_HOUR
 
-_COMPARED = 1_000_000  # sequences: the cost of one has too many zeros to be read
+_COMPARED = 1_000_000  # sequences, because the cost of one has too many zeros to read
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scale:
-    """Weigh rows by whole jobs if all train as many sequences, else by a million sequences."""
+    """Compare whole jobs if all train the same number of sequences, else a million sequences."""
 
     per_sequence: bool
 
@@ -41,7 +41,7 @@ class Scale:
 
 
 def scale_of(estimates: Sequence[Estimate]) -> Scale:
-    """Choose the scale: steps of a batch that grows with the nodes train more sequences on more nodes."""
+    """Choose the scale: with a batch that grows with the nodes, steps train more sequences on more nodes."""
     trained = {estimate.sequences for estimate in estimates}
     return Scale(per_sequence=len(trained) != 1 or None in trained)
 
@@ -50,13 +50,13 @@ BEST, UNDECIDED, BEATEN = "*", "not told apart", ""
 
 
 def verdicts(estimates: Sequence[Estimate]) -> list[str]:
-    """Return for each row whether none can beat it, one may, or one does, in time and cost."""
+    """Return a verdict for each row: no other can beat it in time and cost, one may, or one does."""
     scale = scale_of(estimates)
     boxes = [_box(each, scale) for each in estimates]
     return [_verdict(own, boxes) for own in boxes]
 
 
-_Box = tuple[str, float, float, float, float, float, float]  # what it stands on; time and cost, least, most
+_Box = tuple[str, float, float, float, float, float, float]  # where it runs; least and most time, then cost
 
 
 def _box(own: Estimate, scale: Scale) -> _Box:
