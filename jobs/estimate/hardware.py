@@ -247,9 +247,8 @@ class Prior:
     network_efficiency: float
     in_node_efficiency: float
     memory_bytes_per_second: float
-    narrow_width: (
-        float | None
-    )  # of layers that spend as long between matrices as in them; None: no shape tells
+    # The width of layers that spend as long between matrices as in them; None: the shape does not count.
+    narrow_width: float | None
     launches: bool
     score_cost: float
     is_measured: bool = True  # False: its utilisation is a guess

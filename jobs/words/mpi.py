@@ -89,9 +89,8 @@ _CHECKS: Mapping[str, Check] = {
 
 # The nodes of an MPI cluster: their names, their order, and whether they answered; for nodes and laptops.
 # Each node computes the order for itself, and the first is the main node, so nobody has to ask.
-READY_KEY = (
-    "cluster/ready.json"  # in the cluster's bucket; the main node writes it, other nodes withdraw answers
-)
+# In the cluster's bucket: the main node writes it, and other nodes withdraw their answers.
+READY_KEY = "cluster/ready.json"
 READINESS_SCHEMA_VERSION = 1
 
 

@@ -35,9 +35,8 @@ class Model:
     sequence_length: int
     causal: bool  # a decoder: half of each attention matrix is never computed
     gated: bool = False  # SwiGLU and similar: three matrices in the block instead of two
-    head_share: float = (
-        1.0  # of positions that reach the vocabulary head; BERT's masked ones: 20 of 128; 0 for none
-    )
+    # Share of the positions that reach the vocabulary head; BERT's masked ones: 20 of 128; 0 for none.
+    head_share: float = 1.0
     key_value_heads: int | None = None  # fewer than heads with grouped queries
     parameters: float | None = None  # None: counted from the numbers above
     trained_share: float = 1.0  # of the parameters: adapters leave most of them unchanged

@@ -12,8 +12,7 @@ from slipway.jobs.estimate.work.shapes import Hardware, Layout, Model, accumulat
 
 
 def parameter_count(model: Model) -> float:
-    """Return the given count, else count: one vocabulary matrix, norms and biases of each layer, no
-    positions."""
+    """Return the given count, or that of one vocabulary matrix and layers with norms, without positions."""
     if model.parameters is not None:
         return float(model.parameters)
     norms_and_biases = 13 * model.hidden_size
