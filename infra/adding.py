@@ -183,7 +183,7 @@ def check_context_at_synthesis(scope: cdk.Stage) -> None:
             raise RefusedCluster(InvalidConfig(problems)) from None
         return synthesize(**options)
 
-    app.synth = checked  # the CDK calls it nowhere before it synthesizes
+    app.synth = checked  # type: ignore[method-assign]  # the CDK calls it only to synthesize
 
 
 def _stacks(scope: IConstruct) -> Iterator[DeclaredStack]:

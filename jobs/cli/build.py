@@ -121,7 +121,7 @@ def _choose_repository(image: str, cluster: str | None) -> BatchTarget:
         )
     whom = f"cluster '{cluster}' has no repository" if cluster else f"{len(found)} deployed clusters have one"
     raise SlipwayError(
-        f"'{image}' is pushed to a cluster's repository, and {whom}", hint=f"say --on with one of {names}"
+        f"'{image}' is pushed to a cluster's repository, and {whom}", hint=f"name one with --on: {names}"
     )
 
 

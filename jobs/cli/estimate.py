@@ -301,7 +301,7 @@ def tell(
     for doubt in doubts(workload, place, found):
         warn(doubt)
     if place.name == place.instance.name:
-        say("priced are the nodes alone; name a declared cluster to count what stands around them")
+        say("only nodes are priced; name a declared cluster to include its storage and network")
 
 
 def _derived(workload: Workload) -> str:

@@ -125,7 +125,8 @@ def _here(hint: str) -> str:
     yard = state.read_state(state.home())
     if yard is None or not yard.is_running():
         return hint
-    return f'a yard is up on this machine, for this shell: eval "$(slipway yard env)"; for AWS, {_FOR_AWS}'
+    use_it = 'a yard is up on this machine; to use it in this shell: eval "$(slipway yard env)"'
+    return f"{use_it}; for AWS, {_FOR_AWS}"
 
 
 def _end_invalid_config(error: InvalidConfig) -> int:

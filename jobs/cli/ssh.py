@@ -82,7 +82,7 @@ def _refuse_two(has_command: bool, asked: dict[str, object]) -> None:
     named = [f"--{name}" for name in ("forward", "config", "stdio") if asked[name]]
     if len(named) + has_command > 1:
         given = ", ".join([*named, *(["a command"] if has_command else [])])
-        raise click.UsageError(f"Give one of these, not {given}.")
+        raise click.UsageError(f"Give only one of {given}.")
 
 
 def ssh_config(machines: EnteredNodes, place: str, key: Path) -> str:

@@ -68,7 +68,7 @@ def _entrance(target: Target) -> HasEntrance[Target]:
     entrance = entrance_of(target)
     if entrance is None:
         raise NoMachine(
-            f"{target.name}: its machines are those of {platform_of(target).SERVICE}, and nobody enters them",
+            f"{target.name}: {platform_of(target).SERVICE} owns its machines, and nobody can enter them",
             hint="slipway logs JOB and slipway explain JOB tell of a job",
         )
     return entrance

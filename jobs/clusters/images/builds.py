@@ -219,7 +219,9 @@ def find_project_image(name: str) -> ProjectImage | None:
             hint="give the folder another name",
         )
     if not (folder / "Dockerfile").is_file():
-        raise BadImage(f"{FOLDER}/{name} has no Dockerfile", hint="write one; it may be FROM any with Python")
+        raise BadImage(
+            f"{FOLDER}/{name} has no Dockerfile", hint="write one; any image with Python can be its base"
+        )
     refuse_leaving(f"{FOLDER}/{name}", folder / "Dockerfile")
     return ProjectImage(name=name, entries=tuple(_entries(folder, project.containers)))
 
