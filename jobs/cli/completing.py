@@ -42,7 +42,7 @@ def _types(incomplete: str) -> Iterable[str]:
 
 
 def _jobs(_incomplete: str) -> Iterator[str]:
-    """Yield the jobs that were submitted from this machine to the shell's account or yard, newest first."""
+    """Yield the jobs that this machine submitted to where the shell points (AWS or a yard), newest first."""
     from slipway.jobs.cloud.aws import endpoint
     from slipway.jobs.platforms.journal import submitted_entries
 

@@ -71,9 +71,9 @@ def assumed(texts: Sequence[str]) -> BillAssumptions:
     return taken
 
 
-def bill(own: Estimate, place: PricedHardware, taken: BillAssumptions) -> tuple[BillLine, ...]:
+def bill(estimate: Estimate, place: PricedHardware, taken: BillAssumptions) -> tuple[BillLine, ...]:
     """List what the job costs at this size, with the sum; refuse a job without an end or without a price."""
-    if own.hours is None:
+    if estimate.hours is None:
         raise CannotEstimate(
             "a job without a known end has no bill",
             hint="say --set steps=N, or --set sequences=N for a model",
@@ -84,24 +84,24 @@ def bill(own: Estimate, place: PricedHardware, taken: BillAssumptions) -> tuple[
             hint="slipway instance refresh-prices asks AWS for it",
         )
     _refuse_other_term(place.rate.term, taken)
-    lines = [*_of_nodes(own, own.hours, place, taken)]
+    lines = [*_of_nodes(estimate, estimate.hours, place, taken)]
     until_end = sum(line.hours for line in lines)
-    lines += _around(own, place, taken, until_end)
+    lines += _around(estimate, place, taken, until_end)
     known = math.fsum(line.usd for line in lines if line.usd is not None)
     return (*lines, BillLine(item="in all", hours=until_end, usd=known, basis=_sum_words(lines)))
 
 
 def _of_nodes(
-    own: Estimate, hours: float, place: PricedHardware, taken: BillAssumptions
+    estimate: Estimate, hours: float, place: PricedHardware, taken: BillAssumptions
 ) -> Sequence[BillLine]:
     assert place.rate is not None, "bill has refused nodes without a price"
     each = place.rate.usd_per_hour * (1 - taken.savings / 100)
-    rate = own.nodes * each
+    rate = estimate.nodes * each
     is_sagemaker = place.instance.name.startswith(SAGEMAKER)
     start = 0.0 if is_sagemaker else taken.start_minutes / _MINUTES
-    failures = taken.failures / 1000 / _HOURS_A_DAY * own.nodes * hours
+    failures = taken.failures / 1000 / _HOURS_A_DAY * estimate.nodes * hours
     lost = failures * (taken.save_minutes / 2 + taken.start_minutes) / _MINUTES
-    price = f"{own.nodes} × {each:g} USD an hour, {place.rate.date}"
+    price = f"{estimate.nodes} × {each:g} USD an hour, {place.rate.date}"
     if taken.savings:
         price += f", {place.rate.usd_per_hour:g} less {taken.savings:g} % of savings, which is assumed"
     starting = (
@@ -117,20 +117,20 @@ def _of_nodes(
         ("nodes, repeating what failures cost", lost, failing),
     )
     lines = [BillLine(item=item, hours=each, usd=rate * each, basis=basis) for item, each, basis in parts]
-    return [*lines, _taken_by_spot(own, hours, rate, taken)] if place.rate.term == SPOT else lines
+    return [*lines, _taken_by_spot(estimate, hours, rate, taken)] if place.rate.term == SPOT else lines
 
 
-def _taken_by_spot(own: Estimate, hours: float, rate: float, taken: BillAssumptions) -> BillLine:
+def _taken_by_spot(estimate: Estimate, hours: float, rate: float, taken: BillAssumptions) -> BillLine:
     """Count what Spot's interruptions repeat: each stops all nodes, and repeated work is interrupted, too."""
     item = "nodes, repeating what Spot takes"
     if taken.interruptions is None:
         said = "not known how often Spot takes a node: --assume interruptions=N, of one in an hour"
         return BillLine(item=item, hours=0.0, usd=None, basis=said)
-    often = taken.interruptions * own.nodes
+    often = taken.interruptions * estimate.nodes
     share = often * (taken.save_minutes / 2 + taken.start_minutes) / _MINUTES
     if share >= 1:
         raise CannotEstimate(
-            f"with {often:g} interruptions an hour, {own.nodes} nodes repeat more work than they do",
+            f"with {often:g} interruptions an hour, {estimate.nodes} nodes repeat more work than they do",
             hint="take fewer nodes, or save more often: --assume save_minutes=N",
         )
     lost = hours * share / (1 - share)
@@ -154,10 +154,12 @@ def _refuse_other_term(term: str, taken: BillAssumptions) -> None:
         )
 
 
-def _around(own: Estimate, place: PricedHardware, taken: BillAssumptions, hours: float) -> Sequence[BillLine]:
+def _around(
+    estimate: Estimate, place: PricedHardware, taken: BillAssumptions, hours: float
+) -> Sequence[BillLine]:
     """List the cost of everything around the nodes while they run; a file system costs by what it stores."""
     lines = []
-    for item in what_is_paid(place.overheads, place.region, own.nodes):
+    for item in what_is_paid(place.overheads, place.region, estimate.nodes):
         each, note = item.usd_per_hour, item.note
         fee = find_fee(place.overheads.file_system_item, place.region)
         if (

@@ -24,20 +24,20 @@ class Scale:
             return "hours a million sequences", "USD a million sequences"
         return "hours", "USD"
 
-    def time(self, own: Estimate) -> float:
+    def time(self, estimate: Estimate) -> float:
         if self.per_sequence:
-            return _COMPARED / own.sequences_per_second / SECONDS_PER_HOUR
-        assert own.hours is not None, "jobs of the same work have an end"
-        return own.hours
+            return _COMPARED / estimate.sequences_per_second / SECONDS_PER_HOUR
+        assert estimate.hours is not None, "jobs of the same work have an end"
+        return estimate.hours
 
-    def cost(self, own: Estimate) -> float:
+    def cost(self, estimate: Estimate) -> float:
         """Return the cost; infinite if no price is known, so that such a row is never the cheapest."""
-        if own.usd_per_hour is None:
+        if estimate.usd_per_hour is None:
             return math.inf
         if self.per_sequence:
-            return own.usd_per_hour * self.time(own)
-        assert own.usd is not None, "a job with an end and a price has a cost"
-        return own.usd
+            return estimate.usd_per_hour * self.time(estimate)
+        assert estimate.usd is not None, "a job with an end and a price has a cost"
+        return estimate.usd
 
 
 def scale_of(estimates: Sequence[Estimate]) -> Scale:
@@ -53,21 +53,21 @@ def verdicts(estimates: Sequence[Estimate]) -> list[str]:
     """Return a verdict for each row: no other can beat it in time and cost, one may, or one does."""
     scale = scale_of(estimates)
     boxes = [_box(each, scale) for each in estimates]
-    return [_verdict(own, boxes) for own in boxes]
+    return [_verdict(box, boxes) for box in boxes]
 
 
 _Box = tuple[str, float, float, float, float, float, float]  # where it runs; least and most time, then cost
 
 
-def _box(own: Estimate, scale: Scale) -> _Box:
-    time, usd = scale.time(own), scale.cost(own)
-    least, most = own.ranges.sequences_per_second
-    slow, fast = own.sequences_per_second / least, own.sequences_per_second / most
-    return own.basis, time, usd, time * fast, time * slow, usd * fast, usd * slow
+def _box(estimate: Estimate, scale: Scale) -> _Box:
+    time, usd = scale.time(estimate), scale.cost(estimate)
+    least, most = estimate.ranges.sequences_per_second
+    slow, fast = estimate.sequences_per_second / least, estimate.sequences_per_second / most
+    return estimate.basis, time, usd, time * fast, time * slow, usd * fast, usd * slow
 
 
-def _verdict(own: _Box, others: Sequence[_Box]) -> str:
-    basis, time, usd, soonest, latest, cheapest, dearest = own
+def _verdict(box: _Box, others: Sequence[_Box]) -> str:
+    basis, time, usd, soonest, latest, cheapest, dearest = box
     if math.isinf(usd):
         return BEATEN
     found = BEST

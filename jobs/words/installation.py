@@ -132,7 +132,7 @@ class Project:
 
     @property
     def name(self) -> str | None:
-        """Return the project's name in cdk.json; None: it shares the account with no other project."""
+        """Return the project's name in cdk.json; None: it has none, so its stacks are not marked as its."""
         return _name_in(self.folder / CDK_JSON)
 
 

@@ -48,7 +48,7 @@ STATES: Mapping[str, JobState] = {
 }
 
 # A lost machine, and a time limit that ends in a checkpoint, each cost an attempt. A launch that EC2 refused
-# and a node that the prolog found unfit cost none. A job that needs more attempts fails by itself.
+# and a node that the prolog found unfit cost none. A job that needs more has a fault of its own.
 ATTEMPTS = 3
 DELIVERY_SECONDS = 600  # within which the login node's agent has to take a command
 _MARKETS: Mapping[bool, Mapping[str, str]] = {False: {}, True: {variables.MARKET: "spot"}}
