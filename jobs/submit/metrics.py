@@ -264,9 +264,8 @@ _LOSS = re.compile(
 _LOSS_JOINED = re.compile(rf"\b(?P<before>[A-Za-z]+_)loss\s*[ =:]\s*(?P<value>{_NUMBER})", re.IGNORECASE)
 _ALONE = re.compile(r"\s*(?:train(?:ing)? )?loss\s*[=:]", re.IGNORECASE)
 _NOT_OF_A_STEP = re.compile(r"\b(?:best|lowest|final|minimum)\b", re.IGNORECASE)
-_OF_AN_EPOCH = re.compile(
-    r"\[(?P<done>[0-9]{1,15})/(?P<all>[0-9]{1,15}) \("
-)  # PyTorch's ImageNet example counts rows
+# PyTorch's own example counts the rows of an epoch: [640/60000 (1%)].
+_OF_AN_EPOCH = re.compile(r"\[(?P<done>[0-9]{1,15})/(?P<all>[0-9]{1,15}) \(")
 _HELD_OUT_LINE = "held out after "  # containers/training/loop.py
 _BESIDE: Mapping[str, re.Pattern[str]] = {
     "learning_rate": re.compile(rf"\b(?:lr|learning rate)[ =:]+(?P<value>{_NUMBER})"),

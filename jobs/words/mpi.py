@@ -242,7 +242,7 @@ def mpirun_environment(mpi: str, launch: Launch) -> dict[str, str]:
     """Return the variables for the ranks and for mpirun itself."""
     threads = {"OMP_NUM_THREADS": str(threads_of(launch.ranks_per_host, launch.topology))}
     fabric = {"FI_PROVIDER": "efa" if launch.efa_interfaces else "tcp"}
-    # Outside Intel MPI, oneCCL connects through libfabric; each worker thread takes a core.
+    # oneCCL, without an MPI of its own, connects through libfabric; its worker thread takes a core.
     ccl = {"CCL_ATL_TRANSPORT": "ofi", "CCL_WORKER_COUNT": "1"} if launch.has_ccl else {}
     uses_fabric = launch.efa_interfaces or launch.has_ccl or mpi == INTEL_MPI
     own = MPIS[mpi].variables(launch)

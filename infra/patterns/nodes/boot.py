@@ -24,7 +24,7 @@ _NOT_IDLE_MINUTES = 15
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Membership:
-    """Says which unit gives a node its jobs, and how report_idle.sh sees that it has one: by has_<work>."""
+    """Names the component that gives a node its jobs; report_idle.sh sees a job by has_<work>."""
 
     by: str
     work: str

@@ -56,7 +56,7 @@ class TargetModelTrainer(ModelTrainer):
         """Return the job's name on SageMaker; None where each `train` makes a new one."""
         return self._training.job_name if self._training else None
 
-    _first_process: list[str] | None = PrivateAttr(default=None)  # needed without a source of its own
+    _first_process: list[str] | None = PrivateAttr(default=None)  # the SDK sets one only with a source
 
     def _create_training_job_args(self, input_data_config: Any = None, boto3: bool = False) -> dict[str, Any]:
         arguments: dict[str, Any] = super()._create_training_job_args(input_data_config, boto3)

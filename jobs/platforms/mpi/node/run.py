@@ -63,7 +63,7 @@ def say(line: str) -> None:
 
 @contextmanager
 def _released(setup: Setup) -> Iterator[None]:
-    """Release the nodes of earlier jobs, while this process holds the lock."""
+    """Release all nodes at the end, while this job has the lock: they can be no other job's."""
     try:
         yield
     finally:
