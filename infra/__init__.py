@@ -1,4 +1,4 @@
-"""Names what users import: `from slipway.infra import add_cluster`. A new one is a row of _HOMES."""
+"""Names what users import: `from slipway.infra import add_cluster`. A new name is a row of _HOMES."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 _TYPES = "slipway.infra.declare.types"
 _ADDING = "slipway.infra.adding"
-# Loaded when first asked for: who imports a pattern does not read the catalogue, nor a clusters.py the CDK.
+# Imported on first use, so that importing a pattern reads no catalogue, and a clusters.py no CDK.
 _HOMES = {
     "AddedCluster": _ADDING,
     "BatchCluster": _TYPES,

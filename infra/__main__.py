@@ -1,4 +1,4 @@
-"""`python -m slipway.infra`: the CDK app of a project; it names a missing extra in one line."""
+"""`python -m slipway.infra`: runs the CDK app of a project; names a missing extra in one line."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def main() -> int:
         print(in_lines(error), file=sys.stderr)
         return error.exit_code
     unpack_anywhere()
-    gc.disable()  # nothing of the CDK's is ever garbage, and looking for it is a twelfth of the synthesis
+    gc.disable()  # nothing of the CDK's is ever garbage, and looking for it takes a twelfth of the synthesis
     from slipway.infra.trusted_types import trust_types
 
     trust_types()
@@ -30,7 +30,7 @@ def main() -> int:
 
 
 def unpack_anywhere() -> None:
-    """Let the CDK unpack itself for this run alone where its cache in the home cannot be written."""
+    """Let the CDK unpack itself for this run only, if its cache in the home folder cannot be written."""
     cache = Path.home() / ".cache" / "aws" / "jsii"
     with suppress(OSError):
         cache.mkdir(parents=True, exist_ok=True)

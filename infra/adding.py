@@ -1,6 +1,6 @@
 """Adds one of our clusters to an app of the user's own: `from slipway.infra import add_cluster`.
 
-What is made is ours and passes our gates; a VPC and a bucket that are given stay their owner's.
+Its stacks are ours and pass our gates; a VPC and a bucket that are given stay their owner's.
 """
 
 from __future__ import annotations
@@ -37,17 +37,17 @@ from slipway.jobs.words.targets import parameter_name
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AddedCluster:
-    """Hands an app the parts of a cluster that it may go on with."""
+    """Hands an app the parts of a cluster that it may use."""
 
-    cluster: Cluster  # as it is declared, with what the context overrides
+    cluster: Cluster  # as declared, with the context's overrides
     stacks: tuple[cdk.Stack, ...]  # in the order of their deployment
     vpc_id: str
     subnet_id: str  # of the nodes
-    security_group_id: str  # of the nodes
+    security_group_id: str  # the role of training jobs
     job_role: iam.IRole  # which training has
     bucket: s3.IBucket
-    key: kms.IKey  # encrypts the cluster's files, images and, unless it was given, its bucket
-    target_parameter: str  # names the SSM parameter by which `slipway submit` finds the cluster
+    key: kms.IKey  # encrypts the cluster's files, images and, unless one was given, its bucket
+    target_parameter: str  # name of the SSM parameter by which `slipway submit` finds the cluster
 
 
 def add_cluster(
@@ -61,7 +61,7 @@ def add_cluster(
 ) -> AddedCluster:
     """Add the stacks of a cluster to an App or a Stage, in a VPC and with a bucket of its owner's if given.
 
-    Nodes go to the private subnet of the VPC in the cluster's zone, or to `subnet`; `endpoints` is the group
+    Nodes are in the private subnet of the VPC in the cluster's zone, or in `subnet`; `endpoints` is the group
     of the VPC's interface endpoints, for a cluster with Egress.ENDPOINTS.
     """
     try:
@@ -121,7 +121,7 @@ def _refuse_scope(scope: Construct, cluster: Cluster) -> None:
 
 
 def _with_overrides(scope: cdk.Stage, cluster: Cluster) -> Cluster:
-    """Apply the keys of the context that begin with the cluster's name: others are of other clusters."""
+    """Apply the context's keys that begin with the cluster's name; other keys are for other clusters."""
     context: Mapping[str, object] = scope.node.get_all_context()
     own = {key: value for key, value in context.items() if key.partition(".")[0] == cluster.name}
     (checked,) = apply(own, [cluster])
@@ -129,7 +129,7 @@ def _with_overrides(scope: cdk.Stage, cluster: Cluster) -> Cluster:
 
 
 def _placed(cluster: Cluster, given: Mapping[str, ec2.IVpc | s3.IBucket | None]) -> Cluster:
-    """Return the cluster in the account of what is given, which must be in its region."""
+    """Return the cluster in the account of the given resources, which must be in its region."""
     placed = cluster
     for what, resource in given.items():
         if resource is None:
@@ -162,14 +162,14 @@ def _refuse_twice(scope: cdk.Stage, cluster: Cluster) -> None:
             )
 
 
-# Refuses settings in the context of a user's own app that begin with the name of no cluster of the app.
+# Refuses settings in the context of a user's own app whose cluster is not in the app.
 
 
 def check_context_at_synthesis(scope: cdk.Stage) -> None:
-    """Let the app's synth() end with one line for each such key, in place of a deployment without it.
+    """Let the app's synth() raise one line for each such key, instead of deploying without the setting.
 
-    Only then are all clusters of the app known. An error annotation would stop the stacks that carry it and
-    no other, and print itself once for each.
+    Only then are all clusters of the app known. An error annotation would stop only the stacks that carry it,
+    and print itself once for each.
     """
     app = scope.node.root
     assert isinstance(app, cdk.Stage)
@@ -183,7 +183,7 @@ def check_context_at_synthesis(scope: cdk.Stage) -> None:
             raise RefusedCluster(InvalidConfig(problems)) from None
         return synthesize(**options)
 
-    app.synth = checked  # type: ignore[method-assign]  # the CDK calls nobody before it synthesizes
+    app.synth = checked  # type: ignore[method-assign]  # the CDK calls it only to synthesize
 
 
 def _stacks(scope: IConstruct) -> Iterator[DeclaredStack]:

@@ -25,7 +25,7 @@ from slipway.jobs.words.errors import SlipwayError, in_lines
 
 
 def main() -> int:
-    app = cdk.App(context=dict(feature_flags()))  # what the command line hands over goes before these
+    app = cdk.App(context=dict(feature_flags()))  # the command line's context takes precedence
     try:
         refuse_repeated_keys(Path.cwd())
         gated = os.environ.get("CDK_VALIDATION") != "false"
@@ -42,7 +42,7 @@ def main() -> int:
 def build(
     app: cdk.App, clusters: Sequence[Cluster], images: Sequence[MachineImage] = (), *, gated: bool = True
 ) -> None:
-    """Add the stacks of all of them to the app, which does not synthesize what cdk-nag finds fault with."""
+    """Add all their stacks to the app, which refuses to synthesize on a finding of cdk-nag's."""
     for cluster in clusters:
         BUILDERS[type(cluster)](app, cluster, NOTHING_GIVEN)
     build_bakeries(app, images)

@@ -9,7 +9,7 @@ from slipway.infra.declare.machine_images import MachineImage
 from slipway.infra.declare.types import BatchCluster, MpiCluster, SageMakerCluster, SlurmCluster
 
 CLUSTERS = (
-    # BERT pre-training with DeepSpeed on first-generation Gaudi: eight accelerators a node.
+    # BERT pre-training with DeepSpeed on first-generation Gaudi: eight accelerators in each node.
     BatchCluster(
         name="dl1",
         instance_type="dl1.24xlarge",
@@ -19,7 +19,7 @@ CLUSTERS = (
         budget_usd_per_month=5000,
         alert_email="you@example.com",
     ),
-    # The same training over MPI: AWS Batch supports multi-node jobs on Amazon Linux only, and Habana Ubuntu.
+    # The same training over MPI: AWS Batch supports multi-node jobs only on Amazon Linux, Habana only Ubuntu.
     MpiCluster(
         name="dl1-mpi",
         instance_type="dl1.24xlarge",
@@ -42,7 +42,7 @@ CLUSTERS = (
         budget_usd_per_month=1000,
         alert_email="you@example.com",
     ),
-    # GPT-NeoX under Slurm on Trainium: sixteen devices and eight network cards a node.
+    # GPT-NeoX under Slurm on Trainium: sixteen devices and eight network cards in each node.
     SlurmCluster(
         name="trn1",
         instance_type="trn1.32xlarge",
@@ -52,8 +52,9 @@ CLUSTERS = (
         budget_usd_per_month=20000,
         alert_email="you@example.com",
     ),
-    # GPT-J 6B fine-tuning in training jobs of SageMaker, which starts eight A100 an instance for each job. An
-    # account may run none before SageMaker's own quota is raised; a warm pool has another one, and is billed.
+    # GPT-J 6B fine-tuning in training jobs of SageMaker, which starts instances of eight A100 for each job.
+    # An account may run none until SageMaker's own quota is raised; a warm pool has another quota, and is
+    # billed.
     SageMakerCluster(
         name="sagemaker",
         instance_type="ml.p4d.24xlarge",
@@ -65,12 +66,12 @@ CLUSTERS = (
     ),
 )
 
-# Their locks name a release of Ubuntu each as the parent; `slipway image pin` moves it with the packages.
+# Each lock names a release of Ubuntu as the parent; `slipway image pin` moves it with the packages.
 _EVERY_NODE = ("base-apt", "ssh-hardening", "efa", "efs-utils")
 _BOOT = ("payload", "node-boot")
 
 MACHINE_IMAGES = (
-    # For clusters over MPI. Built small: EFA itself answers only on nodes that have it.
+    # For clusters over MPI. Built on a small type; EFA itself is tested only on nodes that have it.
     MachineImage(
         name="cpu-mpi",
         runs_on="c6i.32xlarge",
@@ -80,7 +81,7 @@ MACHINE_IMAGES = (
         parent="ssm:/aws/service/canonical/ubuntu/server/24.04/stable/current/amd64/hvm/ebs-gp3/ami-id",
         components=(*_EVERY_NODE, *_BOOT, "open-mpi", "python-venv", "slipway-node"),
     ),
-    # For Slurm on Trn1, where a driver newer than the SDK's breaks training: built where a device can answer.
+    # For Slurm on Trn1, where a driver newer than the SDK's breaks training: built on a type with a device.
     MachineImage(
         name="neuron-slurm",
         runs_on="trn1.32xlarge",
@@ -101,7 +102,7 @@ MACHINE_IMAGES = (
         ),
         root_volume_gib=60,
     ),
-    # For AWS Batch on first-generation Gaudi, whose only instance type is large and dear: built without one.
+    # For AWS Batch on first-generation Gaudi, whose only type is large and expensive: built without a device.
     MachineImage(
         name="gaudi-ecs",
         runs_on="dl1.24xlarge",

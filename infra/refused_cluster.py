@@ -1,4 +1,4 @@
-"""What ends a user's own app where a cluster cannot be added to it."""
+"""The error that ends a user's own app if a cluster cannot be added to it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from slipway.jobs.words.errors import SlipwayError, in_lines
 
 
 class RefusedCluster(SlipwayError, SystemExit):
-    """Ends an app that does not catch it as our commands end: with the mistake and without a traceback."""
+    """Ends an app that does not catch it as our commands end: with its message and no traceback."""
 
     def __init__(self, error: SlipwayError) -> None:
         super().__init__(error.message, hint=error.hint)

@@ -1,6 +1,6 @@
-"""The templates of one declared cluster and of the bakery of its AMI, as JSON on standard output.
+"""Prints the templates of one declared cluster and of its AMI's bakery, as JSON on standard output.
 
-`python -m slipway.infra.templates CLUSTER` is how jobs read them, which import no CDK.
+Commands in jobs, which import no CDK, read them by `python -m slipway.infra.templates CLUSTER`.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def _declared(name: str) -> Cluster:
 
 
 def templates(cluster: Cluster) -> dict[str, object]:
-    """Synthesize the cluster's stacks, and those that bake its AMI where one here does."""
+    """Synthesize the cluster's stacks, and those that bake its AMI if it is baked here."""
     wanted = ami_parameter_of(cluster) if isinstance(cluster, NodeCluster) else None
     images = [image for image in load_machine_images() if ami_parameter(image.name) == wanted]
     with TemporaryDirectory() as folder:

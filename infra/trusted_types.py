@@ -1,6 +1,6 @@
-"""Leaves out that the CDK looks at the type of every argument while it runs: mypy has looked at our calls.
+"""Stops the CDK from checking the type of every argument at run time: mypy has checked our calls.
 
-An app of the user's own keeps it, for its calls are theirs.
+An app of the user's own keeps these checks, for its own calls.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 
 
 class _NoHints(dict[Any, Any]):
-    """Answers for every function that its arguments may be anything, without reading its annotations."""
+    """Tells jsii for every function that its arguments may be anything, without reading its annotations."""
 
     def get(self, key: Any, default: Any = None) -> Any:
         return _ANYTHING
@@ -21,7 +21,7 @@ _ANYTHING: defaultdict[str, Any] = defaultdict(lambda: Any)
 
 
 def trust_types() -> None:
-    """Do so for the rest of this process, where this release of jsii has the two places for it."""
+    """Turn the checks off for the rest of this process, if this release of jsii has the two hooks for it."""
     checks = import_module("jsii._type_checking")
     instead = {"_resolved_check": lambda **_: None, "_type_hints_cache": _NoHints()}
     if all(hasattr(checks, name) for name in instead):

@@ -32,7 +32,7 @@ GAP = 2  # spaces between columns
 _LONG_WORD = 24  # columns; what is longer is an address or a part of a command, and may be cut
 STYLES = {"error": "31;1", "warning": "33;1", "hint": "36", "title": "1"}
 
-# The consoles on which something is live now: a line said meanwhile goes above it.
+# Consoles with a live line: a line printed meanwhile goes above it.
 _live: list[Console] = []
 
 
@@ -40,12 +40,12 @@ _live: list[Console] = []
 class Column:
     """Describes one column of a table, or one line of a record."""
 
-    name: str  # the field of the row; "price.region" reaches into a nested one
-    title: str = ""  # "" is the field's name in words
+    name: str  # the row's field; "price.region" reads a nested one
+    title: str = ""  # "": the field's name, with spaces
     unit: str = ""
     align: Literal["left", "right"] = "left"
     format: Callable[[object], str] = words
-    absent: str = "unknown"  # what a field that is None or missing reads as
+    absent: str = "unknown"  # shown for a field that is None or missing
 
     @property
     def label(self) -> str:
@@ -83,14 +83,14 @@ def print_record(columns: Sequence[Column], record: Row, *, as_json: bool) -> No
 
 
 def print_json(value: object) -> None:
-    """ASCII only, so that no text inside can steer a terminal and every locale can print it."""
+    """Print JSON in ASCII, so that no text in it can steer a terminal and every locale can print it."""
     _write(json.dumps(value, indent=2, default=_as_json, allow_nan=False) + "\n")
 
 
 def print_text(text: str) -> None:
     """Print text that is itself the data (a script, a log line, a rendered file) to stdout, unchanged.
 
-    At once: who follows a log through a pipe would otherwise read it in pieces of 8 KiB.
+    Flush at once: `--follow` into a pipe would otherwise arrive in pieces of 8 KiB.
     """
     _write(text if text.endswith("\n") else text + "\n")
     sys.stdout.flush()
@@ -116,7 +116,8 @@ def complain(error: str, hint: str = "") -> None:
 def progress(title: str) -> Iterator[Callable[[str], None]]:
     """Report the progress of long work: `with progress("building gaudi") as now: now("pushing")`.
 
-    In a terminal one live line, elsewhere one plain line for each new state; a last line says how it ended.
+    A terminal shows one live line, other outputs one plain line for each new state; a last line says how it
+    ended.
     """
     started = time.monotonic()
     ended = "failed"
@@ -135,12 +136,12 @@ def can_ask() -> bool:
 
 
 def ask(question: str) -> bool:
-    """Return True if a person says yes, and False where nobody is there; a no ends the command."""
+    """Return True on yes and False if nobody is there to answer; a no ends the command."""
     return can_ask() and click.confirm(question, abort=True, err=True)
 
 
 def refuse_unwritable(path: Path) -> None:
-    """Refuse a file that write_file could not write, before the work whose result it is to hold."""
+    """Refuse a path that write_file could not write, before the work whose result it is to hold."""
     try:
         place = path if path.exists() else path.parent
         if path.is_dir():
@@ -156,7 +157,7 @@ def refuse_unwritable(path: Path) -> None:
 
 
 def write_file(path: Path, text: str) -> None:
-    """Write what a user asked for in a file, and say so."""
+    """Write a file that the user asked for, and say so."""
     try:
         path.write_text(text, encoding="utf-8")
     except OSError as error:
@@ -281,7 +282,7 @@ def _lines(columns: Sequence[Column], rows: Sequence[Row]) -> list[list[str]]:
 
 
 def _plain_table(title: str, columns: Sequence[Column], rows: Sequence[Row]) -> list[str]:
-    """Aligned by spaces, as wide as it needs to be: a pipe has no width."""
+    """Align columns by spaces, as wide as the cells need: a pipe has no width."""
     lines = _lines(columns, rows)
     widths = [max(map(terminal_columns, cells)) for cells in zip(*lines, strict=True)]
     text = [
@@ -303,17 +304,17 @@ def _as_json(value: object) -> object:
         return sorted(value)
     if isinstance(value, Mapping):
         return dict(value)
-    if isinstance(value, date):  # and datetime
+    if isinstance(value, date):  # datetime is a date, too
         return value.isoformat()
     if isinstance(value, PurePath):
         return str(value)
     raise TypeError(f"cannot print {type(value).__name__} as JSON")
 
 
-_BAR = 40  # characters of the longest
+_BAR = 40  # characters of the longest bar
 
 
 def bar(value: float, highest: float) -> str:
-    """Draw a bar from zero, so that a third less is a third less bar; NaN draws nothing."""
+    """Draw a bar from zero, so that a third less is a bar a third shorter; NaN draws nothing."""
     share = value / highest if highest > 0 and value == value else 0.0
     return "█" * round(_BAR * min(max(share, 0.0), 1.0))

@@ -1,4 +1,4 @@
-"""The stacks that bake machine images: one network a region, one bakery an image.
+"""Builds the stacks that bake machine images: one network for each region, one bakery for each image.
 
 No cluster's stack depends on them: a cluster needs an image that was baked, not the means to bake another.
 """

@@ -1,4 +1,4 @@
-"""The stacks of each kind of cluster, in the order of their deployment. A new kind is a row of BUILDERS."""
+"""Builds the stacks of each kind of cluster, in order of deployment. A new kind is a row of BUILDERS."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def _batch(scope: Construct, cluster: BatchCluster, given: Given) -> BuiltCluste
         build_logs=observability.add_log_group("BuildLogs"),
     )
     own = BatchStack(scope, stack_name(cluster.name), cluster=cluster, base=base, repository=repository)
-    # `cdk deploy dl1` brings the means to build its image along.
+    # `cdk deploy dl1` also deploys the means to build its image.
     own.add_stack_dependency(images)
     return stacks.built(observability, images, own, nodes=own)
 
@@ -61,14 +61,14 @@ def _slurm(scope: Construct, cluster: SlurmCluster, given: Given) -> BuiltCluste
 
 
 def _sagemaker(scope: Construct, cluster: SageMakerCluster, given: Given) -> BuiltCluster:
-    """Build all but what machines of our own would need: SageMaker brings its own, and its own log group."""
+    """Build the stacks without those for machines of ours: SageMaker has its own machines and log group."""
     stacks = BaseStacks(scope, cluster, given)
     alerts, base = stacks.add_alerts()
     own = SageMakerStack(scope, stack_name(cluster.name), cluster=cluster, base=base)
     return stacks.built(alerts, own, nodes=own)
 
 
-# Any: each builder takes the one kind that it stands beside.
+# Any: each builder takes the kind of its own row.
 BUILDERS: Mapping[type[Cluster], Callable[[Construct, Any, Given], BuiltCluster]] = {
     BatchCluster: _batch,
     MpiCluster: _mpi,

@@ -1,4 +1,4 @@
-"""What a cluster is built on, where it is the user's own, and what an app may go on with."""
+"""The parts of a cluster: those that may be the user's own, those that all kinds share, those for an app."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from slipway.jobs.words.names import stack_name
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Given:
-    """Says where network and bucket come from: the cluster makes its own, or they are the user's."""
+    """Holds the network and bucket of the user's; without them the cluster makes its own."""
 
     network: NetworkOf = make_network
     bucket: BucketOf = make_bucket
@@ -38,11 +38,11 @@ class BuiltCluster:
     network: ClusterNetwork
     storage: ClusterStorage
     security_group_id: str  # of the nodes
-    job_role: iam.IRole  # which jobs have
+    job_role: iam.IRole  # the role of jobs
 
 
 class ComputeStack(Protocol):
-    """Says what a kind's own stack tells; it is the last to be deployed."""
+    """Describes a kind's own stack, which is the last to be deployed."""
 
     @property
     def security_group_id(self) -> str: ...
@@ -52,7 +52,7 @@ class ComputeStack(Protocol):
 
 
 class BaseStacks:
-    """Makes the stacks that a cluster of every kind stands on."""
+    """Makes the stacks on which a cluster of every kind is based."""
 
     def __init__(self, scope: Construct, cluster: Cluster, given: Given) -> None:
         self._scope, self._cluster = scope, cluster
@@ -71,7 +71,7 @@ class BaseStacks:
         )
 
     def add_observability(self, stuck: Stuck) -> tuple[ObservabilityStack, NodeFoundation]:
-        """Watch nodes of our own; `stuck` tells why jobs do not run."""
+        """Watch nodes of our own; `stuck` makes what tells why jobs do not run."""
         made = ObservabilityStack(
             self._scope,
             stack_name(self._cluster.name, "observability"),
@@ -87,7 +87,7 @@ class BaseStacks:
         )
 
     def add_alerts(self) -> tuple[AlertsStack, Foundation]:
-        """Make where alarms arrive, for machines of SageMaker, which watches them itself."""
+        """Make the destination of alarms, for machines of SageMaker, which watches them itself."""
         made = AlertsStack(
             self._scope,
             stack_name(self._cluster.name, "observability"),
@@ -99,7 +99,7 @@ class BaseStacks:
         )
 
     def built(self, *others: Stack, nodes: ComputeStack) -> BuiltCluster:
-        """Name what every kind of cluster has, of the stacks that hold it."""
+        """Return the parts that every kind of cluster has, with the stacks that hold them."""
         return BuiltCluster(
             stacks=(self.network, self.storage, *others),
             network=self.network.network,

@@ -1,4 +1,4 @@
-"""Reads cdk.json once more than the CDK does, which keeps the last of two equal keys without a word."""
+"""Reads cdk.json itself, because the CDK silently keeps the last of two equal keys."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ def feature_flags() -> Mapping[str, object]:
 
 
 def refuse_repeated_keys(folder: Path) -> None:
-    """Refuse a key that stands twice in one object of the CDK's files, with both lines."""
+    """Refuse a key that is in one object of the CDK's files twice, and name both lines."""
     if problems := [problem for name in FILES for problem in _problems(folder / name)]:
         raise InvalidConfig(problems)
 
 
 def read_context(folder: Path) -> Mapping[str, object]:
-    """Return the context of a project as the CDK's command line gives it, with the flags behind it."""
+    """Return the context of a project as the CDK's command line gives it, followed by the flags."""
     own = json.loads(read_text(folder / FILES[0], _MOST_BYTES)).get("context", {})
     return {**feature_flags(), **own}
 

@@ -1,4 +1,4 @@
-"""The declared clusters and machine images: the user's own entries, with overrides, all of them checked."""
+"""Loads the declared clusters and machine images: the user's own entries, with overrides, all checked."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from slipway.jobs.words.installation import DECLARATIONS, Project, find_project,
 
 Entry = TypeVar("Entry", Cluster, MachineImage)
 
-# The machine images of a file as load() read them last, so that both are of one reading.
+# The machine images of the file as load() last read it, so that both are of one reading.
 _LOADED: dict[Path, tuple[MachineImage, ...]] = {}
 
 
@@ -84,7 +84,7 @@ def declared_machine_images() -> tuple[MachineImage, ...]:
 
 
 def build_type(cluster: Cluster) -> str | None:
-    """Return the instance type that the cluster's AMI is baked on, or None where it is not baked here."""
+    """Return the instance type that the cluster's AMI is baked on, or None if it is not baked here."""
     if not isinstance(cluster, NodeCluster):
         return None
     built_on = {ami_parameter(image.name): image.instance_type for image in load_machine_images()}
@@ -127,9 +127,9 @@ def _entries(module: ModuleType, name: str, kind: type[Entry]) -> tuple[Entry, .
 
 
 def _images_of(clusters: Sequence[Cluster]) -> tuple[MachineImage, ...]:
-    """Return those of our machine images that the clusters' AMIs are, or were made from.
+    """Return those of our machine images that are the clusters' AMIs, or their parents.
 
-    Each is baked where the first of its clusters is.
+    Each is baked in the region of its first cluster.
     """
     from slipway.infra.clusters import MACHINE_IMAGES
 

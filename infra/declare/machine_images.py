@@ -1,7 +1,7 @@
 """The type of the entries of MACHINE_IMAGES in clusters.py: an AMI that Image Builder bakes.
 
-As with clusters, an entry may say anything until checks/machine_images.py has looked at all of them.
-What is in the image says its lock: containers/images/<name>/lock.toml. No CDK types here.
+As with clusters, entries are checked by checks/machine_images.py and not as they are made. An image's
+contents are in its lock: containers/images/<name>/lock.toml. No CDK types here.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ _PARENT = matching(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MachineImage:
-    """Declares one AMI: its parent, its components in their order, and where it is baked."""
+    """Declares one AMI: its parent, its components in order, and where it is baked."""
 
     name: Annotated[str, _NAME]
-    runs_on: Annotated[str, known_instance_type]  # what the AMI is for
-    instance_type: Annotated[str, known_instance_type]  # what it is built and tested on
+    runs_on: Annotated[str, known_instance_type]  # the type of its nodes
+    instance_type: Annotated[str, known_instance_type]  # the type on which it is built and tested
     region: Annotated[str, known_region]
     zone: str
     parent: Annotated[str, _PARENT]
-    parent_moves_because: str | None = None  # why a parent that names the newest image is taken all the same
+    parent_moves_because: str | None = None  # the reason if the parent's parameter names the newest image
     components: tuple[str, ...]  # files of infra/components, in the order in which they run
-    account: Annotated[str, _ACCOUNT] | None = None  # None: whichever account the credentials belong to
+    account: Annotated[str, _ACCOUNT] | None = None  # None: the credentials' account
     root_volume_gib: Annotated[int, between(8, 1024, "GiB")] = 30
     keep_images: Annotated[int, between(1, 100)] = 5  # older ones are deleted with their snapshots
     log_retention_days: Annotated[int, between(1, 3653, "days")] = 365
@@ -52,11 +52,11 @@ class MachineImage:
         return MappingProxyType({**self.tags, IMAGE_TAG: self.name})
 
 
-# The component documents of infra/components, as texts, and what reaches them besides their locks. Nothing
-# here understands YAML: declarations are checked where only the standard library is. What the documents say,
-# infra/verify/rules/bakeries.py looks at in the templates.
+# The component documents of infra/components, as texts, and their parameters besides those of locks. Nothing
+# here parses YAML: declarations are checked with the standard library alone. infra/verify/rules/bakeries.py
+# checks the documents in the templates.
 COMPONENTS = Path(__file__).parents[1] / "components"
-# Of the zip that a stack uploads for components that install this project.
+# Parameters of the zip that a stack uploads for components that install this project.
 PAYLOAD_PARAMETERS = frozenset({"PayloadSource", "PayloadSha256"})
 
 
@@ -74,16 +74,16 @@ def asked_parameters(name: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(REFERENCE.findall(read_component(name))))
 
 
-# The parent of a machine image as it is built: of the release that the lock pins, where it pins one.
+# The parent from which a machine image is built: the lock's pinned release, if it has one.
 
 
 def pinned_parent(image: MachineImage) -> str:
-    """Return the parent that bakes begin with. An unsound lock pins nothing, and is told of elsewhere."""
+    """Return the parent of bakes. An invalid lock pins nothing; another check reports it."""
     if image.name not in machine_image_names(CONTAINERS) or lock_problems(CONTAINERS, image.name):
         return image.parent
     found = locked_parent(CONTAINERS, image.name)
     return pinned(image.parent, found.serial if found else None)
 
 
-# The folder of this package that templates name files of; in a checkout it is that of the checkout.
+# The folder of this package that has the files named in templates; in a checkout it is the checkout's.
 CONTAINERS = containers_folder()

@@ -1,7 +1,7 @@
-"""Which AMI nodes boot and which container runs their ranks: as declared, or as the table has it.
+"""Chooses the AMI of nodes and the container of their ranks: as declared, or from the table.
 
-The table is jobs/words/catalogue/hardware.py. A declaration that names nothing gets what the accelerators of
-its instance type need; one that names something is held to the same rule (checks/nodes.py).
+The table is jobs/words/catalogue/hardware.py. A declaration that names nothing gets what its type's
+accelerators need; one that names something must satisfy the same rules (checks/nodes.py).
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ class NodeImage:
     """Describes what nodes may boot: a bake of ours, or one of AWS's own."""
 
     name: str
-    parameters: Mapping[str, str]  # the SSM parameter that holds the id of the AMI, by architecture
-    holds: Mapping[str, str]  # components and their versions
-    is_baked: bool  # False: AWS keeps it, and user data brings what our bakes hold
+    parameters: Mapping[str, str]  # by architecture, the SSM parameter with the AMI's id
+    holds: Mapping[str, str]  # versions by component
+    is_baked: bool  # False: an AMI of AWS's, to which user data brings what our bakes hold
     root_device: str = _UBUNTU_ROOT
-    batch_image_type: str = "ECS_AL2023"  # how AWS Batch writes its part of the user data
-    owner: str = ""  # the account of AWS's that publishes it; empty for a bake of ours
+    batch_image_type: str = "ECS_AL2023"  # AWS Batch's name for it, which decides its part of the user data
+    owner: str = ""  # the account of AWS's that publishes it; "" for a bake of ours
 
     @property
     def for_gpus(self) -> bool | None:
-        """Say whether AWS Batch takes the image type for GPU families alone; None: it does not ask."""
+        """Return True if AWS Batch takes the image only for GPUs, False if for others; None without Batch."""
         if "ecs-agent" not in self.holds:
             return None
         return self.batch_image_type.endswith("_NVIDIA")
@@ -79,7 +79,7 @@ def _node_images(containers: Path) -> Mapping[str, NodeImage]:
 
 
 def fitting_images(kind: type[Cluster], type_: InstanceType) -> tuple[str, ...]:
-    """Name the images that drive the type in a cluster of this kind, the table's own choice first."""
+    """Return the images that drive the type in a cluster of this kind, the table's own choice first."""
     usual = hardware_of(type_).nodes.get(kind.kind)
     if usual is None:
         return ()
@@ -95,32 +95,32 @@ def fitting_images(kind: type[Cluster], type_: InstanceType) -> tuple[str, ...]:
 
 
 def _has_container(type_: InstanceType) -> bool:
-    """Return True where AWS publishes a container for the type: only AWS Batch has a place for ours."""
+    """Return True if AWS publishes a container for the type: only AWS Batch can use ours."""
     name = hardware_of(type_).container
     platforms = container_platforms(CONTAINERS, name)
     return name not in image_names(CONTAINERS) and (device_of(type_), type_.architecture) in platforms
 
 
 def booted_image(cluster: NodeCluster) -> str | None:
-    """Name the image that nodes boot, or that their AMI was made from; None where nothing says it."""
+    """Return the image that nodes boot, or that their AMI was made from; None if it is not known."""
     if cluster.ami_parameter is not None:
         return image_named_by(cluster.ami_parameter) or cluster.ami_made_from
     return cluster.machine_image or usual_image(cluster)
 
 
 def usual_image(cluster: NodeCluster) -> str | None:
-    """Name what the table has for the cluster's kind and accelerators."""
+    """Return the table's image for the cluster's kind and accelerators."""
     return hardware_of(instance_type(cluster.instance_type)).nodes.get(cluster.kind)
 
 
 def image_named_by(parameter: str) -> str | None:
-    """Name the known image whose id an SSM parameter holds."""
+    """Return the known image whose id an SSM parameter holds."""
     named = image_of(parameter)
     return named if named in node_images() else aws_ami_of(parameter)
 
 
 def node_image_of(cluster: NodeCluster) -> NodeImage:
-    """Return what the nodes of a sound cluster boot."""
+    """Return the image that the nodes of a valid cluster boot."""
     name = booted_image(cluster)
     found = node_images().get(name or "")
     assert found is not None, f"the gate has looked at the AMI of {cluster.name}"
@@ -128,36 +128,36 @@ def node_image_of(cluster: NodeCluster) -> NodeImage:
 
 
 def ami_parameter_of(cluster: NodeCluster) -> str:
-    """Return the SSM parameter that holds the id of a sound cluster's AMI."""
+    """Return the SSM parameter that holds the id of a valid cluster's AMI."""
     architecture = instance_type(cluster.instance_type).architecture
     return cluster.ami_parameter or node_image_of(cluster).parameters[architecture]
 
 
 def login_type_of(cluster: SlurmCluster) -> str:
-    """Name the instance type of the node that people and `slipway` log in to."""
+    """Return the instance type of the node to which users and `slipway` log in."""
     return cluster.login_instance_type or LOGIN_TYPES[instance_type(cluster.instance_type).architecture]
 
 
 def slurm_release(cluster: SlurmCluster) -> str:
-    """Return the Slurm that nodes hold, as AWS PCS writes releases: no node joins a controller of another."""
+    """Return the nodes' release of Slurm in AWS PCS's form; they can join no controller of another."""
     return ".".join(node_image_of(cluster).holds["slurm"].split(".")[:2])
 
 
 def runs_containers(cluster: Cluster) -> bool:
-    """Return False where the ranks of a sound cluster run on the node itself."""
+    """Return False if the ranks of a valid cluster run on the node itself."""
     if isinstance(cluster, SlurmCluster):
         return STARTS_CONTAINERS in node_image_of(cluster).holds
     return isinstance(cluster, BatchCluster)
 
 
 def container_of(cluster: BatchCluster | SlurmCluster) -> str:
-    """Name the folder of containers/images whose container runs the ranks."""
+    """Return the folder of containers/images whose container runs the ranks."""
     declared = cluster.image if isinstance(cluster, BatchCluster) else None
     return declared or hardware_of(instance_type(cluster.instance_type)).container
 
 
 def with_defaults(cluster: Cluster) -> Cluster:
-    """Return the cluster with what the table chooses written out, as people look at it."""
+    """Return the cluster with the table's choices written out, for users."""
     if not isinstance(cluster, NodeCluster):
         return cluster
     found = replace(
@@ -171,18 +171,18 @@ def with_defaults(cluster: Cluster) -> Cluster:
 
 
 def training_image(cluster: SageMakerCluster) -> str:
-    """Return the URI of the image that training jobs run in: the one of the region and the devices."""
+    """Return the URI of the training image for the cluster's region and devices."""
     return _published(cluster.machine_image, cluster)
 
 
 def container_uri(cluster: BatchCluster | SlurmCluster) -> str | None:
-    """Return the URI of the container where AWS publishes it; None where it is built from a Dockerfile."""
+    """Return the container's URI if AWS publishes it; None if it is built from a Dockerfile."""
     name = container_of(cluster)
     return None if name in image_names(CONTAINERS) else _published(name, cluster)
 
 
 def registry_of(cluster: BatchCluster | SlurmCluster) -> str | None:
-    """Return the account of AWS's whose registry the container comes from; None where it is built."""
+    """Return the account of AWS's whose registry has the container; None if it is built."""
     return registry_account(cluster.region) if container_uri(cluster) else None
 
 
@@ -192,7 +192,7 @@ def _published(name: str, cluster: Cluster) -> str:
 
 
 def locked_by(cluster: Cluster) -> str:
-    """Name the folder of containers/images whose lock says what ranks run in, or AWS's AMI without one."""
+    """Return the folder of containers/images whose lock has the ranks' software; AWS's AMI has no lock."""
     if isinstance(cluster, BatchCluster):
         return container_of(cluster)
     if isinstance(cluster, SageMakerCluster):

@@ -1,6 +1,6 @@
-"""Settings from the context on top of clusters.py: `cdk deploy -c dl1.max_nodes=4`, or that key in cdk.json.
+"""Applies settings from the context to clusters.py: `cdk deploy -c dl1.max_nodes=4`, or that key in cdk.json.
 
-A key is ours when it reads <cluster>.<setting>; the CDK's own keys hold colons, slashes and at-signs.
+A key is ours if it reads <cluster>.<setting>; the CDK's own keys contain colons, slashes and at-signs.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from slipway.infra.declare.types import Cluster
 from slipway.jobs.words.errors import InvalidConfig, Problem
 
 _DOTTED = re.compile(r"([^.:/@=\s]+)\.(.+)", re.DOTALL)
-# Settings whose names an app of the user's own may well have in its context, for something of its own.
+# Settings whose names an app of the user's own may use in its context for something else.
 _COMMON_WORDS = frozenset({"account", "controller", "image", "market", "name", "region", "tags", "zone"})
-_ALIKE = 0.75  # of difflib: takes dl2 for dl1, and trn_1 for trn1, but no word of the CDK for a cluster
+_ALIKE = 0.75  # difflib's: matches dl2 with dl1, and trn_1 with trn1, but no word of the CDK's
 
 
 def apply(context: Mapping[str, object], clusters: Sequence[Cluster]) -> tuple[Cluster, ...]:
@@ -41,9 +41,9 @@ def apply(context: Mapping[str, object], clusters: Sequence[Cluster]) -> tuple[C
 
 
 def strays(context: Mapping[str, object], clusters: Sequence[Cluster]) -> list[Problem]:
-    """Return what looks like a setting of a cluster that an app of the user's own does not have.
+    """Return problems for keys that seem to be settings of a cluster which the user's app does not have.
 
-    Such an app has other keys as well, so what resembles neither a cluster nor a setting is its own.
+    Such an app has other keys, too: a key that resembles neither a cluster nor a setting is its own.
     """
     kinds = {str(cluster.name): type(cluster) for cluster in clusters}
     settings = {name for kind in kinds.values() for name in _settings(kind)}
@@ -63,7 +63,7 @@ def strays(context: Mapping[str, object], clusters: Sequence[Cluster]) -> list[P
 def _take(
     key: str, value: object, changes: Mapping[str, dict[str, object]], kinds: Mapping[str, type[Cluster]]
 ) -> Problem | None:
-    """Note the change that one key asks for, or return what is wrong with it. Skip keys of others."""
+    """Note the change that one key requests, or return what is wrong with it. Skip keys of others."""
     dotted = _DOTTED.fullmatch(key)
     if dotted is None:
         return _bare_key(key, kinds)
@@ -100,7 +100,7 @@ def _changed(cluster: Cluster, changes: Mapping[str, object]) -> Cluster:
     added = {name.partition(".")[2]: value for name, value in changes.items() if "." in name}
     if added:
         declared = values.get("tags", cluster.tags)
-        # Tags of another type stay as they are, for the check to find.
+        # Tags of a wrong type stay unchanged, for the check to find.
         values["tags"] = {**declared, **added} if isinstance(declared, Mapping) else declared
     return replace(cluster, **values)
 
@@ -133,18 +133,18 @@ def _settings(kind: type[Cluster]) -> tuple[str, ...]:
 
 
 def _with_source(problem: Problem, changes: Mapping[str, Mapping[str, object]]) -> Problem:
-    """Say that a wrong value came from the context: nobody would find it in clusters.py."""
+    """Add to a problem that its value came from the context: the user would not find it in clusters.py."""
     cluster, _, setting = problem.where.partition(".")
     overridden = {name.partition(".")[0] for name in changes.get(cluster, {})}
     return replace(problem, where=f"{problem.where} of the context") if setting in overridden else problem
 
 
-# A value of the context (text from `-c`, JSON from cdk.json) as the type of its setting: never a guess.
+# Decodes a value of the context (text from `-c`, JSON from cdk.json) by its setting's type, without guesses.
 _LONGEST_INTEGER = 15
 
 
 class WrongValue(Exception):
-    """Says what is wrong with a value; the caller knows where it stands."""
+    """Says what is wrong with a value; the caller knows where it is."""
 
     def __init__(self, message: str, hint: str = "") -> None:
         super().__init__(message)
@@ -202,7 +202,7 @@ def _texts(value: object) -> tuple[str, ...]:
 
 
 def _mapping(value: object) -> Mapping[str, str]:
-    """Decode an object in JSON, given as JSON or as text."""
+    """Decode an object, given as JSON or as text with JSON in it."""
     if isinstance(value, str):
         value = _from_json(value)
     if not isinstance(value, Mapping):

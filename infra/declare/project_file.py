@@ -1,6 +1,6 @@
-"""Runs a project's clusters.py and says in one line what is wrong with it, with its file and line.
+"""Runs a project's clusters.py and reports in one line what is wrong with it, with its file and line.
 
-It is the user's own program: it may import what lies beside it, print, raise, or never end.
+It is the user's own program: it may import its neighbours, print, raise, or never end.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ from slipway.jobs.words.installation import Project
 MOST_SECONDS = 30.0
 _AT_ONCE = 0.001
 _NAME = "clusters"
-_NEVER_ANEW = frozenset({"__main__", "slipway"})  # one of each in a process, wherever its files are
-_ONE_AT_A_TIME = threading.RLock()  # the current folder and the imports are the whole process's
+_NEVER_ANEW = frozenset({"__main__", "slipway"})  # a process has one of each, wherever its files are
+_ONE_AT_A_TIME = threading.RLock()  # the current folder and the imports belong to the whole process
 
 
 class TookTooLong(BaseException):
-    """Ends clusters.py, whatever it catches."""
+    """Ends clusters.py, even if that catches exceptions."""
 
 
 def run_declarations(project: Project) -> ModuleType:
     """Run the project's file and return the module that it makes.
 
-    It is run anew each time: it, what lies beside it or the current folder may have changed.
+    It is run again each time, since it, its neighbours or the current folder may have changed.
     """
     path = project.declarations
     module = ModuleType(_NAME)
@@ -60,7 +60,7 @@ def run_declarations(project: Project) -> ModuleType:
 
 @contextmanager
 def _printing_to_standard_error() -> Iterator[None]:
-    """Keep standard output for the answers of commands, also from what programs that it starts print."""
+    """Keep standard output for the commands' data, also from programs that clusters.py starts."""
     with redirect_stdout(sys.stderr):
         try:
             ours = os.dup(1)
@@ -77,12 +77,12 @@ def _printing_to_standard_error() -> Iterator[None]:
 
 @contextmanager
 def _importing_from(folder: Path, module: ModuleType) -> Iterator[None]:
-    """Let imports find what lies in the folder, as it is now, and leave imports as they were."""
+    """Let imports find the folder's current files, and restore the imports afterwards."""
     before, path = _modules_of(folder), [*sys.path]
     for name in before:
         del sys.modules[name]
     sys.modules[_NAME] = module
-    sys.path.append(str(folder))  # behind everything else: a user's types.py takes nobody's place
+    sys.path.append(str(folder))  # last, so that a user's types.py shadows nothing
     invalidate_caches()
     try:
         yield
@@ -94,7 +94,7 @@ def _importing_from(folder: Path, module: ModuleType) -> Iterator[None]:
 
 
 def _modules_of(folder: Path) -> dict[str, ModuleType]:
-    """Return what is imported of the user's own files there; packages of an environment in it are not."""
+    """Return imported modules of the user's own files there, without packages of an environment in it."""
     return {
         name: module
         for name, module in [*sys.modules.items()]
@@ -127,8 +127,8 @@ def _problem(error: BaseException, path: Path) -> Problem:
 
 
 def _line(error: BaseException, path: Path) -> int:
-    """Return the line of clusters.py that was running, whichever module of its imports raised."""
-    from traceback import extract_tb  # every command reads declarations, and few are wrong
+    """Return the line of clusters.py that was running, whichever of its imports raised."""
+    from traceback import extract_tb  # imported here: every command reads declarations, and few are wrong
 
     return next(
         (frame.lineno or 0 for frame in extract_tb(error.__traceback__) if frame.filename == str(path)), 0
@@ -142,7 +142,7 @@ def _short(name: str, path: Path) -> str:
 
 @contextmanager
 def _limited(seconds: float) -> Iterator[None]:
-    """End the block after so long; signals reach the main thread only, and elsewhere there is no limit."""
+    """End the block after this time; without effect outside the main thread, which alone gets signals."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -155,7 +155,7 @@ def _limited(seconds: float) -> Iterator[None]:
     try:
         yield
     finally:
-        # A timer that somebody else had set goes on.
+        # Restore a timer that another caller had set.
         rest = max(left - (time.monotonic() - began), _AT_ONCE) if left else 0
         signal.signal(signal.SIGALRM, before)
         signal.setitimer(signal.ITIMER_REAL, rest, interval)

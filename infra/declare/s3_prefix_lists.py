@@ -1,7 +1,7 @@
-"""The prefix list of S3 in each region, which a security group needs to let nodes reach S3 and nothing else.
+"""The prefix list of S3 in each region, with which a security group lets nodes reach S3 and nothing else.
 
-AWS manages these lists; CloudFormation has no attribute that tells one, and synthesis asks nobody. For
-another region add what `aws ec2 describe-managed-prefix-lists` prints for com.amazonaws.<region>.s3.
+AWS manages these lists; CloudFormation has no attribute for them, and synthesis asks nobody. For another
+region, add what `aws ec2 describe-managed-prefix-lists` prints for com.amazonaws.<region>.s3.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 from slipway.jobs.words.errors import SlipwayError
 
-# As published in templates and configurations of several public repositories that agree; read 2026-11-21.
+# From templates and configurations of several public repositories, which agree; read 2026-11-21.
 S3_PREFIX_LISTS: Mapping[str, str] = {
     "ap-northeast-1": "pl-61a54008",
     "ap-northeast-2": "pl-78a54011",

@@ -1,7 +1,7 @@
 """The types of the entries in clusters.py: what a user declares. A new setting is one field with its check.
 
-An entry may say anything until checks/clusters.py has looked at all of them together, so that every
-mistake is reported at once. No CDK types here: commands of jobs read declarations, and have no aws_cdk.
+Entries are not checked as they are made: checks/clusters.py looks at all of them together, so that every
+mistake is reported at once. No CDK types here: commands read declarations, and run without aws_cdk.
 """
 
 from __future__ import annotations
@@ -37,24 +37,24 @@ class ClusterKind(StrEnum):
 
 
 class Market(StrEnum):
-    """Says how capacity is bought."""
+    """Names how capacity is bought."""
 
     ON_DEMAND = "on-demand"
     OPEN_RESERVATION = "open-reservation"
     TARGETED_RESERVATION = "targeted-reservation"
     CAPACITY_BLOCK = "capacity-block"
-    SPOT = "spot"  # AWS Batch runs no multi-node jobs there, and says so only after submission
+    SPOT = "spot"  # AWS Batch runs no multi-node jobs on it, and says so only after submission
 
 
 class Egress(StrEnum):
-    """Says how private subnets reach AWS: through interface endpoints, or a NAT gateway as well."""
+    """Names how private subnets reach AWS: through interface endpoints, or also through a NAT gateway."""
 
     ENDPOINTS = "endpoints"
     NAT = "nat"
 
 
 class Mpi(StrEnum):
-    """Names the MPI that starts the processes of a job; the machine image holds it."""
+    """Names the MPI that starts a job's processes; the machine image has it."""
 
     OPEN_MPI = "open-mpi"
     INTEL_MPI = "intel-mpi"
@@ -87,17 +87,17 @@ _ACCOUNT = matching(r"[0-9]{12}", "an account of twelve digits", longest=12)
 _RESERVATION = matching(
     r"cr-([0-9a-f]{8}|[0-9a-f]{17})", "a capacity reservation such as cr-0123456789abcdef0", longest=20
 )
-# What every node calls of AWS; file systems are mounted through addresses of their own in the subnet.
+# Services that every node calls; file systems have addresses of their own in the subnet.
 _CALLED = (
     "logs",
-    "monitoring",  # nodes report whether they are idle
+    "monitoring",  # for the nodes' reports whether they are idle
     "ssm",
     "ssmmessages",
     "ec2messages",
     "secretsmanager",
     "sts",
 )
-ADDABLE = ("lustre-client", *Mpi)  # as locks call them; drivers and agents come with a machine image
+ADDABLE = ("lustre-client", *Mpi)  # names in locks; drivers and agents come only with a machine image
 _PARAMETER = matching(
     r"(/[A-Za-z0-9_.-]+)+", "a full SSM parameter name such as /slipway/amis/gaudi-ecs/id", longest=1011
 )
@@ -117,22 +117,21 @@ class Cluster:
     """Declares what every kind has: equal nodes in one zone, their network, files and budget."""
 
     kind: ClassVar[ClusterKind]
-    services: ClassVar[tuple[str, ...]]  # of AWS, which the machines call: each is an interface endpoint
-    shared_mount: ClassVar[str] = "/mnt/shared"  # where every node finds the shared files
+    services: ClassVar[tuple[str, ...]]  # AWS's, called by the machines; each becomes an interface endpoint
+    shared_mount: ClassVar[str] = "/mnt/shared"  # path of the shared files on every node
 
     name: Annotated[str, cluster_name]
     instance_type: Annotated[str, known_instance_type]
     max_nodes: Annotated[int, between(1, 1000)]
     region: Annotated[str, known_region]
     zone: str
-    account: Annotated[str, _ACCOUNT] | None = None  # None: whichever account the credentials belong to
-    efa_interfaces: int | None = None  # None: one per network card, as many as the type has
+    account: Annotated[str, _ACCOUNT] | None = None  # None: the credentials' account
+    efa_interfaces: int | None = None  # None: one for each network card, as many as the type has
     market: Market = Market.ON_DEMAND
-    reservation_id: Annotated[str, _RESERVATION] | None = (
-        None  # of the targeted reservation or the capacity block
-    )
+    # The id of the targeted reservation or the capacity block.
+    reservation_id: Annotated[str, _RESERVATION] | None = None
     vpc_cidr: str = "10.20.0.0/16"
-    peer_cidrs: tuple[str, ...] = ()  # networks that this one will be peered with
+    peer_cidrs: tuple[str, ...] = ()  # networks with which this one will be peered
     egress: Egress = Egress.ENDPOINTS
     file_system: FileSystem = FileSystem.EFS
     fsx_capacity_gib: Annotated[int, fsx_capacity] = 1200
@@ -140,7 +139,7 @@ class Cluster:
     log_retention_days: Annotated[int, one_of(*_RETENTION_DAYS)] = 365
     budget_usd_per_month: Annotated[int, between(1, 100_000_000, "dollars")]
     alert_email: Annotated[str, _EMAIL]
-    keep_data: bool = True  # False: bucket, repositories, file system and key go with the stack
+    keep_data: bool = True  # False: bucket, repositories, file system and key are deleted with the stack
     tags: Mapping[str, str] = field(default_factory=dict)
 
     @property
@@ -156,12 +155,12 @@ class Cluster:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeCluster(Cluster):
-    """Declares what kinds have whose nodes are EC2 instances of the account: an AMI, and its disk."""
+    """Declares what is common to kinds with EC2 instances of your own account: the nodes' AMI and disk."""
 
-    # What the nodes boot; None: what the accelerators of the type need (jobs/words/catalogue/hardware.py).
+    # What nodes boot; None: what the type's accelerators need (jobs/words/catalogue/hardware.py).
     machine_image: Annotated[str, _IMAGE] | None = None  # a folder of containers/images, or an AMI of AWS's
     ami_parameter: Annotated[str, _PARAMETER] | None = None  # None: where that image is published
-    # For an AMI of your own: which machine image of Slipway's it was made from, and what you added.
+    # For an AMI of your own: the machine image of Slipway's that it was made from, and what you added.
     ami_made_from: Annotated[str, _IMAGE] | None = None
     ami_adds: Annotated[tuple[str, ...], all_among(*ADDABLE)] = ()
     root_volume_gib: Annotated[int, between(50, 16384, "GiB")] = 200
@@ -203,7 +202,7 @@ class MpiCluster(NodeCluster):
     """Declares machines that start jobs over MPI and ssh: all max_nodes run, or none."""
 
     kind: ClassVar[ClusterKind] = ClusterKind.MPI
-    # Nodes find each other by EC2's answers, and keep Auto Scaling from taking away one that has a job.
+    # Nodes find each other by EC2's answers, and stop Auto Scaling from removing one that has a job.
     services: ClassVar[tuple[str, ...]] = ("autoscaling", "ec2", *_CALLED)
 
     max_nodes: Annotated[
@@ -211,10 +210,10 @@ class MpiCluster(NodeCluster):
     ]
     vpc_cidr: str = "10.30.0.0/16"
     mpi: Mpi = Mpi.OPEN_MPI
-    ssh_cidrs: tuple[str, ...] = ()  # who may reach port 22 besides the nodes themselves
+    ssh_cidrs: tuple[str, ...] = ()  # networks that may reach port 22, besides the nodes themselves
     idle_minutes: Annotated[int, between(10, 1440, "minutes")] | None = 60  # then to none; None: never
-    start_at: Annotated[str, _CRON] | None = None  # all nodes
-    stop_at: Annotated[str, _CRON] | None = None  # none, as soon as no job runs
+    start_at: Annotated[str, _CRON] | None = None  # starts all nodes
+    stop_at: Annotated[str, _CRON] | None = None  # stops all nodes as soon as no job runs
     time_zone: Annotated[str, _TIME_ZONE] = "Etc/UTC"  # of the two above
     job_timeout_hours: Annotated[int, between(1, 48, "hours", why="Systems Manager ends a command then")] = 48
 
@@ -225,13 +224,11 @@ class MpiCluster(NodeCluster):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlurmCluster(NodeCluster):
-    """Declares a Slurm cluster on AWS PCS: a login node that stays, and workers from none to max_nodes."""
+    """Declares a Slurm cluster on AWS PCS: a permanent login node, and workers from none to max_nodes."""
 
     kind: ClassVar[ClusterKind] = ClusterKind.SLURM
-    services: ClassVar[tuple[str, ...]] = (
-        "pcs",
-        *_CALLED,
-    )  # an instance registers with PCS, and asks it for no more
+    # An instance calls PCS only to register.
+    services: ClassVar[tuple[str, ...]] = ("pcs", *_CALLED)
     shared_mount: ClassVar[str] = SHARED
 
     max_nodes: Annotated[
@@ -239,11 +236,11 @@ class SlurmCluster(NodeCluster):
         between(1, 2047, why="AWS PCS has at most 2048 nodes in a cluster, one of them to log in"),
     ]
     vpc_cidr: str = "10.50.0.0/16"
-    # None: a small one with the workers' processors, whose AMI it boots.
+    # None: a small type with the workers' processor architecture, as it boots their AMI.
     login_instance_type: Annotated[str, known_instance_type] | None = None
     controller: ControllerSize | None = None  # None: the smallest that has room for max_nodes
     scratch: bool = False  # an FSx for Lustre besides the shared home: datasets and compiled graphs
-    rest_api: bool = False  # slurmrestd, reachable from the nodes alone
+    rest_api: bool = False  # slurmrestd, reachable only from the nodes
     idle_minutes: Annotated[int, between(1, 1440, "minutes")] = 10  # then a worker without a job ends
     job_timeout_hours: Annotated[int, between(1, 8760, "hours")] = 48  # the longest that a job may ask for
 
@@ -284,7 +281,7 @@ class SageMakerCluster(Cluster):
 
     @property
     def spot_wait(self) -> timedelta:
-        """Return how long a job may wait for Spot, which is nothing where instances are bought on demand."""
+        """Return how long a job may wait for Spot; nothing for instances on demand."""
         return timedelta(hours=self.spot_wait_hours) if self.market is Market.SPOT else timedelta()
 
     @property

@@ -1,4 +1,4 @@
-"""The base of every stack: it stands where its declaration says, and everything in it is tagged."""
+"""The base of every stack: it is in the declared account and region, and everything in it is tagged."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from slipway.jobs.words.names import STACK_MARK
 
 
 class DeclaredStack(Stack):
-    """Leaves the account open where none is declared: it is the one that the credentials belong to.
+    """Leaves the account open if none is declared: it is then the credentials' account.
 
-    Its name is its id in every Stage, for commands find a cluster's stacks by name.
+    In every Stage its name is its id, because commands find a cluster's stacks by name.
     """
 
     def __init__(
@@ -40,8 +40,8 @@ class DeclaredStack(Stack):
             all_tags.add(key, text)
 
 
-# The context that stacks of a scope have from above: it cannot change once there is a stack. A question goes
-# to the CDK's own process, and this one is answered with 90 flags.
+# The context that stacks inherit from a scope: it cannot change once there is a stack. Each question is a
+# call to the CDK's own process, and this one is answered with 90 flags.
 _CONTEXTS: WeakKeyDictionary[Construct, Mapping[str, object]] = WeakKeyDictionary()
 
 
@@ -58,7 +58,7 @@ def _context(scope: Construct) -> Mapping[str, object]:
 
 
 def _missing_flags(scope: Construct) -> Mapping[str, object]:
-    """Return what makes the same templates in every app, whatever it says of the CDK's changed behaviours."""
+    """Return the flags that make the same templates in every app, whatever flags the app sets."""
     said = _context(scope)
     return {flag: value for flag, value in feature_flags().items() if said.get(flag) != value}
 

@@ -62,7 +62,7 @@ class EncryptionKey(Construct):
 
 
 class EncryptedLogGroup(Construct):
-    """Keeps logs under a name that CloudFormation makes up where none is given."""
+    """Keeps logs; CloudFormation makes up its name unless one is given."""
 
     def __init__(
         self,
@@ -91,7 +91,7 @@ class EncryptedLogGroup(Construct):
 
     @cached_property
     def arn(self) -> str:
-        """Drop the ":*" at the end of the attribute Arn, so that streams can be named below it."""
+        """Return the ARN without the ":*" at the end of the attribute Arn, so that streams can be named."""
         return Stack.of(self).format_arn(
             service="logs",
             resource="log-group",
@@ -101,7 +101,7 @@ class EncryptedLogGroup(Construct):
 
 
 def removal_policy(keep: bool) -> RemovalPolicy:
-    """Keep what a stack stored, but nothing of a stack that never came to be: it is empty, and is billed."""
+    """Keep what a stack stored, but delete what a failed creation made: it is empty, and billed."""
     return RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE if keep else RemovalPolicy.DESTROY
 
 
@@ -132,8 +132,8 @@ def _allow_publishing(user: KeyUser) -> Callable[[str], iam.PolicyStatement]:
     """Allow a service to publish to topics encrypted with the key.
 
     EventBridge names no source when it asks for a key (Amazon SNS developer guide, "Enable compatibility
-    between event sources from AWS services and encrypted topics"): with a condition on aws:SourceAccount
-    every one of its messages would be dropped, and nobody told. Its topic's policy limits it instead.
+    between event sources from AWS services and encrypted topics"): with a condition on aws:SourceAccount all
+    its messages would be dropped, without notice. Its topic's policy limits it instead.
     """
 
     def statement(_region: str) -> iam.PolicyStatement:

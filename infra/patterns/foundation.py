@@ -1,4 +1,4 @@
-"""What a cluster's own stack stands on: the parts that the stacks before it have made or found."""
+"""The base of a cluster's own stack: the parts that the stacks before it have made or found."""
 
 from __future__ import annotations
 
@@ -25,6 +25,6 @@ class Foundation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeFoundation(Foundation):
-    """Holds what nodes of our own have besides: a log group that is the cluster's, for what jobs say."""
+    """Also holds the cluster's log group for jobs' output, for clusters with nodes of our own."""
 
     job_logs: EncryptedLogGroup

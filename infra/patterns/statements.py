@@ -1,7 +1,7 @@
 """Statements of policies as data, and the pseudo parameters in their ARNs.
 
-Every object and every attribute of the CDK's is a question to its own process, and synthesis costs what these
-cost: a policy goes there whole, and what is always the same is asked for once.
+Every object and every attribute of the CDK's is a call to its own process, and synthesis takes as long as
+these calls: a policy is one call, and constant answers are asked for once.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ PARTITION = Aws.PARTITION
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Statement:
-    """Allows actions to whoever has the policy; what names a principal is an iam.PolicyStatement."""
+    """Allows actions to the owner of the policy; a statement with a principal is an iam.PolicyStatement."""
 
     sid: str
     actions: Sequence[str]

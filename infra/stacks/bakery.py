@@ -1,4 +1,7 @@
-"""The bakery of one machine image: recipe, pipeline, and the record that `slipway image bake` reads."""
+"""The bakery of one machine image: recipe, pipeline, and the record that `slipway image bake` reads.
+
+Also the network in which all bakeries of a region build.
+"""
 
 from __future__ import annotations
 
@@ -77,10 +80,10 @@ def _record(parts: BakeryParts, lock: ImageLock, recipe: ImageRecipe, pipeline: 
     )
 
 
-# Where machine images of a region are built: a private subnet that reaches others by HTTPS alone, and logs.
-# Packages come from many vendors, so this network has a NAT gateway, which costs about 33 dollars a month as
-# long as the stack is there: `cdk destroy` it when nothing is to be baked for a while. S3 has no gateway
-# endpoint here: its policy admits this account's buckets only, and AWS's installers are in others.
+# The network in which a region's machine images are built: a private subnet with only HTTPS to the outside,
+# and logs. Packages come from many vendors, so it has a NAT gateway, which costs about 33 dollars a month
+# while the stack exists: `cdk destroy` it if nothing will be baked for a while. S3 has no gateway endpoint
+# here: its policy admits only this account's buckets, and AWS's installers are in others.
 _CIDR = "10.60.0.0/24"  # reached by nobody and peered with nothing
 
 

@@ -1,4 +1,4 @@
-"""A cluster on AWS Batch: nodes, the queue before them, and the multi-node job that runs there."""
+"""A cluster on AWS Batch: nodes, their queue, and the multi-node job that runs there."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The network of a cluster: one zone, private nodes, AWS reached through endpoints or a NAT gateway.
 
-In a VPC that is given all of this is its owner's, and the stack holds the key of the logs.
+If a VPC is given, all of this is its owner's, and the stack only holds the key of the logs.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What tells how a cluster does: its jobs' output, a dashboard, alarms and a budget that write e-mails."""
+"""Reports on a cluster: its jobs' output, a dashboard, alarms and a budget that send e-mails."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from slipway.infra.patterns.observability.dashboard import ClusterBudget, Cluste
 
 
 class ObservabilityStack(DeclaredStack):
-    """Knows what it watches by name only, so that it is made before the rest and outlives it."""
+    """Knows what it watches only by name, so that it is made before the rest and outlives it."""
 
     def __init__(
         self, scope: Construct, id: str, *, cluster: Cluster, network: ClusterNetwork, stuck: Stuck
@@ -33,7 +33,7 @@ class ObservabilityStack(DeclaredStack):
         return EncryptedLogGroup(self, id, key=self._key, retention_days=days, keep=keep)
 
 
-# Where a cluster's alarms arrive, and its budget, for clusters whose own stack knows what to watch.
+# The topic of a cluster's alarms, and its budget, for clusters whose own stack knows what to watch.
 
 
 class AlertsStack(DeclaredStack):

@@ -42,12 +42,12 @@ class StorageStack(DeclaredStack):
         return ImageRepository(self, "Image", key=self.storage.key, keep=self._files.cluster.keep_data)
 
     def add_scratch(self) -> SharedFiles:
-        """Add a Lustre for data that can be had again, besides the shared files."""
+        """Add a Lustre for data that can be made again, besides the shared files."""
         props = replace(self._files, name=f"{self._files.name}-scratch", mount_point=SCRATCH)
         return FILE_SYSTEMS[FileSystem.FSX_LUSTRE](self, "Scratch", props)
 
 
-# Where the container image of a cluster is built.
+# The project that builds a cluster's container image.
 
 
 class ImagesStack(DeclaredStack):

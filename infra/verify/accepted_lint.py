@@ -1,4 +1,4 @@
-"""Every warning that we accept of cfn-lint and of the CDK's own validator, with its reason.
+"""All warnings of cfn-lint and of the CDK's own validator that we accept, with their reasons.
 
 They are written into the templates, where both look; infra/verify/nag.py has what is accepted of cdk-nag.
 """
@@ -29,7 +29,7 @@ ACCEPTED_LINT = (
 
 
 def acknowledge_lint(stacks: Sequence[cdk.Stack]) -> None:
-    """Write down in these stacks what of ACCEPTED_LINT is found there."""
+    """Write into these stacks which warnings of ACCEPTED_LINT they may have."""
     for stack in stacks:
         network = stack.node.try_find_child("Vpc")
         if network is None:

@@ -1,8 +1,8 @@
-"""Every gate on every template, one line a finding: `python -m slipway.infra.verify [FOLDER OF AN ASSEMBLY]`.
+"""Runs every gate on every template, one line for each finding: `python -m slipway.infra.verify [ASSEMBLY]`.
 
-Gates: the CDK's own validator and cdk-nag (both while synthesizing), cfn-lint, and infra/verify/rules. Our
-own clusters are held against more packs of cdk-nag (packs.py).
-In the assembly of a user's own app they look at the stacks that `add_cluster` made, and at no others.
+ASSEMBLY is the folder of one. Gates: the CDK's own validator and cdk-nag (both during synthesis), cfn-lint,
+and infra/verify/rules. Our own clusters must also pass more packs of cdk-nag (packs.py). In the assembly of a
+user's own app, gates look only at the stacks that `add_cluster` made.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def report(assembly: Path) -> int:
 
 
 def synthesize(assembly: Path) -> None:
-    """Synthesize in this process, as the CLI would. Findings are left in the assembly's report."""
+    """Synthesize in this process, as the CLI would. Findings are in the assembly's report."""
     import aws_cdk as cdk
 
     from slipway.infra.app import build
@@ -97,21 +97,21 @@ def rule_findings(assembly: Path) -> Iterator[str]:
 
 
 def _region(template: Path) -> str:
-    """Return the template's region: what a resource may be differs between regions."""
+    """Return the template's region: valid values of a resource differ between regions."""
     manifest = json.loads((template.parent / "manifest.json").read_text(encoding="utf-8"))
     environment = manifest["artifacts"][_artifact(template)]["environment"]
     return str(environment).rpartition("/")[2]
 
 
 def _templates(assembly: Path) -> list[Path]:
-    """Return our own templates where some are marked, and otherwise all: older assemblies mark none."""
+    """Return our own templates if some are marked, and otherwise all: older assemblies mark none."""
     found = sorted(assembly.rglob("*.template.json"))
     ours = _our_stacks(assembly)
     return [path for path in found if path in ours] if ours else found
 
 
 def _our_stacks(assembly: Path) -> Mapping[Path, str]:
-    """Return the path of each construct that is a stack of ours, by its template."""
+    """Return, by template, the path of each construct that is a stack of ours."""
     found: dict[Path, str] = {}
     for template in assembly.rglob("*.template.json"):
         metadata = template.with_name(f"{_artifact(template)}.metadata.json")

@@ -1,6 +1,6 @@
-"""cdk-nag on our stacks, and every finding that we accept, with its reason: one entry of ACCEPTED each.
+"""Runs cdk-nag on our stacks; every finding that we accept is one entry of ACCEPTED, with its reason.
 
-packs.py has the packs that only our own gates run. infra/verify/rules/ looks at the same templates for what
+packs.py has the packs that only our own gates run. infra/verify/rules/ checks the same templates for what
 cdk-nag does not know.
 """
 
@@ -71,7 +71,7 @@ class NagChecks(AwsSolutionsChecks):
 def kept_violations(
     pack: NagPack, stacks: Sequence[cdk.Stack], accepts: Callable[[str, str], bool]
 ) -> cdk.PolicyValidationPluginReport:
-    """Run a pack on stacks, and leave out what `accepts` knows by its id and its construct's path."""
+    """Run a pack on stacks, and leave out findings whose id and construct's path `accepts` knows."""
     violations = [
         kept
         for stack in stacks
@@ -102,7 +102,7 @@ def is_accepted(finding: str, construct_path: str, accepted: Sequence[Accepted] 
 def _without_accepted(
     violation: cdk.PolicyViolation, stack: cdk.Stack, accepts: Callable[[str, str], bool]
 ) -> cdk.PolicyViolation | None:
-    above = stack.node.path.removesuffix(stack.node.id)  # the Stage that it is in
+    above = stack.node.path.removesuffix(stack.node.id)  # of its Stage
     resources = [
         resource
         for resource in _resources(violation)

@@ -1,7 +1,7 @@
-"""cdk-nag's packs for NIST 800-53 revision 5 and PCI DSS 3.2.1, and each of their findings that we accept.
+"""Runs cdk-nag's packs for NIST 800-53 revision 5 and PCI DSS 3.2.1, with each finding that we accept.
 
-`python -m slipway.infra.verify` holds them against the clusters that we ship. They find the same wherever a
-pattern is used, so that a synthesis of a user's own does not wait for them.
+`python -m slipway.infra.verify` runs them on the clusters that we ship. Findings are the same wherever a
+pattern is used, so a user's own synthesis does not have to wait for them.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from slipway.infra.verify.nag import Accepted, kept_violations
 
 PACKS: Mapping[str, str] = {"NIST.800.53.R5": "NIST 800-53 r5", "PCI.DSS.321": "PCI DSS 3.2.1"}
 
-# Wildcards that a policy cannot do without: rules/permissions.py lets * stand for such actions alone.
+# Wildcards that a policy cannot avoid: rules/permissions.py allows * only for such actions.
 WILDCARDS: Mapping[str, str] = {
     "`*`, as its actions take no resource": r"\[Resource::\*\]$",
     "objects below a prefix": r"\[Resource::(<[^>]*Arn>|<[^>]*>|arn:[^:]*:s3:::[^:]*)/[^:]*\*[^:]*\]$",

@@ -1,4 +1,4 @@
-"""Our rules on some stacks of an app while it synthesizes, where nobody runs `slipway.infra.verify`."""
+"""Runs our rules on stacks of an app during synthesis, for users who do not run `slipway.infra.verify`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`slipway image build`: build a container image in the cloud; its tag is a digest of its files."""
+"""`slipway image build`: builds a container image in the cloud; its tag is a digest of its files."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def image_build_command(image: str, cluster: str | None, no_wait: bool, dry_run:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BuildSources:
-    """Holds what is built under which tag; the files are read only if a build is needed."""
+    """Hold an image, its tag, and a function that zips its files, which is called only for a build."""
 
     image: str
     tag: str
@@ -108,7 +108,7 @@ def _find(image: str, cluster: str | None) -> tuple[BuildSources, BatchTarget]:
 
 
 def _choose_repository(image: str, cluster: str | None) -> BatchTarget:
-    """Return the cluster that a project's own image is built for."""
+    """Return the cluster to whose repository the project's own image is pushed."""
     found = _batch_targets()
     users = [target for target in found if cluster in (None, target.name)]
     if len(users) == 1:
@@ -121,7 +121,7 @@ def _choose_repository(image: str, cluster: str | None) -> BatchTarget:
         )
     whom = f"cluster '{cluster}' has no repository" if cluster else f"{len(found)} deployed clusters have one"
     raise SlipwayError(
-        f"'{image}' is pushed to a cluster's repository, and {whom}", hint=f"say --on with one of {names}"
+        f"'{image}' is pushed to a cluster's repository, and {whom}", hint=f"name one with --on: {names}"
     )
 
 

@@ -1,4 +1,4 @@
-"""What estimates rest on: `slipway calibrate` adds the rate of a run, or published rates."""
+"""`slipway calibrate`: adds the rate of a run, or published rates, to what estimates rest on."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from slipway.jobs.submit import find
 from slipway.jobs.submit.rate import RunRate, read_run
 from slipway.jobs.words.errors import SlipwayError
 
-_MET_WITHIN = 0.01  # of a measured rate, which a calibration should give again
+_MET_WITHIN = 0.01  # relative distance from the measured rate that counts as met
 
 
 def _share(value: object) -> str:
@@ -56,7 +56,7 @@ PUBLISHED_COLUMNS = (
     Column(name="sequences_per_second", title="published", unit="seq/s", align="right", format=rounded(2)),
     Column(name="before", title="told before", unit="seq/s", align="right", format=rounded(2)),
     Column(name="after", title="and now", unit="seq/s", align="right", format=rounded(2)),
-    Column(name="word", title="which is"),
+    Column(name="word", title="basis"),
     Column(name="basis", title="standing on"),
 )
 
@@ -83,9 +83,9 @@ def calibrate_command(
     the file that SLIPWAY_CALIBRATION names). Your rows replace the published ones for that model and family.
     Calibrating the same job again replaces its row; deleting the row undoes it.
 
-    With --published, every row of FILE goes to published.csv beside it, or none if one cannot be used; each
-    bad row is named. docs/estimate.md lists the columns. An estimate then stands on the nearest row on its
-    accelerator, and says which and how near. Reading a file again replaces its rows.
+    With --published, every row of FILE goes to published.csv in the same folder, or none if one cannot be
+    used; each bad row is named. docs/estimate.md lists the columns. An estimate is then based on the nearest
+    row for its accelerator, and says which row and how near it is. Reading a file again replaces its rows.
 
     \b
     slipway calibrate bert_pretrain --on dl1 --dry-run
@@ -140,7 +140,7 @@ def _learn_run(
 
 
 def _fit(rate: RunRate) -> tuple[Measurement, float, float]:
-    """Return the new row, and what is predicted for this configuration without and with it."""
+    """Return the new row, and the predictions for this configuration without and with it."""
     ours, asked = our_measurements(), rate.asked
     measured = rate.measurement(datetime.now(UTC).date().isoformat())
     own = [row for row in own_measurements() if row.run_id != rate.found.run.id]

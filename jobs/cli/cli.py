@@ -1,6 +1,6 @@
 """The command `slipway`. A new command is a function NAME_command in a file here, and a line of GROUPS.
 
-One in a group, such as `slipway cluster list`, is cluster_list_command and a line of GROUPED.
+A command in a group, such as `slipway cluster list`, is cluster_list_command and a line of GROUPED.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ _OBJECTS_BETWEEN_COLLECTIONS = 100_000
 
 _HERE = "slipway.jobs.cli"
 Commands = Mapping[str, tuple[str, str]]
-# Every command under its heading of `slipway --help`, in the order in which one needs it: its file, and what
-# is said of it there; its docstring is its longer help. One without a file is a group of GROUPED.
+# Each command by its heading in `slipway --help`, in the order in which a user needs it: its file, and its
+# line of help there; its docstring is its full help. A command without a file is a group in GROUPED.
 GROUPS: Mapping[str, Commands] = {
     "Start here": {
         "init": (f"{_HERE}.project", "Begin a project of your own: clusters and a training script"),
@@ -97,8 +97,8 @@ GROUPED: Mapping[str, Commands] = {
         "run": (f"{_HERE}.run_plan", "Run a plan over its clusters, and plan again when need be"),
     },
 }
-# What a command was called before. The old name works until that version, hidden from help and completion,
-# and says the new one. Of two that fit, the earlier line counts.
+# Former names of commands. An old name works until version OLD_NAMES_UNTIL, is left out of help and
+# completion, and prints the new one. If two lines match, the first wins.
 OLD_NAMES_UNTIL = "2.0"
 RENAMED: Mapping[str, str] = {
     "amis": "image list",
@@ -127,7 +127,7 @@ RENAMED: Mapping[str, str] = {
 
 
 def commands() -> Iterator[tuple[str, str, str]]:
-    """Yield each command as it is typed, its file, and what is said of it."""
+    """Yield each command as it is typed, with its file and its line of help."""
     for name, (file, line) in ((name, entry) for names in GROUPS.values() for name, entry in names.items()):
         if file:
             yield name, file, line
@@ -136,7 +136,7 @@ def commands() -> Iterator[tuple[str, str, str]]:
 
 
 def find_renamed(words: Sequence[str]) -> tuple[str, str] | None:
-    """Return the old name that `words` begin with, and the new one; a group's own name is mostly not old."""
+    """Return the old name at the start of `words`, and its new name; None if they start with neither."""
     for old, new in RENAMED.items():
         typed = old.split()
         rest = words[len(typed) :]
@@ -147,7 +147,7 @@ def find_renamed(words: Sequence[str]) -> tuple[str, str] | None:
 
 
 class CommandTable(click.Group):
-    """Import a command only when it runs, so that help and completion stay fast."""
+    """Imports a command only when it runs, so that help and completion stay fast."""
 
     headings = GROUPS
     prefix = ""
@@ -191,7 +191,7 @@ class CommandTable(click.Group):
 
 
 class CommandGroup(CommandTable):
-    """The commands that begin with one word, such as `slipway cluster list`."""
+    """Holds the commands of one group, such as those of `slipway cluster`."""
 
     def __init__(self, name: str, **settings: Any) -> None:
         super().__init__(name, **settings)
@@ -200,14 +200,14 @@ class CommandGroup(CommandTable):
 
 
 class Program(CommandTable):
-    """The whole command line, in which old names work, too."""
+    """Is the whole command line; also accepts old names of commands."""
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         if renamed := find_renamed(args):
             old, new = renamed
-            if not ctx.resilient_parsing:  # completion reads the words, too
+            if not ctx.resilient_parsing:  # completion parses the words, too
                 until = f"the old name goes with version {OLD_NAMES_UNTIL}"
                 say(f"`{PROGRAM} {old}` is now `{PROGRAM} {new}`; {until}")
             args = [*new.split(), *args[len(old.split()) :]]
@@ -241,8 +241,8 @@ def cli(debug: bool) -> None:
 
 
 def main() -> None:
-    # Python looks for garbage after every 700 new objects, which takes an eighth of a dry run. A command
-    # that follows a log for days looks often enough.
+    # Python collects garbage after every 700 new objects, which takes an eighth of a dry run's time. A
+    # command that follows a log for days still collects often enough.
     gc.set_threshold(_OBJECTS_BETWEEN_COLLECTIONS)
     open_streams()
     if COMPLETE_VARIABLE in os.environ:

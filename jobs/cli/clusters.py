@@ -1,4 +1,4 @@
-"""What there is: `slipway cluster list` and `targets`; `slipway cluster upload` brings files to one."""
+"""`slipway cluster list` and `targets` show clusters; `slipway cluster upload` copies files to one."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ CLUSTERS_IN_FULL = (
 STACKS = (Column(name="stack"), Column(name="status"))
 RESOURCES = (Column(name="service"), Column(name="count", align="right"), Column(name="resources"))
 
-# The state of a stack that needs a hand, and the next command.
+# The command to type next for each state of a stack that does not mend itself.
 NEXT_COMMANDS: Mapping[str, str] = {
     "CREATE_FAILED": "cdk destroy {stack}, then cdk deploy",
     "ROLLBACK_COMPLETE": "cdk destroy {stack}, then cdk deploy",
@@ -148,7 +148,7 @@ def _tell(cluster: str, stacks: Sequence[DeployedStack] | Unanswered, running: i
 
 
 def _print_created(row: Mapping[str, object]) -> None:
-    """Print the stacks and the resources that exist in AWS, one line per service."""
+    """Print the stacks and the resources that exist in AWS, one line for each service."""
     stacks, resources = row["stacks"], row["resources"]
     if isinstance(stacks, Mapping) and stacks:
         print_text("")
@@ -175,7 +175,7 @@ def _by_service(resources: Mapping[str, int]) -> list[Mapping[str, object]]:
     ]
 
 
-# `slipway cluster targets`: the deployed clusters that accept jobs, as infra recorded them.
+# `slipway cluster targets`: lists the deployed clusters that accept jobs, from the records that infra wrote.
 TARGETS_LISTED = (
     Column(name="name"),
     Column(name="kind"),
@@ -187,7 +187,7 @@ TARGETS_LISTED = (
     Column(name="machine_image", absent="-"),
 )
 
-# What only one kind has.
+# Fields that only one kind of cluster has.
 OF_KIND: Mapping[str, tuple[Column, ...]] = {
     "batch": (
         Column(name="image"),
@@ -250,8 +250,8 @@ TARGETS_IN_FULL = (
 def cluster_targets_command(names: tuple[str, ...], region: str | None, as_json: bool) -> None:
     """List the deployed clusters that accept jobs, or show one in full.
 
-    Of one cluster it also says on stderr which machine AWS does not start, and why. If the record of a
-    cluster cannot be read, the command says so there, too, and ends with exit code 1.
+    For one cluster it also says on stderr which machine AWS does not start, and why. If the record of a
+    cluster cannot be read, the command says that on stderr, too, and ends with exit code 1.
 
     \b
     slipway cluster targets

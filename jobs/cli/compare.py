@@ -1,4 +1,4 @@
-"""`slipway compare`: one job on every cluster and size that fits, by cost or by time."""
+"""`slipway compare`: compares one job on every cluster and size that fits, by cost or by time."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ COMPARE_COLUMNS = (
     Column(name="ranges.hours", title="nine of ten: time", absent="", format=ends(hours)),
     Column(name="ranges.usd", title="cost [USD]", absent="", format=ends(rounded(0))),
     Column(name="tokens_per_dollar", title="tokens/USD", align="right", format=rounded(0)),
-    Column(name="word", title="seq/s is"),
+    Column(name="word", title="basis"),
     Column(name="band", title="within", align="right", absent=NO_BAND, format=shown_band),
     Column(name="changed", title="instead of the layout asked for"),
     Column(name="price.region", title="price region", absent="-"),
@@ -115,7 +115,7 @@ def everywhere(
     rows: Sequence[Measurement],
     all_types: bool = False,
 ) -> tuple[list[PricedHardware], list[Estimate]]:
-    """Return the places and an estimate for each size that fits; say what is left out."""
+    """Return the places, and an estimate for each size that fits; say which places are left out."""
     for size in nodes or ():
         refuse_size(size)
     places = _places(only, region=region, term=term, all_types=all_types)
@@ -150,7 +150,7 @@ def ordered(found: Sequence[Estimate], by: str) -> list[tuple[Estimate, str]]:
 
 
 def _places(only: Sequence[str], *, region: str | None, term: str, all_types: bool) -> list[PricedHardware]:
-    """Return the named places; by default declared clusters and what `slipway instance list` lists."""
+    """Return the named places; by default, declared clusters and what `slipway instance list` shows."""
     known = rates()
     if only:
         return [find_place(name, known, region=region, term=term) for name in dict.fromkeys(only)]

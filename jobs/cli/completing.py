@@ -1,6 +1,6 @@
-"""What the shell offers for names after Tab: of this machine's files alone, since a person waits for it.
+"""Completes names after Tab, from this machine's files alone, because the user is waiting.
 
-Another kind of name is a function here, which an argument or option names as its shell_complete.
+Another kind of name is a function here, which an argument or option takes as its shell_complete.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _MOST_JOBS = 50
 
 
 def _completer(*sources: Callable[[str], Iterable[str]]) -> Completer:
-    """Return what offers the names of these sources, in their order; one that fails offers none."""
+    """Return a completer that offers the names of these sources in order; a source that fails offers none."""
 
     def complete(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
         found: list[str] = []
@@ -42,7 +42,7 @@ def _types(incomplete: str) -> Iterable[str]:
 
 
 def _jobs(_incomplete: str) -> Iterator[str]:
-    """Yield the jobs that were submitted from this machine to where the shell points now, newest first."""
+    """Yield the jobs that this machine submitted to where the shell points (AWS or a yard), newest first."""
     from slipway.jobs.cloud.aws import endpoint
     from slipway.jobs.platforms.journal import submitted_entries
 

@@ -1,4 +1,4 @@
-"""What runs achieved: `slipway report curve`, `speedup` of finished runs, and `tensorboard`."""
+"""Shows what runs achieved: `slipway report curve`, `speedup` of finished runs, and `tensorboard`."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ CURVE_COLUMNS = (
     Column(name="sequences_per_second", title="throughput", unit="sequences/s", align="right", absent="-"),
 )
 _DRAWN = Column(name="curve", title="loss, from 0")
-_USUAL = ("eval_loss",)  # shown beside the loss where there is one
+_USUAL = ("eval_loss",)  # shown next to the loss if reported
 
 
 @click.command()
@@ -117,7 +117,7 @@ def _how_far(last: Point) -> str:
     return f"{last.step} steps" if last.steps is None else f"{last.step} of {last.steps} steps"
 
 
-# `slipway report speedup`: how much faster a recipe was on more nodes, beside published and estimated ones.
+# `slipway report speedup`: compares a recipe's speed on more nodes with published and estimated speed-ups.
 
 
 def _times(value: object) -> str:
@@ -249,7 +249,7 @@ def _tell(found: Sequence[AnyFound], lines: Sequence[Line], source: str) -> None
         say(f"for another size: {submit_line(run.recipe or '', run.target, missing, settings)}")
 
 
-# `slipway report tensorboard`: the charts of a training job in a browser.
+# `slipway report tensorboard`: shows the charts of a training job in a browser.
 PROGRAM = "tensorboard"
 _WAIT_SECONDS = 5.0
 
@@ -295,14 +295,14 @@ def report_tensorboard_command(
 
 
 def _own_folder(found: AnyFound) -> Path | None:
-    """Return where the job writes its charts, if that is seen from here."""
+    """Return the folder to which the job writes its charts, if this machine can see it."""
     mount = found.target.file_system_mount
     own = None if mount is None else Path(mount) / "logs" / found.run.name
     return own if own and own.is_dir() else None
 
 
 def _charts(found: AnyFound, folder: Path) -> ScalarFile:
-    """Make the charts of what the job has printed so far, in place of those made before."""
+    """Write the charts of what the job has printed so far, and remove earlier ones."""
     folder.mkdir(parents=True, exist_ok=True)
     charts = ScalarFile(folder / f"events.out.tfevents.0.{found.run.id.replace('/', '-')}")
     charts.path.unlink(missing_ok=True)
@@ -325,7 +325,7 @@ def _follow(found: AnyFound, charts: ScalarFile, server: subprocess.Popen[bytes]
 
 
 def _program() -> list[str]:
-    """Return how TensorBoard is started: beside this Python, or wherever PATH has it."""
+    """Return the path of TensorBoard, from this Python's folder or from PATH."""
     beside = Path(sys.executable).with_name(PROGRAM)
     path = str(beside) if beside.exists() else shutil.which(PROGRAM)
     if path is None:

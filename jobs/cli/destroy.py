@@ -1,4 +1,4 @@
-"""Taking away: `slipway cluster destroy` loses no job, `empty` a bucket, `leftovers` what stays and costs."""
+"""`slipway cluster destroy` and `empty` remove a cluster and its data; `leftovers` lists what stays."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ from slipway.jobs.words.targets import MpiTarget, Target
 def cluster_destroy_command(cluster: str, cancel: bool, yes: bool) -> None:
     """Destroy the stacks of a deployed CLUSTER, after its jobs have ended.
 
-    `cdk destroy` asks nobody: it takes the machines from under a job that trains. This command refuses while
-    a job runs, or cancels it with --cancel and waits until it has saved. It stops the machines, empties a
-    bucket that goes with its stack, and destroys the cluster's own stacks. Data that was deployed with
-    keep_data=true stays: slipway cluster leftovers lists it and what it costs.
+    `cdk destroy` also removes machines on which a job is running. This command refuses while a job runs, or
+    cancels it with --cancel and waits until it has saved. It stops the machines, empties a bucket that is
+    deleted with its stack, and destroys the cluster's own stacks. Data that was deployed with keep_data=true
+    stays: slipway cluster leftovers lists it and what it costs.
 
     \b
     slipway cluster destroy dl1
@@ -91,7 +91,7 @@ def _take_apart(target: Target, *, keeps: bool) -> None:
 
 
 def _destroy_rest(cluster: str) -> None:
-    """Finish what an earlier run began: the record of a target goes with the first of its stacks."""
+    """Finish an earlier, interrupted run: the target's record is deleted with the first of its stacks."""
     region = declared_cluster(cluster).region
     refuse_foreign(cluster, region)
     if not destroy_stacks(cluster, region):
@@ -153,7 +153,7 @@ def cluster_empty_command(cluster: str, yes: bool) -> None:
     say(f"{deleted} versions deleted")
 
 
-# `slipway cluster leftovers`: what destroyed clusters kept, what it costs a month, and its removal.
+# `slipway cluster leftovers`: lists what destroyed clusters kept and its monthly cost, and deletes it.
 LEFTOVERS_COLUMNS = (
     Column(name="owner", title="made by"),
     Column(name="kind"),
@@ -213,7 +213,7 @@ def cluster_leftovers_command(
 
 
 def _without_keys(leftovers: Sequence[Leftover]) -> list[Leftover]:
-    """Keep the keys of what could not be seen: it may be encrypted with one of them."""
+    """Keep all KMS keys if some leftovers could not be listed: one of the keys may encrypt them."""
     warn("KMS keys stay, because what they encrypt could not all be seen")
     return [leftover for leftover in leftovers if leftover.kind is not LeftoverKind.KEY]
 
@@ -236,7 +236,7 @@ def _delete(leftovers: Sequence[Leftover], region: str, confirmed: Sequence[str]
 
 
 def _typed(owner: str, leftovers: Sequence[Leftover]) -> bool:
-    """Ask for the name; without a terminal nobody can be asked."""
+    """Ask the user to type the owner's name; refuse if there is no terminal to ask at."""
     if not can_ask():
         raise SlipwayError(
             f"{len(leftovers)} leftovers of {owner} would be deleted, and without a terminal nobody can be "

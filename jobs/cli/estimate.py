@@ -1,4 +1,4 @@
-"""`slipway estimate`: throughput, memory, hours and dollars of a job on a cluster, before you pay."""
+"""`slipway estimate`: estimates throughput, memory, hours and dollars of a job before you pay."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ ESTIMATE_COLUMNS = (
     Column(name="sequences_per_step", title="sequences", format=rounded(0)),
     Column(name="hours", title="time", align="right", format=hours),
     Column(name="usd", title="cost", unit="USD", align="right", format=rounded(2)),
-    Column(name="word", title="seq/s is"),
+    Column(name="word", title="basis"),
     Column(name="band", title="within", align="right", absent=NO_BAND, format=band),
     Column(name="ranges.hours", title="nine of ten: time", absent="", format=ends(hours)),
     Column(name="ranges.usd", title="cost [USD]", absent="", format=ends(rounded(0))),
@@ -64,7 +64,7 @@ ESTIMATE_COLUMNS = (
 
 
 def sizes(_ctx: click.Context, _param: click.Parameter, text: str | None) -> tuple[int, ...] | None:
-    """Parse 1,2,4,8 into sizes, each once and in order."""
+    """Parse 1,2,4,8 into sizes, ascending and without duplicates."""
     if text is None:
         return None
     words = [word.strip() for word in text.split(",")]
@@ -215,7 +215,7 @@ def _estimate_job(job: str, place: str, asked: Mapping[str, Any], *, as_json: bo
 def _refuse_more_than_one_question(
     job: str | None, place: str | None, asked: Mapping[str, Any], *, check: bool, idle: str | None
 ) -> None:
-    """Refuse what only an estimate of a job takes, beside a question about no job."""
+    """Refuse a question about no job (--check, --idle) together with options of an estimate of a job."""
     if check and idle is not None:
         raise click.UsageError("--check and --idle are two questions; leave one out")
     alone = "--check" if check else "--idle" if idle is not None else ""
@@ -236,7 +236,7 @@ def _refuse_more_than_one_question(
 
 
 def _with_reasons(lines: Sequence[Row]) -> tuple[Sequence[Column], Sequence[Row]]:
-    """Return a table in which the row of a size that does not work is empty but for the reason."""
+    """Return a table in which the row of a size that does not work has only its reason."""
     columns = [replace(column, format=_or_nothing(column.format)) for column in ESTIMATE_COLUMNS]
     nothing = {column.name: "" for column in ESTIMATE_COLUMNS}
     full = [{**nothing, **line} if "refused" in line else line for line in lines]
@@ -250,7 +250,7 @@ def _or_nothing(form: Callable[[object], str]) -> Callable[[object], str]:
 def estimates(
     job: str, place: str, asked: Mapping[str, Any]
 ) -> tuple[Workload, PricedHardware, list[Estimate], Mapping[int, CannotEstimate]]:
-    """Estimate the sizes that were asked for, or the usual ones; return why those that do not work do not."""
+    """Estimate the requested sizes, or the usual ones; also return the reasons of those that do not work."""
     workload, known = workload_of(job, parse_settings(asked["settings"])), measurements()
     as_it_is = find_place(place, rates(), region=asked["region"], term=asked["term"])
     where = altered(as_it_is, network_gbps=asked["network"], devices=asked["devices"])
@@ -301,7 +301,7 @@ def tell(
     for doubt in doubts(workload, place, found):
         warn(doubt)
     if place.name == place.instance.name:
-        say("priced are the nodes alone; name a declared cluster to count what stands around them")
+        say("only nodes are priced; name a declared cluster to include its storage and network")
 
 
 def _derived(workload: Workload) -> str:

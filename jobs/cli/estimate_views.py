@@ -1,4 +1,4 @@
-"""What `slipway estimate` prints besides its table: `--check`, `--idle`, `--bill`, and what it doubts."""
+"""Prints the other views of `slipway estimate`: `--check`, `--idle`, `--bill`, and its warnings."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def hours(value: object) -> str:
 
 
 def ends(form: Any) -> Any:
-    """Return a format of a range, each end in the given one."""
+    """Return a function that formats a range by formatting both of its ends."""
 
     def both(value: object) -> str:
         assert isinstance(value, list | tuple)
@@ -170,7 +170,7 @@ def _length(assumed: Any) -> str:
     return f"{assumed.sequence_length} tokens {least:.1f} to {most:.1f} min"
 
 
-# `slipway estimate --idle`: what a cluster costs a month while nothing runs, thing by thing.
+# `slipway estimate --idle`: lists the monthly cost of each part of a cluster while nothing runs.
 ESTIMATE_IDLE_COLUMNS = (
     Column(name="stack"),
     Column(name="item"),
@@ -204,7 +204,7 @@ def estimate_idle(name: str, *, as_json: bool) -> None:
 
 
 def _templates(cluster: Cluster) -> tuple[Templates, str]:
-    """Return the deployed templates, or else those that a deployment would have."""
+    """Return the deployed templates, or else those that a deployment would create."""
     from slipway.jobs.cloud.aws import Unanswered
     from slipway.jobs.cloud.templates import declared_templates, deployed_templates, stack_names
     from slipway.jobs.clusters.bill import is_shared
@@ -217,13 +217,13 @@ def _templates(cluster: Cluster) -> tuple[Templates, str]:
     return declared_templates(cluster.name), "as it is declared"
 
 
-# Prints the whole bill of a job at one or more sizes: `slipway estimate --bill`.
+# `slipway estimate --bill`: prints the whole bill of a job at one or more sizes.
 BILL_COLUMNS = (
     Column(name="nodes", align="right"),
     Column(name="item"),
     Column(name="hours", title="time", align="right", format=hours),
     Column(name="usd", title="cost", unit="USD", align="right", format=rounded(2)),
-    Column(name="basis", title="which is"),
+    Column(name="basis", title="basis"),
 )
 
 
@@ -244,13 +244,14 @@ def print_bill(
         say(f"not counted: {each}")
 
 
-# What an estimate warns of: settings that work and cost more than expected. Another is one row of DOUBTS.
-# A device reads each weight once a micro-batch and computes two operations with it a token: an A100 does 200
-# operations in the time of a byte (312 TFLOP/s over 1.6 TB/s), an H100 295. With fewer it waits for memory.
+# Warnings of an estimate: settings that work and cost more than expected. Another is one row of DOUBTS. For
+# each micro-batch, a device reads every weight once and does two operations with it for each token. In the
+# time it reads a byte, an A100 does 200 operations (312 TFLOP/s over 1.6 TB/s), an H100 295. With fewer
+# tokens it waits for its memory.
 FEW_TOKENS = 300
-# Forward and back of one compiled layer of BERT-Large, on an H200: 57 ms a micro-batch of 16 rows for 24
-# layers, 42 ms for 64 rows (docs/benchmarks.md). Larger ones reached 43 % of the peak, so below LEAST_SHARE
-# it is this.
+# Forward and backward of one compiled layer of BERT-Large, on an H200: 24 layers took 57 ms for a micro-batch
+# of 16 rows, and 42 ms for 64 rows (docs/benchmarks.md). Larger micro-batches reached 43 % of the peak. A
+# layer that at the peak would take less than LEAST_SHARE of HOST_SECONDS takes HOST_SECONDS.
 HOST_SECONDS, LEAST_SHARE = 2e-3, 0.25
 
 
@@ -261,7 +262,7 @@ def doubts(workload: Workload, place: PricedHardware, found: Sequence[Estimate])
 
 
 def refused_layouts(job: str, place: PricedHardware, settings: Sequence[str]) -> Iterator[str]:
-    """Yield why submitting the same would be refused: its layout is not proved on the cluster's image."""
+    """Yield the reason if submitting would be refused: the layout is not proved on the cluster's image."""
     from slipway.jobs.words.job import DoesNotFit, parse_settings
 
     try:
@@ -315,7 +316,7 @@ def _tensors_across_nodes(
 def _waits_for_its_host(
     workload: Workload, place: PricedHardware, _found: Sequence[Estimate]
 ) -> Iterator[str]:
-    """Tell where a GPU computes faster than its processor starts kernels: the estimate has no term for it."""
+    """Warn if a GPU computes faster than its processor starts kernels: the estimate has no term for that."""
     layout, model, accelerator = workload.layout, workload.model, place.instance.accelerator
     if accelerator is None or accelerator.peak_tflops is None or device_of(place.instance) != "cuda":
         return
@@ -335,9 +336,9 @@ def _waits_for_its_host(
 DOUBTS: tuple[Doubt, ...] = (_idle_devices, _waits_for_its_host, _uneven_stages, _tensors_across_nodes)
 
 
-# What run the numbers of an estimate are of: its sequences, batches, layout and end, and how it differs from
-# the article's. A recipe's article run is one row of ARTICLE_RUNS.
-# The settings that make a recipe the run of which its article printed rates, and which run that is.
+# Says which run the numbers of an estimate are of: its sequences, batches, layout and end, and how it differs
+# from the article's. A recipe's article run is one row of ARTICLE_RUNS: the settings that make the recipe
+# train what its article measured, and which run that is.
 ARTICLE_RUNS: Mapping[str, Mapping[str, str]] = {
     "bert_pretrain": {"BERT-Large": "size=large", "BERT-1.5B": "size=1.5b zero=1"},
     "glue_finetune": {"MRPC": "model=models/bert-base-cased"},
@@ -350,7 +351,7 @@ _DEGREES = (("tensor", "tensor {}"), ("pipeline", "{} pipeline stages"))
 
 
 def run_words(workload: Workload, found: Sequence[Estimate]) -> str:
-    """Describe the run: what a recipe with these settings trains, or what the model's name stands for."""
+    """Describe the run: what a recipe with these settings trains, or what the model's name means."""
     layout = found[0].layout
     steps = [f"{own.sequences_per_step:,} a step on {own.nodes} node{'s' * (own.nodes > 1)}" for own in found]
     is_fixed = len({own.sequences_per_step for own in found}) == 1 < len(found)
@@ -370,7 +371,7 @@ def run_words(workload: Workload, found: Sequence[Estimate]) -> str:
 
 
 def differs_from_article(workload: Workload) -> Iterator[str]:
-    """Say that a recipe's run is not the article's, and how to ask for that one."""
+    """Say that a recipe's run is not the article's, and which settings make it so."""
     from slipway.jobs.estimate.inputs.workloads import workload_of
 
     runs = ARTICLE_RUNS.get(workload.name, {})

@@ -1,4 +1,4 @@
-"""`slipway estimate --why`: what a step's time and a device's memory are made of, as bars."""
+"""`slipway estimate --why`: draws the parts of a step's time and of a device's memory as bars."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from slipway.jobs.estimate.work.work import memory
 from slipway.jobs.estimate.work.workloads import Workload
 from slipway.jobs.output import Column, bar, print_json, print_table, say
 
-# What stands in Memory, in words.
+# The fields of Memory, in words.
 HELD: Mapping[str, str] = {
     "weights": "weights",
     "gradients": "gradients",
@@ -55,8 +55,8 @@ MEMORY_COLUMNS = (
 def print_why(
     title: str, workload: Workload, place: PricedHardware, found: Sequence[Estimate], *, as_json: bool
 ) -> None:
-    steps = [line for own in found for line in _step_lines(own)]
-    held = [line for own in found for line in _memory_lines(workload, place, own)]
+    steps = [line for estimate in found for line in _step_lines(estimate)]
+    held = [line for estimate in found for line in _memory_lines(workload, place, estimate)]
     if as_json:
         for line in (*steps, *held):
             del line["bar"]
@@ -69,20 +69,22 @@ def print_why(
         say("rates that were measured are told as measured; the parts are the model's in any case")
 
 
-def _step_lines(own: Estimate) -> Iterator[dict[str, object]]:
-    whole = sum(own.parts.values())
-    for part, seconds in own.parts.items():
+def _step_lines(estimate: Estimate) -> Iterator[dict[str, object]]:
+    whole = sum(estimate.parts.values())
+    for part, seconds in estimate.parts.items():
         if seconds:
-            yield {"nodes": own.nodes, "part": part, "seconds": seconds, **_share(seconds, whole)}
+            yield {"nodes": estimate.nodes, "part": part, "seconds": seconds, **_share(seconds, whole)}
 
 
-def _memory_lines(workload: Workload, place: PricedHardware, own: Estimate) -> Iterator[dict[str, object]]:
-    held = asdict(memory(workload.model, cluster_of(place.instance, own.nodes), own.layout))
-    free = max(0.0, own.usable_gib - own.memory_gib)
-    whole = own.memory_gib + free
+def _memory_lines(
+    workload: Workload, place: PricedHardware, estimate: Estimate
+) -> Iterator[dict[str, object]]:
+    held = asdict(memory(workload.model, cluster_of(place.instance, estimate.nodes), estimate.layout))
+    free = max(0.0, estimate.usable_gib - estimate.memory_gib)
+    whole = estimate.memory_gib + free
     for part, gib in {**{name: value / _GIB for name, value in held.items()}, "free": free}.items():
         if gib:
-            yield {"nodes": own.nodes, "part": part, "gib": gib, **_share(gib, whole)}
+            yield {"nodes": estimate.nodes, "part": part, "gib": gib, **_share(gib, whole)}
 
 
 def _share(value: float, whole: float) -> dict[str, object]:

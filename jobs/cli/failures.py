@@ -1,4 +1,4 @@
-"""How the command line ends when something fails: what is printed, and the exit code.
+"""Reports failures of the command line: decides what is printed, and the exit code.
 
 A new kind of failure is one function and one line of ENDINGS; a new refusal of AWS one line of AWS_HINTS.
 """
@@ -20,8 +20,8 @@ from slipway.jobs.words.errors import InvalidConfig, NoAnswer, SlipwayError
 from slipway.jobs.words.installation import INSTALL_AGAIN, is_own_file
 
 FAILED = 1
-FAULT = 70  # EX_SOFTWARE of sysexits.h: our own mistake, not the user's
-INTERRUPTED = 130  # 128 + SIGINT, as a shell has it
+FAULT = 70  # EX_SOFTWARE of sysexits.h: an internal error, not the user's mistake
+INTERRUPTED = 130  # 128 + SIGINT, as in a shell
 READER_GONE = 141  # 128 + SIGPIPE
 
 _SIGN_IN = "sign in to AWS again (for example `aws sso login`), or use the yard: slipway yard up"
@@ -65,10 +65,10 @@ AWS_HINTS = {
 
 
 def end(error: BaseException, *, debug: bool) -> int:
-    """Report the error to the person and return the exit code."""
+    """Report the error on stderr and return the exit code."""
     if debug and not isinstance(error, click.ClickException | click.exceptions.Exit):
         traceback.print_exception(error)
-    if _is_from_aws(error):  # before the rest: some of these are OSErrors too
+    if _is_from_aws(error):  # before ENDINGS: some of these are OSErrors, too
         answer = (getattr(error, "response", None) or {}).get("Error", {})
         hint = next(
             (AWS_HINTS[key] for key in (answer.get("Code"), type(error).__name__) if key in AWS_HINTS), ""
@@ -84,19 +84,19 @@ def end(error: BaseException, *, debug: bool) -> int:
 
 
 def open_streams() -> None:
-    """Text that the locale cannot spell prints escaped, and no file takes the number of a closed stream."""
+    """Make output that the locale cannot encode print escaped, and occupy closed standard streams."""
     for number in range(3):
         try:
             os.fstat(number)
         except OSError:
-            os.open(os.devnull, os.O_RDWR)  # takes the lowest free number, which is this one
+            os.open(os.devnull, os.O_RDWR)  # takes the lowest free number, which is the closed stream's
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
 
 
 def flush_output() -> int:
-    """Write out what is buffered; a failure to print may show only now."""
+    """Flush the output; a failure to print may show only now."""
     try:
         if sys.stdout is not None:
             sys.stdout.flush()
@@ -118,14 +118,15 @@ def _end_no_answer(error: NoAnswer) -> int:
 
 
 def _here(hint: str) -> str:
-    """Return the hint, or the line to type where a yard is up that the shell knows nothing of."""
+    """Return the hint, or how to use the yard if one is running that this shell is not set up for."""
     if hint is not _CREDENTIALS:
         return hint
-    state = import_module("slipway.yard.state")  # the yard stands above jobs: it is found by its name
+    state = import_module("slipway.yard.state")  # imported by name, because the yard is a layer above jobs
     yard = state.read_state(state.home())
     if yard is None or not yard.is_running():
         return hint
-    return f'a yard is up on this machine, for this shell: eval "$(slipway yard env)"; for AWS, {_FOR_AWS}'
+    use_it = 'a yard is up on this machine; to use it in this shell: eval "$(slipway yard env)"'
+    return f"{use_it}; for AWS, {_FOR_AWS}"
 
 
 def _end_invalid_config(error: InvalidConfig) -> int:
@@ -166,7 +167,7 @@ def _end_interrupted(_error: KeyboardInterrupt) -> int:
 
 
 def _end_reader_gone(_error: BrokenPipeError) -> int:
-    _discard(1, 2)  # whichever of them lost its reader, nothing is left to say
+    _discard(1, 2)  # one of them lost its reader, and nothing is left to print
     return READER_GONE
 
 
@@ -183,12 +184,12 @@ def _end_system(error: OSError) -> int:
 
 
 def _is_from_aws(error: BaseException) -> bool:
-    """Recognise botocore's exceptions by name, so that nothing here loads botocore."""
+    """Recognise botocore's exceptions by module name, without importing botocore."""
     return any(kind.__module__ == "botocore.exceptions" for kind in type(error).__mro__)
 
 
 def _write_traceback(error: BaseException) -> str:
-    from tempfile import NamedTemporaryFile  # every command pays for what is imported above
+    from tempfile import NamedTemporaryFile  # imported here, because every command pays for imports above
 
     try:
         with NamedTemporaryFile("w", prefix="slipway-", suffix=".log", delete=False, encoding="utf-8") as log:
@@ -205,7 +206,7 @@ def _discard(*streams: int) -> None:
         os.dup2(nowhere, number)
 
 
-# The first that fits counts, so the narrower comes first.
+# The first row that matches wins, so narrower types come first.
 ENDINGS: tuple[tuple[type[BaseException], Callable[..., int]], ...] = (
     (InvalidConfig, _end_invalid_config),
     (NoAnswer, _end_no_answer),

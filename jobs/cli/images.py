@@ -1,4 +1,4 @@
-"""AMIs: `slipway image bake` makes one in Image Builder, `list` lists them, `pin` fixes a parent."""
+"""AMIs: `slipway image bake` makes one in Image Builder, `list` lists them, `pin` fixes their parents."""
 
 from __future__ import annotations
 
@@ -175,7 +175,7 @@ def _use(bakery: Bakery, ami_id: str, *, as_json: bool) -> None:
 
 
 def _in_use(bakery: Bakery) -> AmiManifest | None:
-    """Return the manifest of the AMI in use if the deployed pipeline would bake the same again."""
+    """Return the manifest of the AMI in use if the deployed pipeline would bake the same one again."""
     ami_id = current_ami(bakery)
     manifest = describe_manifest(ami_id, bakery.region) if ami_id else None
     return manifest if manifest and is_of(manifest, bakery) else None
@@ -224,7 +224,7 @@ def _show(
     print_record(BAKE_COLUMNS, row, as_json=as_json)
 
 
-# `slipway image list`: the AMIs that exist, how old they are, and what uses them.
+# `slipway image list`: lists the AMIs that exist, how old they are, and what uses them.
 AMIS_COLUMNS = (
     Column(name="image"),
     Column(name="ami_id", title="AMI"),
@@ -257,7 +257,7 @@ def image_list_command(images: tuple[str, ...], region: str | None, as_json: boo
     print_table("AMIs", AMIS_COLUMNS, shown, as_json=as_json)
 
 
-# `slipway image pin`: writes down which release of Ubuntu machine images begin with.
+# `slipway image pin`: writes the release of Ubuntu from which machine images are made into their locks.
 PIN_COLUMNS = (
     Column(name="image"),
     Column(name="serial", title="release"),
@@ -274,11 +274,11 @@ PIN_COLUMNS = (
 def image_pin_command(images: tuple[str, ...], as_json: bool) -> None:
     """Pin the parent AMI of each IMAGE to Canonical's newest release, and its packages to this hour.
 
-    Without IMAGE it does so for all that begin with a release of Canonical's, in one go. A parent that moves
-    brings, one day, a kernel for which the packages of the lock have no headers, and then no driver can be
-    built. The release and its kernel are written into the image's lock, if the packages fit; if those of one
-    image do not, no lock changes. A file of which the lock has no checksum yet is downloaded, and held from
-    then on to what arrived. Deploy the bakery afterwards, and bake.
+    Without IMAGE, all images whose parent is a release of Canonical's are pinned together. A parent that is
+    not pinned will one day have a kernel for which the lock's packages have no headers, and then no driver
+    can be built. The release and its kernel are written into the image's lock if the packages fit; if those
+    of one image do not, no lock changes. A file without a checksum in the lock is downloaded, and its
+    checksum is written. Deploy the bakery afterwards, and bake.
 
     \b
     slipway image pin
@@ -309,7 +309,7 @@ def image_pin_command(images: tuple[str, ...], as_json: bool) -> None:
 
 
 def _own_locks() -> Path:
-    """Return the folder whose locks may be written: what is installed belongs to no project."""
+    """Return the folder whose locks may be written; refuse where Slipway is installed and no checkout."""
     project = find_project()
     if not project.is_checkout:
         raise SlipwayError(

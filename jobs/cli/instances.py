@@ -36,7 +36,7 @@ INSTANCES_LISTED = (
     Column(name="efa_interfaces", title="EFA", align="right"),
     Column(name="price.usd_per_hour", title="price", unit="USD/h", align="right"),
 )
-# Beside each price, unless one region and one day hold for all that are listed.
+# Shown for each price, unless all listed prices have one region and one day.
 PRICED_AT = (Column(name="price.region", title="price region"), Column(name="price.date", title="price date"))
 
 INSTANCES_IN_FULL = (
@@ -67,7 +67,7 @@ INSTANCES_IN_FULL = (
     Column(name="notes"),
 )
 
-# Ascending; a type of which the fact is unknown comes last.
+# Ascending; types without a known value come last.
 SORT_KEYS: dict[str, Callable[[InstanceType], float | str | None]] = {
     "name": lambda known: known.name,
     "vcpus": lambda known: known.vcpus,
@@ -153,7 +153,7 @@ def _chosen(types: Sequence[InstanceType], filters: Filters) -> list[InstanceTyp
 
 
 def _heading(chosen: Sequence[InstanceType]) -> tuple[str, tuple[Column, ...]]:
-    """Return title and columns; prices of several dates or regions each get theirs in a column."""
+    """Return the title and columns; prices of several dates or regions get a column for each."""
     priced_at = {(known.price.region, known.price.date) for known in chosen if known.price}
     if len(priced_at) != 1:
         return "instance types, prices on demand", INSTANCES_LISTED + PRICED_AT
@@ -205,7 +205,7 @@ def _columns_in_full(known: InstanceType) -> list[Column]:
     return [column for column in INSTANCES_IN_FULL if column.name not in needless]
 
 
-# `slipway instance prices`: what nodes cost by the hour, each price with its region, its day and its source.
+# `slipway instance prices`: lists the hourly prices of nodes, each with its region, day and source.
 PRICES_COLUMNS = (
     Column(name="instance_type", title="type"),
     Column(name="region"),

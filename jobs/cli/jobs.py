@@ -1,4 +1,4 @@
-"""Following jobs: `slipway status`, `logs`, `explain` and `cancel`."""
+"""Follows jobs: `slipway status`, `logs`, `explain` and `cancel`."""
 
 from __future__ import annotations
 
@@ -90,11 +90,11 @@ def status_command(
 ) -> None:
     """List unfinished jobs, or show JOB (its id or name, or the beginning of either) in full.
 
-    Of several jobs that fit, the newest counts, and a line says which it is. With --all, hours and cost
-    cover all attempts of a job, at the price of the named day for how the cluster buys its nodes: that of
-    Spot and of capacity blocks is about what is paid, and AWS bills machines from their start to their end,
-    which is some minutes more. AWS Batch forgets a job a week after its end, Systems Manager after a
-    month. Unknown values are shown as unknown.
+    If several jobs match, the newest is used, and a line says which one. With --all, hours and cost cover
+    all attempts of a job, at the price of the day shown and for the way that the cluster buys its nodes.
+    Prices of Spot and of capacity blocks are approximate, and AWS bills some minutes more, from a machine's
+    start to its end. AWS Batch forgets a job a week after its end, Systems Manager after a month. Unknown
+    values are shown as unknown.
 
     \b
     slipway status
@@ -167,7 +167,7 @@ def _row(run: Run, others: Sequence[Run]) -> Mapping[str, object]:
     return {**asdict(run), "tries": len(run.attempts), "waits_for": not_succeeded(awaited) or None}
 
 
-# `slipway status --all`: past and present jobs, how long they ran and what they cost.
+# `slipway status --all`: lists past and present jobs, how long they ran and what they cost.
 RUNS_COLUMNS = (
     Column(name="name"),
     Column(name="state"),
@@ -192,7 +192,7 @@ def _print_all(runs: Sequence[Run], *, as_json: bool) -> None:
         say(f"{len(known)} runs for {sum(known):.2f} USD{unknown}")
 
 
-# `slipway logs`: what the ranks of a job print, while it runs or afterwards.
+# `slipway logs`: prints what the ranks of a job print, while it runs or afterwards.
 
 
 @click.command()
@@ -208,8 +208,8 @@ def logs_command(
 ) -> None:
     """Print the logs of JOB (its id or name, or the beginning of either) from all its nodes.
 
-    Of several jobs that fit, or without JOB, the newest counts, and a line says which it is. Lines of a
-    rank start with the rank in brackets; lines of a node's launcher start with the node.
+    If several jobs match, or without JOB, the newest is used, and a line says which one. Lines of a rank
+    start with the rank in brackets; lines of a node's launcher start with the node.
 
     \b
     slipway logs bert_pretrain --rank 0 --follow
@@ -232,7 +232,7 @@ def logs_command(
 
 
 def follow_to_end(found: AnyFound, tell: Callable[[str], None]) -> Run:
-    """Tell every line of all nodes until the job ends, and return the run as it ended."""
+    """Pass every line of all nodes to `tell` until the job ends, and return the finished run."""
     show = _printer(found.run)
     return _follow(found, Wanted(), lambda line: tell(show(line)))
 
@@ -281,7 +281,7 @@ def _printer(run: Run) -> Callable[[LogLine], str]:
     return lambda line: mark_of(line, run.nodes) + shown(line.text.expandtabs())
 
 
-# `slipway explain`: why a job is not running, or why it failed, in one sentence.
+# `slipway explain`: says in one sentence why a job is not running, or why it failed.
 EXPLAIN_COLUMNS = (
     Column(name="sentence", title="why"),
     Column(name="fix", title="what to do"),
@@ -297,7 +297,7 @@ EXPLAIN_COLUMNS = (
 def explain_command(job: str | None, target: str | None, region: str | None, as_json: bool) -> None:
     """Explain in one sentence why JOB (its id or name, or the beginning of either) is not running, or failed.
 
-    Of several jobs that fit, or without JOB, the newest counts, and a line says which it is. The answer
+    If several jobs match, or without JOB, the newest is used, and a line says which one. The answer
     considers the job, its nodes and attempts, its queue, the compute environment and the scaling
     activities.
 
@@ -324,9 +324,9 @@ _REASON = "cancelled with slipway cancel"
 def cancel_command(job: str, reason: str, target: str | None, region: str | None, as_json: bool) -> None:
     """Cancel JOB (its id or name, or the beginning of either).
 
-    Of several jobs that fit, the only one that has not ended counts. A waiting job never starts. The
-    processes of a running job get SIGTERM, and 30 seconds to save. A person is asked before a job goes
-    that this machine did not submit, and without a terminal a line says so.
+    If several jobs match, the only one that has not ended is cancelled. A waiting job never starts. The
+    processes of a running job get SIGTERM, and 30 seconds to save. If this machine did not submit the job,
+    you are asked first; without a terminal, a line says so.
 
     \b
     slipway cancel bert_pretrain

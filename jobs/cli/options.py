@@ -1,4 +1,4 @@
-"""Options that several commands share, and which project they run in. One command's own stand in its file."""
+"""Options that several commands share, and the line that says for which project a command works."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ newest_job_argument = click.argument("job", required=False, shell_complete=compl
 
 
 def cluster_option(help_text: str, *, required: bool = False) -> Callable[[F], F]:
-    """Return --on for a deployed cluster, which reaches the command as `target`."""
+    """Return --on for a deployed cluster, which the command receives as `target`."""
     return click.option(
         "--on",
         "target",
@@ -72,7 +72,7 @@ overrides_option = click.option(
 
 
 def _together(*options: Callable[[F], F]) -> Callable[[F], F]:
-    """Return one decorator for several options, which help lists in this order."""
+    """Return one decorator for several options; help lists them in this order."""
 
     def decorate(command: F) -> F:
         for option in reversed(options):
@@ -128,13 +128,13 @@ submission_options = _together(
 )
 
 
-# Says which project a command works for, where that is not the current folder.
+# Says which project a command works for, if it is not the current folder.
 
 
 def say_project() -> None:
     try:
         folder = find_project().folder
     except NoProject:
-        return  # who needs one refuses in better words
+        return  # a command that needs a project refuses with a better message
     if folder != Path.cwd():
         say(f"project: {folder}")

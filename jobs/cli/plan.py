@@ -1,4 +1,4 @@
-"""`slipway plan make`: which job runs where, when and split over which devices, and how good that is."""
+"""`slipway plan make`: plans which job runs where, when and on how many devices, with a proof."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 
 class PlanAsked(TypedDict):
-    """Says what each option holds."""
+    """Hold the values of the options."""
 
     objective: str
     deadline: int | None
@@ -136,10 +136,10 @@ def plan_make_command(file: Path, **asked: Unpack[PlanAsked]) -> None:
     """Plan the jobs of FILE over its pools: modes, devices and start times together, with a proof.
 
     FILE is TOML, with recipes, grids of their settings and clusters, whose modes are estimated; or JSON, with
-    jobs and their modes (technique, instance type, devices, seconds). docs/planner.md has both formats. The
-    plan is checked by what knows nothing of the search before it is shown. The lower bound says what no plan
-    is better than, and the gap how far this one may be from the best. Ctrl-C ends the search and keeps the
-    best plan so far. Nothing is submitted.
+    jobs and their modes (technique, instance type, devices, seconds). docs/planner.md has both formats. Code
+    that is independent of the search checks the plan before it is shown. No plan is better than the lower
+    bound, and the gap says how far this plan may be from the best. Ctrl-C ends the search and keeps the best
+    plan so far. Nothing is submitted.
 
     \b
     slipway plan make sweep.toml --output plan.json
@@ -199,7 +199,7 @@ def _read(file: Path) -> PlanFile:
 
 
 def _tell(inputs: PlanFile, asked: PlanAsked) -> None:
-    """Warn of what was passed over; refuse dollars as a goal where a price is missing."""
+    """Warn of what was left out; refuse a goal in dollars if a price is missing."""
     from slipway.jobs.plan.search.explain import left_out
     from slipway.jobs.plan.search.refusals import CannotPlan
 

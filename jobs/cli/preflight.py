@@ -1,4 +1,4 @@
-"""Before a deployment: `slipway preflight` names a fix for each problem, `slipway cluster quota` asks."""
+"""`slipway preflight` checks all that a deployment needs; `slipway cluster quota` requests quotas."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Beginning: `slipway init FOLDER` makes a project of the user's own, `completion` a script for the shell."""
+"""`slipway init` makes a project of the user's own; `slipway completion` prints a script for the shell."""
 
 from __future__ import annotations
 

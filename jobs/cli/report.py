@@ -27,7 +27,7 @@ from slipway.jobs.estimate.pareto import scale_of, verdicts
 from slipway.jobs.estimate.work.workloads import Workload
 from slipway.jobs.output import refuse_unwritable, say, warn, write_file
 from slipway.jobs.report.charts import drawer
-from slipway.jobs.report.contents import Beside, Comparison, job_page
+from slipway.jobs.report.contents import Comparison, RunBesideEstimate, job_page
 from slipway.jobs.report.page import Page, published_page, render
 from slipway.jobs.report.run_page import run_page
 from slipway.jobs.submit import find, logs
@@ -68,7 +68,7 @@ def report_page_command(subject: str | None, path: Path, place: str | None, **as
     slipway report page my-training -o run.html
     slipway report page -o published.html
     """
-    drawer()  # refuses before anything is computed
+    drawer()  # raises before anything is computed if the library is missing
     refuse_unwritable(path)
     text = render(published_page(list(check())) if subject is None else _page(subject, place, asked))
     write_file(path, text)
@@ -96,8 +96,10 @@ def _page(subject: str, place: str | None, asked: dict[str, Any]) -> Page:
 
 
 def _with_the_article_s_size(subject: str, settings: Mapping[str, str]) -> Mapping[str, str]:
-    """Return the settings with the size that the recipe's article trains, where nobody asks for one: the
-    recipe's own default is for a first try, and its times and prices are nobody's question."""
+    """Return the settings with the size of the recipe's article, unless the user asks for one.
+
+    The recipe's default size is for a first try; nobody needs its times and prices.
+    """
     article = getattr(find_recipe(subject).config, "ARTICLE", {}) if subject in RECIPES else {}
     if not article or not settings.keys().isdisjoint({*article, "config"}):
         return settings
@@ -107,7 +109,7 @@ def _with_the_article_s_size(subject: str, settings: Mapping[str, str]) -> Mappi
 
 
 def _run_page(subject: str, asked: dict[str, Any]) -> Page:
-    """Build the page of a run beside its estimate, or of a run that nobody can estimate."""
+    """Build the page of a run with its estimate, or of a run for which there is no estimate."""
     found = find.find_newest(subject, find.targets_to_search(None, asked["region"]), say)
     try:
         rate = read_run(found)
@@ -122,15 +124,15 @@ def _estimated_run_page(rate: RunRate, asked: dict[str, Any]) -> Page:
     rows = measurements(without_run=rate.found.run.id)
     known = find_calibration(rows, own)
     made = throughput(own.model, own.cluster, own.layout, known.calibration)
-    run = Beside(
+    run = RunBesideEstimate(
         name=rate.found.run.name,
         nodes=own.cluster.nodes,
         measured=rate.sequences_per_second,
         steps=rate.steps,
         curve=rate.curve,
         predicted=made.sequences_per_second,
-        word=known.predicted_word,
-        band=band_of(made.spread),
+        predicted_word=known.predicted_word,
+        predicted_band=band_of(made.spread),
         devices=own.cluster.devices,
         instance_type=own.instance,
         is_of_the_yard=aws.is_in_yard(),
@@ -143,7 +145,7 @@ def _estimated_run_page(rate: RunRate, asked: dict[str, Any]) -> Page:
 def _usual_place(
     workload: Workload, places: Sequence[PricedHardware], found: Sequence[Estimate]
 ) -> PricedHardware:
-    """Choose where it was measured, else a declared cluster, else where it costs least."""
+    """Choose the place where it was measured, else a declared cluster, else the cheapest place."""
     measured = {each.place for each in found if each.word != "predicted"}
     declared = {place.name for place in places if place.name != place.instance.name}
     able = {each.place for each in found}

@@ -1,4 +1,4 @@
-"""`slipway plan run`: submit a plan's jobs in their turn, and plan again when something comes otherwise."""
+"""`slipway plan run`: submits each job of a plan in its turn, and plans again when something differs."""
 
 from __future__ import annotations
 
@@ -76,9 +76,9 @@ def plan_run_command(
 ) -> None:
     """Run the plan of FILE, which `slipway plan make --output` wrote, on the clusters of its pools.
 
-    Each job is submitted when its turn comes, as `slipway submit` would. A job that ends, fails or is
-    cancelled, one that takes 10 % more or less than its estimate, and a lost node are reasons to plan what is
-    left again. Ctrl-C leaves the jobs running: the same command goes on where it was, and submits nothing
+    Each job is submitted when its turn comes, as `slipway submit` would. The remaining jobs are planned again
+    when a job ends, fails or is cancelled, when one takes 10 % more or less than its estimate, and when a
+    node is lost. Ctrl-C leaves the jobs running: the same command continues from there, and submits nothing
     twice.
 
     \b
@@ -109,7 +109,7 @@ def plan_run_command(
 
 
 def _agree(plan: Plan, file: Path, agreed: Agreed) -> None:
-    """Ask for, or refuse, what was not agreed to."""
+    """Ask for consent to the plan's cost, or refuse it."""
     from slipway.jobs.plan.run.clusters import amount_beyond
     from slipway.jobs.submit.submission import Unconfirmed
 
@@ -125,7 +125,7 @@ def _agree(plan: Plan, file: Path, agreed: Agreed) -> None:
 
 
 def _draw(plan: Plan, path: Path | None, ledger: Ledger) -> None:
-    """Draw the page whole or not at all, if one is wanted: a browser may read it at any moment."""
+    """Write the page atomically, if one is wanted: a browser may read it at any moment."""
     if path is None:
         return
     from slipway.jobs.plan.plan_page import plan_page
@@ -154,7 +154,7 @@ def _finish(plan: Plan, run: PlanRun, events: Sequence[HappenedEvent]) -> Ledger
 
 
 def rows_of(plan: Plan, ledger: Ledger) -> list[dict[str, object]]:
-    """Return for each job what became of it beside what the first plan said."""
+    """Return a row for each job: what became of it, and what the first plan said."""
     first = {each.job: each for each in plan.assignments}
     rows = []
     for job in plan.jobs:

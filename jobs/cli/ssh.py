@@ -1,4 +1,4 @@
-"""`slipway ssh`: a shell, a port or sshd of a node, through Systems Manager and with no open port."""
+"""`slipway ssh`: opens a shell, a port or sshd of a node through Systems Manager, with no open port."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from slipway.jobs.output import print_text, say
 if TYPE_CHECKING:
     from slipway.jobs.clusters.machines import EnteredNode, EnteredNodes
 
-_KEYS = ("id_ed25519.pub", "id_rsa.pub")  # EC2 Instance Connect takes these two kinds
-_MOST_BYTES = 4096  # of a key (API reference of EC2 Instance Connect)
+_KEYS = ("id_ed25519.pub", "id_rsa.pub")  # EC2 Instance Connect accepts these two kinds
+_MOST_BYTES = 4096  # bytes of a key (API reference of EC2 Instance Connect)
 
 
 @click.command()
@@ -42,11 +42,11 @@ def ssh_command(
     """Open a shell on a node of a running JOB or of a CLUSTER, or run COMMAND there.
 
     NODE is a number from 0 (the main node, or the login node of Slurm), a name or an instance id; by default
-    0. Systems Manager brings you there: no port is open, and the node needs no public address. It does not
-    tell what COMMAND ended with. On AWS this needs its session-manager-plugin on this machine.
+    0. The connection goes through Systems Manager: no port is open, and the node needs no public address. The
+    exit code of COMMAND is not known. On AWS you need the session-manager-plugin on this machine.
 
-    A job of AWS Batch is in a container: you get its machine, and are told how to enter it. SageMaker's
-    instances cannot be entered.
+    A job of AWS Batch runs in a container: you get a shell on its machine, and are told how to enter the
+    container. SageMaker's instances cannot be entered.
 
     \b
     slipway ssh c6i
@@ -82,17 +82,17 @@ def _refuse_two(has_command: bool, asked: dict[str, object]) -> None:
     named = [f"--{name}" for name in ("forward", "config", "stdio") if asked[name]]
     if len(named) + has_command > 1:
         given = ", ".join([*named, *(["a command"] if has_command else [])])
-        raise click.UsageError(f"Give one of these, not {given}.")
+        raise click.UsageError(f"Give only one of {given}.")
 
 
 def ssh_config(machines: EnteredNodes, place: str, key: Path) -> str:
-    """Return a config by which ssh, and whoever calls it, reaches each machine through Systems Manager."""
+    """Return a config with which ssh, and programs that run it, reach each machine by Systems Manager."""
     _read_key(key)
     return "\n".join(_host(machines, place, machine, key.absolute()) for machine in machines.listed)
 
 
 def _host(machines: EnteredNodes, place: str, machine: EnteredNode, key: Path) -> str:
-    """Write a host of ssh_config(5): a job may end before its machine, so the cluster is named."""
+    """Write one host of ssh_config(5). It names the cluster, since a job may end before its machine."""
     own = key.with_suffix("")
     target = machines.target
     words = ["ssh", target.name, machine.instance_id, "--stdio", "--key", str(key), "--region", target.region]
@@ -110,7 +110,7 @@ def _host(machines: EnteredNodes, place: str, machine: EnteredNode, key: Path) -
 
 
 def _proxy(words: list[str]) -> list[str]:
-    """Return the command with what an editor that calls ssh does not know: the yard, or the profile."""
+    """Return the command with what a program that runs ssh may lack: the yard's settings, or AWS_PROFILE."""
     from slipway.jobs.cloud import aws
 
     beside = Path(sys.executable).with_name("slipway")
@@ -122,7 +122,7 @@ def _proxy(words: list[str]) -> list[str]:
 
 
 def _escaped(text: str) -> str:
-    """Return the text for ssh_config(5), where a percent sign begins a name of ssh's own."""
+    """Escape percent signs, with which tokens of ssh_config(5) begin."""
     return text.replace("%", "%%")
 
 

@@ -1,4 +1,4 @@
-"""Starting a job, exactly once: `slipway submit` of a recipe, `run` of a folder; `recipes` lists them."""
+"""Starts a job exactly once: `slipway submit` a recipe, `run` a folder; `recipes` lists them."""
 
 from __future__ import annotations
 
@@ -57,8 +57,8 @@ def submit_command(target: str, region: str | None, **asked: Any) -> None:
     from slipway.jobs.code.own_recipes import find_own_recipe
     from slipway.jobs.submit.preparing import prepare
 
-    if own := find_own_recipe(asked["recipe"]):
-        _submit_own(own, target, region, asked)
+    if recipe := find_own_recipe(asked["recipe"]):
+        _submit_own_recipe(recipe, target, region, asked)
         return
     if asked["image"] is not None:
         from slipway.jobs.cloud.deployed import find_target_by_name
@@ -68,19 +68,21 @@ def submit_command(target: str, region: str | None, **asked: Any) -> None:
     carry_out(prepare(_job(**asked), target, region), answers)
 
 
-def _submit_own(own: OwnRecipe, target: str, region: str | None, asked: dict[str, Any]) -> None:
-    """Submit the command that starts the recipe, with the project's folder."""
+def _submit_own_recipe(recipe: OwnRecipe, target: str, region: str | None, asked: dict[str, Any]) -> None:
+    """Submit the command that starts a project's own recipe, with the project's folder."""
     from slipway.jobs.cloud.deployed import find_target_by_name
     from slipway.jobs.code.folder import read_folder
     from slipway.jobs.code.own_recipes import own_command
     from slipway.jobs.words.job import parse_settings
 
     if asked.pop("array"):
-        raise click.UsageError(f"--array divides the work of Slipway's recipes, and {own.name} is your own.")
-    submit_command = own_command(own, parse_settings(asked.pop("settings")))
-    recipe = asked.pop("recipe")
-    asked["name"] = asked["name"] or recipe
-    submit_own(submit_command, read_folder(own.project), find_target_by_name(target, region), asked)
+        raise click.UsageError(
+            f"--array divides the work of Slipway's recipes, and {recipe.name} is your own."
+        )
+    command = own_command(recipe, parse_settings(asked.pop("settings")))
+    asked["name"] = asked["name"] or asked["recipe"]
+    del asked["recipe"]
+    submit_folder(command, read_folder(recipe.project), find_target_by_name(target, region), asked)
 
 
 def _job(
@@ -91,7 +93,7 @@ def _job(
     timeout_hours: float | None,
     **others: Any,
 ) -> Job:
-    """Build the job; `others` are fields of a job under the same names."""
+    """Build the job; `others` are fields of Job by name."""
     from slipway.jobs.words.job import Job, parse_settings
 
     return Job(
@@ -107,7 +109,7 @@ def _job(
 # `slipway run`: runs a user's own command in a user's own folder on a deployed cluster, exactly once.
 
 
-# Without `--` as well, the first word that is no option begins the command.
+# Even without `--`, the first word that is no option begins the command.
 @click.command(context_settings={"allow_interspersed_args": False})
 @place_options
 @click.option(
@@ -162,7 +164,7 @@ def run_command(
 
     The folder is sent without what git ignores, once for each content. Each process finds the variables of
     torchrun (RANK, LOCAL_RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT), SLIPWAY_CHECKPOINTS and SLIPWAY_DATA.
-    Exit code 85 asks for another attempt. All else is as for slipway submit.
+    Exit code 85 asks for another attempt. Everything else works as in slipway submit.
 
     \b
     slipway run --on c6i --nodes 2 --follow -- python train.py --lr 0.1
@@ -174,7 +176,7 @@ def run_command(
     from slipway.jobs.code.command_job import OwnCommand, read_variables, refuse_mistakes
     from slipway.jobs.code.folder import read_folder
 
-    own = OwnCommand(
+    command = OwnCommand(
         words=asked.pop("words"),
         is_per_node=asked.pop("per_node"),
         requirements=asked.pop("requirements"),
@@ -182,14 +184,14 @@ def run_command(
         secrets=read_variables("--secret", asked.pop("secrets")),
     )
     sent = read_folder(folder, limit_mb=limit_mb, include_secrets=include_secrets)
-    refuse_mistakes(own, sent)
-    if not own.requirements and any(file.name == "requirements.txt" for file in sent.files):
+    refuse_mistakes(command, sent)
+    if not command.requirements and any(file.name == "requirements.txt" for file in sent.files):
         say("requirements.txt is sent and not installed: --requirements requirements.txt installs it")
     there = deployed_or_offered(target, region, is_trial=asked["dry_run"])
-    submit_own(own, sent, there, asked)
+    submit_folder(command, sent, there, asked)
 
 
-# What `slipway run` and a recipe of one's own share: the folder goes along, and a command starts in it.
+# Sends a folder and starts a command in it, for `slipway run` and for a project's own recipes.
 _COLUMNS = (
     *(column for column in SUBMITTING_COLUMNS if column.name != "recipe"),
     Column(name="command"),
@@ -198,28 +200,28 @@ _COLUMNS = (
 _DIGEST_SHOWN = 12
 
 
-def submit_own(own: OwnCommand, sent: ProjectFolder, target: Target, asked: dict[str, Any]) -> None:
-    """Send the folder and start the command; `asked` holds the values of place and submission options."""
+def submit_folder(command: OwnCommand, sent: ProjectFolder, target: Target, asked: dict[str, Any]) -> None:
+    """Send the folder and start the command; `asked` holds the values of the remaining options."""
     from slipway.jobs.code.command_job import refuse_requirements
     from slipway.jobs.code.folder import ignored_words
     from slipway.jobs.code.packing import pack_project
 
     asked["image"] = find_image(asked["image"], target)
     answers = take_answers(asked)
-    # Warn of what is not sent although somebody may count on it.
+    # Warn of files that are not sent, though the command may need them.
     for name in sent.skipped:
         warn(f"{name} is a socket, a FIFO or a device, and is not sent")
-    for word in ignored_words(sent, own.words):
+    for word in ignored_words(sent, command.words):
         warn(f"{word} is not sent: git ignores it")
-    if own.requirements:
-        refuse_requirements(own.requirements, sent, target)
+    if command.requirements:
+        refuse_requirements(command.requirements, sent, target)
     with tempfile.TemporaryDirectory(prefix="slipway-run-") as scratch:
         packed = pack_project(sent, Path(scratch) / "folder.tar.gz")
-        _submit(_job_of_folder(own, sent, packed, target, asked), packed, target, answers)
+        _prepare_and_submit(_job_of_folder(command, sent, packed, target, asked), packed, target, answers)
 
 
 def find_image(asked: str | None, target: Target) -> str | None:
-    """Return the URI of the image that a person asked for, if any."""
+    """Return the URI of the image in --image; None without one."""
     if asked is None:
         return None
     from slipway.jobs.clusters.images.builds import resolve_image
@@ -228,24 +230,24 @@ def find_image(asked: str | None, target: Target) -> str | None:
 
 
 def _job_of_folder(
-    own: OwnCommand, sent: ProjectFolder, packed: PackedProject, target: Target, asked: dict[str, Any]
+    command: OwnCommand, sent: ProjectFolder, packed: PackedProject, target: Target, asked: dict[str, Any]
 ) -> Job:
-    """Build the job; what is left in `asked` are fields of a job under the same names."""
+    """Build the job; all other values of `asked` are fields of Job by name."""
     from slipway.jobs.code.command_job import RECIPE, command_settings, folder_name
     from slipway.jobs.code.packing import project_url
     from slipway.jobs.words.job import Job
 
     name, hours = asked.pop("name"), asked.pop("timeout_hours")
     return Job(
-        **{**asked, "processes_per_node": own.processes(asked["processes_per_node"])},
+        **{**asked, "processes_per_node": command.processes(asked["processes_per_node"])},
         name=folder_name(sent.path) if name is None else name,
         recipe=RECIPE,
-        settings=command_settings(own, project_url(packed.digest, target)),
+        settings=command_settings(command, project_url(packed.digest, target)),
         timeout_seconds=seconds_of(hours),
     )
 
 
-def _submit(job: Job, packed: PackedProject, target: Target, answers: Answers) -> None:
+def _prepare_and_submit(job: Job, packed: PackedProject, target: Target, answers: Answers) -> None:
     from slipway.jobs.cloud import aws
     from slipway.jobs.code.packing import upload_project
     from slipway.jobs.submit.preparing import prepare
@@ -301,7 +303,7 @@ def recipes_command(recipe: str | None, as_json: bool) -> None:
     slipway recipes glue_finetune
     """
     if recipe is None:
-        print_table("recipes", RECIPES, [*_ours(), *_own()], as_json=as_json)
+        print_table("recipes", RECIPES, [*_ours(), *_own_recipes()], as_json=as_json)
     else:
         print_table(f"settings of {recipe}", SETTINGS, [*_settings(recipe)], as_json=as_json)
 
@@ -314,18 +316,18 @@ def _ours() -> Iterator[dict[str, object]]:
         yield {"name": name, "summary": known.summary, "trains_on": ", ".join(known.accelerators)}
 
 
-def _own() -> Iterator[dict[str, object]]:
-    """List the project's own; one that is broken says why in its row, and hides no other."""
+def _own_recipes() -> Iterator[dict[str, object]]:
+    """List the project's own recipes; the row of a broken one says why, and hides no other."""
     from slipway.jobs.code.own_recipes import FOLDER, BrokenRecipe, find_own_recipe, own_names
 
     for name in own_names():
         row: dict[str, object] = {"name": name, "from": f"{FOLDER}/{name}.py"}
         try:
-            own = find_own_recipe(name)
+            recipe = find_own_recipe(name)
         except BrokenRecipe as broken:
             yield {**row, "summary": f"error: {broken.message}"}
         else:
-            yield {**row, "summary": own.summary if own else ""}
+            yield {**row, "summary": recipe.summary if recipe else ""}
 
 
 def _settings(name: str) -> Iterator[dict[str, object]]:
@@ -333,8 +335,8 @@ def _settings(name: str) -> Iterator[dict[str, object]]:
     from slipway.jobs.code.own_recipes import find_own_recipe
     from slipway.jobs.words.recipes import find_recipe
 
-    if own := find_own_recipe(name):
-        yield from _rows(own.kinds(), defaults_of(own.code.Config))
+    if recipe := find_own_recipe(name):
+        yield from _rows(recipe.kinds(), defaults_of(recipe.code.Config))
         return
     module = find_recipe(name).config
     defaults = {} if hasattr(module, "BY_SIZE") else defaults_of(module.CONFIG)

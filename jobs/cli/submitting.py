@@ -1,4 +1,4 @@
-"""What every command that submits a job does once it knows the job: asks, sends, follows, prints."""
+"""The part that all commands which submit a job share once the job is known: ask, send, follow, print."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ SUBMITTING_COLUMNS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answers:
-    """Hold what a person said of a submission, and not of the job."""
+    """Hold the options that say how to submit; all other options are fields of the job."""
 
     agreed: Agreed
     again: bool
@@ -50,7 +50,7 @@ class Answers:
 
 
 def take_answers(asked: dict[str, Any]) -> Answers:
-    """Take the answers out of the values of all options; what is left are fields of the job."""
+    """Remove these options from the values of all options; what remains are fields of the job."""
     from slipway.jobs.words.run import parse_agreed
 
     flags = {name: asked.pop(name) for name in ("again", "follow", "dry_run", "as_json")}
@@ -58,7 +58,7 @@ def take_answers(asked: dict[str, Any]) -> Answers:
 
 
 def seconds_of(hours: float | None) -> int | None:
-    """Convert hours to seconds; refuse what is no time limit, NaN and infinity among it."""
+    """Convert hours to seconds; refuse what is no time limit, such as NaN and infinity."""
     from slipway.jobs.words.job import LONGEST_TIMEOUT_SECONDS, SHORTEST_TIMEOUT_SECONDS
     from slipway.jobs.words.run import SECONDS_PER_HOUR
 
@@ -83,7 +83,8 @@ def carry_out(
 ) -> None:
     """Submit the job and print it with `more`, or print what would be sent.
 
-    `bring` sends what the job reads; it is called once the cost is agreed to, and only for a new job.
+    `bring` uploads what the job reads; it is called after the user agrees to the cost, and only for a new
+    job.
     """
     for warning in prepared.warnings:
         warn(warning)

@@ -1,4 +1,4 @@
-"""`slipway up`: from a declaration to a cluster that takes jobs, in one command."""
+"""`slipway up`: brings a declared cluster to the state in which it accepts jobs, in one command."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from slipway.jobs.words.errors import SlipwayError
 from slipway.jobs.words.installation import find_containers
 from slipway.jobs.words.targets import Target
 
-# What `up` mends itself, and what is there only once something is deployed.
+# Checks whose problems `up` solves itself, or that only pass once something is deployed.
 _LATER = frozenset({"vCPU quota", "CDK bootstrap", "machine image", "locked versions", "container image"})
 _NO_OBSTACLE = frozenset({"alert e-mail", "cost allocation tag"})  # nothing tells of a cost, and all works
 
@@ -37,8 +37,8 @@ _NO_OBSTACLE = frozenset({"alert e-mail", "cost allocation tag"})  # nothing tel
 def up_command(cluster: str, yes: bool, dry_run: bool) -> None:
     """Bring CLUSTER up: do what is missing, from the CDK's bootstrap to its stacks.
 
-    It says what is missing and what the cluster costs, asks once, and does it step by step, each as you could
-    type it. Started again after an interruption it goes on with what is left. No node starts before a job.
+    It says what is missing and what the cluster costs, asks once, and runs the commands that you could type
+    one by one. After an interruption, the same command does what is left. No node starts before a job.
 
     \b
     slipway up my-cluster
@@ -49,7 +49,7 @@ def up_command(cluster: str, yes: bool, dry_run: bool) -> None:
 
 
 def deployed_or_offered(cluster: str, region: str | None, *, is_trial: bool) -> Target:
-    """Return the deployed cluster; where somebody can be asked, offer to bring up one only declared."""
+    """Return the deployed cluster; at a terminal, offer to bring up one that is only declared."""
     try:
         return find_target_by_name(cluster, region)
     except NotDeployed as missing:

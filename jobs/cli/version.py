@@ -1,4 +1,4 @@
-"""What `slipway --version` says: the version, with its commit where that is no release, and the extras."""
+"""The output of `slipway --version`: the version, with its commit if it is no release, and the extras."""
 
 from __future__ import annotations
 
@@ -12,12 +12,11 @@ def describe() -> str:
 
 
 def installed_version() -> str:
-    """Return what was installed; a checkout moves on after that, and is asked itself."""
+    """Return the version: the package's as it was installed, or a checkout's as it is now."""
     checkout = PACKAGE.resolve().parent
     if (checkout / ".git").exists():
-        from slipway._version import (
-            version_of_source,
-        )  # nodes, which have no checkout, have no such file either
+        # Imported here, because nodes have no checkout and no such file.
+        from slipway._version import version_of_source
 
         return version_of_source(checkout)
     try:

@@ -1,7 +1,7 @@
-"""The one door to AWS: every client is made here, so that retries and the endpoint are decided once.
+"""Makes all clients of AWS, so that retries and the endpoint are decided in one place.
 
-`client` is for what changes the world, `sender` for submissions, `reader` for what only asks. `ask` and
-`ask_all` give an Unanswered in place of an exception, for those who can go on without the answer.
+`client` is for changes, `sender` for submissions, `reader` for questions only. `ask` and `ask_all` return an
+Unanswered instead of raising, for callers that can go on without the answer.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from slipway.jobs.words.errors import NoAnswer
 from slipway.jobs.words.names import checked_region
 
 _READS = ("Describe", "Get", "List", "BatchGet", "Head", "Filter", "Lookup")
-# 403: of what has no body, as an answer to HeadObject
+# 403: HeadObject's code, since its answer has no body
 _DENIED = frozenset({"403", "AccessDenied", "AccessDeniedException", "UnauthorizedOperation"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unanswered:
-    """AWS did not say: what was asked, the error's code (or botocore's name for it) and its words."""
+    """AWS did not answer: the action, the error's code (or botocore's name for it) and its message."""
 
-    action: str  # as IAM policies write it: ec2:DescribeRegions
+    action: str  # in IAM's spelling: ec2:DescribeRegions
     code: str
     message: str
 
@@ -39,7 +39,7 @@ class Unanswered:
 
 
 def no_answer(answer: Unanswered, hint: str = "run the same command again") -> NoAnswer:
-    """Return the error of those who cannot go on; the hint is for what was not denied."""
+    """Return the error for callers that cannot go on; unless access was denied, its hint is `hint`."""
     return NoAnswer(
         f"{answer.action} gave no answer: {answer.code}, {answer.message[:200]}",
         code=answer.code,
@@ -76,8 +76,10 @@ def is_in_yard() -> bool:
 
 @lru_cache(maxsize=1)
 def own_session() -> Any:
-    """Return the session of all clients, which looks for credentials once. It is botocore's: loading boto3
-    takes a fifth of a command that only asks."""
+    """Return the botocore session of all clients, which looks for credentials once.
+
+    botocore's, because loading boto3 takes a fifth of the time of a command that only asks.
+    """
     import botocore.session
 
     return botocore.session.get_session()
@@ -85,10 +87,10 @@ def own_session() -> Any:
 
 @lru_cache(maxsize=64)
 def client(service: str, region: str | None = None) -> Any:
-    """Make a client with the user's own credentials and endpoint, for what changes something.
+    """Make a client with the user's own credentials and endpoint, for changes.
 
-    It waits out throttling, for a throttled request was not carried out. Where an answer was lost it sends
-    again only what may be done twice (jobs/cloud/aws.py).
+    It waits out throttling, since AWS does not carry out a throttled request. After a lost answer it repeats
+    only operations that may be done twice (SAFE_TWICE).
     """
     changing = _once(service, region)
     be_patient(changing, _say, SAFE_TWICE)
@@ -97,12 +99,12 @@ def client(service: str, region: str | None = None) -> Any:
 
 @lru_cache(maxsize=64)
 def sender(service: str, region: str | None = None) -> Any:
-    """Make a client for submissions: it never repeats a request, which jobs/platforms/sending.py decides."""
+    """Make a client for submissions: it never repeats a request; jobs/platforms/sending.py decides that."""
     return _once(service, region)
 
 
 def _once(service: str, region: str | None) -> Any:
-    """Keep botocore from sending again a request whose answer was lost: it makes two jobs of a SubmitJob."""
+    """Stop botocore from repeating a request whose answer was lost: a repeated SubmitJob makes two jobs."""
     from botocore.config import Config
 
     config = Config(retries={"total_max_attempts": 1}, connect_timeout=10, read_timeout=60)
@@ -111,7 +113,7 @@ def _once(service: str, region: str | None) -> Any:
 
 @lru_cache(maxsize=1)
 def _with_transfers(asking: Any) -> Any:
-    """Return boto3's session on top of botocore's: its clients of S3 upload files. Only one can be."""
+    """Return boto3's session on top of botocore's: its clients of S3 upload files. There can be only one."""
     import boto3
 
     return boto3.Session(botocore_session=asking)
@@ -130,14 +132,14 @@ def reader(service: str, region: str | None = None) -> Any:
 
 
 def session(region: str) -> Any:
-    """Make a boto3 session, which SageMaker's SDKs ask for to make clients of their own."""
+    """Make a boto3 session, with which SageMaker's SDKs make clients of their own."""
     import boto3
 
     return boto3.Session(region_name=region)
 
 
 def forget_credentials() -> None:
-    """Ask for credentials anew from here on: clients, and boto3's own session, keep those that they had."""
+    """Make new clients read the credentials again; existing clients, and boto3's session, keep theirs."""
     import boto3
 
     for made in (own_session, client, sender, reader):
@@ -146,7 +148,7 @@ def forget_credentials() -> None:
 
 
 def ask(client: Any, operation: str, **arguments: Any) -> Any:
-    """Return the answer to one call (`operation` as AWS writes it), or an Unanswered."""
+    """Return the answer to one call (`operation` in AWS's spelling), or an Unanswered."""
     return _answered(client, operation, lambda method: getattr(client, method)(**arguments))
 
 
@@ -203,7 +205,7 @@ def client_at(
     token: str | None = None,
     attempts: int = 1,
 ) -> Any:
-    """Make a client to one endpoint with keys of its own; it repeats calls up to so many attempts."""
+    """Make a client for one endpoint with keys of its own; it repeats a call up to `attempts` times."""
     import boto3
     from botocore.config import Config
 
@@ -220,12 +222,12 @@ def client_at(
     )
 
 
-# Waits for AWS while it throttles, for longer each time, up to a deadline, and says so.
-# botocore's own standard mode gives up after three attempts and says nothing meanwhile.
+# Waits while AWS throttles, longer each time up to a deadline, and says so. botocore's own standard mode
+# gives up after three attempts and says nothing meanwhile.
 DEADLINE_SECONDS = 120.0
 FIRST_PAUSE_SECONDS = 0.5
 LONGEST_PAUSE_SECONDS = 20.0
-QUIET_SECONDS = 2.0  # a pause shorter than that goes unsaid
+QUIET_SECONDS = 2.0  # shorter pauses are not reported
 
 TOO_MANY_REQUESTS = 429
 CODES = frozenset(
@@ -240,7 +242,7 @@ CODES = frozenset(
         "TooManyRequestsException",
     }
 )
-# What leaves the same behind when it is done twice, so that a lost answer is no reason to give up.
+# Operations with the same effect if done twice, so that a lost answer is no reason to give up.
 SAFE_TWICE = frozenset(
     {
         "CancelCommand",
@@ -257,21 +259,21 @@ SERVER_ERRORS = frozenset({500, 502, 503, 504})
 _THROTTLED, _FAILED, _UNANSWERED = "AWS throttles", "AWS failed in", "AWS did not answer"
 _SINCE, _TRIED = "slipway_throttled_since", "slipway_throttled_times"
 
-# The chance and the clock; tests take others.
+# Chance and clock, which tests replace.
 share: Callable[[], float] = random.random  # of the pause that is due
 now: Callable[[], float] = time.monotonic
 
 
 def is_throttled(response: Mapping[str, Any]) -> bool:
-    """Read one of botocore's answers: some services throttle with a code, some with a status alone."""
+    """Return True for a throttled answer of botocore's; some services send a code, some only a status."""
     status = response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
     return response.get("Error", {}).get("Code") in CODES or status == TOO_MANY_REQUESTS
 
 
 def be_patient(client: Any, say: Callable[[str], None], safe_twice: AbstractSet[str] = frozenset()) -> None:
-    """Make a client wait out throttling; `say` hears of every longer pause.
+    """Make a client wait out throttling; `say` reports each longer pause.
 
-    Operations of `safe_twice` are also sent again where AWS failed or its answer was lost.
+    Operations in `safe_twice` are also repeated if AWS failed or its answer was lost.
     """
 
     def pause(
@@ -281,7 +283,7 @@ def be_patient(client: Any, say: Callable[[str], None], safe_twice: AbstractSet[
         caught_exception: Exception | None = None,
         **_: Any,
     ) -> float | None:
-        """Return the seconds after which botocore asks again; None leaves it to botocore."""
+        """Return the seconds after which botocore asks again; None leaves the decision to botocore."""
         is_safe = operation.name in safe_twice
         trouble = _trouble(response, is_safe) if response else _silence(caught_exception, is_safe)
         if trouble is None:
@@ -309,14 +311,14 @@ def again(trouble: str, what: str, left_seconds: float) -> str:
 
 
 def _silence(error: Exception | None, is_safe_twice: bool) -> str | None:
-    """Say that an answer was lost, of what may be asked again; None where nobody was reached at all."""
+    """Describe a lost answer if the operation may be repeated; None if AWS was not reached at all."""
     from botocore.exceptions import HTTPClientError
 
     return _UNANSWERED if is_safe_twice and isinstance(error, HTTPClientError) else None
 
 
 def _trouble(response: tuple[Any, Mapping[str, Any]], is_safe_twice: bool) -> str | None:
-    """Say what is wrong with an answer that another try may mend; None for every other answer."""
+    """Describe what is wrong with an answer if another try may help; None for every other answer."""
     if is_throttled(response[1]):
         return _THROTTLED
     status = response[1].get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
@@ -324,7 +326,7 @@ def _trouble(response: tuple[Any, Mapping[str, Any]], is_safe_twice: bool) -> st
 
 
 def refused_upload() -> type[Exception]:
-    """Return what boto3 raises where S3 refuses a file; its context is S3's own answer."""
+    """Return the exception that boto3 raises when S3 refuses a file; its context is S3's own answer."""
     from boto3.exceptions import S3UploadFailedError
 
     found: type[Exception] = S3UploadFailedError

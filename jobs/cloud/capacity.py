@@ -1,6 +1,6 @@
-"""What EC2 lets an account start: quotas of vCPUs, and capacity reservations.
+"""Reads what EC2 lets an account start: vCPU quotas, and capacity reservations.
 
-A quota counts all families in its name, of one way to buy, in one region.
+Each quota counts all families in its name, for one way to buy, in one region.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from slipway.jobs.cloud.aws import Unanswered, ask, ask_all, reader
 from slipway.jobs.words.catalogue.instances import CAPACITY_BLOCK, SPOT
 
 SERVICE = "ec2"
-# How the quotas of a market are called, with the letters of the families that each counts.
+# Names of a market's quotas, with the letters of the families that each counts.
 _QUOTA_NAMES = {SPOT: r"All (.+) Spot Instance Requests"}
 _ON_DEMAND_QUOTA = r"Running On-Demand (.+) instances"
 
@@ -36,7 +36,7 @@ def ask_quotas(region: str) -> list[Mapping[str, Any]] | Unanswered:
 
 
 def find_quota(quotas: Iterable[Mapping[str, Any]], instance_type: str, market: str) -> Quota | None:
-    """Find the quota by name (Running On-Demand DL instances, …), since no code is promised."""
+    """Find the quota by its name (Running On-Demand DL instances, …), since AWS promises no code."""
     family = re.match(r"[a-z]+", instance_type)
     named = _QUOTA_NAMES.get(market, _ON_DEMAND_QUOTA)
     for quota in quotas:
@@ -52,8 +52,8 @@ def ask_quota(instance_type: str, region: str, market: str) -> Quota | Unanswere
     return quotas if isinstance(quotas, Unanswered) else find_quota(quotas, instance_type, market)
 
 
-# Capacity reservations: what one holds, and until when instances of a capacity block run.
-# EC2 user guide, "Capacity Blocks for ML": so long before the end of a block EC2 begins to end its instances.
+# Capacity reservations: what one holds, and until when a capacity block's instances run. EC2 user guide,
+# "Capacity Blocks for ML": EC2 begins to end the instances this long before the end of the block.
 ENDS_EARLY = timedelta(minutes=30)
 
 
@@ -67,11 +67,11 @@ class Reservation:
     is_block: bool = False
     placement_group: str | None = None  # which it was made in: it takes no instance of another
     begins: datetime | None = None
-    ends: datetime | None = None  # None: when it is cancelled
+    ends: datetime | None = None  # None: open until it is cancelled
 
     @property
     def last_minute(self) -> datetime | None:
-        """Return when EC2 takes the instances of a capacity block; None for other reservations."""
+        """Return when EC2 begins to end a capacity block's instances; None for other reservations."""
         return self.ends - ENDS_EARLY if self.is_block and self.ends else None
 
     def seconds_left(self, now: datetime) -> float | None:

@@ -1,4 +1,4 @@
-"""What AWS says is deployed: targets, stacks and running nodes. Only questions: nothing here changes any."""
+"""Finds what is deployed: targets, stacks and running nodes. It only asks AWS, and changes nothing."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _NO_IMAGE = ("ImageNotFoundException", "RepositoryNotFoundException")
 class DeployedStack:
     name: str
     status: str
-    resources: Mapping[str, int] | None  # how many of each type; None where AWS did not say
+    resources: Mapping[str, int] | None  # count by type; None: AWS did not say
 
 
 def find_targets(region: str | None) -> tuple[list[Target], list[DamagedTarget | NewerRecord]]:
@@ -53,7 +53,7 @@ def find_targets(region: str | None) -> tuple[list[Target], list[DamagedTarget |
 
 
 class NotDeployed(SlipwayError):
-    """No deployed cluster has this name, but perhaps a declared one."""
+    """No deployed cluster has this name; one may be declared."""
 
     is_declared = False
 
@@ -92,16 +92,16 @@ def find_target(cluster: str, region: str | None) -> Target | Unanswered | None:
 
 
 def find_digest(target: BatchTarget, tag: str) -> str | Unanswered | None:
-    """Return the digest of the container image that is pushed under the tag; None if there is none."""
+    """Return the digest of the image that is pushed under the tag; None if there is none."""
     return find_digest_in(target, target.repository_uri.partition("/")[2], {"imageTag": tag})
 
 
 def find_digest_in(
     target: BatchTarget, repository: str, image: Mapping[str, str], registry: str = ""
 ) -> str | Unanswered | None:
-    """Return the digest of an image of a repository, by its imageTag or imageDigest.
+    """Return the digest of a repository's image, given its imageTag or imageDigest.
 
-    Another account's registry tells those who may only pull nothing but the image itself.
+    Another account's registry answers those who may only pull with nothing but the image itself.
     """
     if registry and registry != target.account:
         return _pulled_digest(target, repository, image, registry)
@@ -133,7 +133,7 @@ def _pulled_digest(
 
 
 def find_stacks(cluster: str, region: str) -> tuple[DeployedStack, ...] | Unanswered:
-    """Find the stacks by name, not by tag: a stack that failed to be created has no tags."""
+    """Find the stacks by name, not by tag: a stack whose creation failed has no tags."""
     cloudformation = reader("cloudformation", region)
     answer = ask_all(cloudformation, "DescribeStacks", "Stacks")
     if isinstance(answer, Unanswered):
@@ -151,7 +151,7 @@ def find_stacks(cluster: str, region: str) -> tuple[DeployedStack, ...] | Unansw
 
 
 def count_running_nodes(cluster: str, region: str) -> int | Unanswered:
-    """Count the running nodes; pending ones count, since they are billed from their start."""
+    """Count the running nodes, with the pending ones, which are billed from their start."""
     filters = [
         {"Name": f"tag:{CLUSTER_TAG}", "Values": [cluster]},
         {"Name": "instance-state-name", "Values": ["pending", "running"]},
@@ -171,7 +171,7 @@ def _count_resources(cloudformation: Any, stack: str) -> Mapping[str, int] | Non
 
 
 def _likely_regions() -> Iterator[str | None]:
-    """Yield the nearest place first: the declarations are read only where it has no answer."""
+    """Yield your own region first; read the declarations only if the target is not there."""
     own = own_region()
     if own:
         yield own
@@ -191,13 +191,13 @@ def _suggest(cluster: str, region: str | None) -> str:
 
 
 def _regions() -> Sequence[str | None]:
-    """Return the regions of the declared clusters; without a project the region of the credentials."""
+    """Return the regions of the declared clusters; without a project, the credentials' region."""
     return sorted(set(_declared().values())) or [None]
 
 
 def _declared() -> Mapping[str, str]:
-    """Return the regions of the declared clusters by their names; nothing without a project."""
-    from slipway.infra.declare.declared import declared_clusters  # a region that was named needs none
+    """Return the regions of the declared clusters by name; an empty mapping without a project."""
+    from slipway.infra.declare.declared import declared_clusters  # not needed if a region was named
 
     try:
         return {cluster.name: cluster.region for cluster in declared_clusters()}
@@ -205,11 +205,11 @@ def _declared() -> Mapping[str, str]:
         return {}
 
 
-# Tells whose cluster a deployed one is, where several projects share an account.
+# Finds whose cluster a deployed one is, if several projects share an account.
 
 
 def ask_owner(cluster: str, region: str) -> str | Unanswered | None:
-    """Return the project that deployed the cluster; None: none that has a name."""
+    """Return the project that deployed the cluster; None if it was deployed by none with a name."""
     answer = ask(reader("ssm", region), "GetParameter", Name=owner_parameter(cluster))
     if isinstance(answer, Unanswered):
         return None if answer.code == "ParameterNotFound" else answer
@@ -217,7 +217,7 @@ def ask_owner(cluster: str, region: str) -> str | Unanswered | None:
 
 
 def refuse_foreign(cluster: str, region: str) -> None:
-    """Refuse to work on a cluster that another project deployed. Where AWS does not say, go on."""
+    """Refuse to work on a cluster that another project deployed; accept it if AWS does not answer."""
     owner = ask_owner(cluster, region)
     if not isinstance(owner, str):
         return

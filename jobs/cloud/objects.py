@@ -1,4 +1,4 @@
-"""What S3 says of one object of a bucket, or None where it is not there, and the streams of a log."""
+"""Reads and sends single objects of S3, and reads log streams. An object that does not exist is None."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from slipway.jobs.cloud.aws import Unanswered, ask, ask_all, reader, refused_upload
 from slipway.jobs.words.errors import NoAnswer
 
-# An answer to HeadObject has no body, so that the code is its HTTP status.
+# HeadObject's error has no body, so its code is the HTTP status.
 _ABSENT = frozenset({"404", "NoSuchKey", "NotFound"})
 _PERMISSION = "s3:GetObject"  # of both operations (Service Authorization Reference, "Amazon S3")
 
@@ -17,7 +17,7 @@ _PERMISSION = "s3:GetObject"  # of both operations (Service Authorization Refere
 def find_object(s3: Any, operation: str, **where: str) -> Any | None:
     """Call HeadObject or GetObject (`operation`); return None if the object does not exist.
 
-    Silence is neither.
+    Raise if S3 does not answer: that is no proof that the object is missing.
     """
     answer = ask(s3, operation, **where)
     if not isinstance(answer, Unanswered):
@@ -33,7 +33,7 @@ def find_object(s3: Any, operation: str, **where: str) -> Any | None:
 
 
 def send_file(s3: Any, file: Path, *, bucket: str, key: str, extra: Mapping[str, object]) -> None:
-    """Upload a file in as many parts as it needs; raise NoAnswer with S3's words where it is refused."""
+    """Upload a file in as many parts as it needs; if S3 refuses it, raise NoAnswer with S3's message."""
     try:
         s3.upload_file(str(file), bucket, key, ExtraArgs=extra)
     except refused_upload() as error:
@@ -48,14 +48,14 @@ def send_file(s3: Any, file: Path, *, bucket: str, key: str, extra: Mapping[str,
 
 
 def find_streams(region: str, log_group: str, prefix: str) -> list[str]:
-    """Return the names of the streams that begin so, in order; none where nobody says."""
+    """Return the names of the streams with this prefix, in order; none if AWS does not answer."""
     asked = {"logGroupName": log_group, "logStreamNamePrefix": prefix}
     found = ask_all(reader("logs", region), "DescribeLogStreams", "logStreams", **asked)
     return [] if isinstance(found, Unanswered) else [str(stream["logStreamName"]) for stream in found]
 
 
 def last_lines(logs: Any, log_group: str, stream: str, *, events: int) -> list[str]:
-    """Return the lines of the last events of a stream; none where nobody says."""
+    """Return the lines of a stream's last events; none if AWS does not answer."""
     answer = ask(
         logs,
         "GetLogEvents",

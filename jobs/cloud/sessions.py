@@ -1,8 +1,8 @@
-"""Sessions of Systems Manager: a shell, a command, a port or sshd of a machine, with no port open anywhere.
+"""Opens sessions of Systems Manager: a shell, a command, a port or sshd of a machine, with no open port.
 
-StartSession answers with the address of a stream, and AWS's session-manager-plugin speaks on it; no AWS CLI
-is needed. In the yard, a program of its own takes the plugin's place. Another kind of session is a function
-that returns a SessionRequest.
+StartSession returns the URL of a stream, and AWS's session-manager-plugin connects to it; no AWS CLI is
+needed. In the yard, a program of its own replaces the plugin. Another kind of session is a function that
+returns a SessionRequest.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from slipway.jobs.cloud.aws import Unanswered, ask
 from slipway.jobs.words.errors import SlipwayError
 
 PLUGIN = "session-manager-plugin"
-# The plugin reads the answer from a variable since 1.2.497 of 2023 (aws-cli, sessionmanager.py): its token
-# would stand in the list of processes otherwise.
+# Since 1.2.497 of 2023 the plugin reads the answer from a variable (aws-cli, sessionmanager.py); as an
+# argument, its token would show in the list of processes.
 _ANSWER = "AWS_SSM_START_SESSION_RESPONSE"
 _TOLD = ("SessionId", "TokenValue", "StreamUrl")
 _LOWEST_PORT, _HIGHEST_PORT = 1, 65535
@@ -36,15 +36,15 @@ class NoSession(SlipwayError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionRequest:
-    """Hold what StartSession is asked."""
+    """Hold the parameters of one StartSession."""
 
     instance_id: str
-    document: str | None = None  # None: the account's own for a shell
+    document: str | None = None  # None: the account's own document for a shell
     parameters: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     @property
     def asked(self) -> dict[str, Any]:
-        """Return the parameters of StartSession."""
+        """Return the parameters as StartSession takes them."""
         named = {"DocumentName": self.document} if self.document else {}
         given = {name: list(values) for name, values in self.parameters.items()}
         return {"Target": self.instance_id, **named, **({"Parameters": given} if given else {})}
@@ -52,7 +52,7 @@ class SessionRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Forward:
-    """Hold a port of this machine and the one of a node that it leads to."""
+    """Hold a port of this machine and the node's port that it leads to."""
 
     local: int
     remote: int
@@ -72,7 +72,7 @@ class Forward:
 
 
 def shell(instance_id: str, words: Sequence[str] = ()) -> SessionRequest:
-    """Ask for a shell, or for one command in it; its words reach the program as they are."""
+    """Request a shell, or one command in it, whose words reach the program unchanged."""
     if not words:
         return SessionRequest(instance_id=instance_id)
     return SessionRequest(
@@ -83,7 +83,7 @@ def shell(instance_id: str, words: Sequence[str] = ()) -> SessionRequest:
 
 
 def forward(instance_id: str, ports: Forward) -> SessionRequest:
-    """Ask for a port of the machine, such as one on which its own loopback address alone is listened to."""
+    """Request a port of the machine, even one that listens on its loopback address alone."""
     return SessionRequest(
         instance_id=instance_id,
         document="AWS-StartPortForwardingSession",
@@ -92,7 +92,7 @@ def forward(instance_id: str, ports: Forward) -> SessionRequest:
 
 
 def sshd(instance_id: str) -> SessionRequest:
-    """Ask for the machine's sshd on standard input and output, as a ProxyCommand of ssh."""
+    """Request the machine's sshd on standard input and output, as a ProxyCommand of ssh."""
     return SessionRequest(
         instance_id=instance_id,
         document="AWS-StartSSHSession",
@@ -101,7 +101,7 @@ def sshd(instance_id: str) -> SessionRequest:
 
 
 def enter(request: SessionRequest, region: str) -> NoReturn:
-    """Start the session, and become the program that speaks on it."""
+    """Start the session, and replace this process by the program that connects to it."""
     plugin = _IN_YARD if aws.is_in_yard() else _plugin()
     ssm = aws.client("ssm", region)
     answer = ask(ssm, "StartSession", **request.asked)
@@ -119,13 +119,13 @@ def enter(request: SessionRequest, region: str) -> NoReturn:
 
 
 def plugin_words(request: SessionRequest, region: str, endpoint: str) -> list[str]:
-    """Return what the AWS CLI gives the plugin, which resumes a session with the profile's credentials."""
+    """Return the words with which the AWS CLI starts the plugin, which resumes a session with the profile."""
     profile = os.environ.get("AWS_PROFILE", "")
     return [_ANSWER, region, "StartSession", profile, json.dumps(request.asked), endpoint]
 
 
 def send_key(instance_id: str, user: str, public_key: str, region: str) -> None:
-    """Let the key in to the machine's sshd for a minute, by EC2 Instance Connect."""
+    """Let the key log in to the machine's sshd for a minute, by EC2 Instance Connect."""
     connect = aws.client("ec2-instance-connect", region)
     asked = {"InstanceId": instance_id, "InstanceOSUser": user, "SSHPublicKey": public_key}
     answer = ask(connect, "SendSSHPublicKey", **asked)

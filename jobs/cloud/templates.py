@@ -1,4 +1,4 @@
-"""The templates of a cluster: as they are deployed, or as infra would, in a process that has the CDK."""
+"""Reads the templates of a cluster: the deployed ones, or those that infra makes in a separate process."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ _TIMEOUT_SECONDS = 300
 # States of a stack that has no resources.
 _EMPTY = ("DELETE_COMPLETE", "REVIEW_IN_PROGRESS")
 
-Templates = Mapping[str, Mapping[str, Any]]  # by the names of their stacks
+Templates = Mapping[str, Mapping[str, Any]]  # by stack name
 
 
 def stack_names(cluster: Cluster) -> tuple[str, ...]:
-    """Name the stacks of a cluster and those that bake its AMI."""
+    """Return the names of a cluster's stacks and of those that bake its AMI."""
     own = (stack_name(cluster.name), *(stack_name(cluster.name, part) for part in sorted(PARTS)))
     image = image_of(ami_parameter_of(cluster)) if isinstance(cluster, NodeCluster) else None
     bakery = (bakery_stack_name(image), bakery_stack_name(f"network-{cluster.region}")) if image else ()
@@ -34,7 +34,7 @@ def stack_names(cluster: Cluster) -> tuple[str, ...]:
 
 
 def deployed_templates(names: Iterable[str], region: str) -> Templates | Unanswered:
-    """Return the templates of those of the stacks that exist."""
+    """Return the templates of those of the named stacks that exist."""
     cloudformation = reader("cloudformation", region)
     stacks = ask_all(cloudformation, "DescribeStacks", "Stacks")
     if isinstance(stacks, Unanswered):
@@ -52,15 +52,15 @@ def deployed_templates(names: Iterable[str], region: str) -> Templates | Unanswe
 
 
 def declared_templates(cluster: str, folder: Path | None = None) -> Templates:
-    """Ask infra for what a deployment of today would make, of the project of the folder or of this one."""
+    """Return what a deployment would create now; infra makes it for the folder's project, or for this one."""
     refuse_without("infra", f"making the templates of {cluster}")
     project = find_project(folder)
-    # A checkout runs its own infra. Elsewhere no folder or module of the user's is taken for one of ours.
+    # A checkout runs its own infra. Elsewhere, no folder or module of the user's may shadow ours.
     python = [sys.executable, *([] if project.is_checkout else ["-P"])]
     ran = subprocess.run(
         [*python, "-m", "slipway.infra.templates", cluster],
         cwd=project.folder,
-        env={**os.environ, "CDK_VALIDATION": "false"},  # costs seconds, and `cdk deploy` does it
+        env={**os.environ, "CDK_VALIDATION": "false"},  # takes seconds, and `cdk deploy` validates
         capture_output=True,
         text=True,
         encoding="utf-8",
@@ -77,13 +77,13 @@ def declared_templates(cluster: str, folder: Path | None = None) -> Templates:
     return templates
 
 
-# Reads what `cdk synth` wrote: how the CDK calls the stacks that AWS knows by their names.
+# Reads in the output of `cdk synth` what the CDK calls each stack, by the stack's name in AWS.
 _STACK = "aws:cloudformation:stack"
-_NESTED = "cdk:cloud-assembly"  # of a Stage
+_NESTED = "cdk:cloud-assembly"  # artifact type of a Stage
 
 
 def names_in_cdk(folder: Path, region: str) -> dict[str, str]:
-    """Return what `cdk destroy` calls each stack of a region, by the stack's name: STAGE/NAME in a Stage."""
+    """Return the CDK's name of each stack of a region, by its name in AWS: STAGE/NAME if it is in a Stage."""
     return dict(_named(folder, region))
 
 

@@ -1,4 +1,4 @@
-"""Copies files into a cluster's bucket, where its jobs may read them. What is there stays."""
+"""Copies files into a cluster's bucket, for its jobs to read. Nothing in the bucket is deleted."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from slipway.jobs.words.errors import SlipwayError
 from slipway.jobs.words.job import JOB_PREFIXES
 from slipway.jobs.words.targets import Target
 
-_DIGEST = "sha256"  # in the object's metadata: an ETag says nothing of a file that was sent in parts
+_DIGEST = "sha256"  # key of object metadata: the ETag of a file that was sent in parts is no digest of it
 
 
 class CannotUpload(SlipwayError):
@@ -33,14 +33,14 @@ class File:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Uploaded:
-    address: str  # what a job's setting says
+    address: str  # the URL for a job's setting
     files: int
     sent: int
     sent_bytes: int
 
 
 def upload(path: Path, name: str, target: Target, now: Callable[[int, int], None]) -> Uploaded:
-    """Send the files that are not there yet; `now` hears how many bytes of the total are done."""
+    """Send the files that are not there yet; call `now` with the bytes done and in total."""
     prefix = f"{JOB_PREFIXES[0]}{_checked(name)}"
     files = list(_files(path, prefix))
     if not files:
@@ -59,7 +59,7 @@ def upload(path: Path, name: str, target: Target, now: Callable[[int, int], None
 
 
 def _files(path: Path, prefix: str) -> Iterator[File]:
-    """Yield the files in order of their names; links are refused, as they may lead anywhere."""
+    """Yield the files in order of their names; refuse links, which may lead anywhere."""
     if not path.exists():
         raise CannotUpload(f"{path} does not exist", hint="give a file or a folder")
     if path.is_file():

@@ -1,4 +1,4 @@
-"""What a cluster costs an hour, and a month while nothing runs, as far as the catalogue's dated prices go."""
+"""Prices a cluster: per hour, and per month while nothing runs, at the catalogue's dated prices."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from slipway.jobs.words.catalogue.instances import Price, instance_type
 from slipway.jobs.words.catalogue.regional import find_fee, price_in
 from slipway.jobs.words.images.amis import bakery_stack_name
 
-# Paid for whether nodes run or not.
+# Billed whether nodes run or not.
 _PAID_AHEAD = ("open-reservation", "targeted-reservation", "capacity-block")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bill:
-    """Holds on-demand prices of the nodes, and what stands around them; None is unknown, never free."""
+    """Hold on-demand prices of the nodes, and the cost of everything else; None is unknown, never free."""
 
     price: Price | None
     usd_per_hour_now: float | None
     usd_per_hour_full: float | None
-    usd_per_month_idle: float | None  # of what is deployed, without what is stored
+    usd_per_month_idle: float | None  # of deployed resources, without stored data
     not_counted: tuple[str, ...]
 
 
@@ -45,7 +45,7 @@ def bill(cluster: Cluster, templates: Templates | Unanswered, running_nodes: int
 
 
 def count_resources(stacks: Sequence[DeployedStack] | Unanswered) -> Mapping[str, int] | None:
-    """Count the resources of all stacks together; None if those of one are unknown."""
+    """Count the resources of all stacks together; None if those of one stack are unknown."""
     if isinstance(stacks, Unanswered) or any(stack.resources is None for stack in stacks):
         return None
     total: Counter[str] = Counter()
@@ -55,7 +55,7 @@ def count_resources(stacks: Sequence[DeployedStack] | Unanswered) -> Mapping[str
 
 
 def _times(count: int | None, usd: float | None) -> float | None:
-    """Multiply; zero nodes cost nothing even if the price is unknown."""
+    """Multiply, with None for unknown; zero nodes cost nothing even at an unknown price."""
     if count == 0:
         return 0.0
     return None if count is None or usd is None else round(count * usd, 4)
@@ -76,18 +76,19 @@ def _not_counted(
     return (*billed, *volumes, *reservation)
 
 
-# What a cluster costs while nothing runs: each billed thing in its templates, at the catalogue's prices.
-# A resource type that AWS bills is one row of BILLED; what is not there costs nothing while nothing runs.
+# The monthly cost of a cluster in which nothing runs: each billed resource in its templates, at the
+# catalogue's prices. A resource type that AWS bills is one row of BILLED; types without a row are free while
+# nothing runs.
 Properties = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BilledType:
-    """Says how one resource type is billed."""
+    """Describe how one resource type is billed."""
 
     words: str
-    fee: Callable[[Properties], str | None]  # the item of fees.csv; None: this one costs nothing
-    amount_gib: Callable[[Properties], int] | None = None  # what is paid for by size, whatever is stored
+    fee: Callable[[Properties], str | None]  # returns the item in fees.csv; None: this resource is free
+    amount_gib: Callable[[Properties], int] | None = None  # size that is billed whatever is stored in it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,7 +98,7 @@ class StandingItem:
     stack: str
     item: str
     count: int
-    usd_per_month: float | None  # None: as much as is stored, or at no known price
+    usd_per_month: float | None  # None: depends on what is stored, or no price is known
     note: str
 
 
@@ -106,12 +107,12 @@ def standing_items(templates: Templates, region: str) -> tuple[StandingItem, ...
 
 
 def total_usd_per_month(items: Sequence[StandingItem]) -> float:
-    """Add up what is known: what is stored comes on top."""
+    """Add up the known items; storage that is billed by use comes on top."""
     return round(sum(item.usd_per_month or 0.0 for item in items), 2)
 
 
 def is_shared(stack: str) -> bool:
-    """Return True for a bakery, which serves every cluster of its image or its region."""
+    """Return True for a bakery's stack, which serves every cluster of its image or its region."""
     return stack.startswith(bakery_stack_name(""))
 
 
@@ -145,7 +146,7 @@ def _always(fee: str) -> Callable[[Properties], str | None]:
 
 
 def _endpoint(properties: Properties) -> str | None:
-    """Gateway endpoints cost nothing, and are what CloudFormation makes where none is named."""
+    """Return the fee of an interface endpoint; gateway endpoints, CloudFormation's default, are free."""
     return "interface-endpoint" if properties.get("VpcEndpointType") == "Interface" else None
 
 
@@ -158,7 +159,7 @@ def _controller(properties: Properties) -> str | None:
 
 
 def _login_node(properties: Properties) -> str | None:
-    """Workers come and go with jobs; a group that never is empty is billed all the time."""
+    """Return the fee of a group that is never empty, which is a login node; workers run only with jobs."""
     if not properties.get("ScalingConfiguration", {}).get("MinInstanceCount"):
         return None
     return f"ec2-{properties['InstanceConfigs'][0]['InstanceType']}"

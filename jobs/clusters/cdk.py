@@ -1,4 +1,4 @@
-"""The CDK's command line, run in the user's project for people who look on."""
+"""Runs the CDK's command line in the user's project, with its output on stderr."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from slipway.jobs.words.installation import find_project
 
 
 def run_cdk(*arguments: str, again: str, is_silent: bool = False, is_checked: bool = False) -> None:
-    """Run it; `again` is what to type where it failed. One that is silent says something only then.
+    """Run `cdk`; `again` is what to type if it fails. With `is_silent`, print its output only then.
 
-    Templates are checked where something is deployed, and not where a stack is taken away.
+    With `is_checked`, templates are checked first, as every deployment needs and no destruction does.
     """
     unchecked = {} if is_checked else {"CDK_VALIDATION": "false"}
     try:
@@ -24,7 +24,7 @@ def run_cdk(*arguments: str, again: str, is_silent: bool = False, is_checked: bo
             cwd=find_project().folder,
             env={**os.environ, **unchecked},
             stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE if is_silent else sys.__stderr__,  # what it says is for the person
+            stdout=subprocess.PIPE if is_silent else sys.__stderr__,  # output for the user
             stderr=subprocess.STDOUT if is_silent else None,
             text=True,
             check=False,

@@ -1,4 +1,4 @@
-"""Takes a cluster away in the order that loses nothing: its jobs, its machines, then its stacks."""
+"""Destroys a cluster in the order that loses nothing: its jobs, its machines, then its stacks."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from slipway.jobs.words.names import stack_name
 from slipway.jobs.words.run import Run
 from slipway.jobs.words.targets import Target
 
-# A job that is cancelled gets SIGTERM and 30 seconds to save; Batch says later that it ended.
+# A cancelled job gets SIGTERM and 30 seconds to save; AWS Batch reports its end later than that.
 END_SECONDS = 600.0
 _POLL_SECONDS = 2.0
 _REASON = "cancelled with slipway cluster destroy"
 
 
 def keeps_its_data(target: Target) -> bool:
-    """Return True if bucket and files outlive the stacks, as the deployed template says."""
+    """Return True if bucket and files outlive the stacks, according to the deployed template."""
     try:
         refuse_kept(target)
     except KeepsItsData:
@@ -37,7 +37,7 @@ def keeps_its_data(target: Target) -> bool:
 
 
 def cancel_all(target: Target, now: Callable[[str], None]) -> list[Run]:
-    """Cancel every job that has not ended, and wait until none runs; return what was cancelled."""
+    """Cancel every unfinished job, and wait until none runs; return the cancelled ones."""
     platform = platform_of(target)
     cancelled = platform.unfinished_runs(target)
     for run in cancelled:
@@ -56,13 +56,13 @@ def cancel_all(target: Target, now: Callable[[str], None]) -> list[Run]:
 
 
 def refuse_unready() -> None:
-    """Refuse before a job ends, and not after, where the stacks could not be destroyed from here."""
+    """Refuse, before any job is ended, if the stacks could not be destroyed from here."""
     find_project()
     find_cdk()
 
 
 def destroy_stacks(cluster: str, region: str) -> Sequence[str]:
-    """Let the CDK destroy the cluster's own stacks, by name: a pattern would match other clusters, too."""
+    """Let the CDK destroy the cluster's own stacks, by name: a pattern could match other clusters, too."""
     stacks = find_stacks(cluster, region)
     if isinstance(stacks, Unanswered):
         raise no_answer(stacks)
@@ -81,7 +81,7 @@ def destroy_stacks(cluster: str, region: str) -> Sequence[str]:
 
 
 def _refuse_left(cluster: str, region: str) -> None:
-    """Say what stands: of a stack that an app does not have, the CDK says nothing and ends well."""
+    """Refuse if stacks are left: for a stack not in the app, `cdk destroy` says nothing and succeeds."""
     left = find_stacks(cluster, region)
     if not isinstance(left, Unanswered) and left:
         names = ", ".join(stack.name for stack in left)
@@ -92,11 +92,11 @@ def _refuse_left(cluster: str, region: str) -> None:
         )
 
 
-# Empties a cluster's bucket before the cluster goes: S3 deletes no bucket that holds anything.
+# Empties a cluster's bucket before the cluster is destroyed: S3 deletes no bucket that holds anything.
 
 
 class KeepsItsData(SlipwayError):
-    """The bucket outlives the cluster, or is somebody else's, so it must not be emptied."""
+    """The bucket outlives the cluster, or belongs to somebody else, so it must not be emptied."""
 
 
 def refuse_kept(target: Target) -> None:
@@ -120,7 +120,7 @@ def refuse_kept(target: Target) -> None:
 
 
 def empty(target: Target, now: Callable[[int], None]) -> int:
-    """Delete every version of every object; `now` hears how many so far."""
+    """Delete every version of every object; call `now` with the number deleted so far."""
     s3 = client("s3", target.region)
     owner = {"Bucket": target.bucket, "ExpectedBucketOwner": target.account}
     deleted = 0

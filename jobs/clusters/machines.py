@@ -1,4 +1,4 @@
-"""The machines that a person may enter: those of a cluster, or of one job as far as its platform tells."""
+"""Finds the machines that a user may enter: those of a cluster, or of one job if its platform names them."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ class EnteredNode:
     number: int
     name: str
     instance_id: str
-    user: str  # whom its sshd lets in
+    user: str  # the user that its sshd lets in
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EnteredNodes:
-    """Hold nodes in the order of their numbers, and what to know of a job on them."""
+    """Hold nodes in the order of their numbers, and what to tell the user about a job on them."""
 
     of: str
     target: Target
@@ -40,7 +40,7 @@ class EnteredNodes:
     note: str = ""
 
     def choose(self, node: str | None) -> EnteredNode:
-        """Return the node of this number, name or instance id; the first one if nobody says."""
+        """Return the node of this number, name or instance id; without one, the first."""
         for machine in self.listed:
             if node in (None, str(machine.number), machine.name, machine.instance_id):
                 return machine
@@ -49,7 +49,7 @@ class EnteredNodes:
 
 
 def find_machines(place: str, region: str | None) -> EnteredNodes:
-    """Return the machines of a cluster or of a job, which is named as `slipway status` takes it."""
+    """Return the machines of a cluster or of a job; the job is named as for `slipway status`."""
     targets = targets_to_search(None, region)
     cluster = next((target for target in targets if target.name == place), None)
     if cluster is None:
@@ -68,7 +68,7 @@ def _entrance(target: Target) -> HasEntrance[Target]:
     entrance = entrance_of(target)
     if entrance is None:
         raise NoMachine(
-            f"{target.name}: its machines are those of {platform_of(target).SERVICE}, and nobody enters them",
+            f"{target.name}: {platform_of(target).SERVICE} owns its machines, and nobody can enter them",
             hint="slipway logs JOB and slipway explain JOB tell of a job",
         )
     return entrance
@@ -94,7 +94,7 @@ def _of_job(found: AnyFound, entrance: HasEntrance[Target]) -> EnteredNodes:
 
 
 def _of_cluster(target: Target, entrance: HasEntrance[Target]) -> list[EnteredNode]:
-    """Return those that run: a Slurm cluster's login node first, then by the time of their start."""
+    """Return the running ones: a Slurm cluster's login node first, then by the time of their start."""
     filters = [
         {"Name": f"tag:{CLUSTER_TAG}", "Values": [target.name]},
         {"Name": "instance-state-name", "Values": ["running"]},

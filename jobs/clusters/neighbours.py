@@ -1,7 +1,7 @@
-"""Who else counts against an account's quotas: other clusters of the project, what is deployed, what runs.
+"""Finds what else counts against an account's quotas: the project's other clusters, deployed ones, machines.
 
-A quota is one number for an account and a region. A cluster that is declared counts with all of its nodes,
-whether it is deployed yet or not; so does one that another project deployed.
+A quota is one number for an account and a region. A declared cluster counts with all of its nodes, deployed
+or not; so does one that another project deployed.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from slipway.jobs.words.targets import (
 from slipway.jobs.words.text import NewerRecord
 
 OTHER_MACHINES = "other machines that run"
-_BAKES = ("CreatedBy", "EC2 Image Builder")  # its tag: a bake is counted where it is planned
+_BAKES = ("CreatedBy", "EC2 Image Builder")  # tag of bakes, which count where they are planned
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Neighbour:
-    """Describes another cluster, as far as quotas count it."""
+    """Describe another cluster, as far as quotas count it."""
 
     name: str
     kind: str
@@ -40,22 +40,22 @@ class Neighbour:
     max_nodes: int
     market: str
     login_instance_type: str | None = None
-    is_warm: bool = False  # instances of SageMaker stay after a job
+    is_warm: bool = False  # True: SageMaker's instances stay after a job
     is_deployed: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuotaShare:
-    """Says how much of one quota somebody takes."""
+    """Hold how much of one quota a cluster or the other machines take."""
 
     who: str
     amount: int
-    stands: bool  # it is deployed, or runs now
+    stands: bool  # True: it is deployed, or runs now
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunningMachines:
-    """Counts the machines that run and are of no cluster that counts already, by type and market."""
+    """Count the running machines of no cluster that counts already, by type and market."""
 
     counted: Mapping[tuple[str, str], int]
 
@@ -69,7 +69,7 @@ class Neighbourhood:
 def find_neighbourhood(
     cluster: Cluster, account: str | None, declared: Sequence[Cluster] | None = None
 ) -> Neighbourhood:
-    """Ask what else is in the cluster's region; `account` is of the credentials, None if nobody said it."""
+    """Ask what else is in the cluster's region; `account` is the credentials' account, None if unknown."""
     everyone = declared_clusters() if declared is None else declared
     here = [each for each in everyone if each.region == cluster.region and each.account in (None, account)]
     answer = ask_all(reader("ssm", cluster.region), "GetParametersByPath", "Parameters", Path=PARAMETER_ROOT)
@@ -83,7 +83,7 @@ def find_neighbourhood(
     for target in targets:
         if target.name != cluster.name:
             known[target.name] = _with_deployed(known.get(target.name), target)
-    # Of a cluster that is not declared here its nodes are known, and not its login node.
+    # The nodes of a cluster that is not declared here are known; its login node is not.
     counted: dict[str, str | None] = {target.name: target.instance_type for target in targets}
     counted |= dict.fromkeys([cluster.name, *(each.name for each in here)])
     return Neighbourhood(clusters=tuple(known.values()), running=_running(cluster.region, counted))
@@ -106,7 +106,7 @@ def _of_declared(cluster: Cluster) -> Neighbour:
 
 
 def _with_deployed(declared: Neighbour | None, target: Target) -> Neighbour:
-    """Return what counts of a cluster that is deployed: the larger number, until it is deployed again."""
+    """Return what counts of a deployed cluster: the larger of declared and deployed numbers of nodes."""
     if declared is not None:
         is_larger = target.max_nodes > declared.max_nodes and target.instance_type == declared.instance_type
         nodes = target.max_nodes if is_larger else declared.max_nodes
@@ -138,7 +138,7 @@ def _kind_of(instance: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def _is_counted(instance: Mapping[str, Any], clusters: Mapping[str, str | None]) -> bool:
-    """Return True for a bake and for a machine of one of these clusters, of its type where that is given."""
+    """Return True for a bake, and for a machine of these clusters (of the cluster's type, where given)."""
     tags = {str(tag["Key"]): str(tag["Value"]) for tag in instance.get("Tags") or ()}
     name = tags.get(CLUSTER_TAG, "")
     is_node = name in clusters and clusters[name] in (None, instance["InstanceType"])

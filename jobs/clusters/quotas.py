@@ -1,6 +1,7 @@
-"""The quotas that a cluster needs: EC2's of its nodes and of its AMI's bake, or SageMaker's.
+"""Finds the quotas that a cluster needs: EC2's for its nodes and its AMI's bake, or SageMaker's; requests
+them.
 
-A quota counts all clusters of an account and region together, so what is needed is the sum over them.
+A quota counts all clusters of an account and region together, so the need is their sum.
 """
 
 from __future__ import annotations
@@ -30,12 +31,12 @@ _POLL_SECONDS = 30.0
 
 
 class NoQuota(SlipwayError):
-    """Service Quotas did not say what the account may run, or takes no request for it."""
+    """Service Quotas did not say what the account may run, or accepts no request for it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NeededQuota:
-    """Describes one quota: what is needed at most at one time, and what is allowed today."""
+    """Describe one quota: the largest need at one time, and what is allowed today."""
 
     purpose: str
     service: str
@@ -43,7 +44,7 @@ class NeededQuota:
     name: str
     region: str
     needed: int
-    counted: str  # who needs how much of it
+    counted: str  # which clusters need how much of it
     allowed: float
     requested: float | None  # by a request that is still open
     unit: str
@@ -54,7 +55,7 @@ class NeededQuota:
 
 
 def find_quotas(cluster: Cluster, hood: Neighbourhood | None = None) -> list[NeededQuota]:
-    """Ask for the quotas that the cluster needs beside its neighbours; None: look for them."""
+    """Ask for the quotas that a cluster and its neighbours need; with `hood` None, find those first."""
     hood = hood or neighbourhood_of(cluster)
     if isinstance(cluster, SageMakerCluster):
         return list(_training_quotas(cluster, hood))
@@ -127,7 +128,7 @@ def _counted(cluster: Cluster, own: int, others: Sequence[QuotaShare]) -> str:
 
 
 def request_increase(quota: NeededQuota) -> NeededQuota:
-    """Ask AWS for what is needed, unless it is allowed already or a request is open."""
+    """Request the needed value, unless it is allowed already or a request is open."""
     if quota.suffices or quota.requested is not None:
         return quota
     from botocore.exceptions import ClientError
@@ -149,9 +150,9 @@ def wait_for_quotas(
     hood: Neighbourhood | None = None,
     pause: Callable[[float], None] = time.sleep,
 ) -> Sequence[NeededQuota]:
-    """Return when all suffice; AWS takes minutes to days, and a refusal ends the wait.
+    """Return when all quotas suffice; AWS takes minutes to days, and a refusal ends the wait.
 
-    It counts as one only the second time: a request may be granted between the two questions of a look.
+    A refusal counts only when seen twice: a request may be granted between the two questions of one look.
     """
     closed: list[str] = []
     hood = hood or neighbourhood_of(cluster)

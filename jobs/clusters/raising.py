@@ -1,7 +1,7 @@
-"""What a declared cluster lacks before jobs can run on it, and its templates, which are priced first.
+"""Finds what a declared cluster lacks before jobs can run on it, shows its price, and does the missing steps.
 
-A step is said as a person would type it. Each asks or does nothing where its work is done, so that who was
-interrupted begins again. A further step is a function and a line of _STEPS.
+A step is a command that a user could type. It asks or does nothing if its work is done, so an interrupted
+`up` can be repeated. A further step is a function and a line of _STEPS.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Step:
 
 
 def missing_steps(cluster: Cluster, facts: Facts) -> tuple[Step, ...]:
-    """Return what is to be done, in its order; deploying is always one, and changes what differs."""
+    """Return the missing steps in order; a deployment is always one, since it also changes what differs."""
     return tuple(step for steps in _STEPS for step in steps(cluster, facts))
 
 
@@ -66,7 +66,7 @@ _STEPS: tuple[Callable[[Cluster, Facts], Iterator[Step]], ...] = (_bootstrap, _q
 
 
 def synthesize(cluster: Cluster, folder: Path) -> Templates:
-    """Write and check the templates of the cluster in the folder, from which they are deployed later."""
+    """Write and check the cluster's templates in the folder, from which they are deployed later."""
     again = f"slipway up {cluster.name}"
     run_cdk(
         "synth",
@@ -88,7 +88,7 @@ def synthesize(cluster: Cluster, folder: Path) -> Templates:
 
 
 def carry_out(step: Step, cluster: Cluster, folder: Path) -> None:
-    """Run a step as it is said; what is deployed are the templates that were shown with their price."""
+    """Run a step's command; it deploys the templates whose price was shown."""
     again = f"slipway up {cluster.name}"
     program, verb, *rest = step.command
     assert program == "cdk", "commands of Slipway's own are called and not run"

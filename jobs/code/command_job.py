@@ -1,4 +1,4 @@
-"""A user's command: as settings of the recipe `command`, which carries it to all platforms, and its mistakes.
+"""Turns a user's command into settings of the recipe `command`, which all platforms run; finds its mistakes.
 
 Another program that runs a script of the folder is a row of _INTERPRETERS or of _STARTERS.
 """
@@ -22,7 +22,7 @@ from slipway.jobs.words.text import printable
 
 RECIPE = "command"
 _NO_NAME = re.compile(r"[^A-Za-z0-9_-]+")
-# AWS Batch would replace it in a command; in JSON the same word has another spelling.
+# AWS Batch would replace it in a command; JSON can spell the same word differently.
 _PLACEHOLDER, _SPELLED_OTHERWISE = "Ref::", "Ref:\\u003a"
 _PROMISES_SECRET = re.compile(r".*(KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?)", re.IGNORECASE)
 _NO_INDEX = re.compile(r"^\s*--no-index\s*$", re.MULTILINE)
@@ -30,16 +30,16 @@ _NO_INDEX = re.compile(r"^\s*--no-index\s*$", re.MULTILINE)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OwnCommand:
-    """Hold what a person wants to run, beside the folder and the place."""
+    """Hold the command that a user wants to run, and its options."""
 
     words: tuple[str, ...]
     is_per_node: bool = False  # it starts the processes of its node itself
-    requirements: str | None = None  # a file of the folder
+    requirements: str | None = None  # a path in the folder
     environment: Mapping[str, str] = field(default_factory=dict)
-    secrets: Mapping[str, str] = field(default_factory=dict)  # their names in Secrets Manager, by variable
+    secrets: Mapping[str, str] = field(default_factory=dict)  # names in Secrets Manager, by variable
 
     def __post_init__(self) -> None:
-        # Refuse to write into a job's definition what everybody may read who may list jobs.
+        # Refuse secrets in a job's definition, which everybody can read who may list jobs.
         for name in self.environment:
             if _PROMISES_SECRET.fullmatch(name):
                 raise DoesNotFit(
@@ -50,7 +50,7 @@ class OwnCommand:
         _refuse_no_names(self.secrets)
 
     def processes(self, asked: int | None) -> int | None:
-        """Return how many processes a node starts; refuse a number where the command starts them itself."""
+        """Return how many processes a node starts; refuse a number if the command starts them itself."""
         if not self.is_per_node:
             return asked
         if asked is not None:
@@ -62,7 +62,7 @@ class OwnCommand:
 
 
 def read_variables(option: str, texts: Sequence[str]) -> dict[str, str]:
-    """Split NAME=VALUE texts; refuse a name that is set twice or that ranks are told their place by."""
+    """Split NAME=VALUE texts; refuse a name that is set twice, and names that the launcher sets itself."""
     found: dict[str, str] = {}
     for text in texts:
         name, equals, value = text.partition("=")
@@ -86,7 +86,7 @@ def _refuse_no_names(secrets: Mapping[str, str]) -> None:
 
 
 def command_settings(command: OwnCommand, source: str) -> dict[str, str]:
-    """Return the settings; `source` is where the folder's archive lies."""
+    """Return the settings; `source` is the URL of the folder's archive."""
     secrets = {each: name.removeprefix(SECRETS_PREFIX) for each, name in command.secrets.items()}
     return {
         "source": source,
@@ -103,25 +103,25 @@ def _in_json(value: object) -> str:
 
 
 def folder_name(folder: Path) -> str:
-    """Return the folder's name as a job may have it."""
+    """Return the folder's name, changed so that a job may have it."""
     return job_name(folder.resolve().name)
 
 
 def job_name(text: str) -> str:
-    """Return the text as a job may be named."""
+    """Return the text, changed so that a job may be named so."""
     name = _NO_NAME.sub("-", text).strip("-_")[:LONGEST_NAME]
     return name or RECIPE
 
 
 def refuse_requirements(requirements: str, folder: ProjectFolder, target: Target) -> None:
-    """Refuse a file that does not travel, and one that no node of the cluster could install."""
+    """Refuse a file that is not sent, and one that no node of the cluster could install."""
     refuse_left_behind(requirements, folder)
     content = (folder.path / requirements).read_text(encoding="utf-8", errors="replace")
     refuse_uninstallable(requirements, content, target)
 
 
 def refuse_left_behind(requirements: str, folder: ProjectFolder) -> None:
-    """Refuse a file that does not travel with its folder."""
+    """Refuse a requirements file that is not sent with its folder."""
     if requirements not in {file.name for file in folder.files}:
         raise CannotShip(
             f"requirements {printable(requirements)} is no file that is sent from "
@@ -131,7 +131,7 @@ def refuse_left_behind(requirements: str, folder: ProjectFolder) -> None:
 
 
 def refuse_uninstallable(requirements: str, content: str, target: Target) -> None:
-    """Refuse packages that pip would look for where no node of the cluster can."""
+    """Refuse packages that pip would download, if the cluster's nodes have no way to the internet."""
     if not target.has_internet and not _NO_INDEX.search(content):
         raise DoesNotFit(
             f"the nodes of {target.name} reach no internet, so that pip could not install "
@@ -141,13 +141,13 @@ def refuse_uninstallable(requirements: str, content: str, target: Target) -> Non
         )
 
 
-# What is wrong with a command that can be seen here, before a node starts.
+# Finds mistakes in a command before a node starts.
 _INTERPRETERS = re.compile(r"(python|pypy)[0-9.]*|bash|sh")
-_TAKE_A_VALUE = frozenset({"-W", "-X", "-o", "+o", "-O"})  # options of an interpreter, before its script
-_STARTERS = frozenset({"torchrun", "accelerate", "deepspeed"})  # their own options come before the script
+_TAKE_A_VALUE = frozenset({"-W", "-X", "-o", "+o", "-O"})  # an interpreter's options before its script
+_STARTERS = frozenset({"torchrun", "accelerate", "deepspeed"})  # their options come before the script
 _STARTING_MODULES = frozenset({"torch.distributed.run", "torch.distributed.launch"})
 _ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=")
-# Options of `slipway run` that few programs have. Given to the program by mistake, they cost money or time.
+# Options of `slipway run` that few programs have. By mistake given to the program, they cost money or time.
 _OURS = frozenset(
     {"--dry-run", "--on", "--follow", "--again", "--confirm-cost", "--per-node", "--processes-per-node"}
     | {"--timeout-hours", "--include-secrets", "--depends-on"}
@@ -182,7 +182,7 @@ def _refuse_missing_script(words: Sequence[str], folder: ProjectFolder) -> None:
 
 
 def script_of(words: Sequence[str]) -> str | None:
-    """Return the file that a command runs by a relative path; None where that cannot be told."""
+    """Return the file that a command runs by a relative path; None if that is not known."""
     rest = list(words)
     while rest and (rest[0] == "env" or _ASSIGNMENT.match(rest[0])):
         rest.pop(0)
@@ -200,7 +200,7 @@ def script_of(words: Sequence[str]) -> str | None:
 
 
 def _first_file(arguments: Sequence[str]) -> str | None:
-    """Return what an interpreter runs; None where it reads a module or text, by -m or -c, or its input."""
+    """Return the file that an interpreter runs; None if it runs a module (-m), text (-c) or its input."""
     words = iter(arguments)
     for word in words:
         if word in _TAKE_A_VALUE:
@@ -213,7 +213,7 @@ def _first_file(arguments: Sequence[str]) -> str | None:
 
 
 def _is_named_in(option: str, folder: ProjectFolder) -> bool:
-    """Return True if a program of the folder seems to take the option, as text or as a name in Python."""
+    """Return True if a program of the folder seems to have the option, as text or as a name in Python."""
     name = option.removeprefix("--")
     python = rf"\b{name.replace('-', '_')}\b" if "-" in name else rf"\b{name}\s*[:=]"
     named = re.compile(rf"{option}(?![\w-])|{python}")

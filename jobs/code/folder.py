@@ -1,4 +1,4 @@
-"""A folder as it will travel: its files with their sizes and links, checked before one of them is sent."""
+"""Reads a folder that will be sent: its files with their sizes and links, checked before any is sent."""
 
 from __future__ import annotations
 
@@ -15,29 +15,29 @@ from slipway.jobs.code.secrets import ALLOWED_IN, FoundSecret, find_secrets
 from slipway.jobs.words.errors import SlipwayError
 from slipway.jobs.words.text import printable
 
-# How large a folder may be that is sent to the nodes, and how sizes are said.
+# The size limit of a folder that is sent to nodes, and how sizes are printed.
 MEGABYTE, KILOBYTE = 1_000_000, 1_000
 DEFAULT_LIMIT_MB = 200
-LARGEST_LIMIT_MB = 5_000  # every node reads it at every attempt; what is larger is data
+LARGEST_LIMIT_MB = 5_000  # every node reads the folder at every attempt; larger things are data
 
 
 def megabytes(size_bytes: int) -> str:
-    """Return the size in megabytes, or in kilobytes where that would be none."""
+    """Return the size in megabytes, or in kilobytes if it is less than one."""
     if size_bytes < MEGABYTE / 10:
         return f"{size_bytes / KILOBYTE:.1f} kB"
     return f"{size_bytes / MEGABYTE:,.1f} MB"
 
 
 _NAMED = 5
-Stamp = tuple[int, int, int]  # inode, size and time of the last change: another one is another content
+Stamp = tuple[int, int, int]  # inode, size and time of the last change: any change means other content
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProjectFile:
-    name: str  # relative to the folder; bytes that are no UTF-8 as os.fsdecode gives them
+    name: str  # relative to the folder; bytes that are not UTF-8 are decoded by os.fsdecode
     size_bytes: int
-    is_program: bool  # git keeps no more of a file's mode, which differs by everybody's umask
-    link: str | None  # where a symbolic link leads
+    is_program: bool  # the only part of a file's mode that git keeps; the rest depends on each user's umask
+    link: str | None  # target of a symbolic link
     stamp: Stamp
 
 
@@ -55,9 +55,9 @@ class ProjectFolder:
 def read_folder(
     path: Path, *, limit_mb: int = DEFAULT_LIMIT_MB, include_secrets: bool = False
 ) -> ProjectFolder:
-    """Look at the folder and refuse, by name, what must not or cannot travel.
+    """Look at the folder and refuse, by name, what must not or cannot be sent.
 
-    Files are read for secrets alone, after everything that their sizes and links tell.
+    Files are opened only to look for secrets, after all checks of sizes and links.
     """
     path = path.absolute()  # as errors name it
     names = list_names(path)
@@ -149,7 +149,7 @@ def _refuse_links(folder: ProjectFolder) -> None:
 
 
 def _refuse_link(folder: Path, file: ProjectFile, sent: set[str]) -> None:
-    """Refuse a link that would be broken on a node, or lead to a file of the node's own."""
+    """Refuse a link that would be broken on a node, or that leads to a file of the node's own."""
     shown = f"link {printable(file.name)} leads to {printable(file.link or '')}"
     try:
         target = (folder / file.name).resolve(strict=True)
@@ -170,15 +170,15 @@ def _some(names: Sequence[str]) -> str:
 
 
 def _is_file(path: Path) -> bool:
-    """Return False of a word that no file system takes for a name, too: one may be longer than a name."""
+    """Return True for an existing file; False also for a word that is too long for a file name."""
     try:
         return path.is_file()
     except OSError:
         return False
 
 
-# Which files of a folder travel to the nodes: those that git would keep, in a repository or not.
-# git itself is asked, because only git reads every ignore rule as git does: nested, negated, the user's own.
+# Lists the files of a folder that are sent: those that git would keep, in a repository or not. git is asked,
+# because only git reads every ignore rule as git does: nested, negated, the user's own.
 _LIST = ("ls-files", "--others", "--exclude-standard", "-z")
 # A hook's variables would lead git to the hook's repository (githooks(5)).
 _OF_ANOTHER = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_COMMON_DIR", "GIT_PREFIX")
@@ -187,13 +187,13 @@ _LEFT_OUT = b"could not open directory"  # git warns, and lists the rest
 
 
 class CannotShip(SlipwayError):
-    """The folder cannot be sent as it is; its owner can mend that."""
+    """The folder cannot be sent as it is; the user can correct that."""
 
     exit_code = 2
 
 
 def list_names(folder: Path) -> list[str]:
-    """List the files, relative to the folder, in the order of their bytes; nothing that git ignores."""
+    """List the files by relative path, sorted as bytes, without those that git ignores."""
     if not folder.is_dir():
         raise CannotShip(
             f"{printable(str(folder))} is no folder", hint="give --folder the folder of your code"
@@ -206,10 +206,10 @@ def _names(folder: Path, empty: Path) -> Iterator[str]:
     for listed in filter(None, _ask_git(folder, empty).split(b"\0")):
         name = os.fsdecode(listed).removesuffix("/")
         path = folder / name
-        if path.is_dir() and not path.is_symlink():  # a repository inside: git lists it as one entry
+        if path.is_dir() and not path.is_symlink():  # a repository inside, which git lists as one entry
             if (path / ".git").exists():
                 yield from (f"{name}/{inner}" for inner in _names(path, empty))
-        elif os.path.lexists(path):  # git still lists what was deleted and not committed
+        elif os.path.lexists(path):  # git still lists deleted files until the deletion is committed
             yield name
 
 

@@ -1,7 +1,7 @@
-"""Recipes of the project's own: the modules of its folder recipes/, with a `Config` and a `train(config)`.
+"""Finds a project's own recipes: modules in its folder recipes/, with a `Config` and a `train(config)`.
 
-They run on nodes as the command that starts them, so that no platform knows of them. Each estimate looks
-for one: what it takes to load and start a recipe is imported where one is found.
+Nodes run them as commands, so no platform knows of them. Every estimate looks for one, so what loads and
+starts a recipe is imported only when one is found.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ if TYPE_CHECKING:
 
 FOLDER = "recipes"
 MOST_BYTES = 4 << 20  # of a module
-QUIET_SECONDS, LONGEST_IMPORT_SECONDS = 5.0, 60.0  # of an import, with PyTorch on a busy machine
+QUIET_SECONDS, LONGEST_IMPORT_SECONDS = 5.0, 60.0  # of an import, which includes PyTorch's on a busy machine
 
 
 class BrokenRecipe(SlipwayError):
-    """Reports a module of recipes/ that is none."""
+    """Reports a module of recipes/ that is no valid recipe."""
 
     exit_code = 2
 
@@ -69,7 +69,7 @@ class OwnRecipe:
 
 
 def own_names() -> list[str]:
-    """List the project's own recipes; none where there is no project, or it is Slipway's checkout."""
+    """List the project's own recipes; none without a project, or in Slipway's checkout."""
     folder = _folder()
     return sorted(path.stem for path in folder.glob("*.py") if path.stem.isidentifier()) if folder else []
 
@@ -117,9 +117,9 @@ def _load(path: Path) -> ModuleType:
     assert spec is not None, f"{path} is a file of Python"
     assert spec.loader is not None
     module = module_from_spec(spec)
-    if str(path.parent.parent) not in sys.path:  # behind everything else: a user's types.py takes no place
+    if str(path.parent.parent) not in sys.path:  # last, so that a user's types.py shadows nothing
         sys.path.append(str(path.parent.parent))
-    sys.modules[module.__name__] = module  # dataclasses look there for the types of their fields
+    sys.modules[module.__name__] = module  # dataclasses look up the types of their fields there
     try:
         with _bounded(where):
             spec.loader.exec_module(module)
@@ -135,7 +135,7 @@ def _load(path: Path) -> ModuleType:
 
 @contextmanager
 def _bounded(where: str) -> Iterator[None]:
-    """End an import that sleeps or waits: the main thread's alarm interrupts it, elsewhere nothing can."""
+    """Interrupt an import that takes too long, by an alarm in the main thread; other threads cannot be."""
     if threading.current_thread() is not threading.main_thread() or signal.getitimer(signal.ITIMER_REAL)[0]:
         yield
         return
@@ -143,7 +143,7 @@ def _bounded(where: str) -> Iterator[None]:
     waits = iter((True, False))
 
     def late(_number: int, _frame: object) -> None:
-        if next(waits, False):  # an import that swallows the error is interrupted again
+        if next(waits, False):  # interrupts again if the import swallowed the error
             say(f"{where} is being imported …")
             return
         raise BrokenRecipe(

@@ -1,4 +1,7 @@
-"""A folder as one archive: the same files make the same bytes, whoever packs them, wherever and when."""
+"""Packs a folder into one archive: the same files make the same bytes, on every machine at any time.
+
+Uploads it to a cluster's bucket, and keeps archives of planned commands until they are sent.
+"""
 
 from __future__ import annotations
 
@@ -31,15 +34,15 @@ _AGAIN = "run the same command again when nothing writes to it, or name it in .g
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PackedProject:
-    digest: str  # of the archive before it is compressed: releases of zlib differ in their bytes
-    archive: Path  # compressed
+    digest: str  # of the uncompressed archive: releases of zlib compress differently
+    archive: Path  # a compressed file
     files: int
     size_bytes: int  # of the files
     packed_bytes: int
 
 
 class _Hashed:
-    """Compress what is written, and hash it as it was."""
+    """Compress what is written, and hash it uncompressed."""
 
     def __init__(self, compressed: gzip.GzipFile) -> None:
         self._compressed = compressed
@@ -51,10 +54,10 @@ class _Hashed:
 
 
 def pack_project(folder: ProjectFolder, archive: Path) -> PackedProject:
-    """Write the archive; refuse a file that is not what it was when the folder was looked at."""
+    """Write the archive; refuse a file that changed since the folder was read."""
     with archive.open("xb") as raw, gzip.GzipFile(fileobj=raw, mode="wb", filename="", mtime=0) as compressed:
         hashed = _Hashed(compressed)
-        stream = cast(BinaryIO, hashed)  # a stream of tar is only written to
+        stream = cast(BinaryIO, hashed)  # tarfile only writes to its stream
         with tarfile.open(fileobj=stream, mode="w|", format=tarfile.PAX_FORMAT) as tar:
             for file in folder.files:
                 _add(tar, folder.path, file)
@@ -85,9 +88,9 @@ def _add(tar: tarfile.TarFile, folder: Path, file: ProjectFile) -> None:
                 raise _changed(file)
     except FileNotFoundError:
         raise _changed(file) from None
-    except Refusal as refusal:  # what was a file is a folder or a FIFO by now
+    except Refusal as refusal:  # the former file is now a folder or a FIFO
         raise CannotShip(refusal.message, hint=_AGAIN) from None
-    except OSError as error:  # tarfile says so of a file that became shorter, without an errno
+    except OSError as error:  # tarfile reports a file that became shorter without an errno
         if error.errno is None:
             raise _changed(file) from None
         raise CannotShip(
@@ -99,8 +102,8 @@ def _changed(file: ProjectFile) -> CannotShip:
     return CannotShip(f"{printable(file.name)} changed while it was read", hint=_AGAIN)
 
 
-# Brings a packed folder into a cluster's bucket, once for each content.
-# The bucket forgets it after PROJECT_DAYS, and a job may read it long after it was submitted.
+# Uploads a packed folder to a cluster's bucket, once for each content. The bucket deletes it after
+# PROJECT_DAYS, and a job may read it long after its submission.
 _FRESH = timedelta(days=PROJECT_DAYS / 2)
 
 
@@ -109,12 +112,12 @@ def project_url(digest: str, target: Target) -> str:
 
 
 def upload_project(packed: PackedProject, target: Target, s3: Any) -> bool:
-    """Upload the archive unless it is there and stays for long; return True if it was sent."""
+    """Upload the archive unless it is there and will stay long enough; return True if it was sent."""
     return upload_once(packed.archive, project_key(packed.digest), target, s3)
 
 
 def upload_once(file: Path, key: str, target: Target, s3: Any) -> bool:
-    """Upload a file whose key names its content, unless it is there; return True if it was sent."""
+    """Upload a file whose key contains its digest, unless it is there; return True if it was sent."""
     owner = {"ExpectedBucketOwner": target.account}
     there = find_object(s3, "HeadObject", Bucket=target.bucket, Key=key, **owner)
     if there is not None and datetime.now(UTC) - there["LastModified"] < _FRESH:
@@ -123,14 +126,14 @@ def upload_once(file: Path, key: str, target: Target, s3: Any) -> bool:
     return True
 
 
-# A folder that is packed now and sent later, to the cluster that a plan chooses: it stays as it was planned.
-# The archive lies below $XDG_STATE_HOME/slipway/sources, named by its digest, until PROJECT_DAYS have passed.
+# A folder that is packed now and sent later, to the cluster that a plan chooses; it is kept as it was
+# planned. The archive is in $XDG_STATE_HOME/slipway/sources, named by its digest, for PROJECT_DAYS.
 _SUFFIX = ".tar.gz"
 _DAY_SECONDS = 24 * 3600
 
 
 class LostArchive(SlipwayError):
-    """The folder of a planned command is not on this machine any more."""
+    """The folder of a planned command is no longer on this machine."""
 
 
 def keep_archive(folder: ProjectFolder) -> Path:
@@ -153,7 +156,7 @@ def keep_archive(folder: ProjectFolder) -> Path:
 
 
 def with_sent_source(job: Job, target: Target, s3: Any) -> Job:
-    """Send the archive of a planned command to the cluster's bucket, and name it as it lies there."""
+    """Send the archive of a planned command to the cluster's bucket; return the job with its URL."""
     archive = _kept(job)
     if archive is None:
         return job
@@ -164,7 +167,7 @@ def with_sent_source(job: Job, target: Target, s3: Any) -> Job:
 
 
 def with_source_at(job: Job, target: Target) -> Job:
-    """Name the archive of a planned command as it will lie in the cluster's bucket."""
+    """Return the job with the URL that the archive of its planned command will have in the bucket."""
     archive = _kept(job)
     if archive is None:
         return job
@@ -182,7 +185,7 @@ def read_kept(job: Job, name: str) -> str:
 
 
 def _kept(job: Job) -> Path | None:
-    """Return the archive that is kept for the job; None for another job, or one that was sent."""
+    """Return the archive that is kept for the job; None for other jobs, or if it was sent."""
     source = job.settings.get("source", "")
     if job.recipe != RECIPE or not source.startswith("/"):
         return None

@@ -1,7 +1,7 @@
-"""Finds what looks like a secret in a folder that will travel: by names of files, and by what text holds.
+"""Finds what looks like a secret in a folder that will be sent, by file names and by text.
 
-Another form of secret is a row of _FORMS; another name a word of _FILES. Only forms that their issuers
-publish, and that ordinary code never has, belong there: an alarm that is often false is soon switched off.
+Another form of secret is a row of _FORMS; another file name a word of _FILES. Add only forms that their
+issuers publish and ordinary code never has: users switch off an alarm that is often false.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from pathlib import Path
 from slipway.containers.runtime.errors import Refusal
 from slipway.containers.runtime.named_files import open_regular, read_bytes
 
-ALLOWED_IN = ".not-secret"  # a file of the folder: names and patterns of files that are sent all the same
+ALLOWED_IN = ".not-secret"  # a file in the folder: names and patterns of files that are sent all the same
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoundSecret:
     name: str  # of the file
     kind: str
-    line: int | None = None  # None: the file's name promises it
+    line: int | None = None  # None: the file's name alone suggests it
 
 
-# Which names of files promise a secret.
+# File names that suggest a secret.
 _FILES = (
     *(".env", ".env.*", "*.env", ".envrc"),
     *("*.pem", "*.key", "*.p12", "*.pfx", "*.ppk", "*.jks", "*.keystore", "*.kdbx"),
@@ -37,11 +37,11 @@ _FILES = (
     *("secrets.*", ".secrets", "*.secret"),
 )
 _FOLDERS = frozenset({".aws", ".ssh", ".kube", ".gnupg", ".azure"})
-# These are made to be shown. A Python module of that name holds code.
+# These are meant to be read. A Python module of such a name holds code.
 _HARMLESS = ("*.example", "*.sample", "*.template", "*.dist", "*.pub", "*.py", "*.pyc", "*.pyi")
-_CERTIFICATE = b"-----BEGIN CERTIFICATE-----"  # a .pem of these alone is public
+_CERTIFICATE = b"-----BEGIN CERTIFICATE-----"  # a .pem with nothing else is public
 
-# What is searched first, which is fast; the form; its first group is the secret itself.
+# A fast text to search first, then the form, whose first group is the secret itself.
 _FORMS: tuple[tuple[str, tuple[bytes, ...], bytes], ...] = (
     ("a private key", (b"PRIVATE KEY",),
      rb"-----BEGIN [A-Z ]{0,20}PRIVATE KEY(?: BLOCK)?-----(?:(?!-----)[^\0]){1,400}?([0-9A-Za-z+/]{40})"),
@@ -74,16 +74,16 @@ _FORMS: tuple[tuple[str, tuple[bytes, ...], bytes], ...] = (
     ("a key of Kubernetes", (b"client-key-data",), rb"client-key-data:\s{0,9}([0-9A-Za-z+/=]{100,})"),
 )  # fmt: skip
 _SEARCHED = tuple((kind, starts, re.compile(form)) for kind, starts, form in _FORMS)
-_EXAMPLES = re.compile(rb"(?i)example|xxxx|your")  # AKIAIOSFODNN7EXAMPLE is AWS's own
-_LEAST_DIFFERENT = 8  # characters: hf_aaaa… in a test is no token
+_EXAMPLES = re.compile(rb"(?i)example|xxxx|your")  # AKIAIOSFODNN7EXAMPLE is AWS's own example
+_LEAST_DIFFERENT = 8  # different characters: hf_aaaa… in a test is no token
 
 _READ_BYTES = 1 << 20
-_LONGEST = 8 << 10  # of what a form spans: reads overlap by it
-_TELLS_BINARY = 8000  # first bytes in which git looks for a NUL
+_LONGEST = 8 << 10  # bytes that a form may span: reads overlap by as many
+_TELLS_BINARY = 8000  # git looks for a NUL in these first bytes
 
 
 def find_secrets(folder: Path, names: Iterable[str]) -> list[FoundSecret]:
-    """Return what looks like a secret among these files, but for those that the folder's list allows."""
+    """Return what looks like a secret in these files, except in those that the folder's .not-secret names."""
     names = list(names)
     allowed = _allowed(folder) if ALLOWED_IN in names else ()
     return [found for name in names if not _fits(name, allowed) for found in _in_file(folder, name)]
@@ -106,7 +106,7 @@ def _in_file(folder: Path, name: str) -> Iterator[FoundSecret]:
                 return
             yield from (FoundSecret(name=name, kind=kind, line=line) for kind, line in _in_text(file))
     except (OSError, Refusal):
-        return  # a link; whatever cannot be read is refused by name where it is packed
+        return  # a link; packing refuses, by name, what cannot be read
 
 
 def _holds_certificates(file: FileIO) -> bool:
@@ -116,7 +116,7 @@ def _holds_certificates(file: FileIO) -> bool:
 
 
 def _in_text(file: FileIO) -> Iterator[tuple[str, int]]:
-    """Yield each kind of secret once, with the line of its first, in a file that is no binary."""
+    """Yield each kind of secret once, with its first line, unless the file is binary."""
     kinds: set[str] = set()
     beginning = file.read(_TELLS_BINARY)
     if b"\0" in beginning:

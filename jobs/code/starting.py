@@ -1,4 +1,4 @@
-"""Begins a project: the files of template/, with the cluster's name in place of the template's.
+"""Starts a project: writes the files of template/ with the cluster's name in place of the template's.
 
 A new file of every project is a file of template/; hidden ones are listed in _HIDDEN.
 """
@@ -13,15 +13,15 @@ from slipway.jobs.words.errors import SlipwayError
 from slipway.jobs.words.names import NAMES_ALLOWED, is_cluster_name
 
 FILES = ("README.md", "cdk.json", "clusters.py", "gitignore", "recipes/sine.py", "train.py")
-# A file of the template by another name than here: tools would obey it where it lies.
+# Stored in the template under another name, because tools would obey it where it is.
 _HIDDEN = {"gitignore": ".gitignore"}
 _CLUSTER = "my-cluster"
 _PROJECT = "my-cluster-000000"
-_LONGEST_BEGINNING = 57  # of a project's name: 64 with a hyphen and six digits
+_LONGEST_BEGINNING = 57  # of a project's name: 64 characters, less a hyphen and six digits
 
 
 def cluster_name_of(folder: Path, name: str | None) -> str:
-    """Return the name that was asked for, or the folder's own, if a cluster can have it."""
+    """Return the requested name, or the folder's own, if a cluster can have it."""
     chosen = folder.resolve().name if name is None else name
     if not is_cluster_name(chosen):
         raise SlipwayError(
@@ -32,7 +32,7 @@ def cluster_name_of(folder: Path, name: str | None) -> str:
 
 
 def build_files(cluster: str, unique: str) -> Mapping[str, str]:
-    """Return the texts of a new project by their names; `unique` is what no other project ends in."""
+    """Return the texts of a new project by file name; `unique` ends its name and no other project's."""
     template = files("slipway.jobs.code").joinpath("template")
     project = f"{cluster[:_LONGEST_BEGINNING].rstrip('-')}-{unique}"
     return {

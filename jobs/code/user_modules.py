@@ -1,4 +1,4 @@
-"""Where the modules of a user's functions lie, and the one folder that nodes import them from."""
+"""Finds the modules of a user's functions, and the one folder from which nodes import them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class CannotTravel(SlipwayError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UserModule:
-    """Say where a module of the user's own lies, and below which folder it is imported."""
+    """Hold a module of the user's own, and the folder from which it is imported."""
 
     what: str
     path: Path
@@ -35,7 +35,7 @@ class UserModule:
 
 
 def find_module(code: CodeReference, what: str) -> UserModule | None:
-    """Return the module that has to be sent; None for what an image has."""
+    """Return the module that has to be sent; None if every image has it."""
     if code.module == _OURS or code.module.startswith(f"{_OURS}."):
         return None
     source = code.source
@@ -52,7 +52,7 @@ def find_module(code: CodeReference, what: str) -> UserModule | None:
 def folder_of(
     modules: Sequence[UserModule], *, limit_mb: int = DEFAULT_LIMIT_MB, include_secrets: bool = False
 ) -> ProjectFolder:
-    """Return the folder that all are imported from; refuse what would not arrive."""
+    """Return the folder from which all modules are imported; refuse modules that would not be sent."""
     roots: dict[Path, UserModule] = {}
     for module in modules:
         roots.setdefault(module.root, module)
@@ -76,7 +76,7 @@ def folder_of(
 
 
 def importable(function: object, what: str) -> CodeReference:
-    """Say by which module and name a node finds the function; a script counts as a module of its folder."""
+    """Return the module and name by which a node finds the function; a script is a module of its folder."""
     try:
         code = CodeReference.of(function, what)
         found = code.resolve()

@@ -1,6 +1,6 @@
-"""What a job costs besides its training: starting, the work that failures cost, and what stands around nodes.
+"""Lists what a job costs besides its training: starting nodes, work lost to failures, storage and network.
 
-Pure. A further line is one entry in `bill`, a further thing to assume one field of BillAssumptions.
+Pure. Another line is one entry in `bill`, another assumption one field of BillAssumptions.
 """
 
 from __future__ import annotations
@@ -30,14 +30,15 @@ NOT_COUNTED = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BillAssumptions:
-    """Hold what a bill has to assume; `--assume name=value` replaces one."""
+    """Hold what a bill has to assume; `--assume name=value` replaces one assumption."""
 
-    start_minutes: float = 10.0  # of each node: boot, join, image
-    # Unexpected interruptions of Llama 3's training: 419 in 54 days on 2,048 nodes of eight (Meta, 2024).
+    start_minutes: float = 10.0  # for each node to boot, join and get its image
+    # Llama 3's training had 419 unexpected interruptions in 54 days on 2,048 nodes of eight GPUs (Meta,
+    # 2024).
     failures: float = 3.8  # in a thousand days of one node
     save_minutes: float = 30.0  # between two checkpoints: a failure costs half of it, and another start
     stored_gib: float = 0.0  # in the shared file system while the job runs
-    interruptions: float | None = None  # by Spot, of one node in an hour; None: nobody said
+    interruptions: float | None = None  # by Spot, of one node in an hour; None: the user gave none
     savings: float = 0.0  # percent that a savings plan takes off on-demand prices
 
 
@@ -45,12 +46,12 @@ class BillAssumptions:
 class BillLine:
     item: str
     hours: float
-    usd: float | None  # None: nobody has written a price down
+    usd: float | None  # None: the price is unknown
     basis: str
 
 
 def assumed(texts: Sequence[str]) -> BillAssumptions:
-    """Read `--assume name=value`; refuse a name that there is not, and a value below nothing."""
+    """Read `--assume name=value`; refuse an unknown name, and a negative value."""
     known = {field.name for field in fields(BillAssumptions)}
     changed = {}
     for text in texts:
@@ -62,7 +63,7 @@ def assumed(texts: Sequence[str]) -> BillAssumptions:
                 hint=f"did you mean {close[0]}=VALUE?" if close else f"there are {', '.join(sorted(known))}",
             )
         changed[name] = number(name, value.removesuffix("%") if name == "savings" else value)
-        if not 0 <= changed[name] <= _MOST:  # false for what is no number, too
+        if not 0 <= changed[name] <= _MOST:  # also False for nan
             raise CannotEstimate(f"--assume {text} cannot be", hint="give 0 or more")
     taken = replace(BillAssumptions(), **changed)
     if taken.savings >= 100:
@@ -70,9 +71,9 @@ def assumed(texts: Sequence[str]) -> BillAssumptions:
     return taken
 
 
-def bill(own: Estimate, place: PricedHardware, taken: BillAssumptions) -> tuple[BillLine, ...]:
-    """List what the job costs at this size, and its sum; refuse a job without an end, or without a price."""
-    if own.hours is None:
+def bill(estimate: Estimate, place: PricedHardware, taken: BillAssumptions) -> tuple[BillLine, ...]:
+    """List what the job costs at this size, with the sum; refuse a job without an end or without a price."""
+    if estimate.hours is None:
         raise CannotEstimate(
             "a job without a known end has no bill",
             hint="say --set steps=N, or --set sequences=N for a model",
@@ -83,24 +84,24 @@ def bill(own: Estimate, place: PricedHardware, taken: BillAssumptions) -> tuple[
             hint="slipway instance refresh-prices asks AWS for it",
         )
     _refuse_other_term(place.rate.term, taken)
-    lines = [*_of_nodes(own, own.hours, place, taken)]
+    lines = [*_of_nodes(estimate, estimate.hours, place, taken)]
     until_end = sum(line.hours for line in lines)
-    lines += _around(own, place, taken, until_end)
+    lines += _around(estimate, place, taken, until_end)
     known = math.fsum(line.usd for line in lines if line.usd is not None)
     return (*lines, BillLine(item="in all", hours=until_end, usd=known, basis=_sum_words(lines)))
 
 
 def _of_nodes(
-    own: Estimate, hours: float, place: PricedHardware, taken: BillAssumptions
+    estimate: Estimate, hours: float, place: PricedHardware, taken: BillAssumptions
 ) -> Sequence[BillLine]:
     assert place.rate is not None, "bill has refused nodes without a price"
     each = place.rate.usd_per_hour * (1 - taken.savings / 100)
-    rate = own.nodes * each
+    rate = estimate.nodes * each
     is_sagemaker = place.instance.name.startswith(SAGEMAKER)
     start = 0.0 if is_sagemaker else taken.start_minutes / _MINUTES
-    failures = taken.failures / 1000 / _HOURS_A_DAY * own.nodes * hours
+    failures = taken.failures / 1000 / _HOURS_A_DAY * estimate.nodes * hours
     lost = failures * (taken.save_minutes / 2 + taken.start_minutes) / _MINUTES
-    price = f"{own.nodes} × {each:g} USD an hour, {place.rate.date}"
+    price = f"{estimate.nodes} × {each:g} USD an hour, {place.rate.date}"
     if taken.savings:
         price += f", {place.rate.usd_per_hour:g} less {taken.savings:g} % of savings, which is assumed"
     starting = (
@@ -116,20 +117,20 @@ def _of_nodes(
         ("nodes, repeating what failures cost", lost, failing),
     )
     lines = [BillLine(item=item, hours=each, usd=rate * each, basis=basis) for item, each, basis in parts]
-    return [*lines, _taken_by_spot(own, hours, rate, taken)] if place.rate.term == SPOT else lines
+    return [*lines, _taken_by_spot(estimate, hours, rate, taken)] if place.rate.term == SPOT else lines
 
 
-def _taken_by_spot(own: Estimate, hours: float, rate: float, taken: BillAssumptions) -> BillLine:
+def _taken_by_spot(estimate: Estimate, hours: float, rate: float, taken: BillAssumptions) -> BillLine:
     """Count what Spot's interruptions repeat: each stops all nodes, and repeated work is interrupted, too."""
     item = "nodes, repeating what Spot takes"
     if taken.interruptions is None:
         said = "not known how often Spot takes a node: --assume interruptions=N, of one in an hour"
         return BillLine(item=item, hours=0.0, usd=None, basis=said)
-    often = taken.interruptions * own.nodes
+    often = taken.interruptions * estimate.nodes
     share = often * (taken.save_minutes / 2 + taken.start_minutes) / _MINUTES
     if share >= 1:
         raise CannotEstimate(
-            f"with {often:g} interruptions an hour, {own.nodes} nodes repeat more work than they do",
+            f"with {often:g} interruptions an hour, {estimate.nodes} nodes repeat more work than they do",
             hint="take fewer nodes, or save more often: --assume save_minutes=N",
         )
     lost = hours * share / (1 - share)
@@ -153,10 +154,12 @@ def _refuse_other_term(term: str, taken: BillAssumptions) -> None:
         )
 
 
-def _around(own: Estimate, place: PricedHardware, taken: BillAssumptions, hours: float) -> Sequence[BillLine]:
-    """List what stands around the nodes while they do; a file system by what is stored in it."""
+def _around(
+    estimate: Estimate, place: PricedHardware, taken: BillAssumptions, hours: float
+) -> Sequence[BillLine]:
+    """List the cost of everything around the nodes while they run; a file system costs by what it stores."""
     lines = []
-    for item in what_is_paid(place.overheads, place.region, own.nodes):
+    for item in what_is_paid(place.overheads, place.region, estimate.nodes):
         each, note = item.usd_per_hour, item.note
         fee = find_fee(place.overheads.file_system_item, place.region)
         if (

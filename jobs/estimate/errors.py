@@ -1,4 +1,4 @@
-"""What cannot be estimated: one line with what it is, the value, what is allowed, and what works instead."""
+"""The error of a job that cannot be estimated: one line with what, the value, what is allowed, what works."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""One workload on one place at one size: rate, memory, hours and dollars, and how far to trust them.
+"""Estimates one workload on one place at one size: rate, memory, hours and dollars, and their uncertainty.
 
-A further thing to know of a configuration is one field of Estimate. A size that cannot be split so, or does
-not fit, is refused by `estimate` and passed over by `estimate_sizes`.
+Another fact about a configuration is one field of Estimate. `estimate` refuses a size over which the workload
+cannot be split or where it does not fit; `estimate_sizes` leaves it out.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class PricedHardware:
     region: str
     overheads: Overheads = field(default_factory=Overheads)
     most_nodes: int = MOST_NODES
-    torch: LockedTorch | None = None  # of the image that a declared cluster runs
+    torch: LockedTorch | None = None  # of a declared cluster's image
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,30 +51,30 @@ class Estimate:
     devices: int
     sequences_per_second: float
     sequences_per_second_per_device: float
-    predicted_sequences_per_second: float  # what the model says where it was measured, too
-    predicted_band: float  # how far off nine of ten such predictions are, at most
-    efficiency: float  # a node's rate over that of the smallest size that can run it so
+    predicted_sequences_per_second: float  # also predicted if a rate was measured
+    predicted_band: float  # nine of ten such predictions are at most this far off
+    efficiency: float  # rate for each node, over that of the smallest size that can run it
     tokens_per_second: float
     tokens_per_dollar: int | None
-    memory_gib: float  # of a device
+    memory_gib: float  # of one device
     usable_gib: float
-    usd_per_hour: float | None  # of nodes and all that has a price around them
-    unpriced: tuple[str, ...]  # what is paid besides, and nobody knows how much
+    usd_per_hour: float | None  # of the nodes and everything around them with a price
+    unpriced: tuple[str, ...]  # billed items of unknown price
     steps: int | None  # None: the job has no known end
     sequences_per_step: int
-    sequences: int | None  # that the job trains; the last step of an epoch may be smaller
+    sequences: int | None  # that the whole job trains; an epoch's last step may be smaller
     hours: float | None
     usd: float | None
     mfu: float
-    word: str  # what the rate stands on, of calibrations.WORDS
-    band: float  # how far off nine of ten such rates are, at most: the farther end of its range
+    word: str  # what the rate is based on, of calibrations.WORDS
+    band: float  # nine of ten such rates are at most this far off: the farther end of the range
     ranges: Ranges
     basis: str
-    nearness: str  # in what its configuration differs from this one
-    time_basis: str  # what the time is derived from: nobody measured it
+    nearness: str  # differences between the measured configuration and this one
+    time_basis: str  # what the time is derived from, as nobody measured it
     layout: Layout
-    changed: str  # of the layout asked for, because that does not fit or cannot be split
-    parts: Mapping[str, float]  # seconds of one step by what takes them, as the model has it; all are exposed
+    changed: str  # in the requested layout, because that does not fit or cannot be split
+    parts: Mapping[str, float]  # seconds of one step by part, as predicted; all are exposed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,8 +97,7 @@ class _End:
 
 
 def estimate(workload: Workload, place: PricedHardware, nodes: int, rows: Sequence[Measurement]) -> Estimate:
-    """Estimate one size; refuse a size that cannot be split or does not fit, and name the nearest that
-    works."""
+    """Estimate one size; refuse a size that cannot work, and name the nearest layout that does."""
     _refuse_size(place, nodes)
     refuse_device(workload, place.instance)
     workload = _dealt(workload, place, nodes)
@@ -111,8 +110,7 @@ def estimate(workload: Workload, place: PricedHardware, nodes: int, rows: Sequen
 def estimate_sizes(
     workload: Workload, place: PricedHardware, sizes: Iterable[int], rows: Sequence[Measurement]
 ) -> list[Estimate]:
-    """Estimate each size that the place has, with the workload's layout or the nearest one that fits, if
-    any."""
+    """Estimate each size that the place has, with the workload's layout or the nearest that fits, if any."""
     refuse_device(workload, place.instance)
     found: list[Estimate] = []
     base: dict[Layout, float] = {}
@@ -140,7 +138,7 @@ def refuse_device(workload: Workload, instance: InstanceType) -> None:
 
 
 def _dealt(workload: Workload, place: PricedHardware, nodes: int) -> Workload:
-    """Return the workload with the micro-batch that its job takes on so many nodes."""
+    """Return the workload with the micro-batch that its job uses on this many nodes."""
     own = workload.layout
     if not workload.deals_batch or own.global_batch is None:
         return workload
@@ -212,7 +210,7 @@ def _estimate(
     )
 
 
-# What stands in Estimate.parts, in words.
+# The keys of Estimate.parts, in words.
 PARTS: Mapping[str, str] = {
     "matrices": "products of matrices, at the device's peak",
     "beside": "beside them: norms, kernels' starts, what is below the peak",
@@ -226,7 +224,7 @@ PARTS: Mapping[str, str] = {
 
 
 def _parts(workload: Workload, made: _Made) -> Mapping[str, float]:
-    """Part the computing of a step into what its matrices take at the peak, and what stands beside them."""
+    """Divide the computing of a step into what its matrices take at the peak, and the rest."""
     step, peak = made.model_rate.step, made.cluster.devices * made.cluster.peak_flops
     executed = executed_flops(workload.model, workload.layout) * made.model_rate.sequences_per_step
     at_peak = min(executed / peak, step.compute)
@@ -235,8 +233,7 @@ def _parts(workload: Workload, made: _Made) -> Mapping[str, float]:
 
 
 def _usd_per_hour(place: PricedHardware, nodes: int, paid: Sequence[Item]) -> float | None:
-    """Return the hourly price, or None without the nodes' price; a fee without a price is named and left
-    out."""
+    """Return the hourly price; None without the nodes' price; leave out and name fees without a price."""
     if place.rate is None:
         return None
     overheads = sum(item.usd_per_hour for item in paid if item.usd_per_hour is not None)
@@ -244,7 +241,7 @@ def _usd_per_hour(place: PricedHardware, nodes: int, paid: Sequence[Item]) -> fl
 
 
 def _end(workload: Workload, made: _Made) -> _End | None:
-    """Count whole steps: the last one of an epoch may be smaller, and takes as long."""
+    """Count whole steps: an epoch's last one may be smaller, and takes as long."""
     per_step = made.model_rate.sequences_per_step
     steps = steps_of_workload(workload, per_step)
     if steps is None:
@@ -266,7 +263,7 @@ def _time_basis(end: _End, made: _Made) -> str:
 
 
 def _base_rate(workload: Workload, place: PricedHardware, nodes: int, rows: Sequence[Measurement]) -> float:
-    """Return a node's rate at the smallest size, doubling from one, that can run the same layout."""
+    """Return a node's rate at the smallest size (1, 2, 4, …) that can run the same layout."""
     size = 1
     while size < nodes:
         try:
@@ -280,7 +277,7 @@ def _base_rate(workload: Workload, place: PricedHardware, nodes: int, rows: Sequ
 
 
 def _layouts(workload: Workload, place: PricedHardware, nodes: int) -> Iterator[Layout]:
-    """Yield the layout asked for; else one that this place can split; then the nearest to it that fits."""
+    """Yield the requested layout; then one that this place can split; then the nearest that fits."""
     cluster = cluster_of(place.instance, nodes)
     own = workload.layout
     tensor = min(own.tensor, cluster.devices_per_node)
@@ -324,16 +321,16 @@ def _too_large(workload: Workload, place: PricedHardware, made: _Made) -> Cannot
     )
 
 
-# From a rate to a job: seconds, dollars, tokens per dollar. None where a price is not known, never zero.
+# From a rate to a job: seconds, dollars, tokens per dollar. An unknown price is None, never zero.
 
 
 def steps_of(examples: int, epochs: int, sequences_per_step: int) -> int:
-    """Return how many steps the epochs take; an epoch's last step may be smaller, and takes as long."""
+    """Return the steps of the epochs; an epoch's last step may be smaller, and takes as long."""
     return steps_of_epoch(examples, sequences_per_step, keeps_rest=True) * epochs
 
 
 def steps_of_workload(workload: Workload, sequences_per_step: int) -> int | None:
-    """Return how many steps a job takes, counted as its recipe counts them; None if it has no known end."""
+    """Return a job's steps, counted as its recipe counts them; None if it has no known end."""
     if workload.sequences is None:
         return workload.steps
     whole = steps_of(workload.sequences // workload.epochs, workload.epochs, sequences_per_step)

@@ -1,6 +1,7 @@
-"""Does it fit a device, and if not, which number breaks and what is the nearest layout that fits.
+"""Checks whether a layout fits a device; if not, finds the number that breaks and the nearest layout that
+fits.
 
-A further thing to try is one row of CHANGES, the one that costs least speed first.
+Another change to try is one row of CHANGES, in order of the speed that each costs, the least first.
 """
 
 from __future__ import annotations
@@ -24,8 +25,8 @@ class Fit:
     fits: bool
     memory: Memory
     usable_bytes: float
-    nearest: Layout | None  # that fits; None where it fits as it is, or nothing tried does
-    change: str  # from the layout asked for to the nearest, in words
+    nearest: Layout | None  # a layout that fits; None: this one does, or no change helps
+    change: str  # from the requested layout to the nearest, in words
 
 
 def fit(model: Model, cluster: Hardware, layout: Layout) -> Fit:
@@ -43,7 +44,7 @@ def fit(model: Model, cluster: Hardware, layout: Layout) -> Fit:
 
 
 def _nearest(model: Model, cluster: Hardware, layout: Layout) -> Layout | None:
-    """Find the layout that fits with fewest changes: one, else two, else three on top of each other."""
+    """Return the layout that fits with the fewest changes: one, two or three together."""
     edge = [layout]
     for _ in range(3):
         edge = [tried for each in edge for change in CHANGES.values() for tried in change(each, cluster)]
@@ -89,7 +90,7 @@ def _shard_more(layout: Layout, _cluster: Hardware) -> Iterator[Layout]:
 
 
 def _split_tensors(layout: Layout, cluster: Hardware) -> Iterator[Layout]:
-    """Yield layouts with split tensors, inside a node only: between nodes that is rarely worth it."""
+    """Yield layouts with split tensors, only within a node: between nodes that is rarely worthwhile."""
     degree = layout.tensor * 2
     while degree <= cluster.devices_per_node:
         yield replace(layout, tensor=degree)
@@ -122,18 +123,18 @@ _SAID = ("sharding", "micro_batch", "checkpointing", "tensor", "pipeline", "offl
 
 
 def difference(asked: Layout, found: Layout) -> str:
-    """Say what was changed of the layout that was asked for."""
+    """Return, in words, what was changed in the requested layout."""
     changed = (name for name in _SAID if getattr(asked, name) != getattr(found, name))
     return ", ".join(f"{name}={getattr(found, name)}" for name in changed)
 
 
-# What an estimate may come to: nine of ten lie between the two ends.
+# The ranges of an estimate's numbers: nine of ten lie between the two ends.
 Ends = tuple[float, float]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ranges:
-    """Hold the least and the most of each; None where the number itself is not known."""
+    """Hold the least and the most of each number; None if the number itself is unknown."""
 
     sequences_per_second: Ends
     hours: Ends | None
@@ -141,7 +142,7 @@ class Ranges:
 
 
 def ranges_of(rate: float, spread: float, hours: float | None, usd_per_hour: float | None) -> Ranges:
-    """Return the ranges: what a rate may be off by is off in its time, but for the start."""
+    """Return the ranges: a time varies as its rate does, except for the start-up."""
     time = None
     if hours is not None:
         start = STARTUP_SECONDS / SECONDS_PER_HOUR

@@ -1,6 +1,7 @@
-"""An instance type of the catalogue as Hardware: how many workers train on it, and in which class it falls.
+"""Turns a type of the catalogue into Hardware: its number of workers, and the priors of its class.
 
-A family with a habit of its own is one row of HABITS.
+A family whose datasheet is read in its own way is one row of HABITS; new hardware is one row of ACCELERATORS
+or NETWORKS.
 """
 
 from __future__ import annotations
@@ -20,19 +21,19 @@ _BYTES_PER_GBIT = 1e9 / 8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Habit:
-    """Say how a family's datasheet is to be read."""
+    """Describe how a family's datasheet is to be read."""
 
-    link_share: float = 1.0  # of the printed link that goes one way
-    inside_bytes_per_second: float = 0.0  # between the workers of a device that is alone in its node
+    link_share: float = 1.0  # share of the printed link that goes one way
+    inside_bytes_per_second: float = 0.0  # between the workers of one device, if it is alone in its node
     has_fused_attention: bool = True
     network: str = "efa"
 
 
-# The cores of one Trainium chip meet in its memory: 820 GiB/s (Neuron docs, Trn1 architecture).
+# The cores of one Trainium chip share its memory: 820 GiB/s (Neuron docs, Trn1 architecture).
 _CHIP_MEMORY = 820 * _GIB
 
 HABITS: Mapping[str, Habit] = {
-    # The catalogue counts seven links of 100 Gbit/s, one way. Fused attention came with Gaudi 2.
+    # The catalogue counts seven links of 100 Gbit/s, one way. Fused attention is new in Gaudi 2.
     "dl1": Habit(network="dl1", has_fused_attention=False),
     # The workers of a Trainium chip share it equally.
     "trn1": Habit(inside_bytes_per_second=_CHIP_MEMORY, network="trn1"),
@@ -41,7 +42,7 @@ HABITS: Mapping[str, Habit] = {
     "trn2": Habit(inside_bytes_per_second=2.9e12, network="trn1"),
     "trn2u": Habit(network="trn1"),
 }
-_NVIDIA = Habit(link_share=0.5)  # NVLink is printed with both directions added up
+_NVIDIA = Habit(link_share=0.5)  # NVLink is printed as the sum of both directions
 _PROCESSORS: Mapping[str, str] = {
     **dict.fromkeys(
         ("c6i", "c6id", "c6in", "m6i", "m6id", "m6in", "m6idn", "r6i", "r6id", "r6in", "r6idn"), "ice-lake"
@@ -52,7 +53,7 @@ _ANYTHING_ELSE = "unmeasured"
 
 
 def family_of(name: str) -> str:
-    """Return the family of a type, as EC2 or SageMaker calls it: ml.p4d.24xlarge is of p4d, too."""
+    """Return the family of a type of EC2's or SageMaker's: ml.p4d.24xlarge is of p4d, too."""
     return name.removeprefix(SAGEMAKER).partition(".")[0]
 
 
@@ -91,7 +92,7 @@ def _peak_of(instance: InstanceType, accelerator: Accelerator) -> float:
 
 
 def _of_processors(instance: InstanceType, nodes: int) -> Hardware:
-    """Describe nodes of CPUs. The node is the device: its cores share one memory and one network card."""
+    """Describe nodes of CPUs. A node is one device: its cores share one memory and one network card."""
     if instance.peak_tflops is None:
         raise CannotEstimate(
             f"the peak of {instance.name} is not known ({instance.peak_note or 'nobody wrote it down'})",
@@ -111,24 +112,23 @@ def _of_processors(instance: InstanceType, nodes: int) -> Hardware:
     )
 
 
-# What is assumed of hardware on which nothing was measured. New hardware is one row of ACCELERATORS or
-# NETWORKS. Utilisations are the medians of the rows that are named beside them, read back through the model
-# of step.py: those of other_rows.csv and of the articles. Where no row is named, the number is a guess
-# between the others.
+# Assumptions for hardware on which nothing was measured. New hardware is one row of ACCELERATORS or NETWORKS.
+# A utilisation is the median of the rows named as its source, fitted through the model of step.py, from
+# other_rows.csv and the articles. Without a source the number is a guess between the others.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DevicePrior:
-    """Say what a device does of its peak, while it computes layers of REFERENCE_WIDTH."""
+    """Hold what a device reaches of its peak while it computes layers of REFERENCE_WIDTH."""
 
-    peak_flops: float  # by which it is told where nobody named it
+    peak_flops: float  # identifies the device if nobody named it
     utilisation: float
     memory_bytes_per_second: float
     in_node_efficiency: float = 0.75  # of what a device sends to the others of its node
-    network: str = ""  # whose class its nodes have, where nobody said
-    launches: bool = True  # kernels from a host, which takes its time for each layer and step
-    has_shape: bool = True  # layers' shape tells; not where norms and scores run on engines of their own
-    score_cost: float = 1.0  # of a FLOP of attention's scores: 2 where they are computed at half this peak
+    network: str = ""  # class of its nodes' network, if nobody named one
+    launches: bool = True  # a host starts kernels, which takes time for each layer and step
+    has_shape: bool = True  # the layers' shape counts; False: norms and scores run on separate engines
+    score_cost: float = 1.0  # of a FLOP of attention's scores: 2 if they are computed at half this peak
     source: str = ""  # of its utilisation; "": nobody measured one
 
 
@@ -168,7 +168,7 @@ ACCELERATORS: Mapping[str, DevicePrior] = {
         score_cost=2.0,  # in 16 bit
         source=f"{_FOUNDRY}, {_TITAN}",
     ),
-    # Gaudi of the first generation crosses the host's memory between nodes (libfabric, SynapseAI 1.5).
+    # Gaudi of the first generation sends through the host's memory between nodes (libfabric, SynapseAI 1.5).
     "gaudi": DevicePrior(
         peak_flops=116e12,
         utilisation=0.36,
@@ -193,7 +193,7 @@ ACCELERATORS: Mapping[str, DevicePrior] = {
         has_shape=False,
         source=_ARTICLES,
     ),
-    "trainium2": DevicePrior(  # a logical core, a quarter of a chip; used as Trainium is, which is a guess
+    "trainium2": DevicePrior(  # a logical core, a quarter of a chip; assumed to be used as Trainium is
         peak_flops=166.75e12,
         utilisation=0.31,
         memory_bytes_per_second=0.725e12,
@@ -220,10 +220,10 @@ ACCELERATORS: Mapping[str, DevicePrior] = {
     ),
 }
 _GUESSED_UTILISATION = 0.4
-_FLOPS_A_BYTE = 200.0  # of a device that nobody named: between those of A100 and H100
-_SAME_PEAK = 0.03  # sheets round
+_FLOPS_A_BYTE = 200.0  # of an unknown device: between A100's and H100's
+_SAME_PEAK = 0.03  # relative: datasheets round
 
-# The share of what a node injects that collectives of gradients reach in training.
+# The share of a node's network rate that collectives of gradients reach in training.
 NETWORKS: Mapping[str, float] = {
     "infiniband": 0.7,
     "roce": 0.7,
@@ -233,11 +233,11 @@ NETWORKS: Mapping[str, float] = {
     "dl1": 0.08,
     "trn1": 0.3,
 }
-_NARROW_WIDTH = 20.0  # for each FLOP that a device computes while its memory moves a byte, fitted
-REFERENCE_WIDTH = 4096  # of the layers that a utilisation is of
-WAIT = 0.003  # of a step: how far one node's time strays from the mean, and all wait for the slowest
+_NARROW_WIDTH = 20.0  # fitted; for each FLOP that a device computes while its memory moves a byte
+REFERENCE_WIDTH = 4096  # of the layers to which utilisations apply
+WAIT = 0.003  # of a step: one node's time varies by it, and all wait for the slowest
 STARTUP_SECONDS = 10.0  # processes, libraries, data: what a short job pays before its first step
-_SLOW_BYTES_PER_SECOND = 5e9  # 40 Gbit/s: what one processor a node is slower than
+_SLOW_BYTES_PER_SECOND = 5e9  # 40 Gbit/s: nodes with one processor each have slower networks than that
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -247,12 +247,11 @@ class Prior:
     network_efficiency: float
     in_node_efficiency: float
     memory_bytes_per_second: float
-    narrow_width: (
-        float | None
-    )  # of layers that spend as long between matrices as in them; None: no shape tells
+    # The width of layers that spend as long between matrices as in them; None: the shape does not count.
+    narrow_width: float | None
     launches: bool
     score_cost: float
-    is_measured: bool = True  # its utilisation; else a guess
+    is_measured: bool = True  # False: its utilisation is a guess
 
 
 def prior(cluster: Hardware) -> Prior:
@@ -285,7 +284,7 @@ def _prior(accelerator: str, network: str, peak_flops: float, is_slow: bool) -> 
 
 
 def told_from(peak_flops: float) -> str:
-    """Name the accelerator whose peak this is; "" if none has it."""
+    """Return the accelerator with this peak; "" if none has it."""
     for name, known in ACCELERATORS.items():
         if abs(peak_flops / known.peak_flops - 1) <= _SAME_PEAK:
             return name

@@ -1,4 +1,4 @@
-"""Which estimates none other beats: time and cost of the same work, of whole jobs or of so many sequences."""
+"""Finds the estimates that no other beats in time and cost, of whole jobs or of as many sequences."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from slipway.jobs.estimate.estimates import Estimate
 from slipway.jobs.words.run import SECONDS_PER_HOUR
 
-_COMPARED = 1_000_000  # sequences: the cost of one has too many zeros to be read
+_COMPARED = 1_000_000  # sequences, because the cost of one has too many zeros to read
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scale:
-    """Weigh rows by whole jobs if all train as many sequences, else by a million sequences."""
+    """Compare whole jobs if all train the same number of sequences, else a million sequences."""
 
     per_sequence: bool
 
@@ -24,24 +24,24 @@ class Scale:
             return "hours a million sequences", "USD a million sequences"
         return "hours", "USD"
 
-    def time(self, own: Estimate) -> float:
+    def time(self, estimate: Estimate) -> float:
         if self.per_sequence:
-            return _COMPARED / own.sequences_per_second / SECONDS_PER_HOUR
-        assert own.hours is not None, "jobs of the same work have an end"
-        return own.hours
+            return _COMPARED / estimate.sequences_per_second / SECONDS_PER_HOUR
+        assert estimate.hours is not None, "jobs of the same work have an end"
+        return estimate.hours
 
-    def cost(self, own: Estimate) -> float:
+    def cost(self, estimate: Estimate) -> float:
         """Return the cost; infinite if no price is known, so that such a row is never the cheapest."""
-        if own.usd_per_hour is None:
+        if estimate.usd_per_hour is None:
             return math.inf
         if self.per_sequence:
-            return own.usd_per_hour * self.time(own)
-        assert own.usd is not None, "a job with an end and a price has a cost"
-        return own.usd
+            return estimate.usd_per_hour * self.time(estimate)
+        assert estimate.usd is not None, "a job with an end and a price has a cost"
+        return estimate.usd
 
 
 def scale_of(estimates: Sequence[Estimate]) -> Scale:
-    """Choose the scale: steps of a batch that grows with the nodes train more sequences on more nodes."""
+    """Choose the scale: with a batch that grows with the nodes, steps train more sequences on more nodes."""
     trained = {estimate.sequences for estimate in estimates}
     return Scale(per_sequence=len(trained) != 1 or None in trained)
 
@@ -50,24 +50,24 @@ BEST, UNDECIDED, BEATEN = "*", "not told apart", ""
 
 
 def verdicts(estimates: Sequence[Estimate]) -> list[str]:
-    """Return for each row whether none can beat it, one may, or one does, in time and cost."""
+    """Return a verdict for each row: no other can beat it in time and cost, one may, or one does."""
     scale = scale_of(estimates)
     boxes = [_box(each, scale) for each in estimates]
-    return [_verdict(own, boxes) for own in boxes]
+    return [_verdict(box, boxes) for box in boxes]
 
 
-_Box = tuple[str, float, float, float, float, float, float]  # what it stands on; time and cost, least, most
+_Box = tuple[str, float, float, float, float, float, float]  # where it runs; least and most time, then cost
 
 
-def _box(own: Estimate, scale: Scale) -> _Box:
-    time, usd = scale.time(own), scale.cost(own)
-    least, most = own.ranges.sequences_per_second
-    slow, fast = own.sequences_per_second / least, own.sequences_per_second / most
-    return own.basis, time, usd, time * fast, time * slow, usd * fast, usd * slow
+def _box(estimate: Estimate, scale: Scale) -> _Box:
+    time, usd = scale.time(estimate), scale.cost(estimate)
+    least, most = estimate.ranges.sequences_per_second
+    slow, fast = estimate.sequences_per_second / least, estimate.sequences_per_second / most
+    return estimate.basis, time, usd, time * fast, time * slow, usd * fast, usd * slow
 
 
-def _verdict(own: _Box, others: Sequence[_Box]) -> str:
-    basis, time, usd, soonest, latest, cheapest, dearest = own
+def _verdict(box: _Box, others: Sequence[_Box]) -> str:
+    basis, time, usd, soonest, latest, cheapest, dearest = box
     if math.isinf(usd):
         return BEATEN
     found = BEST

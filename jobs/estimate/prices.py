@@ -1,8 +1,7 @@
-"""What an hour costs: instances by region and term (the catalogue), and what stands around them.
+"""Prices an hour: instances by region and term (the catalogue), and what a cluster has around its nodes.
 
-Every row is of one region and one day and keeps its source. A new rate is one row of rates.csv, a new fee
-one of fees.csv, both in words/catalogue, with its line in what_is_paid. What nobody has written down is None,
-never zero.
+Each row is of one region and one day and has its source. A new rate is one row of rates.csv, a new fee one of
+fees.csv, both in words/catalogue, with its line in what_is_paid. An unknown price is None, never zero.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ from slipway.jobs.words.catalogue.regional import (
 )
 from slipway.jobs.words.names import checked_region
 
-# Those of one and three years are effective per hour, all of it paid for.
+# Terms of one and three years are effective hourly prices, with all payments included.
 TERMS = (ON_DEMAND, SPOT, CAPACITY_BLOCK, "1-year", "3-year")
 _MOST_USD_PER_HOUR = 100_000.0
 _LARGEST_FILE = 100_000
@@ -72,12 +71,12 @@ class Rate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Overheads:
-    """List what a cluster has besides its nodes; an instance type by itself has none."""
+    """List what a cluster has besides its nodes; an instance type by itself has nothing."""
 
     interface_endpoints: int = 0
     nat_gateways: int = 0
     file_system: str = "none"  # as infra declares it
-    file_system_gib: int | None = None  # None: as much as is stored
+    file_system_gib: int | None = None  # None: billed by what is stored
     file_system_item: str = ""  # of fees.csv
     root_volume_gib: int = 0  # of each node
 
@@ -92,14 +91,14 @@ class Item:
 
 
 def known_rates(overrides: Sequence[Rate] = ()) -> tuple[Rate, ...]:
-    """Return the user's rates and then ours: the first that fits holds."""
+    """Return the user's rates and then ours: the first match wins."""
     return (*overrides, *_our_rates())
 
 
 def find_rate(
     rates: Iterable[Rate], instance_type: str, region: str | None, term: str = ON_DEMAND
 ) -> Rate | None:
-    """Return the first rate that fits, or None. A `region` of None accepts any, since nobody named one."""
+    """Return the first rate that matches, or None; without a `region`, any region matches."""
     for rate in rates:
         if rate.instance_type == instance_type and rate.term == term and region in (None, rate.region):
             return rate
@@ -107,7 +106,7 @@ def find_rate(
 
 
 def require_rate(rates: Sequence[Rate], instance: InstanceType, region: str | None, term: str) -> Rate:
-    """Return the rate for a region or term that was named; an unknown price is a mistake there."""
+    """Return the rate for a region or term that the user named; raise if it is unknown."""
     rate = find_rate(rates, instance.name, region, term)
     if rate is not None:
         return rate
@@ -126,7 +125,7 @@ def require_rate(rates: Sequence[Rate], instance: InstanceType, region: str | No
 
 
 def _is_offered_elsewhere(instance: InstanceType, region: str) -> bool:
-    """Tell whether AWS's list of the region lacks the type; SageMaker's lists are not known."""
+    """Return True if AWS's list of the region lacks the type; SageMaker's lists are not known."""
     is_listed = region in every_type.head()["regions"].split() and bool(instance.regions)
     return is_listed and region not in instance.regions and not instance.name.startswith(SAGEMAKER)
 
@@ -181,7 +180,7 @@ def _our_rates() -> tuple[Rate, ...]:
 
 
 def _other_types() -> Iterable[Rate]:
-    """Return the prices of the types that AWS names and instances.csv does not."""
+    """Return the prices of types that AWS names and instances.csv does not."""
     head = every_type.head()
     of = {"term": ON_DEMAND, "region": head["price_region"], "date": head["price_date"]}
     return (
@@ -191,7 +190,7 @@ def _other_types() -> Iterable[Rate]:
 
 
 def _regional() -> Iterable[Rate]:
-    """Return on-demand prices outside the region of the catalogue's, and those of Spot everywhere."""
+    """Return on-demand prices of regions outside the catalogue's, and Spot prices of all regions."""
     for row in regional_prices():
         of = {"instance_type": row.instance_type, "region": row.region, "date": DATE}
         if row.usd_per_hour is not None:
@@ -251,8 +250,10 @@ def read_rows(
     *,
     most: int,
 ) -> tuple[Row, ...]:
-    """Decode every line of a CSV text. `decode` gets a line's values, and the words that say where it
-    stands."""
+    """Decode every line of a CSV text.
+
+    `decode` gets a line's values, and its place as words for errors.
+    """
     reader = csv.DictReader(io.StringIO(text, newline=None))
     rows: list[Row] = []
     try:

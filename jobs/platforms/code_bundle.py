@@ -1,6 +1,6 @@
-"""The code of a job as one archive: the same files make the same bytes, whoever packs them.
+"""Packs the code of a job into one archive: the same files make the same bytes, on every machine.
 
-Machines bring what is slow to install; what changes every day travels with the job.
+Images hold what is slow to install; code, which changes daily, is sent with the job.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ class CodeChanged(SlipwayError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bundle:
-    digest: str  # of the archive before it is compressed: releases of zlib differ in their bytes
+    digest: str  # of the uncompressed archive: releases of zlib compress differently
     plain: bytes
 
     @property
     def packed(self) -> bytes:
-        """Compress the archive; a dry run needs its digest alone."""
+        """Compress the archive; a dry run needs only its digest."""
         return gzip.compress(self.plain, mtime=0)
 
 
@@ -49,7 +49,7 @@ def own_containers() -> Path:
 
 
 def pack(containers: Path, *, beside: Mapping[str, bytes] | None = None) -> Bundle:
-    """Pack the code; `beside` are more files of the archive's root."""
+    """Pack the code; `beside` are more files in the archive's root."""
     archive = io.BytesIO()
     with tarfile.open(fileobj=archive, mode="w", format=tarfile.PAX_FORMAT) as tar:
         for name, content in sorted((beside or {}).items()):
@@ -63,12 +63,12 @@ def pack(containers: Path, *, beside: Mapping[str, bytes] | None = None) -> Bund
 
 @lru_cache(maxsize=1)
 def own_bundle() -> Bundle:
-    """Return the code of this Slipway, packed once a command."""
+    """Return the code of this Slipway, packed once in a command."""
     return pack(own_containers())
 
 
 def upload(bundle: Bundle, digest: str, target: Target, say: Say) -> None:
-    """Upload the bundle if its bucket lacks it; refuse one that is not what the job was prepared with."""
+    """Upload the bundle if the bucket lacks it; refuse code that changed since the job was prepared."""
     if bundle.digest != digest:
         raise CodeChanged(
             "containers/ has changed while the job was prepared", hint="run the same command again"

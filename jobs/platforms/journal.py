@@ -1,7 +1,7 @@
-"""What this machine was about to submit, and what came of it: written and synced before anything is sent.
+"""Records what this machine is about to submit, and the result: written and synced before anything is sent.
 
-One JSON file a job, under $XDG_STATE_HOME/slipway/submissions, by endpoint, account and region. An entry
-without an id means that nobody knows whether the platform took the job: ask it before sending again.
+Each job has one JSON file, under $XDG_STATE_HOME/slipway/submissions, by endpoint, account and region. An
+entry without an id means that the platform may have taken the job: ask it before sending again.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Entry:
     image: str
     image_digest: str | None
     written_at: int  # Unix seconds
-    job_id: str | None = None  # None: an intent
+    job_id: str | None = None  # None: not known to be submitted
 
 
 def journal_folder(target: Target, endpoint: str | None) -> Path:
@@ -48,7 +48,7 @@ def journal_folder(target: Target, endpoint: str | None) -> Path:
 
 
 def submitted_entries(endpoint: str | None) -> Iterator[Entry]:
-    """Yield every sound entry of this machine, of all accounts and regions."""
+    """Yield every valid entry of this machine, of all accounts and regions."""
     for path in sorted(_folder_of(endpoint).glob("*/*/*.json")):
         with suppress(NoJournal):
             if entry := Journal(folder=path.parent).read(path.stem):
@@ -74,9 +74,9 @@ class Journal:
 
     @contextmanager
     def locked(self, name: str, waiting: Callable[[], None]) -> Iterator[Entry | None]:
-        """Let two terminals submit the same job one after the other; `waiting` tells the second.
+        """Let two terminals submit the same job one after the other; the second calls `waiting`.
 
-        It yields what is noted of the job, and refuses an entry of a newer Slipway, which is left alone.
+        It yields the job's entry, and refuses an entry of a newer Slipway without changing it.
         """
         with _explained(self.folder):
             self.folder.mkdir(parents=True, exist_ok=True, mode=_PRIVATE)
@@ -121,7 +121,7 @@ class Journal:
         return self.folder / f"{name}.json"
 
     def _decode(self, name: str, text: str) -> Entry | None:
-        """Decode an entry; None if it is damaged, since asking the platform settles that too."""
+        """Decode an entry; return None for a damaged one, since the platform knows the job, too."""
         try:
             record = json.loads(text)
         except (ValueError, RecursionError):

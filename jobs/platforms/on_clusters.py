@@ -1,4 +1,4 @@
-"""What MPI and Slurm clusters share, seen from a laptop: their jobs' requests and names, their agents."""
+"""The common part of MPI and Slurm clusters, seen from a laptop: jobs' requests and names, and agents."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Decode(Protocol[R_co]):
 
 
 def read_request(name: str, target: MpiTarget | SlurmTarget, decode: Decode[R_co]) -> R_co | None:
-    """Read a job's request; None if somebody sent it by hand, or it was deleted, or another Slipway's."""
+    """Read a job's request; None if a person sent the job, or if it was deleted or is another Slipway's."""
     if not re.fullmatch(NAME, name):
         return None
     key = request_key(name)
@@ -45,7 +45,7 @@ def read_request(name: str, target: MpiTarget | SlurmTarget, decode: Decode[R_co
 
 
 def listed_once(jobs: Iterable[tuple[str, str, datetime | None]]) -> list[Listed]:
-    """List jobs by id, name and time, the first one first; of those with one name, the first was kept."""
+    """List jobs by id, name and time, the first one first; of jobs with the same name, the first was kept."""
     seen: set[str] = set()
     listed = []
     for job_id, name, created in jobs:
@@ -55,17 +55,17 @@ def listed_once(jobs: Iterable[tuple[str, str, datetime | None]]) -> list[Listed
 
 
 def agent_state(instance_id: str, region: str) -> str:
-    """Return how Systems Manager reaches the agent of a node, without which it refuses a command to it."""
+    """Return Systems Manager's state of a node's agent; it refuses commands unless that is Online."""
     asked = [{"Key": "InstanceIds", "Values": [instance_id]}]
     said = ask(reader("ssm", region), "DescribeInstanceInformation", Filters=asked)
-    if isinstance(said, Unanswered):  # who may not ask, is told by SendCommand itself
+    if isinstance(said, Unanswered):  # without permission to ask, SendCommand itself will tell
         return ONLINE
     states = [str(known["PingStatus"]) for known in said["InstanceInformationList"]]
     return states[0] if states else "its agent has not registered"
 
 
 # Why nodes of a cluster did not join it: each wrote its reason as a dimension of a metric.
-RECENT = "PT3H"  # the only period that ListMetrics knows
+RECENT = "PT3H"  # the only period that ListMetrics accepts
 
 
 def why_nodes_did_not_join(cluster: str, region: str) -> tuple[str, ...] | Unanswered:

@@ -1,4 +1,7 @@
-"""The archive of a job's code where a node reads it: proved by its digest, and unpacked once."""
+"""Unpacks the archive of a job's code on a node, once, after checking its digest.
+
+Also has what the programs of MPI and Slurm nodes share: words, the ranks' Python, atomic writes.
+"""
 
 from __future__ import annotations
 
@@ -87,16 +90,17 @@ def _damaged(digest: str, what: str) -> DamagedCode:
     return DamagedCode(f"{key} {what}", hint=f"delete the object {key} and submit the job again")
 
 
-# What the programs of clusters' nodes share: a word is carried out; an error is a line and an exit code.
+# Runs a word of a node's program; an error becomes one line and an exit code.
 Words = Mapping[str, Callable[[argparse.Namespace], int]]
 
 _AWS_FAILED = 1
-# botocore asks for the node's role once and waits one second; a job would fail of metadata that come late.
+# By default botocore asks for the node's role once and waits one second; a job would fail if metadata came
+# late.
 _PATIENCE = {"AWS_METADATA_SERVICE_TIMEOUT": "5", "AWS_METADATA_SERVICE_NUM_ATTEMPTS": "5"}
 
 
 def run_word(words: Words, parsed: argparse.Namespace) -> int:
-    """Carry out the word that was parsed; return the program's exit code."""
+    """Run the parsed word; return the program's exit code."""
     os.environ.update({name: os.environ.get(name, value) for name, value in _PATIENCE.items()})
     try:
         return words[parsed.word](parsed)
@@ -112,10 +116,11 @@ def run_word(words: Words, parsed: argparse.Namespace) -> int:
         return _AWS_FAILED
 
 
-# What the ranks of a job run in: the node's own Python, or one that the machine image brings. A vendor of
-# accelerators builds its PyTorch for one Python, which need not be ours. An image for such machines has a
-# folder with an environment for it (bin/python), the variables that the vendor's libraries want (`variables`,
-# a NAME=VALUE a line), and what it holds (`version`), the same on all nodes of a job.
+# The Python that a job's ranks run in: the node's own, or one from the machine image. A vendor of
+# accelerators builds its PyTorch for one version of Python, which need not be ours. An image for such
+# machines has a folder with an environment for it (bin/python), the variables of the vendor's libraries
+# (`variables`, with NAME=VALUE in each line), and its contents (`version`), which must be equal on all nodes
+# of a job.
 FOLDER = "opt/slipway/training"
 _OWN = "the node's own"
 
@@ -140,7 +145,7 @@ def rank_python(root: Path) -> RankPython:
     )
 
 
-# Files that others read while we write: whole or not at all, and only when something changed.
+# Files that others read while we write: written atomically, and only if something changed.
 READABLE, PROGRAM, SECRET = 0o644, 0o755, 0o600
 
 
@@ -160,13 +165,13 @@ def write_whole(path: Path, text: str, mode: int = READABLE) -> bool:
 
 @contextmanager
 def scratch(prefix: str, beside: Path | None = None) -> Iterator[Path]:
-    """Yield a folder of this process that is gone after it: in `beside`, or where temporary files are."""
+    """Yield a folder of this process that is deleted after it: in `beside`, or among temporary files."""
     with tempfile.TemporaryDirectory(prefix=prefix, dir=beside, ignore_cleanup_errors=True) as folder:
         yield Path(folder)
 
 
 def read_exit_code(path: Path) -> int | None:
-    """Return the code that the main node's launcher wrote: those of its starters are of others' ends, too."""
+    """Return the code that the main node's launcher wrote; its starter's code may come from another node."""
     with suppress(OSError, ValueError):
         return int(path.read_text(encoding="ascii"))
     return None

@@ -1,4 +1,4 @@
-"""What commands ask of whatever runs jobs: the questions that every platform answers, and what only some can.
+"""The questions that every platform answers for commands, and those that only some answer.
 
 A platform is a module, jobs/platforms/<kind>/platform.py, with these functions.
 """
@@ -31,7 +31,7 @@ from slipway.jobs.words.run import (
 from slipway.jobs.words.targets import SlurmTarget, Target
 from slipway.jobs.words.text import Say
 
-# All that is decided about one submission, whatever the platform; a dry run prints it.
+# Everything that is decided about one submission, for any platform; a dry run prints it.
 
 
 class Request(Protocol):
@@ -54,13 +54,13 @@ class Prepared(Generic[T_co, R_co]):
     recipe: Recipe
     target: T_co
     request: R_co
-    build: Callable[[Job], R_co]  # makes the request of a repeat of the job
-    image: str  # what the job runs in, as a person says it
-    image_digest: str | None  # None: nothing is pushed under the tag, or AWS did not say, or it has none
-    waits_for: tuple[str, ...]  # ids of the jobs that have to succeed first
+    build: Callable[[Job], R_co]  # builds the request of the job again, for a repeat
+    image: str  # what the job runs in, for users
+    image_digest: str | None  # None: nothing is pushed under the tag, AWS did not say, or no image is used
+    waits_for: tuple[str, ...]  # ids of the jobs that must succeed first
     attempts: int
     warnings: tuple[str, ...]
-    most_seconds: int | None = None  # of all attempts together; None: each may take all of its time
+    most_seconds: int | None = None  # of all attempts together; None: each may take the whole timeout
 
     @property
     def name(self) -> str:
@@ -68,12 +68,12 @@ class Prepared(Generic[T_co, R_co]):
 
     @property
     def ceiling(self) -> Cost:
-        """Return the cost on demand if the job takes all of its time, which Spot's is never above."""
+        """Return the on-demand cost if the job takes all of its time; Spot's is never above it."""
         return self._cost(on_demand_price_of(self.target) or price_of(self.target))
 
     @property
     def bought(self) -> str | None:
-        """Say what the same costs about, where the target buys its nodes otherwise than on demand."""
+        """Return the approximate cost at the price at which the target buys nodes, if not on demand."""
         price = price_of(self.target)
         return None if price is None or price.term == ON_DEMAND else self._cost(price).words
 
@@ -92,7 +92,7 @@ AnyPrepared = Prepared[Target, Request]
 AnyPlatform: TypeAlias = "Platform[Target, Request]"
 
 
-# Which platform a target belongs to. A new kind of target is a folder like the others, and a row here.
+# The platform of each kind of target. A new kind is a folder like the others, and a row here.
 PLATFORMS: Mapping[str, str] = {
     "batch": "slipway.jobs.platforms.batch.platform",
     "mpi": "slipway.jobs.platforms.mpi.platform",
@@ -106,36 +106,36 @@ def platform_of(target: T) -> Platform[T, Request]:
 
 
 def nodes_of(target: T) -> HasNodes[T] | None:
-    """Return what lists its machines; None where machines start with a job."""
+    """Return the platform if it can list machines; None if machines start with a job."""
     platform = _module_of(target)
     return platform if isinstance(platform, HasNodes) else None
 
 
 def missing_machines_of(target: Target) -> Sequence[tuple[str, str]]:
-    """Tell of machines that AWS does not start, each with what to do; nothing of those that a job brings."""
+    """List machines that AWS does not start, each with what to do; none if machines start with a job."""
     platform = _module_of(target)
     return platform.missing_machines(target) if isinstance(platform, MayMissMachines) else ()
 
 
 def waiting_of(target: T) -> HasDependencies[T] | None:
-    """Return what knows which job waits for which; None where no job can wait for another."""
+    """Return the platform if its jobs can wait for others; else None."""
     platform = _module_of(target)
     return platform if isinstance(platform, HasDependencies) else None
 
 
 def entrance_of(target: T) -> HasEntrance[T] | None:
-    """Return what knows the way into its machines; None where nobody enters them."""
+    """Return the platform if users can enter its machines; else None."""
     platform = _module_of(target)
     return platform if isinstance(platform, HasEntrance) else None
 
 
 def takes_arrays(target: Target) -> bool:
-    """Return True where one submission may be an array of jobs."""
+    """Return True if one submission may be an array of jobs."""
     return isinstance(_module_of(target), HasArrays)
 
 
 def takes_images(target: Target) -> bool:
-    """Return True where a job may run in a container image of its own."""
+    """Return True if a job may run in a container image of its own."""
     runs_none = isinstance(target, SlurmTarget) and target.container is None
     return isinstance(_module_of(target), HasImages) and not runs_none
 
@@ -152,47 +152,47 @@ T_contra = TypeVar("T_contra", bound=Target, contravariant=True)
 class Platform(Protocol[T, R]):
     """Lists the questions that every kind of target answers."""
 
-    SERVICE: str  # in AWS's words
+    SERVICE: str  # AWS's name of it
 
     def prepare(self, job: Job, recipe: Recipe, target: T, waits_for: tuple[str, ...]) -> Prepared[T, R]:
-        """Decide everything about a submission. `waits_for` are ids of jobs that have to succeed first."""
+        """Decide everything about a submission. `waits_for` are ids of jobs that must succeed first."""
 
     def refuse_unready(self, prepared: Prepared[T, R]) -> None:
-        """Refuse what is known to be in vain before anything is asked."""
+        """Refuse a submission that is known to fail, before anything is asked."""
 
     def make_ready(self, prepared: Prepared[T, R], say: Say) -> str | None:
-        """See to it that it can run now, or refuse; the last step before it is sent.
+        """Make sure that the job can run now, or refuse; this is the last step before it is sent.
 
-        Return the instance that takes the request, or None where the service does: all that may be added to a
-        request after its cost was confirmed.
+        Return the instance that will receive the request, or None if the service does. Nothing else may be
+        added to a request after its cost was confirmed.
         """
 
     def send(self, prepared: Prepared[T, R], taker: str | None) -> str:
-        """Send the request to whom `make_ready` named, and return the job's id."""
+        """Send the request to the instance that `make_ready` named, and return the job's id."""
 
     def find_job_id(self, name: str, target: T) -> str | None:
-        """Return the id of the job of this whole name."""
+        """Return the id of the job with exactly this name."""
 
     def is_known(self, job_id: str, target: T) -> bool:
         """Return True if the platform still lists the job."""
 
     def list_jobs(self, target: T) -> list[Listed]:
-        """List id and name of every job that the platform still knows."""
+        """List id and name of every job that the platform still lists."""
 
     def list_runs(self, target: T) -> list[Run]:
-        """Read every job that the platform still knows."""
+        """Read every job that the platform still lists."""
 
     def unfinished_runs(self, target: T) -> list[Run]:
-        """Read the jobs that have not ended; none where what ran them was deleted."""
+        """Read the unfinished jobs; none if their queue or machines were deleted."""
 
     def refresh(self, job_id: str, target: T) -> Found[T] | None:
-        """Read one job again; None where the platform does not know it."""
+        """Read one job again; None if the platform does not know it."""
 
     def log_streams(self, found: Found[T], node: int | None) -> list[tuple[int, str]]:
         """List the log streams of one node or of all, each with its node."""
 
     def log_locator(self) -> Callable[[int, str], int]:
-        """Return a function that tells the node of a line from its stream's node and its text."""
+        """Return a function that finds a line's node from its stream's node and its text."""
 
     def cancel(self, found: Found[T], reason: str) -> None:
         """Ask every process of the job to end."""
@@ -214,7 +214,7 @@ class MayMissMachines(Protocol[T_contra]):
     """Lists the questions to a platform whose machines AWS may refuse to start."""
 
     def missing_machines(self, target: T_contra) -> Sequence[tuple[str, str]]:
-        """Tell what does not run and why, in AWS's words, each with what to do."""
+        """List machines that do not run, with AWS's reason, each with what to do."""
 
 
 @runtime_checkable
@@ -222,25 +222,25 @@ class HasDependencies(Protocol[T_contra]):
     """Lists the questions to a platform on which a job can wait for another."""
 
     def find_dependencies_of(self, run: Run, target: T_contra) -> list[Run]:
-        """Return the jobs that this one waits for, as far as the platform still knows them."""
+        """Return the jobs that this one waits for, if the platform still lists them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WayIn:
-    """Hold how a person comes to a job: the instance of each node, and what to do there."""
+    """Hold how a user reaches a job: the instance of each node, and what to do there."""
 
-    instances: Sequence[str | None]  # None: nobody says which
+    instances: Sequence[str | None]  # None: unknown
     note: str = ""
 
 
 @runtime_checkable
 class HasEntrance(Protocol[T_contra]):
-    """Lists the questions to a platform whose machines are the user's own, so that people enter them."""
+    """Lists the questions to a platform whose machines users can enter, because they own them."""
 
-    ENTERED_AS: str | None  # whom sshd there lets in; None: the usual user of the machine's AMI
+    ENTERED_AS: str | None  # the user that its sshd accepts; None: the usual user of the machine's AMI
 
     def way_into(self, run: Run, target: T_contra) -> WayIn:
-        """Say how to come to a job that runs."""
+        """Return how to reach a running job."""
 
 
 @runtime_checkable
@@ -252,7 +252,7 @@ class HasArrays(Protocol):
 
 @runtime_checkable
 class HasImages(Protocol):
-    """Describes a platform whose jobs run in container images, so that one may name its own."""
+    """Describes a platform whose jobs run in container images, and may name their own."""
 
     TAKES_IMAGES: bool
 
@@ -293,7 +293,7 @@ class StillRuns(SlipwayError):
 
 
 def refuse_running(target: Target) -> None:
-    """Refuse while a job of the cluster has not ended: its machines, its files and its queue would go."""
+    """Refuse while a job of the cluster is unfinished: it would lose its machines, files and queue."""
     left = platform_of(target).unfinished_runs(target)
     if left:
         name, others = left[0].name, f" and {len(left) - 1} more" if len(left) > 1 else ""

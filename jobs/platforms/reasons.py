@@ -1,6 +1,7 @@
-"""The reasons that AWS gives, in a sentence and with what to do. A new one is one row of REASONS.
+"""Explains the reasons that AWS gives, each in a sentence and with what to do. A new one is one row of
+REASONS.
 
-Words of AWS Batch: user guide, "Jobs stuck in a RUNNABLE status" and "Job queue blocked events"; of ECS:
+AWS Batch's words: user guide, "Jobs stuck in a RUNNABLE status" and "Job queue blocked events"; ECS's:
 developer guide, "Stopped tasks error messages" and "CannotPullContainer task errors".
 """
 
@@ -11,11 +12,11 @@ from collections.abc import Iterable
 
 from slipway.jobs.words.run import Explanation, JobState, Reason, Run
 
-Told = tuple[str, str]  # what is so, and what to do; a job's name, target, image and id are filled in
+Told = tuple[str, str]  # the meaning, and what to do; a job's name, target, image and id are filled in
 
 _CAPACITY = "ask again later, in another zone or Region, or for fewer nodes; reserved capacity does not wait"
 
-# Why AWS starts no machine, whoever asks for it.
+# Why AWS starts no machine, for all platforms.
 MACHINE_REASONS: tuple[Reason, ...] = (
     Reason(
         pattern=r"CAPACITY:INSUFFICIENT_INSTANCE_CAPACITY|Insufficient\w*Capacity|UnfulfillableCapacity"
@@ -31,7 +32,7 @@ MACHINE_REASONS: tuple[Reason, ...] = (
     ),
 )
 
-# The first that fits counts, so the narrower comes first.
+# The first match wins, so narrower patterns come first.
 REASONS: tuple[Reason, ...] = (
     *MACHINE_REASONS,
     Reason(
@@ -118,7 +119,7 @@ REASONS: tuple[Reason, ...] = (
 
 
 def explained(run: Run, told: Told, image: str, evidence: Iterable[str | None]) -> Explanation:
-    """Say it of the job, with each piece of evidence once."""
+    """Return the explanation of this job, with each piece of evidence once."""
     sentence, fix = told
     return Explanation(
         sentence=f"{run.name} {sentence}",
@@ -128,7 +129,7 @@ def explained(run: Run, told: Told, image: str, evidence: Iterable[str | None]) 
 
 
 def told_by_state(run: Run, thing: str = "node") -> Told:
-    """Tell what the state of a job alone says, where no platform has more to say."""
+    """Return what the job's state alone says, if the platform has nothing to add."""
     if run.state is JobState.SUCCEEDED:
         return "succeeded", ""
     if run.state is not JobState.RUNNING:
@@ -138,7 +139,7 @@ def told_by_state(run: Run, thing: str = "node") -> Told:
 
 
 def counted(number: int | None, thing: str) -> str:
-    """Return how many there are of a thing; of a job that does not say it, all that it has."""
+    """Return the number with its noun; without a number, words for all of them."""
     return f"its {thing}s" if number is None else f"{number} {thing}{'' if number == 1 else 's'}"
 
 
@@ -147,5 +148,5 @@ def known_reason(said: str, reasons: Iterable[Reason] = REASONS) -> Reason | Non
 
 
 def machine_reason(said: str) -> Reason | None:
-    """Return why AWS starts no machine; None where it says something else."""
+    """Return why AWS starts no machine; None if its words say something else."""
     return known_reason(said, MACHINE_REASONS)

@@ -1,7 +1,9 @@
-"""Sends a request that must not be carried out twice: again only when it certainly was not the first time.
+"""Sends a request that must not be carried out twice: it is repeated only if it certainly was not carried
+out.
 
-Throttled: it was refused, so it is sent again after a pause. No answer, or 5xx: nobody knows, so the platform
-is asked what it has. Everything else is final. botocore itself never repeats (jobs/cloud/aws.py, `client`).
+If throttled, it was refused, and is sent again after a pause. After no answer or a 5xx nobody knows, so the
+platform is asked for the job. Every other answer is final. botocore itself never repeats it
+(jobs/cloud/aws.py, `sender`).
 """
 
 from __future__ import annotations
@@ -18,19 +20,19 @@ from slipway.jobs.words.errors import SlipwayError
 DEADLINE_SECONDS = 120.0
 FIRST_PAUSE_SECONDS = 1.0
 LONGEST_PAUSE_SECONDS = 20.0
-# What AWS lists may lag behind what it took.
+# AWS's lists may not yet have a job that it accepted.
 LOOKS = 3
 LOOK_PAUSE_SECONDS = 2.0
 
-_SERVER_ERROR, _NOT_IMPLEMENTED = 500, 501  # RFC 9110: the second is certain, whoever asks again
+_SERVER_ERROR, _NOT_IMPLEMENTED = 500, 501  # RFC 9110: after the second it was certainly not carried out
 
 
 class NotSubmitted(SlipwayError):
-    """Certainly not: the platform would not take it in time."""
+    """The platform did not accept the job in time; it was certainly not submitted."""
 
 
 class Unsettled(SlipwayError):
-    """Perhaps: the answer was lost, and the platform does not list the job."""
+    """The answer was lost, and the platform does not list the job; it may have been submitted."""
 
 
 class Outcome(Enum):
@@ -65,7 +67,7 @@ def send_once(
     waiting: Waiting,
     say: Callable[[str], None] = lambda _: None,
 ) -> str:
-    """Send and return the id of the job. `find` looks it up by name; `refused` hears that there is none."""
+    """Send and return the job's id. `find` looks for it by name; `refused` is called if there is none."""
     deadline = waiting.now() + DEADLINE_SECONDS
     due, is_uncertain = FIRST_PAUSE_SECONDS, False
     while True:
@@ -147,7 +149,7 @@ def _given_up(call: SubmitCall, error: Exception, is_uncertain: bool) -> Slipway
     )
 
 
-# Requests checked against botocore's models before they are sent, with no client and no network.
+# Requests checked by botocore's models before they are sent, with no client and no network.
 
 
 def refuse_malformed(service: str, operation: str, parameters: Mapping[str, Any]) -> None:

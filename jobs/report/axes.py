@@ -1,7 +1,7 @@
-"""The axes of charts: where each begins and ends, which values it names, and where labels find room.
+"""Scales the axes of charts: chooses their ends, their tick values and the places of labels.
 
-Vega rounds the values of an axis to the distance between them, and begins it below its least value to make
-room for marks; so every axis is told here what it says. A further kind is one function that returns an Axis.
+Vega rounds tick values to the distance between them, and starts an axis below its least value to make room
+for marks; so every axis is given both explicitly. Another kind of axis is one function that returns an Axis.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-_MARGIN = 1.04  # of the largest value, so that its mark is whole
-_LOG_MARGIN = 0.06  # of the decades, at both ends
+_MARGIN = 1.04  # times the largest value, so that its mark is drawn whole
+_LOG_MARGIN = 0.06  # of the decades, added at both ends
 _FEW, _SOME = 0.8, 3.2  # decades
-_CHARACTER, _LINE = 5.9, 13.0  # pixels of a label of 11
+_CHARACTER, _LINE = 5.9, 13.0  # pixels of a label in an 11 px font
 _MARK = 6.0  # pixels around the middle of a point
 
 
@@ -25,11 +25,11 @@ class Axis:
     least: float
     most: float
     is_log: bool = False
-    values: tuple[float, ...] = ()  # that it names; (): round numbers between the ends
+    values: tuple[float, ...] = ()  # ticks; (): round numbers between the ends
     words: str = ",~f"
 
     def encoded(self, **more: Any) -> dict[str, Any]:
-        """Return it in Vega-Lite's words."""
+        """Return this axis as Vega-Lite describes it."""
         scale = {"type": "log" if self.is_log else "linear", "domain": [self.least, self.most], "nice": False}
         axis: dict[str, Any] = {
             "title": self.title,
@@ -42,7 +42,7 @@ class Axis:
         return {"field": self.field, "type": "quantitative", "scale": scale, "axis": {**axis, **more}}
 
     def share(self, value: float) -> float:
-        """Return where between its ends a value lies, from 0 to 1."""
+        """Return the position of a value between the ends of the axis, from 0 to 1."""
         if self.is_log:
             return math.log(value / self.least) / math.log(self.most / self.least)
         return (value - self.least) / (self.most - self.least)
@@ -64,19 +64,19 @@ class PlacedLabel:
 
 
 def counts(field: str, title: str, values: Sequence[float]) -> Axis:
-    """Return an axis from nothing that names exactly the given whole numbers, where they have room."""
+    """Return an axis that starts at zero and has just the given whole numbers as ticks, if they have room."""
     return Axis(
         field=field, title=title, least=0, most=max(values) * _MARGIN, values=tuple(values), words=",d"
     )
 
 
 def amounts(field: str, title: str, values: Iterable[float]) -> Axis:
-    """Return an axis from nothing to just above the largest value."""
+    """Return an axis from zero to just above the largest value."""
     return Axis(field=field, title=title, least=0, most=max(values) * _MARGIN)
 
 
 def around(field: str, title: str, values: Iterable[float]) -> Axis:
-    """Return an axis around the values; from nothing where that costs little of its length."""
+    """Return an axis around the values; start it at zero where that costs little of its length."""
     known = list(values)
     low, high = min(known), max(known)
     if 0 <= low <= high / 2:
@@ -86,7 +86,7 @@ def around(field: str, title: str, values: Iterable[float]) -> Axis:
 
 
 def magnitudes(field: str, title: str, values: Iterable[float]) -> Axis:
-    """Return a logarithmic axis around the values, which names as many round numbers as have room."""
+    """Return a logarithmic axis around the values, with as many round ticks as have room."""
     known = list(values)
     low, high = math.log10(min(known)), math.log10(max(known))
     margin = max(_LOG_MARGIN * (high - low), 0.05)
@@ -111,7 +111,7 @@ def place_labels(
     axes: tuple[Axis, Axis],
     size: tuple[int, int],
 ) -> list[PlacedLabel]:
-    """Give each label a place that no other label and no mark has; leave out those that find none.
+    """Place each label where no other label and no mark is; leave out labels that find no room.
 
     `marks` are the points that must stay readable, in the axes' values, and `size` is in pixels.
     """
@@ -135,7 +135,7 @@ def place_labels(
     return placed
 
 
-# Tried in this order, around the point: aside, then above and below, nearer before further.
+# Places around the point, tried in this order: beside it, then above and below, near before far.
 _CHOICES = (
     ("left", 10, 0),
     ("right", -10, 0),
@@ -172,7 +172,7 @@ def _meet(one: _Box, other: _Box) -> bool:
 def label_layers(
     placed: Iterable[PlacedLabel], axes: tuple[Axis, Axis], mark: Mapping[str, Any]
 ) -> list[dict[str, Any]]:
-    """Return a layer of Vega-Lite for each label: the sides and distances of a text belong to its mark."""
+    """Return one Vega-Lite layer for each label: side and distance of a text are settings of its mark."""
     across, up = axes
     return [
         {

@@ -1,9 +1,9 @@
-"""Charts as Vega-Lite, drawn by vl-convert into SVG: no script, no font and no address in the page.
+"""Builds charts as Vega-Lite, which vl-convert draws as SVG: no script, no font and no address in the page.
 
-vl-convert and not another: one wheel without dependencies, charts declared as data, text that stays text,
-marks that say their values to a screen reader, and pages of kilobytes, where what draws in the browser
-carries megabytes of script. A further chart is one function that returns a Chart. Colours are names of
-page.css, so one drawing serves light, dark and paper; a series has a shape or a dash besides its colour.
+vl-convert is one wheel without dependencies. Text stays text, marks tell their values to a screen reader, and
+a page has kilobytes, where libraries that draw in the browser bring megabytes of script. Another chart is one
+function that returns a Chart. Colours are class names of page.css, so one drawing serves light, dark and
+paper; a series has a shape or a dash besides its colour.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from slipway.jobs.words.errors import SlipwayError
 
 VEGA_LITE = "5.20"
 RATE = "sequences a second"
-# Pixels, by class of page.css.
+# Widths and heights in pixels, by class of page.css.
 WIDTHS: Mapping[str, tuple[int, int]] = {"wide": (720, 380), "phone": (350, 330)}
 _NARROW = 500
 
@@ -61,7 +61,7 @@ _LEGEND = {
     "columnPadding": 14,
 }
 _LABEL = {"type": "text", "fontSize": 11, "color": _INK}
-_AROUND = (78, 74)  # pixels of axes, titles and the legend beside and above the marks
+_AROUND = (78, 74)  # pixels that axes, titles and the legend take beside and above the marks
 
 Point = Mapping[str, object]
 
@@ -76,12 +76,12 @@ class Series:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chart:
     title: str
-    description: str  # what there is to see, for those who do not see it
+    description: str  # for readers who do not see the chart
     layers: Sequence[Mapping[str, Any]]
     series: Mapping[str, Series]
-    axes: tuple[Axis, Axis]  # across and up
+    axes: tuple[Axis, Axis]  # horizontal and vertical
     labels: Sequence[Label] = ()
-    marked: Sequence[tuple[float, float]] = ()  # points that no label may hide
+    marked: Sequence[tuple[float, float]] = ()  # points that no label may cover
 
 
 class CannotDraw(SlipwayError):
@@ -89,7 +89,7 @@ class CannotDraw(SlipwayError):
 
 
 def scaling(title: str, predicted: Sequence[Point], measured: Sequence[Point], *, unit: str = RATE) -> Chart:
-    """Draw rate against nodes. Predicted points have ideal, too, and low and high if a band is known."""
+    """Draw rate against nodes. Predicted points also have an ideal, and low and high if a band is known."""
     x = counts("nodes", "nodes", sorted({_number(each["nodes"]) for each in (*predicted, *measured)}))
     highest = [
         _number(each.get(name, 0)) for each in (*predicted, *measured) for name in ("rate", "ideal", "high")
@@ -209,7 +209,7 @@ _LINES: Sequence[Series] = (
 
 
 def curves(title: str, unit: str, series: Mapping[str, Sequence[tuple[int, float]]]) -> Chart:
-    """Draw values by step, a line for each of at most two series, of which none is empty."""
+    """Draw values by step, as one line for each of at most two series; neither may be empty."""
     steps = [step for values in series.values() for step, _ in values]
     every = [value for values in series.values() for _, value in values]
     axes = (amounts("step", "step", [max(*steps, 1)]), around("value", unit, every))
@@ -228,7 +228,7 @@ def curves(title: str, unit: str, series: Mapping[str, Sequence[tuple[int, float
 
 
 def drawn(chart: Chart, number: int) -> str:
-    """Return the SVGs for the wide page, print and a phone: the page shows the one that fits."""
+    """Return the SVGs for the wide page, print and a phone; page.css shows the one that fits."""
     return "\n".join(
         f'<div class="{kind}">{_svg(chart, size, f"chart-{number}-{kind}")}</div>'
         for kind, size in WIDTHS.items()
@@ -236,7 +236,7 @@ def drawn(chart: Chart, number: int) -> str:
 
 
 def drawer() -> ModuleType:
-    """Return the drawing library, which not every machine needs."""
+    """Import and return the drawing library, which most commands do not need."""
     try:
         import vl_convert
     except ImportError:
@@ -279,7 +279,7 @@ def _labels(chart: Chart, size: tuple[int, int]) -> list[dict[str, Any]]:
     return label_layers(place_labels(chart.labels, chart.marked, chart.axes, room), chart.axes, _LABEL)
 
 
-# What tells the series of a mark apart; a channel that a mark cannot have is a warning of Vega-Lite's.
+# The channels by which a mark tells series apart; Vega-Lite warns of a channel that the mark cannot have.
 _CHANNELS: Mapping[str, Mapping[str, str]] = {
     "line": {"color": "colour", "strokeDash": "dash"},
     "point": {"color": "colour", "shape": "shape"},
@@ -302,7 +302,7 @@ def _with_channels(layer: Mapping[str, Any], series: Mapping[str, Series]) -> Ma
 
 
 def _series(values: Sequence[Point], mark: Mapping[str, Any], axes: tuple[Axis, Axis]) -> dict[str, Any]:
-    """Return a layer whose colour and shape are those of its series; empty without values."""
+    """Return a layer whose colour and shape are those of its series; without values, an empty layer."""
     layer = _layer(values, mark, axes)
     return {**layer, "has_series": True} if layer else {}
 

@@ -1,6 +1,6 @@
-"""What stands on the page of a job, and of a run compared with its estimate.
+"""Writes what the page of a job says, and of a run compared with its estimate.
 
-Pure: all numbers come in as estimates and measurements. A further section is one function here.
+Pure: estimates and measurements are arguments. Another section is one function here and a line in `job_page`.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from slipway.jobs.submit.curve import Point as Step
 
 _HEADINGS = (
     *("nodes", "devices", "seq/s", "a device", "efficiency", "memory, GiB"),
-    *("time", "USD", "tokens/USD", "seq/s is"),
+    *("time", "USD", "tokens/USD", "basis"),
 )
 _DRAWN_TIMES = 10
 _FRONT_HEADINGS = (
-    *("where", "nodes", "which is", "seq/s", "time", "nine of ten", "USD", "nine of ten", "seq/s is"),
+    *("where", "nodes", "verdict", "seq/s", "time", "nine of ten", "USD", "nine of ten", "basis"),
     "price of",
 )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """Hold every place and size, and whether another beats it (pareto.verdicts)."""
+    """Hold the estimates of all places and sizes, with the verdict on each (pareto.verdicts)."""
 
     estimates: Sequence[Estimate]
     verdicts: Sequence[str]
@@ -41,15 +41,15 @@ class Comparison:
 
     @property
     def unbeaten(self) -> list[tuple[Estimate, str]]:
-        """Return the rows that none surely beats, the fastest first."""
+        """Return the estimates that no other surely beats, the fastest first."""
         scale = scale_of(self.estimates)
         found = [(each, verdict) for each, verdict in self.priced if verdict != BEATEN]
         return sorted(found, key=lambda pair: scale.time(pair[0]))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Beside:
-    """Compare a run with the estimate of the same thing."""
+class RunBesideEstimate:
+    """Hold a finished run and what the estimate predicted for the same job and nodes."""
 
     name: str
     nodes: int
@@ -57,9 +57,9 @@ class Beside:
     steps: int
     curve: Sequence[Step]
     predicted: float
-    word: str
-    band: float | None
-    devices: int  # that it ran on
+    predicted_word: str  # what the estimate is based on
+    predicted_band: float | None
+    devices: int  # that the run used
     instance_type: str
     is_of_the_yard: bool
 
@@ -69,7 +69,7 @@ def job_page(
     place: PricedHardware,
     sizes: Sequence[Estimate],
     compared: Comparison,
-    run: Beside | None,
+    run: RunBesideEstimate | None,
 ) -> Page:
     sections = [] if run is None else [_run_section(run)]
     sections.append(_scaling_section(workload, place, sizes, run))
@@ -87,7 +87,7 @@ def job_page(
 
 
 def _named(workload: Workload) -> str:
-    """Return its name with the model, and the steps of a job that a user may cut short."""
+    """Return the workload's name with its model and, if known, its number of steps."""
     model = "" if workload.model_name == workload.name else f", {workload.model_name}"
     steps = f", {workload.steps:,} steps" if workload.steps else ""
     return f"{workload.name}{model}{steps}"
@@ -99,12 +99,12 @@ def _facts(compared: Comparison, sizes: Sequence[Estimate]) -> list[Fact]:
     if unbeaten:
         cheapest = min(unbeaten, key=lambda pair: scale.cost(pair[0]))
         fastest = min(unbeaten, key=lambda pair: scale.time(pair[0]))
-        for (own, verdict), value, what in (
+        for (estimate, verdict), value, what in (
             (cheapest, _dollars(cheapest[0].usd), "at the least"),
             (fastest, _time(fastest[0].hours), "at the fastest"),
         ):
             doubt = f", {UNDECIDED} from others" if verdict == UNDECIDED else ""
-            facts.append(Fact(value=value, what=f"{what}: {_where(own)}{doubt}"))
+            facts.append(Fact(value=value, what=f"{what}: {_where(estimate)}{doubt}"))
     here = min(sizes, key=scale.cost)
     facts.append(
         Fact(value=_dollars(here.usd), what=f"at the least here: {_where(here)}, {_time(here.hours)}")
@@ -113,7 +113,7 @@ def _facts(compared: Comparison, sizes: Sequence[Estimate]) -> list[Fact]:
 
 
 def _scaling_section(
-    workload: Workload, place: PricedHardware, sizes: Sequence[Estimate], run: Beside | None
+    workload: Workload, place: PricedHardware, sizes: Sequence[Estimate], run: RunBesideEstimate | None
 ) -> Section:
     measured = [{"nodes": e.nodes, "rate": e.sequences_per_second} for e in sizes if e.word == "measured"]
     if run is not None and not run.is_of_the_yard:
@@ -130,15 +130,15 @@ def _scaling_section(
 def _parts_section(sizes: Sequence[Estimate]) -> Section:
     shown = [sizes[at] for at in dict.fromkeys((0, len(sizes) // 2, len(sizes) - 1))]
     rows = [
-        (words, *(f"{own.parts[part] / sum(own.parts.values()):.1%}" for own in shown))
+        (words, *(f"{estimate.parts[part] / sum(estimate.parts.values()):.1%}" for estimate in shown))
         for part, words in PARTS.items()
-        if any(own.parts[part] for own in shown)
+        if any(estimate.parts[part] for estimate in shown)
     ]
     return Section(
         title="Where a step's time goes",
-        text="As the model has it, also where a rate was measured. What computing hides is in no part.",
+        text="Predicted, even where a rate was measured. Time that computing hides is in no part.",
         table=PageTable(
-            caption="parts of a step", headings=("part", *(_where(own) for own in shown)), rows=rows
+            caption="parts of a step", headings=("part", *(_where(estimate) for estimate in shown)), rows=rows
         ),
     )
 
@@ -150,7 +150,7 @@ def _line(sizes: Sequence[Estimate]) -> list[dict[str, object]]:
             "nodes": size.nodes,
             "rate": size.predicted_sequences_per_second,
             "ideal": first * size.nodes,
-            # The rates that a band allows.
+            # The ends of the band around the prediction.
             "low": size.predicted_sequences_per_second / (1 + size.predicted_band),
             "high": size.predicted_sequences_per_second * (1 + size.predicted_band),
         }
@@ -177,12 +177,13 @@ def _cost_section(place: PricedHardware, compared: Comparison) -> Section:
     left_out = len(priced) - len(points)
     return Section(
         title="Cost against time",
-        text="Each point is one type at one size. A diamond is beaten by none in both at once, wherever in "
-        f"its range the truth lies; a triangle is {UNDECIDED} from others, because ranges overlap."
+        text="Each point is one type at one size. A diamond is surely unbeaten: wherever in the ranges the "
+        "truth lies, no other is both cheaper and faster; a triangle is "
+        f"{UNDECIDED} from others, because ranges overlap."
         + (f" {left_out} that cost over {_DRAWN_TIMES} times the least are not drawn." if left_out else ""),
         chart=cost_against_time("Cost against time", points, units=scale.units, chosen=place.name),
         table=PageTable(
-            caption="what none surely beats",
+            caption="sizes that no other surely beats",
             headings=_FRONT_HEADINGS,
             rows=[_front_row(each, verdict, compared.priced_at) for each, verdict in unbeaten],
         ),
@@ -193,23 +194,23 @@ _UNITS = (("h", 1), ("min", 60), ("s", 3600))
 _GROUPS = {BEST: "front", UNDECIDED: "open"}
 
 
-def _is_of(own: Estimate, place: PricedHardware) -> bool:
-    return place.name in (own.place, own.instance_type)
+def _is_of(estimate: Estimate, place: PricedHardware) -> bool:
+    return place.name in (estimate.place, estimate.instance_type)
 
 
-def _label(own: Estimate, front: Sequence[Estimate], scale: Scale) -> str:
-    """Label the fastest, and where each type costs least: for more there is no room."""
-    same = [each for each in front if each.place == own.place]
-    is_end = own is front[0] or own is min(same, key=scale.cost)
-    return f"{own.nodes} × {own.place}" if is_end else ""
+def _label(estimate: Estimate, front: Sequence[Estimate], scale: Scale) -> str:
+    """Label only the fastest point and the cheapest of each place: more labels find no room."""
+    same = [each for each in front if each.place == estimate.place]
+    is_end = estimate is front[0] or estimate is min(same, key=scale.cost)
+    return f"{estimate.nodes} × {estimate.place}" if is_end else ""
 
 
-def _run_section(run: Beside) -> Section:
+def _run_section(run: RunBesideEstimate) -> Section:
     share = run.measured / run.predicted
     text = (
         f"{run.steps} steps on {run.nodes} nodes ({run.devices} devices) trained {run.measured:,.1f} "
-        f"sequences a second; the estimate is {run.predicted:,.1f} ({run.word}, {_band(run.band)}): the run "
-        f"is at {share:.2%} of it."
+        f"sequences a second; the estimate is {run.predicted:,.1f} "
+        f"({run.predicted_word}, {_band(run.predicted_band)}): the run is at {share:.2%} of it."
     )
     if run.is_of_the_yard:
         text += f" It ran in the yard, on this machine, and says nothing about a {run.instance_type}."
@@ -221,38 +222,38 @@ def _run_section(run: Beside) -> Section:
     )
 
 
-def _row(own: Estimate) -> tuple[str, ...]:
+def _row(estimate: Estimate) -> tuple[str, ...]:
     return (
-        str(own.nodes),
-        str(own.devices),
-        f"{own.sequences_per_second:,.2f}",
-        f"{own.sequences_per_second_per_device:,.2f}",
-        f"{own.efficiency:.1%}",
-        f"{own.memory_gib:.1f} of {own.usable_gib:.1f}",
-        _time(own.hours),
-        _dollars(own.usd),
-        "unknown" if own.tokens_per_dollar is None else f"{own.tokens_per_dollar:,}",
-        f"{own.word}, {_band(own.band)}",
+        str(estimate.nodes),
+        str(estimate.devices),
+        f"{estimate.sequences_per_second:,.2f}",
+        f"{estimate.sequences_per_second_per_device:,.2f}",
+        f"{estimate.efficiency:.1%}",
+        f"{estimate.memory_gib:.1f} of {estimate.usable_gib:.1f}",
+        _time(estimate.hours),
+        _dollars(estimate.usd),
+        "unknown" if estimate.tokens_per_dollar is None else f"{estimate.tokens_per_dollar:,}",
+        f"{estimate.word}, {_band(estimate.band)}",
     )
 
 
-def _front_row(own: Estimate, verdict: str, priced_at: dict[str, str]) -> tuple[str, ...]:
+def _front_row(estimate: Estimate, verdict: str, priced_at: dict[str, str]) -> tuple[str, ...]:
     return (
-        own.place,
-        str(own.nodes),
+        estimate.place,
+        str(estimate.nodes),
         "beaten by none" if verdict == BEST else verdict,
-        f"{own.sequences_per_second:,.2f}",
-        _time(own.hours),
-        _ends(own.ranges.hours, _about),
-        "unknown" if own.usd is None else f"{own.usd:,.2f}",
-        _ends(own.ranges.usd, _two_digits),
-        f"{own.word}, {_band(own.band)}",
-        priced_at.get(own.place, "unknown"),
+        f"{estimate.sequences_per_second:,.2f}",
+        _time(estimate.hours),
+        _ends(estimate.ranges.hours, _about),
+        "unknown" if estimate.usd is None else f"{estimate.usd:,.2f}",
+        _ends(estimate.ranges.usd, _two_digits),
+        f"{estimate.word}, {_band(estimate.band)}",
+        priced_at.get(estimate.place, "unknown"),
     )
 
 
 def _notes(
-    workload: Workload, place: PricedHardware, sizes: Sequence[Estimate], run: Beside | None
+    workload: Workload, place: PricedHardware, sizes: Sequence[Estimate], run: RunBesideEstimate | None
 ) -> tuple[str, ...]:
     rate = place.rate
     price = (
@@ -270,8 +271,8 @@ def _notes(
     return tuple(notes)
 
 
-def _where(own: Estimate) -> str:
-    return f"{own.nodes} × {own.place}"
+def _where(estimate: Estimate) -> str:
+    return f"{estimate.nodes} × {estimate.place}"
 
 
 def _band(band: float | None) -> str:
@@ -283,7 +284,7 @@ def _ends(ends: tuple[float, float] | None, words: Callable[[float], str]) -> st
 
 
 def _two_digits(value: float) -> str:
-    """Return the end of a range, of which no more than two digits mean anything."""
+    """Return an end of a range, rounded to two digits: no more of them mean anything."""
     return f"{float(f'{value:.2g}'):,.10g}"
 
 

@@ -1,7 +1,7 @@
-"""One page of HTML that needs nothing else: its own style, drawn charts, tables, and no script.
+"""Writes one HTML page that needs nothing else: its own style, drawn charts, tables, and no script.
 
-The policy in its head lets a browser ask for nothing at all, whatever text a run's name or log may hold. A
-further kind of content is one field of Section and its line in _section.
+The content security policy in its head forbids every request, whatever text a run's name or log may hold.
+Another kind of content is one field of Section and its line in `_section`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from slipway.jobs.estimate.evidence.tables import TABLES, Table
 from slipway.jobs.report.charts import RATE, Chart, drawn, scaling
 from slipway.jobs.words.text import printable
 
-_POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"  # its icon is empty, and in it
+# img-src data: allows the empty icon of the page.
+_POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,7 +38,7 @@ class Section:
     title: str
     text: str = ""
     chart: Chart | None = None
-    drawing: str = ""  # SVG that is safe as it stands
+    drawing: str = ""  # SVG, inserted unescaped
     drawing_label: str = ""
     table: PageTable | None = None
 
@@ -118,7 +119,7 @@ def _text(text: str) -> str:
     return escape(printable(text))
 
 
-# What stands on the page of the published tables. Pure: the rows come in compared.
+# The page of the published tables. Pure: the compared rows are arguments.
 
 
 def published_page(rows: Sequence[Checked]) -> Page:
@@ -133,13 +134,13 @@ def published_page(rows: Sequence[Checked]) -> Page:
 
 
 def _table_section(table: Table, rows: Sequence[Checked]) -> Section:
-    own = [row for row in rows if row.table == table.name and row.basis in ("calibrated", "predicted")]
-    is_time = own[0].unit == "s"
+    shown = [row for row in rows if row.table == table.name and row.basis in ("calibrated", "predicted")]
+    is_time = shown[0].unit == "s"
     unit = "jobs an hour" if is_time else RATE
-    made = [(row.nodes, _rate(row.predicted, is_time)) for row in own]
+    made = [(row.nodes, _rate(row.predicted, is_time)) for row in shown]
     alone = made[0][1] / made[0][0]
     predicted = [{"nodes": n, "rate": rate, "ideal": alone * n} for n, rate in made]
-    printed = [{"nodes": row.nodes, "rate": _rate(row.published, is_time)} for row in own]
+    printed = [{"nodes": row.nodes, "rate": _rate(row.published, is_time)} for row in shown]
     return Section(
         title=table.name,
         text=f"{table.source}, {table.date}" + ("; jobs an hour, from the printed times" if is_time else ""),
@@ -147,14 +148,22 @@ def _table_section(table: Table, rows: Sequence[Checked]) -> Section:
         table=PageTable(
             caption=table.name,
             headings=("nodes", "devices", "unit", "published", "predicted", "error", "basis"),
-            rows=[_checked_row(row) for row in own],
+            rows=[_checked_row(row) for row in shown],
         ),
     )
 
 
-def _checked_row(own: Checked) -> tuple[str, ...]:
-    published, predicted = f"{own.published:,.2f}", f"{own.predicted:,.2f}"
-    return str(own.nodes), str(own.devices), own.unit, published, predicted, f"{own.error:+.1%}", own.basis
+def _checked_row(checked: Checked) -> tuple[str, ...]:
+    published, predicted = f"{checked.published:,.2f}", f"{checked.predicted:,.2f}"
+    return (
+        str(checked.nodes),
+        str(checked.devices),
+        checked.unit,
+        published,
+        predicted,
+        f"{checked.error:+.1%}",
+        checked.basis,
+    )
 
 
 def _rate(value: float, is_time: bool) -> float:

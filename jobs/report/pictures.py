@@ -1,4 +1,4 @@
-"""Pictures that a notebook shows as they are returned. Another is a function that returns a Picture."""
+"""Draws pictures that a notebook shows as a cell's value. Another is a function that returns a Picture."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _SIZE = {"width": 640, "height": 320}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Picture:
-    """Is shown by Jupyter as its last value of a cell; `png` is what a file would hold."""
+    """Holds a PNG; Jupyter shows it when it is the last value of a cell."""
 
     described: str
     png: bytes = field(repr=False)
@@ -39,7 +39,7 @@ def loss_picture(curve: Sequence[Point]) -> Picture:
 
 
 def cost_picture(estimates: Mapping[str, Iterable[Estimate]]) -> Picture:
-    """Draw hours and dollars of estimates by the name of their hardware; each point has its nodes."""
+    """Draw hours and dollars of estimates by the name of their hardware; label each point with its nodes."""
     values = [
         {"on": name, "nodes": f"{row.nodes}", "hours": row.hours, "usd": row.usd}
         for name, rows in estimates.items()

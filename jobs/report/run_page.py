@@ -1,6 +1,6 @@
-"""What stands on the page of a run, of one's own code too: its curves, attempts, nodes, cost and last lines.
+"""Writes what the page of a run says, of your own code too: its curves, attempts, nodes, cost and last lines.
 
-Pure: the run and all that it printed come in. A further section is one function here.
+Pure: the run and all that it printed are arguments. Another section is one function here.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from slipway.jobs.words.run import TERM_WORDS, Attempt, Run
 from slipway.jobs.words.text import moment
 
 LAST_LINES = 40
-_MOST_CHARTS = 12  # a page of more than these is read by nobody
-_MOST_POINTS = 500  # of a line, which has no more pixels
+_MOST_CHARTS = 12  # nobody reads a page of more
+_MOST_POINTS = 500  # of one line, which is no more pixels wide
 _MAIN_RANK = 0
 _UNITS = {RATE: "sequences a second", "tokens_per_second": "tokens a second"}
 _BEGAN = re.compile(
@@ -70,7 +70,7 @@ def _where(last: LoggedStep) -> str:
 
 
 def _curves(readings: Sequence[LoggedStep]) -> Iterator[Section]:
-    """Draw each metric over its steps; an evaluation stands in the chart of what it evaluates."""
+    """Draw each metric by step; an evaluation shares the chart of the metric that it evaluates."""
     names = dict.fromkeys(name.removeprefix(HELD_OUT) for each in readings for name in each.metrics)
     first = [name for name in (LOSS, RATE, "tokens_per_second") if name in names]
     ordered = [*first, *(name for name in names if name not in first)]
@@ -120,7 +120,7 @@ def _attempt(number: int, attempt: Attempt) -> tuple[str, ...]:
 
 
 def _nodes(run: Run, lines: Sequence[LogLine]) -> Section | None:
-    """List where each node's launcher began, as it says it itself."""
+    """List the ranks and host of each node in every attempt, as its launcher logged them."""
     found = [match for line in lines if (match := _BEGAN.match(line.text))]
     if not found:
         return None

@@ -1,4 +1,4 @@
-"""The loss and the throughput of a training, as its first rank prints them; metrics.py reads the lines."""
+"""Reads loss and throughput of a training from its first rank's log lines, which metrics.py parses."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ T = TypeVar("T")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Point:
     step: int
-    steps: int | None  # of the whole training, where its lines say it
+    steps: int | None  # of the whole training; None: no line says it
     loss: float
-    sequences_per_second: float | None  # None: the line does not say
-    attempt: int  # which one's work was kept
+    sequences_per_second: float | None  # None: the line does not say it
+    attempt: int  # the one whose result is kept
     epoch: float | None = None
-    metrics: Mapping[str, float] = field(default_factory=dict)  # all of them, evaluations as eval_…
-    has_step: bool = True  # False: no line names its step, and steps are counted by reports
+    metrics: Mapping[str, float] = field(default_factory=dict)  # all of the step's, evaluations as eval_…
+    has_step: bool = True  # False: no line names its step, so reports are counted instead
 
 
 def points(lines: Iterable[str]) -> list[Point]:
-    """Return one point a step; after a resumption that of the later attempt, which went on."""
+    """Return one point for each step; of a step that was trained again, the later attempt's."""
     return [
         Point(
             step=each.step,
@@ -48,27 +48,27 @@ def points(lines: Iterable[str]) -> list[Point]:
 
 
 def thinned(values: list[T], most: int) -> list[T]:
-    """Return at most so many of them, evenly, with the first and the last."""
+    """Return at most this many of the values, evenly spaced, with the first and the last."""
     if len(values) <= most:
         return values
     stride = (len(values) - 1) / (most - 1)
     return [values[round(number * stride)] for number in range(most)]
 
 
-# The charts of a training from its log, as TensorBoard reads them. For a machine that does not see the job's
-# own files: the tags are those that telemetry.py writes beside a job.
+# TensorBoard event files, written from a job's log on a machine that cannot read the job's own. The tags are
+# those that telemetry.py writes inside the job.
 
 
 @dataclass(slots=True)
 class ScalarFile:
-    """Write the charts of one job into one file, line after line."""
+    """Write one job's metrics to one event file, step by step."""
 
     path: Path
-    seen: int = 0  # lines
+    seen: int = 0  # lines written so far
     _has_begun: bool = False
 
     def add_new(self, lines: Sequence[LogLine]) -> None:
-        """Write what lines measure; of all that a job printed, those that were not yet seen."""
+        """Write the metrics of the lines that are new since the last call; pass all lines each time."""
         for reading in read(line.text for line in lines):
             if reading.line >= self.seen:
                 self._add(lines[reading.line].time.timestamp(), reading.step, reading.metrics)
@@ -88,7 +88,7 @@ def _tag(name: str) -> str:
     return f"eval/{name.removeprefix(HELD_OUT)}" if is_held_out else f"train/{name}"
 
 
-# Waits for a training from Python and returns what it reported, as `slipway report curve` shows it.
+# Waits for a training, from Python, and returns its steps as `slipway report curve` shows them.
 
 
 @checked

@@ -1,6 +1,6 @@
-"""The jobs that the platform knows: found by id, name or prefix, and read into one form with their cost.
+"""Finds the jobs that platforms list, by id, name or prefix, and reads each into a Run with its cost.
 
-Whatever the platform leaves out is None here, and a word of its that we do not know is shown as it is.
+A fact that the platform leaves out is None, and a state that Slipway does not know is shown as it is.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _OLDEST = datetime.min.replace(tzinfo=UTC)
 
 
 class UnknownJob(SlipwayError):
-    """No job that is still listed fits, or more than one does."""
+    """No listed job matches, or several do."""
 
 
 T = TypeVar("T", bound=Target)
@@ -36,7 +36,7 @@ T = TypeVar("T", bound=Target)
 
 @checked
 def targets_to_search(on: str | None, region: str | None) -> list[Target]:
-    """Return the named target; else those of your own region; else all where clusters are declared."""
+    """Return the named target; without a name, those of your region, or of all regions if it has none."""
     if on:
         return [find_target_by_name(on, region)]
     own = region or own_region()
@@ -71,7 +71,7 @@ def _newest_first(runs: Sequence[Run]) -> list[Run]:
 
 @checked
 def find_run(text: str, targets: Sequence[T]) -> Found[T]:
-    """Find a job by its id or name, or by a beginning of either that fits only one job."""
+    """Find a job by its id or name, or by a prefix of either that only one job has."""
     fitting = _fitting(text, targets)
     if len(fitting) > 1:
         raise _several(text, [listed for listed, _ in fitting])
@@ -80,7 +80,7 @@ def find_run(text: str, targets: Sequence[T]) -> Found[T]:
 
 
 def find_newest(text: str | None, targets: Sequence[T], say: Callable[[str], None]) -> Found[T]:
-    """Find a job as find_run does; of several, or of all without a text, take the newest, and say which."""
+    """Find a job as find_run does; if several match, or there is no text, take the newest and say which."""
     fitting = _fitting(text, targets)
     if text is not None and len(fitting) == 1:
         listed, target = fitting[0]
@@ -94,7 +94,7 @@ def find_newest(text: str | None, targets: Sequence[T], say: Callable[[str], Non
 
 
 def find_unfinished(text: str, targets: Sequence[T]) -> Found[T]:
-    """Find a job as find_run does; of several that fit, the only one that has not ended."""
+    """Find a job as find_run does; if several match, take the only one that has not ended."""
     fitting = _fitting(text, targets)
     if len(fitting) > 1:
         unfinished = [run for run in _runs_of(fitting, list_unfinished) if not run.state.is_final]
@@ -128,7 +128,7 @@ def _found_again(run: Run, fitting: Sequence[tuple[Listed, T]]) -> Found[T]:
 
 
 def _fitting(text: str | None, targets: Sequence[T]) -> list[tuple[Listed, T]]:
-    """Return the jobs that a text may mean, or all without one; refuse where there is none."""
+    """Return the jobs that a text may mean, or all jobs without a text; refuse if there are none."""
     every = [
         (job, target)
         for target in targets
@@ -155,7 +155,7 @@ def refresh(job_id: str, target: T) -> Found[T]:
 
 
 def _beginning(text: str, every: Sequence[tuple[Listed, T]]) -> list[tuple[Listed, T]]:
-    """Return the jobs whose id or name begins so; SageMaker's names have hyphens for underscores."""
+    """Return the jobs whose id or name has this prefix; SageMaker's names have hyphens for underscores."""
     return [pair for pair in every if text and any(word.startswith(text) for word in _words(pair[0]))]
 
 
@@ -180,7 +180,7 @@ def _names(jobs: Sequence[Listed | Run]) -> str:
 
 
 def _forgotten(text: str) -> UnknownJob | None:
-    """Recognise, by this machine's journal, a job whose cluster was destroyed."""
+    """Explain, from this machine's journal, that the job's cluster was destroyed."""
     for entry in submitted_entries(aws.endpoint()):
         if entry.job_id and text and text in (entry.name, entry.job_id):
             return UnknownJob(
@@ -191,13 +191,13 @@ def _forgotten(text: str) -> UnknownJob | None:
     return None
 
 
-# The jobs that another one waits for, found when it is submitted.
+# Finds the jobs that a new job names in --depends-on and in its settings.
 
 
 def find_dependencies(names: Sequence[str], target: Target) -> tuple[str, ...]:
-    """Return ids of jobs on this target; refuse what is unknown, elsewhere or failed."""
+    """Return ids of jobs on this target; refuse a job that is unknown, on another target or failed."""
     if waiting_of(target) is None:
-        return ()  # its platform refuses a job that names any
+        return ()  # prepare refuses dependencies there
     found = [_find(name, target).run for name in names]
     for run in found:
         if run.state is JobState.FAILED:
@@ -210,7 +210,7 @@ def find_dependencies(names: Sequence[str], target: Target) -> tuple[str, ...]:
 
 
 def with_whole_names(job: Job, settings: Sequence[str], target: Target) -> Job:
-    """Return the job with these settings naming other jobs as their folders do."""
+    """Return the job with the names of other jobs in these settings completed to their whole names."""
     given = {setting: job.settings[setting] for setting in settings if setting in job.settings}
     named = {setting: _whole_name(setting, text, target) for setting, text in given.items()}
     return replace(job, settings={**job.settings, **named}) if named else job
@@ -221,7 +221,7 @@ def _whole_name(setting: str, text: str, target: Target) -> str:
         return find_run(text, [target]).run.name
     except UnknownJob as error:
         if WHOLE_NAME.fullmatch(text):
-            return text  # it ended long ago: its folder may be there yet
+            return text  # an old job that is no longer listed; its folder may still exist
         raise DoesNotFit(f"{setting}: {error.message}", hint=error.hint) from None
 
 

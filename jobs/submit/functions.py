@@ -1,7 +1,7 @@
-"""`slipway.run(train, 0.1, on="dl1", nodes=2).result()`: a function of the user's own as a job.
+"""Runs a function of the user's own as a job: `slipway.run(train, 0.1, on="dl1", nodes=2).result()`.
 
-Its module's folder is packed, sent and started as `slipway run` does. Arguments and results are files of
-containers/tasks/values.py, so that nothing is unpickled here or there.
+Its module's folder is packed, sent and started as `slipway run` does. Arguments and results travel as files
+of containers/tasks/values.py, so neither side unpickles anything.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ _WHAT = "the function"
 
 
 class FunctionFailed(SlipwayError):
-    """The job of the function failed; `rank` raised first, and `lines` are its last ones."""
+    """The function's job failed; `rank` is the rank that raised first, and `lines` are its last log lines."""
 
     def __init__(self, message: str, *, hint: str, rank: int | None, lines: Sequence[str]) -> None:
         super().__init__("\n".join([message, *lines]), hint=hint)
@@ -62,14 +62,14 @@ class FunctionFailed(SlipwayError):
 
 
 class NoResult(SlipwayError):
-    """A rank ended well, and what it left is not what it returned."""
+    """A rank ended well but left no result that can be read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunOptions:
-    """Say how a function runs; the fields of a Job mean here what they mean there."""
+    """Options of the job that runs a function; each means what the Job field of that name means."""
 
-    name: str | None = None  # None: the function's
+    name: str | None = None  # None: the function's name
     region: str | None = None
     processes_per_node: int | None = None
     timeout_seconds: int | None = None
@@ -77,10 +77,10 @@ class RunOptions:
     data: str | None = None
     checkpoints: str | None = None
     image: str | None = None
-    requirements: str | None = None  # a file of the folder that pip installs first
-    limit_mb: int = DEFAULT_LIMIT_MB  # of the folder
+    requirements: str | None = None  # a file in the folder; pip installs it first
+    limit_mb: int = DEFAULT_LIMIT_MB  # megabytes of the packed folder
     include_secrets: bool = False
-    again: bool = False  # the same call is the same job otherwise
+    again: bool = False  # True: run the call again; otherwise the same call is the same job
     agreed: Agreed = AGREED_UNSAID
     say: Say = lambda _: None
 
@@ -91,7 +91,7 @@ class RunOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FunctionJob(Generic[R]):
-    """Know the job that runs a function, and what its ranks return."""
+    """The job that runs a function; its methods wait for what the ranks return."""
 
     submitted: Submitted
     ranks: int
@@ -111,12 +111,12 @@ class FunctionJob(Generic[R]):
         return self._returned(0)
 
     def results(self) -> list[R]:
-        """Wait until the job has ended, and return what each rank returned, in their order."""
+        """Wait until the job has ended, and return what each rank returned, by rank."""
         self.wait()
         return [self._returned(rank) for rank in range(self.ranks)]
 
     def wait(self, pause: Callable[[float], None] = time.sleep) -> None:
-        """Wait until the job has ended; raise FunctionFailed where it failed."""
+        """Wait until the job has ended; raise FunctionFailed if it failed."""
         seen = new_words(self.say)
         while True:
             found = refresh(self.job_id, self._target)
@@ -150,7 +150,7 @@ class FunctionJob(Generic[R]):
             returned = decode_value(found["Body"].read(), f"the result of rank {rank} of {self.name}")
         except Refusal as refusal:
             raise SlipwayError(refusal.message, hint=refusal.hint) from None
-        return cast(R, returned)  # as JSON: a tuple is a list by now
+        return cast(R, returned)  # JSON made lists of its tuples
 
 
 @checked
@@ -164,8 +164,8 @@ def run(
 ) -> FunctionJob[R]:
     """Call the function on every rank of a deployed cluster; return the job, whose `result()` waits.
 
-    The same call is the same job. A parameter of the function's own that is called `on`, `nodes` or
-    `options` travels in a functools.partial.
+    The same call is the same job. If the function has parameters named `on`, `nodes` or `options`, pass them
+    with functools.partial.
     """
     _refuse_on_a_node()
     code = _checked(function, arguments, named)
@@ -192,11 +192,11 @@ def run(
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Call:
     code: CodeReference
-    arguments: Path  # named by its digest
+    arguments: Path  # a file named by its digest
 
     @property
     def key(self) -> str:
-        """Return where the arguments lie: beside users' folders, which jobs read and cannot change."""
+        """Return the arguments' key: under the prefix of sent folders, which jobs can read and not change."""
         return f"{PROJECT_PREFIX}{self.arguments.name}"
 
 
@@ -242,19 +242,19 @@ def _refuse_on_a_node() -> None:
 def _checked(
     function: Callable[..., object], arguments: Sequence[object], named: Mapping[str, object]
 ) -> CodeReference:
-    """Say where nodes find the function; refuse what they would not find, or could not call so."""
+    """Return where nodes find the function; refuse one that they cannot find, and wrong arguments."""
     code = importable(function, _WHAT)
     try:
         inspect.signature(function).bind(*arguments, **named)
     except TypeError as error:
         raise CannotTravel(f"{code.name} cannot be called so: {error}", hint="give what it takes") from None
     except ValueError:
-        pass  # some that are written in C do not tell
+        pass  # some functions written in C have no signature
     return code
 
 
 def _encoded(code: CodeReference, arguments: Sequence[object], named: Mapping[str, object]) -> bytes:
-    """Return all that the function is called with, which a partial may hold a part of."""
+    """Encode all arguments of the call, including those that a functools.partial holds."""
     try:
         for number, value in enumerate(arguments, start=1):
             refuse_value(value, f"argument {number}")

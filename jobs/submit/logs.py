@@ -1,4 +1,4 @@
-"""What the nodes of a job print, from CloudWatch Logs: page by page, nothing twice, to the end of the job."""
+"""Reads what a job's nodes print, from CloudWatch Logs: page by page, without repeats, to the job's end."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from slipway.jobs.submit.find import refresh
 from slipway.jobs.words.run import AnyFound, Explanation, JobState, Run, rank_of
 
 POLL_SECONDS = 2.0
-# containers/runtime/observe/log_pump.py and jobs/platforms/mpi/node/run.py mark their own lines so.
+# containers/runtime/observe/log_pump.py and jobs/platforms/mpi/node/run.py start their own lines with these.
 _LAUNCHER = ("[node ", "[run] ")
-# CloudWatch shows the last lines a little after the job has ended.
+# CloudWatch may show the last lines only after the job has ended.
 LAST_LOOKS = 2
 _NO_STREAM_YET = "ResourceNotFoundException"
 
@@ -27,13 +27,13 @@ _NO_STREAM_YET = "ResourceNotFoundException"
 class LogLine:
     time: datetime
     node: int
-    rank: int | None  # None: the node's launcher said it
+    rank: int | None  # None: the node's launcher printed it
     text: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    node: int | None = None  # None: every one
+    node: int | None = None  # None: all nodes
     rank: int | None = None
 
     def has(self, line: LogLine) -> bool:
@@ -46,9 +46,9 @@ class LogReader:
 
     group: str
     client: Any
-    # The node that said a line, from its stream's node and its text.
+    # Returns the node that printed a line, given its stream's node and its text.
     locate: Callable[[int, str], int] = field(default=lambda node, _text: node)
-    tokens: dict[tuple[int, str], str | None] = field(default_factory=dict)  # by node and stream
+    tokens: dict[tuple[int, str], str | None] = field(default_factory=dict)  # next tokens, by node and stream
 
     def watch(self, streams: Sequence[tuple[int, str]]) -> None:
         for stream in streams:
@@ -65,7 +65,7 @@ class LogReader:
             behind = [stream for stream, page in pages.items() if page is not None]
 
     def _next_page(self, stream: tuple[int, str]) -> list[LogLine] | None:
-        """Return the next page; None at the end. A page can be empty without being the last."""
+        """Return the next page; None at the end. An empty page need not be the last."""
         node, name = stream
         token = self.tokens[stream]
         asked = {"logGroupName": self.group, "logStreamName": name, "startFromHead": True}
@@ -89,17 +89,17 @@ class LogReader:
 
 
 def mark_of(line: LogLine, nodes: int | None) -> str:
-    """Return what to print before a line: its node, unless its text names the node or the rank."""
+    """Return the prefix of a line: its node, unless its text names the node or the rank."""
     is_marked = line.rank is not None or line.text.startswith(_LAUNCHER) or nodes == 1
     return "" if is_marked else f"[node {line.node}] "
 
 
 def new_words(tell: Callable[[str], None]) -> Callable[[Run], None]:
-    """Return what tells a run's state and reason whenever they are other than the last time."""
+    """Return a function that passes a run's state and reason to `tell` whenever they change."""
     said: list[str] = []
 
     def seen(run: Run) -> None:
-        is_well = not run.reason or run.state.value == "succeeded"  # Batch has a reason for that too
+        is_well = not run.reason or run.state.value == "succeeded"  # Batch gives a reason for success, too
         words = f"{run.name}: {run.state}{'' if is_well else f', {run.reason}'}"
         if words not in said[-1:]:
             said.append(words)
@@ -116,7 +116,7 @@ def follow_lines(
     seen: Callable[[Run], None] = lambda _: None,
     pause: Callable[[float], None] = time.sleep,
 ) -> Iterator[LogLine]:
-    """Yield the lines; with `to_end` also those to come, until the job ends. `seen` hears its state."""
+    """Yield the job's log lines; with `to_end`, wait for more until the job ends. `seen` gets each Run."""
     platform = platform_of(found.target)
     log = LogReader(
         group=found.target.log_group,
@@ -136,15 +136,15 @@ def follow_lines(
         found = refresh(found.run.id, found.target)
 
 
-# What a job's log says of ranks that seem to have worked alone: it succeeded, and no platform knows more.
-_MAIN_NODE = 0  # whose launcher says it, as one of its last lines
+# Finds the launcher's warning that the ranks of a succeeded job seem to have worked alone.
+_MAIN_NODE = 0  # its launcher prints the warning among its last lines
 _LAST_EVENTS = 100
 _LAST_STREAMS = 4
 _MARK = "warning: "
 
 
 def find_warning(found: AnyFound) -> str | None:
-    """Return what the launcher of a job that succeeded said of its ranks; None where it said nothing."""
+    """Return the launcher's warning in the log of a job that succeeded; None if there is none."""
     if found.run.state is not JobState.SUCCEEDED:
         return None
     streams = platform_of(found.target).log_streams(found, _MAIN_NODE)[-_LAST_STREAMS:]
@@ -155,7 +155,7 @@ def find_warning(found: AnyFound) -> str | None:
 
 
 def with_warning(explanation: Explanation, found: AnyFound) -> Explanation:
-    """Return the explanation, with what the job's launcher said of ranks that seem to have worked alone."""
+    """Return the explanation, with the launcher's warning if the ranks seem to have worked alone."""
     warning = find_warning(found)
     if warning is None:
         return explanation

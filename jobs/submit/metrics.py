@@ -1,6 +1,6 @@
-"""What a training says of itself in its log, whichever library prints it, as numbers by step. Pure.
+"""Reads metrics by step from the log lines of a training, whichever library printed them. Pure.
 
-Another form of line is one function of _FORMS; what a library calls a metric is a row of _NAMES.
+Another line format is one function in _FORMS; a library's name for a metric is a row of _NAMES.
 """
 
 from __future__ import annotations
@@ -12,19 +12,19 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 LOSS, RATE = "loss", "sequences_per_second"
-HELD_OUT = "eval_"  # begins the name of an evaluation
+HELD_OUT = "eval_"  # prefix of an evaluation's name
 _HELD_OUT = ("eval", "val", "valid", "validation")
 
-_TRAINING = "train/"  # before the names that the Trainer writes for TensorBoard
+_TRAINING = "train/"  # prefix that the Trainer adds for TensorBoard
 _NUMBER = r"[-+]?(?:[0-9][0-9,]*(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]+)?|[-+]?(?:nan|inf(?:inity)?)"
 _RANK = "[0] "
-_OTHERS = re.compile(r"\[(?:node [0-9]+|[1-9][0-9]{0,4})\] |\[run\] ")  # ranks and launchers
-_AT_ONCE = 20  # lines
+_OTHERS = re.compile(r"\[(?:node [0-9]+|[1-9][0-9]{0,4})\] |\[run\] ")  # other ranks' lines, and launchers'
+_AT_ONCE = 20  # lines within which all ranks report the same start
 _NEAR = 4  # lines within which a progress bar is drawn again
 _START = re.compile(r"no checkpoint in |resuming from step ")
-_LONGEST = 8192  # characters; a longer line is no report of a step
+_LONGEST = 8192  # characters; a longer line reports no step
 
-# Metrics under the names that Slipway's own recipes give them; others stay as they are printed.
+# Slipway's own name for each metric, by a library's; other metrics keep their printed names.
 _NAMES: Mapping[str, str] = {
     "lr": "learning_rate",
     "learning rate": "learning_rate",
@@ -47,19 +47,19 @@ _NAMES: Mapping[str, str] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoggedStep:
-    """Hold what one step reported, from one line or several."""
+    """Hold what one step reported, in one line or several."""
 
-    step: int  # where no line names one, the number of the report
+    step: int  # if no line names one, the number of the report
     has_step: bool = True
     steps: int | None = None
     epoch: float | None = None
     attempt: int
-    metrics: Mapping[str, float]  # evaluations begin with HELD_OUT
-    line: int = 0  # the first one, counted from 0
+    metrics: Mapping[str, float]  # evaluations have the prefix HELD_OUT
+    line: int = 0  # number of its first line, from 0
 
 
 class _Said(NamedTuple):
-    """Hold what one line says; None is what it does not."""
+    """Hold what one line says; None where it does not say it."""
 
     step: int | None
     steps: int | None
@@ -68,7 +68,7 @@ class _Said(NamedTuple):
 
 
 def read(lines: Iterable[str]) -> list[LoggedStep]:
-    """Return one reading a step, in their order; a step that was trained again is the later attempt's."""
+    """Return one reading for each step, in order; of a step that was trained again, the later attempt's."""
     kept: dict[float, LoggedStep] = {}
     for found in _each(list(lines)):
         place: float = found.step if found.has_step or found.epoch is None else found.epoch
@@ -78,7 +78,7 @@ def read(lines: Iterable[str]) -> list[LoggedStep]:
             kept[place] = replace(before, metrics=metrics, steps=before.steps or found.steps)
         elif found.has_step:
             kept[place] = found
-        else:  # what an earlier attempt reported after it is gone
+        else:  # this attempt replaces all that an earlier one reported from here on
             kept = {where: each for where, each in kept.items() if where < place}
             kept[place] = replace(found, step=len(kept) + 1)
     return [kept[place] for place in sorted(kept)]
@@ -86,31 +86,31 @@ def read(lines: Iterable[str]) -> list[LoggedStep]:
 
 @dataclass(slots=True)
 class _Place:
-    """Follow in which attempt and at which step the training is, line by line."""
+    """Follow the attempt and step of the training, line by line."""
 
     attempt: int = 0
-    bar: tuple[int, int] | None = None  # done and all of the training's own progress bar
-    step: int | None = None  # the last that was named
+    bar: tuple[int, int] | None = None  # done and total of the training's own progress bar
+    step: int | None = None  # the last one named
     _begun: tuple[str, int] = "", 0  # the line that began the attempt, and its number
     _before: float = -1.0
     _epochs: tuple[float, float] | None = None  # the first and the last
-    _raw: int = -1  # the step as it was printed last
-    _an_epoch: int = 0  # steps, where each epoch counts them from its own start
+    _raw: int = -1  # as last printed
+    _an_epoch: int = 0  # steps in an epoch, where each epoch counts from its own start
 
     def begin(self, line: str, number: int) -> None:
-        """Count an attempt; what ranks of one say at once, each for itself, is said once."""
+        """Count a new attempt once, though every rank reports its start."""
         is_new = line != self._begun[0] or number > self._begun[1] + _AT_ONCE or self._before >= 0
         self._begun = line, number
         if is_new:
             self.attempt, self._before, self._raw = self.attempt + 1, -1.0, -1
 
     def see_bar(self, done: int, every: int) -> None:
-        """Take the first bar without a name for the training's; evaluations have bars of another length."""
+        """Take the first unnamed bar for the training's; bars of evaluations have another length."""
         if self.bar is None or self.bar[1] == every:
             self.bar = done, every
 
     def locate(self, said: _Said) -> _Said:
-        """Return what was said with its step among all epochs; without one, at the last that was named."""
+        """Return the reading with its step counted over all epochs, or at the last step if it names none."""
         if said.step is None:
             return said if self.step is None else said._replace(step=self.step)
         first, last = self._epochs or (said.epoch, said.epoch)
@@ -126,7 +126,7 @@ class _Place:
         return said
 
     def attempt_at(self, where: float) -> int:
-        """Return the attempt; one that went back without a word is another."""
+        """Return the attempt; a step that goes back without a restart line starts another."""
         self.attempt = max(self.attempt, 1) + (where < self._before)
         self._before = where
         return self.attempt
@@ -166,13 +166,13 @@ def _said(line: str) -> _Said | None:
     return next((said for form in _FORMS if (said := form(line)) is not None), None)
 
 
-# transformers' Trainer and TRL print a dict, of numbers or of texts; whoever follows our contract, JSON.
+# Records: transformers' Trainer and TRL print a dict; programs that follow our contract print JSON.
 _RECORD = re.compile(r"(?P<before>[^{]{0,200})(?P<pairs>\{.*\})\s*")
 _PAIR = re.compile(
     rf"""['"](?P<name>[A-Za-z0-9_./@ -]{{1,100}})['"]\s*:\s*['"]?(?P<value>{_NUMBER})['"]?\s*(?=[,}}])""",
     re.IGNORECASE,
 )
-_SUMMARY = "train_runtime"  # of a whole training: its loss is a mean of all steps
+_SUMMARY = "train_runtime"  # key of the summary of a whole training, whose loss is a mean of all steps
 _STEPS = ("step", "global_step", "iteration")
 _ENDS = ("steps", "max_steps", "total_steps")
 
@@ -196,14 +196,14 @@ def _record(line: str) -> _Said | None:
     return _Said(_whole(step), _whole(steps), epoch, _named(values))
 
 
-# tqdm's bars: Lightning writes metrics behind them; the Trainer's has none, and tells the step of a record.
+# tqdm's bars: Lightning writes metrics after the bar; the Trainer's has none, but tells the record's step.
 _BAR = re.compile(
     r"\s*(?P<name>[^|]{0,200}?)[: ]*[0-9]{1,3}%\|[^|]*\|\s*(?P<done>[0-9]{1,15})/(?P<all>[0-9]{1,15}) "
     r"\[[^,\]]*(?:,\s*(?P<rate>[^,\]]*))?(?:,\s*(?P<more>[^\]]*))?\]"
 )
 _EPOCH = re.compile(r"\bepoch[ =:\[]*(?P<epoch>[0-9]{1,15}(?:\.[0-9]+)?)", re.IGNORECASE)
 _BAR_PAIR = re.compile(rf"(?P<name>[A-Za-z0-9_./@-]+)=(?P<value>{_NUMBER})(?=[,\s]|$)", re.IGNORECASE)
-_NO_METRIC = ("v_num",)  # Lightning's own number of the run
+_NO_METRIC = ("v_num",)  # Lightning's number of the run
 
 
 def _bar(line: str) -> _Said | None:
@@ -226,7 +226,7 @@ def _bare_bar(line: str) -> tuple[int, int] | None:
 
 
 def _bar_beside(following: Sequence[str], bar: tuple[int, int]) -> tuple[int, int]:
-    """Return the bar as it is drawn again after a record: the one before may be a moment old."""
+    """Return the same bar as drawn again just after a record, if it was: the one before may be stale."""
     for text in following:
         found = _bare_bar(text.removeprefix(_RANK))
         if found is not None and found[1] == bar[1]:
@@ -234,7 +234,7 @@ def _bar_beside(following: Sequence[str], bar: tuple[int, int]) -> tuple[int, in
     return bar
 
 
-# DeepSpeed's own two lines name a step without the loss: engine.py's _report_progress, and utils/timer.py.
+# Two lines of DeepSpeed name a step without its loss: engine.py's _report_progress, and utils/timer.py.
 _DEEPSPEED = re.compile(
     rf"\bstep=(?P<step>[0-9]{{1,15}}), skipped=[0-9]+, lr=\[+(?P<lr>{_NUMBER})"
     rf"|\bglobal_step=(?P<timed>[0-9]{{1,15}}), .*\bCurrSamplesPerSec=(?P<rate>{_NUMBER})"
@@ -251,8 +251,8 @@ def _deepspeed(line: str) -> _Said | None:
 
 
 # Words: `step 10/200  loss 0.53`, as our recipes, plain PyTorch, nanoGPT, Megatron and DeepSpeed's pipeline
-# engine write it. A line counts if it says a number for a loss, and a step or an epoch, or if the loss begins
-# it and a line before named the step, as DeepSpeed's do.
+# engine print it. A line counts if it gives a number for a loss and names a step or an epoch, or if it begins
+# with the loss and an earlier line named the step, as DeepSpeed's do.
 _STEP = re.compile(
     r"\b(?:global[_ ]?step|iteration|iter|step)s?\b[ =:\[]+"
     r"(?P<step>[0-9]{1,15})(?:\s*/\s*(?P<steps>[0-9]{1,15}))?",
@@ -264,9 +264,8 @@ _LOSS = re.compile(
 _LOSS_JOINED = re.compile(rf"\b(?P<before>[A-Za-z]+_)loss\s*[ =:]\s*(?P<value>{_NUMBER})", re.IGNORECASE)
 _ALONE = re.compile(r"\s*(?:train(?:ing)? )?loss\s*[=:]", re.IGNORECASE)
 _NOT_OF_A_STEP = re.compile(r"\b(?:best|lowest|final|minimum)\b", re.IGNORECASE)
-_OF_AN_EPOCH = re.compile(
-    r"\[(?P<done>[0-9]{1,15})/(?P<all>[0-9]{1,15}) \("
-)  # rows, as PyTorch's own example says
+# PyTorch's own example counts the rows of an epoch: [640/60000 (1%)].
+_OF_AN_EPOCH = re.compile(r"\[(?P<done>[0-9]{1,15})/(?P<all>[0-9]{1,15}) \(")
 _HELD_OUT_LINE = "held out after "  # containers/training/loop.py
 _BESIDE: Mapping[str, re.Pattern[str]] = {
     "learning_rate": re.compile(rf"\b(?:lr|learning rate)[ =:]+(?P<value>{_NUMBER})"),
@@ -315,7 +314,7 @@ _FORMS: tuple[Callable[[str], _Said | None], ...] = (_record, _bar, _deepspeed, 
 
 
 def _named(values: Mapping[str, float]) -> dict[str, float]:
-    """Return metrics under one name each: what a library calls it first counts less than the plain one."""
+    """Return each metric under one name; where a library prints two, the plain name wins."""
     named: dict[str, float] = {}
     for name, value in values.items():
         own = _NAMES.get(name, name.removeprefix(_TRAINING))

@@ -1,4 +1,7 @@
-"""Decides a job, and changes nothing: a dry run ends here, so that only what decides is loaded."""
+"""Decides everything about a job and changes nothing.
+
+A dry run ends here, so only what deciding needs is imported.
+"""
 
 from __future__ import annotations
 
@@ -40,9 +43,10 @@ def prepare(job: Job, on: str, region: str | None = None) -> AnyPrepared:
     if job.image is not None:
         refuse_image(job, target)
     else:
-        # Refuse a layout that is not proved on the PyTorch of the cluster's image; of a job's own, ranks do.
+        # Refuse a layout that is not proved on the PyTorch of the cluster's image. With an image of the job's
+        # own, ranks check it.
         torch = locked_torch(find_containers(), _image_of(target))
-        refuse_torch(recipe, job.settings, instance_type(target.instance_type), torch)
+        refuse_torch(recipe, job.settings, hardware, torch)
     refuse_unreachable_inputs(job, target)
     job, waits_for = _with_other_jobs(job, recipe, target)
     ranks = int(launch_environment(job, target, job.name)[variables.PROCESSES_PER_NODE])
@@ -58,7 +62,7 @@ def prepare(job: Job, on: str, region: str | None = None) -> AnyPrepared:
 
 
 def lacking_here(job: Job) -> Iterator[str]:
-    """Warn where this machine's environment, in which the yard's ranks run, lacks what they need."""
+    """Warn if the yard's ranks would lack a package: they run in this machine's environment."""
     engine = job.settings.get("engine", "")
     for extra in ("training", engine) if engine == "deepspeed" else ("training",):
         if missing := missing_packages(extra):
@@ -69,7 +73,7 @@ def lacking_here(job: Job) -> Iterator[str]:
 
 
 def _refuse_array(job: Job, recipe: Recipe, target: Target) -> None:
-    """Refuse an array where no platform or no recipe has any."""
+    """Refuse an array where the platform runs none or the recipe cannot divide its work."""
     if not takes_arrays(target):
         raise DoesNotFit(
             f"--array is {job.array}, and cluster '{target.name}' runs no arrays of jobs; only Slurm does",
@@ -79,7 +83,7 @@ def _refuse_array(job: Job, recipe: Recipe, target: Target) -> None:
 
 
 def _missing_library(job: Job, recipe: Recipe, target: Target) -> Iterator[str]:
-    """Warn where the lock of the cluster's image does not name a library that the recipe trains with."""
+    """Warn if the lock of the cluster's image does not name a library that the recipe trains with."""
     library, image = getattr(recipe.config, "LIBRARY", None), _image_of(target)
     if library is None or job.image is not None:
         return
@@ -97,7 +101,7 @@ def _image_of(target: Target) -> str:
 
 
 def refuse_image(job: Job, target: Target) -> None:
-    """Refuse an image where nodes run no containers."""
+    """Refuse an image if the nodes run no containers."""
     if not takes_images(target):
         raise DoesNotFit(
             f"--image is {job.image}, and the nodes of '{target.name}' run no containers: jobs find what "
@@ -108,7 +112,7 @@ def refuse_image(job: Job, target: Target) -> None:
 
 
 def _with_other_jobs(job: Job, recipe: Recipe, target: Target) -> tuple[Job, tuple[str, ...]]:
-    """Return the job with the names of others as their folders have them, and the ids that it waits for."""
+    """Return the job with the whole names of other jobs in its settings, and the ids of jobs it waits for."""
     if not (job.depends_on or recipe.job_settings):
         return job, ()
     from slipway.jobs.submit.find import find_dependencies, with_whole_names

@@ -1,4 +1,4 @@
-"""How fast a run of ours was, from the lines that its first rank prints, and what it was a run of.
+"""Reads how fast a run was from its first rank's log lines, and which recipe and settings it ran.
 
 The first steps of every attempt are not counted: compilers, caches and data loaders are still warming up.
 """
@@ -25,8 +25,8 @@ from slipway.jobs.words.catalogue.instances import instance_type
 from slipway.jobs.words.errors import SlipwayError
 from slipway.jobs.words.run import AnyFound, term_of
 
-WARM_UP_STEPS = 10  # of every attempt
-LEAST_STEPS = 20  # after that: fewer say little
+WARM_UP_STEPS = 10  # left out at the start of every attempt
+LEAST_STEPS = 20  # after the warm-up; fewer say little
 
 
 class TooShort(SlipwayError):
@@ -38,9 +38,9 @@ class RunRate:
     found: AnyFound
     workload: Workload
     sequences_per_second: float
-    steps: int  # that were counted
-    processes_per_node: int | None  # None: nobody said
-    curve: tuple[Point, ...]  # all of them, warm-up too
+    steps: int  # counted, without the warm-up
+    processes_per_node: int | None  # None: unknown
+    curve: tuple[Point, ...]  # all points, warm-up too
 
     @property
     def asked(self) -> Asked:
@@ -71,7 +71,7 @@ class RunRate:
         )
 
     def place(self, rates: Sequence[Rate]) -> PricedHardware:
-        """Return its cluster with all around the nodes, or the nodes alone if nobody declares it."""
+        """Return the run's cluster with the costs around its nodes, or its nodes alone if not declared."""
         run, instance = self.found.run, instance_type(self.found.run.instance_type)
         bought = find_rate(rates, instance.name, run.region, term_of(self.found.target))
         with suppress(SlipwayError):
@@ -83,7 +83,7 @@ class RunRate:
 
 
 def read_run(found: AnyFound) -> RunRate:
-    """Read the rate of a run; refuse one that was too short, or whose recipe has no estimate."""
+    """Read the rate of a run; refuse a run that was too short, or whose recipe has no estimate."""
     run = found.run
     if run.recipe is None or run.nodes is None:
         raise SlipwayError(
@@ -110,7 +110,7 @@ def read_run(found: AnyFound) -> RunRate:
 
 
 def steady_rate(curve: Sequence[Point]) -> tuple[float, int]:
-    """Return sequences per second over the steps that count, and their number. All steps are equal."""
+    """Return sequences per second over the counted steps, and their number; every step weighs the same."""
     counted = [(steps, rate) for steps, rate in _counted(curve) if rate > 0]
     steps = sum(each for each, _ in counted)
     seconds_of_one_sequence = sum(each / rate for each, rate in counted)
@@ -130,7 +130,7 @@ def _counted(curve: Sequence[Point]) -> Iterator[tuple[int, float]]:
 
 
 def settings_of(detail: Mapping[str, Any]) -> dict[str, str]:
-    """Return the recipe's settings: `--set key=value` of the first command that has any."""
+    """Return the recipe's settings: the `--set key=value` of the first command that has any."""
     for words in _commands(detail):
         pairs = [words[place + 1] for place, word in enumerate(words[:-1]) if word == "--set"]
         if pairs:
@@ -139,7 +139,7 @@ def settings_of(detail: Mapping[str, Any]) -> dict[str, str]:
 
 
 def processes_of(detail: Mapping[str, Any]) -> int | None:
-    """Return the processes per node that the launchers were told."""
+    """Return the processes per node that the launchers were given."""
     for name, value in _variables(detail):
         if name == variables.PROCESSES_PER_NODE and value.isdecimal() and int(value):
             return int(value)
@@ -147,7 +147,7 @@ def processes_of(detail: Mapping[str, Any]) -> int | None:
 
 
 def _variables(value: object) -> Iterator[tuple[str, str]]:
-    """Environment variables as AWS lists them: {name, value}."""
+    """Return the environment variables that AWS lists as {name, value}."""
     if isinstance(value, Mapping):
         if isinstance(value.get("name"), str) and isinstance(value.get("value"), str):
             yield value["name"], value["value"]

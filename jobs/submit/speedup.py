@@ -1,6 +1,7 @@
-"""Finished runs of one recipe with the same settings, by their size: how much faster more nodes were.
+"""Compares finished runs of one recipe with the same settings by size: how much faster more nodes were.
 
-Beside them stand what was published of such a cluster and what the estimate says. Pure but for `collect`.
+Adds the speed-ups that were published for such a cluster and those that the estimate predicts. Pure but for
+`collect`.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from slipway.jobs.submit.rate import LEAST_STEPS, settings_of, steady_rate
 from slipway.jobs.words.errors import SlipwayError
 from slipway.jobs.words.run import AnyFound, JobState
 
-PLOT_COLUMNS = 40  # of as many nodes as the largest run had
+PLOT_COLUMNS = 40  # length of a speed-up that equals the largest run's number of nodes
 MEASURED, IDEAL, ESTIMATED = "█", "│", "◆"
 
 
@@ -30,13 +31,13 @@ class NothingToCompare(SlipwayError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sample:
-    """Holds what a comparison needs of one run."""
+    """Hold what a comparison needs of one run."""
 
     nodes: int
     job: str
     seconds: float | None  # of the whole job, as the article counts
     examples_per_second: float
-    steps: int  # that the rate counts; 0: even the first ones are in it
+    steps: int  # counted in the rate; 0: too few after the warm-up, so the rate counts all
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +57,7 @@ class Line:
 def chosen(
     finished: Sequence[AnyFound], recipe: str, asked: Mapping[str, str], target: str
 ) -> tuple[dict[str, str], list[AnyFound]]:
-    """Choose the newest run of each size with the given settings, or those with the most sizes.
+    """Choose the newest run of each size with the given settings, or with those that ran at the most sizes.
 
     `finished` comes with the newest first.
     """
@@ -71,7 +72,7 @@ def chosen(
         if asked.items() <= settings.items():
             sizes = groups.setdefault(tuple(sorted(settings.items())), {})
             sizes.setdefault(each.run.nodes or 0, each)
-    # max keeps the first of equals, which is the newest; a group without one node compares with nothing.
+    # max keeps the first of equals, which is the newest; a group without a run on one node is of no use.
     best = max(groups, key=lambda key: (1 in groups[key], len(groups[key])), default=None)
     if best is None or 1 not in groups[best]:
         settings = dict(asked) if best is None else dict(best)
@@ -146,7 +147,7 @@ def plot(speedup: float, nodes: int, estimated: float | None, most: int) -> str:
 
 
 def published_speedups(workload: Workload, instance: str) -> tuple[str, dict[int, float]]:
-    """Find the published table of this task or model on the family: its source, and speed-ups by nodes."""
+    """Return source and speed-ups by nodes of the published table for this workload and instance family."""
     table = _table(workload, family_of(instance))
     if table is None or table.rows[0].nodes != 1:
         return "", {}
@@ -157,7 +158,7 @@ def published_speedups(workload: Workload, instance: str) -> tuple[str, dict[int
 def estimated_speedups(
     workload: Workload, place: PricedHardware, sizes: Sequence[int], rows: Sequence[Measurement]
 ) -> dict[int, float]:
-    """Predicted ones also where a size was measured: a measured one would be compared with itself."""
+    """Return predicted speed-ups, even for measured sizes: a measured one would be compared with itself."""
     try:
         rates = {
             nodes: estimate(workload, place, nodes, rows).predicted_sequences_per_second

@@ -1,7 +1,7 @@
 """Submits a job exactly once: `submit(Job(name="bert", recipe="bert_pretrain", nodes=2), on="dl1")`.
 
 preparing.py decides everything and changes nothing. `submit_prepared` looks whether the job exists, confirms
-its cost, writes the journal, and sends the request as jobs/platforms/sending.py does.
+its cost, writes the journal, and sends the request through jobs/platforms/sending.py.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from slipway.jobs.words.run import AGREED_UNSAID, UNKNOWN, Agreed
 from slipway.jobs.words.targets import SageMakerTarget, Target
 from slipway.jobs.words.text import Say
 
-# Asks a person whether a job may cost more than was agreed to: True is a yes, False is nobody to ask.
+# Asks a person whether a job may cost more than was agreed: True is yes, False means nobody is there to ask.
 Ask = Callable[[str], bool]
 
 
@@ -40,7 +40,7 @@ class Unconfirmed(SlipwayError):
 
 
 def refuse_unconfirmed(prepared: AnyPrepared, agreed: Agreed, ask: Ask = lambda _: False) -> None:
-    """Refuse a job that may cost more than agreed, unless a person says yes; the yard costs nothing."""
+    """Refuse a job that may cost more than agreed, unless a person says yes; jobs in the yard are free."""
     ceiling = prepared.ceiling
     if aws.is_in_yard() or agreed.covers(ceiling):
         return
@@ -53,7 +53,7 @@ def refuse_unconfirmed(prepared: AnyPrepared, agreed: Agreed, ask: Ask = lambda 
         raise refusal
 
 
-# A job that the platform took this long ago and does not know any more ended days ago, or was another yard's.
+# A job that the platform took longer ago than this and no longer lists has ended, or was another yard's.
 _REMEMBERED_SECONDS = 3600
 _REAL_TIME = Waiting(pause=time.sleep, now=time.monotonic, share=random.random)
 
@@ -62,12 +62,12 @@ _REAL_TIME = Waiting(pause=time.sleep, now=time.monotonic, share=random.random)
 class Submitted:
     prepared: AnyPrepared
     job_id: str
-    existed: bool  # it was submitted before, or elsewhere in the same instant
+    existed: bool  # True: it was submitted before, or by another machine at the same time
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Consent:
-    """Holds what a person said of the cost and of running a job once more."""
+    """Hold what the user agreed to: the cost, and running the same job again."""
 
     agreed: Agreed = AGREED_UNSAID
     ask: Ask = lambda _: False
@@ -84,7 +84,7 @@ def submit(
     agreed: Agreed = AGREED_UNSAID,
     say: Say = lambda _: None,
 ) -> Submitted:
-    """Submit a job, or return the same job that exists already, unless `again`."""
+    """Submit a job, or return the existing same job unless `again` is set."""
     return submit_prepared(prepare(job, on, region), Consent(agreed=agreed, again=again), say=say)
 
 
@@ -96,7 +96,7 @@ def submit_prepared(
     say: Say = lambda _: None,
     waiting: Waiting = _REAL_TIME,
 ) -> Submitted:
-    """Submit a prepared job; only for a new one its cost is confirmed, and `bring` sends what it reads."""
+    """Submit a prepared job. If it is new, confirm its cost first, and let `bring` upload what it reads."""
     platform = platform_of(prepared.target)
     platform.refuse_unready(prepared)
     journal = Journal(folder=journal_folder(prepared.target, aws.endpoint()))
@@ -129,7 +129,7 @@ def submit_prepared(
 
 
 def _next_repeat(prepared: AnyPrepared, platform: AnyPlatform, journal: Journal) -> AnyPrepared:
-    """Return the first repeat that does not exist, or one that was cut short, to finish it."""
+    """Return the first repeat that does not exist, or an interrupted one to finish it."""
     for repeat in count():
         other = prepared.repeated(repeat)
         entry = journal.read(other.name)
@@ -140,7 +140,7 @@ def _next_repeat(prepared: AnyPrepared, platform: AnyPlatform, journal: Journal)
 
 
 def _remembered(entry: Entry | None, platform: AnyPlatform, target: Target) -> str | None:
-    """Return the job of the journal, if the platform knows it or may be slow to list it."""
+    """Return the journal's job if the platform knows it, or may still be slow to list it."""
     if entry is None or entry.job_id is None:
         return None
     is_fresh = time.time() - entry.written_at < _REMEMBERED_SECONDS
@@ -149,7 +149,7 @@ def _remembered(entry: Entry | None, platform: AnyPlatform, target: Target) -> s
 
 
 def _note(journal: Journal, prepared: AnyPrepared, job_id: str, say: Say) -> None:
-    """Write the job's id into the journal; a failure is only told, since the job runs already."""
+    """Write the job's id to the journal; if that fails, only say so, since the job is already running."""
     try:
         journal.write(_entry(prepared, job_id))
     except NoJournal as error:
@@ -169,7 +169,7 @@ def _entry(prepared: AnyPrepared, job_id: str | None) -> Entry:
     )
 
 
-# Refuses a job whose machines EC2 would refuse for ever: the account's quota is smaller than the job.
+# Refuses a job that could never start: the account's vCPU quota is smaller than the job.
 _OVER = ("cancelled", "expired", "failed", "payment-failed", "unsupported")
 
 
@@ -178,9 +178,9 @@ class SmallQuota(SlipwayError):
 
 
 def refuse_small_quota(job: Job, target: Target) -> None:
-    """Refuse a job that no quota of today lets start; where nobody may read quotas, AWS decides."""
+    """Refuse a job that no current quota lets start; where the user may not read quotas, AWS decides."""
     if isinstance(target, SageMakerTarget):
-        return  # SageMaker judges its own quotas when it is asked
+        return  # SageMaker checks its own quotas when the job is sent
     market = SPOT if getattr(target, "is_spot", False) else ON_DEMAND
     quota = ask_quota(target.instance_type, target.region, market)
     vcpus = instance_type(target.instance_type).vcpus
@@ -199,7 +199,7 @@ class PastTheBlock(SlipwayError):
 
 
 def refuse_past_block(job: Job, target: Target) -> None:
-    """Refuse a job that may run longer than its capacity block; where nobody may ask, AWS decides."""
+    """Refuse a job that may run past its capacity block's end; where nobody may read blocks, AWS decides."""
     block = getattr(target, "capacity_block", None)
     found = ask_reservation(block, target.region)
     if found is None or isinstance(found, Unanswered):
@@ -218,7 +218,7 @@ def refuse_past_block(job: Job, target: Target) -> None:
 
 
 def _may_have_block(target: Target) -> bool:
-    """Return True where a capacity block may serve the job, which no quota counts."""
+    """Return True if a capacity block may serve the job; quotas do not count its nodes."""
     of_type = [{"Name": "instance-type", "Values": [target.instance_type]}]
     found = ask_all(
         reader("ec2", target.region),

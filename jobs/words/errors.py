@@ -1,4 +1,4 @@
-"""What Slipway says when it will not go on: a user's mistake is a SlipwayError, a broken invariant an assert.
+"""Errors: a user's mistake is a SlipwayError, a broken invariant an assert.
 
 The message says what, the value and what is allowed; the hint says what to do.
 """
@@ -22,7 +22,7 @@ class SlipwayError(Exception):
 
 
 class NoAnswer(SlipwayError):
-    """AWS did not answer, and nothing goes on without it; `code` is AWS's word for why, or botocore's."""
+    """AWS did not answer, and the caller cannot go on; `code` is AWS's error code, or botocore's name."""
 
     def __init__(self, message: str, *, code: str, hint: str = "") -> None:
         super().__init__(message, hint=hint)
@@ -53,15 +53,15 @@ class InvalidConfig(SlipwayError):
 
 
 def in_lines(error: SlipwayError) -> str:
-    """Write an error as the command line prints it, for programs of ours that are none of its commands."""
+    """Format an error as the command line prints it, for other programs of ours."""
     lines = [f"error: {line}" for line in error.message.splitlines()]
     return "\n".join([*lines, f"hint: {error.hint}"] if error.hint else lines)
 
 
-# The hint for a name that does not exist: the nearest one that does.
+# Makes the hint for a name that does not exist: the nearest ones that do.
 
 
 def did_you_mean(word: str, known: Iterable[str], *, otherwise: str, most: int = 1) -> str:
-    """Suggest the known names that are nearest to the word, or say `otherwise` if none is near."""
+    """Suggest the known names nearest to the word, or return `otherwise` if none is near."""
     close = get_close_matches(word, list(known), n=most)
     return f"did you mean {' or '.join(close)}?" if close else otherwise

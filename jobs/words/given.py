@@ -1,7 +1,7 @@
-"""Values held against the types that are written down for them, at which Python itself does not look.
+"""Checks values against type annotations, which Python itself does not.
 
 `checked` is for a function that notebooks call, `wrong_record` for a dataclass that checks itself, and
-`wrong_fields` for one that was read.
+`wrong_fields` for a record that was read.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ T = TypeVar("T")
 Check = Callable[[object], bool]
 
 _SHOWN = 60
-_REST = (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)  # any more: the function itself reads them
-_TEXTS = (str, bytes, bytearray)  # sequences, too, of which nobody means the letters
-# What is exactly of a type: True is no number, and 2.0 no whole one.
+_REST = (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)  # further arguments: the function reads them itself
+_TEXTS = (str, bytes, bytearray)  # sequences, too, but nobody means their letters
+# Types that match exactly: True is no number, and 2.0 no whole one.
 _PLAIN: Mapping[Any, tuple[Check, str]] = {
     str: (lambda value: isinstance(value, str), "a text"),
     int: (lambda value: type(value) is int, "a whole number"),
@@ -35,7 +35,7 @@ _PLAIN: Mapping[Any, tuple[Check, str]] = {
 
 
 class WrongArgument(InvalidConfig):
-    """Names every argument that is not of the type that the function says."""
+    """Names every argument whose type is not the annotated one."""
 
 
 def checked(function: Callable[P, T]) -> Callable[P, T]:
@@ -56,7 +56,7 @@ def checked(function: Callable[P, T]) -> Callable[P, T]:
 
 
 def wrong_record(record: object) -> Iterator[Problem]:
-    """Yield what is wrong with the types of a dataclass's fields."""
+    """Yield a problem for each field of a dataclass that has the wrong type."""
     kind: Any = type(record)
     for name, hint, check in _field_checks(kind):
         value = getattr(record, name)
@@ -65,7 +65,7 @@ def wrong_record(record: object) -> Iterator[Problem]:
 
 
 def wrong_values(hints: Mapping[str, Any], given: Mapping[str, object]) -> Iterator[Problem]:
-    """Yield what is wrong with the types of the values that were given; names without a type are any."""
+    """Yield a problem for each given value of the wrong type; a name without a type may have any."""
     for name, value in given.items():
         if name in hints and not _check(hints[name])(value):
             yield from _wrong(name, value, hints[name])
@@ -87,7 +87,7 @@ def shown(value: object) -> str:
     """Write any value so that it is safe to print in one short line."""
     try:
         text = repr(value)
-    except ValueError:  # a whole number of more than 4,300 digits
+    except ValueError:  # an integer of more than 4,300 digits
         text = f"a value of type {type(value).__name__} too long to be written"
     return printable(text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…")
 
@@ -125,7 +125,7 @@ def _check(hint: Any) -> Check:
 
 
 def _wrong(where: str, value: object, hint: Any) -> Iterator[Problem]:
-    """Name the item of a mapping or sequence that is wrong, where all else of it is right."""
+    """Yield the problem; if one item of a mapping or sequence is wrong, name that item."""
     for way in get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,):
         items = _items(value, way)
         if items is not None:

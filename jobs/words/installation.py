@@ -1,4 +1,4 @@
-"""What is installed of Slipway, which extras came with it, and which project a command runs in."""
+"""Finds what is installed of Slipway, with which extras, and which project a command works for."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from slipway.jobs.words.errors import SlipwayError
 from slipway.jobs.words.text import decode_json
 
 NAME = "slipway"
-# In a checkout its rooms are links, and templates are made from the files themselves.
+# In a checkout its rooms are links; templates are made from the real paths.
 PACKAGE = Path(__file__).parents[2]
 INSTALL_AGAIN = "install it again: pip install --force-reinstall --no-deps slipway"
 # Requires-Dist of an extra: moto[all,server]==5.2.5; extra == "yard"
 _REQUIREMENT = re.compile(r"""([A-Za-z0-9._-]+).*;.*\bextra *== *["']([^"']+)["']""")
-# One file of each room and kind: without them the package was built or unpacked by halves.
+# One file of each room and kind: without them the package was built or unpacked only in part.
 _DATA = (
     "containers/images/cpu/Dockerfile",
     "containers/images/cpu-mpi/lock.toml",
@@ -46,13 +46,13 @@ def refuse_incomplete(package: Path | None = None) -> None:
 
 
 def installed_extras() -> tuple[str, ...]:
-    """Name the extras of which every package is installed, whoever installed it."""
+    """Return the extras of which every package is installed, whoever installed it."""
     extras = _requirements()
     return tuple(sorted(name for name in extras if not _missing(extras[name])))
 
 
 def refuse_without(extra: str, what: str) -> None:
-    """Refuse to go on where a package of the extra is missing; `what` is what needs it."""
+    """Refuse if a package of the extra is missing; `what` is what needs it."""
     missing = missing_packages(extra)
     if missing:
         raise SlipwayError(
@@ -62,7 +62,7 @@ def refuse_without(extra: str, what: str) -> None:
 
 
 def missing_packages(extra: str) -> tuple[str, ...]:
-    """Name the packages of the extra that are not installed."""
+    """Return the packages of the extra that are not installed."""
     return _missing(_requirements().get(extra, ()))
 
 
@@ -71,8 +71,8 @@ def install_line(extra: str) -> str:
 
 
 def _requirements() -> dict[str, tuple[str, ...]]:
-    """Return the packages of each extra; none where the package stands on the path and was not installed."""
-    from importlib import metadata  # every command pays for what is imported above
+    """Return the packages of each extra; none if the package is on the path without being installed."""
+    from importlib import metadata  # every command pays for imports above
 
     try:
         lines = metadata.requires(NAME) or ()
@@ -99,12 +99,12 @@ def _is_installed(package: str) -> bool:
     return True
 
 
-# Finds the project that a command works for: the nearest folder, upward, that declares clusters.
-# A project is a folder with a cdk.json and a clusters.py. A checkout of Slipway is one as well, with its
-# declarations in infra/.
+# Finds the project that a command works for: the nearest folder, upwards, that declares clusters. A project
+# is a folder with a cdk.json and a clusters.py. A checkout of Slipway is one as well, with its declarations
+# in infra/.
 CDK_JSON = "cdk.json"
 DECLARATIONS = "clusters.py"
-# In the context of cdk.json, and the tag of its stacks: two projects in one account are told apart by it.
+# A key of cdk.json's context, and a tag of stacks: it tells two projects of one account apart.
 PROJECT_KEY = "slipway:project"
 _OF_CHECKOUT = Path("slipway", "infra", DECLARATIONS)
 _NAME = re.compile(r"[a-z0-9](-?[a-z0-9])*")
@@ -112,7 +112,7 @@ _LONGEST_NAME = 64
 
 
 class NoProject(SlipwayError):
-    """No clusters are declared here: a laptop that only submits needs none."""
+    """No clusters are declared here; a laptop that only submits needs none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,22 +122,22 @@ class Project:
 
     @property
     def is_checkout(self) -> bool:
-        """Return True if its clusters are those of Slipway itself."""
+        """Return True for Slipway's own checkout."""
         return self.declarations == self.folder / _OF_CHECKOUT
 
     @property
     def containers(self) -> Path:
-        """Return the folder of code and images: a checkout's own, and elsewhere what is installed."""
+        """Return the folder of code and images: a checkout's own, and elsewhere the installed one."""
         return self.folder / "containers" if self.is_checkout else containers_folder()
 
     @property
     def name(self) -> str | None:
-        """Return what cdk.json calls the project; None: it shares its clusters' names with nobody."""
+        """Return the project's name in cdk.json; None: it has none, so its stacks are not marked as its."""
         return _name_in(self.folder / CDK_JSON)
 
 
 def find_project(start: Path | None = None) -> Project:
-    """Find it from a folder upward; without one, the checkout that slipway is installed from serves."""
+    """Find the project from a folder upwards; without one, the checkout that slipway is installed from."""
     here = start or Path.cwd()
     for folder in (here, *here.parents, PACKAGE.resolve().parent):
         for declarations in (folder / DECLARATIONS, folder / _OF_CHECKOUT):

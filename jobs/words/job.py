@@ -1,6 +1,6 @@
-"""One recipe, at one size: what somebody asks to run, the inputs that it names, and how nodes are told of it.
+"""A job: one recipe, at one size; also its inputs in S3, and its request for the nodes.
 
-A new thing to ask for is one field with its line in _problems; what it means on a platform is its backend's.
+A new option of jobs is one field with its line in _problems; each platform's folder says what it means there.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from slipway.jobs.words.given import shown, wrong_record
 from slipway.jobs.words.targets import SageMakerTarget, Target
 from slipway.jobs.words.text import decode_json, printable, refuse_newer
 
-LONGEST_NAME = 50  # with the digest behind it a name fits SageMaker's 63 and Batch's 128 characters
+LONGEST_NAME = 50  # with the digest appended, a name fits SageMaker's 63 and Batch's 128 characters
 MOST_NODES = 1000  # of a multi-node job (AWS Batch user guide, service limits)
 MOST_ATTEMPTS = 10
 MOST_DEPENDENCIES = 20  # of a job (AWS Batch user guide, service limits)
 MOST_REPEATS = 1_000_000
-MOST_ELEMENTS = 1000  # of an array of jobs: Slurm's MaxArraySize is 1001 where nobody sets it
-MOST_PROCESSES = 1024  # of a node; containers/runtime/contract/settings.py takes no more
+MOST_ELEMENTS = 1000  # of an array of jobs: Slurm's MaxArraySize is 1001 by default
+MOST_PROCESSES = 1024  # on a node; containers/runtime/contract/settings.py accepts no more
 SHORTEST_TIMEOUT_SECONDS = 60
 LONGEST_TIMEOUT_SECONDS = 365 * 24 * 3600
 LONGEST_PLACE = 4096
@@ -37,7 +37,7 @@ _ARRAY = re.compile(r"0-([0-9]{1,4})(?:%([0-9]{1,4}))?", re.ASCII)
 _SETTING = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
 # Cc would forge lines and end texts early; Cs is half a character, which no argument vector can carry.
 _REFUSED_CHARACTERS = frozenset({"Cc", "Cs"})
-# Batch replaces this in a command by a parameter of the job.
+# Batch would replace this in a command by a parameter of the job.
 _PLACEHOLDER = "Ref::"
 
 
@@ -56,16 +56,17 @@ class Job:
     name: str
     recipe: str
     nodes: int
-    settings: Mapping[str, str] = field(default_factory=dict)  # of the recipe's config; it knows their types
-    data: str | None = None  # a path or URL; relative to the cluster's files; None: their data folder
-    checkpoints: str | None = None  # likewise; None: a folder of this job's own
-    timeout_seconds: int | None = None  # of one attempt; None: as the cluster says
-    attempts: int | None = None  # likewise
-    processes_per_node: int | None = None  # None: one a device
-    array: str | None = None  # 0-3: four jobs that divide the work; 0-15%4: at most four of them at a time
-    image: str | None = None  # the URI of a container image; None: the cluster's own
-    repeat: int = 0  # the same job once more is another job
-    # Names or ids of jobs on the same target that have to succeed first: when it starts, not what it is.
+    settings: Mapping[str, str] = field(default_factory=dict)  # of the recipe's config, which has their types
+    data: str | None = None  # path or URL; paths are in the cluster's files; None: their data folder
+    checkpoints: str | None = None  # likewise; None: a folder of the job's own
+    timeout_seconds: int | None = None  # of one attempt; None: the cluster's
+    attempts: int | None = None  # None: the cluster's
+    processes_per_node: int | None = None  # None: one for each device
+    array: str | None = None  # 0-3: four jobs that divide the work; 0-15%4: at most four of 16 at a time
+    image: str | None = None  # URI of a container image; None: the cluster's
+    repeat: int = 0  # above 0: the same job again, as another job
+    # Names or ids of jobs on the same target that must succeed first. They decide when it starts, and are no
+    # part of its name.
     depends_on: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
@@ -75,7 +76,7 @@ class Job:
 
     @property
     def elements(self) -> int:
-        """Return how many jobs of Slurm it is; 1 where it is no array."""
+        """Return how many jobs of Slurm the job becomes; 1 if it is no array."""
         found = _ARRAY.fullmatch(self.array) if self.array else None
         return int(found[1]) + 1 if found else 1
 
@@ -96,14 +97,14 @@ def parse_settings(texts: tuple[str, ...]) -> dict[str, str]:
 
 
 def submission_name(job: Job, target: Target, image: str) -> str:
-    """Name the submission: the same job on the same target gets the same name, so it is not sent twice.
+    """Return the submission's name, the same for the same job on the same target, so it is sent only once.
 
-    Another image is another job. What it waits for is not part of it: the work is the same, however the jobs
-    before it were named, repeated or over by then.
+    A different image makes a different job. Dependencies are not part of the name: the work is the same,
+    whatever the earlier jobs are called and whether they have ended.
     """
     place = {"account": target.account, "region": target.region, "target": target.name, "image": image}
     what = {key: value for key, value in asdict(job).items() if key != "depends_on"}
-    for later in ("array", "image"):  # names are as they were before there was any
+    for later in ("array", "image"):  # names of jobs without them must not change
         if what[later] is None:
             del what[later]
     spec = json.dumps([what, place], sort_keys=True, ensure_ascii=True)
@@ -207,18 +208,18 @@ def _show(text: str) -> str:
     return f"'{printable(cut)}'"
 
 
-# What a job may read from S3: infra gives its role these rights, and submit says where they end.
-# Another prefix is a word of JOB_PREFIXES. What `slipway run` sends lies apart: jobs read it, and cannot
-# change it.
+# What a job may read from S3: infra gives its role these rights, and submitting warns outside of them.
+# Another prefix is a word of JOB_PREFIXES. Folders of `slipway run` are elsewhere: jobs can read them, and
+# cannot change them.
 JOB_PREFIXES = ("datasets/", "jobs/")
-PROJECT_PREFIX = "sources/"  # folders of users, each under the digest of what is in it
-PROJECT_DAYS = 180  # after which one expires; a job that comes after half of it is sent once more
+PROJECT_PREFIX = "sources/"  # folders of users, each under the digest of its content
+PROJECT_DAYS = 180  # until a folder is deleted; it is sent again for a job that comes after half of it
 _S3 = "s3://"
 _WEB = ("http://", "https://")
 
 
 def refuse_unreachable_inputs(job: Job, target: Target) -> None:
-    """Refuse a URL or a secret that nodes do not reach: the job would fail after all were paid for."""
+    """Refuse a URL or a secret that nodes do not reach: the job would fail after they were paid for."""
     if target.has_internet:
         return
     for name, value in job.settings.items():
@@ -239,12 +240,12 @@ def refuse_unreachable_inputs(job: Job, target: Target) -> None:
 
 
 def project_key(digest: str) -> str:
-    """Return where a folder lies; the digest is the plain archive's: releases of zlib compress otherwise."""
+    """Return the key of a folder's archive; the digest is the uncompressed one's: releases of zlib differ."""
     return f"{PROJECT_PREFIX}{digest}.tar.gz"
 
 
 def unreadable_inputs(job: Job, target: Target) -> Iterator[str]:
-    """Warnings and no refusals: a bucket's own policy may let the job's role in."""
+    """Warn of inputs that the job's role may not read. A bucket's own policy may still allow the role."""
     for name, value in {**job.settings, **({"--data": job.data} if job.data else {})}.items():
         if not value.startswith(_S3):
             continue
@@ -259,10 +260,10 @@ def unreadable_inputs(job: Job, target: Target) -> Iterator[str]:
             )
 
 
-# The request of a job in its cluster's bucket: submitting writes it as JSON, the machines there read it.
-# It lies at jobs/<name>/request.json, beside the code that it names by digest. What is in it, a platform says
-# with one check for each field (jobs/words/mpi, jobs/words/slurm).
-NAME = "[A-Za-z0-9_-]{1,128}"  # of a job, where it becomes part of a command
+# The request of a job in its cluster's bucket: submitting writes it as JSON, the nodes read it. Its key is
+# jobs/<name>/request.json, next to the code that it names by digest. Each platform declares its fields with a
+# check for each (jobs/words/mpi.py, jobs/words/slurm.py).
+NAME = "[A-Za-z0-9_-]{1,128}"  # of a job, which becomes part of a command
 WHOLE_NAME = re.compile(r".+-[0-9a-f]{12}(-[0-9]+)?", re.ASCII)  # with the digest of all that it is
 CODE_PREFIX = "code/"
 _CODE_SHOWN = 16  # characters of its digest
@@ -273,7 +274,7 @@ Check = Callable[[Any], bool]
 
 
 class DamagedRequest(SlipwayError):
-    """Slipway did not write this request, or something else changed it since."""
+    """Slipway did not write this request, or something else has changed it."""
 
 
 def request_key(name: str) -> str:
@@ -281,18 +282,18 @@ def request_key(name: str) -> str:
 
 
 def name_of(key: str) -> str | None:
-    """Return the name of the job whose request lies there."""
+    """Return the name of the job whose request has this key."""
     found = _KEY.fullmatch(key)
     return found[1] if found else None
 
 
 def code_key(digest: str) -> str:
-    """Return where code lies; the digest is the plain archive's: releases of zlib compress otherwise."""
+    """Return the key of code; the digest is the uncompressed archive's: releases of zlib differ."""
     return f"{CODE_PREFIX}{digest}.tar.gz"
 
 
 def code_words(machine_image: str, digest: str) -> str:
-    """Return what a job on nodes runs in, as a person says it: their machine image, and the code on it."""
+    """Describe for users what a job on nodes runs in: their machine image, and the code on it."""
     return f"{machine_image}:{digest[:_CODE_SHOWN]}"
 
 
@@ -303,7 +304,7 @@ def encode_request(schema: int, fields: Mapping[str, Any]) -> str:
 def decode_request(
     text: str, schema: int, checks: Mapping[str, Check], *, where: str, reader: str
 ) -> dict[str, Any]:
-    """Decode exactly the fields that have a check; `where` and `reader` name the request and who reads it."""
+    """Decode exactly the fields that have a check; `where` and `reader` name the request and its reader."""
     hint = f"submit the job again with the version of Slipway that the {reader}"
     try:
         record = decode_json(text)
@@ -325,7 +326,7 @@ def is_text(value: object) -> bool:
 
 
 def matches(pattern: str) -> Check:
-    """Return the check for a text that is, as a whole, of this pattern."""
+    """Return a check that the whole text matches this pattern."""
     return lambda value: type(value) is str and re.fullmatch(pattern, value, re.ASCII) is not None
 
 

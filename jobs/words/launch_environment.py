@@ -1,8 +1,8 @@
-"""The static half of the launch contract: what every backend tells the launchers of a job.
+"""The static half of the launch contract: the variables that every platform gives the launchers of a job.
 
-containers/runtime/contract/launchers.py reads the other half where the launcher runs. A fact that containers
-should know is one line of `launch_environment`, a field of containers/runtime/contract/contract.py, and a
-name in variables.py beside it.
+containers/runtime/contract/launchers.py reads the other half where the launcher runs. Another fact for
+containers is one line of `launch_environment`, a field of containers/runtime/contract/contract.py, and a name
+in its variables.py.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from slipway.jobs.words.job import DoesNotFit, InvalidJob, Job
 from slipway.jobs.words.run import price_of, term_of
 from slipway.jobs.words.targets import Target
 
-# Every rank is started with it; what follows the second word is the recipe's own.
+# Starts every rank; the words after the second are the recipe's own.
 SETTING_OPTION = "--set"
 
 
@@ -23,11 +23,11 @@ def launch_environment(job: Job, target: Target, name: str) -> dict[str, str]:
     mount = target.file_system_mount
     told = {
         **_hardware(job, target),
-        "AWS_REGION": target.region,  # a container on EC2 is told none
+        "AWS_REGION": target.region,  # containers on EC2 have no other source for it
         variables.ACCOUNT: target.account,
         variables.JOB: name,
         variables.NODES: str(job.nodes),
-        variables.RESUME_AFTER_SIGNALS: "1",  # a rank that crashed is tried again, one out of memory is not
+        variables.RESUME_AFTER_SIGNALS: "1",  # retries crashed ranks, and none that ran out of memory
         variables.USD_PER_HOUR: _usd_per_hour(job, target),
         variables.TIMEOUT_SECONDS: str(timeout_seconds(job, target)),
         variables.DATA: _place("--data", job.data, target, default="data"),
@@ -90,14 +90,14 @@ def _hardware(job: Job, target: Target) -> dict[str, str | None]:
 
 
 def _usd_per_hour(job: Job, target: Target) -> str | None:
-    """Return what all nodes cost as they are bought; None where nobody knows it."""
+    """Return the hourly price of all nodes as they are bought; None if unknown."""
     price = price_of(target)
     is_known = price is not None and price.term == term_of(target)
     return f"{price.usd_per_hour * job.nodes:.6g}" if price and is_known else None
 
 
 def _place(option: str, given: str | None, target: Target, *, default: str) -> str | None:
-    """Return a path or URL unchanged, or a relative path below the shared file system."""
+    """Return a path or URL unchanged; put a relative path under the shared file system."""
     if given is not None and (given.startswith("/") or "://" in given):
         return given
     if target.file_system_mount:

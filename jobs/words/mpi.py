@@ -1,7 +1,8 @@
-"""What a job on a cluster of MPI machines is: decided where it is submitted, read by the main node from S3.
+"""A job on a cluster of MPI machines: its request is decided on submission, and read from S3 by the main
+node.
 
-What only the nodes know (who they are,
-how many cores each has) is not in it: jobs/platforms/mpi/node/run.py adds that.
+Facts that only nodes know (their members, the cores of each) are not in it: jobs/platforms/mpi/node/run.py
+adds them. Also the nodes' order and readiness, and the command lines of MPIs: another MPI is a row of MPIS.
 """
 
 from __future__ import annotations
@@ -28,10 +29,10 @@ from slipway.jobs.words.job import (
 from slipway.jobs.words.text import decode_json, refuse_newer
 
 SCHEMA_VERSION = 2
-# In which the group of the nodes has started another machine for a lost one, and that has joined.
+# Time for the Auto Scaling group to replace a lost node, and for that to join.
 REPLACED_SECONDS = 900
-LONGEST_SECONDS = 172_800  # that a command may run (Systems Manager user guide, executionTimeout)
-# Of one attempt beyond the job's own time: hosts are checked, code is fetched, ranks save and end.
+LONGEST_SECONDS = 172_800  # of a command (Systems Manager user guide, executionTimeout)
+# Besides an attempt's own time: hosts are checked, code is fetched, ranks save and end.
 MARGIN_SECONDS = 300
 
 
@@ -40,25 +41,25 @@ class MpiJob:
     name: str
     recipe: str
     nodes: int
-    module: str  # what every rank runs
+    module: str  # run by every rank
     arguments: tuple[str, ...]
     environment: Mapping[str, str]  # the static half of the launch contract
-    processes_per_node: int | None  # None: one a NUMA domain, which the nodes count themselves
+    processes_per_node: int | None  # None: one for each NUMA domain, which the nodes count
     code: str  # SHA-256 of the bundle that holds the module
-    mpi: str  # which one the nodes have to have: a key of MPIS in jobs/words/mpi.py
+    mpi: str  # required on the nodes: a key of MPIS below
     efa_interfaces: int  # of a node
     attempts: int
     timeout_seconds: int  # of one attempt
-    waits_for: tuple[str, ...]  # ids of jobs on this cluster that have to succeed first
+    waits_for: tuple[str, ...]  # ids of jobs on this cluster that must succeed first
 
 
 def command_seconds(timeout_seconds: int, attempts: int) -> int:
-    """Return the time that a job's command needs in all."""
+    """Return the seconds that a job's whole command needs."""
     return attempts * (timeout_seconds + MARGIN_SECONDS) + (attempts - 1) * REPLACED_SECONDS
 
 
 def longest_timeout(seconds: int, attempts: int) -> int:
-    """Return the longest timeout of an attempt with which the command takes no more than this."""
+    """Return the longest timeout of an attempt for which the command needs at most `seconds`."""
     return (seconds - (attempts - 1) * REPLACED_SECONDS) // attempts - MARGIN_SECONDS
 
 
@@ -87,10 +88,9 @@ _CHECKS: Mapping[str, Check] = {
 
 
 # The nodes of an MPI cluster: their names, their order, and whether they answered; for nodes and laptops.
-# The order is everybody's own to compute, so that nobody has to ask who the main node is: it is the first.
-READY_KEY = (
-    "cluster/ready.json"  # of the cluster's bucket; the main node writes it, others take back an answer
-)
+# Each node computes the order for itself, and the first is the main node, so nobody has to ask.
+# In the cluster's bucket: the main node writes it, and other nodes withdraw their answers.
+READY_KEY = "cluster/ready.json"
 READINESS_SCHEMA_VERSION = 1
 
 
@@ -103,19 +103,19 @@ class Member:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """Holds how one node answered the all-reduce of all nodes."""
+    """Holds one node's answer in the all-reduce of all nodes."""
 
     name: str
     instance_id: str
     answered: bool
-    why: str  # not; empty where it did
-    lasts: bool = False  # no waiting cures it
+    why: str  # why it did not answer; empty if it did
+    lasts: bool = False  # True: waiting does not help
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Readiness:
     nodes: tuple[Answer, ...]
-    ready: bool  # as many as the cluster is declared with, and all answered
+    ready: bool  # True: as many nodes as declared, and all answered
     at: int  # Unix seconds
 
 
@@ -143,7 +143,7 @@ def encode_readiness(readiness: Readiness) -> str:
 
 
 def decode_readiness(text: str) -> Readiness | None:
-    """Return None if the record is damaged: the main node writes another soon."""
+    """Return None if the record is damaged: the main node soon writes another."""
     try:
         record = decode_json(text)
     except ValueError:
@@ -157,7 +157,7 @@ def decode_readiness(text: str) -> Readiness | None:
         return None
     if not all(isinstance(node, dict) for node in nodes):
         return None
-    complete = [{"lasts": False, **node} for node in nodes]  # nodes of an older Slipway do not say it
+    complete = [{"lasts": False, **node} for node in nodes]  # nodes of an older Slipway leave it out
     if any(wrong_fields(Answer, each) for each in complete):
         return None
     answers = tuple(Answer(**{name: each[name] for name in Answer.__dataclass_fields__}) for each in complete)
@@ -169,7 +169,7 @@ def has_answered(readiness: Readiness, instance_id: str) -> bool:
 
 
 def take_back(readiness: Readiness, instance_id: str, why: str) -> Readiness:
-    """Return the record without the answer of this node, which does not hold any more."""
+    """Return the record without this node's answer, which is no longer true; `why` replaces it."""
     nodes = tuple(
         replace(node, answered=False, why=why) if node.instance_id == instance_id else node
         for node in readiness.nodes
@@ -178,7 +178,7 @@ def take_back(readiness: Readiness, instance_id: str, why: str) -> Readiness:
 
 
 def answers_of(members: Sequence[Member], readiness: Readiness | None) -> list[Answer]:
-    """Return an answer for each member that runs now; a new one has not been asked yet."""
+    """Return an answer for each running member; a new one has not been asked yet."""
     said = {node.instance_id: node for node in readiness.nodes} if readiness else {}
     return [said.get(member.instance_id) or _not_asked(member) for member in members]
 
@@ -188,9 +188,9 @@ def _not_asked(member: Member) -> Answer:
     return Answer(name=member.name, instance_id=member.instance_id, answered=False, why=why)
 
 
-# The command lines of Open MPI, MPICH and Intel MPI that start one launcher a rank. Another MPI is one row.
-# Values of variables never stand in a command line: mpirun is told their names and takes them from its own
-# environment, so no shell on any node reads them.
+# The command lines of Open MPI, MPICH and Intel MPI that start one launcher for each rank. Another MPI is one
+# row. Values of variables are never in a command line: mpirun gets their names and takes the values from its
+# own environment, so no shell on any node reads them.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -213,20 +213,20 @@ class Launch:
     environment: Mapping[str, str]  # of every rank
     command: Sequence[str]
     efa_interfaces: int
-    has_ccl: bool  # oneCCL's bindings for torch are installed
+    has_ccl: bool  # True: oneCCL's bindings for torch are installed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MpiImplementation:
-    programs: tuple[str, ...]  # the first that is there; the one of the EFA installer or of oneAPI first
-    says: str  # a pattern of what `--version` prints, as one `mpirun` may be any of these
+    programs: tuple[str, ...]  # the first found is used: those of the EFA installer and oneAPI lead
+    says: str  # pattern in the output of `--version`, since any of these may be called `mpirun`
     words: Callable[[Launch], list[str]]
     host_line: str
     variables: Callable[[Launch], dict[str, str]]  # for mpirun and its ranks
 
 
 def ranks_of(processes_per_node: int | None, topology: Topology) -> int:
-    """Return the given count, or one rank per NUMA domain: remote memory is slow."""
+    """Return the given count, or one rank for each NUMA domain: remote memory is slow."""
     return processes_per_node or topology.domains
 
 
@@ -242,7 +242,7 @@ def mpirun_environment(mpi: str, launch: Launch) -> dict[str, str]:
     """Return the variables for the ranks and for mpirun itself."""
     threads = {"OMP_NUM_THREADS": str(threads_of(launch.ranks_per_host, launch.topology))}
     fabric = {"FI_PROVIDER": "efa" if launch.efa_interfaces else "tcp"}
-    # oneCCL without an MPI of its own meets through libfabric, and one worker thread takes a core.
+    # oneCCL, without an MPI of its own, connects through libfabric; its worker thread takes a core.
     ccl = {"CCL_ATL_TRANSPORT": "ofi", "CCL_WORKER_COUNT": "1"} if launch.has_ccl else {}
     uses_fabric = launch.efa_interfaces or launch.has_ccl or mpi == INTEL_MPI
     own = MPIS[mpi].variables(launch)
@@ -273,14 +273,14 @@ def _open_mpi_binding(launch: Launch) -> list[str]:
 
 
 def _open_mpi_variables(launch: Launch) -> dict[str, str]:
-    """Keep mpirun from killing launchers: they end a job everywhere, with its true exit code.
+    """Stop mpirun from killing launchers: they end the job on all nodes, with its true exit code.
 
-    Ranks of Open MPI 5 are started by PRRTE, which has the same switch under its own name.
+    Open MPI 5 starts ranks by PRRTE, which has the same switch under its own name.
     """
     return {
         "OMPI_MCA_orte_abort_on_non_zero_status": "0",
         "PRTE_MCA_prte_abort_on_non_zero_status": "0",
-        "OMPI_MCA_plm_rsh_no_tree_spawn": "1",  # the main node reaches every host itself, and names it
+        "OMPI_MCA_plm_rsh_no_tree_spawn": "1",  # the main node reaches every host itself, by its name
     }
 
 
@@ -316,7 +316,7 @@ def _intel_variables(launch: Launch) -> dict[str, str]:
 
 
 def _names(mpi: str, launch: Launch) -> set[str]:
-    """Name the variables to pass on, those for mpirun too: its daemons on other nodes read them."""
+    """Return the variables to pass on, mpirun's too, which its daemons on other nodes read."""
     return set(mpirun_environment(mpi, launch))
 
 
@@ -347,8 +347,8 @@ MPIS: Mapping[str, MpiImplementation] = {
 }
 
 
-# When a job that waited for others began: its main node writes the moment into its log, and laptops read it.
-# Systems Manager counts from the start of the command, and that is the start of the wait.
+# The moment at which a job that waited for others began, which its main node logs and laptops read. Systems
+# Manager counts from the start of the command, which is the start of the wait.
 _LINE = re.compile(r"^\[run\] begins at (\S+)$", re.MULTILINE)
 
 
@@ -358,7 +358,7 @@ def begins_line(moment: datetime) -> str:
 
 
 def begun_at(log: str) -> datetime | None:
-    """Return the moment that a job's log names; None where it has not begun."""
+    """Return the moment that a job's log names; None if it has not begun."""
     found = _LINE.search(log)
     try:
         return datetime.fromisoformat(found[1]).astimezone(UTC) if found else None

@@ -1,6 +1,7 @@
-"""Names made of a cluster's name, each within its limit, and AWS's regions. A new one is a row of LIMITS.
+"""Derives names from a cluster's name, each within its limit; also lists AWS's regions and our metrics.
 
-Two clusters never share a derived name: one that must be shortened ends in a digest of all of it.
+A new sort of name is a row of LIMITS. Two clusters never share a derived name: one that must be shortened
+ends in a digest of the whole name.
 """
 
 from __future__ import annotations
@@ -11,22 +12,22 @@ from hashlib import sha256
 
 from slipway.jobs.words.errors import SlipwayError, did_you_mean
 
-# On every stack of a cluster and every node that it starts: by it they are found, counted and billed.
+# The tag of a cluster's stacks and nodes, by which they are found, counted and billed.
 CLUSTER_TAG = "slipway:cluster"
-# On every job of AWS Batch: the cluster that it was submitted to.
+# The tag of an AWS Batch job that names the cluster to which it was submitted.
 TARGET_TAG = "slipway:target"
-# In the metadata of an assembly, on every stack that is ours: an app may have others of its owner's.
+# Metadata in an assembly that marks our stacks: an app may have its owner's own stacks, too.
 STACK_MARK = "slipway:stack"
 
-# A cluster's name begins every derived one, so it keeps to what the strictest service takes.
+# Every derived name begins with the cluster's, so that must satisfy the strictest service.
 CLUSTER_NAME = r"[a-z][a-z0-9]*(-[a-z0-9]+)*"
 NAMES_ALLOWED = "small letters, digits and single hyphens, beginning with a letter"
 LONGEST_CLUSTER_NAME = 64
 
-# What stands behind the cluster's name in a derived one.
+# Suffixes of the cluster's name in derived ones.
 PARTS = frozenset({"network", "storage", "images", "observability"})
 
-# The longest name that AWS takes, from each service's API reference.
+# The longest name that AWS accepts, from each service's API reference.
 LIMITS: Mapping[str, int] = {
     "stack": 128,
     "alarm": 255,
@@ -44,7 +45,7 @@ _LOOKS_SHORTENED = re.compile(rf"-[0-9a-f]{{{_DIGEST_LENGTH}}}$")
 
 
 def is_cluster_name(name: str) -> bool:
-    """Return True for a name that a cluster can have, which no stack of another cluster can have, too."""
+    """Return True for a name that a cluster can have and that cannot be another cluster's derived name."""
     is_part = "-" in name and name.rpartition("-")[2] in PARTS
     return len(name) <= LONGEST_CLUSTER_NAME and bool(re.fullmatch(CLUSTER_NAME, name)) and not is_part
 
@@ -52,8 +53,9 @@ def is_cluster_name(name: str) -> bool:
 def derived_name(sort: str, cluster: str, part: str = "") -> str:
     """Return `<cluster>-<part>`, or the cluster's own name, shortened to what AWS accepts.
 
-    Parts have no hyphen and no cluster's name ends in one of PARTS, or a-network and the network of a were
-    one. A name that already looks shortened is shortened again, or it could be taken for another's.
+    Parts have no hyphen, and no cluster's name ends in one of PARTS: otherwise a cluster a-network and the
+    network of a would have the same name. A name that already looks shortened is shortened again, for the
+    same reason.
     """
     assert "-" not in part, f"the part of a derived name has no hyphen: {part!r}"
     name = f"{cluster}-{part}" if part else cluster
@@ -65,31 +67,31 @@ def derived_name(sort: str, cluster: str, part: str = "") -> str:
 
 
 def stack_name(cluster: str, part: str = "") -> str:
-    """Name one stack of a cluster; the stack of its compute has the name of the cluster."""
+    """Return the name of one stack of a cluster; the stack of its compute has the cluster's own."""
     return derived_name("stack", cluster, part)
 
 
 def owner_parameter(cluster: str) -> str:
-    """Name the SSM parameter that says which project deployed the cluster."""
+    """Return the SSM parameter that says which project deployed the cluster."""
     return f"/slipway/owners/{cluster}"
 
 
 def controller_name(cluster: str) -> str:
-    """Name a cluster's Slurm controller; a fixed name keeps CloudFormation from replacing it."""
+    """Return the name of a cluster's Slurm controller; as it is fixed, CloudFormation cannot replace it."""
     return derived_name("pcs-cluster", f"slipway-{cluster}")
 
 
 def idle_alarm_name(cluster: str) -> str:
-    """Name the alarm that stops an MPI cluster's nodes when they idle; submitting asks whether it is on."""
+    """Return the alarm that stops an MPI cluster's idle nodes; submitting asks whether it is on."""
     return derived_name("alarm", f"{cluster}-all-idle")
 
 
 def cap_alarm_name(cluster: str) -> str:
-    """Name the alarm that stops nodes which have run for hours; submitting asks for it, too."""
+    """Return the alarm that stops nodes that have run for hours; submitting asks for it, too."""
     return derived_name("alarm", f"{cluster}-up-for-hours")
 
 
-# The regions of AWS. A new one is a line of REGIONS; a test compares them with those that botocore knows.
+# The regions of AWS. A new one is a line of REGIONS; a test compares them with botocore's.
 _SHOWN = 60
 # fmt: off
 REGIONS = (
@@ -120,22 +122,22 @@ class UnknownRegion(SlipwayError):
 
 
 def checked_region(region: str) -> str:
-    """Return the region as it was given; refuse one that AWS does not have, in any other spelling too."""
+    """Return the region as given; refuse one that AWS does not have, also in another spelling."""
     if region not in REGIONS:
         raise UnknownRegion(f"AWS has no region {region[:_SHOWN]!r}", hint=nearest_region(region))
     return region
 
 
 def nearest_region(region: str) -> str:
-    """Suggest the region that was meant, or say what a region looks like."""
+    """Suggest the nearest region, or return what a region looks like."""
     return did_you_mean(region.strip().lower(), REGIONS, otherwise="give one such as us-east-1")
 
 
-# The metrics that nodes write about themselves (infra/boot): infra alarms on them, `explain` reads them.
+# The metrics that nodes write about themselves (infra/boot): infra's alarms and `explain` read them.
 METRIC_NAMESPACE = "Slipway"
 CLUSTER_DIMENSION = "Cluster"
 IDLE_METRIC = "IdleNodes"
-# 1 a minute for each node that is late to join; once more with the dimension Reason, a key of REASONS.
+# 1 a minute from each node that is late to join; a second time with the dimension Reason, a key of REASONS.
 NOT_JOINED_METRIC = "NodesNotJoined"
 REASON_DIMENSION = "Reason"
 REASONS = {

@@ -1,6 +1,7 @@
-"""The recipes that can be submitted. A new one is a folder of containers/recipes and one line of RECIPES.
+"""Finds the recipes that can be submitted. A new one is a folder of containers/recipes and one line of
+RECIPES.
 
-Only config.py of a recipe is read here, which needs the standard library alone: a laptop has no torch.
+Only a recipe's config.py is imported, which needs just the standard library: a laptop has no torch.
 """
 
 from __future__ import annotations
@@ -41,14 +42,14 @@ class UnknownRecipe(SlipwayError):
 class Recipe:
     name: str
     summary: str
-    module: str  # what every process runs; it takes --set key=value
+    module: str  # run by every process, with --set key=value
     accelerators: tuple[str, ...]
-    uses_accelerators: bool  # False: the processors do all of the work, on any machine
-    job_settings: tuple[str, ...]  # those that name other jobs
-    share_setting: str | None  # says which share of an array's work is a job's; None: no array divides it
+    uses_accelerators: bool  # False: it works on processors only, on any machine
+    job_settings: tuple[str, ...]  # which share of an array's work; None: arrays cannot divide it
+    share_setting: str | None  # name its inputs; SageMaker downloads s3:// URLs
     input_settings: tuple[str, ...]  # those that name what it reads; SageMaker brings s3:// to instances
-    code_settings: tuple[str, ...]  # those that name code in S3, which SageMaker brings beside the data
-    config: Any  # the recipe's own module: decode_arguments reads settings as the training process will
+    code_settings: tuple[str, ...]  # settings that name code in S3, which SageMaker downloads with the data
+    config: Any  # the recipe's own module; its decode_arguments reads settings as the training process will
 
 
 def find_recipe(name: str) -> Recipe:
@@ -73,7 +74,7 @@ def find_recipe(name: str) -> Recipe:
 
 
 def idle_accelerators(recipe: Recipe, instance_type: InstanceType, nodes: int) -> Iterator[str]:
-    """Warn where accelerators are paid for that the recipe has no use for."""
+    """Warn of accelerators that are paid for and that the recipe does not use."""
     accelerator, price = instance_type.accelerator, instance_type.price
     if recipe.uses_accelerators or accelerator is None:
         return
@@ -90,7 +91,7 @@ def idle_accelerators(recipe: Recipe, instance_type: InstanceType, nodes: int) -
 
 
 def refuse_settings(recipe: Recipe, settings: Mapping[str, str]) -> None:
-    """Let the recipe itself read the settings, before a node is paid for."""
+    """Let the recipe read the settings itself, before a node is paid for."""
     read_settings(recipe.config.decode_arguments, settings)
 
 
@@ -106,7 +107,7 @@ def read_settings(decode: Callable[[Sequence[str]], Read], settings: Mapping[str
 
 
 def refuse_array(recipe: Recipe, settings: Mapping[str, str]) -> None:
-    """Refuse an array of jobs that would all do the same work."""
+    """Refuse an array whose jobs would all do the same work."""
     if recipe.share_setting is None:
         shared = [name for name in RECIPES if find_recipe(name).share_setting]
         raise DoesNotFit(
@@ -127,7 +128,7 @@ def refuse_array(recipe: Recipe, settings: Mapping[str, str]) -> None:
 
 
 def refuse_ranks(recipe: Recipe, settings: Mapping[str, str], world: int, ranks_per_node: int) -> None:
-    """Let the recipe itself refuse a number of ranks that its settings cannot be shared out to."""
+    """Let the recipe refuse a number of ranks that its settings cannot be divided among."""
     from slipway.containers.runtime.errors import Refusal
 
     if (refuse := getattr(recipe.config, "refuse_ranks", None)) is None:
@@ -141,7 +142,7 @@ def refuse_ranks(recipe: Recipe, settings: Mapping[str, str], world: int, ranks_
 def refuse_torch(
     recipe: Recipe, settings: Mapping[str, str], instance_type: InstanceType, torch: LockedTorch | None
 ) -> None:
-    """Refuse settings that are not proved on the PyTorch of an image; None: no lock names it."""
+    """Refuse settings that are not proved on an image's PyTorch; `torch` is None if no lock names it."""
     from slipway.containers.runtime.errors import Refusal
     from slipway.containers.training.config import TrainingConfig, refuse_unproved
 

@@ -1,4 +1,4 @@
-"""One job that a platform ran or runs: its states, attempts, cost, marks in its log and why it ended so."""
+"""A run, which is one job on a platform: its states, attempts, cost, marks in its log and why it ended."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Listed:
 
     id: str
     name: str
-    is_twin: bool = False  # ended because another machine had sent the same one; only its id means it
+    is_twin: bool = False  # True: it ended because another machine had sent it; found only by its id
     created_at: datetime | None = None  # None: the list does not say it
 
 
@@ -59,20 +59,20 @@ class Run:
     created_at: datetime | None
     started_at: datetime | None
     stopped_at: datetime | None
-    attempts: tuple[Attempt, ...]  # those that ended
+    attempts: tuple[Attempt, ...]  # ended attempts
     exit_code: int | None
     image: str | None
     image_digest: str | None
     hours: float | None  # of all attempts, from the start of the job; nodes are billed a little longer
     cost: Cost
-    depends_on: tuple[str, ...]  # ids of the jobs that have to succeed first
+    depends_on: tuple[str, ...]  # ids of the jobs that must succeed first
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found(Generic[T_co]):
     run: Run
     target: T_co
-    detail: Mapping[str, Any]  # as the platform gave it
+    detail: Mapping[str, Any]  # the platform's own description
 
 
 AnyFound = Found[Target]
@@ -84,21 +84,21 @@ def catalogued(target: Target) -> InstanceType | None:
 
 
 def term_of(target: Target) -> str:
-    """Tell how the target's nodes are bought, as far as its record says so."""
+    """Return how the target's nodes are bought, according to its record."""
     if getattr(target, "is_spot", False):
         return SPOT
     return CAPACITY_BLOCK if getattr(target, "capacity_block", None) else ON_DEMAND
 
 
 def price_of(target: Target) -> Price | None:
-    """Return a node's price as the target buys it; where nobody wrote that down, the price on demand."""
+    """Return a node's price as the target buys it; if that is unknown, the on-demand price."""
     kind, term = catalogued(target), term_of(target)
     bought = None if kind is None or term == ON_DEMAND else price_by_term(kind, target.region, term)
     return bought or on_demand_price_of(target)
 
 
 def on_demand_price_of(target: Target) -> Price | None:
-    """Return a node's price on demand in the target's region, else another's, which the price then names."""
+    """Return a node's on-demand price in the target's region, or in another, which the price then names."""
     kind = catalogued(target)
     return None if kind is None else price_in(kind, target.region) or kind.price
 
@@ -111,11 +111,11 @@ TERM_WORDS: Mapping[str, str] = {
 
 
 def not_succeeded(depends_on: Iterable[Run]) -> tuple[str, ...]:
-    """Return those that a job still waits for, each with the platform's word for its state."""
+    """Return the ids of jobs that a job still waits for, each with the platform's word for its state."""
     return tuple(f"{run.name} ({run.status})" for run in depends_on if run.state is not JobState.SUCCEEDED)
 
 
-# What a job costs, by the catalogue's dated price of its nodes; None is unknown, never nothing.
+# What a job costs, at the catalogue's dated price of its nodes; None is unknown, never nothing.
 UNKNOWN = "unknown"
 SECONDS_PER_HOUR = 3600
 
@@ -148,7 +148,7 @@ class Agreed:
     """Holds what a job may cost without asking the user."""
 
     usd: float = 100.0
-    is_unknown_fine: bool = False  # a job without a known price
+    is_unknown_fine: bool = False  # True: a job without a known price is agreed to, too
 
     def __post_init__(self) -> None:
         if not (math.isfinite(self.usd) and self.usd > 0):
@@ -185,16 +185,16 @@ def cost(nodes: int | None, seconds: float | None, price: Price | None) -> Cost:
     return Cost(usd=usd, node_hours=round(node_hours, 4), price=price)
 
 
-# The states of a job, in our words whatever the platform. Each backend's STATES maps its own onto these.
+# A job's states in our words, for all platforms. Each platform's STATES maps its own words to these.
 
 
 class JobState(StrEnum):
     WAITING = "waiting"  # for its turn, for nodes, for another job
-    STARTING = "starting"  # it has its nodes; the image is pulled
+    STARTING = "starting"  # it has its nodes; the image is being pulled
     RUNNING = "running"
     SUCCEEDED = "succeeded"
-    FAILED = "failed"  # cancelled and timed out too: the reason says which
-    UNKNOWN = "unknown"  # the platform has a word that we do not know
+    FAILED = "failed"  # or cancelled, or timed out: the reason says which
+    UNKNOWN = "unknown"  # the platform's word is not known to us
 
     @property
     def is_final(self) -> bool:
@@ -205,7 +205,7 @@ _FINAL = (JobState.SUCCEEDED, JobState.FAILED)
 
 
 def translate(states: Mapping[str, JobState], status: str) -> JobState:
-    """Translate the platform's word for a state; a new word is UNKNOWN, and shown as it is."""
+    """Translate the platform's word for a state; a new word is UNKNOWN, and is shown unchanged."""
     return states.get(status, JobState.UNKNOWN)
 
 
@@ -218,7 +218,7 @@ RETRY_EXIT_CODE = 85
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetryRule:
-    """Describes one rule in AWS's words; a star may stand at the end only."""
+    """Describes one rule in AWS's words; a star may be at the end only."""
 
     action: str
     on_exit_code: str | None = None
@@ -226,36 +226,36 @@ class RetryRule:
     on_reason: str | None = None
 
 
-# In order; without the last rule whatever matches none is tried again, a wrong configuration included.
+# The first match wins. Without the last rule, everything else would be retried, even a wrong configuration.
 RETRY_RULES = (
     RetryRule(action="RETRY", on_exit_code=str(RETRY_EXIT_CODE)),
-    RetryRule(action="RETRY", on_status_reason="Host EC2*"),  # the machine went away
-    # A registry that did not answer. What a role may not pull has another name, CannotPullECRContainerError.
+    RetryRule(action="RETRY", on_status_reason="Host EC2*"),  # the machine was lost
+    # The registry did not answer. Without permission the error is another, CannotPullECRContainerError.
     RetryRule(action="RETRY", on_reason="CannotPullContainerError*"),
     RetryRule(action="EXIT", on_reason="*"),
 )
 
 
-# Why a job is as it is, in a sentence and with what to do; and what exit codes mean on every platform.
-# Exit codes: signal(7), and containers/runtime/errors.py for our own.
+# Why a job is in its state, in a sentence with what to do; and what exit codes mean on every platform. Exit
+# codes: signal(7), and containers/runtime/errors.py for our own.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explanation:
     sentence: str
-    fix: str  # empty where there is nothing to do
+    fix: str  # empty: there is nothing to do
     evidence: tuple[str, ...]  # AWS's own words
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reason:
-    pattern: str  # searched in what AWS says
+    pattern: str  # searched in AWS's words
     means: str
     fix: str
 
 
 def in_attempt(number: int | None, allowed: int | None) -> str:
-    """Return in which attempt a job failed, as far as it was counted; empty where it was not."""
+    """Return in which attempt a job failed, as words for a sentence; empty if attempts were not counted."""
     if not number:
         return ""
     of_all = f" of {allowed}" if allowed else ""
@@ -264,7 +264,7 @@ def in_attempt(number: int | None, allowed: int | None) -> str:
 
 _LOGS = "look at its log: slipway logs {job}"
 
-# What a process says by its exit code, where AWS says no more than "Essential container in task exited".
+# What an exit code means, if AWS says no more than "Essential container in task exited".
 EXIT_CODES: Mapping[int, Reason] = {
     1: Reason(pattern="1", means="the program failed", fix=_LOGS),
     2: Reason(pattern="2", means="the program refused what it was given", fix=_LOGS),
@@ -292,12 +292,13 @@ EXIT_CODES: Mapping[int, Reason] = {
 }
 
 
-# The marks of lines in a job's log, as containers/runtime/observe/log_pump.py and recipes write them.
-ERROR = "error: "  # launchers and recipes begin with it what a person should read
+# Marks of lines in a job's log, as containers/runtime/observe/log_pump.py and recipes write them.
+ERROR = "error: "  # launchers and recipes begin messages for users with it
 _RANK = re.compile(r"\[([0-9]{1,6})\] ")
-# As a job on several nodes begins its log: mpi/node/mpirun.py and slurm/node/train.py of jobs/platforms.
+# First line in the log of a job on several nodes: mpi/node/mpirun.py and slurm/node/train.py of
+# jobs/platforms.
 _RANKS_EACH = re.compile(r"\[run\] [0-9]+ hosts, (?P<ranks>[1-9][0-9]{0,3}) ranks each: ")
-# As such a job ends its log, in the same files.
+# Last line of such a log, from the same files.
 _ENDED = re.compile(
     r"\[run\] .*ended with exit code [0-9]+, attempt (?P<number>[0-9]+) of (?P<allowed>[0-9]+)"
 )
@@ -311,22 +312,22 @@ def rank_of(line: str) -> int | None:
 
 
 def last_error(lines: list[str]) -> str | None:
-    """Return the last error, that of a rank if there is one: launchers only say that a rank ended."""
+    """Return the last error, a rank's if there is one: launchers only say that a rank ended."""
     errors = [line for line in lines if ERROR in line]
     of_ranks = [line for line in errors if rank_of(line) is not None]
     return next(reversed(of_ranks or errors), None)
 
 
 def last_attempt(lines: Iterable[str]) -> tuple[int, int] | None:
-    """Return the attempt with which a job on several nodes ended, and how many it had."""
+    """Return the last attempt of a job on several nodes, and how many attempts it had."""
     found = [match for line in lines if (match := _ENDED.match(line))]
     return (int(found[-1]["number"]), int(found[-1]["allowed"])) if found else None
 
 
 def locator(*, launchers_per_node: bool) -> Callable[[int, str], int]:
-    """Return a function that tells the node of a line from its stream's node and its text.
+    """Return a function that finds a line's node from its stream's node and its text.
 
-    A launcher marks its lines with its own number: that of its node, or of its rank where each rank has one.
+    A launcher marks its lines with its own number: its node's, or its rank's if each rank has a launcher.
     """
     ranks_each = [1]
 

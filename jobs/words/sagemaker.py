@@ -1,6 +1,7 @@
-"""Where the files of a training job lie: in its container, and in the cluster's bucket. Infra allows these.
+"""Where the files of a training job are, in its container and in the cluster's bucket, and how it starts.
 
-A bucket is one cluster's, so that the folders below jobs/ are the names of the cluster's jobs.
+Infra allows these places. A bucket belongs to one cluster, so the folders under jobs/ are named as the
+cluster's jobs. Another metric is a row of PATTERNS.
 """
 
 from __future__ import annotations
@@ -14,10 +15,10 @@ from slipway.jobs.words.job import InvalidJob
 
 # In the container (SageMaker AI Developer Guide, "Amazon SageMaker AI Training Storage Folders").
 CODE = "/opt/ml/code"
-CHANNELS = "/opt/ml/input/data"  # a folder a channel
-CHECKPOINTS = "/opt/ml/checkpoints"  # each instance's own, which SageMaker copies to the bucket and back
+CHANNELS = "/opt/ml/input/data"  # one folder for each channel
+CHECKPOINTS = "/opt/ml/checkpoints"  # of each instance; SageMaker copies it to the bucket and back
 TENSORBOARD = "/opt/ml/output/tensorboard"
-MODEL = "/opt/ml/model"  # which SageMaker packs as model.tar.gz when the job ends
+MODEL = "/opt/ml/model"  # SageMaker packs it as model.tar.gz when the job ends
 
 # The program at the root of a job's code: containers/runtime/launch/sagemaker_entry.py.
 ENTRY_POINT = "slipway_start.py"
@@ -30,12 +31,12 @@ def job_prefix(name: str) -> str:
 
 
 def job_url(bucket: str, name: str, part: str) -> str:
-    """Return where one sort of a job's files lies: checkpoints, tensorboard, profile."""
+    """Return the URL of one part of a job's files: checkpoints, tensorboard, profile."""
     return f"s3://{bucket}/{job_prefix(name)}{part}"
 
 
 def output_url(bucket: str) -> str:
-    """Return the prefix below which SageMaker writes NAME/output/model.tar.gz itself."""
+    """Return the prefix under which SageMaker itself writes NAME/output/model.tar.gz."""
     return f"s3://{bucket}/{JOBS.rstrip('/')}"
 
 
@@ -43,10 +44,10 @@ def channel_folder(channel: str) -> str:
     return f"{CHANNELS}/{channel}"
 
 
-# A job's hyper-parameters: what AWS's toolkit reads in the container, and the recipe's settings beside it.
-# The toolkit decodes each value as JSON and passes it to a shell unquoted, so that a setting travels with
-# everything but plain characters as %XX. containers/runtime/launch/sagemaker_entry.py decodes it.
-# SageMaker API Reference, CreateTrainingJob; jobs/platforms/sagemaker holds them against botocore's model.
+# A job's hyperparameters: what AWS's toolkit reads in the container, and the recipe's settings. The toolkit
+# decodes each value as JSON and passes it to a shell unquoted, so all but plain characters of a setting are
+# sent as %XX. containers/runtime/launch/sagemaker_entry.py decodes it. SageMaker API Reference,
+# CreateTrainingJob; jobs/platforms/sagemaker checks them with botocore's model.
 MOST_HYPERPARAMETERS = 100
 LONGEST_VALUE = 2500
 MOST_VARIABLES = 100
@@ -54,7 +55,7 @@ LONGEST_VARIABLE = 512
 # The toolkit repeats all settings in one variable and one command line, and Linux takes 128 KiB of each.
 MOST_BYTES = 64 * 1024
 
-# The toolkit keeps what begins so for itself, and the program hears nothing of it.
+# The toolkit keeps names with this prefix for itself, and does not pass them to the program.
 RESERVED = "sagemaker_"
 _PLAIN = "/:,.=+@-_"
 _LOG_LEVEL = 20  # logging.INFO
@@ -78,7 +79,7 @@ def setting_hyperparameters(settings: Mapping[str, str]) -> dict[str, str]:
 
 
 def refuse_too_many(hyperparameters: Mapping[str, str], variables: Mapping[str, str]) -> None:
-    """Refuse what SageMaker would not take, all at once."""
+    """Refuse all that SageMaker would not accept, in one error."""
     problems = [*_hyperparameter_problems(hyperparameters), *_variable_problems(variables)]
     if problems:
         raise InvalidJob(problems)
@@ -120,9 +121,9 @@ def _variable_problems(variables: Mapping[str, str]) -> Iterator[Problem]:
             )
 
 
-# The metrics that SageMaker reads from a training's own lines; a new one is one row of PATTERNS.
-# SageMaker takes the first group as a number, so a pattern matches only what is one: no nan, no comma. The
-# lines are those of containers/training/report.py and loop.py, which rank 0 alone prints.
+# The metrics that SageMaker reads from a training's own lines; a new one is one row of PATTERNS. SageMaker
+# reads the first group as a number, so a pattern matches only numbers: no nan, no comma. The lines are those
+# of containers/training/report.py and loop.py, which only rank 0 prints.
 _NUMBER = "(-?[0-9]+(?:[.][0-9]+)?(?:e[-+]?[0-9]+)?)"
 _STEP = "step [0-9]+/[0-9]+  "
 _HELD_OUT = "held out after step [0-9]+: (?:.*  )?"
@@ -145,13 +146,13 @@ def metric_definitions() -> list[dict[str, str]]:
 
 
 # The first process of a training job's containers: it starts what AWS's image would, and passes SIGTERM on.
-# The images' own first process is a shell that keeps SIGTERM to itself, so that nothing is saved before a
+# The images' own first process is a shell that does not pass SIGTERM on, so that nothing is saved before a
 # stop (ENTRYPOINT and start_with_right_hostname.sh of aws/deep-learning-containers; issue 125 of aws's
-# toolkit). SIGTERM would end the toolkit and what is between it and our launcher, and the ranks' output with
-# them: they are started deaf to it. The launcher listens for itself, perhaps not yet, so it is told until all
-# is over.
+# toolkit). SIGTERM would end the toolkit and the processes between it and our launcher, and with them the
+# ranks' output, so those processes ignore it. The launcher handles it, but perhaps not yet, so it is sent
+# until all have ended.
 _LINES = (
-    "set -m",  # a process group for each command in the background, by whose number all of it is told
+    "set -m",  # a process group for each command in the background, which can be signalled as a whole
     "(trap '' TERM; exec bash start_with_right_hostname.sh train) & p=$!",
     "trap 'while kill -TERM -- -$p; do sleep 1; done 2>&- &' TERM",
     # A signal ends the wait, not the training.
@@ -163,6 +164,6 @@ _LINES = (
 FIRST_PROCESS = ("/bin/bash", "-c", "; ".join(_LINES))
 
 
-# Where a training container finds the FSx for Lustre of its cluster: SageMaker mounts it as a channel.
+# Where a training container finds its cluster's FSx for Lustre, which SageMaker mounts as a channel.
 SHARED_CHANNEL = "shared"
 SHARED_FILES = channel_folder(SHARED_CHANNEL)

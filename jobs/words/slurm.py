@@ -1,6 +1,7 @@
-"""Where Slurm, this project and a job's files lie on the nodes of a Slurm cluster; the yard asks, too.
+"""Paths on the nodes of a Slurm cluster, its jobs' requests, and the login node's answers; the yard uses it,
+too.
 
-Another installation of Slurm is one row of INSTALLATIONS; the first folder that holds `sbatch` is used.
+Another installation of Slurm is one row of INSTALLATIONS; the first folder that has `sbatch` is used.
 """
 
 from __future__ import annotations
@@ -29,38 +30,37 @@ from slipway.jobs.words.job import (
 )
 from slipway.jobs.words.text import decode_json
 
-SHARED = "/shared"  # the cluster's EFS: homes, and what jobs leave
-JOBS = f"{SHARED}/jobs"  # a folder a run: its batch script, its logs
-SCRATCH = "/fsx"  # FSx for Lustre, where a cluster has it: datasets and compiled graphs
+SHARED = "/shared"  # the cluster's EFS: homes, and the files of jobs
+JOBS = f"{SHARED}/jobs"  # one folder for each run: its batch script, its logs
+SCRATCH = "/fsx"  # the cluster's FSx for Lustre, if it has one: datasets and compiled graphs
 
 PYTHON = "/opt/slipway/venv/bin/python"
-NODE_MODULE = "slipway.jobs.platforms.slurm.node.main"  # what the run document starts on the login node
-SCRIPTS = "/opt/slipway/slurm"  # compile.slurm, run.slurm and the models' scripts, of the machine image
-PROLOG = f"{SCRIPTS}/prolog.sh"  # slurmd runs them as root, before and after each job
+NODE_MODULE = "slipway.jobs.platforms.slurm.node.main"  # started by the run document on the login node
+SCRIPTS = "/opt/slipway/slurm"  # of the machine image: compile.slurm, run.slurm and the models' scripts
+PROLOG = f"{SCRIPTS}/prolog.sh"  # slurmd runs it as root, before and after each job
 EPILOG = f"{SCRIPTS}/epilog.sh"
-NODE_FACTS = "/etc/slipway/node.json"  # what user data writes
+NODE_FACTS = "/etc/slipway/node.json"  # written by user data
 
-# PCS puts it on every instance of a compute node group.
+# PCS's tag of every instance of a compute node group.
 GROUP_TAG = "aws:pcs:compute-node-group-id"
 CLUSTER_TAG = "aws:pcs:cluster-id"
 
-QUEUE = "train"  # PCS's queue, and with its name Slurm's partition
-ACTIONS = ("submit", "status", "cancel", "logs")  # what the run document does on the login node
+QUEUE = "train"  # PCS's queue, and Slurm's partition of the same name
+ACTIONS = ("submit", "status", "cancel", "logs")  # actions of the run document on the login node
 
-# AWS PCS user guide, "Software installers": Slurm's release without its last part names the folder. The other
+# AWS PCS user guide, "Software installers": the folder is Slurm's release without its last part. The other
 # two are AWS ParallelCluster's and Debian's.
 INSTALLATIONS = ("/opt/aws/pcs/scheduler/slurm-{release}/bin", "/opt/slurm/bin", "/usr/bin")
 
 
 def program_folders(slurm_version: str) -> tuple[str, ...]:
-    """Return the folders that may hold sbatch and its kin, the likeliest first."""
+    """Return the folders that may hold Slurm's programs, the likeliest first."""
     release = ".".join(slurm_version.split(".")[:2])
     return tuple(folder.format(release=release) for folder in INSTALLATIONS)
 
 
-# What a job on a Slurm cluster is: decided where it is submitted, read by the login node from S3.
-# The SHA-256 of its request travels with the command, so that the login node submits
-# these bytes or nothing.
+# A job on a Slurm cluster: its request is decided on submission, and read from S3 by the login node. The
+# SHA-256 of its request is part of the command, so the login node submits these bytes or nothing.
 SCHEMA_VERSION = 1
 JOB_ID = "[0-9]{1,10}(_[0-9]{1,7})?"
 COMPILE, RUN = "compile", "run"
@@ -71,7 +71,7 @@ _COMMENT = re.compile(rf"slipway:({NAME})(/{COMPILE})?", re.ASCII)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlurmBatch:
-    """Holds one batch script, and what sbatch is told beside it."""
+    """Holds one batch script, and its options of sbatch."""
 
     phase: str  # COMPILE or RUN
     options: tuple[str, ...]
@@ -83,32 +83,32 @@ class SlurmJob:
     name: str
     recipe: str
     nodes: int
-    arguments: tuple[str, ...]  # of the recipe, for whoever reads what became of the job
+    arguments: tuple[str, ...]  # the recipe's, for those who read the job's record
     code: str  # SHA-256 of the bundle that holds the recipe
     attempts: int
-    batches: tuple[SlurmBatch, ...]  # each waits for the one before; the last is the job
-    depends_on: tuple[str, ...]  # Slurm's ids of the jobs that have to succeed first
+    batches: tuple[SlurmBatch, ...]  # each waits for the one before; the last is the job itself
+    depends_on: tuple[str, ...]  # Slurm's ids of the jobs that must succeed first
 
     @property
     def elements(self) -> int:
-        """Return how many jobs the last batch becomes; 1 where it is no array."""
+        """Return how many jobs the last batch becomes; 1 if it is no array."""
         found = [_ARRAY.match(option) for option in self.batches[-1].options]
         return max((int(array[1]) + 1 for array in found if array), default=1)
 
 
 def comment(name: str, phase: str) -> str:
-    """Return the comment by which a submission is found in Slurm again."""
+    """Return the comment by which Slurm finds a submission again."""
     return f"slipway:{name}" + (f"/{COMPILE}" if phase == COMPILE else "")
 
 
 def read_comment(text: str) -> tuple[str, str] | None:
-    """Return the submission's name and the phase that a comment tells; None if the job is not ours."""
+    """Return the submission's name and phase in a comment; None if the job is not ours."""
     found = _COMMENT.fullmatch(text)
     return (found[1], COMPILE if found[2] else RUN) if found else None
 
 
 def array_of(job_id: str) -> str:
-    """Return the id of the array that an element such as 7_0 is of; any other job's own."""
+    """Return the id of the array to which an element such as 7_0 belongs; for other jobs, their own id."""
     return job_id.partition("_")[0]
 
 
@@ -146,8 +146,7 @@ _CHECKS: Mapping[str, Check] = {
 
 
 # What the login node says of its jobs: written there from squeue, sacct and the jobs' folders, read here.
-# Systems Manager gives back the first 24,000 characters that a command prints, so a long answer is
-# compressed.
+# Systems Manager returns the first 24,000 characters that a command prints, so a long answer is compressed.
 MOST_CHARACTERS = 24_000  # GetCommandInvocation (API reference), StandardOutputContent
 _PLAIN_CHARACTERS = 8_000
 _PACKED = "packed"
@@ -155,7 +154,7 @@ _MOST_BYTES = 16 << 20
 
 
 class DamagedAnswer(SlipwayError):
-    """The login node said something that this Slipway cannot read."""
+    """The login node's answer cannot be read by this version of Slipway."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -166,7 +165,7 @@ class SlurmRecord:
     name: str  # of the submission
     phase: str
     state: str  # Slurm's own word
-    reason: str  # why it waits or ended, in Slurm's words; empty where it says none
+    reason: str  # in Slurm's words: why it waits or ended; may be empty
     nodes: int | None
     hosts: str
     exit_code: int | None
@@ -175,12 +174,12 @@ class SlurmRecord:
     submitted: int | None
     started: int | None
     ended: int | None
-    depends_on: str  # ids between commas, as far as they have not ended
+    depends_on: str  # ids of unfinished jobs, comma-separated
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlurmAttempt:
-    """Describes one attempt that ended, as the job itself wrote into its folder."""
+    """Describes one ended attempt, as the job itself wrote it into its folder."""
 
     job: str  # its id
     number: int  # from 1
@@ -193,7 +192,7 @@ class SlurmAttempt:
 class SlurmNode:
     name: str
     state: str
-    reason: str  # why it takes no jobs
+    reason: str  # why it accepts no jobs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -201,12 +200,12 @@ class SlurmAnswer:
     jobs: tuple[SlurmRecord, ...] = ()
     attempts: tuple[SlurmAttempt, ...] = ()
     nodes: tuple[SlurmNode, ...] = ()
-    left_out: int = 0  # jobs, the oldest, that found no place
-    notes: tuple[str, ...] = ()  # what could not be asked, each in a sentence
+    left_out: int = 0  # number of the oldest jobs that did not fit
+    notes: tuple[str, ...] = ()  # sentences on questions that had no answer
 
 
 def encode_answer(answer: SlurmAnswer) -> str:
-    """Encode an answer within what Systems Manager gives back; the oldest jobs are left out."""
+    """Encode an answer that fits Systems Manager's limit, without the oldest jobs if need be."""
     whole, jobs = asdict(replace(answer, jobs=())), [asdict(job) for job in answer.jobs]
 
     def encoded(fewer: int) -> str:
@@ -226,7 +225,7 @@ def encode_answer(answer: SlurmAnswer) -> str:
 
 
 def decode_answer(text: str) -> SlurmAnswer:
-    """Decode the last line of what the login node printed: a shell's start-up files may print before it."""
+    """Decode the last line that the login node printed: a shell's start-up files may print before it."""
     record = _object(text.strip().rpartition("\n")[2])
     if _PACKED in record:
         record = _object(_unpacked(str(record[_PACKED])))
@@ -282,14 +281,14 @@ def _damaged(what: str) -> DamagedAnswer:
     )
 
 
-# Sizes of AWS PCS's controller: how many nodes each has room for. None can change once it is deployed.
-# API reference of AWS PCS, CreateCluster, `size`; UpdateCluster takes none. The login node counts.
+# How many nodes each size of AWS PCS's controller has room for, with the login node. A deployed one cannot
+# change. API reference of AWS PCS, CreateCluster, `size`; UpdateCluster has none.
 CONTROLLERS: Mapping[str, int] = {"small": 32, "medium": 512, "large": 2048}
 LOGIN_NODES = 1
 
 
 def smallest_controller(workers: int) -> str:
-    """Return the smallest size with room for so many workers and the login node."""
+    """Return the smallest size with room for this many workers and the login node."""
     return next(size for size, nodes in CONTROLLERS.items() if workers + LOGIN_NODES <= nodes)
 
 

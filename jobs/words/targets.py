@@ -1,7 +1,7 @@
-"""What got deployed and can be submitted to: written by infra as one SSM parameter a cluster, read by jobs.
+"""Deployed clusters, to which jobs can be submitted: infra writes each as one SSM parameter, jobs reads it.
 
-A new fact is one field here and one argument where infra makes the target; a new kind is a class and a row
-of KINDS.
+A new fact is one field here and one argument where infra makes the target; a new kind is a class and a row of
+KINDS.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from slipway.jobs.words.text import decode_json, refuse_newer
 
 SCHEMA_VERSION = 1
 PARAMETER_ROOT = "/slipway/targets"
-MAX_BYTES = 4096  # what a standard SSM parameter holds
+MAX_BYTES = 4096  # limit of a standard SSM parameter
 
 
 class DamagedTarget(SlipwayError):
-    """Slipway did not write this record, or something else changed it since."""
+    """Slipway did not write this record, or something else has changed it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,20 +37,20 @@ class BatchTarget:
     instance_type: str
     max_nodes: int
     queue_arn: str
-    job_definition_arn: str  # of the revision that was deployed
+    job_definition_arn: str  # of the deployed revision
     log_group: str
     bucket: str
     image: str  # a folder of containers/images
-    image_tag: str  # what the job definition names; `slipway image build` pushes it
+    image_tag: str  # in the job definition; `slipway image build` pushes it
     repository_uri: str
     build_project: str  # the CodeBuild project that `slipway image build` starts
     job_timeout_seconds: int  # of one attempt; a job may ask for less
     job_attempts: int
     efa_interfaces: int  # of a node
-    file_system_id: str | None  # None: the cluster shares no files
-    file_system_mount: str | None  # where containers find it
-    has_internet: bool = False  # its nodes reach more than AWS's endpoints
-    capacity_block: str | None = None  # the reservation that its nodes are of, with an end of its own
+    file_system_id: str | None  # None: the cluster has no shared files
+    file_system_mount: str | None  # its path in containers
+    has_internet: bool = False  # True: nodes reach more than AWS's endpoints
+    capacity_block: str | None = None  # its nodes' reservation, which has an end
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,26 +64,26 @@ class MpiTarget:
     region: str
     zone: str
     instance_type: str
-    is_spot: bool  # its machines are taken back at two minutes' notice
+    is_spot: bool  # True: AWS may take its machines back at two minutes' notice
     max_nodes: int
     node_group: str  # the name of its Auto Scaling group
-    run_document: str  # Systems Manager documents: one starts a job on the main node
-    stop_document: str  # and one ends what a job left, on any node
-    log_group: str  # where Systems Manager writes what the run document prints
-    bucket: str  # requests, code and the cluster's readiness
+    run_document: str  # Systems Manager document that starts a job on the main node
+    stop_document: str  # Systems Manager document that ends a job's leftovers on any node
+    log_group: str  # for the output of the run document
+    bucket: str  # for requests, code and the cluster's readiness
     machine_image: str  # a folder of containers/images
-    ami_parameter: str  # the SSM parameter that holds the id of the AMI
-    mpi: str  # what the AMI holds: a key of MPIS in jobs/words/mpi.py
+    ami_parameter: str  # the SSM parameter with the AMI's id
+    mpi: str  # of the AMI: a key of MPIS in jobs/words/mpi.py
     job_timeout_seconds: int
     efa_interfaces: int  # of a node
-    file_system_id: str | None  # None: the cluster shares no files
+    file_system_id: str | None  # None: the cluster has no shared files
     file_system_mount: str | None
     has_internet: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlurmTarget:
-    """Describes a deployed AWS PCS cluster: one queue, its workers, and a login node that takes its jobs."""
+    """Describes a deployed AWS PCS cluster: one queue, its workers, and a login node that takes jobs."""
 
     kind: ClassVar[str] = "slurm"
 
@@ -94,25 +94,25 @@ class SlurmTarget:
     instance_type: str
     is_spot: bool
     max_nodes: int
-    scheduler_cluster: str  # the id that PCS gave its cluster
+    scheduler_cluster: str  # PCS's id of its cluster
     queue: str  # its name, which is Slurm's partition
     node_group: str  # the id of the workers' compute node group
-    login_group: str  # and of the login node's: jobs/words/slurm.py, GROUP_TAG
+    login_group: str  # the id of the login node's group: jobs/words/slurm.py, GROUP_TAG
     run_document: str  # of Systems Manager: it acts on the login node
-    log_group: str  # where Systems Manager writes what that prints
+    log_group: str  # for the output of the run document
     bucket: str
     machine_image: str  # a folder of containers/images
     ami_parameter: str
     slurm_version: str
     job_timeout_seconds: int
     efa_interfaces: int  # of a node
-    file_system_id: str | None  # None: nodes share no files, and jobs go without logs
+    file_system_id: str | None  # None: nodes share no files, and jobs have no logs
     file_system_mount: str | None
-    scratch_mount: str | None  # FSx for Lustre
+    scratch_mount: str | None  # mount point of FSx for Lustre
     has_internet: bool = False
-    capacity_block: str | None = None  # the reservation that its nodes are of, with an end of its own
-    container: str | None = None  # the URI of what ranks run in; None: they run on the node itself
-    capacity: str = "pcs"  # the only one; records of deployed clusters have it
+    capacity_block: str | None = None  # its nodes' reservation, which has an end
+    container: str | None = None  # URI of the ranks' image; None: they run on the node itself
+    capacity: str = "pcs"  # the only value; records of deployed clusters have it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,16 +135,16 @@ class SageMakerTarget:
     security_group: str
     volume_gb: int
     volume_key: str | None  # the ARN of a KMS key; None: SageMaker's own
-    output_key: str | None  # likewise; None: S3's own
-    machine_image: str  # a folder of containers/images: the training image's name
-    image: str  # the URI of the training image
+    output_key: str | None  # the ARN of a KMS key; None: S3's own
+    machine_image: str  # the training image's name: a folder of containers/images
+    image: str  # the training image's URI
     job_timeout_seconds: int  # MaxRuntimeInSeconds
-    spot_wait_seconds: int  # how long a job may wait for Spot, beside its own time
-    warm_pool_seconds: int  # for which instances are kept, and billed, after a job; 0: none are
+    spot_wait_seconds: int  # how long a job may wait for Spot, besides its own time
+    warm_pool_seconds: int  # for which instances are kept, and billed, after a job; 0: not at all
     efa_interfaces: int  # of an instance
     file_system_id: str | None  # FSx for Lustre; None: jobs share no files
-    file_system_mount: str | None  # where a training container finds it
-    file_system_path: str | None  # of what is mounted, in the file system: it begins with its mount name
+    file_system_mount: str | None  # its path in a training container
+    file_system_path: str | None  # path of the mounted folder in the file system; begins with its mount name
     has_internet: bool = False
 
 
@@ -175,7 +175,7 @@ def decode_target(text: str, *, parameter: str) -> Target:
         raise _damaged(parameter, f"is not JSON ({error})") from None
     if not isinstance(record, dict):
         raise _damaged(parameter, f"holds a {type(record).__name__} where a target is an object")
-    # Takes `schema` and `kind` out of the record; what remains are the target's fields.
+    # Takes `schema` and `kind` out of the record; the rest are the target's fields.
     schema, kind = record.pop("schema", None), record.pop("kind", None)
     refuse_newer(schema, SCHEMA_VERSION, f"the SSM parameter {parameter}")
     if schema != SCHEMA_VERSION:

@@ -1,4 +1,4 @@
-"""Text that is safe to show, and records that another version wrote: foreign text may hold anything."""
+"""Makes foreign text safe to print, and decodes records of other versions: such text may hold anything."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from typing import Any, Literal
 
 from slipway.jobs.words.errors import SlipwayError
 
-Say = Callable[[str], None]  # how a function that takes long tells a person what it does
+Say = Callable[[str], None]  # by which a slow function reports what it does
 
 SHOWN_CHARACTERS = 2000  # foreign text may be megabytes long
-# Cc control, Cf format, Cs half a pair, Zl and Zp line breaks of Unicode's own.
+# Cc control, Cf format, Cs half a pair, Zl and Zp Unicode's own line breaks.
 UNPRINTABLE = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
-# Zero-width joiners spell words and emoji; every other format character can reorder or hide what a line says.
+# Zero-width joiners spell words and emoji; every other format character can reorder or hide text.
 HARMLESS = frozenset("\u200c\u200d")
 
 
@@ -27,7 +27,7 @@ def printable(text: str) -> str:
 
 
 def words(value: object) -> str:
-    """Return a value as readable text. None reads as unknown."""
+    """Return a value as readable text; None reads as unknown."""
     if value is None:
         return "unknown"
     if isinstance(value, bool):
@@ -65,7 +65,7 @@ def _printable_character(character: str) -> str:
 
 
 def decode_json(text: str | bytes) -> Any:
-    """Decode JSON that others wrote; raise ValueError for whatever is none or is nested without end."""
+    """Decode foreign JSON; raise ValueError for a text that is no JSON or is nested too deeply."""
     try:
         return json.loads(text)
     except RecursionError:
@@ -81,7 +81,7 @@ class NewerRecord(SlipwayError):
 
 
 def refuse_newer(schema: object, known: int, where: str) -> None:
-    """Call it before the record's fields are judged: a later schema may have others."""
+    """Refuse a record of a later schema, before its fields are judged: it may have other fields."""
     if type(schema) is int and schema > known:
         raise NewerRecord(
             f"{where} has schema {schema}, but this Slipway reads {known}",

@@ -1,4 +1,4 @@
-"""Everything that is wrong with the declared clusters, found at once: the gate before anything is built."""
+"""Checks all declared clusters and reports every problem at once, before anything is built."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def problems_of(cluster: Cluster) -> tuple[Problem, ...]:
 
 
 def _heading(cluster: Cluster) -> str:
-    """Name the cluster in a message, whatever its name holds."""
+    """Return the cluster's name for a message, whatever characters it contains."""
     name: object = cluster.name
     return (
         name
@@ -48,7 +48,7 @@ def _heading(cluster: Cluster) -> str:
 
 
 def objection(field_type: FieldType, value: object) -> Objection | None:
-    """Return what is wrong with the value of one setting, whatever else the entry says."""
+    """Return what is wrong with the value of one setting, apart from all others."""
     wrong_type = type_objection(field_type, value)
     if wrong_type or value is None:
         return wrong_type
@@ -62,7 +62,7 @@ def objection(field_type: FieldType, value: object) -> Objection | None:
 
 
 def _texts(value: object) -> tuple[str, ...]:
-    """Return the texts of a setting. Tags are left to their own check, which names the key."""
+    """Return the texts of a setting. Tags have their own check, which names the key."""
     if isinstance(value, str):
         return (value,)
     return tuple(value) if isinstance(value, tuple) else ()

@@ -1,6 +1,8 @@
-"""AWSTOE documents, checked before Image Builder meets them: known actions, sound shell, nothing unverified.
+"""Checks AWSTOE documents before Image Builder runs them: known actions, correct shell, verified downloads.
 
-https://docs.aws.amazon.com/imagebuilder/latest/userguide/toe-action-modules.html names them all; one that a
+https:
+
+docs.aws.amazon.com/imagebuilder/latest/userguide/toe-action-modules.html has all actions; one that a
 component may use is one row of ACTIONS.
 """
 
@@ -32,7 +34,7 @@ class Action:
     optional: frozenset[str] = frozenset()
 
 
-# Of actions whose inputs are a list, what each entry holds.
+# Fields of each entry, for actions whose inputs are a list.
 ACTIONS: Mapping[str, Action] = {
     "CreateFile": Action(
         required=frozenset({"path", "content"}),

@@ -1,4 +1,4 @@
-"""What the settings of one kind of cluster must be to each other; rules.py lists them."""
+"""Rules between settings of one kind of cluster; rules.py lists them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from slipway.jobs.words.errors import Problem
 from slipway.jobs.words.images.aws_images import NoPublishedImage
 from slipway.jobs.words.slurm import most_workers, smallest_controller
 
-# The largest private range; whoever asks for more than that has written a way around "everybody".
+# The largest private range; a larger one would be another way to write "everybody".
 _WIDEST_PREFIX = 8
 # Minute, hour, day of the month, month, day of the week.
 _CRON_LIMITS = ((0, 59), (0, 23), (1, 31), (1, 12), (0, 7))
@@ -50,7 +50,7 @@ _SESSION_MANAGER = "name the network that you come from, or none: `aws ssm start
 
 
 def spot_with_files_that_outlive_it(cluster: Cluster) -> Iterator[Problem]:
-    """Check that a job on Spot saves elsewhere: AWS takes the machine with two minutes' notice."""
+    """Check that a job on Spot saves elsewhere: AWS takes the machine at two minutes' notice."""
     if cluster.market is Market.SPOT and cluster.file_system is FileSystem.NONE:
         yield Problem(
             where="market",
@@ -60,7 +60,7 @@ def spot_with_files_that_outlive_it(cluster: Cluster) -> Iterator[Problem]:
 
 
 def no_capacity_block(cluster: Cluster) -> Iterator[Problem]:
-    """Refuse what EC2 does not sell (EC2 user guide, "Capacity Blocks for ML": P and Trn types)."""
+    """Refuse types that EC2 sells in no capacity block (EC2 user guide, "Capacity Blocks for ML")."""
     if cluster.market is Market.CAPACITY_BLOCK and not cluster.instance_type.startswith(("p", "trn")):
         yield Problem(
             where="market",
@@ -89,7 +89,7 @@ def times_of_the_clock(cluster: Cluster) -> Iterator[Problem]:
         )
 
 
-# What the settings of a Slurm cluster must be to each other; rules.py lists them.
+# Rules between settings of a Slurm cluster; rules.py lists them.
 
 
 def controller_with_room(cluster: Cluster) -> Iterator[Problem]:
@@ -115,7 +115,7 @@ def home_on_efs(cluster: Cluster) -> Iterator[Problem]:
 
 
 def login_node_of_one_architecture(cluster: Cluster) -> Iterator[Problem]:
-    """Check that the login node runs the workers' machine image."""
+    """Check that the login node can run the workers' machine image."""
     assert isinstance(cluster, SlurmCluster)
     login, worker = instance_type(login_type_of(cluster)), instance_type(cluster.instance_type)
     if login.architecture != worker.architecture:
@@ -127,7 +127,7 @@ def login_node_of_one_architecture(cluster: Cluster) -> Iterator[Problem]:
         )
 
 
-# What the settings of SageMaker training must be to each other; rules.py lists them.
+# Rules between settings of SageMaker training; rules.py lists them.
 _MARKETS = (Market.ON_DEMAND, Market.SPOT)
 _FILE_SYSTEMS = (FileSystem.NONE, FileSystem.FSX_LUSTRE)
 
@@ -153,7 +153,7 @@ def wait_for_spot_alone(cluster: Cluster) -> Iterator[Problem]:
 
 
 def no_warm_pool_of_spot(cluster: Cluster) -> Iterator[Problem]:
-    """Refuse what SageMaker refuses with the job (developer guide, "Managed warm pools")."""
+    """Refuse warm Spot instances, as SageMaker does for each job (developer guide, "Managed warm pools")."""
     assert isinstance(cluster, SageMakerCluster)
     if cluster.warm_pool_minutes and cluster.market is Market.SPOT:
         yield Problem(
@@ -164,7 +164,7 @@ def no_warm_pool_of_spot(cluster: Cluster) -> Iterator[Problem]:
 
 
 def volume_on_the_disks_of_the_host(cluster: Cluster) -> Iterator[Problem]:
-    """Check against local storage, which takes the place of the volume (API reference, ResourceConfig)."""
+    """Check the size with local storage, which replaces the volume (API reference, ResourceConfig)."""
     assert isinstance(cluster, SageMakerCluster)
     local = instance_type(cluster.instance_type).local_storage_gb
     if local and cluster.volume_gb > local:

@@ -1,7 +1,7 @@
-"""Everything that is wrong with the declared machine images, their locks and their components, found at once.
+"""Checks all declared machine images, their locks and components, and reports every problem at once.
 
-A new rule is one function and one row of RULES, with the settings that it reads; as with clusters it runs
-only where those are sound by themselves.
+A new rule is one function and one row of RULES, with the settings that it reads; as with clusters, it runs
+only if those are valid by themselves.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def versions_that_work(image: MachineImage) -> Iterator[Problem]:
 
 
 def components_that_fit(image: MachineImage) -> Iterator[Problem]:
-    """Check that components exist and get every value they ask for, and that every lock is used."""
+    """Check that components exist and get every value that they need, and that every lock is used."""
     known = component_names()
     for name, count in Counter(image.components).items():
         if name not in known:
@@ -127,7 +127,7 @@ def one_architecture(image: MachineImage) -> Iterator[Problem]:
 
 
 def parent_that_stays(image: MachineImage) -> Iterator[Problem]:
-    """Check that the parent does not move: two bakes of one lock must begin with the same AMI."""
+    """Check that the parent does not change: two bakes of one lock must begin with the same AMI."""
     moving = moves(pinned_parent(image))
     if moving and not (image.parent_moves_because or "").strip():
         yield Problem(

@@ -1,4 +1,4 @@
-"""The address ranges of a cluster: of a size that a VPC takes, private, and apart from what it must reach."""
+"""Checks the address ranges of a cluster: of a VPC's size, private, and apart from networks it must reach."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from slipway.jobs.words.errors import Problem
 
 # RFC 1918, and RFC 6598, which AWS takes as well (https://docs.aws.amazon.com/vpc/latest/userguide/vpc-cidr-blocks.html).
 _PRIVATE = tuple(map(IPv4Network, ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10")))
-# Five addresses of a subnet are AWS's (VPC user guide, "Subnet sizing"); up to fifteen are of endpoints.
+# AWS uses five addresses of a subnet (VPC user guide, "Subnet sizing"), and endpoints up to fifteen.
 _TAKEN_BY_AWS = 20
 _DOCKER_BRIDGE = IPv4Network("172.17.0.0/16")
 
@@ -52,15 +52,15 @@ def vpc_apart_from_peers(cluster: Cluster) -> Iterator[Problem]:
 
 
 def addresses_needed(cluster: Cluster) -> int:
-    """Count the addresses that all nodes, their containers and AWS take of the private subnet.
+    """Count the addresses that all nodes, their containers and AWS use in the private subnet.
 
-    A node has one, on card 0: its other cards have EFA alone (infra/patterns/nodes/network_interfaces.py).
+    A node has one, on card 0: its other cards have only EFA (infra/patterns/nodes/network_interfaces.py).
     """
     return cluster.max_nodes * 2 + _TAKEN_BY_AWS
 
 
 def room_for_every_node(cluster: Cluster) -> Iterator[Problem]:
-    """Check that all nodes and their containers get an address of the private subnet."""
+    """Check that all nodes and their containers get an address in the private subnet."""
     network = ipv4_network(cluster.vpc_cidr)
     if network is None:
         return
@@ -75,11 +75,11 @@ def room_for_every_node(cluster: Cluster) -> Iterator[Problem]:
     )
 
 
-# Address ranges as a declaration writes them: one spelling each.
+# Address ranges in a declaration: each has only one allowed spelling.
 
 
 def ipv4_network(text: str) -> IPv4Network | None:
-    """Return the network; None unless it is written as address/prefix without bits of a host."""
+    """Return the network; None unless it is written as address/prefix without host bits."""
     try:
         found = IPv4Network(text)
     except ValueError:
@@ -88,7 +88,7 @@ def ipv4_network(text: str) -> IPv4Network | None:
 
 
 def no_ipv4_network(where: str, text: str, otherwise: str = "") -> Problem:
-    """Say what is wrong with a text that is no network, and suggest the one that was probably meant."""
+    """Return what is wrong with a text that is no network, and suggest the one that was probably meant."""
     message = f"is {shown(text)}, not an IPv4 network such as 10.0.0.0/16"
     return Problem(where=where, message=f"{message}{_why(text)}", hint=_suggestion(text) or otherwise)
 

@@ -1,7 +1,7 @@
-"""What nodes must be able to do: one rule for the type, the AMI and the container of every kind of cluster.
+"""Checks what nodes must be able to do: rules for type, AMI and container of every kind of cluster.
 
-What fits is infra/declare/node_images.py's to say. Each hint names settings with which the cluster is sound,
-as a test sees that follows them.
+infra/declare/node_images.py decides which images fit. Each hint names settings that make the cluster valid,
+as a test checks by following them.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ from slipway.jobs.words.images.ami_locks import STARTS_CONTAINERS, missing_softw
 from slipway.jobs.words.images.aws_images import NoPublishedImage
 from slipway.jobs.words.images.containers import container_names, container_platforms
 
-_LUSTRE = "lustre-client"  # as a lock would call it
-_OF_AWS = "/aws/"  # how the names of AWS's own parameters begin
+_LUSTRE = "lustre-client"  # the name in a lock
+_OF_AWS = "/aws/"  # prefix of the names of AWS's own parameters
 
 Settings = Mapping[str, object]
 
@@ -67,10 +67,10 @@ def type_with_images(cluster: Cluster) -> Iterator[Problem]:
 
 
 def ami_of_the_table(cluster: Cluster) -> Iterator[Problem]:
-    """Check that the settings of the AMI name one that is known, and all the same one.
+    """Check that the AMI's settings name one known image, and all the same.
 
-    What joins a cluster, ends a lost node and runs around jobs is in our bakes, or comes with user data to
-    those AMIs of AWS's that the table knows. Nodes of any other AMI are billed until somebody sees them.
+    Our bakes hold what joins a cluster, ends a lost node and runs around jobs; user data brings it to those
+    AMIs of AWS's in the table. Nodes of any other AMI are billed until somebody notices them.
     """
     assert isinstance(cluster, NodeCluster)
     fitting = fitting_images(type(cluster), instance_type(cluster.instance_type))
@@ -137,7 +137,7 @@ def _another_image(cluster: NodeCluster, image: str) -> Problem | None:
 
 
 def software_of_the_ami(cluster: Cluster) -> Iterator[Problem]:
-    """Check that the AMI has what the kind needs, and what the type's accelerators and processors need."""
+    """Check that the AMI has what the kind, and the type's accelerators and processors, need."""
     assert isinstance(cluster, NodeCluster)
     image, type_ = image_of_nodes(cluster), instance_type(cluster.instance_type)
     fitting = fitting_images(type(cluster), type_)
@@ -167,7 +167,7 @@ def _why_unfit(cluster: NodeCluster, image: str, type_: InstanceType) -> str:
 
 
 def mpi_of_the_ami(cluster: Cluster) -> Iterator[Problem]:
-    """Check that nodes hold the MPI that starts the processes."""
+    """Check that nodes have the MPI that starts the processes."""
     assert isinstance(cluster, MpiCluster)
     held = [mpi for mpi in Mpi if mpi in _held(cluster)]
     if held and cluster.mpi not in held:
@@ -179,7 +179,7 @@ def mpi_of_the_ami(cluster: Cluster) -> Iterator[Problem]:
 
 
 def lustre_of_the_ami(cluster: Cluster) -> Iterator[Problem]:
-    """Check that nodes can mount the Lustre that is declared: without its client they fail at boot."""
+    """Check that nodes can mount the declared Lustre: without its client they fail at boot."""
     assert isinstance(cluster, NodeCluster)
     where, instead = (
         ("scratch", False) if isinstance(cluster, SlurmCluster) else ("file_system", FileSystem.EFS)
@@ -194,7 +194,7 @@ def lustre_of_the_ami(cluster: Cluster) -> Iterator[Problem]:
 
 
 def container_of_the_type(cluster: Cluster) -> Iterator[Problem]:
-    """Check that the container image is for the processors of its node, and for the accelerators."""
+    """Check that the container image is for the node's processors and accelerators."""
     assert isinstance(cluster, BatchCluster)
     type_, image = instance_type(cluster.instance_type), container_of(cluster)
     if cluster.image not in (None, *container_names(CONTAINERS)) or not fitting_images(BatchCluster, type_):
@@ -243,7 +243,7 @@ def container_on_slurm(cluster: Cluster) -> Iterator[Problem]:
 
 
 def _held(cluster: NodeCluster) -> frozenset[str]:
-    """Return what sound nodes have; nothing where another rule refuses their type or their AMI."""
+    """Return what valid nodes have; nothing if another rule refuses their type or their AMI."""
     image = image_of_nodes(cluster)
     if image is None or image not in fitting_images(type(cluster), instance_type(cluster.instance_type)):
         return frozenset()
@@ -258,17 +258,17 @@ def _own_ami_with(cluster: NodeCluster, software: str) -> str:
 
 
 def image_of_nodes(cluster: NodeCluster) -> str | None:
-    """Name the known image that nodes boot, or their AMI was made from; None where settings disagree."""
+    """Return the known image that nodes boot, or that their AMI was made from; None if settings disagree."""
     found = booted_image(cluster)
     return found if found in node_images() and cluster.machine_image in (None, found) else None
 
 
-# What a hint about an instance type names: another kind of cluster, or another type, that works.
+# Suggestions of hints on an instance type: another kind of cluster, or another type, that works.
 _KINDS: tuple[type[Cluster], ...] = (BatchCluster, MpiCluster, SlurmCluster)
 
 
 def another_kind(kind: type[Cluster], type_: InstanceType, region: str) -> str:
-    """Name the kinds of cluster that drive the type's accelerators, with the settings that differ."""
+    """Return, as a hint, the kinds of cluster that drive the type's accelerators, with their settings."""
     found = [
         f"{each.__name__}({written({'instance_type': type_.name, **_way_out(fitting[0])})})"
         for each in _KINDS
@@ -287,7 +287,7 @@ def _way_out(image: str) -> Settings:
 
 
 def another_type(kind: type[Cluster], type_: InstanceType, region: str, efa_interfaces: int) -> str:
-    """Name the type nearest in size that the kind has an AMI for, and that has as much EFA."""
+    """Return, as a hint, the type nearest in size that the kind has an AMI for, with as much EFA."""
     known = [
         each
         for each in instance_types()
@@ -302,7 +302,7 @@ def another_type(kind: type[Cluster], type_: InstanceType, region: str, efa_inte
 
 
 def _on_sagemaker(type_: InstanceType, region: str) -> Settings:
-    """Name the type there, or the one most like it that training jobs may have in the region."""
+    """Return its name there, or the most similar type that training jobs may have in the region."""
     own, wanted = type_.name.removeprefix(SAGEMAKER), type_.accelerator
     assert wanted is not None, "a type without accelerators has an image on every kind of cluster"
 
@@ -343,12 +343,12 @@ def own_settings(cluster: NodeCluster, image: str) -> Settings:
 
 
 def changed(cluster: Cluster, settings: Settings) -> str:
-    """Write those of the settings that the cluster has not."""
+    """Write the settings in which the cluster differs."""
     return written({name: value for name, value in settings.items() if getattr(cluster, name) != value})
 
 
 def written(settings: Settings) -> str:
-    """Write settings as clusters.py has them."""
+    """Write settings as in clusters.py."""
     return ", ".join(f"{name}={_in_python(value)}" for name, value in settings.items())
 
 

@@ -1,7 +1,7 @@
-"""What the settings of one cluster must be to each other. A new rule is one function and one row of RULES.
+"""Rules between settings of one cluster. A new rule is one function and one row of RULES.
 
-A problem's `where` is the setting; the gate adds the cluster. A rule runs only where every setting that it
-reads is sound by itself, so that one mistake is reported once.
+A problem's `where` is the setting; the caller adds the cluster. A rule runs only if every setting that it
+reads is valid by itself, so that one mistake is reported once.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ from slipway.jobs.words.catalogue.instances import InstanceType, instance_type, 
 from slipway.jobs.words.errors import Problem
 from slipway.jobs.words.images.containers import container_names
 
-# Tags that every service takes: what Batch or SageMaker refuses is refused before anything is created.
+# Tags that every service accepts, so that none is refused in the middle of a deployment.
 # https://docs.aws.amazon.com/tag-editor/latest/userguide/best-practices-and-strats.html: 50 tags a resource.
 _MOST = 50
 RESERVED_FOR_SLIPWAY = 5
@@ -116,7 +116,7 @@ def _is_allowed(letter: str) -> bool:
     )
 
 
-# What a declaration names and this checkout must know: the image's folder, and its region's S3 addresses.
+# Names in a declaration that this checkout must know: the image's folder, and its region's S3 addresses.
 
 
 def image_of_this_checkout(cluster: Cluster) -> Iterator[Problem]:
@@ -202,14 +202,14 @@ def trainium_nodes_joined_by_efa(cluster: Cluster) -> Iterator[Problem]:
 
 
 def _with_efa(type_: InstanceType) -> str:
-    """Name the types of the same family (the part before the dot) that have EFA."""
+    """Return, as a hint, types of the same family (the part before the dot) that have EFA."""
     family = type_.name.partition(".")[0]
     names = [each.name for each in instance_types() if each.has_efa and each.name.startswith(f"{family}.")]
     return f"use {' or '.join(names)}" if names else "`slipway instance list` lists types that have it"
 
 
 def _with_as_many_efa(type_: InstanceType, asked: int) -> str:
-    """Name types with the same accelerator that take as many interfaces."""
+    """Return, as a hint, types with the same accelerator that take as many interfaces."""
     device = type_.accelerator and type_.accelerator.name
     names = [
         f"{each.name} takes {each.efa_interfaces}"
@@ -258,7 +258,7 @@ def fsx_settings_with_fsx(cluster: Cluster) -> Iterator[Problem]:
             )
 
 
-# The settings that each rule of every kind reads, and those of one kind.
+# The settings that each rule reads: rules of every kind first, then those of one kind.
 RULES: Mapping[Rule, tuple[str, ...]] = {
     offered_in_region: ("instance_type", "region"),
     zone_of_region: ("zone", "region"),

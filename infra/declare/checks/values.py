@@ -1,6 +1,6 @@
-"""Checks of one value, for the annotations in types.py. Each says what is wrong with a value, or None.
+"""Checks of one value, for the annotations in types.py. Each returns what is wrong with a value, or None.
 
-The value has its declared type already; what two values must be to each other stands in rules.py.
+The value has its declared type already; rules.py checks two values together.
 """
 
 from __future__ import annotations
@@ -26,9 +26,8 @@ from slipway.jobs.words.names import (
     nearest_region,
 )
 
-# Values that look like secrets: a declaration is committed and printed, so none may stand in it.
-# A new kind of secret is one row of PATTERNS.
-# The shapes are published by those who issue them, for scanners.
+# Values that look like secrets: a declaration is committed and printed, so it may contain none. A new kind of
+# secret is one row of PATTERNS. Their issuers publish these forms, for scanners.
 PATTERNS: Mapping[str, re.Pattern[str]] = {
     "an AWS access key": re.compile(r"\b(AKIA|ASIA)[0-9A-Z]{16}\b"),
     "an AWS secret key": re.compile(r"(?i)aws_?(secret_?access_?key|session_?token)"),
@@ -178,7 +177,7 @@ def nearest(word: str, known: tuple[str, ...]) -> str:
     return f"did you mean {close[0]}?" if close else f"allowed are {', '.join(known)}"
 
 
-# What a field of a declaration may hold, read from its annotation, for checks and overrides alike.
+# The type of a declaration's field, read from its annotation, for checks and overrides alike.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

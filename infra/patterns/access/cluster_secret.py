@@ -1,7 +1,7 @@
-"""The secret from which the nodes of a cluster know each other: random, made by AWS, seen by nobody else.
+"""The secret by which the nodes of a cluster trust each other: random, made by AWS, known to nobody else.
 
-Every node derives the same certificate authority from it, so that ssh between them needs neither a password
-nor a host key taken on trust. It goes with its cluster: the nodes of the next one know another.
+Every node derives the same certificate authority from it, so ssh between them needs neither a password nor a
+host key taken on trust. It is deleted with its cluster: the next one's nodes have another.
 """
 
 from __future__ import annotations
@@ -51,13 +51,13 @@ class ClusterSecret(Construct):
         return read, decrypt
 
     def close_to_all_but(self, role_arn: str) -> None:
-        """Deny it to administrators, too: who changes this policy to open it again leaves a trace."""
+        """Deny it to administrators, too: anyone who changes this policy to allow access leaves a trace."""
         only_nodes = iam.PolicyStatement(
             sid="OnlyTheNodes",
             effect=iam.Effect.DENY,
             principals=[iam.AnyPrincipal()],
             actions=["secretsmanager:GetSecretValue"],
-            resources=["*"],  # of the secret that this policy is attached to
+            resources=["*"],  # the secret to which this policy is attached
             conditions={"StringNotEquals": {"aws:PrincipalArn": role_arn}},
         )
         secretsmanager.CfnResourcePolicy(

@@ -1,4 +1,4 @@
-"""Documents of Systems Manager by which jobs reach machines: one shell command, and what fills its words."""
+"""Documents of Systems Manager by which jobs reach machines: one shell command, with parameters."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def command_document(scope: Construct, id: str, name: str, content: Mapping[str,
         document_type="Command",
         document_format="JSON",
         target_type="/AWS::EC2::Instance",
-        update_method="NewVersion",  # a changed one keeps its name, which target records hold
+        update_method="NewVersion",  # a changed document keeps its name, which target records hold
         content=content,
     )
 
@@ -38,5 +38,5 @@ def command_content(
 
 
 def text_parameter(description: str, pattern: str) -> Mapping[str, str]:
-    """Describe a text from outside, by a pattern that lets through nothing that a shell would read."""
+    """Describe a text from outside by a pattern without any character that is special to a shell."""
     return {"type": "String", "description": description, "allowedPattern": pattern}

@@ -1,4 +1,7 @@
-"""Publishes what was deployed, for commands: an SSM parameter a cluster, and one a machine image."""
+"""Publishes what was deployed, for commands: one SSM parameter for each cluster and machine image.
+
+Also records which project owns a cluster.
+"""
 
 from __future__ import annotations
 
@@ -19,26 +22,26 @@ class _Record(Construct):
 
 
 def publish_target(scope: Construct, target: Target) -> None:
-    """Write down what those need who submit jobs to the cluster."""
+    """Write the record that commands need to submit jobs to the cluster."""
     description = f"Slipway cluster {target.name}: what jobs need to know to be submitted"
     name = parameter_name(target.name)
     _Record(scope, "Target", name=name, value=encode_target(target), description=description)
 
 
 def publish_bakery(scope: Construct, bakery: Bakery) -> None:
-    """Write down where a machine image is baked, as `slipway image bake` reads it."""
+    """Write the record of where a machine image is baked, which `slipway image bake` reads."""
     description = f"Slipway machine image {bakery.name}: where it is baked"
     name = bakery_parameter(bakery.name)
     _Record(scope, "Bakery", name=name, value=encode_bakery(bakery), description=description)
 
 
-# Keeps two projects of one account from deploying a cluster of the same name over each other.
-# The parameter has one name for a cluster and one logical id for each project. The deployment of another
-# project adds its own before it removes the first one's, and CloudFormation refuses a name that is taken.
+# Stops two projects of one account from deploying clusters of the same name over each other. The parameter
+# has one name for a cluster and one logical id for each project. Another project's deployment would add its
+# own before it removes the first one's, and CloudFormation refuses a name that exists.
 
 
 def add_ownership(scope: Construct, cluster: str, project: str | None) -> None:
-    """Write down whose cluster this is, where the project has a name."""
+    """Write the name of the cluster's project, if it has one."""
     if project:
         ssm.StringParameter(
             scope,

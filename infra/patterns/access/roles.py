@@ -1,4 +1,4 @@
-"""Roles, each with one customer-managed policy, and what machines of several kinds may do."""
+"""Roles, each with one customer-managed policy, and statements that machines of several kinds share."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class ServiceRole(_Role):
 
 
 class AssumedRole(_Role):
-    """Lets one role, and no other, hand on a part of what it may do."""
+    """Lets one role, and no other, pass on a part of its rights."""
 
     def __init__(
         self,
@@ -81,7 +81,7 @@ def _attach(
     )
 
 
-# What the agent of Systems Manager needs to write what a command printed to a log group.
+# The agent of Systems Manager needs these rights to write a command's output to a log group.
 
 
 def run_command_output(log_group_arn: str) -> tuple[Statement, ...]:
@@ -92,7 +92,7 @@ def run_command_output(log_group_arn: str) -> tuple[Statement, ...]:
         "logs:CreateLogStream",
         "logs:DescribeLogStreams",
         "logs:PutLogEvents",
-        on=f"{log_group_arn}:*",  # its streams: a group has nothing else
+        on=f"{log_group_arn}:*",  # its streams, the only resources of a group
     )
     return write, find_group
 
@@ -101,8 +101,8 @@ def session_manager() -> Statement:
     """Allow calls that take no resource (Service Authorization Reference, "AWS Systems Manager").
 
     The agent also asks which associations an instance has, every half hour. Slipway makes none, so of
-    AmazonSSMManagedInstanceCore's permissions only the two questions are here, for a quiet agent's log, and
-    neither documents of associations nor inventory, patches and compliance.
+    AmazonSSMManagedInstanceCore's permissions only the two questions are here, to keep errors out of the
+    agent's log: no documents of associations, inventory, patches or compliance.
     """
     return allow(
         "AnswerSessionManager",
@@ -130,9 +130,9 @@ def report_metrics(sid: str = "ReportIdleness", namespace: str = METRIC_NAMESPAC
 
 
 def read_secrets_of_jobs(scope: Construct) -> Statement:
-    """Allow jobs the secrets that users keep for them, and no other of the account.
+    """Allow jobs to read the secrets that users keep for them, and no others of the account.
 
-    These are encrypted with the account's own key of Secrets Manager, which asks for no permission of KMS.
+    These are encrypted with the account's own key of Secrets Manager, which needs no permission of KMS.
     """
     secrets = Stack.of(scope).format_arn(
         service="secretsmanager",

@@ -1,4 +1,4 @@
-"""What nodes and jobs may do in AWS: a role for the machine, one to start tasks, one for the training."""
+"""The rights of nodes and jobs in AWS: a role for the machine, one to start tasks, one for the training."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class NodeAccess(Construct):
 
 
 def _join_ecs(scope: Construct) -> tuple[Statement, ...]:
-    """Allow what the ECS agent calls, as AmazonEC2ContainerServiceforEC2Role does but for creating clusters.
+    """Allow the ECS agent's calls: AmazonEC2ContainerServiceforEC2Role without creating clusters.
 
     Batch makes up its clusters' names, so none can be named here.
     """

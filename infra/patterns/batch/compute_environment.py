@@ -1,4 +1,4 @@
-"""The Batch compute environment of a cluster and the queue before it.
+"""The Batch compute environment of a cluster, its queue, and the definition of its multi-node jobs.
 
 L1: the L2 adds a security group, which overrides the launch template's, and drops the template's version.
 """
@@ -35,8 +35,8 @@ _SECOND = timedelta(seconds=1)
 class NodePool(Construct):
     """Runs zero to max_nodes nodes of one type in one subnet. BEST_FIT_PROGRESSIVE may start one more.
 
-    Unnamed, without a service role and not replaced: so CloudFormation updates it in place (AWS Batch user
-    guide, "Update a compute environment"), and a changed template or image reaches new nodes only.
+    It has no name and no service role and is never replaced, so CloudFormation updates it in place (AWS Batch
+    user guide, "Update a compute environment"), and a changed template or image reaches only new nodes.
     """
 
     def __init__(
@@ -63,8 +63,7 @@ class NodePool(Construct):
                 job_execution_timeout_minutes=min(cluster.job_timeout, _LONGEST_UPDATE_WAIT) // _MINUTE,
             ),
         )
-        # Batch starts nodes as soon as there is a job, and they join ECS only with their permissions in
-        # place.
+        # Batch starts nodes as soon as there is a job, and they join ECS only if their permissions exist.
         self.resource.node.add_dependency(node_role.policy)
 
 
@@ -84,7 +83,7 @@ class JobQueue(Construct):
             ],
             job_state_time_limit_actions=[
                 batch.CfnJobQueue.JobStateTimeLimitActionProperty(
-                    action="CANCEL",  # the only one for queues on ECS
+                    action="CANCEL",  # the only action for queues on ECS
                     max_time_seconds=cluster.runnable_timeout // _SECOND,
                     reason=reason,
                     state="RUNNABLE",
@@ -94,8 +93,8 @@ class JobQueue(Construct):
         )
 
 
-# All that Batch acts on for ECS (user guide, "Automatic remediation with jobStateTimeLimitActions").
-# Without this the first job that cannot start blocks the queue for good.
+# All reasons on which Batch acts for ECS (user guide, "Automatic remediation with jobStateTimeLimitActions").
+# Without them the first job that cannot start blocks the queue for good.
 TIME_LIMIT_REASONS = (
     "CAPACITY:INSUFFICIENT_INSTANCE_CAPACITY",
     "MISCONFIGURATION:COMPUTE_ENVIRONMENT_MAX_RESOURCE",
@@ -137,12 +136,12 @@ def _compute_resources(
     )
 
 
-# The multi-node job of a cluster: one open range of nodes, each with all of a machine.
-# L1: the L2 renders a closed range, and then no job can ask for another number of nodes.
+# The multi-node job of a cluster: one open range of nodes, each with all of a machine. L1: the L2 renders a
+# closed range, and then no job can ask for another number of nodes.
 _Definition = batch.CfnJobDefinition
 
-_SHARED_MEMORY_MIB = 64000  # data loaders and collectives; Docker's own 64 MiB ends in a bus error
-_SHARED_MEMORY_SHARE = 0.25  # on small nodes
+_SHARED_MEMORY_MIB = 64000  # for data loaders and collectives; Docker's default of 64 MiB ends in a bus error
+_SHARED_MEMORY_SHARE = 0.25  # of the memory of small nodes
 _EVERY_PERMISSION = ("READ", "WRITE", "MKNOD")
 
 
@@ -225,7 +224,7 @@ def _container(
 def _volumes(
     cluster: BatchCluster, files: SharedFiles
 ) -> Mapping[str, batch.CfnJobDefinition.VolumesProperty]:
-    """Return what containers see, by its path: folders of the node, and files that nobody mounted there."""
+    """Return the volumes by their path in containers: the node's folders, and files it has not mounted."""
     of_node = [SCRATCH, *([files.mount_point] if files.mount_point and mounts_at_boot(cluster) else [])]
     folders = {
         path: _Definition.VolumesProperty(
@@ -250,7 +249,7 @@ def _volumes(
 
 def _linux(type_: InstanceType, needs: ContainerNeeds) -> batch.CfnJobDefinition.LinuxParametersProperty:
     return _Definition.LinuxParametersProperty(
-        init_process_enabled=True,  # reaps what a launcher leaves, and passes signals on
+        init_process_enabled=True,  # reaps processes that a launcher leaves, and passes signals on
         shared_memory_size=shared_memory_mib(type_),
         devices=[
             _Definition.DeviceProperty(

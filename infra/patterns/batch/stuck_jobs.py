@@ -1,9 +1,9 @@
 """Cancels a job whose nodes run and never join: nothing else would end it, and its nodes are billed.
 
-AWS Batch blocks the queue for such a job with the reason UNDETERMINED, for which a queue takes no time
-limit (user guide, "Jobs stuck in RUNNABLE with undetermined root cause"). So an EventBridge rule starts a
-runbook of Systems Manager, which waits as long as the queue's own limits do, looks again, and cancels the
-job with the reason. No code of ours runs: the runbook's steps are calls of AWS.
+AWS Batch blocks the queue for such a job with the reason UNDETERMINED, for which a queue has no time limit
+(user guide, "Jobs stuck in RUNNABLE with undetermined root cause"). So an EventBridge rule starts a runbook
+of Systems Manager, which waits as long as the queue's own limits do, looks again, and cancels the job with
+the reason. No code of ours runs: the runbook's steps are calls of AWS.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ def _content(cluster: BatchCluster, role_arn: str) -> Mapping[str, object]:
             {"name": "Wait", "action": "aws:sleep", "inputs": {"Duration": "{{ Wait }}"}},
             _call("Look", job, Status="$.jobs[0].status"),
             _branch("IsWaiting", {"Variable": "{{ Look.Status }}", "StringEquals": "RUNNABLE"}, then="Ask"),
-            # Apart from the first look: a job that runs has no reason, and its absence would fail the step.
+            # A step of its own: a running job has no reason, whose absence would fail the step.
             _call("Ask", job, Reason="$.jobs[0].statusReason"),
             _branch("IsStuck", {"Variable": "{{ Ask.Reason }}", "StartsWith": UNDETERMINED}, then="Cancel"),
             _call("Cancel", {"Service": "batch", "Api": "TerminateJob", "jobId": "{{ Job }}", "reason": why}),
@@ -118,7 +118,7 @@ def _call(name: str, inputs: Mapping[str, object], **outputs: str) -> Mapping[st
 
 
 def _branch(name: str, choice: Mapping[str, str], *, then: str) -> Mapping[str, object]:
-    """Go on with a step if the choice holds, else end."""
+    """Continue with a step if the choice holds, else end."""
     inputs = {"Choices": [{"NextStep": then, **choice}]}
     return {"name": name, "action": "aws:branch", "inputs": inputs, "isEnd": True}
 

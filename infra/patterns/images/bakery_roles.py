@@ -1,8 +1,9 @@
-"""The roles of a bakery: of the machine that becomes the image, of Image Builder, of what deletes old images.
+"""The roles of a bakery: for the machine that becomes the image, Image Builder, and deleting old images.
 
 Image Builder writes the id where clusters look only with an execution role (Image Builder user guide,
-"Prerequisites for SSM output parameters"), and then does everything with it. Its statements are those of
-AWSServiceRoleForImageBuilder, version 25, without what these pipelines do not do, and with resources named.
+"Prerequisites for SSM output parameters"), and then uses that role for everything. Its statements are those
+of AWSServiceRoleForImageBuilder, version 25, without what these pipelines do not do, and with resources
+named.
 """
 
 from __future__ import annotations
@@ -21,14 +22,14 @@ from slipway.infra.patterns.encryption import EncryptedLogGroup
 from slipway.infra.patterns.statements import ACCOUNT_ID, PARTITION, Statement, allow
 from slipway.jobs.words.images.amis import ami_parameter
 
-MADE_BY_IMAGE_BUILDER = "EC2 Image Builder"  # the value of the tag CreatedBy on all that it makes
+MADE_BY_IMAGE_BUILDER = "EC2 Image Builder"  # value of the tag CreatedBy on everything that it makes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BakeryNetwork:
     """Holds what the network of a region's bakeries makes for each of them."""
 
-    subnet_id: str  # the only place where machines are started
+    subnet_id: str  # the only subnet in which machines are started
     security_group_id: str
     log_bucket: s3.IBucket
     log_key: kms.IKey
@@ -36,13 +37,13 @@ class BakeryNetwork:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BakeryParts:
-    """Names what one machine image is baked with; its roles may touch that and nothing else."""
+    """Names everything with which one machine image is baked; its roles may use nothing else."""
 
     resource_name: str  # of its components, recipe, pipeline and log group
     image: MachineImage
     network: BakeryNetwork
     logs: EncryptedLogGroup
-    payload_arn: str | None  # None: no component of the image asks for it
+    payload_arn: str | None  # None: no component of the image needs it
 
 
 def instance_statements(bakery: BakeryParts, component_arns: Sequence[str]) -> tuple[Statement, ...]:
@@ -79,7 +80,7 @@ def execution_statements(
 
 
 def lifecycle_statements(scope: Construct, bakery: BakeryParts) -> tuple[Statement, ...]:
-    """Keep what deleting needs of EC2ImageBuilderLifecycleExecutionPolicy."""
+    """Return the part of EC2ImageBuilderLifecycleExecutionPolicy that deleting needs."""
     images = f"{_ec2(bakery)}:image/*"
     return (
         allow(
@@ -100,7 +101,7 @@ def lifecycle_statements(scope: Construct, bakery: BakeryParts) -> tuple[Stateme
 
 
 def _start_machines(bakery: BakeryParts, instance_role_arn: str) -> tuple[Statement, ...]:
-    """Allow any AMI, for the parent may be anybody's, but one subnet, and only tagged machines."""
+    """Allow any AMI, because the parent may be anybody's, but one subnet, and only tagged machines."""
     ec2, own = _ec2(bakery), f"{_ec2(bakery)}{ACCOUNT_ID}"
     place = (
         "network-interface/*",
@@ -169,9 +170,9 @@ def _run_on_machines(scope: Construct, bakery: BakeryParts) -> tuple[Statement, 
 
 
 def _make_images(bakery: BakeryParts) -> tuple[Statement, ...]:
-    """Allow images of its own machines alone: another's would hold what that has on its disk.
+    """Allow images only of its own machines: another's would hold what that has on its disk.
 
-    They are encrypted with the EBS key of AWS's, whose policy lets in who may use EBS here.
+    They are encrypted with AWS's key for EBS, whose policy admits everyone who may use EBS here.
     """
     ec2 = _ec2(bakery)
     images, snapshots = f"{ec2}:image/*", f"{ec2}:snapshot/*"
@@ -232,7 +233,7 @@ def _made_by_image_builder(sid: str, actions: list[str], resources: list[str]) -
 
 
 def _ec2(bakery: BakeryParts) -> str:
-    """Return the beginning of EC2's ARNs up to the account, which images and snapshots lack."""
+    """Return the beginning of EC2's ARNs with the account, which ARNs of images and snapshots lack."""
     return f"arn:{PARTITION}:ec2:{bakery.image.region}:"
 
 

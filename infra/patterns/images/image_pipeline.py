@@ -1,6 +1,6 @@
-"""How an image is baked and where it goes: machines without a public address, one id, old images deleted.
+"""How an image is baked and published: machines without a public address, one id, old images deleted.
 
-It runs when `slipway image bake` starts it and at no other time: an image changes when somebody means it.
+It runs only when `slipway image bake` starts it, so images change only on purpose.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class ImagePipeline(Construct):
             infrastructure_configuration_arn=_infrastructure(self, bakery, machine).attr_arn,
             distribution_configuration_arn=_distribution(self, bakery, ami_tags).attr_arn,
             execution_role=execution.arn,
-            # An inventory of packages, which takes rights of its own: the lock says what is in there.
+            # An inventory of packages would need rights of its own, and the lock has it.
             enhanced_image_metadata_enabled=False,
             image_tests_configuration=imagebuilder.CfnImagePipeline.ImageTestsConfigurationProperty(
                 image_tests_enabled=True
@@ -96,7 +96,7 @@ def _infrastructure(
         logging=infrastructure.LoggingProperty(
             s3_logs=infrastructure.S3LogsProperty(
                 s3_bucket_name=network.log_bucket.bucket_name,
-                s3_key_prefix=image.name,  # what AWSTOE itself writes down
+                s3_key_prefix=image.name,  # for AWSTOE's own log
             )
         ),
         resource_tags=dict(image.billing_tags),
@@ -115,7 +115,8 @@ def _distribution(
         distributions=[
             distribution.DistributionProperty(
                 region=bakery.image.region,
-                # A mapping: the CDK writes its own type for this property as CloudFormation does not take it.
+                # A mapping: the CDK writes its own type for this property in a form that CloudFormation does
+                # not accept.
                 ami_distribution_configuration={
                     "Name": f"{bakery.resource_name}-{{{{ imagebuilder:buildDate }}}}",
                     "AmiTags": ami_tags,
@@ -157,7 +158,7 @@ def _lifecycle(scope: Construct, bakery: BakeryParts) -> None:
                     include_resources=policy.IncludeResourcesProperty(amis=True, snapshots=True),
                 ),
                 filter=policy.FilterProperty(type="COUNT", value=bakery.image.keep_images),
-                # What nodes start from stays, however old: somebody went back to it.
+                # The image that nodes start from stays, however old: somebody may have rolled back to it.
                 exclusion_rules=policy.ExclusionRulesProperty(
                     amis=policy.AmiExclusionRulesProperty(
                         last_launched=policy.LastLaunchedProperty(unit="WEEKS", value=_IN_USE_WEEKS)
@@ -169,7 +170,7 @@ def _lifecycle(scope: Construct, bakery: BakeryParts) -> None:
     resource.node.add_dependency(role.policy)
 
 
-# What Image Builder does to the parent image: components in their order, each told its values of the lock.
+# What Image Builder does to the parent image: components in order, each with its values of the lock.
 # Components and recipes cannot change: one with other content has another version, a digest of that content.
 _LARGEST = 2**30  # of a part of a version, CreateComponent of the Image Builder API reference
 _ROOT_DEVICE = "/dev/sda1"  # of Ubuntu's images
@@ -177,7 +178,7 @@ _ROOT_DEVICE = "/dev/sda1"  # of Ubuntu's images
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImageLock:
-    """Says what an image's lock holds: versions by program, and values by the parameters of components."""
+    """Holds an image's lock: versions by program, and values by the parameters of components."""
 
     digest: str
     versions: Mapping[str, str]
@@ -204,7 +205,7 @@ class ImageRecipe(Construct):
             components=components,
             block_device_mappings=[_root_volume(image.root_volume_gib)],
             additional_instance_configuration=imagebuilder.CfnImageRecipe.AdditionalInstanceConfigurationProperty(
-                # Nodes are reached by it: it stays, even where Image Builder had to install it.
+                # Nodes are reached by it: it stays, even if Image Builder had to install it.
                 systems_manager_agent=imagebuilder.CfnImageRecipe.SystemsManagerAgentProperty(
                     uninstall_after_build=False
                 )
@@ -235,7 +236,7 @@ def _component(
 
 
 def _root_volume(gib: int) -> imagebuilder.CfnImageRecipe.InstanceBlockDeviceMappingProperty:
-    """Encrypt with the account's EBS key of AWS's: another would have to be shared with every launcher.
+    """Encrypt with AWS's EBS key of the account: another would have to be shared with every launcher.
 
     It is named, because the account's default may be another.
     """

@@ -2,8 +2,8 @@
 
 The contract with `slipway image build`: it uploads the image's sources as one zip, whose root is containers/,
 to builds/ in the data bucket, and starts the project with sourceLocationOverride and the variables IMAGE (a
-folder of images/), TAG and REPOSITORY (the URI). The project pushes REPOSITORY:TAG, or ends well where that
-exists already.
+folder of images/), TAG and REPOSITORY (the URI). The project pushes REPOSITORY:TAG, or succeeds at once if
+that exists already.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ def build_project_name(cluster: str) -> str:
 
 
 def build_spec() -> str:
-    """Return the script as one command, so that shellcheck sees what runs. JSON is YAML to CodeBuild."""
+    """Return the script as one command, so that shellcheck sees what runs; JSON is YAML for CodeBuild."""
     script = _SCRIPT.read_text(encoding="utf-8")
     spec = {"version": "0.2", "env": {"shell": "bash"}, "phases": {"build": {"commands": [script]}}}
     return json.dumps(spec, indent=2)
@@ -133,7 +133,7 @@ class ImageRepository(Construct):
             empty_on_delete=not keep,  # ECR's own setting: no Lambda
             removal_policy=removal_policy(keep),
         )
-        # A tagged image is named by a job definition, and a job may be repeated years later.
+        # A job definition may name any tagged image, and a job may be repeated years later.
         self.repository.add_lifecycle_rule(
             description="Layers of failed pushes",
             tag_status=ecr.TagStatus.UNTAGGED,
@@ -153,7 +153,7 @@ _PUSH = ("ecr:CompleteLayerUpload", "ecr:InitiateLayerUpload", "ecr:PutImage", "
 
 
 def pull_statements(scope: Construct, registry: str | None = None) -> tuple[Statement, ...]:
-    """Pull from any repository of this account and region: a job may name an older image, or a user's own.
+    """Allow any repository of this account and region: a job may name an older image, or a user's own.
 
     `registry` is the account of AWS's that publishes the cluster's own image.
     """

@@ -1,7 +1,7 @@
-"""What a bake needs of this package, as one zip: what nodes run at each boot, and for an image with a Python
-lock that, uv's, and a wheel of the project.
+"""Packs what a bake needs of this package into one zip: what nodes run at each boot.
 
-The same files give the same zip, byte for byte: its digest names it in S3, and the build machine checks it.
+An image with a Python lock also gets that, uv's lock, and a wheel of the project. The same files give the
+same zip, byte for byte: its digest is its name in S3, and the build machine checks it.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ SCRIPTS = {
 }
 _VERSION_DIGITS = 12
 _WHEEL = b"Wheel-Version: 1.0\nGenerator: slipway\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
-_LONG_AGO = (1980, 1, 1, 0, 0, 0)  # a zip holds times; these files have none that matters
+_LONG_AGO = (1980, 1, 1, 0, 0, 0)  # a zip needs times; any constant serves
 _BOOT_SUFFIXES = frozenset({".conf", ".config", ".lock", ".service", ".sh", ".timer"})
 _SUFFIXES = frozenset({".c", ".csv", ".h", ".py", ".sh", ".slurm", ".toml"})
 
@@ -60,8 +60,8 @@ def node_software() -> Payload:
 def project_wheel() -> tuple[str, bytes]:
     """Return the wheel's file name and bytes (packaging.python.org, "Binary distribution format").
 
-    No build tool is needed: everything in it is a file of the package as it is. Its version is the digest of
-    these files and not the release's: two commits with the same code are one payload, and bake one AMI.
+    No build tool is needed: its content is the package's files, unchanged. Its version is the digest of these
+    files and not the release's: two commits with the same code are one payload, and bake one AMI.
     """
     sources = _sources()
     version = f"0+h{_digest(sources)[:_VERSION_DIGITS]}"
@@ -128,7 +128,7 @@ def _zipped(files: Mapping[str, bytes]) -> bytes:
     return target.getvalue()
 
 
-# How the payload of a bake reaches S3, for components that ask for it. Most machine images have none.
+# Uploads the payload of a bake to S3, for components that need it. Most machine images have none.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -159,7 +159,7 @@ def deliver_payload(scope: Construct, id: str, file: PayloadFile | None) -> Deli
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeSoftware:
-    """Says where nodes find their software, and what they are told of it (infra/boot/payload.sh)."""
+    """Says where nodes find their software, and holds its parameters (infra/boot/payload.sh)."""
 
     object_arn: str
     parameters: Mapping[str, str]

@@ -1,4 +1,4 @@
-"""What a node of an MPI cluster may do in AWS, and the part of it that its jobs may do."""
+"""The rights of a node of an MPI cluster in AWS, and the part of them that its jobs have."""
 
 from __future__ import annotations
 
@@ -72,15 +72,15 @@ def _find_each_other() -> Statement:
 
 
 def _follow_jobs() -> Statement:
-    """Allow a job that waits for others to see how they end; ListCommands takes no resource.
+    """Allow a waiting job to see how the others end; ListCommands takes no resource.
 
-    The nodes' role alone has it, not the jobs': it shows the parameters of every command of the Region.
+    Only the nodes' role has it, not the jobs': it shows the parameters of every command in the Region.
     """
     return allow("FollowJobs", "ssm:ListCommands", on="*")
 
 
 def _change_own_group(scope: Construct, node_group: str) -> tuple[Statement, ...]:
-    """Allow protection during a job, and to leave the group, as a node does that cannot join its cluster.
+    """Allow protection during a job, and leaving the group, for a node that cannot join its cluster.
 
     Auto Scaling makes up the id in the middle of the ARN.
     """
@@ -97,8 +97,8 @@ def _change_own_group(scope: Construct, node_group: str) -> tuple[Statement, ...
     return tuple(allow(sid, action, on=group) for sid, action in allowed.items())
 
 
-# How a job reaches its nodes: two documents of Systems Manager, one that runs it and one that ends it.
-# Their only text from outside are names that match a pattern without a character that a shell would read.
+# How a job reaches its nodes: two documents of Systems Manager, one that runs it and one that ends it. Their
+# only texts from outside are names of a pattern without any character special to a shell.
 NODE_COMMAND = "/opt/slipway/venv/bin/slipway-node"
 _STOP_SECONDS = 120
 

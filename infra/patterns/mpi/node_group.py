@@ -1,11 +1,11 @@
 """The nodes of a cluster as one Auto Scaling group: all of them run, or none.
 
-Who starts them: submitting a job does, and the clock where one is declared. The template names no desired
-capacity, so that a deployment neither starts machines nor brings back those that stopped (CloudFormation
-template reference, "AWS::AutoScaling::AutoScalingGroup"). Nodes that never stop run from the deployment on.
+Starting: submitting a job starts them, and the clock does if declared. The template has no desired capacity,
+so a deployment neither starts machines nor restarts stopped ones (CloudFormation template reference,
+"AWS::AutoScaling::AutoScalingGroup"). Nodes that never stop run from the deployment on.
 
-How they roll: a changed template or machine image reaches nodes as they are started, and a deployment takes
-none away, for there is no UpdatePolicy. To change those that run, after their job: `aws autoscaling
+Updating: a changed template or machine image reaches nodes as they are started, and a deployment ends none,
+because there is no UpdatePolicy. To change running ones after their job: `aws autoscaling
 start-instance-refresh --auto-scaling-group-name NAME --preferences ScaleInProtectedInstances=Wait`. A running
 job protects its nodes from every scaling in (slipway-node sets that), so the rules here never end one.
 """
@@ -63,16 +63,17 @@ class NodeGroup(Construct):
             launch_template=autoscaling.CfnAutoScalingGroup.LaunchTemplateSpecificationProperty(
                 launch_template_id=template.resource.ref, version=template.version
             ),
-            # A dead node is replaced; one that fails otherwise is the job's to name, and people's to look at.
+            # A dead node is replaced; other failures are for the job to report, and for people to look at.
             health_check_type="EC2",
             health_check_grace_period=_COOLDOWN_SECONDS,
             cooldown=str(_COOLDOWN_SECONDS),
             metrics_collection=[_COLLECTED(granularity="1Minute", metrics=[_IN_SERVICE])],
             tags=[_NAMED(key="Name", value=cluster.name, propagate_at_launch=True)],
-            # A Spot node is not replaced before EC2 takes it: the exchange would end a job that might go on.
+            # A Spot node is not replaced before EC2 takes it: the exchange would end a job that might
+            # continue.
             capacity_rebalance=False,
         )
-        # Nodes join with their permissions in place.
+        # Nodes join after their permissions exist.
         self.resource.node.add_dependency(node_role.policy)
         _stop_by_itself(self, cluster, base.alerts.topic_arn)
         _keep_hours(self, cluster)
@@ -88,7 +89,7 @@ def _comes_and_goes(cluster: MpiCluster) -> bool:
 
 
 def _stop_by_itself(group: NodeGroup, cluster: MpiCluster, alerts_arn: str) -> None:
-    """Stop nodes that idle, and those of which nobody says so: a job keeps its nodes from either."""
+    """Stop idle nodes, and nodes that do not report at all; a job protects its nodes from both."""
     if cluster.idle_minutes is None:
         return
     to_none = autoscaling.CfnScalingPolicy(
@@ -120,7 +121,7 @@ def _stop_when_idle(group: NodeGroup, cluster: MpiCluster, minutes: int, to_none
 
 
 def _stop_after_hours(group: NodeGroup, cluster: MpiCluster, actions: list[str]) -> None:
-    """Stop nodes that nothing else would: whose boot failed before they could report that they idle.
+    """Stop nodes that nothing else would: those whose boot failed before they could report that they idle.
 
     Auto Scaling itself counts them. Nodes of a job are protected, and stop when it has ended.
     """
@@ -145,11 +146,11 @@ def _stop_after_hours(group: NodeGroup, cluster: MpiCluster, actions: list[str])
 
 
 def _all_idle(cluster: str) -> list[cloudwatch.CfnAlarm.MetricDataQueryProperty]:
-    """Return 1 for a period in which every node that reported was idle, and 0 where none reported.
+    """Return 1 for a period in which every reporting node was idle, and 0 if none reported.
 
-    The zero is what ends the alarm. Where data is missing an alarm looks further back, finds the reports of
-    nodes that have stopped, and goes on scaling to none while it is on (Amazon CloudWatch user guide, "Alarm
-    evaluation"): it would stop the nodes of the next job as they start.
+    The zero turns the alarm off. If data is missing, an alarm looks further back, finds the reports of
+    stopped nodes, and scales to none as long as it is on (Amazon CloudWatch user guide, "Alarm evaluation"):
+    it would stop the nodes of the next job as they start.
     """
     query = cloudwatch.CfnAlarm.MetricDataQueryProperty
     reports = cloudwatch.CfnAlarm.MetricStatProperty(
@@ -159,7 +160,7 @@ def _all_idle(cluster: str) -> list[cloudwatch.CfnAlarm.MetricDataQueryProperty]
             dimensions=[cloudwatch.CfnAlarm.DimensionProperty(name=CLUSTER_DIMENSION, value=cluster)],
         ),
         period=_PERIOD_SECONDS,
-        stat="Minimum",  # of 1 for an idle node and 0 for one at work: 1 when none works
+        stat="Minimum",  # of 1 for an idle node and 0 for a busy one: 1 if none is busy
     )
     return [
         query(id="reports", metric_stat=reports, return_data=False),

@@ -1,6 +1,6 @@
 """How private subnets reach AWS without the internet: S3's gateway endpoint, and interface endpoints.
 
-Which services the machines of a kind call is said where the kind is declared, infra/declare/types.py.
+infra/declare/types.py says, for each kind, which services its machines call.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ class InterfaceEndpoints(Construct):
 
 
 def interface_endpoints(scope: Construct, cluster: Cluster, vpc: Vpc) -> str | None:
-    """Make the endpoints, where the cluster goes to AWS through some; return their security group's id."""
+    """Make the endpoints if the cluster reaches AWS by them; return their security group's id."""
     if cluster.egress is not Egress.ENDPOINTS or not cluster.services:
         return None
     return InterfaceEndpoints(scope, "Endpoints", cluster=cluster, vpc=vpc).security_group_id

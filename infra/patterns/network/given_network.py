@@ -1,6 +1,6 @@
-"""Where nodes go in a VPC that is its owner's, and what can be seen of whether they can work there.
+"""Puts nodes in a VPC that is its owner's, and checks what can be seen of it: whether they can work there.
 
-What stands in an imported VPC is not known here: its routes, its DNS and its endpoints are its owner's care.
+Routes, DNS and endpoints of an imported VPC cannot be seen here: its owner is responsible for them.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from slipway.infra.patterns.network.endpoints import S3Endpoint, interface_endpo
 from slipway.infra.patterns.network.vpc import ClusterNetwork, FlowLogs, Vpc
 from slipway.jobs.words.errors import SlipwayError
 
-# The id that the CDK gives a VPC which is to be looked up: the app runs once more when it was.
+# The id that the CDK gives a VPC that is being looked up: the app runs again after the lookup.
 _NOT_LOOKED_UP_YET = "vpc-12345"
 
 
@@ -39,7 +39,7 @@ def given_network(
     subnet: ec2.ISubnet | None,
     endpoints: ec2.ISecurityGroup | None,
 ) -> ClusterNetwork:
-    """Return where nodes of the cluster go, or say what the VPC lacks for the services that they call."""
+    """Return the network for the cluster's nodes, or say what the VPC lacks for their services."""
     _refuse_closed(cluster, endpoints)
     if isinstance(vpc, ec2.Vpc):
         _refuse_settings(cluster, vpc)
@@ -58,7 +58,7 @@ def given_network(
 
 
 def _refuse_closed(cluster: Cluster, endpoints: ec2.ISecurityGroup | None) -> None:
-    """Ask for the owner's endpoints: a second one of a service would be refused for its private DNS name."""
+    """Require the owner's endpoints: a second one of a service would be refused for its private DNS name."""
     if cluster.egress is Egress.ENDPOINTS and cluster.services and endpoints is None:
         raise SlipwayError(
             f"cluster '{cluster.name}' has Egress.ENDPOINTS in a VPC of yours, and no security group of "
@@ -69,7 +69,7 @@ def _refuse_closed(cluster: Cluster, endpoints: ec2.ISecurityGroup | None) -> No
 
 
 def _refuse_settings(cluster: Cluster, vpc: ec2.Vpc) -> None:
-    """Look at a VPC that the same app makes."""
+    """Check a VPC that the same app makes."""
     resource = vpc.node.default_child
     assert isinstance(resource, ec2.CfnVPC), "the L2 makes one"
     if resource.enable_dns_support is False or resource.enable_dns_hostnames is False:
@@ -113,9 +113,9 @@ def _in_zone(cluster: Cluster, subnets: Sequence[ec2.ISubnet]) -> ec2.ISubnet:
 def _zone(cluster: Cluster, subnet: ec2.ISubnet) -> str:
     try:
         zone = subnet.availability_zone
-    except RuntimeError:  # the CDK's own, of a subnet that was imported by its id alone
+    except RuntimeError:  # the CDK's own, for a subnet that was imported only by its id
         zone = ""
-    # One of a list that is told at deployment looks like none to is_unresolved of a text.
+    # A list entry known only at deployment looks like a known text to is_unresolved.
     if not zone or Token.is_unresolved([zone]) or Token.is_unresolved(zone):
         raise SlipwayError(
             f"a subnet of cluster '{cluster.name}' does not say its zone before it is deployed",
@@ -134,7 +134,7 @@ def _refuse_public(cluster: Cluster, vpc: ec2.IVpc, chosen: ec2.ISubnet) -> None
 
 
 def _refuse_narrow(cluster: Cluster, vpc: ec2.IVpc, chosen: ec2.ISubnet) -> None:
-    """Count the addresses of a subnet that the same app makes; an imported one need not say them."""
+    """Count the addresses of a subnet that the same app makes; an imported one need not have its range."""
     cidr = chosen.ipv4_cidr_block if isinstance(vpc, ec2.Vpc) else None
     if cidr is None or Token.is_unresolved(cidr):
         return

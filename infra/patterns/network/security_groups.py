@@ -1,8 +1,7 @@
 """Security groups that allow what is named and nothing else. Rules between groups are L1 resources.
 
-The L2's add_egress_rule(self) is dropped without a word, and EFA needs that rule: traffic of a group to
-itself must be allowed in and out by the group, 0.0.0.0/0 does not cover it (EC2 user guide, "Elastic Fabric
-Adapter").
+The L2 silently drops add_egress_rule(self), and EFA needs that rule: the group must allow traffic from and to
+itself, which 0.0.0.0/0 does not cover (EC2 user guide, "Elastic Fabric Adapter").
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from slipway.infra.declare.s3_prefix_lists import s3_prefix_list
 from slipway.infra.declare.types import Cluster, Egress
 from slipway.infra.patterns.network.vpc import ClusterNetwork
 
-# EC2 gives a group that lists no egress a rule that allows everything. This one allows nothing that leaves
+# EC2 gives a group that lists no egress a rule that allows everything. This rule allows nothing that leaves
 # the host.
 NOTHING = ec2.CfnSecurityGroup.EgressProperty(
     ip_protocol="icmp", from_port=252, to_port=86, cidr_ip="255.255.255.255/32", description="Nothing"

@@ -1,6 +1,6 @@
 """One VPC with one private subnet in one zone, for nodes that have to be close to each other.
 
-L1 resources: the L2 VPC picks its own zones where the account is not known, and zones are declared here.
+L1 resources: the L2 VPC picks its own zones if the account is not known, and zones are declared here.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _ANYWHERE = "0.0.0.0/0"
 
 
 class NodeVpc(Protocol):
-    """Says what nodes need of a VPC, whoever made it."""
+    """Describes what nodes need of a VPC, whoever made it."""
 
     @property
     def vpc_id(self) -> str: ...
@@ -68,17 +68,16 @@ class Vpc(Construct):
 
 
 # The default security group of the VPC stays as AWS makes it: all traffic from its own members, all out.
-# Batch puts the extra network interface of every multi-node task into the groups of the compute
-# environment, and into the default group where it names none; ours can name none, because EC2 refuses
-# groups beside a launch template's network interfaces (AWS Batch user guide, "Multi-node compute
-# environments"). So tasks reach each other through the default group's self rule. It cannot be written down
-# here: EC2 refuses a rule that exists already, and emptying the group takes a custom resource. An account
-# whose rules empty default groups (Security Hub EC2.2, AWS Control Tower) breaks every multi-node job: its
-# ranks cannot meet.
+# Batch puts the extra network interface of every multi-node task into the groups of the compute environment,
+# or into the default group if it names none; ours can name none, because EC2 refuses groups together with a
+# launch template's network interfaces (AWS Batch user guide, "Multi-node compute environments"). So tasks
+# reach each other by the default group's rule for itself. It cannot be declared here: EC2 refuses a rule that
+# exists already, and emptying the group takes a custom resource. An account whose rules empty default groups
+# (Security Hub EC2.2, AWS Control Tower) breaks every multi-node job: its ranks cannot connect.
 
 
 def subnet_cidrs(vpc_cidr: str, egress: Egress) -> tuple[str, str | None]:
-    """Give the private subnet the lower half; the upper half is for what must be public, and for later."""
+    """Give the private subnet the lower half; the upper half is for a public subnet, and for later."""
     network = IPv4Network(vpc_cidr)
     if network.prefixlen >= _LONGEST_SUBNET_PREFIX:
         if egress is Egress.NAT:
@@ -145,7 +144,7 @@ def _add_nat(vpc: Vpc, public_cidr: str, zone: str) -> ec2.CfnRouteTable:
     return public_routes
 
 
-# What the network stack of a cluster makes, or finds, for the cluster's other stacks.
+# The network that a cluster's network stack makes, or finds, for the cluster's other stacks.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -155,11 +154,11 @@ class ClusterNetwork:
     log_key: kms.IKey
 
 
-# Takes the key of the cluster's logs.
+# Makes or finds the network, given the key of the cluster's logs.
 NetworkOf = Callable[[Construct, Cluster, kms.IKey], ClusterNetwork]
 
 
-# Who talked to whom in a VPC, kept in an encrypted log group.
+# The connections in a VPC, recorded in an encrypted log group.
 
 
 class FlowLogs(Construct):

@@ -1,4 +1,4 @@
-"""What a node is told of its cluster: the parameters that the scripts of infra/boot read at each boot."""
+"""The parameters of a node: what the scripts of infra/boot read about its cluster at each boot."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from slipway.jobs.words.names import (
     NOT_JOINED_METRIC,
 )
 
-SCRATCH = "/scratch"  # the local disks, gone with the node; infra/boot/scratch.sh makes it
-# While a node starts its job is on its way to it: so long it does not count as idle.
+SCRATCH = "/scratch"  # on the local disks, lost with the node; infra/boot/scratch.sh makes it
+# While a node starts, its job is on its way: for this long the node does not count as idle.
 _NOT_IDLE_MINUTES = 15
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Membership:
-    """Says what gives a node its jobs, and how report_idle.sh sees that it has one: by has_<work>."""
+    """Names the component that gives a node its jobs; report_idle.sh sees a job by has_<work>."""
 
     by: str
     work: str
@@ -39,7 +39,7 @@ LOGIN_MEMBERSHIP = Membership(by="pcs-agent", work="login")  # it stays, and rep
 def boot_parameters(
     cluster: NodeCluster, files: SharedFiles, membership: Membership, group: str | None = None
 ) -> dict[str, object]:
-    """Return what node.json says; `group` is the Auto Scaling group that the node may take itself out of."""
+    """Return the content of node.json; `group` is the Auto Scaling group that the node may leave."""
     parameters: dict[str, object] = {
         "cluster": cluster.name,
         "region": cluster.region,
@@ -65,7 +65,7 @@ def boot_parameters(
 
 
 def mounts_at_boot(cluster: NodeCluster) -> bool:
-    """Return False where AWS Batch mounts the shared files into each container, as on AWS's own AMIs."""
+    """Return False if AWS Batch mounts the shared files into each container, as on AWS's own AMIs."""
     return node_image_of(cluster).is_baked or not isinstance(cluster, BatchCluster)
 
 
@@ -101,5 +101,5 @@ def container_needs(type_: InstanceType, efa_interfaces: int) -> ContainerNeeds:
 
 
 def _efa_devices(count: int) -> tuple[str, ...]:
-    """Name one device for each interface: with only the first, a container loses bandwidth."""
+    """Return one device for each interface: with only the first, a container loses bandwidth."""
     return tuple(f"/dev/infiniband/uverbs{index}" for index in range(count))

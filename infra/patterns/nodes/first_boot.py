@@ -1,9 +1,9 @@
-"""A node's user data: what it is told of its cluster and, on an AMI of AWS's, what our bakes hold.
+"""Writes a node's user data: facts about its cluster and, on an AMI of AWS's, what our bakes hold.
 
-What a node does at each boot is in infra/boot, and comes to it in one of two ways: a bake installs it, or
+The scripts for each boot are in infra/boot, and reach a node in one of two ways: a bake installs them, or
 unpack.py does, which cloud-init runs early at each boot. Batch merges its own part into this message, and
-takes user data of a launch template only as MIME multipart (AWS Batch user guide, "Use Amazon EC2 launch
-templates"). Values travel as JSON and never as shell, whatever is in them.
+accepts a launch template's user data only as MIME multipart (AWS Batch user guide, "Use Amazon EC2 launch
+templates"). Values are sent as JSON and never as shell, whatever is in them.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from slipway.infra.declare.node_images import NodeImage
 
 MOST_BYTES = 16 * 1024  # EC2 user guide, before base64; Batch adds less than a kilobyte
 _BOOT = Path(__file__).parents[2] / "boot"
-_ARCHIVE = "# archive: "  # as unpack.py looks for it
+_ARCHIVE = "# archive: "  # unpack.py looks for it
 _AGENTS_SETTINGS = "/etc/ecs/ecs.config"
 
-# No part contains it; always the same, so that unchanged nodes keep their launch template.
+# No part contains it; it is constant, so that unchanged nodes keep their launch template.
 _BOUNDARY = "==SLIPWAY=="
 
-# What gives jobs to a node waits for its boot: the component, and the drop-in of its unit.
+# The units that give jobs to a node, by component: a drop-in makes each wait for the node's boot.
 _WAITING: Mapping[str, tuple[str, str]] = {
     "ecs-agent": ("ecs.service.conf", "etc/systemd/system/ecs.service.d/10-slipway.conf"),
 }
@@ -42,12 +42,12 @@ class BootFile:
     path: str
     mode: str
     content: str
-    append: bool = False  # to what the AMI or AWS has written there
+    append: bool = False  # True: append to what the AMI or AWS has written there
 
 
 def node_user_data(parameters: Mapping[str, object], image: NodeImage) -> str:
-    """Return base64, as a launch template takes it. Values may be tokens of ids, safe in JSON."""
-    document = json.dumps(parameters)  # ASCII only: cloud-init reads the message as text and spoils the rest
+    """Return base64, as a launch template takes it. Values may be tokens of ids, which are safe in JSON."""
+    document = json.dumps(parameters)  # ASCII: cloud-init reads text and would damage the rest
     return Fn.base64(mime_document(boot_files(document, image), "" if image.is_baked else unpacking(image)))
 
 
@@ -78,7 +78,7 @@ def mime_document(files: tuple[BootFile, ...], program: str = "") -> str:
 
 
 def _cloud_config_entry(file: BootFile) -> str:
-    """Indent the file into a literal block of YAML, which takes any text as it is."""
+    """Indent the file into a literal block of YAML, which takes any text unchanged."""
     content = "".join(f"    {line}\n" if line else "\n" for line in file.content.splitlines())
     append = "  append: true\n" if file.append else ""
     return f'- path: {file.path}\n  permissions: "{file.mode}"\n{append}  content: |\n{content}'
@@ -89,9 +89,9 @@ def _part(content_type: str, content: str) -> str:
 
 
 def _installed(image: NodeImage) -> Iterator[tuple[str, tuple[Path, int]]]:
-    """Yield where each file goes, as node-boot.yaml has it, and where it is here with its mode there.
+    """Yield each file's path in node-boot.yaml, its path here, and its mode there.
 
-    What only a bake's tests call stays away: EC2 takes few bytes.
+    Files that only a bake's tests use are left out: EC2 accepts few bytes.
     """
     for script in sorted(set(_BOOT.glob("*.sh")) - set(_BOOT.glob("verify_*.sh"))):
         yield f"usr/lib/slipway/{script.name}", (script, 0o755)

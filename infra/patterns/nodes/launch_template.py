@@ -1,4 +1,4 @@
-"""What a node is made of: its network interfaces, disk, metadata service, first boot and how it is bought."""
+"""The launch template of a node: its network interfaces, disk, metadata service, first boot and market."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from slipway.jobs.words.catalogue.instances import InstanceType, instance_type
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaunchedMachine:
-    """Holds what AWS Batch puts in its compute environment, and other templates hold themselves."""
+    """Holds what AWS Batch has in its compute environment, and other launch templates have themselves."""
 
     image_id: str
     instance_profile_arn: str
@@ -26,9 +26,9 @@ class LaunchedMachine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FleetMachine:
-    """Holds what AWS PCS takes from a template and from nowhere else."""
+    """Holds what AWS PCS reads only from a template."""
 
-    name: str  # of the machines, for people
+    name: str  # of the machines, for users
     placement_group: str | None
 
 
@@ -42,7 +42,7 @@ class NodeTemplateProps:
 
 
 class NodeTemplate(Construct):
-    """Names no key pair and no subnet: people use Session Manager, and who starts nodes says where."""
+    """Names no key pair and no subnet: users enter by Session Manager, and services name the subnet."""
 
     def __init__(self, scope: Construct, id: str, *, props: NodeTemplateProps) -> None:
         super().__init__(scope, id)
@@ -50,7 +50,7 @@ class NodeTemplate(Construct):
 
     @property
     def version(self) -> str:
-        """Return an attribute: who starts nodes keeps a number, so a changed template reaches new nodes."""
+        """Return an attribute: the service keeps a number, so that a changed template reaches new nodes."""
         return self.resource.attr_latest_version_number
 
 
@@ -82,8 +82,8 @@ def _data(props: NodeTemplateProps) -> ec2.CfnLaunchTemplate.LaunchTemplateDataP
     )
 
 
-# Tokens only, and one hop: a container of an awsvpc task gets its role from ECS and needs no metadata of
-# the node.
+# Tokens only, and one hop: a container of an awsvpc task gets its role from ECS and needs no metadata of the
+# node.
 _METADATA = ec2.CfnLaunchTemplate.MetadataOptionsProperty(
     http_tokens="required", http_put_response_hop_limit=1, http_endpoint="enabled"
 )
@@ -91,17 +91,17 @@ _METADATA = ec2.CfnLaunchTemplate.MetadataOptionsProperty(
 
 _EBS_KEY = "alias/aws/ebs"
 
-# A container image of ten gigabytes is read and written here where a node has no local disks, and gp3 gives
-# 125 MiB a second unless asked. Any size from 50 GiB takes both: 0.25 MiB a second for each operation, 500
-# operations for each GiB (EC2 user guide, "General Purpose SSD volumes").
+# Container images of ten gigabytes are read and written here on nodes without local disks, and gp3's default
+# is 125 MiB a second. Any size from 50 GiB allows both: 0.25 MiB a second for each operation, 500 operations
+# for each GiB (EC2 user guide, "General Purpose SSD volumes").
 _ROOT_MIB_PER_SECOND = 500
 _ROOT_IOPS = 3000
 
 
 def _root_volume(cluster: NodeCluster) -> ec2.CfnLaunchTemplate.BlockDeviceMappingProperty:
-    """Encrypt with the account's EBS key of AWS's, named: without a name the account's default would be used.
+    """Encrypt with AWS's EBS key of the account, by name: without one, the account's default would be used.
 
-    With a customer-managed one the service-linked role of Auto Scaling would need a grant, and a key policy
+    With a customer-managed key, the service-linked role of Auto Scaling would need a grant, and a key policy
     that names that role is refused in an account where it does not exist yet; nodes would die at launch
     without a reason.
     """
@@ -128,7 +128,7 @@ def _placement(fleet: FleetMachine) -> ec2.CfnLaunchTemplate.PlacementProperty |
 def _tags(
     tags: Mapping[str, str], fleet: FleetMachine | None
 ) -> list[ec2.CfnLaunchTemplate.TagSpecificationProperty]:
-    """Tag disks, so that they are billed with their cluster; who starts nodes tags those, but for AWS PCS."""
+    """Tag disks, so that they are billed with their cluster; all but AWS PCS tag the nodes they start."""
     tagged = {"volume": tags, **({"instance": {"Name": fleet.name, **tags}} if fleet else {})}
     return [
         ec2.CfnLaunchTemplate.TagSpecificationProperty(
@@ -138,20 +138,20 @@ def _tags(
     ]
 
 
-# One thread a core: two training processes on the threads of one core only wait for each other.
-# EC2 does it at launch, by the CPU options; on bare metal there are none, and the first boot does it.
+# One thread on each core: two training processes on the threads of one core only wait for each other. EC2
+# does it at launch, by the CPU options; bare metal has none, so the first boot does it.
 _CpuOptions = ec2.CfnLaunchTemplate.CpuOptionsProperty
 
 
 def cpu_options(type_: InstanceType) -> _CpuOptions | None:
-    """Return None if a core has one thread anyhow, or if the type takes no options."""
+    """Return None if a core has one thread anyway, or if the type takes no options."""
     if type_.cores is None or type_.cores == type_.vcpus or 1 not in type_.threads_per_core:
         return None
     return _CpuOptions(core_count=type_.cores, threads_per_core=1)  # EC2 wants both or neither
 
 
 def threads_after_boot(type_: InstanceType) -> str:
-    """Return what Linux is told about the second thread of a core: off where EC2 left it on."""
+    """Return the setting of the second thread of a core for Linux: off if EC2 left it on."""
     left_on = type_.cores != type_.vcpus and cpu_options(type_) is None
     return "off" if left_on else "on"
 
@@ -160,16 +160,16 @@ def threads_after_boot(type_: InstanceType) -> str:
 
 
 def node_image_id(stack: Construct, ami_parameter: str) -> str:
-    """Return the id that stands in an SSM parameter when the stack is deployed."""
+    """Return the id in an SSM parameter at the time of the deployment."""
     return _parameter(
         stack, ami_parameter, "Where the id of the nodes' machine image is kept"
     ).value_as_string
 
 
 def require_node_image(stack: Construct, cluster: Cluster) -> None:
-    """Refuse the stack before it makes anything where nobody has baked the AMI of its nodes yet.
+    """Refuse the stack before it makes anything if the AMI of its nodes has not been baked yet.
 
-    CloudFormation reads such a parameter before the first resource, and an output is a use that changes none.
+    CloudFormation reads such a parameter before the first resource; an output uses it and changes nothing.
     """
     if not isinstance(cluster, NodeCluster):
         return

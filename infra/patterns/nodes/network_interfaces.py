@@ -1,4 +1,7 @@
-"""The network interfaces of a node: one EFA interface for each network card that takes it, in order."""
+"""The network interfaces of a node: one EFA interface for each network card that takes it, in order.
+
+Also its security group, and its market: a new one is one row of MARKETS.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,7 @@ Interface = ec2.CfnLaunchTemplate.NetworkInterfaceProperty
 def efa_interface_count(cluster: Cluster) -> int:
     """Count the EFA interfaces of a node: as declared, or as many as the type has.
 
-    One that is left closed is bandwidth paid for and not used.
+    Bandwidth of an interface that is not opened is paid for and not used.
     """
     asked, type_ = cluster.efa_interfaces, instance_type(cluster.instance_type)
     most = type_.efa_interfaces
@@ -38,12 +41,12 @@ def efa_interface_count(cluster: Cluster) -> int:
 def network_interfaces(
     type_: InstanceType, *, efa_interfaces: int, security_group_id: str
 ) -> list[Interface]:
-    """Return the interface with the node's one address on card 0, and EFA on as many cards as are asked.
+    """Return the interface with the node's one address on card 0, and EFA on the requested number of cards.
 
-    Card 0 carries EFA beside its address where it has EFA ("efa"); every further card has EFA alone
-    ("efa-only"), without an address (EC2 user guide, "Maximize network bandwidth on Amazon EC2 instances with
-    multiple network cards": use case 1 of P5, "save IP addresses and avoid potential Linux IP issues"). The
-    guide's newest form is an "interface" and an "efa-only" on card 0 as well. A card of P5 and Trn2 takes two
+    Card 0 carries EFA and its address if it has EFA ("efa"); every further card has EFA alone ("efa-only"),
+    without an address (EC2 user guide, "Maximize network bandwidth on Amazon EC2 instances with multiple
+    network cards": use case 1 of P5, "save IP addresses and avoid potential Linux IP issues"). The guide's
+    newest form has an "interface" and an "efa-only" on card 0, too. A card of P5 and Trn2 takes two
     interfaces, and the second one of card 0 is for the container of AWS Batch, so both are one here.
     """
     first = "efa" if efa_interfaces and type_.first_efa_card == 0 else "interface"
@@ -62,13 +65,13 @@ def _interface(card: int, sort: str, security_group_id: str) -> Interface:
         interface_type=sort,
         groups=[security_group_id],
         delete_on_termination=True,
-        # EC2 refuses to assign a public address to an instance with several interfaces; asking for none
-        # always holds.
+        # EC2 refuses to assign a public address to an instance with several interfaces; requesting none
+        # always works.
         associate_public_ip_address=False if card == 0 else None,
     )
 
 
-# The security group around the nodes of a cluster, and the rules by which they mount its shared files.
+# The security group of a cluster's nodes, and the rules by which they mount its shared files.
 
 
 def node_security_group(
@@ -80,7 +83,7 @@ def node_security_group(
     return group.group_id
 
 
-# How nodes are bought, as a launch template says it. A new market is one row of MARKETS.
+# How a launch template buys nodes. A new market is one row of MARKETS.
 _Reservation = ec2.CfnLaunchTemplate.CapacityReservationSpecificationProperty
 _Target = ec2.CfnLaunchTemplate.CapacityReservationTargetProperty
 _MarketOptions = ec2.CfnLaunchTemplate.InstanceMarketOptionsProperty
@@ -90,8 +93,8 @@ _MarketOptions = ec2.CfnLaunchTemplate.InstanceMarketOptionsProperty
 class Purchase:
     reservation: _Reservation
     market_options: _MarketOptions | None = None
-    is_spot: bool = False  # jobs have to listen for the notice of an interruption
-    # Nodes of a capacity block are close to each other already, and EC2 takes no placement group for them.
+    is_spot: bool = False  # True: jobs have to watch for the notice of an interruption
+    # Nodes of a capacity block are close to each other already, and EC2 accepts no placement group for them.
     in_placement_group: bool = True
     # AWS PCS starts nodes of a capacity block only from a template that names the type.
     names_type: bool = False
@@ -104,7 +107,7 @@ def purchase(cluster: Cluster) -> Purchase:
             hint="choose Market.ON_DEMAND, or a reservation",
         )
     bought = MARKETS[cluster.market](cluster.reservation_id)
-    # AWS PCS is told of Spot by its node group, and EC2's fleets refuse a template that says it, too.
+    # AWS PCS takes Spot from its node group, and EC2's fleets refuse a template that names it, too.
     return replace(bought, market_options=None) if _is_told_by_pcs(cluster) else bought
 
 
@@ -113,14 +116,14 @@ def _is_told_by_pcs(cluster: Cluster) -> bool:
 
 
 def placement_group(scope: Construct, cluster: Cluster) -> str | None:
-    """Make the group that keeps nodes close; return None where a capacity block does."""
+    """Make the group that keeps nodes close; return None if a capacity block does."""
     if not purchase(cluster).in_placement_group:
         return None
     return ec2.CfnPlacementGroup(scope, "PlacementGroup", strategy="cluster").ref
 
 
 def capacity_block_of(cluster: Cluster) -> str | None:
-    """Return the id of the capacity block that nodes are of; None where they are bought otherwise."""
+    """Return the id of the nodes' capacity block; None if they are bought otherwise."""
     return cluster.reservation_id if cluster.market is Market.CAPACITY_BLOCK else None
 
 
@@ -132,7 +135,7 @@ def _targeted(reservation_id: str | None) -> _Reservation:
 MARKETS: Mapping[Market, Callable[[str | None], Purchase]] = {
     # Without "none" EC2 would use up an open reservation that somebody else in the account counts on.
     Market.ON_DEMAND: lambda _: Purchase(reservation=_Reservation(capacity_reservation_preference="none")),
-    # Interrupted with two minutes' notice, which the launcher in containers/runtime watches for.
+    # Interrupted at two minutes' notice, for which the launcher in containers/runtime watches.
     Market.SPOT: lambda _: Purchase(
         reservation=_Reservation(capacity_reservation_preference="none"),
         market_options=_MarketOptions(market_type="spot"),

@@ -1,7 +1,7 @@
-"""What a cluster tells its owner by e-mail: jobs that are stuck, and nodes that idle and are billed.
+"""What a cluster mails to its owner: jobs that are stuck, and nodes that idle and are billed.
 
-A new alarm is one function and one line in ClusterAlarms; what keeps the jobs of a new kind of cluster from
-running is a function like blocked_queue.
+A new alarm is one function and one line in ClusterAlarms; what stops the jobs of a new kind of cluster is a
+function like blocked_queue.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class AlertTopic(Construct):
 
 
 def _let_alarms_publish(topic: sns.ITopic) -> iam.PolicyStatement:
-    """Allow what a topic's default policy allows: a policy of its own, as this topic has, replaces that."""
+    """Allow what a topic's default policy allows: this topic's own policy replaces that."""
     return iam.PolicyStatement(
         sid="PublishAlarms",
         principals=[iam.ServicePrincipal("cloudwatch.amazonaws.com")],
@@ -67,13 +67,13 @@ class StuckEvents:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StuckMetric:
-    """Describes what counts the jobs that do not run where no event tells of them."""
+    """Describes a metric that counts the jobs that do not run, if no event reports them."""
 
     what: str
     metric: cloudwatch.IMetric
 
 
-# Makes in a scope what tells why jobs do not run.
+# Makes, in a scope, what tells why jobs do not run.
 Stuck = Callable[[Construct], StuckEvents | StuckMetric]
 
 
@@ -135,7 +135,7 @@ def _stuck_jobs(scope: Construct, stuck: StuckEvents | StuckMetric, topic: sns.I
 
 
 def events_of(rule: events.Rule) -> cloudwatch.IMetric:
-    """Count the rule's events, where AWS tells of something in events and no metric."""
+    """Count the rule's events, since AWS reports them in no metric."""
     return cloudwatch.Metric(
         namespace="AWS/Events",
         metric_name="TriggeredRules",
@@ -161,9 +161,9 @@ def _mailed(scope: Construct, stuck: StuckEvents, topic: sns.ITopic) -> events.R
 
 
 def _idle_nodes(scope: Construct, cluster: str) -> cloudwatch.Alarm:
-    """Count what nodes report: no service of AWS has a metric for a billed node without a job.
+    """Count nodes' reports: no service of AWS has a metric for a billed node without a job.
 
-    A node that never got as far as its first report is not seen here: its job is stuck, and that is.
+    A node that never sent its first report is not counted: its job is stuck, and that raises an alarm.
     """
     return alarm_at_one(
         scope,
@@ -175,7 +175,7 @@ def _idle_nodes(scope: Construct, cluster: str) -> cloudwatch.Alarm:
 
 
 def _nodes_not_joined(scope: Construct, cluster: str) -> cloudwatch.Alarm:
-    """Count what nodes report that are late to join; each ends itself some time after that."""
+    """Count the reports of nodes that are late to join; each ends itself some time after that."""
     return alarm_at_one(
         scope,
         "NodesNotJoined",
@@ -186,7 +186,7 @@ def _nodes_not_joined(scope: Construct, cluster: str) -> cloudwatch.Alarm:
 
 
 def _nodes_for_long(scope: Construct, cluster: str) -> cloudwatch.Alarm:
-    """Tell once of nodes that have been billed for a day, whatever they do: a job may never end."""
+    """Report once that nodes have been billed for a day, whatever they do: a job may never end."""
     return alarm_at_one(
         scope,
         "NodesForADay",
@@ -199,7 +199,7 @@ def _nodes_for_long(scope: Construct, cluster: str) -> cloudwatch.Alarm:
 def alarm_at_one(
     scope: Construct, id: str, description: str, *, metric: cloudwatch.IMetric, periods: int
 ) -> cloudwatch.Alarm:
-    """Alarm where something was counted in each of so many periods; what is not counted is well."""
+    """Alarm if something was counted in each of this many periods; no data is fine."""
     return cloudwatch.Alarm(
         scope,
         id,
@@ -212,8 +212,8 @@ def alarm_at_one(
     )
 
 
-# What nodes tell of themselves: that they are billed and have no job, and that they cannot join.
-REPORT_EVERY_MINUTES = 5  # as infra/boot/units/slipway-idle.timer says
+# Nodes' reports on themselves: that they are billed and have no job, and that they cannot join.
+REPORT_EVERY_MINUTES = 5  # from infra/boot/units/slipway-idle.timer
 
 
 def _metric(name: str, cluster: str) -> cloudwatch.Metric:
@@ -226,8 +226,8 @@ def _metric(name: str, cluster: str) -> cloudwatch.Metric:
     )
 
 
-# Machines that AWS PCS could not start or end, as a metric: counted from its scaling log, and alarmed on.
-# A metric filter can give a metric no dimension but fields of the log, so the namespace says the cluster.
+# Machines that AWS PCS could not start or end, counted from its scaling log, with an alarm. A metric filter's
+# only dimensions are fields of the log, so the namespace names the cluster.
 LAUNCH_FAILURES = "LaunchFailures"
 _PERIOD = Duration.minutes(5)
 

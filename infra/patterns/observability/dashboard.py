@@ -1,4 +1,4 @@
-"""One page on a cluster: its alarms, what idles, what is stuck, and what jobs say."""
+"""One page on a cluster: its alarms, idle nodes, stuck jobs, and jobs' output. Also its budget."""
 
 from __future__ import annotations
 
@@ -43,13 +43,13 @@ class ClusterDashboard(Construct):
         )
 
 
-# A monthly budget of a cluster, with e-mails before and after it is spent.
-# What was spent, in per cent of the budget, and what will be when the month goes on like this.
+# A monthly budget of a cluster, with e-mails before and after it is spent: thresholds in per cent, for what
+# was spent, and for the forecast of the month.
 _NOTIFICATIONS = (("ACTUAL", 80), ("ACTUAL", 100), ("FORECASTED", 100))
 
 
 class ClusterBudget(Construct):
-    """Counts what carries the cluster's tag, once that is activated as a cost allocation tag in Billing."""
+    """Counts all costs with the cluster's tag, once Billing has that activated as a cost allocation tag."""
 
     def __init__(self, scope: Construct, id: str, *, cluster: Cluster) -> None:
         super().__init__(scope, id)

@@ -1,4 +1,4 @@
-"""What SageMaker and a training container may do in AWS: one role is for both, and jobs name it.
+"""The rights of SageMaker and a training container in AWS: both have one role, which jobs name.
 
 Each statement answers a line of SageMaker's developer guide, "How to use execution roles", CreateTrainingJob.
 """
@@ -55,7 +55,7 @@ class TrainingAccess(Construct):
 
 
 def _grant_volumes(storage: ClusterStorage) -> Statement:
-    """Let SageMaker hand the key on to the volumes of a job's instances, and to nothing else."""
+    """Let SageMaker pass the key on to the volumes of a job's instances, and to nothing else."""
     return allow(
         "EncryptVolumes",
         "kms:CreateGrant",
@@ -133,14 +133,14 @@ def _join_the_network(scope: Construct, subnet_id: str, security_group_id: str) 
 
 
 def _find_the_files(scope: Construct, files: SharedFiles) -> tuple[Statement, ...]:
-    """Let SageMaker look up the Lustre that a job's channel names, where one is declared.
+    """Let SageMaker look up the Lustre that a job's channel names, if one is declared.
 
     FSx lets nobody ask about one file system alone: the question takes no resource.
     """
     return (allow("FindTheFiles", "fsx:DescribeFileSystems", on="*"),) if files.file_system_id else ()
 
 
-# Says what a job is told of its disks: the key of its volume, and the path of shared files.
+# A job's settings for its disks: the key of its volume, and the path of shared files.
 
 
 def volume_key(cluster: SageMakerCluster, key: kms.IKey) -> str | None:
@@ -152,12 +152,12 @@ def volume_key(cluster: SageMakerCluster, key: kms.IKey) -> str | None:
 
 
 def file_system_path(files: SharedFiles) -> str | None:
-    """Return what a job's channel names of a Lustre: its whole tree, which begins with the mount name."""
+    """Return the path of a Lustre for a job's channel: its whole tree, which begins with the mount name."""
     return f"/{files.mount_name}" if files.file_system_id else None
 
 
-# Training jobs that failed are mailed, each with SageMaker's reason, and raise an alarm.
-# SageMaker has no metric of it. The event names the role of the job, which is of one cluster alone.
+# Failed training jobs are mailed, each with SageMaker's reason, and raise an alarm. SageMaker has no metric
+# of them. The event names the role of the job, which belongs to one cluster.
 _CHANGED = "SageMaker Training Job State Change"
 
 

@@ -1,7 +1,7 @@
-"""The machines of a Slurm cluster: workers that come with a job and go after it, and one node to log in.
+"""The machines of a Slurm cluster: workers that start with a job and end after it, and one login node.
 
-A changed template or image reaches machines as AWS PCS starts them: it drains those that run, and replaces
-each after its job.
+A changed template or image reaches machines as AWS PCS starts them: it drains running ones, and replaces each
+after its job.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _PURCHASES = {Market.CAPACITY_BLOCK: "CAPACITY_BLOCK", Market.SPOT: "SPOT"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Machines:
-    """Says what one group of machines is: its declaration, how many, and who they are in AWS."""
+    """Describes one group of machines: its declaration, their number, and their role in AWS."""
 
     name: str
     cluster: SlurmCluster  # the login node's differs in type and market
@@ -41,7 +41,7 @@ class Machines:
 
 
 def login_node(cluster: SlurmCluster, role: MachineRole) -> Machines:
-    """Describe the one machine that stays: small, bought as needed, without EFA."""
+    """Describe the one machine that stays: small, bought on demand, without EFA."""
     machine = replace(
         cluster,
         instance_type=login_type_of(cluster),
@@ -62,7 +62,7 @@ def login_node(cluster: SlurmCluster, role: MachineRole) -> Machines:
 
 
 def workers(cluster: SlurmCluster, role: MachineRole, placement_group: str | None) -> Machines:
-    """Describe what comes with a job and goes after it."""
+    """Describe the machines that start with a job and end after it."""
     return Machines(
         name="workers",
         cluster=cluster,
@@ -113,10 +113,10 @@ class SlurmNodeGroup(Construct):
 
 
 def _devices(type_: InstanceType) -> _Group.SlurmConfigurationProperty | None:
-    """Tell Slurm how many accelerators a node has; AWS PCS wants it in both of Slurm's files.
+    """Tell Slurm how many accelerators a node has; AWS PCS needs it in both of Slurm's files.
 
-    Of GPUs it writes both itself, with the devices' files (AWS PCS user guide, "Configuring custom GRES
-    settings"). Others are told by count and not by file: the prolog looks whether they are there, and drains
+    For GPUs it writes both itself, with the devices' files (AWS PCS user guide, "Configuring custom GRES
+    settings"). Others are declared by number and not by file: the prolog looks whether they exist, and drains
     a node that lacks one with that reason.
     """
     gres = gres_of(type_)
@@ -131,23 +131,24 @@ def _devices(type_: InstanceType) -> _Group.SlurmConfigurationProperty | None:
     )
 
 
-# The managed controller of Slurm, and the queue that takes its jobs.
-# Its name is fixed, so CloudFormation refuses what would replace it, such as another size or subnet: the jobs
-# of a replaced controller would be gone. `slipway preflight` says so before a deployment.
+# The managed controller of Slurm, and the queue that takes its jobs. Its name is fixed, so CloudFormation
+# refuses every change that would replace it, such as another size or subnet: the jobs of a replaced
+# controller would be lost. `slipway preflight` reports it before a deployment.
 _Slurm = pcs.CfnCluster.SlurmConfigurationProperty
 _Custom = pcs.CfnCluster.SlurmCustomSettingProperty
 _QueueCustom = pcs.CfnQueue.SlurmCustomSettingProperty
 
-# AWS PCS user guide, "Custom Slurm settings for AWS PCS clusters", lists what it takes. slurmd runs the
-# prolog on every node that a job gets, before any step: one that fails drains its node and puts the job back.
+# AWS PCS user guide, "Custom Slurm settings for AWS PCS clusters", lists the allowed ones. slurmd runs the
+# prolog on every node that a job gets, before any step: if it fails, its node is drained and the job
+# requeued.
 _SETTINGS: Mapping[str, str] = {
-    # Jobs are told as ours by their comments, which accounts do not keep by themselves.
+    # Our jobs are recognised by their comments, which accounts do not keep by default.
     "AccountingStoreFlags": "job_comment",
     "Epilog": EPILOG,
     "JobRequeue": "1",
     "Prolog": PROLOG,
     "PrologFlags": "Alloc",
-    # Otherwise the job is put back and held, until somebody releases it.
+    # Otherwise the job is requeued and held, until somebody releases it.
     "SchedulerParameters": "nohold_on_prolog_fail",
 }
 
@@ -157,7 +158,7 @@ class Scheduler(Construct):
         self, scope: Construct, id: str, *, cluster: SlurmCluster, subnet_id: str, security_group_id: str
     ) -> None:
         super().__init__(scope, id)
-        self.subnet_id = subnet_id  # of its machines as well
+        self.subnet_id = subnet_id  # of its machines, too
         size = cluster.controller or smallest_controller(cluster.max_nodes)
         self.resource = pcs.CfnCluster(
             self,
@@ -181,7 +182,7 @@ class Scheduler(Construct):
 
 
 def add_queue(scope: Construct, cluster: SlurmCluster, scheduler: Scheduler, workers: str) -> pcs.CfnQueue:
-    """Give the cluster its one queue: a node is a job's alone, and no job outlives the declared hours."""
+    """Give the cluster its one queue: a job has its nodes to itself, and none outlives the declared hours."""
     minutes = cluster.job_timeout // timedelta(minutes=1)
     custom = {"Default": "YES", "MaxTime": str(minutes), "OverSubscribe": "EXCLUSIVE"}
     return pcs.CfnQueue(
@@ -203,7 +204,7 @@ def add_queue(scope: Construct, cluster: SlurmCluster, scheduler: Scheduler, wor
 def _slurm(cluster: SlurmCluster) -> _Slurm:
     return _Slurm(
         scale_down_idle_time_in_seconds=cluster.idle_minutes * 60,
-        # Once on it cannot be turned off; what a job was stays as long as its logs.
+        # Once on it cannot be turned off; records of jobs are kept as long as their logs.
         accounting=pcs.CfnCluster.AccountingProperty(
             mode="STANDARD", default_purge_time_in_days=cluster.log_retention_days
         ),

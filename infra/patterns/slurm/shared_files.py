@@ -1,4 +1,4 @@
-"""What the machines of a Slurm cluster share: a home for all, and a scratch where one is declared."""
+"""What a Slurm cluster's machines share: a home for all, and a scratch if declared; and PCS's log of them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from slipway.jobs.words.names import derived_name
 def slurm_security_group(
     scope: Construct, cluster: SlurmCluster, base: Foundation, scratch: SharedFiles | None
 ) -> str:
-    """Make the group of nodes and controller: AWS PCS wants its own interface to reach them, and they it."""
+    """Make the group of nodes and controller: AWS PCS's own interface and they must reach each other."""
     group = node_security_group(scope, cluster, base)
     if scratch is not None:
         MountRules(scope, "ScratchRules", nodes=group, files=scratch)
@@ -38,9 +38,9 @@ def scratch_parameters(scratch: SharedFiles | None) -> Mapping[str, object]:
     return {"scratch_files": mounted(scratch), **mount} if scratch else mount
 
 
-# What AWS PCS says of each machine that it starts, or cannot start: the only place where it says so.
-# There is no event of it. The log is delivered only where somebody asks for it (AWS PCS user guide, "Scaling
-# logs in AWS PCS"); a filter counts what keeps a job waiting, and the cluster's alarm mails that.
+# AWS PCS's log of each machine that it starts, or cannot start: the only place that says so, as there is no
+# event. It is delivered only on request (AWS PCS user guide, "Scaling logs in AWS PCS"); a filter counts
+# failures for which a job waits, and the cluster's alarm mails that.
 _FAILED = (
     '{ $.status_code = "LAUNCH_FAILED" || $.status_code = "TERMINATE_FAILED" || '
     '$.reason_code = "BOOTSTRAP_FAILED" }'

@@ -1,7 +1,7 @@
-"""What the machines of a Slurm cluster may do in AWS: workers, and the login node that takes jobs.
+"""The rights of a Slurm cluster's machines in AWS: workers, and the login node that takes jobs.
 
-AWS PCS takes an instance profile only if the role's path or name says that it is for PCS (AWS PCS user guide,
-"IAM instance profiles for AWS PCS"). A job has its node's rights: Slurm starts it on the machine itself.
+AWS PCS accepts an instance profile only if the role's path or name is for PCS (AWS PCS user guide, "IAM
+instance profiles for AWS PCS"). A job has its node's rights: Slurm starts it on the machine itself.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def container_of(cluster: SlurmCluster) -> str | None:
 
 
 def first_boot_parameters(bare: BareMachines | None) -> Mapping[str, object]:
-    """Return what nodes of AWS's own AMI are told of what they fetch."""
+    """Return the parameters of nodes of AWS's own AMI for what they fetch."""
     if bare is None:
         return {}
     software = {"payload": bare.software.parameters}
@@ -106,7 +106,7 @@ class SlurmAccess(Construct):
 
 
 class MachineRole(Construct):
-    """Pairs a role with its instance profile, both under the path that AWS PCS asks for."""
+    """Pairs a role with its instance profile, both under the path that AWS PCS requires."""
 
     def __init__(
         self, scope: Construct, id: str, *, description: str, statements: tuple[Statement, ...]
@@ -123,7 +123,7 @@ class MachineRole(Construct):
         self.profile = iam.CfnInstanceProfile(
             self, "Profile", path=ROLE_PATH, roles=[self.role.role.role_name]
         )
-        # A machine registers with its permissions in place.
+        # A machine registers after its permissions exist.
         self.profile.node.add_dependency(self.role.policy)
 
     @property
@@ -137,14 +137,14 @@ def _of_bare(scope: Construct, bare: BareMachines) -> tuple[Statement, ...]:
 
 
 def _register() -> Statement:
-    """Allow what AWS's own AWSPCSComputeNodePolicy does: an instance registers before it knows its group."""
+    """Allow the same as AWS's AWSPCSComputeNodePolicy: an instance registers before it knows its group."""
     return allow("RegisterWithPcs", "pcs:RegisterComputeNodeGroupInstance", on="*")
 
 
-# How jobs reach Slurm from outside: one document of Systems Manager, which acts on the login node.
-# What comes from outside matches a pattern without a character that a shell would read.
+# How jobs reach Slurm from outside: one document of Systems Manager, which acts on the login node. Every text
+# from outside must match a pattern without any character special to a shell.
 _WORDS = ("Action", "Request", "Digest")
-_SECONDS = 300  # the controller answers at once, or nothing does
+_SECONDS = 300  # the controller answers at once or not at all
 
 
 class RunDocument(Construct):

@@ -1,4 +1,4 @@
-"""A bucket for data: TLS only, encrypted, versioned, never public, and its accesses logged if it is kept."""
+"""A bucket for data: TLS only, encrypted, versioned, never public; if it is kept, its accesses are logged."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from slipway.infra.patterns.storage.file_systems import SharedFiles
 from slipway.jobs.words.errors import SlipwayError
 from slipway.jobs.words.job import CODE_PREFIX, JOB_PREFIXES, PROJECT_DAYS, PROJECT_PREFIX
 
-# A bucket for logs that AWS services write: TLS only, never public, and everything in it ends some day.
+# A bucket for logs that AWS services write: TLS only, never public, and everything in it expires.
 
 
 class LogBucket(Construct):
-    """Logs its own accesses, and stays when its stack goes: S3 deletes only an empty bucket."""
+    """Logs its own accesses, and stays when its stack is deleted: S3 deletes only an empty bucket."""
 
     def __init__(self, scope: Construct, id: str, *, retention_days: int) -> None:
         super().__init__(scope, id)
@@ -35,9 +35,9 @@ _TLS = 1.2
 
 
 class DataBucket(Construct):
-    """Keeps its objects when its stack goes: emptying it would take a Lambda.
+    """Keeps its objects when its stack is deleted: emptying it would take a Lambda.
 
-    For the same reason a bucket that goes with its stack has no access logs: they keep coming.
+    For the same reason a bucket that is deleted with its stack has no access logs: they keep coming.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class DataBucket(Construct):
 def bucket_statements(
     bucket: s3.IBucket, *, read: tuple[str, ...], write: tuple[str, ...] = ()
 ) -> tuple[Statement, ...]:
-    """Allow finding what is in the bucket, and reading and writing below prefixes such as "images/*"."""
+    """Allow listing the bucket, and reading and writing below prefixes such as "images/*"."""
     arn = bucket.bucket_arn
     listing = allow(
         "FindObjects", "s3:GetBucketLocation", "s3:ListBucket", "s3:ListBucketMultipartUploads", on=arn
@@ -137,7 +137,7 @@ _DATA_LIFECYCLE = (
 )
 
 
-# What the storage stack of a cluster makes for the cluster's other stacks.
+# The storage that a cluster's storage stack makes for the cluster's other stacks.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,7 +148,7 @@ class ClusterStorage:
 
     @property
     def object_key(self) -> kms.IKey:
-        """Return the key by which who writes an object may encrypt it."""
+        """Return the key with which writers of an object encrypt it."""
         return self.bucket.encryption_key or self.key
 
     def use_keys(self) -> Statement:
@@ -157,13 +157,13 @@ class ClusterStorage:
 
 
 def job_data(storage: ClusterStorage) -> tuple[Statement, ...]:
-    """Let a job read and write data, and only read what users send; images are built from other sources."""
+    """Let a job read and write data, and only read what users send; sources of images are elsewhere."""
     own = tuple(f"{prefix}*" for prefix in JOB_PREFIXES)
     read = (*own, f"{PROJECT_PREFIX}*", f"{CODE_PREFIX}*")
     return *bucket_statements(storage.bucket, read=read, write=own), storage.use_keys()
 
 
-# Takes the cluster's key, and makes its bucket or returns one that is its owner's.
+# Makes the cluster's bucket with its key, or returns one that is its owner's.
 BucketOf = Callable[[Construct, Cluster, kms.IKey], s3.IBucket]
 
 
@@ -174,13 +174,13 @@ def make_bucket(scope: Construct, cluster: Cluster, key: kms.IKey) -> s3.IBucket
     ).bucket
 
 
-# Looks at a bucket that is its owner's; of one that is imported, nothing can be seen here.
+# Checks a bucket that is its owner's; nothing of an imported one can be seen here.
 _ONLY_BY_TLS = "aws:SecureTransport"
 _BLOCKS = ("blockPublicAcls", "blockPublicPolicy", "ignorePublicAcls", "restrictPublicBuckets")
 
 
 def given_bucket(_scope: Construct, cluster: Cluster, _key: kms.IKey, *, bucket: s3.IBucket) -> s3.IBucket:
-    """Return the bucket; refuse one of the same app that lets the public in, or requests without TLS."""
+    """Return the bucket; refuse one of the same app that admits the public, or requests without TLS."""
     resource = bucket.node.default_child
     if isinstance(resource, s3.CfnBucket):
         _refuse_open(cluster.name, bucket, resource)

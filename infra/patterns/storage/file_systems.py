@@ -48,7 +48,7 @@ NO_FILES = SharedFiles(
 
 
 class MountRules(Construct):
-    """Lets nodes reach the file system, and lets it reach them where its protocol asks for that."""
+    """Lets nodes reach the file system, and lets it reach them if its protocol needs that."""
 
     def __init__(self, scope: Construct, id: str, *, nodes: str, files: SharedFiles) -> None:
         super().__init__(scope, id)
@@ -71,7 +71,8 @@ class ElasticFiles(Construct):
             kms_key_id=props.key.key_arn,
             performance_mode="generalPurpose",
             throughput_mode="elastic",
-            # Backups outlive the files by 35 days and cost: data that goes with its cluster has none.
+            # Backups outlive the files by 35 days and cost money: data that is deleted with its cluster has
+            # none.
             backup_policy=efs.CfnFileSystem.BackupPolicyProperty(
                 status="ENABLED" if props.cluster.keep_data else "DISABLED"
             ),
@@ -156,7 +157,7 @@ FILE_SYSTEMS: Mapping[FileSystem, Callable[[Construct, str, FileSystemProps], Sh
 
 
 def _security_group(scope: Construct, vpc_id: str) -> ec2.CfnSecurityGroup:
-    """Make a group that admits nobody yet: the cluster's stack adds its nodes, which come and go."""
+    """Make a group that admits nobody yet: the cluster's stack adds its nodes."""
     return ec2.CfnSecurityGroup(
         scope,
         "SecurityGroup",
@@ -167,7 +168,7 @@ def _security_group(scope: Construct, vpc_id: str) -> ec2.CfnSecurityGroup:
 
 
 def _allow_among_servers(scope: Construct, group: ec2.CfnSecurityGroup) -> list[CfnResource]:
-    """Let the servers of one Lustre file system talk to each other through the group; return the rules."""
+    """Let the servers of one Lustre file system reach each other through the group; return the rules."""
     rules: list[CfnResource] = []
     for ports in _LUSTRE_PORTS:
         into = ec2.CfnSecurityGroupIngress(
@@ -195,7 +196,7 @@ def _allow_among_servers(scope: Construct, group: ec2.CfnSecurityGroup) -> list[
 
 
 def _only_encrypted_mounts() -> iam.PolicyDocument:
-    """Allow mounts through the mount target (the nodes' subnet) with TLS, and no other way."""
+    """Allow only mounts through the mount target (in the nodes' subnet) and with TLS."""
     mount = iam.PolicyStatement(
         sid="MountThroughTheMountTarget",
         principals=[iam.AnyPrincipal()],

@@ -1,7 +1,7 @@
-"""What must hold in every template and no other tool checks. A new rule is a function and a row of RULES.
+"""What must be true of every template and no other tool checks. A new rule is a function and a row of RULES.
 
-A rule is a pure function of one template. tests/infra/verify/test_rules.py wants a template
-that it passes and one that it does not.
+A rule is a pure function of one template. tests/infra/verify/test_rules.py needs a template that passes it
+and one that does not.
 """
 
 from __future__ import annotations

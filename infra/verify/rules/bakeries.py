@@ -1,4 +1,4 @@
-"""Bakeries of machine images: closed machines, encrypted disks, tested images, verified downloads."""
+"""Rules for bakeries of machine images: closed machines, encrypted disks, tests, verified downloads."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Jobs of AWS Batch: bounded in time and memory, retried only where it helps, with rights of their own."""
+"""Rules for jobs of AWS Batch: limits of time and memory, useful retries, roles of their own."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ def _resource(container: Properties, sort: str) -> int:
 
 
 def _parts(value: object) -> list[object]:
-    """Split a join with an empty delimiter, the only one that keeps the beginning of an image."""
+    """Return the parts of a join with an empty delimiter, the only one that keeps an image's beginning."""
     if isinstance(value, Mapping) and "Fn::Join" in value:
         delimiter, parts = value["Fn::Join"]
         return list(parts) if delimiter == "" else []
@@ -150,7 +150,7 @@ def _is_own_registry(parts: list[object]) -> bool:
 
 
 def _flat(value: object) -> str:
-    """Print an expression as <…>, so that the text around it can be read."""
+    """Write an expression as <…>, so that the text around it can be read."""
     if isinstance(value, Mapping) and "Fn::Join" in value:
         delimiter, parts = value["Fn::Join"]
         return str(delimiter).join(map(_flat, parts))
@@ -208,7 +208,7 @@ def nothing_runs_idle(template: Template) -> Iterator[Finding]:
 
 
 def template_version_is_explicit(template: Template) -> Iterator[Finding]:
-    """Require a version: Batch takes $Default without one, and CloudFormation never moves that."""
+    """Require a version: Batch takes $Default without one, and CloudFormation never changes that."""
     for name, properties in resources(template, _POOL):
         launch = properties.get("ComputeResources", {}).get("LaunchTemplate", {})
         if launch and launch.get("Version", "$Default") in ("$Default", "$Latest"):

@@ -1,4 +1,4 @@
-"""What is kept: logs with an end and a key, tags that never move, file systems in sizes that exist."""
+"""Rules for stored data: logs that expire and are encrypted, fixed tags, valid file system sizes."""
 
 from __future__ import annotations
 

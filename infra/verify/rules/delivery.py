@@ -1,6 +1,6 @@
-"""Messages arrive: who publishes to a topic may, by the topic's policy and by its key's.
+"""Rules for messages: a topic's policy and its key's policy must both admit every publisher.
 
-Nothing on AWS fails where one may not. The message is dropped, and whoever waits for it is not told.
+Nothing on AWS fails if one does not. The message is dropped, and its recipient is not told.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _SOURCES = ("aws:sourceaccount", "aws:sourcearn", "aws:sourceowner")
 
 
 def topics_admit_publishers(template: Template) -> Iterator[Finding]:
-    """Require an Allow for each publisher; a topic without a policy takes its owner's alarms alone."""
+    """Require an Allow for each publisher; a topic without a policy accepts only its owner's alarms."""
     policies = dict(_topic_policies(template))
     for topic, service, source in _publishers(template):
         statements = policies.get(topic)
@@ -43,7 +43,7 @@ def topics_admit_publishers(template: Template) -> Iterator[Finding]:
 
 
 def keys_admit_publishers(template: Template) -> Iterator[Finding]:
-    """Require use of the topic's key, as far as the key is of this template."""
+    """Require use of the topic's key, if the key is in this template."""
     keys = {name: _statements(each.get("KeyPolicy")) for name, each in resources(template, _KEY)}
     topics = dict(resources(template, _TOPIC))
     for topic, service, source in _publishers(template):
@@ -75,7 +75,7 @@ def keys_ask_events_for_no_source(template: Template) -> Iterator[Finding]:
 
 
 def _publishers(template: Template) -> Iterator[tuple[str, str, str]]:
-    """Yield a topic of this template, the service that publishes to it, and the resource that asks for it."""
+    """Yield a topic of this template, the service that publishes to it, and the resource that causes it."""
     topics = {name for name, _ in resources(template, _TOPIC)}
     for topic, service, source in (*_alarms(template), *_rules(template), *_budgets(template)):
         if (name := logical_id(topic)) in topics:
@@ -123,7 +123,7 @@ def _covers(allowed: set[str], action: str) -> bool:
     return any(each == action or (each.endswith("*") and action.startswith(each[:-1])) for each in allowed)
 
 
-# No custom resource runs unseen in a template; its budget counts what it should, and tells somebody.
+# No custom resource may be hidden in a template; its budget must count by our tag, and send e-mails.
 
 
 def nothing_runs_hidden(template: Template) -> Iterator[Finding]:
@@ -145,7 +145,7 @@ def budget_tells_somebody(template: Template) -> Iterator[Finding]:
 
 
 def budget_counts_by_our_tag(template: Template) -> Iterator[Finding]:
-    """Require the tag whose activation `slipway preflight` asks for: by another a budget counts nothing."""
+    """Require the tag that `slipway preflight` asks to activate: by another one, a budget counts nothing."""
     for name, properties in resources(template, "AWS::Budgets::Budget"):
         counted = as_list(properties.get("Budget", {}).get("CostFilters", {}).get("TagKeyValue"))
         if not counted or not all(str(each).startswith(f"user:{CLUSTER_TAG}$") for each in counted):

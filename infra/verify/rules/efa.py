@@ -1,4 +1,4 @@
-"""EFA: as many interfaces as the type has cards, groups that let themselves through, nodes close together."""
+"""Rules for EFA: as many interfaces as the type has cards, groups open to themselves, close nodes."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def nodes_are_close(template: Template) -> Iterator[Finding]:
 
 
 def self_rules(template: Template, resource_type: str, other_end: str) -> set[str]:
-    """Return the groups with a rule for all traffic with themselves, of one direction."""
+    """Return the groups with a rule for all traffic with themselves, in one direction."""
     return {
         group
         for _, rule in resources(template, resource_type)

@@ -1,4 +1,4 @@
-"""Launch templates: metadata with tokens only, encrypted disks, no public address, no key pair."""
+"""Rules for launch templates: metadata with tokens only, encrypted disks, no public address, no key pair."""
 
 from __future__ import annotations
 
@@ -54,9 +54,9 @@ def _launch_templates(template: Template) -> Iterator[tuple[str, Properties]]:
         yield name, properties["LaunchTemplateData"]
 
 
-# Auto Scaling groups: equal nodes close together, one thread a core, and no deployment that ends a job.
+# Auto Scaling groups: equal nodes close together, one thread on each core, no deployment that ends a job.
 _GROUP = "AWS::AutoScaling::AutoScalingGroup"
-# UpdatePolicy attributes that take instances away when the template of the stack changes.
+# UpdatePolicy attributes that remove instances when the template of the stack changes.
 _ENDS_NODES = ("AutoScalingReplacingUpdate", "AutoScalingRollingUpdate")
 
 
@@ -91,7 +91,7 @@ def no_deployment_ends_a_job(template: Template) -> Iterator[Finding]:
 
 
 def one_thread_a_core(template: Template) -> Iterator[Finding]:
-    """Require one thread a core where EC2 can set it: two processes on a core wait for each other."""
+    """Require one thread on each core if EC2 can set it: two processes on a core wait for each other."""
     for name, properties in resources(template, LAUNCH_TEMPLATE):
         data = properties["LaunchTemplateData"]
         type_ = find_instance_type(str(data.get("InstanceType")))

@@ -1,4 +1,4 @@
-"""AWS PCS: roles that it takes, machines that are close and of one image, and workers that go when idle."""
+"""Rules for AWS PCS: roles it accepts, machines close together and of one image, idle workers that end."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _PATH = "/aws-pcs/"
 
 
 def roles_are_for_pcs(template: Template) -> Iterator[Finding]:
-    """Require the path by which AWS PCS knows a role that it may pass on, or its prefix."""
+    """Require the path by which AWS PCS recognises a role that it may pass on, or its prefix."""
     profiles = dict(resources(template, "AWS::IAM::InstanceProfile"))
     roles = dict(resources(template, "AWS::IAM::Role"))
     for name, properties in resources(template, _GROUP):
@@ -33,7 +33,7 @@ def roles_are_for_pcs(template: Template) -> Iterator[Finding]:
 
 
 def machines_are_named(template: Template) -> Iterator[Finding]:
-    """Require an image and a version of the template: what is not said is whatever is newest."""
+    """Require an image and a version of the template: without them, the newest is used."""
     for name, properties in resources(template, _GROUP):
         if not properties.get("AmiId"):
             yield Finding(where=name, message="names no AmiId; take the one that the bakery published")
@@ -56,7 +56,7 @@ def workers_are_close(template: Template) -> Iterator[Finding]:
 
 
 def nothing_stays_but_the_login_node(template: Template) -> Iterator[Finding]:
-    """Allow one machine that no job asked for; every other goes when it idles."""
+    """Allow one machine that no job asked for; every other must end when it idles."""
     for name, properties in resources(template, _GROUP):
         fewest = properties.get("ScalingConfiguration", {}).get("MinInstanceCount")
         most = properties.get("ScalingConfiguration", {}).get("MaxInstanceCount")
@@ -68,7 +68,7 @@ def nothing_stays_but_the_login_node(template: Template) -> Iterator[Finding]:
 
 
 def accounts_are_kept(template: Template) -> Iterator[Finding]:
-    """Require accounting: without it a job that ended is forgotten, and `slipway status` with it."""
+    """Require accounting: without it ended jobs are forgotten, and `slipway status` cannot show them."""
     for name, properties in resources(template, _CLUSTER):
         accounting = properties.get("SlurmConfiguration", {}).get("Accounting", {})
         if accounting.get("Mode") != "STANDARD":
@@ -76,7 +76,7 @@ def accounts_are_kept(template: Template) -> Iterator[Finding]:
 
 
 def devices_agree(template: Template) -> Iterator[Finding]:
-    """Require each device in both of Slurm's files: in one alone it drains every node, or none can ask."""
+    """Require each device in both of Slurm's files: in one alone, it drains every node or is unavailable."""
     for name, properties in resources(template, _GROUP):
         slurm = properties.get("SlurmConfiguration", {})
         if any(each.get("Name") == "gpu" for each in as_list(slurm.get("GresCustomSettings"))):

@@ -1,4 +1,4 @@
-"""Policies: no action with a wildcard, and a resource of * only for actions that take no other."""
+"""Rules for policies: no action with a wildcard, and a resource of * only for actions that take no other."""
 
 from __future__ import annotations
 

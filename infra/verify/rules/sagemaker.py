@@ -1,4 +1,4 @@
-"""Training jobs of SageMaker: a role for one account, a group open to itself, nothing that stands."""
+"""Rules for SageMaker's training jobs: a role for one account, a group open to itself, nothing that stays."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _STANDING = (
 
 
 def role_is_for_this_account(template: Template) -> Iterator[Finding]:
-    """Require the source account: without it SageMaker uses the role for whoever names it."""
+    """Require the source account: without it SageMaker uses the role for any account that names it."""
     for name, properties in resources(template, "AWS::IAM::Role"):
         for statement in as_list(properties.get("AssumeRolePolicyDocument", {}).get("Statement")):
             asked = {key for test in statement.get("Condition", {}).values() for key in test}

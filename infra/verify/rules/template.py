@@ -1,4 +1,4 @@
-"""Reading a synthesized template: what rules need of CloudFormation, and what they return."""
+"""Reads a synthesized template: what rules need to know of CloudFormation, and the findings they return."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ Rule = Callable[[Template], Iterator[Finding]]
 
 
 def resources(template: Template, *types: str) -> Iterator[tuple[str, Properties]]:
-    """Yield logical ids and properties; a type that ends in :: stands for all that begin with it."""
+    """Yield logical ids and properties; a type that ends in :: matches all that begin with it."""
     for logical_id, resource in template.get("Resources", {}).items():
         if any(resource["Type"] == each or _is_family(each, resource["Type"]) for each in types):
             yield logical_id, resource.get("Properties", {})
 
 
 def logical_id(value: object) -> str | None:
-    """Return what a Ref or Fn::GetAtt points to; None for all else, such as another stack's export."""
+    """Return the target of a Ref or Fn::GetAtt; None for all else, such as another stack's export."""
     match value:
         case {"Ref": str() as target} | {"Fn::GetAtt": [str() as target, *_]}:
             return target
@@ -61,7 +61,7 @@ def is_capacity_block(data: Properties) -> bool:
 
 
 def in_cluster_group(template: Template, group: object) -> bool:
-    """Return whether the value points to a placement group of strategy cluster."""
+    """Return True if the value points to a placement group of strategy cluster."""
     groups = dict(resources(template, "AWS::EC2::PlacementGroup"))
     return bool(groups.get(logical_id(group) or "", {}).get("Strategy") == "cluster")
 

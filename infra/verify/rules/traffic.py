@@ -1,6 +1,7 @@
-"""Security groups: nothing comes in from anywhere, and out to anywhere goes HTTPS at most.
+"""Rules for security groups: no traffic in from anywhere, and only HTTPS out to anywhere; also for ssh trust.
 
-A range is anywhere if it is wider than the largest private one: half of the internet is as open as all of it.
+A range is "anywhere" if it is wider than the largest private one: half of the internet is as open as all of
+it.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ def egress_is_said(template: Template) -> Iterator[Finding]:
 
 
 def _is_anywhere(rule: Properties) -> bool:
-    """Return whether the range is wide. One that is told at deployment is our own network."""
+    """Return True if the range is wide. A range known only at deployment is our own network."""
     ranges = (rule.get("CidrIp"), rule.get("CidrIpv6"))
     return any(
         ip_network(each).prefixlen < _WIDEST_PREFIX for each in ranges if isinstance(each, str) and each
@@ -70,8 +71,8 @@ def _egress(template: Template) -> Iterator[tuple[str, Properties]]:
         yield from ((name, rule) for rule in as_list(properties.get("SecurityGroupEgress")))
 
 
-# Nodes trust each other by a secret of their own that only they read, and by known host keys.
-# ssh_config(5) calls these, or asks for the same by a file of known hosts that forgets.
+# Nodes trust each other by a secret that only they can read, and by known host keys. These words of
+# ssh_config(5) turn the check off, or name a file of known hosts that keeps nothing.
 _UNCHECKED = re.compile(
     r"StrictHostKeyChecking[\s=\"']*(no|off|accept-new)\b|UserKnownHostsFile[\s=\"']*/dev/null", re.IGNORECASE
 )

@@ -1,6 +1,6 @@
-"""The AMIs that exist: what each holds, which one is in use, by whom, and whether it is stale.
+"""Describes the AMIs that exist: what each holds, which one is in use, by whom, and whether it is stale.
 
-Facts are gathered in `find_images`; `describe` decides what they mean.
+`find_images` gathers facts; `describe` decides what they mean. A further fact is a field of each.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ _ALIVE = ("pending", "running", "stopping", "stopped")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaunchTemplate:
-    """Holds a launch template, and how its newest version names the AMI."""
+    """Hold a launch template, and how its newest version names the AMI."""
 
     name: str
-    image: str  # an AMI id, or resolve:ssm: and the name of a parameter
+    image: str  # an AMI id, or resolve:ssm:PARAMETER
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AmiFacts:
-    amis: Sequence[Mapping[str, Any]]  # as DescribeImages shows them
-    parameters: Mapping[str, str]  # of AMIS: its name -> the AMI id in it
+    amis: Sequence[Mapping[str, Any]]  # from DescribeImages
+    parameters: Mapping[str, str]  # AMI id by the name of an image's parameter
     bakeries: Sequence[Bakery]
     templates: Sequence[LaunchTemplate]
-    instances: Mapping[str, str]  # instance id -> AMI id
+    instances: Mapping[str, str]  # AMI id by instance id
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -178,8 +178,8 @@ def _all(client: Any, operation: str, key: str, **arguments: Any) -> list[Any]:
     return list(found)
 
 
-# Which AMI of an image folder is in use, what it holds, and how to use another. Image Builder writes the id
-# of a good bake into the image's parameter; the manifest beside it is written here.
+# The AMI in use: which one it is, what it holds, and how to use another. Image Builder writes the id of a
+# good bake into the image's parameter; the manifest, another parameter, is written here.
 
 
 def ami_of(image: Mapping[str, Any], region: str) -> str | None:
@@ -202,7 +202,7 @@ def describe_manifest(ami_id: str, region: str) -> AmiManifest | None:
 
 
 def is_of(manifest: AmiManifest, bakery: Bakery) -> bool:
-    """Return True if the deployed pipeline would bake the same again."""
+    """Return True if the deployed pipeline would bake the same AMI again."""
     asked = (bakery.lock_digest, bakery.recipe_version)
     return (manifest.lock_digest, manifest.recipe_version) == asked
 
@@ -218,7 +218,7 @@ def current_ami(bakery: Bakery) -> str | None:
 
 
 def previous_ami(bakery: Bakery, current: str) -> str | None:
-    """Return the id that the parameter named before, as far as its history goes."""
+    """Return the AMI id that the parameter named before, as far back as its history goes."""
     found = ask_all(
         reader("ssm", bakery.region), "GetParameterHistory", "Parameters", Name=bakery.ami_parameter
     )

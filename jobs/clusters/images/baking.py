@@ -1,6 +1,6 @@
 """Bakes an AMI: finds the deployed pipeline of Image Builder, starts it and follows it.
 
-What came of it, and which AMI is in use, is in jobs/clusters/images/baked.py.
+jobs/clusters/images/baked.py describes the result, and which AMI is in use.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from slipway.jobs.words.images.amis import (
 
 POLL_SECONDS = 3.0
 FINAL = frozenset({"AVAILABLE", "FAILED", "CANCELLED", "DEPRECATED", "DISABLED", "DELETED"})
-LEFT_OUT = ": left out: "  # in the yard's log of a bake: a step that only AWS can run
+LEFT_OUT = ": left out: "  # in the yard's bake log, marks a step that only AWS can run
 _TOKEN_LENGTH = 32
 
 
@@ -35,16 +35,16 @@ class BakeFailed(SlipwayError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BakeRequest:
-    """Holds everything that will be sent; a dry run prints it."""
+    """Hold everything that will be sent; a dry run prints it."""
 
     start: Mapping[str, object]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BakeProgress:
-    """Holds the state of a bake, and the lines that were logged since the last look."""
+    """Hold the state of a bake, and the lines that were logged since the last look."""
 
-    image: Mapping[str, Any]  # as GetImage shows it
+    image: Mapping[str, Any]  # from GetImage
     doing: str
     lines: Sequence[str]
 
@@ -79,8 +79,8 @@ def find_bakeries(region: str | None) -> list[Bakery]:
 def bake_request(bakery: Bakery, latest_image: str) -> BakeRequest:
     """Build the request to start the pipeline.
 
-    `latest_image` is part of its token: two terminals that see the same one start only one bake, and after it
-    has ended the next request starts another.
+    `latest_image` is part of its token: two terminals that see the same latest image start only one bake;
+    when that has ended, the next request starts another.
     """
     facts = "\0".join((bakery.pipeline_arn, bakery.lock_digest, bakery.recipe_version, latest_image))
     token = sha256(facts.encode()).hexdigest()[:_TOKEN_LENGTH]
@@ -111,7 +111,7 @@ def running_image(images: Sequence[Mapping[str, Any]]) -> str | None:
 
 
 def follow(arn: str, bakery: Bakery, pause: Callable[[float], None] = time.sleep) -> Iterator[BakeProgress]:
-    """Yield the state of the bake again and again, the last time when it has ended."""
+    """Yield the state of the bake repeatedly, the last time when it has ended."""
     imagebuilder = reader("imagebuilder", bakery.region)
     log = LogReader(group=bakery.log_group, client=reader("logs", bakery.region))
     log.watch([(0, "/".join(arn.split("/")[-2:]))])
@@ -162,12 +162,12 @@ def _doing(arn: str, imagebuilder: Any) -> str:
     return ""
 
 
-# Finds the release of Canonical's that a bake would begin with, before any machine is started for it.
+# Compares the parent's Ubuntu release with the lock's packages before a machine is started for a bake.
 _SSM = "ssm:"
 
 
 class ParentIsNewer(SlipwayError):
-    """The parent runs a kernel that the packages of the lock do not know."""
+    """The parent runs a kernel that the lock's packages do not know."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -178,7 +178,7 @@ class ParentImage:
 
 
 def refuse_newer_parent(bakery: Bakery) -> None:
-    """Compare the days of parent and packages; what cannot be asked, the first step of the bake finds out."""
+    """Refuse a parent newer than the packages; where AWS does not answer, the bake's first step finds out."""
     found = find_parent(bakery.parent, bakery.region)
     if isinstance(found, Unanswered) or found.serial is None or not is_newer(found.serial, bakery.snapshot):
         return
@@ -191,7 +191,7 @@ def refuse_newer_parent(bakery: Bakery) -> None:
 
 
 def find_parent(parent: str, region: str) -> ParentImage | Unanswered:
-    """Find the AMI that an id or `ssm:` and a parameter means now."""
+    """Find the AMI that an id, or `ssm:` and a parameter, names at this moment."""
     ami_id: str | Unanswered = parent
     if parent.startswith(_SSM):
         ami_id = parameter_value(parent, region)
@@ -210,7 +210,7 @@ def parameter_value(parent: str, region: str) -> str | Unanswered:
 
 
 def newest_release(parent: str, region: str) -> str:
-    """Return the serial of Canonical's newest release, of which a parameter of its own is there."""
+    """Return the serial of Canonical's newest release, after checking that its own parameter exists."""
     found = find_parent(parent, region)
     if isinstance(found, Unanswered):
         raise no_answer(found)

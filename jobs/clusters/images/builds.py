@@ -1,6 +1,6 @@
-"""Builds an image in the cloud, a project's own, too: the target's bucket gets a zip, CodeBuild pushes it.
+"""Builds an image of Slipway or of a project: uploads a zip to the target's bucket, and CodeBuild pushes it.
 
-The contract with the CodeBuild project stands in infra/patterns/images/image_project.py.
+Its contract with the CodeBuild project is infra/patterns/images/image_project.py.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class BuildFailed(SlipwayError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BuildRequest:
-    """Holds everything that will be sent, except the zip itself; a dry run prints it."""
+    """Hold everything that will be sent, except the zip itself; a dry run prints it."""
 
     upload: Mapping[str, object]
     start: Mapping[str, object]
@@ -46,7 +46,7 @@ class BuildRequest:
 def build_request(target: BatchTarget, image: str, tag: str, latest_build: str) -> BuildRequest:
     """Build the request to start the build.
 
-    `latest_build` is part of its token: two terminals that see the same one start only one build, and after a
+    `latest_build` is part of its token: two terminals that see the same latest build start only one; after a
     failure the next request starts another.
     """
     key = f"{SOURCE_PREFIX}{image}-{tag}.zip"
@@ -72,7 +72,7 @@ def send(request: BuildRequest, sources: bytes, s3: Any, codebuild: Any) -> str:
 
 
 def zip_sources(containers: Path, image: str) -> bytes:
-    """Pack the files of an image of Slipway, sorted by their names."""
+    """Pack the files of an image of Slipway, sorted by name."""
     return zip_entries(
         ZipEntry.read(path.relative_to(containers).as_posix(), path)
         for path in source_files(containers, image)
@@ -80,7 +80,7 @@ def zip_sources(containers: Path, image: str) -> bytes:
 
 
 def recent_builds(project: str, codebuild: Any) -> list[Mapping[str, Any]]:
-    """List recent builds, newest first, an order that BatchGetBuilds does not promise."""
+    """List recent builds, newest first; BatchGetBuilds promises no order."""
     listed = codebuild.list_builds_for_project(projectName=project, sortOrder="DESCENDING")
     ids = listed["ids"][:_RECENT_BUILDS]
     found = {build["id"]: build for build in codebuild.batch_get_builds(ids=ids)["builds"]} if ids else {}
@@ -88,7 +88,7 @@ def recent_builds(project: str, codebuild: Any) -> list[Mapping[str, Any]]:
 
 
 def running_build(builds: Sequence[Mapping[str, Any]], tag: str) -> str | None:
-    """Return the build of the same tag that is running, if there is one."""
+    """Return the running build of the same tag, if there is one."""
     for build in builds:
         if build["buildStatus"] == "IN_PROGRESS" and _variables(build).get("TAG") == tag:
             return str(build["id"])
@@ -98,7 +98,7 @@ def running_build(builds: Sequence[Mapping[str, Any]], tag: str) -> str | None:
 def follow(
     build_id: str, codebuild: Any, pause: Callable[[float], None] = time.sleep
 ) -> Iterator[Mapping[str, Any]]:
-    """Yield the state of the build again and again, the last time when it has ended."""
+    """Yield the state of the build repeatedly, the last time when it has ended."""
     while True:
         build = codebuild.batch_get_builds(ids=[build_id])["builds"][0]
         yield build
@@ -166,12 +166,12 @@ def zip_entries(entries: Iterable[ZipEntry]) -> bytes:
     return buffer.getvalue()
 
 
-# Images of a project's own: a folder images/NAME beside its clusters, with a Dockerfile.
-# `slipway image build NAME` sends the folder with Slipway's code; what the Dockerfile makes gets it on top.
+# Images of a project: a folder images/NAME next to its clusters.py, with a Dockerfile. `slipway image build
+# NAME` sends that folder and Slipway's code, which is added on top of what the Dockerfile builds.
 FOLDER = "images"
-# infra/components/build_image.sh builds the folder first, and on top of it the second file.
+# infra/components/build_image.sh builds the project's Dockerfile first, then this one on top of it.
 OWN_FOLDER, ON_TOP = "project", "on_top.Dockerfile"
-# What a rank needs before its command starts: the standard library and this.
+# Imports that every rank needs before its command starts, besides the standard library.
 CHECK = "import slipway.containers.runtime.launch.launcher, slipway.containers.recipes.command.train"
 _ON_TOP = f"""ARG BASE
 FROM $BASE
@@ -188,7 +188,7 @@ _DIGEST_LENGTH = 16
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProjectImage:
-    """Hold what makes an image, and the tag that is a digest of all that."""
+    """Hold the files of a project's image, and the tag that is their digest."""
 
     name: str
     entries: tuple[ZipEntry, ...]
@@ -203,7 +203,7 @@ class ProjectImage:
 
 
 def find_project_image(name: str) -> ProjectImage | None:
-    """Return the project's own image of this name, if it has one."""
+    """Find the project's own image of this name, if it has one."""
     project = _own_project()
     folder = project.folder / FOLDER / name if project and "/" not in name else None
     if project is None or folder is None or not folder.is_dir():
@@ -219,14 +219,16 @@ def find_project_image(name: str) -> ProjectImage | None:
             hint="give the folder another name",
         )
     if not (folder / "Dockerfile").is_file():
-        raise BadImage(f"{FOLDER}/{name} has no Dockerfile", hint="write one; it may be FROM any with Python")
+        raise BadImage(
+            f"{FOLDER}/{name} has no Dockerfile", hint="write one; any image with Python can be its base"
+        )
     refuse_leaving(f"{FOLDER}/{name}", folder / "Dockerfile")
     return ProjectImage(name=name, entries=tuple(_entries(folder, project.containers)))
 
 
 def resolve_image(asked: str, target: Target) -> str:
-    """Return the URI of an image that a person names by it, or by its folder in the project."""
-    if "/" in asked or not takes_images(target):  # which is refused when the job is prepared
+    """Return the URI of an image that the user names by its URI, or by its folder in the project."""
+    if "/" in asked or not takes_images(target):  # prepare refuses it for targets without images
         return asked
     image = find_project_image(asked)
     if image is None:
@@ -235,7 +237,7 @@ def resolve_image(asked: str, target: Target) -> str:
 
 
 def planned_image(asked: str) -> str:
-    """Return what a plan notes of an image, without a cluster: a URI, or the tag of the project's own."""
+    """Return how a plan records an image before it has a cluster: as a URI, or as a project image's tag."""
     if is_image_uri(asked):
         return asked
     image = find_project_image(asked)
@@ -245,7 +247,7 @@ def planned_image(asked: str) -> str:
 
 
 def image_at(planned: str, target: Target) -> str:
-    """Return the URI of an image that a plan noted, on the cluster that it chose."""
+    """Return the URI of an image that a plan recorded, on the cluster that it chose."""
     if "/" in planned:
         return planned
     if not isinstance(target, BatchTarget):

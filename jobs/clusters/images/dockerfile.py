@@ -1,6 +1,6 @@
-"""Refuses a Dockerfile that reaches out of its folder: no build has more of this machine than that.
+"""Refuses a Dockerfile that reaches out of its folder, which is all that a build has of this machine.
 
-Docker would say so in the cloud, after minutes, or take another file than was meant.
+Docker would report it only in the cloud, minutes later, or would use another file than the user meant.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ _MOST_BYTES = 1 << 20
 _ESCAPE = re.compile(r"#\s*escape\s*=\s*(`)\s*", re.IGNORECASE)
 _HEREDOC = re.compile(r"<<-?\s*([\"']?)([A-Za-z_][A-Za-z0-9_]*)\1")
 _COPIES = ("COPY", "ADD")
-_FROM_ELSEWHERE = "--from="  # another stage or image, which has files of its own
+_FROM_ELSEWHERE = "--from="  # copies from another stage or image, which has its own files
 _BASE = "name an image of a registry, such as FROM python:3.12-slim"
 _SHOWN = 80
 
 
 class BadImage(SlipwayError):
-    """Reports a folder of images/ that makes no image."""
+    """Reports a folder of images/ from which no image can be built."""
 
     exit_code = 2
 
 
 def refuse_leaving(where: str, path: Path) -> None:
-    """Refuse an instruction that names something above the folder, or a base that is a path."""
+    """Refuse an instruction that names a path outside the folder, and a base image that is a path."""
     try:
         text = read_text(path, _MOST_BYTES)
     except UnusableFile as refusal:
@@ -47,7 +47,7 @@ def refuse_leaving(where: str, path: Path) -> None:
 
 
 def _wrong(name: str, rest: list[str], words: list[str]) -> tuple[str, str] | None:
-    """Return what is wrong with an instruction, and what to do."""
+    """Return what is wrong with an instruction, and how to correct it."""
     if name == "FROM":
         is_path = not rest or rest[0].startswith((".", "/", "~")) or ".." in rest[0].split("/")
         return ("names no image", _BASE) if is_path else None
@@ -59,7 +59,7 @@ def _wrong(name: str, rest: list[str], words: list[str]) -> tuple[str, str] | No
 
 
 def _instructions(text: str) -> Iterator[tuple[int, list[str]]]:
-    """Yield each instruction with its line: joined where it goes on, without comments and documents."""
+    """Yield each instruction with its line: continuations joined, without comments and here-documents."""
     escape = "`" if _ESCAPE.fullmatch(text.partition("\n")[0].strip()) else "\\"
     lines = enumerate((line.strip() for line in text.splitlines()), 1)
     for number, line in lines:
@@ -76,7 +76,7 @@ def _instructions(text: str) -> Iterator[tuple[int, list[str]]]:
 
 
 def _sources(words: list[str]) -> list[str]:
-    """Return what is copied: all but the last word, in words or as JSON."""
+    """Return the sources of a COPY or ADD: all but the last word, in either of its two forms."""
     text = " ".join(words)
     if text.startswith("["):
         try:

@@ -1,4 +1,4 @@
-"""Writes into images' locks which release of Ubuntu AMIs begin with, fitting packages, and checksums."""
+"""Writes the parent's Ubuntu release, fitting packages and checksums of files into images' locks."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ from slipway.jobs.words.images.ami_locks import TO_BE_FILLED, can_be_pinned, ker
 
 _MOMENT = "%Y%m%dT%H0000Z"
 _RELEASE = re.compile(r"/server/([0-9]{2}\.[0-9]{2}|[a-z]+)/")
-# By the numbers that Canonical's parameters bear. Another release of Ubuntu is a line here.
+# Suite by the version in Canonical's parameters. Another release of Ubuntu is a line here.
 SUITES = {"22.04": "jammy", "24.04": "noble"}
 _TABLE = re.compile(r"(?m)^\[(?P<name>[^]]+)\]\n(?P<lines>(?:(?!\[).*\n)*)")
 
 
 class CannotPin(SlipwayError):
-    """Says why no release of the parent can be written down."""
+    """The parent has no release that could be pinned."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pin:
     serial: str
-    kernel: str  # of the parent, as far as the archive of its day tells
+    kernel: str  # of the parent, according to the archive of its day
     snapshot: str
-    newest_kernel: str  # of the packages of the snapshot
+    newest_kernel: str  # among the packages of the snapshot
 
 
 def suite_of(parent: str) -> str:
@@ -57,18 +57,18 @@ def find_pins(
     kernels: Callable[[str, str], Kernels],
     now: datetime,
 ) -> Mapping[str, Pin]:
-    """Find the pin of each image, of one hour for all; raise where one of them has none.
+    """Find the pin of each image, with one snapshot for all; raise if one of them has none.
 
-    `newest` tells the serial of a parent in a region, `kernels` what a suite's archive had at a moment.
+    `newest` returns the serial of a parent in a region, `kernels` what a suite's archive had at a moment.
     """
-    ask = cache(kernels)  # releases of one day are asked for once
+    ask = cache(kernels)  # asks once for releases of the same day
     suites = {image.name: suite_of(image.parent) for image in images}
     serials = {image.name: newest(image.parent, image.region) for image in images}
     return {name: find_pin(serials[name], partial(ask, suite), now) for name, suite in suites.items()}
 
 
 def find_pin(serial: str, kernels: Callable[[str], Kernels], now: datetime) -> Pin:
-    """Take the packages of this hour, if they have headers for the kernel that the release was made with."""
+    """Pin the packages of this hour, if they have headers for the kernel that the release was made with."""
     snapshot = now.strftime(_MOMENT)
     kernel, packages = kernels(f"{serial[:8]}T000000Z").newest, kernels(snapshot)
     if kernel not in packages.with_headers:
@@ -81,7 +81,7 @@ def find_pin(serial: str, kernels: Callable[[str], Kernels], now: datetime) -> P
 
 
 def with_pin(lock: str, pin: Pin) -> str:
-    """Return the lock's text with the pin in it; comments and all else stay."""
+    """Return the lock's text with the pin in it; keep comments and everything else."""
     changed = _set(lock, "apt", {"snapshot": pin.snapshot, "kernel": pin.newest_kernel})
     return _set(changed, "parent", {"serial": pin.serial, "kernel": pin.kernel})
 
@@ -104,16 +104,16 @@ _UNFILLED = re.compile(rf'url = "(?P<url>[^"]+\.(?:tar\.gz|tgz))"\nsha256 = "{TO
 
 
 def with_checksums(lock: str, sha256_of: Callable[[str], str]) -> tuple[str, list[str]]:
-    """Fill in the checksum of each file that has none yet, and return the text and the addresses of those.
+    """Fill in each missing checksum of a file; return the text and the URLs of those files.
 
-    Neuron's index of wheels is no file: a first bake tells its checksum, as it does where this is not called.
+    Neuron's index of wheels is no file: only a first bake can report its checksum.
     """
     filled = [found["url"] for found in _UNFILLED.finditer(lock)]
     return _UNFILLED.sub(lambda it: f'url = "{it["url"]}"\nsha256 = "{sha256_of(it["url"])}"', lock), filled
 
 
 def sha256_of(url: str) -> str:
-    """Download the file and digest it; nothing of it is kept."""
+    """Download the file and return its SHA-256; keep none of it."""
     try:
         with urllib.request.urlopen(url, timeout=_SECONDS) as answer:  # noqa: S310  # locks name https alone
             return hashlib.file_digest(answer, "sha256").hexdigest()
@@ -124,7 +124,7 @@ def sha256_of(url: str) -> str:
         ) from None
 
 
-# Asks Ubuntu's archive of one moment which kernel an AMI for AWS gets, and which kernels have headers.
+# Reads Ubuntu's archive at one moment: the kernel that a new AMI for AWS gets, and the kernels with headers.
 ARCHIVE = "https://snapshot.ubuntu.com/ubuntu"
 _POCKETS = ("", "-updates", "-security")
 _SECONDS = 120.0
@@ -134,14 +134,14 @@ _KERNEL = re.compile(r"linux-image-([0-9][\w.-]*-aws)")
 
 
 class NoArchive(SlipwayError):
-    """The archive did not tell what its packages were."""
+    """The archive did not answer, or not with what its packages were."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kernels:
-    """Holds what the archive had at a moment."""
+    """Hold what the archive had at a moment."""
 
-    newest: str  # what an AMI gets that is made then
+    newest: str  # of an AMI that is made at that moment
     with_headers: frozenset[str]
 
 

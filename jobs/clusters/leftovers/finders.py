@@ -1,4 +1,7 @@
-"""What destroyed clusters and bakeries kept, thing by thing: what each costs, and what is lost with it."""
+"""Finds what destroyed clusters and bakeries left behind: the cost of each item, and what its deletion loses.
+
+Another kind is a LeftoverKind, and a function and a row of FINDERS.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,7 @@ GIB = 1024**3
 
 
 class LeftoverKind(StrEnum):
-    """Names the kinds in the order in which they are removed: what is encrypted goes before its key."""
+    """Name the kinds in the order of their removal: encrypted things go before their keys."""
 
     MACHINE = "EC2 instance"
     TRAINING_JOB = "training job"
@@ -44,28 +47,28 @@ _FEES = {
 }
 
 
-# What no stack holds, and what goes with one that stands.
+# No stack holds these; a stack that still stands ends them.
 RUNNING = frozenset({LeftoverKind.MACHINE, LeftoverKind.TRAINING_JOB})
-# What AWS deletes by itself, and nobody before: its vault refuses it.
+# AWS deletes these by itself; their vault refuses any earlier deletion.
 LASTING = frozenset({LeftoverKind.BACKUP})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Leftover:
-    """Describes what is still there and belongs to no stack."""
+    """Describe a thing that still exists and belongs to no stack."""
 
     owner: str  # the cluster or the machine image that made it
     kind: LeftoverKind
     id: str
-    gib: float | None  # None: it has no size, or nobody knows it
+    gib: float | None  # None: it has no size, or its size is unknown
     usd_per_month: float | None
-    holds: str  # what is lost with it
+    holds: str  # what its deletion loses
 
 
 def leftover(
     owner: str, kind: LeftoverKind, name: str, *, region: str, holds: str, stored_bytes: float | None
 ) -> Leftover:
-    """Price a thing by what it stores; a key costs the same whatever it encrypts."""
+    """Price a thing by its stored bytes; a key costs the same whatever it encrypts."""
     fee = find_fee(_FEES.get(kind, ""), region)
     gib = None if stored_bytes is None else stored_bytes / GIB
     amount = 1.0 if kind is LeftoverKind.KEY else gib
@@ -80,18 +83,18 @@ def leftover(
     )
 
 
-# Finds what carries a cluster's tag, one function a service. A new kind is a function and a row of FINDERS.
-# Each yields whatever is there, of living clusters too: found.py takes away what a stack owns.
-# EFS user guide, "Automatic backups": one vault of an account and region, which keeps each for 35 days.
+# Finds what carries a cluster's tag, one function for each service, and yields things of living clusters,
+# too: removal.py leaves out what a stack owns. EFS user guide, "Automatic backups": an account has one vault
+# for them in each region, which keeps each for 35 days.
 _VAULT = "aws/efs/automatic-backup-vault"
 _LIVING = ["pending", "running", "stopping", "stopped"]
-_MOST_PAGES = 20  # of a bucket's versions, 1000 a page: what is more is not counted
+_MOST_PAGES = 20  # of a bucket's versions, 1000 a page: further ones are not counted
 
 Finder = Callable[[str], Iterator[Leftover]]
 
 
 class SilentService(Exception):
-    """A service did not say what is there."""
+    """A service did not say what exists."""
 
     def __init__(self, refusal: Unanswered) -> None:
         super().__init__(refusal.message)
@@ -146,7 +149,7 @@ def find_buckets(region: str) -> Iterator[Leftover]:
     s3 = reader("s3", region)
     for bucket in _told(ask(s3, "ListBuckets"))["Buckets"]:
         name = bucket["Name"]
-        tagged = ask(s3, "GetBucketTagging", Bucket=name)  # an untagged bucket is refused, as a foreign one
+        tagged = ask(s3, "GetBucketTagging", Bucket=name)  # refused for untagged and foreign buckets
         owner = None if isinstance(tagged, Unanswered) else _owner(tagged["TagSet"])
         if owner and _is_in(s3, name, region):
             size, count = _size(s3, name)
@@ -169,7 +172,7 @@ def find_file_systems(region: str) -> Iterator[Leftover]:
 
 
 def find_backups(region: str) -> Iterator[Leftover]:
-    """A backup has the tags of its files, and outlives them. Who asks of a vault not there, is refused."""
+    """Find automatic backups of EFS, which outlive their file system; AWS refuses questions to no vault."""
     backup = reader("backup", region)
     vaults = _told(ask_all(backup, "ListBackupVaults", "BackupVaultList"))
     if _VAULT not in (vault["BackupVaultName"] for vault in vaults):
@@ -240,13 +243,13 @@ def find_log_groups(region: str) -> Iterator[Leftover]:
 
 
 def find_keys(region: str) -> Iterator[Leftover]:
-    """A key that waits for its deletion costs nothing, and is left alone."""
+    """Find the keys that are billed; a key that waits for its deletion is free, and is left alone."""
     kms = reader("kms", region)
     for each in _told(ask_all(kms, "ListKeys", "Keys")):
         key = _told(ask(kms, "DescribeKey", KeyId=each["KeyId"]))["KeyMetadata"]
         if key["KeyManager"] != "CUSTOMER" or key["KeyState"] not in ("Enabled", "Disabled"):
             continue
-        tags = ask_all(kms, "ListResourceTags", "Tags", KeyId=each["KeyId"])  # another's key may refuse
+        tags = ask_all(kms, "ListResourceTags", "Tags", KeyId=each["KeyId"])  # another owner's key may refuse
         owner = None if isinstance(tags, Unanswered) else _owner(tags, "TagKey", "TagValue")
         if owner:
             holds = "whatever it encrypted, copies and backups included"
@@ -256,7 +259,7 @@ def find_keys(region: str) -> Iterator[Leftover]:
 
 
 def find_amis(region: str) -> Iterator[Leftover]:
-    """AMIs of bakeries that are gone, and that no launch template or instance uses."""
+    """Find AMIs whose bakery is gone, and which no launch template or instance uses."""
     facts = find_images(region)
     baking = {bakery.name for bakery in facts.bakeries}
     sizes = {image["ImageId"]: _volumes_gib(image) for image in facts.amis}

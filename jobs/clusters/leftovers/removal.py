@@ -1,4 +1,7 @@
-"""Removes leftovers, one function a kind; each may be run again after it was interrupted half-way."""
+"""Finds leftovers that no stack owns, and removes them, one function for each kind.
+
+Each removal can be repeated after an interruption.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,7 @@ _WAIT_SECONDS = 300.0
 _POLL_SECONDS = 2.0
 # The shortest that KMS allows; until then the deletion can be cancelled, and nothing is billed.
 KEY_DAYS = 7
-_BATCH = 1000  # objects a request, at most
+_BATCH = 1000  # objects in one request, at most
 
 Remover = Callable[[Leftover, str], None]
 
@@ -91,7 +94,7 @@ def _key(leftover: Leftover, region: str) -> None:
 
 
 def _ami(leftover: Leftover, region: str) -> None:
-    """Take back the AMI, its snapshots, and the parameters that name it."""
+    """Deregister the AMI, and delete its snapshots and the parameters that name it."""
     ec2, reading, ssm = client("ec2", region), reader("ec2", region), client("ssm", region)
     images = reading.describe_images(ImageIds=[leftover.id])["Images"]
     ids = [disk["Ebs"].get("SnapshotId") for image in images for disk in image.get("BlockDeviceMappings", ())]
@@ -130,20 +133,20 @@ REMOVERS: Mapping[LeftoverKind, Remover] = {
 }
 
 
-# What destroyed clusters kept in one region: everything with our tag that no existing stack owns.
+# Finds what destroyed clusters left in one region: everything with our tag that no existing stack owns.
 _GONE = "DELETE_COMPLETE"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoundLeftovers:
-    """Holds what was found, and the kinds of which AWS did not say."""
+    """Hold what was found, and the kinds about which AWS did not answer."""
 
     leftovers: tuple[Leftover, ...]
     unanswered: tuple[tuple[LeftoverKind, Unanswered], ...]
 
 
 def find_leftovers(region: str) -> FoundLeftovers:
-    """Look at every kind; a stack that cannot be read stops the search: what it owns must not be taken."""
+    """Search for every kind; stop at a stack that cannot be read, since its resources must not be removed."""
     found: list[Leftover] = []
     unanswered: list[tuple[LeftoverKind, Unanswered]] = []
     for kind in LeftoverKind:
@@ -158,7 +161,7 @@ def find_leftovers(region: str) -> FoundLeftovers:
 
 
 def _is_ended_by(leftover: Leftover, stacks: Collection[str]) -> bool:
-    """Return True for what runs for a stack that stands: no stack holds it, but what ends it."""
+    """Return True if the stack that started this still stands, and so will end it."""
     makers = (stack_name(leftover.owner), bakery_stack_name(leftover.owner))
     return leftover.kind in RUNNING and any(maker in stacks for maker in makers)
 
@@ -171,7 +174,7 @@ def _stacks(owners: Collection[str], region: str) -> list[str]:
 
 
 def _owned(ours: Sequence[str], region: str) -> frozenset[str]:
-    """Return the physical ids of all that these stacks hold."""
+    """Return the physical ids of all resources in these stacks."""
     cloudformation = reader("cloudformation", region)
     resources = [
         each
@@ -188,7 +191,7 @@ def _owned(ours: Sequence[str], region: str) -> frozenset[str]:
 
 
 def _is_of(stack: str, owners: Collection[str]) -> bool:
-    """A stack is called as its cluster, or begins with its name and a hyphen."""
+    """Return True if the stack's name is an owner's name, or begins with one and a hyphen."""
     return any(stack == owner or stack.startswith(f"{owner}-") for owner in owners)
 
 

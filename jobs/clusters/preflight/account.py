@@ -1,4 +1,4 @@
-"""Checks of what the account offers: region, type and zone, quota, reservation, bootstrap."""
+"""Checks of the account: region, type and zone, quota, reservation, bootstrap, budget and its mails."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from slipway.jobs.clusters.preflight.verdicts import (
 from slipway.jobs.words.catalogue.instances import instance_type
 from slipway.jobs.words.catalogue.regional import price_in
 
-# What the rule CheckBootstrapVersion asks for, which aws-cdk-lib 2 writes into every template.
+# The version that CheckBootstrapVersion demands, a rule that aws-cdk-lib 2 writes into every template.
 LEAST_BOOTSTRAP_VERSION = 6
 _GRAVITY = (CheckOutcome.FAILED, CheckOutcome.UNKNOWN, CheckOutcome.WARNING, CheckOutcome.OK)
 _USABLE_RESERVATIONS = ("active", "scheduled", "pending")
@@ -75,7 +75,7 @@ def offered(cluster: Cluster, facts: Facts) -> Verdict:
 
 
 def quota(cluster: Cluster, facts: Facts) -> Verdict:
-    """Judge every quota that counts machines of the cluster, and say the worst first."""
+    """Judge every quota that counts machines of the cluster; return the worst verdict with all findings."""
     if cluster.kind == TRAINING_KIND or facts.vcpus is None:
         return ok("instances of SageMaker count against quotas of its own")
     if isinstance(facts.vcpus, Unanswered):
@@ -98,7 +98,9 @@ def _quota(need: VcpuNeed, cluster: Cluster) -> Verdict:
         f"--quota-code {need.quota.code} --desired-value {need.needed} --region {cluster.region}"
     )
     if need.needed_beside_what_stands <= need.quota.vcpus:
-        return warning(f"{short}: enough as long as what is only declared is not deployed", fix)
+        return warning(
+            f"{short}: enough unless clusters that are declared and not deployed are deployed, too", fix
+        )
     return failed(short, fix)
 
 
@@ -148,7 +150,7 @@ def reservation(cluster: Cluster, facts: Facts) -> Verdict:
 
 
 def _block(cluster: Cluster, found: Reservation, now: datetime) -> Verdict:
-    """Judge when the instances of a capacity block run, and whether its longest job could end in time."""
+    """Judge whether a capacity block is over, running or still to begin, and say how long a job may take."""
     last, left = found.last_minute, found.seconds_left(now)
     if last is None or left is None:
         return unknown(f"EC2 does not say when {cluster.reservation_id} ends")
@@ -186,7 +188,7 @@ def bootstrap(cluster: Cluster, facts: Facts) -> Verdict:
     return ok(f"version {version}")
 
 
-# Checks of the budget, and of who hears about it.
+# Checks of the budget, and of the address that its mails go to.
 _NO_ADDRESS = ("example.com", "example.org", "example.net")  # RFC 2606
 
 

@@ -1,6 +1,6 @@
-"""What must be true before a deployment can work. A new check is a function in its file and a row of CHECKS.
+"""Lists what must be true before a deployment can work. A new check is a function and a row of CHECKS.
 
-Checks are pure: facts are gathered before. What AWS did not answer makes its check unknown, never ok.
+Checks are pure: facts are gathered before. Where AWS did not answer, a check is unknown, never ok.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""What preflight asks AWS, settings outside our stacks too: a thin function a fact. None: it is not there."""
+"""Asks AWS all that preflight checks, one small function for each fact. None: the thing does not exist.
+
+Another fact is a field of Facts and a function that asks for it.
+"""
 
 from __future__ import annotations
 
@@ -31,21 +34,21 @@ from slipway.jobs.words.text import NewerRecord, decode_json
 
 T = TypeVar("T")
 
-# Enabled in every account, so it can tell which others are.
+# Enabled in every account, so it can tell which other regions are.
 _ALWAYS_ENABLED = "us-east-1"
 _BOOTSTRAP_VERSION = "/cdk-bootstrap/hnb659fds/version"
 
 
-# How EC2 calls the accounts of AWS's own (API reference, Image: ImageOwnerAlias); some regions have others.
+# EC2's alias for AWS's own accounts (API reference, Image: ImageOwnerAlias); some regions have others.
 AMAZON = "amazon"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoundAmi:
     id: str
-    architecture: str | None  # None where AWS does not say
+    architecture: str | None  # None: AWS does not say
     state: str
-    owner: str | None = None  # an account, or AMAZON; None where AWS does not say, as of the device
+    owner: str | None = None  # an account id, or AMAZON; None, as for root_device: AWS does not say
     root_device: str | None = None
 
 
@@ -53,38 +56,38 @@ class FoundAmi:
 class Facts:
     account: str | Unanswered
     region_status: str | Unanswered
-    zones: tuple[str, ...] | Unanswered  # of the region, that offer the type today
+    zones: tuple[str, ...] | Unanswered  # those of the region that offer the type today
     vcpus: tuple[VcpuNeed, ...] | Unanswered | None  # None: its machines are SageMaker's
-    parameter: str | Unanswered | None  # what the AMI's SSM parameter says
+    parameter: str | Unanswered | None  # the value of the AMI's SSM parameter
     machine_image: FoundAmi | Unanswered | None
-    manifest: Mapping[str, object] | Unanswered | None  # what was baked into it
+    manifest: Mapping[str, object] | Unanswered | None  # what was baked into the AMI
     reservation: Reservation | Unanswered | None
     bootstrap_version: str | Unanswered | None
-    owner: str | Unanswered | None  # the project that deployed the cluster; None: none that has a name
-    project: str | None  # this one, as its cdk.json calls it
+    owner: str | Unanswered | None  # the project that deployed the cluster; None: none with a name
+    project: str | None  # this project's name in cdk.json
     asked_at: datetime
     bakery: str | Unanswered | None  # the state of the stack that bakes the AMI
     ami_is_debian: bool | None  # None: no lock here says what it is made of
     ebs_key: EbsKey | Unanswered
     default_group: DefaultGroup | Unanswered | None
     cost_tag: str | Unanswered | None
-    controller: str | Unanswered | None  # the size of PCS's; None: none is deployed, or none is needed
-    training: TrainingLimits | Unanswered | None  # of SageMaker; None: the cluster has no jobs of it
-    other_ways: tuple[str, ...]  # declared clusters of the same machines that need no AWS Batch
+    controller: str | Unanswered | None  # the size of PCS's controller; None: none is deployed or needed
+    training: TrainingLimits | Unanswered | None  # SageMaker's; None: the cluster trains nothing there
+    other_ways: tuple[str, ...]  # declared clusters of the same machines that do not need AWS Batch
     target: Target | DamagedTarget | NewerRecord | Unanswered | None
-    missing: Sequence[tuple[str, str]]  # machines of it that AWS does not start, each with what to do
-    pushed: bool | Unanswered | None  # the tag that the job definition names; None: not deployed
+    missing: Sequence[tuple[str, str]]  # machines that AWS does not start, each with its remedy
+    pushed: bool | Unanswered | None  # the image that the job definition names; None: not deployed
     lock: Lock | None
-    machine_lock_digest: str | None  # of the lock of the AMI here; None: it has none of its own
-    image_tag: str | None  # of the files in this checkout; None: it has no such image, or needs none
-    pinned: Sequence[Pinned]  # by the locks here of its AMI and its container, and by set-up
+    machine_lock_digest: str | None  # of the AMI's lock here; None: it has no lock of its own
+    image_tag: str | None  # of the files in this checkout; None: no such image, or none needed
+    pinned: Sequence[Pinned]  # by the locks here of its AMI and container, and by set-up
     today: date
 
 
 def gather(cluster: Cluster, containers: Path) -> Facts:
     account = ask_account(cluster.region)
     region_status = account if isinstance(account, Unanswered) else ask_region(cluster.region)
-    # Without credentials no question is worth asking: one refusal stands for every answer.
+    # Without credentials every request would fail: one refusal stands for all answers.
     refusal = region_status if isinstance(region_status, Unanswered) else None
     own = _own_image(containers, cluster)
     ami = ami_parameter_of(cluster) if isinstance(cluster, NodeCluster) else None
@@ -125,13 +128,13 @@ def gather(cluster: Cluster, containers: Path) -> Facts:
 
 
 def other_ways(cluster: Cluster, declared: Sequence[Cluster]) -> tuple[str, ...]:
-    """Name the declared clusters of the same machines that start jobs over MPI."""
+    """Return the names of declared clusters of the same machines that start jobs over MPI."""
     alike = [each for each in declared if each.instance_type == cluster.instance_type]
     return tuple(each.name for each in alike if each.kind == "mpi" and each.name != cluster.name)
 
 
 def _beside(hood: Neighbourhood | Unanswered, ask: Callable[[Neighbourhood], T]) -> T | Unanswered:
-    """Ask what the cluster needs beside its neighbours; who they are was answered, or nothing is asked."""
+    """Ask which quotas the cluster and its neighbours need; pass on a failure to find the neighbours."""
     return hood if isinstance(hood, Unanswered) else ask(hood)
 
 
@@ -152,7 +155,7 @@ def ask_account(region: str) -> str | Unanswered:
 
 
 def ask_region(region: str) -> str | Unanswered:
-    """opt-in-not-required, opted-in or not-opted-in."""
+    """Return opt-in-not-required, opted-in or not-opted-in."""
     ec2 = reader("ec2", _ALWAYS_ENABLED)
     answer = ask(ec2, "DescribeRegions", AllRegions=True, RegionNames=[region])
     return answer if isinstance(answer, Unanswered) else str(answer["Regions"][0]["OptInStatus"])
@@ -186,7 +189,7 @@ def ask_machine_image(image_id: str | Unanswered | None, region: str) -> FoundAm
 
 
 def ask_manifest(ami_parameter: str, region: str) -> Mapping[str, object] | Unanswered | None:
-    """Read the manifest; one that is not a JSON object was not written by a bake of ours."""
+    """Read the manifest; a value that is not a JSON object was not written by a bake of ours."""
     text = ask_parameter(manifest_parameter(ami_parameter), region)
     if not isinstance(text, str):
         return text
@@ -223,7 +226,7 @@ def _image_tag(containers: Path, cluster: Cluster) -> str | None:
 
 
 def _own_image(containers: Path, cluster: Cluster) -> str | None:
-    """Name the folder of containers/images whose lock made the AMI, or the one that it was made from."""
+    """Return the folder of containers/images whose lock the AMI, or the AMI it copies, was made from."""
     if not isinstance(cluster, NodeCluster):
         return None
     image = booted_image(cluster)
@@ -231,7 +234,7 @@ def _own_image(containers: Path, cluster: Cluster) -> str | None:
 
 
 def locks_of(cluster: Cluster) -> tuple[str, ...]:
-    """Name the folders of containers/images, as far as they are there, that say what the cluster runs."""
+    """Return the folders of containers/images whose locks say what the cluster runs, if they exist."""
     booted = booted_image(cluster) if isinstance(cluster, NodeCluster) else None
     return tuple(dict.fromkeys(each for each in (booted, locked_by(cluster)) if each))
 
@@ -246,15 +249,15 @@ def _machine_image(image: Mapping[str, Any]) -> FoundAmi:
     )
 
 
-# What preflight asks of settings that the account has outside our stacks, one thin function a fact.
-_BILLING_HOME = "us-east-1"  # Cost Explorer answers there for all regions
+# Settings of the account outside our stacks, one small function for each fact.
+_BILLING_HOME = "us-east-1"  # Cost Explorer answers for all regions there
 _AWS_OWN_KEY = "alias/aws/ebs"
 _MISSING_STACK = "ValidationError"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EbsKey:
-    """Describes the key that encrypts a volume for which nobody names one."""
+    """Describe the key that encrypts a volume for which no key is named."""
 
     id: str
     is_of_aws: bool
@@ -262,7 +265,7 @@ class EbsKey:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DefaultGroup:
-    """Describes the default security group of a cluster's network."""
+    """Describe the default security group of a cluster's network."""
 
     id: str
     admits_itself: bool  # all traffic from its own members
@@ -270,7 +273,7 @@ class DefaultGroup:
 
 
 def ask_cost_tag() -> str | Unanswered | None:
-    """Active or Inactive; None: Billing has not seen the tag on anything yet."""
+    """Return Active or Inactive; None if Billing has not seen the tag on anything yet."""
     answer = ask_all(
         reader("ce", _BILLING_HOME),
         "ListCostAllocationTags",
@@ -297,9 +300,9 @@ def ask_ebs_key(region: str) -> EbsKey | Unanswered:
 
 
 def ask_default_group(cluster: str, region: str) -> DefaultGroup | Unanswered | None:
-    """Find the default group of the VPC that the cluster is in; None: nothing of it is deployed.
+    """Find the default group of the cluster's VPC; None if nothing of the cluster is deployed.
 
-    A VPC of the user's own has no tag of ours: the groups of our nodes name it.
+    A VPC of the user's own has no tag of ours: it is found by the groups of our nodes.
     """
     ec2 = reader("ec2", region)
     of_cluster = [{"Name": f"tag:{CLUSTER_TAG}", "Values": [cluster]}]
@@ -321,7 +324,7 @@ def ask_default_group(cluster: str, region: str) -> DefaultGroup | Unanswered | 
 
 
 def ask_stack(name: str, region: str) -> str | Unanswered | None:
-    """Return the state of one stack; None: there is no such stack."""
+    """Return the state of one stack; None if there is no such stack."""
     answer = ask(reader("cloudformation", region), "DescribeStacks", StackName=name)
     if isinstance(answer, Unanswered):
         return None if answer.code == _MISSING_STACK else answer
@@ -350,7 +353,7 @@ def _is_everywhere(rule: Mapping[str, Any]) -> bool:
 
 
 def ask_controller(name: str, region: str) -> str | Unanswered | None:
-    """Return the size of a deployed controller of AWS PCS; None: there is none of this name."""
+    """Return the size of a deployed controller of AWS PCS; None if there is none of this name."""
     answer = ask(reader("pcs", region), "GetCluster", clusterIdentifier=name)
     if isinstance(answer, Unanswered):
         return None if answer.code == "ResourceNotFoundException" else answer

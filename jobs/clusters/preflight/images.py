@@ -1,4 +1,4 @@
-"""Checks of the AMI and the container image: there, of one lock, and the ones that are deployed."""
+"""Checks of the AMI and the container image: that both exist, are of one lock, and are the deployed ones."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from slipway.jobs.words.installation import find_containers
 from slipway.jobs.words.targets import BatchTarget, DamagedTarget
 from slipway.jobs.words.text import NewerRecord
 
-# States of a stack in which what it makes can be used.
+# States of a stack whose outputs can be used.
 _SETTLED = ("CREATE_COMPLETE", "UPDATE_COMPLETE", "UPDATE_ROLLBACK_COMPLETE")
 
 
@@ -74,10 +74,10 @@ def machine_image(cluster: Cluster, facts: Facts) -> Verdict:
 
 
 def _another(cluster: NodeCluster, image: FoundAmi) -> Verdict | None:
-    """Refuse an AMI that somebody else publishes under AWS's name, or whose root disk is another device.
+    """Refuse an AMI that another account publishes under AWS's name, or whose root disk is another device.
 
-    The launch template enlarges the disk by its name: under another one nodes get a second disk, and a root
-    that is too small for a container image.
+    The launch template enlarges the root disk by its device name. With a wrong name, nodes get a second disk,
+    and a root that is too small for a container image.
     """
     expected = node_image_of(cluster)
     fix = (
@@ -100,7 +100,7 @@ def _another(cluster: NodeCluster, image: FoundAmi) -> Verdict | None:
 
 
 def versions(cluster: Cluster, facts: Facts) -> Verdict:
-    """Driver, runtime and framework are locked together: a mismatch is refused before a node starts."""
+    """Check that driver, runtime and framework are of one lock, so that no node starts with a mismatch."""
     folder = locked_by(cluster)
     if not isinstance(cluster, NodeCluster):
         return ok(f"SageMaker's driver is AWS's own; the image is locked by {folder}")
@@ -123,7 +123,7 @@ def versions(cluster: Cluster, facts: Facts) -> Verdict:
 
 
 def support(_cluster: Cluster, facts: Facts) -> Verdict:
-    """Warn ninety days before its publisher stops mending what a lock pins; what has no day is counted."""
+    """Warn ninety days before a publisher ends support of a pinned version; count those without a date."""
     undated = sum(1 for each in facts.pinned if each.until is None)
     said = f"{undated} of {len(facts.pinned)} pinned versions have no day in print"
     soon = ending(facts.pinned, facts.today)
@@ -169,7 +169,7 @@ def image(cluster: Cluster, facts: Facts) -> Verdict:
 
 
 def _bake(cluster: NodeCluster, facts: Facts | None = None) -> str:
-    """Say how to make the parameter name an AMI that fits; `facts` may know that its bakery is deployed."""
+    """Return the commands that make the parameter name a fitting AMI; `facts` may know a deployed bakery."""
     image = image_of(ami_parameter_of(cluster))
     if image:
         bake = f"slipway image bake {image} --wait --region {cluster.region}"
@@ -207,7 +207,7 @@ def _manifest(cluster: NodeCluster, facts: Facts, lock: Lock) -> Verdict:
 
 
 def _describe(cluster: NodeCluster) -> str:
-    """Say how to write a manifest: with a bake, or for an AMI of one's own as a copy of its parent's."""
+    """Return how to write a manifest: by a bake, or for an AMI of your own as a copy of its parent's."""
     made_from, ami = cluster.ami_made_from, ami_parameter_of(cluster)
     if made_from is None:
         return _bake(cluster)
@@ -220,7 +220,7 @@ def _describe(cluster: NodeCluster) -> str:
 
 
 def _another_ami(cluster: NodeCluster, facts: Facts, manifest: Mapping[str, object]) -> tuple[str, ...]:
-    """Report a manifest of another AMI than nodes boot; that of an AMI of the user's own is its parent's."""
+    """Return the problem if the manifest is another AMI's; an AMI of the user's own has its parent's."""
     described, booted = manifest.get("ami_id"), facts.parameter
     if cluster.ami_made_from or described is None or described == booted:
         return ()
@@ -228,7 +228,7 @@ def _another_ami(cluster: NodeCluster, facts: Facts, manifest: Mapping[str, obje
 
 
 def _another_lock(cluster: NodeCluster, facts: Facts, manifest: Mapping[str, object]) -> tuple[str, ...]:
-    """Report a lock that differs in something other than versions: a package, a download's hash."""
+    """Return the problem if locks differ in something other than versions: a package, a download's hash."""
     baked, here = manifest.get("lock_digest"), facts.machine_lock_digest
     if baked is None or here is None or baked == here:
         return ()

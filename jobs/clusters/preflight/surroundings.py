@@ -1,4 +1,4 @@
-"""Checks of the account outside our stacks: EBS key, default group, tag, pairs, training of SageMaker."""
+"""Checks of settings outside our stacks: cost tag, EBS key, security group, AMI, SageMaker's quotas."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ _ACTIVATE = (
     "aws ce update-cost-allocation-tags-status --region us-east-1 "
     f"--cost-allocation-tags-status TagKey={CLUSTER_TAG},Status=Active"
 )
-# What Cost Explorer says to a member account of an organization.
+# Cost Explorer's answer to a member account of an organization.
 _NOT_THE_PAYER = "Linked account"
 
 
 def cost_tag(_cluster: Cluster, facts: Facts) -> Verdict:
-    """The budget counts by this tag, from the day of its activation on and never backwards."""
+    """Check that the tag by which the budget counts is active; costs before that day are never counted."""
     status = facts.cost_tag
     if isinstance(status, Unanswered):
         if _NOT_THE_PAYER in status.message:
@@ -53,7 +53,7 @@ def cost_tag(_cluster: Cluster, facts: Facts) -> Verdict:
 
 
 def project(cluster: Cluster, facts: Facts) -> Verdict:
-    """Two projects of an account have names of their own: one would deploy over the other's stacks."""
+    """Check that no other project deployed a cluster of this name: one would overwrite the other's stacks."""
     if isinstance(facts.owner, Unanswered):
         return unanswered(facts.owner)
     if facts.owner is None or facts.owner == facts.project:
@@ -65,9 +65,10 @@ def project(cluster: Cluster, facts: Facts) -> Verdict:
 
 
 def ebs_key(cluster: Cluster, facts: Facts) -> Verdict:
-    """Auto Scaling, AWS Batch and Image Builder have no grant for a key of the account's own.
+    """Check the default key of volumes: Auto Scaling, AWS Batch and Image Builder may not use the account's
+    own.
 
-    Our templates name AWS's key for every volume; that it goes before the account's default was not tried.
+    Our templates name AWS's key for every volume; that it takes precedence over the default was not tried.
     """
     key = facts.ebs_key
     if isinstance(key, Unanswered):
@@ -82,7 +83,7 @@ def ebs_key(cluster: Cluster, facts: Facts) -> Verdict:
 
 
 def default_group(cluster: Cluster, facts: Facts) -> Verdict:
-    """AWS Batch puts the network interface of every multi-node task into the VPC's default group."""
+    """Check the VPC's default group, to which AWS Batch adds the network interfaces of multi-node tasks."""
     if not isinstance(cluster, BatchCluster):
         return ok("not used: jobs run on the machines themselves")
     group = facts.default_group
@@ -110,7 +111,10 @@ def default_group(cluster: Cluster, facts: Facts) -> Verdict:
 
 
 def supported_pair(cluster: Cluster, facts: Facts) -> Verdict:
-    """AWS Batch user guide, "Compute resource AMI specification": multi-node jobs need Amazon Linux."""
+    """Check the operating system: multi-node jobs of AWS Batch need Amazon Linux.
+
+    AWS Batch user guide, "Compute resource AMI specification".
+    """
     if not isinstance(cluster, BatchCluster):
         return spared("no multi-node job of AWS Batch")
     if not node_image_of(cluster).is_baked:
@@ -132,7 +136,7 @@ def supported_pair(cluster: Cluster, facts: Facts) -> Verdict:
 
 
 def controller_size(cluster: Cluster, facts: Facts) -> Verdict:
-    """AWS PCS changes no controller's size, and CloudFormation refuses to replace one that has a name."""
+    """Check the controller's size: AWS PCS cannot change it, nor CloudFormation replace a named one."""
     if not isinstance(cluster, SlurmCluster):
         return spared("no controller of AWS PCS")
     deployed, wanted = facts.controller, cluster.controller or smallest_controller(cluster.max_nodes)
@@ -149,7 +153,7 @@ def controller_size(cluster: Cluster, facts: Facts) -> Verdict:
 
 
 def machines(cluster: Cluster, facts: Facts) -> Verdict:
-    """Quotas and capacity decide anew with each launch, also where a cluster is deployed already."""
+    """Check that AWS starts a deployed cluster's machines; each launch depends on quota and capacity."""
     if isinstance(facts.target, Unanswered):
         return unanswered(facts.target)
     if not isinstance(facts.target, Target):
@@ -159,7 +163,7 @@ def machines(cluster: Cluster, facts: Facts) -> Verdict:
     return failed("; ".join(what for what, _ in facts.missing), facts.missing[0][1])
 
 
-# Checks of what SageMaker lets an account train with, and of the log that all of its jobs share.
+# Checks of SageMaker's quotas for training, and of the log group that all its jobs share.
 _NO_TRAINING = "no training job of SageMaker"
 
 
@@ -167,7 +171,7 @@ Judge = Callable[[SageMakerCluster, TrainingLimits], Verdict]
 
 
 def _of_training(judge: Judge) -> Callable[[Cluster, Facts], Verdict]:
-    """Make a check of a judgement: what was not answered is unknown, and other kinds are well."""
+    """Make a check of a judgement: no answer is unknown, and clusters of other kinds pass."""
 
     @wraps(judge)
     def check(cluster: Cluster, facts: Facts) -> Verdict:
@@ -183,7 +187,7 @@ def _of_training(judge: Judge) -> Callable[[Cluster, Facts], Verdict]:
 
 @_of_training
 def training_instances(cluster: SageMakerCluster, limits: TrainingLimits) -> Verdict:
-    """SageMaker lets a fresh account start none of the large types, whatever EC2's quotas say."""
+    """Check the quota of training instances: a new account may start none of the large types in SageMaker."""
     name, said = instance_quota(cluster), f"max_nodes is {cluster.max_nodes}"
     return _held(cluster, limits.instances, name, cluster.max_nodes, said, limits.instances_of_others)
 
@@ -208,7 +212,7 @@ def longest_job(cluster: SageMakerCluster, limits: TrainingLimits) -> Verdict:
 
 @_of_training
 def training_log(cluster: SageMakerCluster, limits: TrainingLimits) -> Verdict:
-    """One group for all jobs of an account: our stacks cannot own it, and SageMaker keeps it for ever."""
+    """Check the log group of all training jobs: our stacks cannot own it, and SageMaker keeps it for ever."""
     found, group = limits.log, SageMakerTarget.log_group
     if isinstance(found, Unanswered):
         return unanswered(found)
@@ -247,5 +251,7 @@ def _held(
         f"--quota-code {quota.code} --desired-value {needed} --region {cluster.region}"
     )
     if own + sum(share.amount for share in others if share.stands) <= quota.value:
-        return warning(f"{said}: enough as long as what is only declared is not deployed", fix)
+        return warning(
+            f"{said}: enough unless clusters that are declared and not deployed are deployed, too", fix
+        )
     return failed(said, fix)

@@ -1,4 +1,4 @@
-"""What preflight asks of SageMaker's quotas and of its log group, which one account has for all its jobs."""
+"""Asks for SageMaker's quotas and its log group, which all training jobs of an account share."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from slipway.jobs.words.targets import SageMakerTarget
 
 TRAINING_KIND = SageMakerTarget.kind
 SERVICE = "sagemaker"
-# As Service Quotas calls them; {} is the type, such as ml.p4d.24xlarge.
+# Names in Service Quotas; {} is the type, such as ml.p4d.24xlarge.
 ON_DEMAND = "{} for training job usage"
 SPOT = "{} for spot training job usage"
 WARM_POOL = "{} for training warm pool usage"
@@ -29,7 +29,7 @@ class TrainingQuota:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrainingLog:
-    """Describes the log group of all training jobs."""
+    """Describe the log group of all training jobs."""
 
     keeps_days: int | None  # None: for ever
     is_encrypted: bool  # with a key of the account's own
@@ -37,7 +37,7 @@ class TrainingLog:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrainingLimits:
-    """Holds what the account may use; None is a quota that Service Quotas does not list."""
+    """Hold what the account may use; None is a quota that Service Quotas does not list."""
 
     instances: TrainingQuota | None
     warm_pool: TrainingQuota | None
@@ -66,7 +66,7 @@ def ask_training(cluster: Cluster, hood: Neighbourhood) -> TrainingLimits | Unan
 
 
 def _alike(cluster: Cluster, hood: Neighbourhood) -> Iterator[Neighbour]:
-    """Yield the clusters whose jobs count against the same quota of instances, which Spot's are not."""
+    """Yield the clusters whose jobs count against the same quota of instances; Spot has another quota."""
     for each in hood.clusters:
         if _has_instances(each, cluster) and (each.market == SPOT_MARKET) == (cluster.market == SPOT_MARKET):
             yield each
@@ -81,7 +81,7 @@ def _share(cluster: Neighbour) -> QuotaShare:
 
 
 def _ask_quotas(region: str) -> Mapping[str, TrainingQuota] | Unanswered:
-    """Return every quota of SageMaker that Service Quotas lists, by its name."""
+    """Return every quota of SageMaker that Service Quotas lists, by name."""
     answer = ask_all(reader("service-quotas", region), "ListServiceQuotas", "Quotas", ServiceCode=SERVICE)
     if isinstance(answer, Unanswered):
         return answer

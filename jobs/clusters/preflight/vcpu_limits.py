@@ -1,4 +1,4 @@
-"""What EC2's quotas of vCPUs have to allow: a cluster's own machines, and all else that each quota counts."""
+"""Computes what EC2's vCPU quotas must allow: a cluster's machines, and all else that each counts."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from slipway.jobs.words.catalogue.instances import CAPACITY_BLOCK, ON_DEMAND, fi
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OwnMachines:
-    """Describes equal machines that a cluster runs at one time."""
+    """Describe equal machines that a cluster runs at one time."""
 
     purpose: str
     noun: str
@@ -43,7 +43,7 @@ class OwnMachines:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VcpuNeed:
-    """Describes what one quota has to allow; None is one that is not listed."""
+    """Describe what one quota must allow; `quota` is None if Service Quotas lists none."""
 
     quota: Quota | None
     own: tuple[OwnMachines, ...]
@@ -59,7 +59,7 @@ class VcpuNeed:
 
     @property
     def words(self) -> str:
-        """Say how the sum comes about, such as `4 nodes × 64 vCPUs = 256 vCPUs and 2 of trn1, 258 in all`."""
+        """Return the sum in words, such as `4 nodes × 64 vCPUs = 256 vCPUs and 2 of trn1, 258 in all`."""
         own = f"{' + '.join(machines.words for machines in self.own)} = {self.own_vcpus} vCPUs"
         return f"{own} and {share_words(self.others)}, {self.needed} in all" if self.others else own
 
@@ -71,7 +71,7 @@ class VcpuNeed:
 def ask_vcpus(
     cluster: Cluster, neighbourhood: Neighbourhood, *, bakes: bool = False
 ) -> tuple[VcpuNeed, ...] | Unanswered | None:
-    """Ask for every quota that counts the cluster's machines, and the bake of its AMI, which is before them.
+    """Ask for every quota that counts the cluster's machines or the bake of its AMI.
 
     None for a cluster whose machines are SageMaker's, with quotas of its own.
     """
@@ -98,7 +98,7 @@ def ask_vcpus(
 
 
 def _own(cluster: Cluster) -> Iterator[OwnMachines]:
-    if cluster.market != CAPACITY_BLOCK:  # these do not count against a quota
+    if cluster.market != CAPACITY_BLOCK:  # capacity blocks count against no quota
         yield OwnMachines(
             purpose=f"nodes of {cluster.name}",
             noun="nodes",
@@ -162,6 +162,6 @@ def _code(machines: OwnMachines, quotas: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _vcpus(type_: str) -> int:
-    """Return a type's vCPUs; one that AWS has named since this Slipway was made counts none."""
+    """Return a type's vCPUs; a type newer than this version of Slipway counts 0."""
     known = find_instance_type(type_)
     return known.vcpus if known else 0

@@ -1,4 +1,4 @@
-"""What a check of preflight says: ok, warning, failed or unknown, what was found, and the fix."""
+"""The verdict of a check of preflight: ok, warning, failed or unknown, what was found, and the fix."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from slipway.jobs.cloud.aws import Unanswered
 
 class CheckOutcome(StrEnum):
     OK = "ok"
-    WARNING = "warning"  # it can be deployed; something about it should be known
+    WARNING = "warning"  # it can be deployed, but the user should know something
     FAILED = "failed"
     UNKNOWN = "unknown"
 

@@ -1,7 +1,8 @@
-"""How far off estimates of a kind were, and how many lay in the range that was told with them: bands.csv.
+"""Reads how far off estimates were, and how many rates were in their printed ranges, from bands.csv.
 
-scripts/write_docs makes the file from trials.py, where each row is estimated without its own table. What is
-printed beside an estimate is its own range, by its distance from what was measured (work/spread.py).
+scripts/write_docs makes the file from trials.py, where each row is estimated without its own table. The range
+that is printed with an estimate is another: it depends on the distance from the nearest measurement
+(work/spread.py).
 """
 
 from __future__ import annotations
@@ -20,12 +21,12 @@ from slipway.jobs.estimate.work.spread import width_of
 from slipway.jobs.words.catalogue.hardware import CPU, FAMILIES
 
 SHARE = 0.9  # "nine of ten"
-LEAST_ROWS, LEAST_TABLES = 10, 3  # nine rows are the fewest that a ninth decile can be told from
-NEAR = 0.06  # what is counted as near in every kind, so that kinds can be compared
+LEAST_ROWS, LEAST_TABLES = 10, 3  # a ninth decile needs at least nine rows
+NEAR = 0.06  # the same for all words, so that they can be compared
 _PLACES = 4
 _DEVICES = (CPU, *sorted({family.device for family in FAMILIES.values()}))
 
-# What it takes to try a word on published rows, where there is none.
+# Reason by word, if no published rows can test it.
 _NOTHING = {
     "measured": "nobody has published the same configuration twice",
     "calibrated": "nobody has published two sizes of one model",
@@ -35,16 +36,16 @@ _NOTHING = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Band:
-    """Hold what published rows say about estimates with this word on this kind of device."""
+    """Hold what published rows show about estimates of this word on this kind of device."""
 
     word: str
     device: str
     rows: int
     tables: int
     near: int  # rows that were at most NEAR off
-    within: float | None  # nine of ten rows were at most so far off; None: too few rows to say
-    told: float | None  # the median of what was told with them; None: no rows
-    held: int  # rows that lay in the range that was told with them
+    within: float | None  # nine of ten rows were at most this far off; None: too few rows
+    told: float | None  # the median width of the ranges printed for them; None: no rows
+    held: int  # rows within the range printed for them
 
     @property
     def words(self) -> str:
@@ -59,18 +60,18 @@ class Band:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ErrorsOfWord:
-    """Sum up all rows of which the estimate would have said this word."""
+    """Sum up all rows whose estimate would have this word."""
 
     word: str
     rows: int
     mean: float
     median: float
-    ninth: float  # of ten, by size
-    held: int  # in the range that was told
+    ninth: float  # nine of ten rows are at most this far off
+    held: int  # rows within the range printed for them
 
 
 def errors_by_word(trials: Sequence[Trial]) -> Iterator[ErrorsOfWord]:
-    from statistics import fmean, median  # estimates read the bands, and count none
+    from statistics import fmean, median  # estimates only read bands, and need no statistics
 
     for word in WORDS:
         own = [trial for trial in trials if trial.word == word]
@@ -87,7 +88,7 @@ def errors_by_word(trials: Sequence[Trial]) -> Iterator[ErrorsOfWord]:
 
 
 def bands_of(trials: Sequence[Trial]) -> Iterator[Band]:
-    """Yield one band per word and device, including those without a trial."""
+    """Return one band for each word and device, including those without a trial."""
     for word in WORDS:
         for device in _DEVICES:
             own = [trial for trial in trials if (trial.word, trial.device) == (word, device)]
@@ -126,10 +127,10 @@ def _band(word: str, device: str, trials: Sequence[Trial]) -> Band:
 
 
 def _within(trials: Sequence[Trial]) -> float | None:
-    """Return the smallest band that a further row like these stays in nine times of ten (split-conformal
+    """Return the smallest band in which a new row like these lies nine times of ten (split-conformal
     quantile).
 
-    It is rounded up, so that the rows which it is made of lie in what is printed.
+    It is rounded up, so that the rows from which it is made lie within the printed number.
     """
     if len(trials) < LEAST_ROWS or len({trial.table for trial in trials}) < LEAST_TABLES:
         return None
@@ -156,23 +157,23 @@ def _decode(row: Mapping[str, str | None], _where: str) -> Band:
     )
 
 
-# How wide a range has to be: a quantile of rows' errors, each in units of its distance. Where an accelerator
-# has enough rows, it is of its own, rows weighing half and tables half: who asks brings a table of his own.
-# Elsewhere it is of all rows, and a table counts as one, however many rows it prints.
+# The width that a range needs: a quantile of rows' errors, each divided by its distance. An accelerator with
+# enough rows has its own, in which rows weigh half and tables half, since a user asks about a new table. All
+# others share one over all rows, in which each table weighs the same, however many rows it has.
 _OWN_ROWS = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeftOut:
-    """Count the rows that lay in ranges whose width was told by all other tables."""
+    """Count the rows in ranges whose width was computed from all other tables."""
 
     rows: int
     held: int
-    held_of_a_table: float  # on average over tables
+    held_of_a_table: float  # mean over tables
 
 
 def widths(trials: Sequence[Trial]) -> Mapping[str, float]:
-    """Return the factor of a distance for each accelerator with rows enough, and as "" for all others."""
+    """Return the factor of a distance by accelerator, if it has enough rows; "" is for all others."""
     found = {"": _quantile(trials, of_rows=0.0)}
     for accelerator in sorted({trial.accelerator for trial in trials}):
         own = [trial for trial in trials if trial.accelerator == accelerator]
@@ -182,7 +183,7 @@ def widths(trials: Sequence[Trial]) -> Mapping[str, float]:
 
 
 def _quantile(trials: Sequence[Trial], *, of_rows: float) -> float:
-    """Return the factor within which nine tenths of the errors are, rows having this share of the weight."""
+    """Return the factor within which nine tenths of the errors are; rows have this share of the weight."""
     rows = Counter(trial.table for trial in trials)
     below = 0.0
     for trial in sorted(trials, key=_score):
@@ -193,7 +194,7 @@ def _quantile(trials: Sequence[Trial], *, of_rows: float) -> float:
 
 
 def left_out(trials: Sequence[Trial]) -> LeftOut:
-    """Judge each table by the widths that the others give."""
+    """Judge each table by the widths that the other tables give."""
     from statistics import fmean
 
     held: dict[str, list[bool]] = {}
@@ -209,7 +210,7 @@ def left_out(trials: Sequence[Trial]) -> LeftOut:
 
 
 def held_by_accelerator(trials: Sequence[Trial]) -> Mapping[str, tuple[int, int]]:
-    """Return how many rows lay in the range that was told, of how many, where an accelerator has enough."""
+    """Return, for each accelerator with enough rows, how many were in the printed range, and of how many."""
     rows = Counter(trial.accelerator for trial in trials)
     held = Counter(trial.accelerator for trial in trials if trial.is_held)
     return {name: (held[name], count) for name, count in sorted(rows.items()) if count >= _OWN_ROWS}

@@ -1,8 +1,8 @@
-"""Which measurement an estimate stands on, in one word.
+"""Chooses the measurement on which an estimate is based, and says in one word how close it is.
 
-The rows are those of measurements.py, and those of other people on the same accelerator (nearest.py): the
-nearest counts, by the distance of work/spread.py. A further word is one of WORDS and its branch in
-find_calibration. How far off estimates with a word are is counted in bands.py.
+Candidates are the rows of measurements.py and other people's on the same accelerator (nearest.py); the
+nearest wins, by the distance of work/spread.py. Another word is one of WORDS and its branch in
+find_calibration. bands.py counts how far off estimates of each word are.
 """
 
 from __future__ import annotations
@@ -30,23 +30,23 @@ from slipway.jobs.words.catalogue.instances import find_instance_type
 
 __all__ = ["FITTABLE", "WORDS", "Asked", "Known", "find_calibration", "fit_measurement", "merged"]
 
-# measured: this configuration was; calibrated: the same model, length and accelerator; predicted: neither.
+# measured: this configuration; calibrated: the same model, length and accelerator; predicted: neither.
 WORDS = ("measured", "calibrated", "predicted")
-FITTABLE = 0.03  # of a step that must be communication before a network efficiency may be fitted on it
+FITTABLE = 0.03  # least share of communication in a step from which a network efficiency may be fitted
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Known:
     calibration: Calibration
-    word: str  # of WORDS: of the measured rate, where there is one
-    predicted_word: str  # of WORDS: of the rate that the calibration gives, which nobody measured
-    basis: str  # where the utilisation comes from, for a person
-    nearness: str  # in what that differs from what is asked for; "" where nothing was measured
-    measured: Measurement | None  # of this very configuration
-    is_own: bool = False  # measured by whoever asks
+    word: str  # one of WORDS, for the printed rate, which may be measured
+    predicted_word: str  # one of WORDS, for the predicted rate
+    basis: str  # source of the utilisation, for users
+    nearness: str  # differences from the measured configuration; "": nothing was measured
+    measured: Measurement | None  # None: this very configuration was not measured
+    is_own: bool = False  # True: measured by the user
 
     def spread_of(self, predicted: float, cluster: Hardware) -> float:
-        """Return the spread of the rate that is told, which is `predicted` where nobody measured it."""
+        """Return the spread of the printed rate, which is `predicted` if nothing was measured."""
         if self.measured is None:
             return predicted
         return measured_spread(cluster, is_own=self.is_own)
@@ -55,7 +55,7 @@ class Known:
 def find_calibration(
     rows: Sequence[Measurement], asked: Asked, others: tuple[Published, ...] | None = None
 ) -> Known:
-    """Return the calibration of the nearest measurement. `others` are other people's rows; None: all."""
+    """Return the calibration by the nearest measurement. `others` are other people's rows; None: all."""
     family = [row for row in rows if row.family == family_of(asked.instance)]
     own = [row for row in family if row.model == asked.model_name]
     measured, is_own = _measured(rows, own, asked)
@@ -96,8 +96,10 @@ def _nearest_published(
     origin: MeasuredAt | None,
     others: tuple[Published, ...] | None,
 ) -> NearestRow | None:
-    """Return the nearest published row if it is nearer than `origin`. One that a user has brought goes first
-    among equals, but not before a run of the user's own."""
+    """Return the nearest published row if it is nearer than `origin`.
+
+    Among equals, the user's published rows come first, but after the user's own runs.
+    """
     most = math.inf if origin is None else distance(asked.model, asked.cluster, asked.layout, origin)
     brought, shipped = nearest_own(rows, asked), nearest_row(asked, others)
     if brought is not None and (shipped is None or brought.spread <= shipped.spread):
@@ -126,7 +128,7 @@ def _by_published(
 def _measured(
     rows: Sequence[Measurement], own: Sequence[Measurement], asked: Asked
 ) -> tuple[Measurement | None, bool]:
-    """Return what was measured of this very configuration, the user's first, and whether it is the user's."""
+    """Return the measurement of this very configuration, the user's first, and whether it is the user's."""
     ours, brought = _same(own, asked), same_own(rows, asked)
     if ours is not None and (brought is None or _is_own(ours)):
         return ours, _is_own(ours)
@@ -134,7 +136,7 @@ def _measured(
 
 
 def _origin(row: Measurement, asked: Asked) -> MeasuredAt:
-    """Return where a row was measured; what its name does not tell is taken to be as asked."""
+    """Return where a row was measured; facts that its name does not tell are assumed to be as asked."""
     shape = asked.model if row.model == asked.model_name else shape_of(row.model) or asked.model
     shape = replace(shape, sequence_length=length_of(row.model, shape))
     cluster = replace(asked.cluster, nodes=row.nodes)
@@ -154,7 +156,7 @@ def _is_own(row: Measurement) -> bool:
 
 
 def merged(ours: Iterable[Measurement], own: Sequence[Measurement]) -> tuple[Measurement, ...]:
-    """Return ours and the user's rows; the user's replace ours for the same model on the same family."""
+    """Return ours and the user's rows; the user's replace ours for the same model and family."""
     known = {(row.family, row.model) for row in own}
     return (*own, *(row for row in ours if (row.family, row.model) not in known))
 
@@ -162,11 +164,11 @@ def merged(ours: Iterable[Measurement], own: Sequence[Measurement]) -> tuple[Mea
 def fit_measurement(
     row: Measurement, asked: Asked, own: Sequence[Measurement], ours: Sequence[Measurement]
 ) -> Measurement:
-    """Return the row with the number that it gives. `own` are the user's other rows, `ours` those that they
-    replace.
+    """Return the row with the number that can be fitted on it.
 
-    The number is the utilisation, by inverting the whole step; or the network efficiency, if a smaller run of
-    the user gave utilisation and enough of this one's step is communication.
+    `own` are the user's other rows, `ours` those that they replace. The number is the utilisation, by
+    inverting the whole step; or the network efficiency, if a smaller run of the user's gave the utilisation
+    and communication takes enough of this run's step.
     """
     base = _smaller(row, own)
     if base is not None and base.utilisation is not None:
@@ -190,7 +192,7 @@ def fit_measurement(
         sequences_per_second=row.sequences_per_second,
         network_efficiency=known,
     )
-    # What the family is known by stays where it is; the row keeps what only it needed to be met.
+    # The family's numbers stay as they are; the row keeps only what was needed to meet its own rate.
     needed = None if fitted.network_efficiency == known else fitted.network_efficiency
     return replace(row, utilisation=fitted.utilisation, network_efficiency=needed)
 
@@ -219,7 +221,7 @@ def _same(own: Sequence[Measurement], asked: Asked) -> Measurement | None:
 
 
 def _smallest(own: Sequence[Measurement], asked: Asked) -> Measurement | None:
-    """Return the run of the same model with fewest nodes, which has least communication."""
+    """Return the run of the same model on the fewest nodes, which has the least communication."""
     fitted = [row for row in own if row.utilisation is not None]
     return min(fitted, key=lambda row: _preference(row, asked), default=None)
 
@@ -247,7 +249,7 @@ def _efficiency(family: Sequence[Measurement]) -> float | None:
 
 
 def _rescaled(row: Measurement, asked: Asked) -> float:
-    """Scale a utilisation to the peak of its type, which may differ from the one that it was divided by.
+    """Scale a utilisation to its type's peak, which may differ from the one by which it was divided.
 
     Another size of the family reaches the same share of its own peak.
     """

@@ -1,6 +1,6 @@
-"""What was measured, as data: one row of calibration.csv a measurement. `slipway calibrate` writes a user's.
+"""Reads measured rates from calibration.csv, one row for each; `slipway calibrate` writes the user's file.
 
-A further fact of a measurement is one field here, and one column of the file.
+Another fact of a measurement is one field here, and one column of the file.
 """
 
 from __future__ import annotations
@@ -18,32 +18,32 @@ from slipway.jobs.estimate.hardware import family_of
 from slipway.jobs.estimate.prices import read_rows, written_rows
 from slipway.jobs.estimate.work.shapes import Calibration, Hardware, Layout, Model, accumulation, replicas
 
-_LARGEST_FILE = 10_000  # rows: beyond it somebody named the wrong file
+_LARGEST_FILE = 10_000  # rows: in a longer file, the user has named the wrong one
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measurement:
-    """Hold one row: what ran, how fast it was, and the two numbers that it gives (None: it gave none)."""
+    """Hold one row: what ran, its rate, and the two numbers fitted on it (None: not fitted)."""
 
-    name: str  # of the table or the run it comes from
+    name: str  # of its table or run
     instance: str
     model: str
     nodes: int
     sequences_per_second: float
     micro_batch: int
-    global_batch: int  # sequences of a whole step
+    global_batch: int  # sequences in a whole step
     tensor: int
     pipeline: int
     sharding: str
     gradient_bytes: float
-    peak_tflops: float  # of one worker: what the utilisation is a share of
+    peak_tflops: float  # of one worker; the utilisation is a share of it
     utilisation: float | None
     network_efficiency: float | None
     date: str
     source: str
-    # "": written before it was noted
+    # "": the row is older than the column
     checkpointing: str = ""
-    fused: str = ""  # yes or no, as is the next
+    fused: str = ""  # yes or no, as in the next field
     sequence_parallel: str = ""
 
     def __post_init__(self) -> None:
@@ -62,11 +62,11 @@ class Measurement:
 
     @property
     def run_id(self) -> str:
-        """Return the last word of its source, which is the id of the run that `slipway calibrate` read."""
+        """Return the id of the run that `slipway calibrate` read: the last word of the source."""
         return self.source.rpartition(" ")[2]
 
     def is_like(self, layout: Layout) -> bool:
-        """Tell whether what was noted of its layout, beside its configuration, is the layout's."""
+        """Return True if the noted facts of its layout, besides its configuration, equal this layout's."""
         return (
             self.checkpointing in ("", layout.checkpointing)
             and self.fused in ("", _yes_or_no(layout.fused))
@@ -125,7 +125,7 @@ def _written(value: object) -> object:
 
 
 def unfitted(asked: Asked, *, name: str, sequences_per_second: float, date: str, source: str) -> Measurement:
-    """Return the rate of a configuration as a measurement, without the two numbers that it gives."""
+    """Return the rate of a configuration as a measurement, without the two fitted numbers."""
     micro_batch, batch, tensor, pipeline, sharding = asked.configuration
     return Measurement(
         name=name,
@@ -159,12 +159,12 @@ def _positive(name: str, value: float) -> None:
         raise CannotEstimate(f"{name} is {value:g}; it must be more than 0")
 
 
-# What a calibration is looked up for: one model on one cluster, split one way.
+# The key of a calibration: one model on one cluster, split one way.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """Name what a calibration is looked up for. `workload` prefers rows of its name among equals."""
+    """Name the configuration that is asked for. Among equal rows, those of `workload` are preferred."""
 
     instance: str
     model_name: str  # by which calibrations are found

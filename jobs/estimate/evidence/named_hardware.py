@@ -1,6 +1,7 @@
-"""The hardware that a published row names: a type of the catalogue, or a row of HARDWARE; and its precision.
+"""Finds the hardware that a published row names: a type of the catalogue, or a row of HARDWARE; at a
+precision.
 
-Further hardware that is no instance type is one row of HARDWARE; a further precision one of PRECISIONS.
+Other hardware that is no instance type is one row of HARDWARE; another precision one of PRECISIONS.
 """
 
 from __future__ import annotations
@@ -18,8 +19,7 @@ _GIB = 2.0**30
 
 
 def _nvidia(*, tflops: float, memory_gib: float, link: float, network: float, kind: str) -> Hardware:
-    """Describe a node of eight GPUs: NVLink in one direction and the node's network, in gigabytes per
-    second."""
+    """Describe a node of eight GPUs; `link` (NVLink, one way) and `network` are in gigabytes a second."""
     return Hardware(
         nodes=1,
         devices_per_node=8,
@@ -31,9 +31,9 @@ def _nvidia(*, tflops: float, memory_gib: float, link: float, network: float, ki
     )
 
 
-# Peaks are NVIDIA's, dense, 16 bit. Networks are what each table says of its own; llm-foundry names none for
-# its H100 nodes: eight links of 400 Gbit/s are assumed.
-# The processor's peak is that of c7i's sheet for its 32 cores at their higher clock.
+# Peaks are NVIDIA's, dense, 16 bit. Networks are those that each table names; llm-foundry names none for its
+# H100 nodes, so eight links of 400 Gbit/s are assumed. The processor's peak is from c7i's data sheet, for its
+# 32 cores at their higher clock.
 HARDWARE: Mapping[str, Hardware] = {
     "dgx-1": _nvidia(tflops=125, memory_gib=32, link=150, network=50, kind="infiniband"),
     "dgx-1-fp32": _nvidia(tflops=15.7, memory_gib=32, link=150, network=50, kind="infiniband"),
@@ -61,7 +61,7 @@ HARDWARE: Mapping[str, Hardware] = {
 
 _SIXTEEN_BITS = ("bf16", "fp16")
 _OF_32_BITS = ("fp32", "tf32")
-# By accelerator, what each precision makes of it: a row of hardware.py, whose peak is then meant.
+# By accelerator and precision, the row of hardware.py that has the peak.
 PRECISIONS: Mapping[str, Mapping[str, str]] = {
     "v100": {"fp16": "v100", "fp32": "v100-fp32"},
     "v100-fp32": {"fp32": "v100-fp32"},
@@ -95,7 +95,7 @@ def hardware_named(name: str, nodes: int) -> Hardware:
 
 
 def at_precision(cluster: Hardware, precision: str) -> Hardware:
-    """Return the hardware with its peak at this precision; "" is the one that it is known by."""
+    """Return the hardware with its peak at this precision; "" is its usual one."""
     own = prior(cluster).accelerator
     known = PRECISIONS.get(own) or dict.fromkeys(_usual_precisions(cluster), own)
     if precision and precision not in known:
@@ -109,12 +109,12 @@ def at_precision(cluster: Hardware, precision: str) -> Hardware:
 
 
 def usual_gradient_bytes(cluster: Hardware, precision: str) -> float:
-    """Return what gradients are sent in at this precision, where a row does not say so."""
+    """Return the usual bytes of one gradient at this precision, if a row does not say them."""
     own = prior(cluster).accelerator
     is_wide = precision in _OF_32_BITS or (not precision and own.endswith((*_OF_32_BITS, "ice-lake")))
     return 4.0 if is_wide else 2.0
 
 
 def _usual_precisions(cluster: Hardware) -> tuple[str, ...]:
-    """Return those in which an unmeasured device's peak is printed."""
+    """Return the precisions in which the printed peak of an unmeasured device may be meant."""
     return ("fp32",) if cluster.network.startswith("cpu") else _SIXTEEN_BITS

@@ -1,4 +1,7 @@
-"""The published row that is nearest to a configuration, on the same accelerator, and those as near as it."""
+"""Finds the published row nearest to a configuration, on the same accelerator, and those about as near.
+
+other_rows.csv has the rows; a user's own come with them in an Evidence.
+"""
 
 from __future__ import annotations
 
@@ -23,9 +26,9 @@ from slipway.jobs.estimate.work.rate import fit_utilisation, throughput
 from slipway.jobs.estimate.work.shapes import Calibration, Hardware, MeasuredAt
 from slipway.jobs.estimate.work.spread import distance, origin_of, prior_spread
 
-_MET = 0.99  # of its rate, by which a row is met
-# One row has its own software and its own day, so rows that are farther by less than _ALIKE count with the
-# nearest, one that is 1 / _FALL farther for a third. Estimates were 9.8 % off without them, and 9.3 with.
+_MET = 0.99  # share of its rate at which a row counts as met
+# One row has its own software and its own day, so rows that are farther by less than _ALIKE are averaged with
+# it; one that is 1 / _FALL farther weighs a third. Estimates were 9.8 % off without them, and 9.3 with.
 _ALIKE, _FALL, _MOST_ALIKE = 0.1, 10.0, 5
 
 
@@ -34,15 +37,15 @@ class NearestRow:
     row: Published
     origin: MeasuredAt
     calibration: Calibration
-    spread: float  # of the configuration that is asked for
-    alike: int = 0  # further rows that are in its utilisation
+    spread: float  # of the requested configuration
+    alike: int = 0  # other rows averaged in its utilisation
 
 
 ByAccelerator = Mapping[str, Sequence[tuple[Published, MeasuredAt]]]
 
 
 def nearest_row(asked: Asked, others: tuple[Published, ...] | None = None) -> NearestRow | None:
-    """Return the nearest row of `others` (None: of all) on the asked accelerator, if it beats the prior."""
+    """Return the nearest row of `others` (None: of all) on this accelerator, if it beats the prior."""
     return nearest_of(_shipped(_accelerator(asked.cluster)) if others is None else _sorted(others), asked)
 
 
@@ -76,7 +79,7 @@ def _fitted_within(
 
 
 def _together(near: Sequence[NearestRow]) -> NearestRow:
-    """Return the nearest row with the mean utilisation of all, each by its distance."""
+    """Return the nearest row with the mean utilisation of all, weighted by distance."""
     first = near[0]
     weights = [math.exp(-_FALL * (each.spread - first.spread)) for each in near]
     logarithms = [math.log(each.calibration.utilisation or math.inf) for each in near]
@@ -96,7 +99,7 @@ def by_accelerator(rows: Sequence[Published]) -> ByAccelerator:
 
 @lru_cache(maxsize=64)
 def _shipped(accelerator: str) -> ByAccelerator:
-    """Decode the rows on this accelerator alone: most estimates ask for one, and all rows take a while."""
+    """Decode the rows of this accelerator alone: most estimates need one, and decoding all takes a while."""
     return by_accelerator(decode_lines(_lines_by_accelerator().get(accelerator, ()), _SHIPPED))
 
 
@@ -118,14 +121,16 @@ def _sorted(rows: tuple[Published, ...]) -> ByAccelerator:
 
 
 def _accelerator(cluster: Hardware) -> str:
-    """Name the accelerator; one that hardware.py does not know is told by its peak."""
+    """Return the accelerator's name; one that is not named is recognised by its peak."""
     return prior(cluster).accelerator or f"{cluster.peak_flops:.4g} FLOP/s"
 
 
 @lru_cache(maxsize=2048)
 def _fitted(row: Published) -> Calibration | None:
-    """Fit the row; None if its rate is beyond what the hardware does or the traffic leaves time for, so that
-    it tells nothing of other sizes."""
+    """Fit the row; return None if its rate is beyond what hardware and traffic allow.
+
+    Such a row says nothing of other sizes.
+    """
     of = row.asked
     try:
         found = fit_utilisation(
@@ -138,13 +143,13 @@ def _fitted(row: Published) -> Calibration | None:
 
 
 def can_be_followed(row: Published) -> bool:
-    """Tell whether the row says something of other configurations, too."""
+    """Return True if the row says something of other configurations, too."""
     return _fitted(row) is not None
 
 
-# Throughput that other people published: other_rows.csv.
-# Estimates stand on the nearest of these rows (nearest.py), and are judged by other tables' (trials.py). A
-# further row is one line of the file, with the columns of published_rows.py.
+# Throughput that other people published: other_rows.csv. Estimates are based on the nearest of these rows
+# (nearest.py), and judged by the other tables' (trials.py). Another row is one line of the file, with the
+# columns of published_rows.py.
 
 
 @lru_cache(maxsize=1)
@@ -159,7 +164,7 @@ def _shipped_text() -> str:
     return Path(__file__).with_name(_SHIPPED).read_text(encoding="utf-8")
 
 
-# What an estimate may stand on: measurements, and beside them the published rows that a user has brought.
+# The rows on which an estimate may be based: measurements, and published rows that a user has read in.
 
 
 class Evidence(tuple[Measurement, ...]):
@@ -178,12 +183,12 @@ class Evidence(tuple[Measurement, ...]):
         return nearest_of(self._sorted, asked)
 
     def same(self, asked: Asked) -> Published | None:
-        """Return the row of this very configuration; the last one that was brought, if there are more."""
+        """Return the row of this very configuration; of several, the last that was read."""
         return next((row for row in reversed(self.published) if _is_same(row.asked, asked)), None)
 
 
 def nearest_own(rows: Sequence[Measurement], asked: Asked) -> NearestRow | None:
-    """Return the nearest published row of the user's, if there is one on this accelerator."""
+    """Return the nearest of the user's published rows, if there is one on this accelerator."""
     return rows.nearest(asked) if isinstance(rows, Evidence) else None
 
 

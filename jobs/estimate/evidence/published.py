@@ -1,4 +1,4 @@
-"""What we predict for the tables that five articles print (tables.py), and how far off that may be."""
+"""Compares our predictions with the tables that five articles print (tables.py), each within a limit."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from slipway.jobs.estimate.work.spread import interval_of
 from slipway.jobs.estimate.work.workloads import SST2_EXAMPLES, WORKLOADS
 from slipway.jobs.words.catalogue.instances import instance_type
 
-LIMIT = 0.04  # of a row that gave no number, with network efficiency from another table
-TIMED_LIMIT = 0.05  # of a whole job's time
-STRANGER_LIMIT = 0.06  # with no row of the table itself: utilisation and efficiency from its family's others
-# By basis, and whether the table prints whole jobs' times. A short job by a long one's row: no promise.
+LIMIT = 0.04  # for a row on which nothing was fitted, with network efficiency from another table
+TIMED_LIMIT = 0.05  # for a whole job's time
+STRANGER_LIMIT = 0.06  # for a table of which no row is known: both numbers are from its family's other tables
+# By basis, and whether the table prints whole jobs' times. Short jobs from a long one's row have no limit.
 _LIMITS = {
     ("predicted", False): LIMIT,
     ("predicted", True): TIMED_LIMIT,
@@ -34,11 +34,11 @@ class Checked:
     table: str
     nodes: int
     devices: int
-    basis: str  # calibrated: the row gave a number; predicted; stranger: with no row of its table
+    basis: str  # calibrated: fitted on the row; predicted; stranger: no row of its table used
     unit: str
     published: float
     predicted: float
-    limit: float | None  # None: the row was used to calibrate, or no limit was promised
+    limit: float | None  # None: a number was fitted on the row, or no limit was promised
 
     @property
     def error(self) -> float:
@@ -69,14 +69,13 @@ def calibrate(table: Table) -> Calibration:
 
 
 def stranger(table: Table) -> Calibration:
-    """Calibrate as if the table had never been printed: from its family's other table, else the prior."""
+    """Calibrate as if the table had never been printed: by its family's other table, else by the prior."""
     other = next(each for each in TABLES.values() if each.instance == table.instance and each is not table)
     return replace(calibrate(other), network_efficiency=efficiency_of(other))
 
 
 def efficiency_of(table: Table) -> float | None:
-    """Fit the network efficiency; return None if the second row has too little communication for a better
-    value than the prior."""
+    """Fit the network efficiency; return None if the second row has too little communication for that."""
     first, second = table.rows[:2]
     own = fit_utilisation(
         table.shape,
@@ -100,7 +99,7 @@ def efficiency_of(table: Table) -> float | None:
 
 
 def rate_of(table: Table, row: Row) -> float:
-    """Return sequences per second; for a table of times, what its steps took without the start-up."""
+    """Return sequences per second; of a table of times, the rate of its steps without the start-up."""
     if row.sequences_per_second is not None:
         return row.sequences_per_second
     assert table.job is not None, f"table {table.name} prints times and names no job"
@@ -141,7 +140,7 @@ def _compared(table: Table, row: Row, made: Throughput) -> tuple[float, float, s
 
 
 def _check_dollars(table: Table) -> Iterator[Checked]:
-    """Check tokens per dollar exactly: the throughput is given."""
+    """Check tokens per dollar with the throughput given, so the result must be exact."""
     for row in table.rows:
         if row.tokens_per_dollar is None or table.usd_per_node_hour is None:
             continue
@@ -161,8 +160,8 @@ def _check_dollars(table: Table) -> Iterator[Checked]:
         )
 
 
-# GPT-J 6B on SST-2, of which an article prints times and no shapes: what they come to at each padded length.
-# For information only: with the length unknown there is nothing to be right or wrong about.
+# GPT-J 6B on SST-2: an article prints its times and no shapes. The epochs for each padded length are only for
+# information: with the length unknown, nothing can be right or wrong.
 PUBLISHED_SECONDS = 10 * 60.0  # "under ten minutes", from 58
 LENGTHS = (32, 64, 128, 256)
 _INSTANCE = "p4d.24xlarge"
@@ -178,8 +177,7 @@ class Assumed:
 
 
 def epochs_by_length() -> Iterator[Assumed]:
-    """Yield one epoch per length, predicted from the class's prior, with the range of times that its
-    errors allow."""
+    """Yield one epoch for each length, predicted from the class's prior, with the range of its times."""
     instance = instance_type(_INSTANCE)
     own, cluster = WORKLOADS["gpt-j-6b-sst2"], cluster_of(instance, 1)
     for length in LENGTHS:

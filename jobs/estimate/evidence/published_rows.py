@@ -1,6 +1,6 @@
-"""Reads rates that somebody published, or a user measured elsewhere: one line of a CSV for each.
+"""Reads rates that somebody published, or a user measured elsewhere, from a CSV with one rate in each line.
 
-Every mistake of every line is named at once.
+Every mistake of every line is reported at once. Another column is one row of COLUMNS, and its use here.
 """
 
 from __future__ import annotations
@@ -40,24 +40,24 @@ from slipway.jobs.estimate.work.workloads import described
 from slipway.jobs.words.errors import InvalidConfig, Problem
 
 _MOST_ROWS = 10_000
-_MOST_MISTAKES = 20  # that are printed
-_CHUNKS = 2  # of an interleaved schedule whose table does not say how many
+_MOST_MISTAKES = 20  # printed; others are counted
+_CHUNKS = 2  # of an interleaved schedule, if the table does not say how many
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Published:
-    """Hold one published row: what ran, how fast it was, and which table printed it."""
+    """Hold one published row: what ran, its rate, and the table that printed it."""
 
     table: str
     device: str  # in the words of jobs/words/catalogue/instances.py
     asked: Asked
     sequences_per_second: float
-    is_own: bool = False  # measured on the machines that a user asks for
-    text: tuple[tuple[str, str], ...] = ()  # of its columns, as they were read
+    is_own: bool = False  # True: measured on the user's machines
+    text: tuple[tuple[str, str], ...] = ()  # its columns as they were read
 
     @property
     def key(self) -> tuple[tuple[str, str], ...]:
-        """Return all but the rate: a row that is read again replaces the one of this key."""
+        """Return all but the rate: a row that is read again replaces the one with the same key."""
         return tuple((name, value) for name, value in self.text if name not in RATES)
 
 
@@ -65,14 +65,16 @@ PublishedLine = tuple[int, Mapping[str, str]]
 
 
 class UnusableRows(InvalidConfig):
-    """Names every line that cannot be used, and why."""
+    """Names every line that cannot be used, and the reason."""
 
 
 def decode_published(
     text: str, where: str, check: Callable[[Published, int], object] = lambda row, line: None
 ) -> tuple[Published, ...]:
-    """Decode a CSV of published rows, or refuse it with every mistake of every line. `check` is given each
-    row with its line, and may refuse it, too."""
+    """Decode a CSV of published rows, or refuse it with every mistake of every line.
+
+    `check` gets each row with its line, and may refuse it, too.
+    """
     return decode_lines(published_lines(text, where), where, check)
 
 
@@ -102,8 +104,10 @@ def decode_lines(
 
 
 def check_of_new_rows() -> Callable[[Published, int], None]:
-    """Return a check that refuses rates that cannot be, and a second rate of one run: of a user's rows the
-    last would count, and nobody could say why."""
+    """Return a check that refuses impossible rates, and a second, different rate of the same run.
+
+    Of two rates of one run, only the last would count, and the user could not tell why.
+    """
     seen: dict[tuple[tuple[str, str], ...], tuple[int, float]] = {}
 
     def check(row: Published, line: int) -> None:
@@ -129,7 +133,7 @@ def _refuse_impossible(row: Published) -> None:
 
 
 def as_measurement(row: Published) -> Measurement:
-    """Return the row as a measurement, without the numbers that it gives."""
+    """Return the row as a measurement, without the fitted numbers."""
     rate = row.sequences_per_second
     return unfitted(row.asked, name=row.table, sequences_per_second=rate, date="", source=row.table)
 
@@ -139,7 +143,7 @@ def encode_published(rows: Iterable[Published]) -> str:
 
 
 def published_lines(text: str, where: str) -> Sequence[PublishedLine]:
-    """Return each line by its number, as text, once the headings are checked."""
+    """Return each line by its number, as text, after checking the headings."""
     reader = csv.DictReader(
         io.StringIO(text.removeprefix("\ufeff"), newline=None), restkey="", restval="", strict=True
     )
@@ -245,8 +249,7 @@ def _model(name: str, values: Mapping[str, object], text: Mapping[str, str]) -> 
 
 
 def _cluster(values: Mapping[str, object]) -> Hardware:
-    """Return the hardware of a row. `devices` may be fewer than the nodes have: a run on one device of
-    eight."""
+    """Return the hardware of a row; `devices` may be a part of the nodes', such as one device of eight."""
     nodes, devices = values["nodes"], values["devices"]
     assert isinstance(nodes, int)
     whole = hardware_named(str(values["hardware"]), nodes)
@@ -278,7 +281,7 @@ def _layout(values: Mapping[str, object], cluster: Hardware) -> Layout:
 
 
 def _rate(values: Mapping[str, object], model: Model) -> float:
-    """Return sequences a second; two that contradict each other are refused."""
+    """Return sequences a second; refuse two that contradict each other."""
     sequences, tokens = (values[name] for name in RATES)
     if sequences is None:
         return float(str(tokens)) / model.sequence_length
@@ -292,15 +295,15 @@ def _rate(values: Mapping[str, object], model: Model) -> float:
     return own
 
 
-# The columns of a CSV of published rates: how each is read, and what is allowed in it.
-# A further column is one row of COLUMNS, and its use in published_rows.py.
+# The columns of a CSV of published rates: how each is read, and what is allowed in it. Another column is one
+# row of COLUMNS, and its use above.
 _TRUTHS = {"yes": True, "no": False}
-RATES = ("sequences_per_second", "tokens_per_second")  # of which a row has one, or both
+RATES = ("sequences_per_second", "tokens_per_second")  # a row has one, or both
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ColumnReader:
-    """Say how a column is read; `read` gives None for what is not allowed."""
+    """Describe how a column is read; `read` returns None for a value that is not allowed."""
 
     read: Callable[[str], object]
     allowed: str
@@ -317,7 +320,7 @@ def _number(least: float, most: float) -> Callable[[str], float | None]:
             value = float(text)
         except ValueError:
             return None
-        return value if least <= value <= most else None  # false for nan, too
+        return value if least <= value <= most else None  # also None for nan
 
     return read
 

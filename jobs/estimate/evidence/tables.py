@@ -1,7 +1,7 @@
-"""The tables that five articles print, as they print them. A new table is one row of TABLES.
+"""The tables of five articles, as they print them. A new table is one row of TABLES.
 
-Row 1 gives utilisation. Network efficiency comes from the table named as `peer`, of the same family, fitted
-on that one's second row; a table without peer fits it on its own second row, which then proves nothing.
+Row 1 gives the utilisation. The network efficiency is fitted on the second row of the table named as `peer`,
+which is of the same family; a table without a peer fits it on its own second row, which then proves nothing.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from slipway.jobs.words.catalogue.instances import instance_type
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PublishedJob:
-    """Hold what a table of times ran: whole epochs over so many examples."""
+    """Hold what a table of times ran: whole epochs of this many examples."""
 
     examples: int
     epochs: int
@@ -40,7 +40,7 @@ class Table:
     model: str
     layout: Layout
     rows: tuple[Row, ...]
-    peer: str  # "": none, efficiency is fitted on the table's own second row
+    peer: str  # "": none; efficiency is fitted on the table's own second row
     job: PublishedJob | None = None
     usd_per_node_hour: float | None = None
 
@@ -81,7 +81,7 @@ TABLES: Mapping[str, Table] = {
             date="2022",
             instance="dl1.24xlarge",
             model="bert-large",
-            # The article gives the global batch; 64 a device and gradients in 32 bit are assumed.
+            # The article gives the global batch; 64 for each device and gradients in 32 bit are assumed.
             layout=Layout(micro_batch=64, global_batch=65536, gradient_bytes=4),
             rows=_rates((1, 1379.76), (2, 2705.57), (4, 5291.58), (8, 9977.54)),
             peer="dl1/bert-1.5b",

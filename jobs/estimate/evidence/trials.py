@@ -1,8 +1,8 @@
-"""How far off estimates are on published rows, each predicted without what its own table says of it.
+"""Measures how far off estimates of published rows are, each predicted without parts of its own table.
 
-A row is tried twice. First nothing of its table is known. Then one row of its table is known: the smallest
-run of the same model, which is what `slipway calibrate` would have learned. Its error counts for the word
-(measured, calibrated, predicted) that the estimate would then have had.
+A row is tried twice. First nothing of its table is known. Then one row of its table is: the smallest run of
+the same model, as if `slipway calibrate` had read it. The error counts for the word (measured, calibrated,
+predicted) that the estimate would have had.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from slipway.jobs.words.catalogue.instances import instance_type
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trial:
-    """Compare one published row with what an estimate would have said of it."""
+    """Compare one published row with the estimate of its configuration."""
 
     word: str  # of calibrations.WORDS
     device: str
@@ -35,7 +35,7 @@ class Trial:
     table: str
     published: float
     predicted: float
-    spread: float  # that was told with it
+    spread: float  # printed with it
 
     @property
     def is_held(self) -> bool:
@@ -83,7 +83,7 @@ def _without(table: str) -> tuple[Measurement, ...]:
 
 
 def _others(row: Published) -> tuple[Measurement, ...]:
-    """Return what is known of the family's other models, which may give a network efficiency."""
+    """Return the measurements of the family's other models, which may give a network efficiency."""
     return tuple(each for each in _without(row.table) if each.model != row.asked.model_name)
 
 

@@ -1,4 +1,7 @@
-"""What `slipway estimate` and `slipway.estimate` share: one job, in one place, at one or more sizes."""
+"""The common part of `slipway estimate` and `slipway.estimate`: one job, in one place, at one or more sizes.
+
+Also that of `slipway calibrate --published` and `slipway.calibrate`.
+"""
 
 from __future__ import annotations
 
@@ -84,13 +87,13 @@ def estimate_what_works(
     return found, refused
 
 
-# What `slipway calibrate --published` and `slipway.calibrate` share: rates of a CSV file.
+# The common part of `slipway calibrate --published` and `slipway.calibrate`: rates of a CSV file.
 _MOST_BYTES = 32 << 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LearnedRow:
-    """Hold one row that was read, and what is predicted for its configuration without and with the file."""
+    """Hold one row that was read, and what is predicted for it without and with the file."""
 
     table: str
     hardware: str
@@ -102,15 +105,15 @@ class LearnedRow:
     after: float
     word: str  # of its estimate from now on
     basis: str  # of that estimate
-    is_followed: bool  # false: faster than the model can explain, so it counts for its own size alone
+    is_followed: bool  # False: faster than the model can explain, so it counts for its own size alone
 
 
 @checked
 def calibrate(published: str | Path, *, dry_run: bool = False) -> tuple[LearnedRow, ...]:
-    """Let estimates stand on the rates of a CSV file, too; return what each changes.
+    """Base estimates also on the rates of a CSV file; return what each rate changes.
 
-    A file with one row that cannot be used is refused whole, with every mistake. Rows that were read before
-    are replaced. With `dry_run`, nothing is stored.
+    A file with one unusable row is refused as a whole, with every mistake. Rows that were read before are
+    replaced. With `dry_run`, nothing is stored.
     """
     path = Path(published)
     try:
@@ -130,7 +133,7 @@ def _stored(text: str) -> tuple[Published, ...]:
 
 
 def _joined(old: tuple[Published, ...], new: tuple[Published, ...]) -> tuple[Published, ...]:
-    """Return all rows; of those that differ in nothing but the rate, the last one."""
+    """Return all rows; of rows that differ only in the rate, the last one."""
     return tuple({row.key: row for row in (*old, *new)}.values())
 
 

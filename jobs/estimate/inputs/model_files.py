@@ -1,7 +1,8 @@
-"""A model that we do not ship as a workload: a config.json, a folder with one, or sizes that were given.
+"""Describes a model that is no workload of ours: from a config.json, a folder with one, or sizes.
 
-Two shapes that the estimate does not have are turned into the one that it has, with equal matrices: attention
-to an encoder, and heads that are together wider or narrower than the layer, count as width of the block.
+Two shapes that the estimate lacks become one that it has, with equal matrices: attention to an encoder, and
+heads that are together wider or narrower than the layer, count as width of the block. Another architecture is
+one row of FAMILIES.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ _GATED_MATRICES, _PLAIN_MATRICES = 3, 2
 
 
 def is_model_file(name: str) -> bool:
-    """Tell a path from a name: no recipe and no model of ours has a slash or ends so."""
+    """Return True for a path: names of recipes and models have no slash and no such ending."""
     return "/" in name or name.endswith(".json") or name in (".", "..")
 
 
@@ -54,7 +55,7 @@ class _Config:
     family: ModelFamily
 
     def whole(self, field: str, otherwise: int | None = None) -> int:
-        """Return a size; `otherwise` stands for one that the architecture or this file leaves out."""
+        """Return a size; `otherwise` is used if the architecture or this file leaves it out."""
         value = self.values.get(field) if field else None
         if value is None and otherwise is not None:
             return otherwise
@@ -127,7 +128,7 @@ def _model(config: _Config, length: int) -> Model:
 
 
 def _widths(config: _Config, hidden: int) -> tuple[float, float]:
-    """Return the width of the block that a token passes, and that of all that there are."""
+    """Return the width of the block for one token, and the width of all blocks together."""
     family = config.family
     if not family.experts:
         width = config.whole(family.feed_forward, round(hidden * family.feed_forward_ratio))
@@ -139,7 +140,7 @@ def _widths(config: _Config, hidden: int) -> tuple[float, float]:
 
 
 def _is_gated(config: _Config) -> bool:
-    """Return whether the block has three matrices; T5's later configs say so themselves."""
+    """Return True if the block has three matrices; T5's later configs say it themselves."""
     return config.family.gated or str(config.values.get("feed_forward_proj", "")).startswith("gated")
 
 
@@ -158,7 +159,7 @@ def _parameters(config: _Config, attention: float, blocks: float, matrices: int,
 
 
 def _known_name(model: Model) -> str | None:
-    """Return the name of the model of ours that has these sizes, so that its measurements count."""
+    """Return the name of our model with these sizes, so that its measurements count."""
     for name, known in MODELS.items():
         if _sizes(known) == _sizes(model) and known.head_share == model.head_share:
             return length_name(name, model.sequence_length)
@@ -185,9 +186,9 @@ def _decoded(path: Path) -> Mapping[str, Any]:
     return value
 
 
-# What the config.json of each architecture calls its sizes: one row of FAMILIES is one architecture. An
-# architecture without a row is refused by name: sizes that are guessed make a bill that is guessed. Names are
-# those of transformers' configurations; a test counts the parameters of rows against transformers' models.
+# The names of sizes in each architecture's config.json: one row of FAMILIES for each. An architecture without
+# a row is refused by name: guessed sizes would make a guessed bill. Names are those of transformers'
+# configurations; a test counts the parameters of rows with transformers' models.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -200,9 +201,9 @@ class ModelFamily:
     key_value_heads: str = "num_key_value_heads"
     head_size: str = "head_dim"
     feed_forward: str = "intermediate_size"
-    feed_forward_ratio: float = 4  # of the hidden size, where the field above is missing or null
+    feed_forward_ratio: float = 4  # of the hidden size, if the field above is missing or null
     positions: str = "max_position_embeddings"
-    decoder_layers: str = ""  # of a decoder beside the encoder: `layers` are the encoder's alone
+    decoder_layers: str = ""  # of a decoder next to an encoder; `layers` are then the encoder's alone
     experts: str = ""
     experts_used: str = "num_experts_per_tok"
     expert_width: str = ""
@@ -211,7 +212,7 @@ class ModelFamily:
     gated: bool = True
     is_tied: bool = False  # unless the config says tie_word_embeddings
     learns_positions: bool = False
-    refused_if: tuple[tuple[str, str], ...] = ()  # a field that is not false or null, and what it means
+    refused_if: tuple[tuple[str, str], ...] = ()  # a field that must be false or null, and its meaning
 
 
 _LLAMA = ModelFamily()
@@ -277,10 +278,10 @@ FAMILIES: Mapping[str, ModelFamily] = {
     "distilbert": replace(
         _ENCODER, layers="n_layers", hidden="dim", heads="n_heads", feed_forward="hidden_dim"
     ),
-    # An encoder beside a decoder, which attends to itself and to the encoder.
+    # An encoder, and a decoder that attends to itself and to the encoder.
     **dict.fromkeys(("t5", "mt5"), _T5),
     **dict.fromkeys(("bart", "mbart", "pegasus", "marian"), _BART),
-    # A few of many experts for each token.
+    # Decoders with a few of many experts for each token.
     "mixtral": _MIXTRAL,
     "olmoe": replace(_MIXTRAL, experts="num_experts"),
     "qwen3_moe": _QWEN_MOE,

@@ -1,7 +1,7 @@
-"""The user's own measurements, published rows and prices: CSV files in $XDG_CONFIG_HOME/slipway.
+"""Reads the user's own measurements, published rows and prices: CSV files in $XDG_CONFIG_HOME/slipway.
 
-They go before what we ship. A further file is one OwnFile. What `slipway instance refresh-prices`
-writes is apart from what a person writes.
+They take precedence over ours. Another file is one OwnFile. `slipway instance refresh-prices` has a file of
+its own, apart from the user's.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _MOST_BYTES = 32 << 20
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OwnFile:
     name: str
-    variable: str  # names another place
+    variable: str  # environment variable that names another path
 
 
 CALIBRATION = OwnFile(name="calibration.csv", variable="SLIPWAY_CALIBRATION")
@@ -59,9 +59,9 @@ def own_published() -> tuple[Published, ...]:
 
 
 def measurements(*, without_run: str | None = None) -> Evidence:
-    """Return the user's measurements, and ours that they do not replace; and the user's published rows.
+    """Return the user's measurements, ours that they do not replace, and the user's published rows.
 
-    What a run taught is left out by its id: a run that is compared with itself is always as predicted.
+    The run of the id `without_run` is left out: compared with itself, any run would be as predicted.
     """
     from slipway.jobs.estimate.evidence.calibrations import merged
 
@@ -75,8 +75,7 @@ def own_rates(file: OwnFile = PRICES) -> tuple[Rate, ...]:
 
 
 def rates() -> tuple[Rate, ...]:
-    """Return what a person wrote, then what the price list last said, then what we ship: the first that
-    fits holds."""
+    """Return the user's prices, then those of the last refresh, then ours: the first match wins."""
     return known_rates((*own_rates(PRICES), *own_rates(REFRESHED_PRICES)))
 
 

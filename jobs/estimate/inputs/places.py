@@ -1,6 +1,6 @@
-"""Where an estimate is for: a declared cluster, an instance type by itself, or a target.
+"""Finds the place of an estimate: a declared cluster, an instance type by itself, or a target.
 
-A thing that stands around a cluster's nodes and costs money is one field of Surroundings and its line here.
+Another billed thing around a cluster's nodes is one field of Surroundings and its line here.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from slipway.jobs.words.catalogue.instances import InstanceType, find_instance_t
 from slipway.jobs.words.errors import did_you_mean
 from slipway.jobs.words.installation import NoProject, find_containers
 
-# An instance type needs no declaration, whose modules take a fifth of an estimate's time to import.
+# An instance type needs no declarations, whose import takes a fifth of an estimate's time.
 if TYPE_CHECKING:
     from slipway.infra.declare.types import Cluster
 
@@ -71,11 +71,11 @@ def place_of(cluster: Cluster, rates: Sequence[Rate], *, region: str | None, ter
     )
 
 
-MOST_NETWORK_GBPS, MOST_DEVICES = 100_000, 1024  # of one node: beyond them a number is a slip of the keyboard
+MOST_NETWORK_GBPS, MOST_DEVICES = 100_000, 1024  # of one node: a larger number is a typing error
 
 
 def altered(place: PricedHardware, *, network_gbps: float | None, devices: int | None) -> PricedHardware:
-    """Return nodes like these with another network or number of devices; nobody has a price for them."""
+    """Return such nodes with another network or number of devices; they have no price."""
     instance, accelerator = place.instance, place.instance.accelerator
     if network_gbps is not None:
         if not 0 < network_gbps <= MOST_NETWORK_GBPS:
@@ -132,7 +132,7 @@ def _rate(
 
 
 def _declared(name: str) -> Cluster | None:
-    """Return the declared cluster, or None if nothing is declared at all: a laptop that only submits."""
+    """Return the declared cluster; None without any declarations, as on a laptop that only submits."""
     from slipway.infra.declare.declared import declared_clusters
 
     try:
@@ -155,8 +155,7 @@ def _declared(name: str) -> Cluster | None:
 
 
 def _deployed(name: str, rates: Sequence[Rate], *, region: str | None, term: str) -> PricedHardware:
-    """Return a deployed target, priced by its nodes alone: its record does not list what a cluster has
-    besides."""
+    """Return a deployed target with the price of its nodes alone: its record does not list anything else."""
     from slipway.jobs.cloud.deployed import find_target_by_name
 
     target = find_target_by_name(name, region)

@@ -1,6 +1,7 @@
-"""What instances cost today, from the Price List API and EC2's list of Spot prices. Only questions.
+"""Asks AWS for today's prices of instances, from the Price List API and EC2's Spot prices. It changes
+nothing.
 
-Its answers are as large as they are deep: one product is one instance type in one region, with every offer.
+Its answers are deeply nested: one product is one instance type in one region, with every offer.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from slipway.jobs.estimate.errors import CannotEstimate
 from slipway.jobs.estimate.prices import ON_DEMAND, SPOT, Rate
 from slipway.jobs.words.catalogue.instances import SAGEMAKER
 
-_HOME = "us-east-1"  # the API answers in three regions, for all of them
+_HOME = "us-east-1"  # the API has endpoints in three regions, for the prices of all
 _TERMS = {"1yr": "1-year", "3yr": "3-year"}
 _HOURS = {"1yr": 8760.0, "3yr": 3 * 8760.0}
 _EC2 = {
@@ -29,7 +30,7 @@ _EC2 = {
 def ask_rates(
     names: Sequence[str], regions: Sequence[str], now: Callable[[str], None]
 ) -> tuple[list[Rate], list[str]]:
-    """Ask AWS for the prices; return the rates, and a line about each that was not found."""
+    """Ask AWS for the prices; return the rates, and a line for each that was not found."""
     client = reader("pricing", _HOME)
     found: list[Rate] = []
     missing: list[str] = []
@@ -57,7 +58,7 @@ def _answered(answer: Sequence[Any] | Unanswered) -> Sequence[Any]:
 
 
 def ask_spot_rates(names: Sequence[str], regions: Sequence[str]) -> tuple[list[Rate], list[str]]:
-    """Ask AWS for Spot prices of now; return the cheapest zone's of each region, and what has none."""
+    """Ask AWS for current Spot prices; return the cheapest zone's of each region, and those without any."""
     found: list[Rate] = []
     missing: list[str] = []
     asked = [name for name in names if not name.startswith(SAGEMAKER)]
@@ -89,14 +90,14 @@ def _spot_rate(offer: Mapping[str, Any], region: str) -> Rate | None:
 
 
 def _asked_for(name: str, region: str) -> tuple[str, dict[str, str]]:
-    """Return the list that has a type's price, and what finds it there."""
+    """Return the price list that has a type's price, and the filters that find it there."""
     if name.startswith(SAGEMAKER):
         return "AmazonSageMaker", {"instanceName": name, "component": "Training", "regionCode": region}
     return "AmazonEC2", {"instanceType": name, "regionCode": region, **_EC2}
 
 
 def _rates(products: Sequence[Mapping[str, Any]], name: str, region: str) -> Iterator[Rate]:
-    """Yield the cheapest of several offers of one term: that is what the term can be had for."""
+    """Yield, for each term, the cheapest of its offers."""
     best: dict[str, Rate] = {}
     for product in products:
         for term, usd, words in _offers(product.get("terms", {})):
@@ -108,7 +109,7 @@ def _rates(products: Sequence[Mapping[str, Any]], name: str, region: str) -> Ite
 
 
 def _rate(name: str, region: str, term: str, usd: float, source: str, date: str) -> Rate | None:
-    """Return a rate, or None if the list names no price above 0: the type is sold in another way."""
+    """Return a rate, or None if the list has no price above 0: the type is then sold in another way."""
     try:
         return Rate(
             instance_type=name,

@@ -1,4 +1,4 @@
-"""A recipe with its settings as a workload of the estimate. A further recipe is one row of TRANSLATIONS."""
+"""Translates a recipe's settings into a workload of the estimate. A new recipe is a row of TRANSLATIONS."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ from slipway.jobs.estimate.work.workloads import (
 )
 from slipway.jobs.words.recipes import RECIPES, find_recipe, refuse_settings
 
-# Fine-tuning of GPT-J as a workload of the estimate: rows as long as their texts, and LoRA's few weights.
-# A sentence to train on has 53 characters: the data set's card says 4,681,603 bytes of 67,349 rows, and 16
-# of each are its label, number and place. That is about 12 tokens; " Sentiment:" and the word are four more.
+# Fine-tuning of GPT-J: rows as long as their texts, and LoRA's few weights. A sentence has 53 characters: the
+# data set's card says 4,681,603 bytes of 67,349 rows, and 16 bytes of each are its label, number and place.
+# That is about 12 tokens; " Sentiment:" and its word are four more.
 SST2_TOKENS = 16
 _SST2_ASSUMED = (
     f"a row of SST-2 has {SST2_TOKENS} tokens in the mean: 53 characters and what asks for their mood"
@@ -41,7 +41,7 @@ _SIZES: Mapping[str, str] = {"gptj-6b": "gpt-j-6b", "tiny": "gpt-j-tiny"}
 
 
 def gptj_workload(config: Any, _settings: Mapping[str, str]) -> Workload:
-    """Describe fine-tuning, which takes as many steps as its epochs have, or fewer if asked for."""
+    """Describe fine-tuning, which takes the steps of its epochs, or fewer if requested."""
     if config.model and config.size == "tiny":
         raise CannotEstimate(
             f"nobody has counted the model in '{config.model}'", hint="set size=gptj-6b for one like GPT-J 6B"
@@ -70,10 +70,10 @@ def gptj_workload(config: Any, _settings: Mapping[str, str]) -> Workload:
 
 
 def _end(config: Any) -> tuple[int | None, str]:
-    """Return the steps and what they are; nobody knows the rows of a text before it is read."""
+    """Return the steps and their source; the rows of a text are unknown until it is read."""
     if config.task != "sst2":
         return config.steps, f"{config.steps} steps" if config.steps else ""
-    # Every estimate comes by here, and few are of this recipe, whose settings read addresses of text.
+    # Imported here: few estimates are of this recipe, whose settings read URLs of text.
     from slipway.containers.recipes.gptj_finetune.config import KEEPS_REST
 
     epoch = steps_of_epoch(SST2_EXAMPLES, config.global_batch, keeps_rest=KEEPS_REST)
@@ -101,7 +101,7 @@ def _gptj_sharding(config: Any) -> str:
     return "zero1" if config.pipeline > 1 else "zero2"
 
 
-# What the settings of a recipe say of its layout: recipes that share the engines have the same ones.
+# What a recipe's settings say of its layout; recipes with the same engines share these settings.
 
 
 def layout_of(config: Any) -> dict[str, Any]:
@@ -120,7 +120,7 @@ def layout_of(config: Any) -> dict[str, Any]:
 
 
 def held_by(engine: str, precision: str) -> dict[str, Any]:
-    """Return what the engine holds in this precision, as the same fields."""
+    """Return what the engine keeps in this precision, as fields of a layout."""
     held = held_bytes(engine, precision)
     return {
         "weight_bytes": held.weights,
@@ -131,7 +131,7 @@ def held_by(engine: str, precision: str) -> dict[str, Any]:
 
 
 def workload_of(name: str, settings: Mapping[str, str]) -> Workload:
-    """Return the workload of a recipe, of a model that we know, of a config.json, or of sizes alone."""
+    """Return the workload of a recipe, of a known model, of a config.json, or of sizes alone."""
     if name in RECIPES:
         return recipe_workload(name, settings)
     if own := find_own_recipe(name):
@@ -144,7 +144,7 @@ def workload_of(name: str, settings: Mapping[str, str]) -> Workload:
 
 
 def names_a_job(name: str) -> bool:
-    """Tell whether workload_of would take this name, without reading a file."""
+    """Return True if workload_of would accept this name, without reading a file."""
     is_known = name in RECIPES or name in names() or name in BY_SIZES or is_model_file(name)
     return is_known or find_own_recipe(name) is not None
 
@@ -185,7 +185,7 @@ def _own_workload(own: OwnRecipe, settings: Mapping[str, str]) -> Workload:
 
 
 def _bert(config: Any, _settings: Mapping[str, str]) -> Workload:
-    """Describe pre-training, which takes as many steps as asked for or as its sequences need."""
+    """Describe pre-training, which takes the requested steps, or those that its sequences need."""
     if own := config.config or config.start_from_model:
         raise CannotEstimate(f"nobody has counted the model in '{own}'", hint="estimate a size near it")
     model_name = f"bert-{config.size}" + ("-512" if config.phase == 2 else "")
@@ -215,7 +215,7 @@ def _sharding(config: Any) -> str:
 
 
 def _glue(config: Any, _settings: Mapping[str, str]) -> Workload:
-    """Describe fine-tuning, with one worker per node: its processes share the batch."""
+    """Describe fine-tuning, with one worker on each node: its processes share the batch."""
     model_name = config.model.rstrip("/").rpartition("/")[2].replace("distilbert-base-uncased", "distilbert")
     if model_name not in _CLASSIFIERS:
         raise CannotEstimate(
@@ -232,7 +232,7 @@ def _glue(config: Any, _settings: Mapping[str, str]) -> Workload:
             micro_batch=config.batch_per_node,
             global_batch=config.global_batch,
             gradient_bytes=4,
-            # Left to the device, it is fp32: what these nodes compute fastest with.
+            # The device chooses fp32, which is the fastest on these nodes.
             **held_by("plain", "bf16" if config.precision == "bf16" else "fp32"),
         ),
         deals_batch=True,
@@ -261,7 +261,7 @@ def _neox(config: Any, _settings: Mapping[str, str]) -> Workload:
     return workload if config.length == workload.model.sequence_length else at_length(workload, config.length)
 
 
-# QLoRA holds 4 bits and 0.127 of their scales for a weight (Dettmers et al. 2023).
+# QLoRA holds 4 bits for a weight and 0.127 for its scales (Dettmers et al. 2023).
 _QUANTIZED_BYTES = (4 + 0.127) / 8
 
 
@@ -283,12 +283,12 @@ def _sft(config: Any, _settings: Mapping[str, str]) -> Workload:
             fused=fused,
             sharding="zero3" if is_sharded else "none",
             checkpointing="none" if config.checkpoint_activations == "none" else "full",
-            # Weights that are trained are of 32 bit and computed with in 16; FSDP2 sends what is computed.
+            # Trained weights are of 32 bit and computed with in 16; FSDP2 sends the 16-bit ones.
             gradient_bytes=2 if is_sharded and is_16_bit else 4,
             gradient_sum_bytes=4 - GRADIENT_BYTES,
             parameter_bytes=2 if is_16_bit else 4,
             weight_bytes=frozen if is_adapted else 4,
-            optimizer_bytes=12 if is_adapted else 8,  # adapters lie beside the weights
+            optimizer_bytes=12 if is_adapted else 8,  # adapters are separate from the weights
             value_bytes=2 if is_16_bit else 4,
         ),
         steps=config.steps,
@@ -301,7 +301,7 @@ def _sft(config: Any, _settings: Mapping[str, str]) -> Workload:
 
 
 def _model_of(place: str) -> Workload:
-    """Return the model that a place names by its last word, or whose config.json lies here."""
+    """Return the model of the path's last word, or of the config.json there."""
     name = place.rstrip("/").rpartition("/")[2]
     if name in MODELS:
         return find_workload(name)
@@ -317,7 +317,7 @@ def _model_of(place: str) -> Workload:
 _DECODERS: Mapping[str, str] = {"neox-20b": "gpt-neox-20b", "pythia-6.9b": "pythia-6.9b"}
 
 
-# Rows of the training sets as GLUE publishes them (Wang et al. 2018, and the data sets themselves).
+# Rows of GLUE's training sets (Wang et al. 2018, and the data sets themselves).
 TRAINING_ROWS: Mapping[str, int] = {
     "cola": 8551,
     "mnli": 392_702,
@@ -340,7 +340,7 @@ TRANSLATIONS: Mapping[str, Callable[[Any, Mapping[str, str]], Workload]] = {
 
 
 def _with_recipes(name: str, error: CannotEstimate) -> CannotEstimate:
-    """Suggest a file of this name, or a recipe of a similar one: the estimate itself knows models only."""
+    """Suggest a file of this name, or a recipe with a similar name: the estimate itself knows only models."""
     from difflib import get_close_matches
 
     close = [f"./{name}"] if Path(name).exists() else get_close_matches(name, TRANSLATIONS, n=1)

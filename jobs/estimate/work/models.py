@@ -1,4 +1,4 @@
-"""The models that we ship recipes for, by their numbers. A new one is one row of MODELS.
+"""The models for which we ship recipes, by their numbers. A new one is one row of MODELS.
 
 Parameters are those of the classes that train them, which a test counts on the meta device.
 """
@@ -57,10 +57,9 @@ MODELS: Mapping[str, Model] = {
 
 
 def length_name(name: str, sequence_length: int) -> str:
-    """Return the name under which a model of this sequence length is measured: bert-large at 512 is
-    bert-large-512.
+    """Return the name under which measurements have this model and length: bert-large-512.
 
-    A model's rate at one length says little of another, so the two are not the same model to a calibration.
+    A rate at one length says little about another, so calibration treats them as different models.
     """
     known = MODELS.get(name)
     if known is not None and known.sequence_length == sequence_length:
@@ -69,11 +68,11 @@ def length_name(name: str, sequence_length: int) -> str:
 
 
 def shape_of(name: str) -> Model | None:
-    """Return the model of that name, or the one that it is another length of; None if it is not ours."""
+    """Return the model of this name, with or without a length in it; None if it is not ours."""
     return MODELS.get(name) or MODELS.get(name.rpartition("-")[0])
 
 
 def length_of(name: str, model: Model) -> int:
-    """Return the sequence length that a name says, as length_name writes it; else the model's own."""
+    """Return the sequence length in a name, as length_name writes it; else the model's own."""
     last = name.rpartition("-")[2]
     return int(last) if name not in MODELS and last.isdecimal() else model.sequence_length

@@ -1,6 +1,6 @@
-"""How many sequences a second a cluster trains on, and the two numbers that one measured row gives.
+"""Computes how many sequences a second a cluster trains on, and fits two numbers to a measured row.
 
-Both fits invert the whole step, so that the row which they come from is met exactly.
+Both fits invert the whole step, so that the row on which they are fitted is met exactly.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from slipway.jobs.estimate.work.spread import interval_of, origin_of, spread
 from slipway.jobs.estimate.work.step import StepTime, step
 from slipway.jobs.estimate.work.work import training_flops
 
-_HALVINGS = 40  # of the interval from 0 to 1: far below what any measurement shows
+_HALVINGS = 40  # of the interval from 0 to 1: far more precise than any measurement
 _LEAST = 1e-6
 _NOTHING = Calibration()
 
@@ -36,7 +36,7 @@ class Throughput:
     sequences_per_step: int
     step: StepTime
     spread: float  # half the width of the interval of nine of ten rates, in logarithms (spread.py)
-    mfu: float  # training FLOPs of the model over the peak of all devices, waiting included
+    mfu: float  # training FLOPs of the model over the peak of all devices, with waiting included
 
     @property
     def interval(self) -> tuple[float, float]:
@@ -47,7 +47,7 @@ class Throughput:
 def throughput(
     model: Model, cluster: Hardware, layout: Layout, calibration: Calibration | None = None
 ) -> Throughput:
-    """Estimate the throughput; what is None in `calibration` comes from the prior of the hardware's class."""
+    """Estimate the throughput; a None in `calibration` is replaced by the prior of the hardware's class."""
     known = calibration or _NOTHING
     taken = step(model, cluster, layout, known)
     copies = replicas(model, cluster, layout)
@@ -74,8 +74,8 @@ def fit_utilisation(
 ) -> Calibration:
     """Return the utilisation with which the model gives this measured rate.
 
-    A rate beyond what the network's prior allows takes a perfect network; only one beyond the peak of the
-    devices themselves is refused.
+    A rate beyond what the network's prior allows is fitted with a perfect network; only one beyond the peak
+    of the devices themselves is refused.
     """
     _refuse_rate(sequences_per_second)
     origin = origin_of(model, cluster, layout)
@@ -140,7 +140,7 @@ def _solve(rate: Callable[[float], float], wanted: float, *, most: float = 1.0) 
 
 
 def _refuse_rate(sequences_per_second: float) -> None:
-    if not 0 < sequences_per_second < LARGEST_AMOUNT:  # false for what is not a number, too
+    if not 0 < sequences_per_second < LARGEST_AMOUNT:  # also refuses nan
         raise CannotEstimate(
             f"sequences_per_second is {sequences_per_second!r}; it must be more than 0 and below "
             f"{LARGEST_AMOUNT:g}",

@@ -1,7 +1,7 @@
-"""The four things that a step's time depends on, each field a plain number or word, checked when made.
+"""The four inputs of a step's time: each field is a plain number or word, checked when it is made.
 
-A stranger fills them from any published row. A further fact is one field here, with a default that leaves all
-older answers as they are, and its check in __post_init__.
+They can be filled from any published row. Another fact is one field here, with a default that changes no
+older answer, and its check in __post_init__.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ SHARDINGS = ("none", "zero1", "zero2", "zero3", "fsdp", "hybrid")
 CHECKPOINTING = ("none", "selective", "full")
 KINDS = ("dense", "experts", "encoder-decoder")
 
-LARGEST_COUNT = 10_000_000  # of layers, devices, sequences: beyond it a number is a slip of the keyboard
+LARGEST_COUNT = 10_000_000  # of layers, devices, sequences: a larger number is a typing error
 LARGEST_AMOUNT = 1e21  # of FLOP/s, bytes and parameters
-# Peaks are printed at a nominal clock, and lengths are the longest of a batch, so published rows go beyond
-# 1: BERT-Large in 32 bit on V100 at 512 tokens is at 1.2 of its peak.
+# Peaks are printed at a nominal clock, and lengths are the longest of a batch, so published rows go beyond 1:
+# BERT-Large in 32 bit on V100 at 512 tokens reaches 1.2 of its peak.
 MOST_UTILISATION = 1.25
 
 
@@ -30,17 +30,16 @@ class Model:
     layers: int
     hidden_size: int
     heads: int
-    feed_forward: int  # the width inside the feed-forward block, of one of its halves when gated
+    feed_forward: int  # the width inside the feed-forward block; if gated, of one of its halves
     vocabulary: int
     sequence_length: int
     causal: bool  # a decoder: half of each attention matrix is never computed
-    gated: bool = False  # SwiGLU and its like: three matrices in the block instead of two
-    head_share: float = (
-        1.0  # of positions that reach the vocabulary head; BERT's masked ones: 20 of 128; 0 for none
-    )
+    gated: bool = False  # SwiGLU and similar: three matrices in the block instead of two
+    # Share of the positions that reach the vocabulary head; BERT's masked ones: 20 of 128; 0 for none.
+    head_share: float = 1.0
     key_value_heads: int | None = None  # fewer than heads with grouped queries
     parameters: float | None = None  # None: counted from the numbers above
-    trained_share: float = 1.0  # of the parameters: adapters leave most of them as they are
+    trained_share: float = 1.0  # of the parameters: adapters leave most of them unchanged
     kind: str = "dense"  # of KINDS
 
     def __post_init__(self) -> None:
@@ -74,12 +73,12 @@ class Hardware:
     devices_per_node: int
     peak_flops: float  # of one device per second, dense, at the precision used
     memory_bytes: float  # of one device
-    intra_node_bytes_per_second: float  # from one device to the others of its node; 0 where it is alone
-    inter_node_bytes_per_second: float  # that one node injects: 400 Gbit/s are 50e9
+    intra_node_bytes_per_second: float  # from one device to the others of its node; 0 if it is alone
+    inter_node_bytes_per_second: float  # sent by one node: 400 Gbit/s are 50e9
     latency_seconds: float = 20e-6  # of one message between two nodes
-    has_fused_attention: bool = True  # a kernel that never holds the scores of all pairs of positions
-    network: str = ""  # a class of hardware.py, such as efa, infiniband, cpu; "" is told from the numbers
-    accelerator: str = ""  # a name of hardware.py, such as a100; "" is told from the peak
+    has_fused_attention: bool = True  # a kernel that never stores the scores of all pairs of positions
+    network: str = ""  # a class of hardware.py, such as efa, infiniband, cpu; "": chosen by the numbers
+    accelerator: str = ""  # a name of hardware.py, such as a100; "": chosen by the peak
 
     def __post_init__(self) -> None:
         _whole("nodes", self.nodes)
@@ -115,18 +114,18 @@ class Layout:
     tensor: int = 1
     pipeline: int = 1
     schedule: str = "1f1b"
-    chunks: int = 1  # of layers that one stage holds when the schedule is interleaved
+    chunks: int = 1  # of layers on one stage in an interleaved schedule
     sharding: str = "none"
-    hybrid_group: int | None = None  # devices that share one copy when sharding is hybrid; None: a node's
+    hybrid_group: int | None = None  # devices that share one copy in hybrid sharding; None: a node's
     checkpointing: str = "none"  # of activations: full recomputes every layer's forward pass
     gradient_bytes: float = 2.0  # sent for one gradient
-    gradient_sum_bytes: float = 0.0  # held beside a gradient, where micro-batches add up in 32 bit: 4
-    weight_bytes: float = 2.0  # held for one weight that layers compute with
-    optimizer_bytes: float = 12.0  # held for one parameter by the optimizer, with its weights in 32 bit
+    gradient_sum_bytes: float = 0.0  # kept besides a gradient: 4 if micro-batches add up in 32 bit
+    weight_bytes: float = 2.0  # kept for one weight with which layers compute
+    optimizer_bytes: float = 12.0  # kept by the optimizer for one parameter, with its weights in 32 bit
     value_bytes: float = 2.0  # of one value that a layer keeps for its backward
     parameter_bytes: float = 2.0  # sent for one parameter
-    offload: bool = False  # the optimizer's state lies in the node's own memory
-    sequence_parallel: bool = False  # parts of a tensor share norms and residuals instead of repeating them
+    offload: bool = False  # the optimizer's state is in the node's own memory
+    sequence_parallel: bool = False  # a tensor group shares norms and residuals instead of repeating them
     fused: bool = True  # norms and activations are single kernels, by hand or by torch.compile
     context: int = 1  # devices that share one sequence: refused above 1, as is expert
     expert: int = 1
@@ -155,7 +154,7 @@ class Layout:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeasuredAt:
-    """Hold what a measured configuration was, as far as it sets others apart."""
+    """Hold the facts of a measured configuration that distinguish it from others."""
 
     hidden_size: int
     sequence_length: int
@@ -166,7 +165,7 @@ class MeasuredAt:
     checkpointing: str
     tensor: int = 1
     pipeline: int = 1
-    is_own: bool = True  # measured on the machines that are asked for, not by somebody else
+    is_own: bool = True  # True: measured on the user's machines
     kinds: frozenset[str] = frozenset()  # of spread.py's UNMEASURED_KINDS
 
 
@@ -175,7 +174,7 @@ class Calibration:
     """Hold the two fitted numbers; None is the prior of the hardware's class (hardware.py)."""
 
     utilisation: float | None = None  # of the peak, while a device computes
-    network_efficiency: float | None = None  # of what one node injects
+    network_efficiency: float | None = None  # of what one node sends
     origin: MeasuredAt | None = field(default=None, compare=False)  # None: nobody said where
 
     def __post_init__(self) -> None:
@@ -215,7 +214,7 @@ def replicas(model: Model, cluster: Hardware, layout: Layout) -> int:
 
 
 def accumulation(model: Model, cluster: Hardware, layout: Layout, copies: int | None = None) -> int:
-    """Return the number of micro-batches of one replica in one step; `copies` are all replicas."""
+    """Return the micro-batches of one replica in one step; `copies` is the number of replicas."""
     if layout.global_batch is None:
         return layout.accumulation_steps or 1
     readers = copies or replicas(model, cluster, layout)
@@ -236,7 +235,7 @@ def _whole(name: str, value: object) -> None:
 
 
 def _amount(name: str, value: float, *, low: float = 1e-12, high: float = LARGEST_AMOUNT) -> None:
-    if not _is_number(value) or not low <= value <= high:  # false for what is not a number, too
+    if not _is_number(value) or not low <= value <= high:  # also refuses nan
         least = "0 or more" if low == 0 else "more than 0"
         raise CannotEstimate(f"{name} is {value!r}; it must be {least} and at most {high:g}")
 

@@ -1,7 +1,7 @@
-"""How far off a rate may be, by its distance from the measurement that it stands on.
+"""Computes how far off a rate may be, by its distance from the measurement on which it is based.
 
-A spread is half the width of an interval that nine of ten published rows lay in, in logarithms of the rate:
-0.1 is from 10 % less to 11 % more. A further thing that sets a configuration apart is one field of
+A spread is half the width of the interval in which nine of ten published rows were, in logarithms of the
+rate: 0.1 is from 10 % less to 11 % more. Another fact that distinguishes configurations is one field of
 MeasuredAt (shapes.py), one weight here, and its line in distance().
 """
 
@@ -13,22 +13,22 @@ from collections.abc import Mapping
 from slipway.jobs.estimate.hardware import prior
 from slipway.jobs.estimate.work.shapes import Hardware, Layout, MeasuredAt, Model
 
-# Distances, fitted to pairs of published rows by quantile regression, a table counting as one.
+# Distances, fitted to pairs of published rows by quantile regression; every table weighs the same.
 _SAME = 0.12  # the same model on the same machines
 _OTHER_SOURCE = 0.05  # measured by somebody else, with other software
 _WIDTH, _LENGTH, _DEVICES, _TOKENS = 0.11, 0.22, 0.02, 0.08  # for each factor of e; of devices, of 2
-_UNSHAPED_WIDTH = 0.22  # where the width of layers is not in the model of a step (hardware.py)
-_TENSOR, _PIPELINE = 0.05, 0.04  # for each factor of 2 in which a model is cut otherwise
+_UNSHAPED_WIDTH = 0.22  # for devices whose model has no width of layers (hardware.py)
+_TENSOR, _PIPELINE = 0.05, 0.04  # for each factor of 2 in the degree
 _MOST_TOKENS = 2.0  # beyond which a micro-batch makes no further difference
 _OTHER_ENGINE, _OTHER_CHECKPOINTING, _OTHER_MASK = 0.4, 0.06, 0.1
-_PRIOR = 0.45  # nothing but the prior of a measured accelerator
+_PRIOR = 0.45  # only the prior of a measured accelerator
 _UNMEASURED = 1.1  # nobody measured the accelerator
 
-# What makes spreads of distances, by accelerator: a quantile of errors, each in units of its distance. "" is
-# any other. evidence/bands.py computes them, and a test holds them to that.
+# Factors from distances to spreads, by accelerator: a quantile of errors, each divided by its distance. "" is
+# any other. evidence/bands.py computes them, and a test compares them with that.
 WIDTHS: Mapping[str, float] = {"": 0.73, "a100": 0.61, "gaudi": 0.76, "h100": 0.61, "h100-fp8": 0.79}
-# No row of these kinds was there to measure a distance with: guessed factors by which a range is wider at
-# either end. Experts wait for the fullest and for what is sent between them; adapters add small matrices.
+# Guessed factors by which a range is wider at both ends, as no row of these kinds was there to measure with.
+# Experts wait for the fullest one and for what is sent between them; adapters add small matrices.
 UNMEASURED_KINDS: Mapping[str, float] = {"experts": 2.0, "encoder-decoder": 1.35, "adapters": 1.35}
 
 
@@ -61,7 +61,7 @@ def spread(model: Model, cluster: Hardware, layout: Layout, origin: MeasuredAt |
 
 
 def measured_spread(cluster: Hardware, *, is_own: bool) -> float:
-    """Return the spread of a rate that was measured so, by whoever asks or by somebody else."""
+    """Return the spread of a measured rate, by the user or by somebody else."""
     return width_of(prior(cluster).accelerator) * _same(is_own=is_own)
 
 
@@ -70,12 +70,12 @@ def width_of(accelerator: str) -> float:
 
 
 def prior_spread(cluster: Hardware) -> float:
-    """Return the distance from which on the accelerator's prior says as much as a measurement."""
+    """Return the distance from which the accelerator's prior is as good as a measurement."""
     return _SAME + (_PRIOR if prior(cluster).is_measured else _UNMEASURED)
 
 
 def kinds_of(model: Model) -> frozenset[str]:
-    """Return which of UNMEASURED_KINDS a model is."""
+    """Return those of UNMEASURED_KINDS that describe the model."""
     adapted = ("adapters",) if model.trained_share < 1 else ()
     return frozenset({model.kind, *adapted} & UNMEASURED_KINDS.keys())
 
@@ -110,7 +110,7 @@ def distance(model: Model, cluster: Hardware, layout: Layout, origin: MeasuredAt
 
 
 def nearness(model: Model, layout: Layout, origin: MeasuredAt) -> str:
-    """Say in what a measurement differs from a configuration, but for the devices."""
+    """Return the differences between a measurement and a configuration in words, except in devices."""
     facts = (
         ("width", model.hidden_size, origin.hidden_size),
         ("tokens of a sequence", model.sequence_length, origin.sequence_length),
@@ -133,6 +133,6 @@ def _is_sharded(sharding: str) -> bool:
 
 
 def interval_of(value: float, spread: float) -> tuple[float, float]:
-    """Return the ends of an interval that is as far to either side of a value, as a factor."""
+    """Return the ends of an interval around a value, which are the same factor away on both sides."""
     factor = math.exp(spread)
     return value / factor, value * factor

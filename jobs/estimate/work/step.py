@@ -1,7 +1,7 @@
-"""The time of one training step: computing, the pipeline's bubble, the optimizer, and what is sent.
+"""Computes the time of one training step: computing, the pipeline's bubble, the optimizer, communication.
 
-Data-parallel traffic is hierarchical: each node first adds up inside, then sends one copy of what it holds.
-A further kind of traffic is one function that returns seconds, and one field of Step.
+Data-parallel traffic is hierarchical: each node first adds up inside, then sends one copy of what it has.
+Another kind of traffic is one function that returns seconds, and one field of StepTime.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from slipway.jobs.estimate.work.work import (
 )
 
 # The numbers below are fitted to the published rows, all tables together (docs/estimate.md).
-_SLOW_SCORES = 9.0  # time beside the scores of attention, in that beside other matrices
-# Share of the traffic that no computation hides, however much there is of it. FSDP fetches ahead; DeepSpeed's
-# ZeRO and plain data parallelism, as measured, wait for nearly all.
+_SLOW_SCORES = 9.0  # time besides matrices for attention's scores, relative to that for other matrices
+# Share of the traffic that no computation hides, however much computation there is. FSDP fetches ahead;
+# DeepSpeed's ZeRO and plain data parallelism, as measured, wait for nearly all.
 _EXPOSED_AHEAD, _EXPOSED = 0.5, 0.9
 _HIDES = 0.9  # of the time of computing, at most
 _HIDDEN_BY_PROCESSORS = 0.25  # of the time of a backward pass: the cores that compute also send
 _OPTIMIZER_BYTES = 25.0  # that an optimizer's step moves in memory for one parameter
-_LAUNCH_SECONDS = 70e-6  # of the kernels of one layer, forward and backward
-_REPEATED = 0.2  # of the time beside matrices: norms and residuals, which each part of a tensor does itself
-_SHARED = 0.1  # the same where the parts share them: sequence parallelism
-_EAGER = 2.25  # time of norms and activations that are many kernels, in that of fused ones
+_LAUNCH_SECONDS = 70e-6  # to start the kernels of one layer, forward and backward
+_REPEATED = 0.2  # of the time besides matrices: norms and residuals, repeated in a tensor group
+_SHARED = 0.1  # the same with sequence parallelism, where the group shares them
+_EAGER = 2.25  # time of norms and activations as many kernels, relative to fused ones
 _FIXED_SECONDS = 7e-3  # of a step, whatever its size: the loop, the optimizer's kernels, the loss
 
 _ACTIVATION_BYTES = 2.0
@@ -39,14 +39,14 @@ _COLLECTIVES = 3  # of a fully sharded layer: weights for each pass, and gradien
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepTime:
-    """Hold the seconds of one step, all of them exposed: what overlaps with computation is in no field."""
+    """Hold the seconds of one step, all of them exposed: time hidden by computation is in no field."""
 
     compute: float
     bubble: float
     tensor: float
     pipeline: float
     data: float
-    optimizer: float  # its step, and what else a step takes once
+    optimizer: float  # its step, and the fixed time of a step
     wait: float  # for the slowest node
 
     @property
@@ -57,7 +57,7 @@ class StepTime:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Split:
-    """Hold what all parts of a step ask about."""
+    """Hold what all parts of a step need."""
 
     model: Model
     cluster: Hardware
@@ -65,14 +65,13 @@ class _Split:
     replicas: int
     micro_batches: int
     micro_seconds: float  # of one micro-batch on one stage, computing only
-    bytes_per_second: float  # that collectives really inject from one node
+    bytes_per_second: float  # that collectives really send from one node
     prior: Prior
     own_parameters: float  # of one device, before any sharding
 
     @property
     def replicas_in_node(self) -> int:
-        """Count the replicas in a node in Megatron's order: the parts of a tensor first, then replicas,
-        then stages."""
+        """Count the replicas in a node. In Megatron's order, a tensor group comes first, then replicas."""
         return max(1, min(self.replicas, self.cluster.devices_per_node // self.layout.tensor))
 
     @property
@@ -82,14 +81,14 @@ class _Split:
 
     @property
     def backward_seconds(self) -> float:
-        """Return the backward seconds of one micro-batch; recomputed layers run in it too."""
+        """Return the backward seconds of one micro-batch, in which recomputed layers run, too."""
         extra = 1.0 if self.layout.checkpointing == "full" else 0.0
         backward = backward_share(self.model) + extra
         return self.micro_seconds * backward / (1 + backward)
 
     @property
     def gradient_bytes(self) -> float:
-        """Return the bytes sent for a parameter's gradient, of those that have none too."""
+        """Return the gradient bytes sent for a parameter, averaged over those that have no gradient, too."""
         return self.layout.gradient_bytes * self.model.trained_share
 
 
@@ -101,7 +100,7 @@ def step(model: Model, cluster: Hardware, layout: Layout, calibration: Calibrati
     pipeline = _pipeline_seconds(split) * split.micro_batches
     data, optimizer = _data_seconds(split), _optimizer_seconds(split)
     tensor *= split.micro_batches
-    strays = WAIT * math.sqrt(2 * math.log(cluster.nodes))  # how far the slowest of n lies from the mean
+    strays = WAIT * math.sqrt(2 * math.log(cluster.nodes))  # how far the slowest of n is from the mean
     return StepTime(
         compute=compute,
         bubble=bubble,
@@ -134,8 +133,8 @@ def _split(model: Model, cluster: Hardware, layout: Layout, calibration: Calibra
 def _micro_seconds(model: Model, cluster: Hardware, layout: Layout, utilisation: float) -> float:
     """Return the computing seconds of one micro-batch on one stage.
 
-    A utilisation below 1 is time beside that at the peak, and a layer's shape scales it. So the shape can
-    never make a device faster than its peak, nor a measured rate impossible.
+    A utilisation below 1 adds time to that at the peak, and a layer's shape scales the added time. So the
+    shape can never make a device faster than its peak, nor a measured rate impossible.
     """
     group = layout.tensor * layout.pipeline
     known = prior(cluster)
@@ -148,7 +147,7 @@ def _micro_seconds(model: Model, cluster: Hardware, layout: Layout, utilisation:
 
 
 def _shape(model: Model, cluster: Hardware, layout: Layout) -> float:
-    """Return the time beside the matrices, in that of a whole layer of the reference's width.
+    """Return the time besides the matrices, relative to that of a whole layer of the reference's width.
 
     Norms, dropout and the like grow with the width and the matrices with its square; they wait for memory.
     """
@@ -162,7 +161,7 @@ def _shape(model: Model, cluster: Hardware, layout: Layout) -> float:
 
 
 def uneven(model: Model, layout: Layout) -> float:
-    """Return the slowdown against an even split: all stages wait for the one that holds most layers."""
+    """Return the slowdown compared with an even split: all stages wait for the one with the most layers."""
     parts = layout.pipeline * _chunks(layout)
     return math.ceil(model.layers / parts) * parts / model.layers
 
@@ -172,8 +171,10 @@ def _chunks(layout: Layout) -> int:
 
 
 def _tensor_seconds(split: _Split) -> float:
-    """Return the tensor-parallel seconds of one micro-batch on one stage: each layer adds up its
-    activations twice forward and twice backward."""
+    """Return the tensor-parallel seconds of one micro-batch on one stage.
+
+    Each layer adds up its activations twice forward and twice backward.
+    """
     degree, model, layout = split.layout.tensor, split.model, split.layout
     if degree == 1:
         return 0.0
@@ -192,8 +193,10 @@ def _tensor_seconds(split: _Split) -> float:
 
 
 def _pipeline_seconds(split: _Split) -> float:
-    """Return the pipeline seconds of one micro-batch: across nodes, activations go to the next stage and
-    gradients back."""
+    """Return the pipeline seconds of one micro-batch.
+
+    Across nodes, activations go to the next stage and gradients back.
+    """
     layout, cluster = split.layout, split.cluster
     if layout.pipeline == split.stages_in_node:
         return 0.0
@@ -228,7 +231,7 @@ def _exposed(split: _Split, sent: float, share: float, window: float) -> float:
 
 
 def _optimizer_seconds(split: _Split) -> float:
-    """Return the seconds of the optimizer's step, which memory bounds, and of what each step takes once."""
+    """Return the seconds of the optimizer's step, which memory limits, and the fixed time of a step."""
     shards = 1 if split.layout.sharding == "none" else min(split.replicas, _shard_group(split))
     moved = split.own_parameters * split.model.trained_share * _OPTIMIZER_BYTES / shards
     fixed = _FIXED_SECONDS if split.prior.launches else 0.0
@@ -236,9 +239,11 @@ def _optimizer_seconds(split: _Split) -> float:
 
 
 def _fully_sharded_seconds(split: _Split) -> float:
-    """Return the seconds of full sharding: every micro-batch gathers the parameters twice and reduces the
-    gradients once, layer by layer around all nodes. Stages of a pipeline keep what they gathered for all
-    micro-batches of a step."""
+    """Return the seconds of full sharding, layer by layer around all nodes.
+
+    Every micro-batch gathers the parameters twice and reduces the gradients once. Stages of a pipeline keep
+    what they gathered for all micro-batches of a step.
+    """
     layout = split.layout
     group = min(split.replicas, _shard_group(split))
     gather = 2 * _one_way(split, layout.parameter_bytes, group)
@@ -261,7 +266,7 @@ def _shard_group(split: _Split) -> int:
 
 
 def _between_copies(split: _Split, group: int, copies: int) -> float:
-    """Return the seconds to add up each shard's gradients over the copies, once a step."""
+    """Return the seconds to add up each shard's gradients over the copies, once in a step."""
     share_of_a_node = min(1.0, split.replicas_in_node / group)
     nodes = copies if group >= split.replicas_in_node else split.replicas // split.replicas_in_node
     sent = _held_by_node(split) * share_of_a_node * split.gradient_bytes * _ring(nodes)
@@ -269,8 +274,7 @@ def _between_copies(split: _Split, group: int, copies: int) -> float:
 
 
 def _one_way(split: _Split, bytes_each: float, ranks: int) -> float:
-    """Return the seconds of a reduce-scatter or all-gather of all that a replica holds, among this many
-    replicas."""
+    """Return the seconds of a reduce-scatter or all-gather of all that a replica holds, over `ranks`."""
     in_node = min(ranks, split.replicas_in_node)
     nodes = math.ceil(ranks / in_node)
     seconds = 0.0

@@ -1,6 +1,6 @@
-"""The work of a transformer: its parameters, and what one sequence costs to train on.
+"""Counts the work of a transformer: its parameters, what one sequence costs to train on, and its memory.
 
-Multiplications of matrices only, a multiplication and its addition counted as two operations. All else that a
+Only multiplications of matrices count, as two operations each with their addition. Everything else that a
 layer does is in the calibrated utilisation.
 """
 
@@ -12,8 +12,7 @@ from slipway.jobs.estimate.work.shapes import Hardware, Layout, Model, accumulat
 
 
 def parameter_count(model: Model) -> float:
-    """Return the given count, else count: one vocabulary matrix, norms and biases of each layer, no
-    positions."""
+    """Return the given count, or that of one vocabulary matrix and layers with norms, without positions."""
     if model.parameters is not None:
         return float(model.parameters)
     norms_and_biases = 13 * model.hidden_size
@@ -25,13 +24,13 @@ _ADAPTED = 2  # matrices of a layer that LoRA adapts, queries and values, each b
 
 
 def adapted_share(model: Model, rank: int) -> float:
-    """Return the share of the parameters that LoRA's adapters are."""
+    """Return the share of the parameters that are LoRA's adapters."""
     adapters = model.layers * _ADAPTED * 2 * model.hidden_size * rank
     return min(1.0, adapters / parameter_count(model))
 
 
 def linear_adapters_share(model: Model, rank: int) -> float:
-    """Return the share of adapters beside every matrix of the layers, PEFT's "all-linear"."""
+    """Return the share of adapters at every matrix of the layers, PEFT's "all-linear"."""
     hidden = model.hidden_size
     key_value = hidden * (model.key_value_heads or model.heads) // model.heads
     block = (3 if model.gated else 2) * (hidden + model.feed_forward)
@@ -40,7 +39,7 @@ def linear_adapters_share(model: Model, rank: int) -> float:
 
 
 def backward_share(model: Model) -> float:
-    """Return what a backward pass costs in forward passes: gradients of inputs, and of weights that train."""
+    """Return a backward pass's cost in forward passes: gradients of inputs, and of weights that train."""
     return 1 + model.trained_share
 
 
@@ -50,7 +49,7 @@ def forward_flops(model: Model) -> float:
 
 
 def training_flops(model: Model) -> float:
-    """Return the FLOPs of one sequence, forward and backward, without what is recomputed to save memory."""
+    """Return the FLOPs of one sequence, forward and backward, without recomputation to save memory."""
     return forward_flops(model) * (1 + backward_share(model))
 
 
@@ -64,12 +63,12 @@ def recomputed_flops(model: Model, layout: Layout) -> float:
 
 
 def executed_flops(model: Model, layout: Layout) -> float:
-    """Return the FLOPs of one sequence, with what is computed a second time."""
+    """Return the FLOPs of one sequence, with recomputation."""
     return training_flops(model) + recomputed_flops(model, layout)
 
 
 def score_share(model: Model) -> float:
-    """Return the share of the FLOPs that are of attention's scores."""
+    """Return attention's scores' share of the FLOPs."""
     scores = _score_flops(model) * model.layers
     return scores / forward_flops(model)
 
@@ -99,12 +98,11 @@ def _block_weights(model: Model) -> float:
     return (3.0 if model.gated else 2.0) * model.hidden_size * model.feed_forward
 
 
-# What one device has to hold, part by part, and whether that fits.
-# Sixteen bytes a parameter: two of weights, two of gradients, twelve of optimizer state in 32 bit, and what
-# gradients add up in. A layout says what an engine holds otherwise (containers/training/layout.py).
-# Activations as Korthikanti et al. 2022 count them; the square of the sequence only where attention is not
-# fused.
-# A further way to save memory is one factor here and one row of CHANGES in fitting.py.
+# What one device has to hold, part by part, and whether that fits. Sixteen bytes for each parameter: two of
+# weights, two of gradients, twelve of optimizer state in 32 bit. A layout says what an engine holds otherwise
+# (containers/training/layout.py), such as 32-bit sums of gradients. Activations are counted as in Korthikanti
+# et al. 2022; the square of the sequence only where attention is not fused. Another way to save memory is one
+# factor here and one row of CHANGES in fitting.py.
 GRADIENT_BYTES = 2.0
 USABLE = 0.92  # of a device's memory: the rest is the runtime's, and what the allocator cannot join up
 
@@ -121,7 +119,7 @@ class Memory:
     gradients: float
     optimizer: float
     activations: float
-    gathered: float  # layers whose weights are together for as long as they compute
+    gathered: float  # layers whose weights are gathered while they compute
 
     @property
     def total(self) -> float:
@@ -159,8 +157,7 @@ def _shard_ranks(model: Model, cluster: Hardware, layout: Layout) -> int:
 
 
 def _activations(model: Model, cluster: Hardware, layout: Layout) -> float:
-    """Count the first stage's activations, as it keeps most micro-batches, and the logits if it is also
-    the last."""
+    """Count the first stage's activations, the most of all stages, and the logits if it is also the last."""
     tokens = layout.micro_batch * model.sequence_length
     own = tokens * model.hidden_size * layout.value_bytes / _COUNTED_BYTES
     layers = model.layers / layout.pipeline
@@ -177,8 +174,11 @@ def _activations(model: Model, cluster: Hardware, layout: Layout) -> float:
 
 
 def _bytes_within_layer(model: Model, layout: Layout) -> float:
-    """Count bytes per value of a layer's input: ten on every device of a tensor group unless sequence
-    parallelism shares them, too, and a share of the rest."""
+    """Count bytes per value of a layer's input.
+
+    Ten are on every device of a tensor group unless sequence parallelism shares them, plus a share of the
+    rest.
+    """
     width = model.feed_forward / model.hidden_size * (1.5 if model.gated else 1.0)
     return 10.0 / _row_shares(layout) + (8.0 + 4.0 * width) / layout.tensor
 
@@ -188,8 +188,10 @@ def _row_shares(layout: Layout) -> int:
 
 
 def _bytes_of_scores(model: Model, layout: Layout) -> float:
-    """Count bytes per value of a layer's input for what attention keeps of each pair of positions: scores
-    before and after dropout, and its mask."""
+    """Count attention's bytes per value of a layer's input, for each pair of positions.
+
+    They are scores before and after dropout, and the mask of dropout.
+    """
     return 5.0 * model.heads * model.sequence_length / model.hidden_size / layout.tensor
 
 

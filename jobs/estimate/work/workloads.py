@@ -1,7 +1,7 @@
-"""What is trained, how it is split, and for how long: the jobs that an estimate can be asked for by name.
+"""The jobs for which an estimate can be asked by name: what is trained, how it is split, and for how long.
 
-A model of models.py that has no row here is estimated too, one sequence at a time and with no end. A recipe
-of containers/recipes is turned into one of these by jobs/estimate/inputs/workloads.py.
+A model of models.py that has no row here is estimated, too, one sequence at a time and with no end.
+jobs/estimate/inputs/workloads.py turns a recipe of containers/recipes into one of these.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ class Workload:
     model_name: str  # by which calibrations are found
     model: Model
     layout: Layout
-    sequences: int | None = None  # to the end of the job; None: nobody has said how many
-    epochs: int = 1  # of equal size in them: each ends with a step of its own
-    steps: int | None = None  # that it ends after, whatever its sequences; alone, it is so many
-    until: str = ""  # what that end is, and who said so
-    assumed: str = ""  # what was not published and is taken to be so
-    task: str = ""  # whose measurements are preferred among those of the model; "": those of its own name
-    deals_batch: bool = False  # in the largest micro-batches, up to the layout's, that divide a rank's share
+    sequences: int | None = None  # to the end of the job; None: unknown
+    epochs: int = 1  # of equal size in these sequences: the last step of each may be smaller
+    steps: int | None = None  # the job's end, whatever its sequences; alone, its length
+    until: str = ""  # the end in words, with its source
+    assumed: str = ""  # not published, and therefore assumed
+    task: str = ""  # whose measurements of the model are preferred; "": those of its own name
+    deals_batch: bool = False  # divides a rank's share into the largest micro-batches up to the layout's
     devices: tuple[str, ...] = ()  # of jobs/words/catalogue/instances.py; (): any
 
 
@@ -100,7 +100,7 @@ _OF_LAYOUT = frozenset(field.name for field in fields(Layout))
 _WORDS = frozenset({"schedule", "sharding", "checkpointing"})
 _FRACTIONS = frozenset({name for name in _OF_LAYOUT if name.endswith("_bytes")})
 _TRUTHS = frozenset({"offload", "sequence_parallel", "fused"})
-# The two ways to say a batch: giving one takes the other back.
+# The two ways to set a batch: setting one removes the other.
 _OTHER_BATCH = {"global_batch": "accumulation_steps", "accumulation_steps": "global_batch"}
 SETTINGS = (*sorted(_OF_LAYOUT), "sequence_length", "sequences")
 
@@ -130,7 +130,7 @@ def with_settings(workload: Workload, settings: Mapping[str, str]) -> Workload:
 
 
 def at_length(workload: Workload, sequence_length: int) -> Workload:
-    """Return the workload with sequences of this length, which is another model to calibrations."""
+    """Return the workload with sequences of this length, which calibration treats as another model."""
     return replace(
         workload,
         model_name=length_name(workload.model_name, sequence_length),
@@ -189,8 +189,8 @@ def truth(name: str, text: str) -> bool:
     return text == "true"
 
 
-# Sizes of a model that somebody gives, for a model of ours or for one that has only them: `--set layers=32`.
-# A further size is one row of SIZES.
+# Sizes that the user gives, for a model of ours or for one that has only sizes: `--set layers=32`. Another
+# size is one row of SIZES.
 SIZES: Mapping[str, tuple[str, Callable[[str, str], object]]] = {
     "layers": ("layers", whole),
     "hidden": ("hidden_size", whole),
@@ -206,15 +206,15 @@ _HEAD_SIZE, _NARROW_HEAD_SIZE, _NARROW = 128, 64, 2048
 _DECODERS_LENGTH, _DECODERS_VOCABULARY = 2048, 50_304
 _ENCODERS_LENGTH, _ENCODERS_VOCABULARY, _MASKED = 512, 30_522, 0.15
 
-# Llama's norms and gates are some ten kernels in PyTorch where nobody compiles them; a layer norm is one.
+# Llama's norms and gates are some ten kernels in PyTorch unless compiled; a layer norm is one.
 EAGER_WORDS = "norms and gates run kernel by kernel, --set fused=true where they are compiled"
 
-# Names under which a model is described by its sizes alone, and whether it hides what comes after a token.
+# Names of models that are described by their sizes alone, and whether a later token is hidden from earlier.
 BY_SIZES: Mapping[str, bool] = {"decoder": True, "encoder": False}
 
 
 def described(kind: str, settings: Mapping[str, str]) -> Workload:
-    """Describe a model that has only the sizes that are given; what is not said is as usual for its kind."""
+    """Describe a model that has only the given sizes; the others are the usual ones of its kind."""
     missing = [name for name in ("layers", "hidden") if name not in settings]
     if missing:
         raise CannotEstimate(
@@ -241,7 +241,7 @@ def described(kind: str, settings: Mapping[str, str]) -> Workload:
 
 
 def with_sizes(workload: Workload, settings: Mapping[str, str]) -> Workload:
-    """Return the workload with the sizes among these settings; another model, which nobody has measured."""
+    """Return the workload with the sizes among these settings: another model, which nobody has measured."""
     given = {SIZES[name][0]: SIZES[name][1](name, text) for name, text in settings.items() if name in SIZES}
     model = workload.model
     if given:

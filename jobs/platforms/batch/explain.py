@@ -1,6 +1,6 @@
-"""One sentence on why a job is not running, or why it failed, and what to do. Pure: the facts are given.
+"""Explains in one sentence why a job is not running, or why it failed, and what to do. Pure: facts are given.
 
-What AWS said in words that no row of reasons.py knows is passed on as it is.
+AWS's own words are passed on unchanged if no row of reasons.py knows them.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ _LOOK_AT_NODE = (
     "its console says more: aws ec2 get-console-output; the node ends itself, the job does not: "
     "slipway cancel {job}"
 )
-_DEPENDENT = "dependent job"  # Batch says it of a job whose dependency failed
-_TIME_LIMIT = "JobStateTimeLimit"  # Batch says it of a job that jobStateTimeLimitActions cancelled
+_DEPENDENT = "dependent job"  # Batch's words if a dependency failed
+_TIME_LIMIT = "JobStateTimeLimit"  # Batch's words if jobStateTimeLimitActions cancelled it
 
 
 def explain(facts: JobFacts) -> Explanation:
@@ -49,8 +49,8 @@ def _waiting(facts: JobFacts) -> Told:
     """Explain a wait: by the job's own reason, then by what blocks the queue, its turn, the machines."""
     if waited_for := not_succeeded(facts.depends_on):
         return f"waits for {', '.join(waited_for)} to succeed first", _NOTHING_TO_DO
-    own = (facts.run.reason,) if facts.run.reason else ()  # what earlier attempts said is over
-    if facts.unjoined:  # of which AWS Batch knows no more than that it cannot tell
+    own = (facts.run.reason,) if facts.run.reason else ()  # earlier attempts' reasons are out of date
+    if facts.unjoined:  # AWS Batch itself knows no reason for these
         return f"waits for a node that does not join: {'; '.join(facts.unjoined)}", _LOOK_AT_NODE
     told = _known(own, "waits: ") or _blocked(facts)
     if told:

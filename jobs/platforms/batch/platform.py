@@ -1,4 +1,7 @@
-"""What commands ask of AWS Batch. The requests are built in jobs/platforms/batch/request.py."""
+"""Answers commands' questions about AWS Batch. jobs/platforms/batch/request.py builds the requests.
+
+Also finds a job's image, registers its job definition, and refuses images that nodes could not run.
+"""
 
 from __future__ import annotations
 
@@ -100,7 +103,7 @@ def prepare(job: Job, recipe: Recipe, target: BatchTarget, waits_for: tuple[str,
 
 
 def refuse_unready(prepared: BatchPrepared) -> None:
-    """Refuse if no container image is pushed; the yard needs none, it runs this checkout."""
+    """Refuse if no container image is pushed; the yard needs none, since it runs this checkout."""
     target, own = prepared.target, prepared.job.image
     if prepared.image_digest or (aws.is_in_yard() and not own):
         return
@@ -122,7 +125,7 @@ def refuse_unready(prepared: BatchPrepared) -> None:
 
 
 def make_ready(prepared: BatchPrepared, say: Say) -> None:
-    """Bring the code and the definition of an image; Batch starts machines with the job."""
+    """Upload the code and register the definition that an image needs; Batch starts machines with the job."""
     if prepared.request.code:
         upload(pack(own_containers()), prepared.request.code, prepared.target, say)
     if prepared.request.register:
@@ -130,7 +133,7 @@ def make_ready(prepared: BatchPrepared, say: Say) -> None:
 
 
 def _published(target: BatchTarget) -> str | None:
-    """Return the image of AWS's own that the cluster runs; the yard has none, and runs this checkout."""
+    """Return the image of AWS's own that the cluster runs; None in the yard, which runs this checkout."""
     if aws.is_in_yard() or not is_published_by_aws(target.repository_uri):
         return None
     return f"{target.repository_uri}:{target.image_tag}"
@@ -151,12 +154,12 @@ def log_streams(found: Found[BatchTarget], node: int | None) -> list[tuple[int, 
     nodes = range(found.run.nodes or 0) if node is None else [node]
     details = list(describe_jobs(target, [f"{found.run.id}#{each}" for each in nodes]))
     streams = [(_node(detail), name) for detail in details for name in _names(detail)]
-    own = [(0, name) for name in _names(found.detail)]  # of a job that has no nodes of their own
+    own = [(0, name) for name in _names(found.detail)]  # of a single-node job
     return list(dict.fromkeys([*streams, *(own if not streams else [])]))
 
 
 def log_locator() -> Callable[[int, str], int]:
-    """Return the node of the stream: each node has streams of its own."""
+    """Return a function that finds a line's node by its stream: each node has streams of its own."""
     return lambda node, _text: node
 
 
@@ -213,15 +216,15 @@ def _names(detail: Any) -> list[str]:
     return [str(container["logStreamName"]) for container in containers if container.get("logStreamName")]
 
 
-# The job definition of an image that somebody named: the deployed one with another image. Pure.
-# Batch takes no image with a multi-node job (API Reference, ContainerOverrides), only with its definition.
-# What DescribeJobDefinitions answers and RegisterJobDefinition takes.
+# The job definition for an image that a job names: the deployed one with another image. Pure. Batch takes no
+# image with a multi-node job (API Reference, ContainerOverrides), only with its definition. Fields that
+# DescribeJobDefinitions returns and RegisterJobDefinition accepts.
 _KEPT = ("type", "parameters", "nodeProperties", "retryStrategy", "timeout", "propagateTags")
 _DIGEST_LENGTH = 12
 
 
 def own_definition(deployed: Mapping[str, Any], image: str, target: BatchTarget) -> dict[str, Any]:
-    """Return a RegisterJobDefinition; its name says what is in it, so that there is one for each image."""
+    """Return a RegisterJobDefinition; its name contains its digest, so each image gets one."""
     kept = {name: deployed[name] for name in _KEPT if name in deployed}
     nodes = kept["nodeProperties"]
     groups = [
@@ -237,18 +240,18 @@ def own_definition(deployed: Mapping[str, Any], image: str, target: BatchTarget)
     return {"jobDefinitionName": f"{target.name}-image-{digest}", **content}
 
 
-# A container image that a job names: what the registry has of it, and the job definition that runs it.
+# An image that a job names: what the registry has of it, and the job definition that runs it.
 
 
 class NoDefinition(SlipwayError):
-    """Without the cluster's job definition nobody knows what a container there needs."""
+    """The cluster's job definition is gone, so the needs of its containers are unknown."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoundImage:
-    """Hold what the registry said, and what has to be registered with AWS Batch."""
+    """Hold the registry's answer, and the job definition that has to be registered."""
 
-    registry: str  # the account of it
+    registry: str  # the registry's account
     repository: str
     digest: str | Unanswered | None  # None: there is no such image
     register: dict[str, Any]
@@ -267,7 +270,7 @@ def find_image(uri: str, target: BatchTarget) -> FoundImage:
 
 
 def register_once(register: dict[str, Any], target: BatchTarget, say: Say) -> None:
-    """Register the job definition unless there is one of its name, which says what is in it."""
+    """Register the job definition unless one of its name exists; the name contains its digest."""
     name = register["jobDefinitionName"]
     batch = client("batch", target.region)
     if not batch.describe_job_definitions(jobDefinitionName=name, status="ACTIVE")["jobDefinitions"]:
@@ -292,13 +295,13 @@ def _deployed_definition(target: BatchTarget) -> dict[str, Any]:
     return found
 
 
-# Whether a job may run the image: it is of the account's own registry, and for the cluster's machines.
-# An image that is built for one platform does not say in its manifest for which; one for several does.
+# Whether a job may run the image: it must be in the account's own registry or AWS's, and for the cluster's
+# processors. The manifest of an image for one platform does not name it; that of an image for several does.
 _INDEXES = (
     "application/vnd.oci.image.index.v1+json",
     "application/vnd.docker.distribution.manifest.list.v2+json",
 )
-# As container images call what EC2 calls otherwise (GOARCH, OCI image specification).
+# EC2's name of an architecture, by its name in container images (GOARCH, OCI image specification).
 _ARCHITECTURES = {"x86_64": "amd64", "arm64": "arm64"}
 
 
@@ -317,9 +320,9 @@ def refuse_foreign_registry(target: BatchTarget) -> None:
 def refuse_other_platform(
     target: BatchTarget, registry: str, repository: str, digest: str, words: str
 ) -> None:
-    """Refuse a container image for other processors; if ECR does not answer, let the node decide.
+    """Refuse a container image for other processors; if ECR does not answer, the node decides.
 
-    `words` name the image as a person says it.
+    `words` name the image for users.
     """
     answer = ask(
         reader("ecr", target.region),
@@ -342,17 +345,17 @@ def refuse_other_platform(
 
 
 def _architectures(manifest: str) -> set[str]:
-    """Return the architectures of a multi-platform image; none for an image of one platform."""
+    """Return the architectures of a multi-platform image; an empty set for an image of one platform."""
     try:
         listed = decode_json(manifest).get("manifests") or ()
         found = {str((each.get("platform") or {}).get("architecture")) for each in listed}
     except (ValueError, AttributeError, TypeError):
-        return set()  # no manifest that names platforms: the node that pulls it judges it
-    return found - {"unknown", "None"}  # attestations that BuildKit adds are for no platform
+        return set()  # not a manifest of several platforms: the node that pulls it decides
+    return found - {"unknown", "None"}  # attestations that BuildKit adds have no platform
 
 
 def way_into(run: Run, target: BatchTarget) -> WayIn:
-    """Return the machine of each node, as the container instance of Amazon ECS tells it."""
+    """Return the machine of each node, from its container instance in Amazon ECS."""
     nodes = [f"{run.id}#{node}" for node in range(run.nodes or 1)]
     told = {str(each["jobId"]): each.get("container", {}) for each in describe_jobs(target, nodes)}
     label = "sudo docker ps --filter label=com.amazonaws.ecs.task-arn"

@@ -1,6 +1,6 @@
-"""AWS Batch: a job becomes one SubmitJob of the deployed multi-node definition. Here it is decided.
+"""Builds the SubmitJob of a job on AWS Batch, which runs the deployed multi-node definition. Pure.
 
-What containers are told is decided in jobs/words/launch_environment.py, for every backend alike.
+jobs/words/launch_environment.py decides what containers are told, for all platforms.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ STATES: Mapping[str, JobState] = {
     "FAILED": JobState.FAILED,
 }
 
-# On the Batch job, so that what ran is known without this machine.
+# Tags of the Batch job, so that any machine can tell what ran.
 RECIPE_TAG = "slipway:recipe"
 NODES_TAG = "slipway:nodes"
 IMAGE_TAG = "slipway:image"
@@ -54,8 +54,8 @@ class BatchRequest:
     """Holds everything that will be sent to AWS Batch; a dry run prints it."""
 
     submit: Mapping[str, Any]
-    register: dict[str, Any] | None = None  # a job definition, for an image that the job names
-    code: str | None = None  # the digest of what is uploaded for it; None: the image holds the code
+    register: dict[str, Any] | None = None  # a job definition, if the job names an image
+    code: str | None = None  # digest of the code that is uploaded for it; None: the image holds the code
 
     @property
     def name(self) -> str:
@@ -67,8 +67,8 @@ class KnownImage:
     """Holds what was found out about the container image that a job runs in."""
 
     digest: str | None = None
-    register: dict[str, Any] | None = None  # the definition of an image that the job names
-    code: str | None = None  # the digest of our code, which the job brings to an image that has none
+    register: dict[str, Any] | None = None  # the definition for an image that the job names
+    code: str | None = None  # digest of our code, which the job fetches if its image has none
 
 
 def build_request(
@@ -117,7 +117,7 @@ def _own_definition(image: KnownImage) -> str | None:
 
 
 def image_words(job: Job, target: BatchTarget, code: str | None = None) -> str:
-    """Return what the job runs in, as a person says it."""
+    """Describe for users what the job runs in."""
     brought = f"+{code[:_DIGEST_SHOWN]}" if code else ""
     return job.image or f"{target.image}:{target.image_tag}{brought}"
 
@@ -131,7 +131,7 @@ def _command(job: Job, target: BatchTarget, module: str, code: str | None) -> li
 
 @lru_cache(maxsize=1)
 def _bringing() -> str:
-    """Return the program that fetches the code and becomes the launcher, as it lies in containers/."""
+    """Return the text of the program in containers/ that fetches the code and becomes the launcher."""
     return files("slipway.containers").joinpath("runtime/launch/bring_code.py").read_text(encoding="utf-8")
 
 

@@ -1,6 +1,6 @@
-"""The jobs that AWS Batch knows, read into one form with their cost.
+"""Reads the jobs that AWS Batch lists into Runs with their cost, and the facts that explain one job.
 
-Whatever Batch leaves out is None here, and a word of its that we do not know is shown as it is.
+A fact that Batch leaves out is None, and a state that Slipway does not know is shown as it is.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ from slipway.jobs.words.run import (
 from slipway.jobs.words.targets import BatchTarget
 from slipway.jobs.words.text import Say
 
-# How the record of a job begins that was ended because another machine had sent the same one.
+# The reason of a job that was ended because another machine had sent the same one begins so.
 TWIN_REASON = "submitted twice in the same instant; kept is"
 MOST_DESCRIBED = 100  # ids in one DescribeJobs
-# Any filter but one makes Batch list jobs of every status (API reference, ListJobs); this one keeps them all.
+# Without a filter, Batch lists jobs of one status only (API reference, ListJobs); this one matches all.
 _EVERY_JOB = [{"name": "AFTER_CREATED_AT", "values": ["0"]}]
 
 
@@ -69,7 +69,7 @@ def list_runs(target: BatchTarget) -> list[Run]:
 
 
 def unfinished_runs(target: BatchTarget) -> list[Run]:
-    """Read the jobs that have not ended; none where a destroy that stopped half-way has deleted the queue."""
+    """Read the unfinished jobs; none if an interrupted destroy has already deleted the queue."""
     summaries = _summaries(target) if _has_queue(target) else []
     unfinished = [each for each in summaries if not translate(STATES, str(each.get("status"))).is_final]
     return [run for run in _read(unfinished, target) if not run.state.is_final]
@@ -91,7 +91,7 @@ def is_known(job_id: str, target: BatchTarget) -> bool:
 
 
 def find_dependencies_of(run: Run, target: BatchTarget) -> list[Run]:
-    """Return the jobs that it waits for, as far as AWS Batch still knows them."""
+    """Return the jobs that it waits for, if AWS Batch still lists them."""
     return [read_run(detail, target) for detail in describe_jobs(target, run.depends_on)]
 
 
@@ -153,20 +153,20 @@ def _read_attempt(attempt: Mapping[str, Any]) -> Attempt:
 
 
 def _moment(milliseconds: object) -> datetime | None:
-    """Batch gives Unix milliseconds, and 0 or nothing for what has not happened."""
+    """Convert Batch's Unix milliseconds; 0 or nothing means that it has not happened."""
     if not isinstance(milliseconds, int | float) or milliseconds <= 0:
         return None
     return datetime.fromtimestamp(milliseconds / 1000, UTC)
 
 
 def _nodes(detail: Mapping[str, Any], tags: Mapping[str, str]) -> int | None:
-    """Return the number of nodes: by the tag of our own jobs, by the definition of others."""
+    """Return the number of nodes: from the tag of our own jobs, from the definition of others."""
     said = str(tags.get(NODES_TAG) or (detail.get("nodeProperties") or {}).get("numNodes", ""))
     return int(said) if said.isdecimal() else None
 
 
 def _seconds(attempts: Sequence[Attempt], started: datetime | None, until: datetime | None) -> float | None:
-    """Add up the ended attempts, and the running one that `started` belongs to."""
+    """Add up the ended attempts, and the running one, which began at `started`."""
     spans = [(attempt.started_at, attempt.stopped_at) for attempt in attempts]
     if started is not None and started not in [begin for begin, _ in spans]:
         spans.append((started, until))
@@ -177,8 +177,8 @@ def _seconds(attempts: Sequence[Attempt], started: datetime | None, until: datet
     return sum((end - begin).total_seconds() for begin, end in spans if begin and end)
 
 
-# What can be found out about one job: the job, its nodes, its queue, what is before it, and the machines.
-# Only questions; what is not answered is named, and the rest is explained all the same.
+# Facts about one job: the job, its nodes, its queue, the jobs before it, and the machines. These are only
+# questions; those without an answer are listed, and the others still explain the job.
 _FAILED = "Failed"
 _LAST_EVENTS = 100
 
@@ -192,12 +192,12 @@ class Environment:
 
     @property
     def starts_none(self) -> bool:
-        """Return True if no machine comes of it until somebody mends it."""
+        """Return True if it starts no machine until somebody corrects it."""
         return self.status == "INVALID" or self.state == "DISABLED"
 
     @property
     def words(self) -> str:
-        """Return how it stands, and AWS's reason."""
+        """Return its state in words, with AWS's reason."""
         words = f"compute environment {self.name} is {self.state or 'unknown'} and {self.status or 'unknown'}"
         return f"{words}: {self.reason}" if self.reason else words
 
@@ -206,18 +206,18 @@ class Environment:
 class JobFacts:
     run: Run
     image: str
-    said: tuple[str, ...]  # by AWS of this job, its attempts and its nodes, the most telling first
-    exit_code: int | None  # of the main node where the job has none of its own
-    depends_on: tuple[Run, ...]  # as far as AWS Batch still knows them
-    ahead: int  # jobs that came before it and wait too
-    busy_nodes: int  # of jobs that run on the same cluster
+    said: tuple[str, ...]  # AWS's words on this job, its attempts and its nodes, the most telling first
+    exit_code: int | None  # the main node's, if the job has none of its own
+    depends_on: tuple[Run, ...]  # those that AWS Batch still lists
+    ahead: int  # earlier jobs that are still waiting
+    busy_nodes: int  # of running jobs on the same cluster
     queue_state: str | None
     environments: tuple[Environment, ...]
     scaling_failure: str | None
     unanswered: tuple[str, ...]
     allowed_attempts: int | None = None
-    last_error: str | None = None  # that the main node logged
-    unjoined: tuple[str, ...] = ()  # why nodes of the cluster did not join it lately, in words
+    last_error: str | None = None  # in the main node's log
+    unjoined: tuple[str, ...] = ()  # recent reasons of nodes that did not join the cluster
 
 
 def gather(found: Found[BatchTarget]) -> JobFacts:
@@ -315,7 +315,7 @@ def _environments(
 
 
 def find_environments(target: BatchTarget) -> tuple[Environment, ...]:
-    """Return the compute environments of the cluster's queue, as far as AWS says."""
+    """Return the compute environments of the cluster's queue; none if AWS does not answer."""
     unanswered: list[str] = []
     return _environments(target, _queue(target, unanswered), unanswered)
 
@@ -323,7 +323,7 @@ def find_environments(target: BatchTarget) -> tuple[Environment, ...]:
 def _scaling_failure(
     target: BatchTarget, environments: Sequence[Environment], unanswered: list[str]
 ) -> str | None:
-    """Batch starts nodes through auto scaling groups that carry the environment's name in theirs."""
+    """Return why no node could start, by the scaling groups whose names contain the environment's."""
     scaling = reader("autoscaling", target.region)
     groups = ask_all(scaling, "DescribeAutoScalingGroups", "AutoScalingGroups")
     if isinstance(groups, Unanswered):
@@ -345,11 +345,10 @@ def _list(answer: Any, key: str, unanswered: list[str]) -> list[Mapping[str, Any
     return list(answer.get(key) or [])
 
 
-# Two machines that submit the same job in the same instant: both look, see none, and send it. AWS Batch has
-# no way to take a job only if there is none of its name. So whoever has sent one looks once more, and where
-# there are two every sender keeps the same one, the first, and ends the others. Whoever sent later looks
-# later and sees both, so two that run are left only where Batch lists the first job later than the second was
-# sent and looked for.
+# Two machines that submit the same job at the same time: both look, see none, and send it. AWS Batch cannot
+# refuse a job because of its name. So whoever has sent one looks again, and if there are two, every sender
+# keeps the first and ends the others. The later sender looks later and sees both, so two are left only if
+# Batch lists the first job later than the second was sent and looked for.
 _ENDED = ("SUCCEEDED", "FAILED")
 
 

@@ -1,4 +1,4 @@
-"""Why a job of an MPI cluster is not running, or why it failed: in one sentence, from what its nodes said."""
+"""Explains in one sentence, by its nodes' words, why a job of an MPI cluster is not running or failed."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _NOTHING_TO_DO = ""
 _RESUME = "its group starts another; the same command with --again --checkpoints … resumes"
 _LOOK_BACK = "look at its log: slipway logs {job}"
 
-# Of Systems Manager (user guide, "Understanding command statuses"): what it means here, and what to do.
+# States of Systems Manager (user guide, "Understanding command statuses"): what each means, and what to do.
 _DETAILS: Mapping[str, tuple[str, str]] = {
     "Cancelled": ("somebody cancelled it", "the same command with --again runs it once more"),
     "ExecutionTimedOut": (
@@ -71,7 +71,7 @@ def _told(run: Run, errors: Sequence[str]) -> Told:
 
 
 def _depends(run: Run, target: MpiTarget) -> Told | None:
-    """Explain a job by those that it waits for, or that failed before it could begin."""
+    """Explain a job by the jobs that it waits for, or that failed before it could begin."""
     if not run.depends_on or run.started_at or run.state is JobState.SUCCEEDED:
         return None
     others = find_dependencies_of(run, target)
@@ -98,15 +98,15 @@ def _broken(run: Run, target: MpiTarget) -> list[str]:
 def log_streams(found: Found[MpiTarget], target: MpiTarget) -> list[str]:
     """List the log streams of a job, those of stderr first.
 
-    The agent names streams by command, instance and step. stderr begins with what is needed to read the
-    others (platform.py, `log_locator`).
+    The agent names streams by command, instance and step. stderr begins with lines that are needed to read
+    the others (platform.py, `log_locator`).
     """
     names = find_streams(target.region, target.log_group, found.run.id)
     return sorted(names, key=lambda name: (not name.endswith("stderr"), name))
 
 
 def last_errors(found: Found[MpiTarget], target: MpiTarget) -> list[str]:
-    """Return the last errors, those of ranks at the end: they are the cause."""
+    """Return the last errors, those of ranks last, because they are the cause."""
     logs = reader("logs", target.region)
     errors = [
         line

@@ -1,4 +1,4 @@
-"""Stops the machines of an MPI cluster before its bucket goes: they write there for as long as they run."""
+"""Stops the machines of an MPI cluster before its bucket is deleted: they write to it while they run."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from slipway.jobs.platforms.platform import StillRuns
 from slipway.jobs.words.targets import MpiTarget
 
 WAIT_SECONDS = 600.0
-HELD_SECONDS = 120.0  # by a job that was cancelled: its main node looks at that every ten seconds
+HELD_SECONDS = 120.0  # after a job was cancelled: its main node notices within ten seconds
 _POLL_SECONDS = 2.0
 
 
 def halt(target: MpiTarget, now: Callable[[str], None], clock: Clock | None = None) -> None:
-    """Scale the group to zero and wait until its machines are gone; `now` hears what is waited for."""
+    """Scale the group to zero and wait until its machines are gone; call `now` with what is waited for."""
     clock = clock or Clock(pause=time.sleep, now=time.monotonic)
     for job in find_unfinished(target):
         raise StillRuns(

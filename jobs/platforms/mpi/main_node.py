@@ -1,6 +1,6 @@
-"""Whether the machine that leads a job is still there, which Systems Manager does not say.
+"""Finds whether the machine that leads a job still exists, which Systems Manager does not tell.
 
-Of a command on a machine that is gone it says InProgress until the command's own timeout: a day, or two.
+A command on a machine that is gone stays InProgress until the command's own timeout: a day, or two.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from slipway.jobs.cloud.aws import Unanswered, ask, reader
 from slipway.jobs.platforms.mpi.request import STATES
 from slipway.jobs.words.run import JobState, translate
 
-MAIN_NODE_LOST = "MainNodeLost"  # our own word beside those of Systems Manager
+MAIN_NODE_LOST = "MainNodeLost"  # our own state besides those of Systems Manager
 _GONE = ("shutting-down", "terminated", "stopping", "stopped")
 _FORGOTTEN = "InvalidInstanceID.NotFound"  # an hour or so after its end
 _MOMENT = re.compile(r"\((\d{4}-\d\d-\d\d \d\d:\d\d:\d\d) (?:GMT|UTC)\)")
@@ -32,7 +32,7 @@ class Loss:
 
 
 def find_loss(command: Mapping[str, Any], region: str) -> Loss | None:
-    """Return how the main node of a running command was lost, if it was."""
+    """Return how the main node of a running command was lost; None if it was not."""
     instance_id = next(iter(command.get("InstanceIds", ())), None)
     if instance_id is None:
         return None
@@ -51,7 +51,7 @@ def find_loss(command: Mapping[str, Any], region: str) -> Loss | None:
     return None
 
 
-# How far the jobs are that another one waits for, by the word of Systems Manager.
+# The progress of jobs that another one waits for, by Systems Manager's state.
 _FORGOTTEN_COMMAND = "InvalidCommandId"  # of a command, after 30 days
 
 
@@ -80,7 +80,7 @@ def _find(job_id: str, region: str) -> Awaited:
 
 
 def find_command(job_id: str, region: str) -> Mapping[str, Any] | Unanswered | None:
-    """Return a command; None where Systems Manager has forgotten it."""
+    """Find a command; None if Systems Manager has forgotten it."""
     answer = ask(reader("ssm", region), "ListCommands", CommandId=job_id)
     if isinstance(answer, Unanswered):
         return None if answer.code == _FORGOTTEN_COMMAND else answer

@@ -1,6 +1,6 @@
-"""The machines of an MPI cluster, seen from a laptop: who runs, who answered, how to have enough of them.
+"""The machines of an MPI cluster, seen from a laptop: which run, which answered, how to start enough of them.
 
-Its group may have scaled to nothing since the last job; submitting one says so, and starts what is missing.
+The group may have scaled to nothing since the last job; submitting a job says so, and starts what is missing.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def await_nodes(target: MpiTarget, nodes: int, say: Say, clock: Clock | None = N
 
 
 def shortage(target: MpiTarget, answers: Sequence[Answer], nodes: int) -> str:
-    """Say in one line how many nodes there are, and why the others do not count."""
+    """Say in one line how many nodes are ready, and why the others are not."""
     ready = sum(answer.answered for answer in answers[:nodes])
     silent = [f"{each.name}: {each.why}" for each in answers[:nodes] if not each.answered]
     if len(answers) < nodes:
@@ -89,15 +89,15 @@ def shortage(target: MpiTarget, answers: Sequence[Answer], nodes: int) -> str:
 
 
 def _are_enough(answers: Sequence[Answer], nodes: int) -> bool:
-    """Return True if the first nodes, as many as the job gets, have all answered."""
+    """Return True if the first nodes, as many as the job needs, have all answered."""
     return len(answers) >= nodes and all(answer.answered for answer in answers[:nodes])
 
 
 def _await_alarms(target: MpiTarget, say: Say, clock: Clock, ends: float) -> None:
-    """Wait while the cluster is being stopped: an alarm scales to none as long as it is on.
+    """Wait while an alarm stops the cluster: it scales the group to zero as long as it is on.
 
-    SetAlarmState would not help: the alarm takes its true state again with the next evaluation, and acts anew
-    (API reference, "SetAlarmState"). It goes off by itself with the first period in which no node ran.
+    SetAlarmState would not help: the alarm gets its true state again with the next evaluation, and acts again
+    (API reference, "SetAlarmState"). It turns off by itself after the first period in which no node ran.
     """
     said = False
     while on := _alarms_on(target):
@@ -114,7 +114,7 @@ def _await_alarms(target: MpiTarget, say: Say, clock: Clock, ends: float) -> Non
 
 
 def _alarms_on(target: MpiTarget) -> list[str]:
-    """List the alarms that are on of those that stop nodes; some clusters have none."""
+    """List those alarms that stop nodes and that are on; some clusters have no such alarm."""
     names = [idle_alarm_name(target.name), cap_alarm_name(target.name)]
     found = reader("cloudwatch", target.region).describe_alarms(AlarmNames=names)["MetricAlarms"]
     return [each["AlarmName"] for each in found if each["StateValue"] == "ALARM"]
@@ -141,7 +141,7 @@ def _start_missing(target: MpiTarget, nodes: int, running: int, say: Say) -> Non
         )
 
 
-# Who is of an MPI cluster now, asked of EC2: its nodes and laptops see the same ones in the same order.
+# The nodes of an MPI cluster now, asked of EC2: nodes and laptops get the same ones in the same order.
 
 
 def find_members(cluster: str, region: str) -> list[Member]:
@@ -164,9 +164,8 @@ def _instances(cluster: str, region: str, states: list[str]) -> Iterator[Any]:
     return (instance for reservation in reservations for instance in reservation["Instances"])
 
 
-# The Systems Manager agent of the main node, through which every command comes to the cluster. It registers
-# by itself some time after a machine has booted. Nothing orders that before the unit that joins the cluster,
-# so a node may answer the others before it can be sent anything: SendCommand then refuses it with
+# The Systems Manager agent of the main node, which every command needs. It registers by itself some time
+# after the boot, maybe after the node has joined and answered the others: SendCommand then refuses with
 # InvalidInstanceId (API reference: "SSM Agent isn't registered with the SSM endpoint").
 _SILENT = "Systems Manager does not reach its agent yet"
 
@@ -181,7 +180,7 @@ def with_agent(answers: Sequence[Answer], region: str) -> list[Answer]:
     return [replace(main, answered=False, why=_SILENT), *answers[1:]]
 
 
-# Machines of an MPI cluster that did not come up, as EC2 sees it: no node is there to say so itself.
+# Machines of an MPI cluster that did not come up: they cannot say so themselves, so EC2 is asked.
 _IMPAIRED = "impaired"  # it failed a status check (EC2 user guide, "Status checks")
 _FAILED = "Failed"  # of a scaling activity (Auto Scaling API reference, Activity)
 _SAYS_NOTHING = "its console says nothing; look at the instance in EC2"
@@ -190,14 +189,14 @@ _SAYS_NOTHING = "its console says nothing; look at the instance in EC2"
 def with_failures(answers: Sequence[Answer], region: str) -> list[Answer]:
     """Mark machines that failed EC2's status check: they will not come up by waiting.
 
-    Also of one that has answered: what it lacks now, a job would miss.
+    A machine that has answered is marked, too: what it lacks now, a job would miss.
     """
     failed = _failed([answer.instance_id for answer in answers], region)
     return [_failure(answer, region) if answer.instance_id in failed else answer for answer in answers]
 
 
 def launch_failure(target: MpiTarget) -> tuple[str, str]:
-    """Return why the group's last launch failed, and what to do; empty where none did or nobody may ask."""
+    """Return why the group's last launch failed, and what to do; empty if none did or AWS does not say."""
     answer = ask(
         reader("autoscaling", target.region),
         "DescribeScalingActivities",
@@ -218,7 +217,7 @@ def _failed(instances: Sequence[str], region: str) -> set[str]:
     found = ask_all(
         reader("ec2", region), "DescribeInstanceStatus", "InstanceStatuses", InstanceIds=list(instances)
     )
-    if isinstance(found, Unanswered):  # who may not ask, waits as long as before
+    if isinstance(found, Unanswered):  # without permission to ask, the wait is as long as before
         return set()
     return {str(each["InstanceId"]) for each in found if each["InstanceStatus"]["Status"] == _IMPAIRED}
 

@@ -1,4 +1,4 @@
-"""What commands ask of an MPI cluster, through Systems Manager. Requests are built in request.py."""
+"""Answers commands' questions about an MPI cluster, by Systems Manager. request.py builds the requests."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ __all__ = ["find_dependencies_of", "is_known", "list_jobs", "list_runs", "refres
 MpiPrepared = Prepared[MpiTarget, MpiRequest]
 
 SERVICE = "Systems Manager"
-ENTERED_AS = USER  # sshd of a node lets in nobody else
+ENTERED_AS = USER  # sshd of a node accepts no other user
 _LONGEST_COMMENT = 100  # of a command (API reference, SendCommand)
 
 
@@ -72,14 +72,14 @@ def prepare(job: Job, recipe: Recipe, target: MpiTarget, waits_for: tuple[str, .
 
 
 def refuse_unready(prepared: MpiPrepared) -> None:
-    """Machines that are missing are waited for, when it is certain that the job has to be sent."""
+    """Refuse nothing: make_ready waits for missing machines, once the job certainly has to be sent."""
 
 
 def make_ready(prepared: MpiPrepared, say: Say) -> str:
-    """Refuse a busy cluster, upload the code, and wait for enough nodes; return the main one's instance."""
+    """Refuse a busy cluster, upload the code, and wait for enough nodes; return the main node's instance."""
     target, request = prepared.target, prepared.request
     refuse_out_of_turn(prepared.name, prepared.waits_for, target)
-    # Before any waiting: who waits goes on writing code.
+    # Before any waiting, during which the user may go on editing the code.
     upload(pack(own_containers()), request.digest, target, say)
     return await_nodes(target, prepared.job.nodes, say)
 
@@ -118,7 +118,7 @@ def log_streams(found: Found[MpiTarget], node: int | None) -> list[tuple[int, st
 
 
 def log_locator() -> Callable[[int, str], int]:
-    return locator(launchers_per_node=False)  # mpirun starts one a rank
+    return locator(launchers_per_node=False)  # mpirun starts one launcher for each rank
 
 
 def cancel(found: Found[MpiTarget], reason: str) -> None:
@@ -126,7 +126,7 @@ def cancel(found: Found[MpiTarget], reason: str) -> None:
     target = found.target
     ssm = aws.client("ssm", target.region)
     ssm.cancel_command(CommandId=found.run.id)
-    # By their tag: of instances that are named a single one without an agent refuses the command for all.
+    # By tag: if instances are named, one without an agent makes AWS refuse the command for all.
     ssm.send_command(
         DocumentName=target.stop_document,
         Targets=[{"Key": f"tag:{CLUSTER_TAG}", "Values": [target.name]}],
@@ -147,7 +147,7 @@ def node_rows(target: MpiTarget) -> Sequence[Mapping[str, object]]:
 
 
 def way_into(run: Run, target: MpiTarget) -> WayIn:
-    """Return the node that leads the cluster's one job, and the oldest others."""
+    """Return the node that leads the cluster's one job, and the oldest of the others."""
     command = find_command(run.id, target.region)
     main = next(iter(command.get("InstanceIds", ())), None) if isinstance(command, Mapping) else None
     members = [member.instance_id for member in find_members(target.name, target.region)]
@@ -167,20 +167,21 @@ def _request(
     return request
 
 
-# Whose turn it is on a cluster that runs one job at a time: a new job runs now, or after all others.
-# That run or wait. The main node's agent carries out five commands at a time (amazon-ssm-agent, README,
-# Mds.CommandWorkersLimit), a job that waits is one of them, and so is what `slipway cancel` sends.
+# Decides whose turn it is on a cluster that runs one job at a time: a new job runs now, or after all
+# unfinished ones. At most so many run or wait: the main node's agent carries out five commands at a time
+# (amazon-ssm-agent, README, Mds.CommandWorkersLimit). Each waiting job is one of them, and so is what
+# `slipway cancel` sends.
 MOST_UNFINISHED = 4
 
 
 class Busy(SlipwayError):
-    """The cluster runs one job at a time."""
+    """The cluster runs another job, or has the most that may wait."""
 
 
 def refuse_out_of_turn(name: str, waits_for: Iterable[str], target: MpiTarget) -> None:
-    """Refuse a job that waits for some of the cluster's unfinished jobs and not for others.
+    """Refuse a job unless it waits for all unfinished jobs of the cluster, directly or through others.
 
-    The nodes refuse a second job too; asking here saves a start of machines.
+    The nodes refuse a second job, too; asking here saves a start of machines.
     """
     others = [job for job in find_unfinished(target) if job.name != name]
     ahead = _ahead(waits_for, {job.id: job for job in others}, target)
@@ -200,7 +201,7 @@ def refuse_out_of_turn(name: str, waits_for: Iterable[str], target: MpiTarget) -
 
 
 def _ahead(waits_for: Iterable[str], unfinished: Mapping[str, Listed], target: MpiTarget) -> set[str]:
-    """Return the unfinished jobs that are over when all of these are: what they wait for themselves, too."""
+    """Return the unfinished jobs that have ended once these have: these jobs, and all that they wait for."""
     left, ahead = list(waits_for), set[str]()
     while left:
         job_id = left.pop()

@@ -1,7 +1,7 @@
-"""A cluster of MPI machines: a job becomes one object in S3 and one SendCommand to the main node.
+"""Builds the requests for a job on an MPI cluster: one object in S3 and one SendCommand to the main node.
 
-Decided here is all that is known before the nodes are: what runs, with which settings and variables, where
-its data lie. Hosts, ranks and the words of mpirun are decided on the main node: node/run.py.
+They hold all that is known before the nodes are: the program, its settings and variables, and the paths of
+its data. The main node decides hosts, ranks and mpirun's options: node/run.py.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from slipway.jobs.words.mpi import LONGEST_SECONDS, MpiJob, command_seconds
 from slipway.jobs.words.run import JobState
 from slipway.jobs.words.targets import MpiTarget
 
-# Of a command invocation (Systems Manager API reference, GetCommandInvocation, Status).
+# Status of a command invocation (Systems Manager API reference, GetCommandInvocation).
 STATES: Mapping[str, JobState] = {
     "Pending": JobState.WAITING,
     "Delayed": JobState.WAITING,
@@ -37,19 +37,18 @@ STATES: Mapping[str, JobState] = {
     "TimedOut": JobState.FAILED,
 }
 
-# In which the agent of the main node has to take the command, or it never starts.
+# If the main node's agent does not take the command within it, the command never starts.
 DELIVERY_SECONDS = 600
 _NODE_NAMES_ONLY = variables.PROCESSES_PER_NODE  # the nodes count their NUMA domains first
-# containers/runtime/launch/supervise.py asks an instance whether it is taken back only where it is one of
-# Spot.
+# containers/runtime/launch/supervise.py asks about interruptions only on Spot instances.
 _MARKETS: Mapping[bool, Mapping[str, str]] = {False: {}, True: {variables.MARKET: "spot"}}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MpiRequest:
-    """Holds everything that will be sent but the code and the main node's id; a dry run prints it."""
+    """Holds everything that will be sent except the code and the main node's id; a dry run prints it."""
 
-    digest: str  # of the code, which is uploaded where the nodes find it if nothing is there
+    digest: str  # of the code, which is uploaded for the nodes unless it is there
     put: Mapping[str, Any]  # of the request object
     send_command: Mapping[str, Any]
 
@@ -63,7 +62,7 @@ def build_request(
 ) -> MpiRequest:
     """Build the request: `module` is what every rank runs, `code` the digest of the bundle.
 
-    `waits_for` are the ids of the jobs that have to succeed first.
+    `waits_for` are the ids of the jobs that must succeed first.
     """
     refuse_misfit(job, target)
     _refuse_what_the_cluster_cannot(job, target)
@@ -117,7 +116,7 @@ def _decide(job: Job, target: MpiTarget, module: str, code: str, waits_for: tupl
 
 
 def _longest(job: MpiJob) -> int:
-    """Return when Systems Manager ends the command; it counts the wait for other jobs too."""
+    """Return when Systems Manager ends the command; the wait for other jobs counts, too."""
     if job.waits_for:
         return LONGEST_SECONDS
     return min(LONGEST_SECONDS, command_seconds(job.timeout_seconds, job.attempts))

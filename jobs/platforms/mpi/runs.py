@@ -1,6 +1,6 @@
-"""The jobs of an MPI cluster as Systems Manager and the cluster's bucket know them, read into one form.
+"""Reads the jobs of an MPI cluster into Runs, from Systems Manager and the cluster's bucket.
 
-A command is kept for 30 days. What it does not say (recipe, nodes) stands in the request that it names.
+A command is kept for 30 days. What it does not say (recipe, nodes) is in the request that it names.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ from slipway.jobs.words.run import (
 )
 from slipway.jobs.words.targets import MpiTarget
 
-WAITS = "WaitsForOthers"  # our own word beside those of Systems Manager
+WAITS = "WaitsForOthers"  # our own state besides those of Systems Manager
 _MOST_AT_ONCE = 8  # of the calls that tell one job each
 _DELAYED = "Delayed"
 _FAILED = "Failed"
 _PLAIN = ("Success", _FAILED, "InProgress", "Pending", _DELAYED)  # they say no more than the state does
-_LOST = (" was lost", " does not answer")  # as jobs/platforms/mpi/node/run.py says it
+_LOST = (" was lost", " does not answer")  # in the words of jobs/platforms/mpi/node/run.py
 
 
 def find_commands(target: MpiTarget) -> list[Mapping[str, Any]]:
@@ -60,7 +60,7 @@ def find_unfinished(target: MpiTarget) -> list[Listed]:
 
 
 def list_jobs(target: MpiTarget) -> list[Listed]:
-    """List all jobs; of those with the same name, the first was kept."""
+    """List all jobs; of jobs with the same name, the first was kept."""
     return listed_once(
         (str(each["CommandId"]), str(each.get("Comment", "")), _moment(each["RequestedDateTime"]))
         for each in find_commands(target)
@@ -72,7 +72,7 @@ def list_runs(target: MpiTarget) -> list[Run]:
 
 
 def unfinished_runs(target: MpiTarget) -> list[Run]:
-    """Read the jobs that have not ended."""
+    """Read the unfinished jobs."""
     unfinished = [
         each for each in find_commands(target) if not translate(STATES, str(each.get("Status"))).is_final
     ]
@@ -110,7 +110,7 @@ def read_run(
     loss: Loss | None = None,
     awaited: Sequence[Run] = (),
 ) -> Run:
-    """Read a job; `awaited` are the runs that it waits for, of one that has not ended."""
+    """Read a job; `awaited` are the runs that an unfinished job waits for."""
     state, details, stopped = _standing(command, invocation, loss)
     started = _started(invocation, job, awaited)
     if state is JobState.RUNNING and started is None and awaited:
@@ -158,7 +158,7 @@ def _standing(
 def _started(invocation: Mapping[str, Any], job: MpiJob | None, awaited: Sequence[Run]) -> datetime | None:
     """Return when the job itself began: its command may have waited for others until then.
 
-    Systems Manager shows what a command wrote when it has ended, and until then those others say it.
+    Systems Manager shows a command's output only after its end; until then the other jobs tell.
     """
     started = _moment(invocation.get("ExecutionStartDateTime"))
     if started is None or not _waits(job):
@@ -187,7 +187,7 @@ def _exit_code(invocation: Mapping[str, Any]) -> int | None:
 
 def _find_command(job_id: str, target: MpiTarget) -> Mapping[str, Any] | None:
     found = find_command(job_id, target.region)
-    if isinstance(found, Unanswered):  # silence is no answer: the job would be sent again
+    if isinstance(found, Unanswered):  # no answer does not mean no job: it would be sent again
         raise no_answer(found)
     return found if found and found["DocumentName"] == target.run_document else None
 
@@ -204,7 +204,7 @@ def _found(command: Mapping[str, Any], target: MpiTarget) -> Found[MpiTarget]:
         invocation = {} if isinstance(answer, Unanswered) else answer
     job = read_request(str(command.get("Comment", "")), target, mpi.decode)
     detail = {**command, "Invocation": invocation}
-    if job is not None:  # what the recipe was told is in no answer of Systems Manager
+    if job is not None:  # no answer of Systems Manager has the recipe's settings
         detail["RecipeArguments"] = list(job.arguments)
     unfinished = _is_unfinished({**command, **invocation})
     loss = _loss(command, invocation, target)
@@ -221,7 +221,7 @@ def _loss(command: Mapping[str, Any], invocation: Mapping[str, Any], target: Mpi
         return None
     loss, ended = find_loss(command, target.region), _moment(invocation.get("ExecutionEndDateTime"))
     if loss and status == _FAILED and (loss.at is None or ended is None or ended < loss.at):
-        return None  # the node went later
+        return None  # the node was lost after the job ended
     return loss
 
 
@@ -238,7 +238,7 @@ def _attempts(
 
 
 def _reason(state: JobState, details: str, invocation: Mapping[str, Any]) -> str | None:
-    """Return the last thing that the node said about the job, as far as the invocation holds it."""
+    """Return the last thing that the node said about the job, if the invocation holds it."""
     if state is JobState.WAITING and details == _DELAYED:
         return str(invocation.get("StandardErrorContent", "")) or None
     if state is not JobState.FAILED:
@@ -247,13 +247,13 @@ def _reason(state: JobState, details: str, invocation: Mapping[str, Any]) -> str
         return details
     lines = str(invocation.get("StandardErrorContent", "")).splitlines()
     lost = [line for line in lines if ERROR in line and any(words in line for words in _LOST)]
-    is_of_machines = _exit_code(invocation) == RETRY_EXIT_CODE  # and a lost one explains what ranks say
+    is_of_machines = _exit_code(invocation) == RETRY_EXIT_CODE  # a lost machine explains the ranks' errors
     last = (last_error(lost) if is_of_machines else None) or last_error(lines)
     return last.partition(ERROR)[2] if last else None
 
 
 def _moment(value: object) -> datetime | None:
-    """Commands have a time, invocations a text that is empty until then."""
+    """Convert a command's time, or an invocation's text, which is empty until then."""
     if isinstance(value, datetime):
         return value.astimezone(UTC)
     if not isinstance(value, str) or not value:

@@ -1,4 +1,4 @@
-"""Why a training job is not running, or why it failed: one sentence, from SageMaker's words and the log."""
+"""Explains in one sentence why a training job is not running, or why it failed, by SageMaker and the log."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from slipway.jobs.words.run import (
 from slipway.jobs.words.sagemaker import job_url
 from slipway.jobs.words.targets import SageMakerTarget
 
-# What SageMaker says of a training job that waits or failed, in a sentence and with what to do.
-# A new one is one row. SageMaker AI Developer Guide, "Troubleshoot training jobs"; API Reference,
-# SecondaryStatusTransition; the words of CreateTrainingJob's refusals as users report them.
-# The first that fits counts, so the narrower comes first.
+# SageMaker's words on a training job that waits or failed, each with a sentence and what to do. A new one is
+# one row. SageMaker AI Developer Guide, "Troubleshoot training jobs"; API Reference,
+# SecondaryStatusTransition; CreateTrainingJob's refusals as users report them. The first match wins, so
+# narrower patterns come first.
 REASONS: tuple[Reason, ...] = (
     Reason(
         pattern=r"service limit|ResourceLimitExceeded",
@@ -173,7 +173,7 @@ def _first_line(said: str) -> str:
 
 
 def _history(detail: Mapping[str, object]) -> Iterator[str]:
-    """Yield how the job went, a line for each secondary status."""
+    """Yield the history of the job, with one line for each secondary status."""
     for each in transitions(detail):
         ends = each.get("EndTime")
         took = f" for {(ends - each['StartTime']).total_seconds():.0f} s" if ends else ""

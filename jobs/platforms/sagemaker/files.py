@@ -1,8 +1,8 @@
-"""Where one training job reads and writes: its channels, its checkpoints, its charts.
+"""Decides where one training job reads and writes: its channels, its checkpoints, its charts.
 
 SageMaker copies /opt/ml/checkpoints of each instance to the bucket, and all of it to each instance of the
-next attempt. Several instances share a file system, if the cluster has one; else ranks write checkpoints to
-the bucket themselves, unless a user's own command asks for that folder.
+next attempt. Several instances share a file system, if the cluster has one; otherwise ranks write checkpoints
+to the bucket themselves, unless a user's own command asks for that folder.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from slipway.jobs.words.sagemaker import (
 from slipway.jobs.words.targets import SageMakerTarget
 
 DATA_CHANNEL = "data"
-OWN_COMMAND = "command"  # the recipe
+OWN_COMMAND = "command"  # name of the recipe
 _S3 = "s3://"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobFiles:
-    """Holds the job as its container sees it, and what SageMaker is told to bring and take away."""
+    """Holds the job as its container sees it, and what SageMaker copies in and out."""
 
     job: Job
     channels: Sequence[Mapping[str, Any]]
@@ -44,9 +44,9 @@ def decide_files(
     inputs: tuple[str, ...],
     code_settings: tuple[str, ...] = (),
 ) -> JobFiles:
-    """Decide it; `inputs` are settings that may name what a recipe reads below its data folder.
+    """Decide the files; `inputs` are settings that may name what a recipe reads in its data folder.
 
-    `code_settings` are read elsewhere: they become full paths, and the data folder stays what it is.
+    `code_settings` are read elsewhere: they become full paths, and the data folder stays the same.
     """
     code = _in_s3(job, code_settings)
     brought = _brought(job, inputs)
@@ -72,7 +72,7 @@ def decide_files(
 
 
 def _brought(job: Job, inputs: tuple[str, ...]) -> dict[str, str]:
-    """Return what lies in S3 and becomes a channel: --data, or else settings; a job has one data folder."""
+    """Return the S3 URLs that become channels: --data, or else settings; a job has one data folder."""
     if job.data:
         return {DATA_CHANNEL: job.data} if job.data.startswith(_S3) else {}
     return _in_s3(job, inputs)
@@ -90,7 +90,7 @@ def _data_folder(job: Job, brought: Mapping[str, str]) -> str | None:
 
 
 def _place(channel: str, url: str) -> str:
-    """Return where it lies below the folder of all channels: a whole channel, or the file in it."""
+    """Return the path in the folder of all channels: a whole channel, or the file in it."""
     last = url.rpartition("/")[2]
     return f"{channel}/{last}" if "." in last else channel
 
@@ -120,7 +120,7 @@ def _shared_files(target: SageMakerTarget) -> list[dict[str, Any]]:
 
 
 def _kept_at(job: Job, target: SageMakerTarget, name: str) -> str | None:
-    """Return the URL that SageMaker copies /opt/ml/checkpoints to; None where ranks write elsewhere."""
+    """Return the URL to which SageMaker copies /opt/ml/checkpoints; None if ranks write elsewhere."""
     own = job_url(target.bucket, name, "checkpoints")
     if job.recipe == OWN_COMMAND and job.checkpoints == CHECKPOINTS:
         return own

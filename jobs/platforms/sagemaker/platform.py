@@ -1,6 +1,6 @@
-"""What commands ask of SageMaker. The request is built in jobs/platforms/sagemaker/request.py.
+"""Answers commands' questions about SageMaker. jobs/platforms/sagemaker/request.py builds the request.
 
-What a dry run has no use for is imported where it is used.
+Modules that a dry run does not need are imported in the functions that use them.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _S3 = "s3://"
 
 
 class Refused(SlipwayError):
-    """SageMaker would not take the job, for a reason that is known."""
+    """SageMaker would not accept the job, for a known reason."""
 
 
 class NameTaken(SlipwayError):
@@ -63,7 +63,7 @@ def prepare(
     job: Job, recipe: Recipe, target: SageMakerTarget, waits_for: tuple[str, ...]
 ) -> SageMakerPrepared:
     if job.image:
-        read_image(job.image, target)  # refuses what its role could not pull
+        read_image(job.image, target)  # refuses an image that the target's role could not pull
     digest = pack_for(target).digest
     build = partial(_request, recipe=recipe, target=target, digest=digest)
     request = build(job)
@@ -83,15 +83,15 @@ def prepare(
 
 
 def refuse_unready(prepared: SageMakerPrepared) -> None:
-    """Refuse if the training image is missing; the yard needs none, it runs this checkout."""
+    """Refuse if the training image is missing; the yard needs none, since it runs this checkout."""
     if not aws.is_in_yard():
         refuse_missing_image(prepared.job.image, prepared.target)
 
 
 def make_ready(prepared: SageMakerPrepared, say: Say) -> None:
-    """See that the request is whole and the buckets are there, and upload the code.
+    """Check the request and that its buckets exist, and upload the code.
 
-    Loading SageMaker's model takes a tenth of a dry run, which does without; tests hold every request to it.
+    Loading SageMaker's model takes a tenth of a dry run, which does without; tests check every request by it.
     """
     target = prepared.target
     refuse_malformed("sagemaker", "CreateTrainingJob", prepared.request.create)
@@ -101,7 +101,7 @@ def make_ready(prepared: SageMakerPrepared, say: Say) -> None:
 
 
 def send(prepared: SageMakerPrepared, taker: None) -> str:
-    """Create the training job, or find the same one; a name is taken only once in an account."""
+    """Create the training job, or find the same one; an account can use a name only once."""
     from botocore.exceptions import ClientError
 
     from slipway.jobs.platforms.sagemaker.explain import REASONS
@@ -140,12 +140,12 @@ def log_streams(found: Found[SageMakerTarget], node: int | None) -> list[tuple[i
 
 
 def log_locator() -> Callable[[int, str], int]:
-    """Return the node of the stream: each instance has streams of its own."""
+    """Return a function that finds a line's node by its stream: each instance has streams of its own."""
     return lambda node, _text: node
 
 
 def cancel(found: Found[SageMakerTarget], reason: str) -> None:
-    """Stop the job; what was saved until then stays."""
+    """Stop the job; checkpoints saved until then stay."""
     aws.client("sagemaker", found.target.region).stop_training_job(TrainingJobName=found.run.name)
 
 
@@ -191,7 +191,7 @@ def _buckets_read(request: SageMakerRequest) -> Iterator[str]:
 
 
 def _is_ours(request: SageMakerRequest, target: SageMakerTarget) -> bool:
-    """Return True if the job of this name is the same; refuse to take another for ours."""
+    """Return True if the existing job of this name is this one; never treat another's as ours."""
     found = describe(request.name, target) or {}
     if (found.get("Environment") or {}).get(variables.RUN) == request.name:
         return True
@@ -201,8 +201,8 @@ def _is_ours(request: SageMakerRequest, target: SageMakerTarget) -> bool:
     )
 
 
-# The code of a training job, as AWS's toolkit wants it: an archive whose root holds the entry point.
-# What ranks that write to a bucket import, and images of AWS lack; at the version of the other images.
+# The code of a training job, in AWS's toolkit's form: an archive whose root has the entry point. A package
+# that ranks import to write to a bucket, and that images of AWS lack, at the version of the other images.
 BUCKET_PACKAGE = "obstore==0.11.1"
 _ENTRY = "runtime/launch/sagemaker_entry.py"
 _REQUIREMENTS = "requirements.txt"  # the toolkit installs it before it starts the entry point
@@ -216,7 +216,7 @@ def pack_for(target: SageMakerTarget) -> Bundle:
     return pack(containers, beside=beside)
 
 
-# What refuses a training job before it is created: an image or a bucket that SageMaker could not read.
+# Refuses a training job before it is created if SageMaker could not read its image or a bucket.
 _IMAGE = re.compile(
     r"(?P<account>[0-9]{12})\.dkr\.ecr\.(?P<region>[a-z0-9-]+)\.[a-z.]+/(?P<name>[^:@]+):(?P<tag>.+)"
 )
@@ -229,11 +229,11 @@ class MissingTrainingImage(SlipwayError):
 
 
 class WrongBucket(SlipwayError):
-    """A bucket is not there, or not in the job's Region."""
+    """A bucket does not exist, or is not in the job's Region."""
 
 
 def refuse_missing_image(own: str | None, target: SageMakerTarget) -> None:
-    """Refuse if the registry says that it has no such image; a registry that is silent decides nothing."""
+    """Refuse if the registry says that the image is missing; accept it if the registry does not answer."""
     image = own or target.image
     named = _IMAGE.fullmatch(image)
     if named is None:
@@ -255,10 +255,10 @@ def refuse_missing_image(own: str | None, target: SageMakerTarget) -> None:
 
 
 def refuse_foreign_bucket(bucket: str, target: SageMakerTarget) -> None:
-    """Refuse a bucket that does not exist or lies in another Region; SageMaker reads only its own."""
+    """Refuse a bucket that does not exist or is in another Region; SageMaker reads only its own."""
     from botocore.exceptions import ClientError
 
-    # S3's status and the bucket's Region, which S3 tells even those whom it denies the rest.
+    # S3's status and the bucket's Region, which S3 tells even callers to whom it denies the rest.
     try:
         answer: Any = reader("s3", target.region).head_bucket(Bucket=bucket)
     except ClientError as error:

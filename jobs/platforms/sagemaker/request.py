@@ -1,7 +1,7 @@
-"""SageMaker: a job becomes one CreateTrainingJob, whose name no other job of the account may have.
+"""Builds the CreateTrainingJob of a job; no other job of the account may have its name.
 
 The code is an archive in the cluster's bucket, which AWS's toolkit unpacks in the container; its entry point
-is containers/runtime/launch/sagemaker_entry.py. The request lies beside the job's files, as it was sent.
+is containers/runtime/launch/sagemaker_entry.py. The request is kept next to the job's files, as it was sent.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from slipway.jobs.words.sagemaker import (
 )
 from slipway.jobs.words.targets import SageMakerTarget
 
-# SecondaryStatus, which says more than TrainingJobStatus (SageMaker API Reference, DescribeTrainingJob).
+# SecondaryStatus, which is more exact than TrainingJobStatus (SageMaker API Reference, DescribeTrainingJob).
 STATES: Mapping[str, JobState] = {
     **dict.fromkeys(
         (
@@ -49,7 +49,7 @@ STATES: Mapping[str, JobState] = {
     **dict.fromkeys(("Failed", "Stopped", "MaxRuntimeExceeded", "MaxWaitTimeExceeded"), JobState.FAILED),
 }
 
-ATTEMPTS = 3  # SageMaker repeats a job only for faults of its own, within the job's time
+ATTEMPTS = 3  # SageMaker repeats a job only after faults of its own, within the job's time
 GRACE_SECONDS = 100  # of the 120 between SIGTERM and the end (API Reference, StopTrainingJob)
 _PROFILE_MILLISECONDS = 60_000
 _DIGEST_SHOWN = 16
@@ -98,7 +98,7 @@ def build_request(
 
 
 def training_job_name(job: Job, target: SageMakerTarget, code: str) -> str:
-    """Name the training job; SageMaker knows no underscore, and the digest keeps two names apart."""
+    """Return the training job's name; SageMaker allows no underscore, and a digest keeps names apart."""
     image = f"{job.image or target.image}#{code[:_DIGEST_SHOWN]}"
     return submission_name(job, target, image).replace("_", "-")
 
@@ -108,12 +108,12 @@ def attempts(job: Job) -> int:
 
 
 def most_seconds(job: Job, target: SageMakerTarget) -> int:
-    """Return how long instances are billed at most: for all attempts together, and warm afterwards."""
+    """Return the most seconds that instances are billed: for all attempts together, and warm afterwards."""
     return timeout_seconds(job, target) + target.warm_pool_seconds
 
 
 def image_words(own: str | None, target: SageMakerTarget, code: str) -> str:
-    """Return what a job runs in, as a person says it; `own` is the image that the job names."""
+    """Describe for users what a job runs in; `own` is the image that the job names."""
     return own or code_words(target.machine_image, code)
 
 
@@ -147,7 +147,7 @@ def _create(
         "Tags": [{"Key": key, "Value": value} for key, value in _tags(target).items()],
         "EnableManagedSpotTraining": target.is_spot,
         "EnableNetworkIsolation": False,  # the toolkit fetches the code from S3
-        # Instances talk within their own subnet and group, and EFA does not pass through the encryption.
+        # Instances communicate within their own subnet and group, and EFA does not work with the encryption.
         "EnableInterContainerTrafficEncryption": False,
         "ProfilerConfig": {
             "S3OutputPath": job_url(target.bucket, name, "profile"),
@@ -167,7 +167,7 @@ def _environment(target: SageMakerTarget, name: str, module: str, files: JobFile
         variables.MODULE: module,
         variables.GRACE_SECONDS: str(GRACE_SECONDS),
     }
-    del told["AWS_REGION"]  # SageMaker's own to set
+    del told["AWS_REGION"]  # SageMaker sets it itself
     return dict(sorted(told.items()))
 
 
@@ -182,7 +182,7 @@ def _resources(job: Job, target: SageMakerTarget) -> dict[str, Any]:
 
 
 def _stopping(job: Job, target: SageMakerTarget) -> dict[str, int]:
-    """Limit the time; with a retry strategy both limits are of all attempts together."""
+    """Return the time limits; with a retry strategy both apply to all attempts together."""
     seconds = timeout_seconds(job, target)
     wait = {"MaxWaitTimeInSeconds": seconds + target.spot_wait_seconds} if target.is_spot else {}
     return {"MaxRuntimeInSeconds": seconds, **wait}

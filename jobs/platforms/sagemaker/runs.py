@@ -1,6 +1,6 @@
-"""The training jobs of a cluster: named by the folders of its bucket, told by SageMaker, read into one form.
+"""Reads the training jobs of a cluster into Runs; the folders of its bucket name the jobs.
 
-SageMaker lists all jobs of an account and filters by no tag; a cluster's bucket holds the cluster's alone.
+SageMaker lists all jobs of an account and filters by no tag; a cluster's bucket has only its own.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _EXIT_CODE = re.compile(r"exit ?code:? ([0-9]{1,3})", re.IGNORECASE)
 _CODE = re.compile(r"/code/([0-9a-f]{64})\.tar\.gz")
 _RECIPE = re.compile(r"\.recipes\.([a-z0-9_]+)\.")
 _TRAINING = "Training"
-_MOST_AT_ONCE = 8  # of the calls that tell one job each
+_MOST_AT_ONCE = 8  # parallel calls that describe one job each
 
 
 def list_jobs(target: SageMakerTarget) -> list[Listed]:
@@ -45,9 +45,9 @@ def list_jobs(target: SageMakerTarget) -> list[Listed]:
 
 
 def list_runs(target: SageMakerTarget) -> list[Run]:
-    """Read every job that was created; one that SageMaker refused left no more than its files."""
+    """Read every job that was created; a job that SageMaker refused has only files."""
     names = _names(target)
-    reader("sagemaker", target.region)  # made once, before threads ask for it
+    reader("sagemaker", target.region)  # made once, before threads need it
     with ThreadPoolExecutor(_MOST_AT_ONCE) as pool:
         found = list(pool.map(lambda name: refresh(name, target), names))
     return [each.run for each in found if each]
@@ -67,7 +67,7 @@ def is_known(job_id: str, target: SageMakerTarget) -> bool:
 
 
 def describe(name: str, target: SageMakerTarget) -> Description | None:
-    """Return what SageMaker knows of a job; None if it never had one of this name."""
+    """Return SageMaker's description of a job; None if it never had one of this name."""
     from botocore.exceptions import ClientError
 
     try:
@@ -117,7 +117,7 @@ def transitions(detail: Description) -> Sequence[Mapping[str, Any]]:
 
 
 def billed_seconds(detail: Description, state: JobState, now: datetime) -> float | None:
-    """Return the billed time of one instance: SageMaker's own count, which comes at the end."""
+    """Return the billed time of one instance; SageMaker's own count comes at the end."""
     warm = (detail.get("WarmPoolStatus") or {}).get("ResourceRetainedBillableTimeInSeconds", 0)
     if (billed := detail.get("BillableTimeInSeconds")) is not None:
         return float(billed + warm)
@@ -164,7 +164,7 @@ def _recipe(detail: Description) -> str | None:
 
 
 def _ended_attempts(detail: Description, state: JobState) -> list[Attempt]:
-    """Return the times in which the container ran, without the one that goes on."""
+    """Return the times in which the container ran, without the current one."""
     ran = [each for each in transitions(detail) if each["Status"] == _TRAINING and each.get("EndTime")]
     last = ran[-1] if ran and state.is_final else None
     return [

@@ -1,4 +1,4 @@
-"""Why a job on Slurm is not running, or why it failed: in one sentence, from Slurm's reason and its log."""
+"""Explains in one sentence, by Slurm's reason and the log, why a job on Slurm is not running or failed."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def explain(found: Found[SlurmTarget]) -> Explanation:
 
 
 def log_streams(found: Found[SlurmTarget]) -> list[str]:
-    """List the streams of a submission, that of its compile job first: NAME/ID-PHASE-ATTEMPT."""
+    """List the streams of a submission, those of its compile job first: NAME/ID-PHASE-ATTEMPT."""
     names = find_streams(found.target.region, found.target.log_group, f"{found.run.name}/")
     return sorted(names, key=_stream_order)
 
@@ -47,7 +47,7 @@ def _stream_order(name: str) -> tuple[str, int]:
 
 
 def _refused(found: Found[SlurmTarget]) -> Told | None:
-    """Say what AWS answers for nodes that the job misses, and what helps."""
+    """Return AWS's refusal of the nodes that the job lacks, and what to do."""
     refused: Sequence[str] = found.detail["Refused"]
     if not refused:
         return None
@@ -77,7 +77,7 @@ def _told(run: Run, reason: str, compiled: SlurmRecord | None) -> Told:
 
 
 def _about_compiling(run: Run, compiled: SlurmRecord) -> Told | None:
-    """Say how the job stands that compiles its graphs, as long as that is what matters."""
+    """Explain the job that compiles the graphs, as long as the run depends on it."""
     state = translate(STATES, compiled.state)
     if state is JobState.FAILED and run.state is not JobState.SUCCEEDED:
         return f"will not start: compile job {compiled.id} ended as {compiled.state}", _LOG
@@ -115,7 +115,7 @@ def is_fit(node: SlurmNode) -> bool:
 
 
 def _telling_streams(found: Found[SlurmTarget]) -> list[str]:
-    """List the streams that may say why a job failed; of an array those of one element that did."""
+    """List the streams that may say why a job failed; of an array, those of one element that failed."""
     failed, streams = first_failed(found.detail.get("Elements", ())), log_streams(found)
     return [name for name in streams if failed is None or name.startswith(f"{found.run.name}/{failed.id}-")]
 
@@ -129,9 +129,9 @@ def _last_error(found: Found[SlurmTarget]) -> str | None:
     return last_error([line for line in lines if ERROR in line])
 
 
-# What Slurm's reasons mean for a job that waits or ended, and what to do. A new one is a row.
-# The words are those of squeue(1), "JOB REASON CODES", of releases 22.05 to 25.11.
-# Reason, or how it begins: what it means, what to do. `{job}`, `{target}` and `{id}` are filled in.
+# Slurm's reasons of a job that waits or ended, each with its meaning and what to do. A new one is a row. The
+# words are those of squeue(1), "JOB REASON CODES", of releases 22.05 to 25.11. A key is a reason or its
+# beginning; `{job}`, `{target}` and `{id}` are filled in.
 REASONS: Mapping[str, tuple[str, str]] = {
     "None": ("the scheduler has not looked at it yet", ""),
     "Resources": (
@@ -197,7 +197,7 @@ REASONS: Mapping[str, tuple[str, str]] = {
     "JobLaunchFailure": ("a node could not start it", "slipway status --on {target} --nodes"),
 }
 
-# Words for how a job ended, where Slurm gives no other reason.
+# How a job ended, if Slurm gives no other reason.
 ENDS: Mapping[str, tuple[str, str]] = {
     "CANCELLED": ("somebody cancelled it", "the same command with --again runs it once more"),
     "TIMEOUT": REASONS["TimeLimit"],
@@ -213,6 +213,6 @@ ENDS: Mapping[str, tuple[str, str]] = {
 
 
 def meaning_of(reason: str) -> tuple[str, str] | None:
-    """Return what a reason means; the longest row that fits counts: Slurm appends details to some."""
+    """Return what a reason means; the longest match wins: Slurm appends details to some."""
     fits = [known for known in REASONS if known in reason]
     return REASONS[max(fits, key=len)] if fits else None

@@ -1,4 +1,4 @@
-"""The login node of a Slurm cluster, seen from a laptop: a command of Systems Manager, and what it prints."""
+"""Sends commands to the login node of a Slurm cluster through Systems Manager, and reads their output."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _ERROR, _HINT = "error: ", "hint: "
 
 
 class NoLoginNode(SlipwayError):
-    """Nothing takes jobs for this cluster now, so nothing was submitted."""
+    """Nothing accepts jobs for this cluster now, so nothing was submitted."""
 
 
 class NoScheduler(SlipwayError):
@@ -43,9 +43,9 @@ class CommandClock:
 
 
 def refuse_failed_scheduler(target: SlurmTarget) -> None:
-    """Refuse a cluster of which PCS itself says that no Slurm runs for it."""
+    """Refuse a cluster if PCS itself says that no Slurm runs for it."""
     asked = ask(reader("pcs", target.region), "GetCluster", clusterIdentifier=target.scheduler_cluster)
-    if isinstance(asked, Unanswered):  # who may not ask finds out from the login node
+    if isinstance(asked, Unanswered):  # without permission to ask, the login node will tell
         return
     if why := "; ".join(str(error["message"]) for error in asked["cluster"].get("errorInfo") or ()):
         raise NoScheduler(
@@ -80,7 +80,7 @@ def _of(target: SlurmTarget) -> list[Mapping[str, Any]]:
 
 
 def no_login_node(target: SlurmTarget) -> NoLoginNode:
-    """Say that no login node runs, and what AWS says of its launches."""
+    """Return the error that no login node runs, with AWS's words on its launches."""
     missing = f"no login node of '{target.name}' is running"
     refused = refused_launches(target, target.login_group)
     if isinstance(refused, Unanswered):
@@ -116,7 +116,7 @@ def read_answer(target: SlurmTarget) -> SlurmAnswer:
 def run_action(
     target: SlurmTarget, action: str, *, request: str = "", clock: CommandClock | None = None
 ) -> str:
-    """Run one action and return what it prints; none of these does harm when it is repeated."""
+    """Run one action and return what it prints; repeating any of them does no harm."""
     instance = needed_login_node(target)
     command = build_command(target, action=action, request=request)
     sent = client("ssm", target.region).send_command(**command, InstanceIds=[instance])
@@ -124,7 +124,7 @@ def run_action(
 
 
 def await_output(target: SlurmTarget, sent: Mapping[str, Any], clock: CommandClock | None = None) -> str:
-    """Wait until a command has ended; return what it printed, or raise what it refused."""
+    """Wait until a command has ended; return its output, or raise its error."""
     clock = clock or CommandClock()
     command = sent["Command"]["CommandId"]
     instance = sent["Command"]["InstanceIds"][0]
@@ -160,14 +160,14 @@ def _output(answer: Mapping[str, Any], instance: str) -> str:
     raise LoginNodeRefused(f"login node {instance}: {error}", hint=hint)
 
 
-# What AWS says of nodes that it did not start: AWS PCS keeps it for a node group, Slurm for a node. PCS's
-# user guide names errorInfo and does not say for how long it keeps an error, so it is told only of nodes that
-# are missing now. Slurm's reasons of a job that could start if it had nodes.
+# AWS's words on nodes that it did not start: AWS PCS keeps them for a node group, Slurm for a node. PCS's
+# user guide names errorInfo and does not say for how long it keeps an error, so it is shown only for nodes
+# that are missing now. Below are Slurm's reasons of a job that could start if it had nodes.
 _FOR_NODES = ("BeginTime", "NodeDown", "None", "Priority", "ReqNodeNotAvail", "Resources")
 
 
 def refused_launches(target: SlurmTarget, group: str) -> tuple[str, ...] | Unanswered:
-    """Return what AWS says of a node group's launches that failed, each in its code and words, once."""
+    """Return AWS's errors of a node group's failed launches, each code with its words, once."""
     which = {
         "clusterIdentifier": target.scheduler_cluster,
         "computeNodeGroupIdentifier": group,
@@ -188,18 +188,18 @@ def look_at_group(target: SlurmTarget, group: str) -> str:
 
 
 def advice(refused: str, target: SlurmTarget, group: str) -> str:
-    """Return what to do where AWS refuses nodes in these words."""
+    """Return what to do if AWS refuses nodes with these words."""
     reason = machine_reason(refused)
     return reason.fix.format(target=target.name) if reason else look_at_group(target, group)
 
 
 def node_reasons(nodes: Iterable[SlurmNode]) -> tuple[str, ...]:
-    """Return why EC2 started no machine for nodes, as Slurm was told, each reason once."""
+    """Return the reasons in Slurm why EC2 started no machine for nodes, each once."""
     return tuple(dict.fromkeys(node.reason for node in nodes if machine_reason(node.reason)))
 
 
 def refused_workers(names: Iterable[str], answer: SlurmAnswer, target: SlurmTarget) -> tuple[str, ...]:
-    """Return what AWS says of the workers that some submission waits for; empty where none does."""
+    """Return AWS's words on the workers for which some submission waits; empty if none does."""
     if not any(misses_nodes(name, answer) for name in names):
         return ()
     said = refused_launches(target, target.node_group)
@@ -212,7 +212,7 @@ def misses_nodes(name: str, answer: SlurmAnswer) -> bool:
 
 
 def _misses_nodes(record: SlurmRecord, answer: SlurmAnswer) -> bool:
-    """Tell it of none whose nodes are starting: what was refused before may be over."""
+    """Return False while the job's nodes are starting: an earlier refusal may be over."""
     is_waiting = translate(STATES, record.state) is JobState.WAITING
     if not is_waiting or not (record.reason or "None").startswith(_FOR_NODES):
         return False

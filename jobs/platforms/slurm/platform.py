@@ -1,4 +1,4 @@
-"""What commands ask of a Slurm cluster, through its login node. Requests are built in request.py."""
+"""Answers commands' questions about a Slurm cluster, by its login node. request.py builds the requests."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ SlurmPrepared = Prepared[SlurmTarget, SlurmRequest]
 
 SERVICE = "Slurm"
 ENTERED_AS = USER
-TAKES_ARRAYS = TAKES_IMAGES = True  # images where the cluster runs containers
+TAKES_ARRAYS = TAKES_IMAGES = True  # images only if the cluster runs containers
 
 
 def prepare(job: Job, recipe: Recipe, target: SlurmTarget, waits_for: tuple[str, ...]) -> SlurmPrepared:
@@ -67,12 +67,12 @@ def prepare(job: Job, recipe: Recipe, target: SlurmTarget, waits_for: tuple[str,
 
 
 def refuse_unready(prepared: SlurmPrepared) -> None:
-    """Refuse a cluster without a Slurm; nodes that are missing are Slurm's to wait for."""
+    """Refuse a cluster without a running Slurm; Slurm itself waits for missing nodes."""
     refuse_failed_scheduler(prepared.target)
 
 
 def make_ready(prepared: SlurmPrepared, say: Say) -> str:
-    """See that the login node is there, and upload the code; return the node's instance."""
+    """Check that the login node is there, and upload the code; return the node's instance."""
     target, request = prepared.target, prepared.request
     login = needed_login_node(target)
     upload(pack(own_containers()), request.digest, target, say)
@@ -80,7 +80,7 @@ def make_ready(prepared: SlurmPrepared, say: Say) -> str:
 
 
 def send(prepared: SlurmPrepared, taker: str) -> str:
-    """Send the request and return Slurm's id; the login node calls sbatch only for what Slurm lacks."""
+    """Send the request and return Slurm's id; the login node calls sbatch only for jobs that Slurm lacks."""
     target, request = prepared.target, prepared.request
     aws.client("s3", target.region).put_object(**request.put)
     sent = aws.sender("ssm", target.region).send_command(**request.send_command, InstanceIds=[taker])
@@ -92,7 +92,7 @@ def find_job_id(name: str, target: SlurmTarget) -> str | None:
 
 
 def find_dependencies_of(run: Run, target: SlurmTarget) -> list[Run]:
-    """Return the jobs that this one waits for; one that compiles its graphs is part of it."""
+    """Return the jobs that this one waits for; the one that compiles its graphs is part of it."""
     return [other for other in list_runs(target) if other.id in run.depends_on]
 
 
@@ -128,7 +128,7 @@ def way_into(run: Run, target: SlurmTarget) -> WayIn:
 
 
 def missing_machines(target: SlurmTarget) -> Sequence[tuple[str, str]]:
-    """Tell of a login node that is not there; workers come and go with jobs, whose explanation has theirs."""
+    """Return a missing login node; missing workers are shown when their job is explained."""
     if not lacks_login_node(target):
         return []
     missing = no_login_node(target)

@@ -1,6 +1,8 @@
-"""A Slurm cluster: a job becomes one object in S3 and one command to the login node, which calls sbatch.
+"""Builds the requests for a job on a Slurm cluster: an object in S3, and a command to its login node for
+sbatch.
 
-Decided here is all but the ids of jobs to wait for, and what only a node knows: jobs/platforms/slurm/node.
+Everything is decided here except the ids of jobs to wait for, and facts that only a node knows:
+jobs/platforms/slurm/node.
 """
 
 from __future__ import annotations
@@ -45,24 +47,24 @@ STATES: Mapping[str, JobState] = {
     ),
 }
 
-# Machines fail, and a time limit ends an attempt with a checkpoint: each costs an attempt. A launch that EC2
-# refused and a node that the prolog found unfit cost none. More than this is a job that fails by itself.
+# A lost machine, and a time limit that ends in a checkpoint, each cost an attempt. A launch that EC2 refused
+# and a node that the prolog found unfit cost none. A job that needs more has a fault of its own.
 ATTEMPTS = 3
-DELIVERY_SECONDS = 600  # in which the agent of the login node has to take a command
+DELIVERY_SECONDS = 600  # within which the login node's agent has to take a command
 _MARKETS: Mapping[bool, Mapping[str, str]] = {False: {}, True: {variables.MARKET: "spot"}}
 _NEURON = "neuron"
-# Those that trace graphs for Neuron's compiler; others run on the nodes' processors.
+# Recipes that trace graphs for Neuron's compiler; others run on the nodes' processors.
 COMPILED_RECIPES = frozenset({"gpt_neox"})
-# Splits that recipes call so: ranks are counted by both.
+# Recipes' names of the settings whose product must divide the ranks.
 _TENSOR, _PIPELINE = "tensor", "pipeline"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlurmRequest:
-    """Holds everything that will be sent but the code and the login node's id; a dry run prints it."""
+    """Holds everything that will be sent except the code and the login node's id; a dry run prints it."""
 
     digest: str  # of the code
-    put: Mapping[str, Any]  # of the request object: batch scripts and what sbatch is told
+    put: Mapping[str, Any]  # of the request object: batch scripts and sbatch's options
     send_command: Mapping[str, Any]
 
     @property
@@ -131,7 +133,7 @@ def _decide(job: Job, target: SlurmTarget, module: str, code: str, waits_for: tu
 def _batches(
     job: Job, target: SlurmTarget, name: str, module: str, code: str, settings: tuple[str, ...]
 ) -> Iterator[SlurmBatch]:
-    """Yield the job, and before it the one that compiles its graphs, where the hardware wants that."""
+    """Yield the job, after the one that compiles its graphs, if the hardware needs that."""
     mount = target.file_system_mount
     seconds = timeout_seconds(job, target)
     environment = {
@@ -179,7 +181,7 @@ def _refuse_what_cannot_be(job: Job, target: SlurmTarget, waits_for: tuple[str, 
 
 
 def refuse_split(settings: Mapping[str, str], ranks: int, of: str) -> None:
-    """Refuse a split that does not divide the ranks; values that are no numbers are the recipe's to judge."""
+    """Refuse a split that does not divide the ranks; the recipe itself judges values that are no numbers."""
     given = {name: settings.get(name, "1") for name in (_TENSOR, _PIPELINE)}
     if not all(value.isascii() and value.isdigit() and int(value) for value in given.values()):
         return
@@ -197,14 +199,14 @@ def refuse_split(settings: Mapping[str, str], ranks: int, of: str) -> None:
         )
 
 
-# The batch scripts of a job and what sbatch is told beside them: pure text, quoted for a shell. A script sets
-# the variables of the job and becomes one program, node/train.py, which does the rest in the same way for
-# scripts that a person hands to sbatch.
+# A job's batch scripts and their options of sbatch: pure text, quoted for a shell. A script sets the
+# variables of the job and becomes one program, node/train.py, which does the rest, as for scripts that a
+# person gives to sbatch.
 _MINUTE_SECONDS = 60
-# How long before the end of its time a job is warned, so that ranks save; of a short job, a part of its time.
+# Seconds before the end of its time at which a job is warned, so that ranks save; a short job uses a share.
 WARNING_SECONDS = 300
 _WARNING_SHARE = 4
-# Of the warning: what ranks have to save, before the time is over for everybody.
+# Share of the warning in which ranks have to save, before the time is over for all.
 _GRACE_SHARE = 0.8
 
 
@@ -217,13 +219,13 @@ class BatchWork:
     queue: str
     nodes: int
     gres: str = ""  # that each node gives its step
-    array: str | None  # as sbatch takes it
+    array: str | None  # in sbatch's form
     timeout_seconds: int
     attempts: int
     ranks_per_node: int
-    folder: str  # of the run, where all nodes and the login node find it
-    code: str  # the folder of the job's code, likewise
-    image: str | None = None  # of the container that ranks run in, where the job names its own
+    folder: str  # of the run, seen by all nodes and the login node
+    code: str  # the folder of the job's code, seen by all
+    image: str | None = None  # of the ranks' container, if the job names its own
     module: str
     recipe: str
     settings: Sequence[str]  # key=value
@@ -241,15 +243,15 @@ def grace_seconds(timeout_seconds: int) -> int:
 
 
 def asked_gres(type_: InstanceType) -> str:
-    """Return what a step must ask for, or Slurm keeps it from its ranks: GPUs, which have files in gres.conf.
+    """Return what a step must request, or Slurm keeps it from its ranks: GPUs, which have files in gres.conf.
 
-    srun(1), --gres: a step gets what its job asked for, and not what only --exclusive gave it.
+    srun(1), --gres: a step gets what its job requested, and not what only --exclusive gave it.
     """
     return gres_of(type_) if hardware_of(type_).counted_as_gpus else ""
 
 
 def sbatch_options(work: BatchWork) -> tuple[str, ...]:
-    """Return all that sbatch is told, but for which jobs to wait for: their ids are Slurm's."""
+    """Return all options of sbatch except the jobs to wait for, whose ids only Slurm knows."""
     suffix = f"-{COMPILE}" if work.phase == COMPILE else ""
     return (
         f"--job-name={work.name}{suffix}",
@@ -265,10 +267,10 @@ def sbatch_options(work: BatchWork) -> tuple[str, ...]:
         f"--time={math.ceil(work.timeout_seconds / _MINUTE_SECONDS)}",
         f"--signal=B:USR1@{warning_seconds(work.timeout_seconds)}",
         "--requeue",
-        "--open-mode=append",  # another attempt does not wipe out the log of the one before
+        "--open-mode=append",  # another attempt keeps the log of the one before
         f"--output={work.folder}/{work.phase}-%j.log",
         f"--chdir={work.folder}",
-        "--export=NIL",  # a job is what was submitted, whatever the submitter's shell holds
+        "--export=NIL",  # a job gets nothing of the submitter's shell
     )
 
 
@@ -296,7 +298,7 @@ def batch_script(work: BatchWork) -> str:
 
 
 def _exports(environment: Mapping[str, str]) -> Iterator[str]:
-    """Yield one line for each variable; the names are ours, the values anybody's."""
+    """Yield one line for each variable; names are ours, values may be anything."""
     for name, value in sorted(environment.items()):
         assert name.isidentifier(), f"no name of a variable: {name!r}"
         yield f"export {name}={quote(value)}"

@@ -1,4 +1,4 @@
-"""The jobs of a Slurm cluster as its login node tells them, read into one form."""
+"""Reads the jobs of a Slurm cluster into Runs, from its login node's answers."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _AWS_SAYS = "AWS says {}"
 
 
 def list_jobs(target: SlurmTarget) -> list[Listed]:
-    """List all jobs; of those with the same name, the first was kept."""
+    """List all jobs; of jobs with the same name, the first was kept."""
     records = _runs(read_answer(target))
     return listed_once((record.id, record.name, _moment(record.submitted)) for record in records)
 
@@ -42,7 +42,7 @@ def list_runs(target: SlurmTarget) -> list[Run]:
 
 
 def unfinished_runs(target: SlurmTarget) -> list[Run]:
-    """Read the jobs that have not ended."""
+    """Read the unfinished jobs."""
     answer = read_answer(target)
     unfinished = [each for each in _runs(answer) if not translate(STATES, each.state).is_final]
     return _read(unfinished, answer, target)
@@ -103,7 +103,7 @@ def read_run(
 
 
 def _runs(answer: SlurmAnswer) -> list[SlurmRecord]:
-    """Return the jobs themselves: one that only compiles stands behind the one that it is for."""
+    """Return the jobs themselves, without those that only compile for another one."""
     return whole_jobs([record for record in answer.jobs if record.phase == RUN])
 
 
@@ -114,7 +114,7 @@ def _compile_of(record: SlurmRecord, answer: SlurmAnswer) -> SlurmRecord | None:
 def _found(
     record: SlurmRecord, answer: SlurmAnswer, target: SlurmTarget, refused: Sequence[str] = ()
 ) -> Found[SlurmTarget]:
-    """Read a job; `refused` is what AWS says of the cluster's workers, and counts where it misses nodes."""
+    """Read a job; `refused` is AWS's words on the cluster's workers, used only if the job lacks nodes."""
     job = read_request(record.name, target, slurm.decode)
     compiled = _compile_of(record, answer)
     own = refused if misses_nodes(record.name, answer) else ()
@@ -138,7 +138,7 @@ def _found(
 
 
 def _seconds(record: SlurmRecord, began: Sequence[SlurmAttempt], now: datetime | None) -> float | None:
-    """Return the time of all attempts in which nodes were paid for; the last may still go on."""
+    """Return the time of all attempts in which nodes were paid for; the last may still be running."""
     state = translate(STATES, record.state)
     own = [attempt for attempt in began if attempt.job == record.id]
     over = sum(attempt.ended - attempt.started for attempt in own if attempt.ended <= (record.started or 0))
@@ -180,8 +180,8 @@ def _moment(seconds: int | None) -> datetime | None:
     return None if seconds is None else datetime.fromtimestamp(seconds, UTC)
 
 
-# The jobs of an array as the one that was submitted: Slurm counts each of its elements as a job.
-# The whole is in the first of these that one of its elements is in.
+# Joins the elements of an array, which Slurm counts as jobs, into the one job that was submitted. The whole
+# is in the first of these states that one of its elements has.
 _STATES = (
     JobState.RUNNING,
     JobState.STARTING,
@@ -201,12 +201,12 @@ def whole_jobs(records: Sequence[SlurmRecord]) -> list[SlurmRecord]:
 
 
 def elements_of(job_id: str, records: Sequence[SlurmRecord]) -> list[SlurmRecord]:
-    """Return the elements of an array; elements that wait are one record together. Or else the job itself."""
+    """Return the elements of an array, or the job itself; all waiting elements share one record."""
     return [record for record in records if array_of(record.id) == job_id]
 
 
 def describe(elements: Sequence[SlurmRecord], count: int) -> Iterator[str]:
-    """Yield how the elements of an array stand, and which failed; `count` is how many there are."""
+    """Yield the states of an array's elements, and which failed; `count` is the number of elements."""
     begun = [record for record in elements if "_" in record.id]
     counted = Counter(record.state for record in begun)
     waiting = max((record for record in elements if "_" not in record.id), key=_submitted, default=None)

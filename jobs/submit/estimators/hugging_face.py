@@ -1,7 +1,7 @@
-"""A training as an object of SageMaker's own SDK, for those who live in notebooks.
+"""Returns a training as an object of SageMaker's own SDK, for users who work in notebooks.
 
-`hugging_face` decides the same as `submit`, and hands over the SDK's object: `.fit()` of v2's HuggingFace or
-`.train()` of v3's ModelTrainer sends it, waits and prints the log.
+`hugging_face` decides everything as `submit` does, and returns the SDK's object: `.fit()` of v2's HuggingFace
+or `.train()` of v3's ModelTrainer sends it, waits and prints the log.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from slipway.jobs.words.text import Say
 
 
 class NotSageMaker(SlipwayError):
-    """An estimator is SageMaker's, and the target is of another kind."""
+    """The target is not SageMaker, and an estimator runs nowhere else."""
 
     exit_code = 2
 
@@ -36,10 +36,11 @@ def hugging_face(
     agreed: Agreed = AGREED_UNSAID,
     say: Say = print,
 ) -> Any:
-    """Return the installed SDK's own object for a job of a recipe, or for a script of yours.
+    """Return the installed SDK's object for a job of a recipe, or for a training script of your own.
 
-    A job's code is uploaded now, and the object has the job's own name: what it sends is what `submit` would
-    send, and SageMaker takes it once. A script the SDK uploads and names itself, when it is sent.
+    For a job, the code is uploaded now and the object has the job's name: it sends the request that `submit`
+    would send, and SageMaker accepts the name once. A script is uploaded and named by the SDK when it is
+    sent.
     """
     major = installed_major()
     if isinstance(work, Job):
@@ -56,8 +57,8 @@ def _of_job(job: Job, on: str, region: str | None, agreed: Agreed, say: Say) -> 
     platform.refuse_unready(prepared)
     refuse_unconfirmed(prepared, agreed)
     platform.make_ready(prepared, say)
-    request: Any = prepared.request  # SageMaker's own: the target says so
-    # Beside the job's files, as `submit` puts it: by this folder a cluster's jobs are found.
+    request: Any = prepared.request  # a CreateTrainingJob, since the target is SageMaker's
+    # Record the cluster in the job's folder, as `submit` does: a cluster's jobs are found by it.
     aws.client("s3", target.region).put_object(**request.put)
     return of_request(request.create, target)
 

@@ -1,6 +1,6 @@
-"""Which of SageMaker's Python SDKs is installed. Neither is imported before its object is asked for.
+"""Finds which of SageMaker's Python SDKs is installed; imports one only when its object is asked for.
 
-Another major version is one module with `build_estimator`, and one row of each table.
+Another major version is one module with `build_estimator`, and one row in each table.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ _INSTALL: Mapping[int, str] = {
 
 
 class NoSdk(SlipwayError):
-    """No SDK of SageMaker is installed that Slipway knows."""
+    """No version of SageMaker's SDK that Slipway knows is installed."""
 
     exit_code = 2
 
 
 class Sdk(Protocol):
-    """Lists what the module of one major version offers."""
+    """Describes the module that serves one major version."""
 
     def build_estimator(self, training: SdkTraining) -> Any:
         """Return the SDK's own object; nothing is sent."""
@@ -62,12 +62,12 @@ def _how_to_install() -> str:
     return " or ".join(_INSTALL.values()) + "; `slipway submit` needs neither"
 
 
-# What both SDKs are told, whatever the training.
+# Settings that both SDKs are given for every training.
 LOG_LEVEL = 20  # logging.INFO
-CODE_PREFIX = f"{_CODE}estimators"  # where an SDK puts a script's code, in the cluster's bucket
+CODE_PREFIX = f"{_CODE}estimators"  # prefix in the cluster's bucket under which an SDK uploads a script
 
 
 def sdk_defaults() -> dict[str, Any]:
-    """Return the SDK's own configuration. In the yard it tells nobody what it does: nothing leaves there."""
+    """Return the SDK's own configuration; in the yard telemetry is off: nothing may leave the yard."""
     in_yard = aws.is_in_yard()
     return {"SchemaVersion": "1.0", "SageMaker": {"PythonSDK": {"Modules": {"TelemetryOptOut": in_yard}}}}

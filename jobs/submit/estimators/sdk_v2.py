@@ -1,4 +1,5 @@
-"""SageMaker's SDK v2: a training as its `HuggingFace` estimator, which sends the same CreateTrainingJob.
+"""Builds a training as the `HuggingFace` estimator of SageMaker's SDK v2, which sends the same
+CreateTrainingJob.
 
 AWS ends version 2; it is the last that can start SMP v1.
 """
@@ -19,11 +20,11 @@ from slipway.jobs.submit.estimators.training import SdkTraining, waiting_for
 from slipway.jobs.words.smp.parameters import SmpV2
 from slipway.jobs.words.smp.smp_v1 import PARAMETERS, SmpV1, distribution
 
-_PYTHON = "py3"  # the SDK demands one, and with an image reads it nowhere
+_PYTHON = "py3"  # the SDK demands it, and does not read it where an image is given
 
 
 class TargetHuggingFace(HuggingFace):
-    """Fit with the job's own name and channels, unless others are given."""
+    """An estimator whose `fit` uses the job's own name and channels, unless others are given."""
 
     training: SdkTraining | None = None
     channels: Mapping[str, Any] | None = None
@@ -36,19 +37,19 @@ class TargetHuggingFace(HuggingFace):
         job_name: str | None = None,
         experiment_config: Any = None,
     ) -> None:
-        """Create the training job; a name may be used once, and SageMaker refuses it the second time."""
+        """Create the training job; SageMaker refuses a name that was used before."""
         assert self.training, "build_estimator gives it"
         channels, before = inputs or self.channels, self.latest_training_job
         super().fit(channels, False, logs, job_name or self.job_name, experiment_config)
         if self.latest_training_job is before:
-            raise KeyboardInterrupt  # the SDK's fit returns at one as if it had done its work
+            raise KeyboardInterrupt  # the SDK's fit swallows KeyboardInterrupt and returns normally
         if wait:
             with waiting_for(self.training, self.latest_training_job.name):
                 self.latest_training_job.wait(logs=logs)
 
     @property
     def job_name(self) -> str | None:
-        """Return the name that the job has on SageMaker; None where each `fit` makes one."""
+        """Return the job's name on SageMaker; None where each `fit` makes a new one."""
         return self.training.job_name if self.training else None
 
 
@@ -124,14 +125,14 @@ def _watching(create: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _launch(training: SdkTraining) -> dict[str, Any]:
-    """Return the arguments of the program, and how SMP starts it."""
+    """Return the program's arguments, and how SMP starts the program."""
     if isinstance(training.smp, SmpV1):
         return {
             "hyperparameters": dict(training.arguments),
             "distribution": distribution(training.smp, training.processes_per_host),
         }
     if isinstance(training.smp, SmpV2):
-        # Of both, HuggingFace sends torchrun alone, and the library would train with its defaults.
+        # Of SMP and torchrun, HuggingFace would send torchrun alone, and SMP would train with its defaults.
         return {
             "hyperparameters": {**training.arguments, PARAMETERS: training.smp.parameters()},
             "distribution": {"torch_distributed": {"enabled": True}},

@@ -1,4 +1,4 @@
-"""SageMaker's SDK v3: a training as its `ModelTrainer`, which sends the same CreateTrainingJob."""
+"""Builds a training as the `ModelTrainer` of SageMaker's SDK v3, which sends the same CreateTrainingJob."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ _CHECKS_ROLE = "SAGEMAKER_VALIDATE_ROLE"
 
 
 class TargetModelTrainer(ModelTrainer):
-    """Train with the job's own name, which may be used once, and print its log."""
+    """A trainer that uses the job's own name, which SageMaker accepts once, and prints its log."""
 
     _training: SdkTraining | None = PrivateAttr(default=None)
-    _profiler: Any = PrivateAttr(default=None)  # the SDK has no word for it
+    _profiler: Any = PrivateAttr(default=None)  # ModelTrainer has no argument for it
 
     def train(
         self, input_data_config: Any = None, wait: bool = True, logs: bool = True, dry_run: bool = False
     ) -> None:
         """Create the training job; wait for its end and print its log unless told otherwise.
 
-        The SDK would print the log only where Python's logging is set up for it, in boto3's own region only,
-        and none of what a Spot job says after an interruption.
+        The SDK itself would print the log only where Python's logging is set up for it and only in boto3's
+        default region, and would print nothing that a Spot job logs after an interruption.
         """
         assert self._training, "build_estimator gives it"
         before = self._latest_training_job
@@ -44,19 +44,19 @@ class TargetModelTrainer(ModelTrainer):
         if dry_run:
             return
         if (job := self._latest_training_job) is before:
-            raise KeyboardInterrupt  # the SDK's train returns at one as if it had done its work
+            raise KeyboardInterrupt  # the SDK's train swallows KeyboardInterrupt and returns normally
         if wait:
             with waiting_for(self._training, job.training_job_name):
                 if logs:
                     print_log(job.training_job_name, self._training.target)
-                job.wait()  # and raise the reason, if it failed
+                job.wait()  # raises the reason if the job failed
 
     @property
     def job_name(self) -> str | None:
-        """Return the name that the job has on SageMaker; None where each `train` makes one."""
+        """Return the job's name on SageMaker; None where each `train` makes a new one."""
         return self._training.job_name if self._training else None
 
-    _first_process: list[str] | None = PrivateAttr(default=None)  # nor for that, without a source of its own
+    _first_process: list[str] | None = PrivateAttr(default=None)  # the SDK sets one only with a source
 
     def _create_training_job_args(self, input_data_config: Any = None, boto3: bool = False) -> dict[str, Any]:
         arguments: dict[str, Any] = super()._create_training_job_args(input_data_config, boto3)
@@ -114,7 +114,7 @@ def _build(training: SdkTraining, create: Mapping[str, Any]) -> TargetModelTrain
 
 @contextmanager
 def _role_unjudged() -> Iterator[None]:
-    """Keep the SDK from refusing a role that may do less than everything: it simulates actions on `*`."""
+    """Stop the SDK from refusing a role with few rights: it simulates actions on the resource `*`."""
     before = os.environ.get(_CHECKS_ROLE)
     os.environ[_CHECKS_ROLE] = "false"
     try:
@@ -156,7 +156,7 @@ def _kept(create: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _program(training: SdkTraining) -> dict[str, Any]:
-    """Return the code and its arguments: AWS's toolkit unpacks a job's code, the SDK's driver a script's."""
+    """Return the code and its arguments. AWS's toolkit unpacks a job's code, the SDK's driver a script's."""
     if training.is_ours:
         return {"hyperparameters": dict(training.create["HyperParameters"])}
     if isinstance(training.smp, SmpV1):
@@ -173,7 +173,7 @@ def _program(training: SdkTraining) -> dict[str, Any]:
 
 
 def _snake(shape: Mapping[str, Any]) -> dict[str, Any]:
-    """Spell the members of an AWS shape as the SDK does: S3OutputPath is s3_output_path."""
+    """Spell the members of an AWS shape in snake case, as the SDK does: S3OutputPath is s3_output_path."""
     return {
         pascal_to_snake(name): _snake(value) if isinstance(value, Mapping) else value
         for name, value in shape.items()

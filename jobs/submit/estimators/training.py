@@ -1,4 +1,7 @@
-"""A training as an SDK's object needs it: the CreateTrainingJob that `slipway submit` sends, and its code."""
+"""Describes a training for an SDK's object: the CreateTrainingJob that `slipway submit` sends, and its code.
+
+Also builds that request for a training script of your own, and prints the log for both SDKs.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,7 @@ from slipway.jobs.words.sagemaker import CHECKPOINTS, job_url, metric_definition
 from slipway.jobs.words.smp.smp_v1 import Smp
 from slipway.jobs.words.targets import SageMakerTarget
 
-# Those that the toolkit reads; each SDK writes its own from its arguments.
+# Hyperparameters that the toolkit reads; each SDK writes them from its own arguments.
 _OF_TOOLKIT = (
     "sagemaker_program",
     "sagemaker_submit_directory",
@@ -30,16 +33,16 @@ _OF_TOOLKIT = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SdkTraining:
-    """Hold one CreateTrainingJob, decided; an SDK's module says it in the SDK's arguments."""
+    """Hold one complete CreateTrainingJob; each SDK's module translates it into the SDK's arguments."""
 
     create: Mapping[str, Any]
     target: SageMakerTarget
     entry_point: str
-    source: str  # a folder of this machine, or the URL of an archive
-    is_ours: bool  # its name is the job's, which may be sent once; else the SDK names each run
+    source: str  # a local folder, or the URL of an archive
+    is_ours: bool  # True: a job of ours, whose name SageMaker accepts once; False: the SDK names each run
     smp: Smp | None = None
     processes_per_host: int = 1
-    arguments: Mapping[str, Any] = field(default_factory=dict)  # of the program, before they are JSON
+    arguments: Mapping[str, Any] = field(default_factory=dict)  # the program's, before they become JSON
 
     @property
     def name(self) -> str:
@@ -47,7 +50,7 @@ class SdkTraining:
 
     @property
     def job_name(self) -> str | None:
-        """Return the name that the job has on SageMaker; None where the SDK makes one for each run."""
+        """Return the job's name on SageMaker; None where the SDK makes a new one for each run."""
         return self.name if self.is_ours else None
 
     @property
@@ -60,7 +63,7 @@ class SdkTraining:
 
 
 def of_request(create: Mapping[str, Any], target: SageMakerTarget) -> SdkTraining:
-    """Take apart a request whose code lies in the bucket already."""
+    """Make the training of a request whose code is in the bucket already."""
     read = {name: json.loads(value) for name, value in create["HyperParameters"].items()}
     return SdkTraining(
         create=create,
@@ -72,8 +75,8 @@ def of_request(create: Mapping[str, Any], target: SageMakerTarget) -> SdkTrainin
     )
 
 
-# A training script of your own on SageMaker: everything but the script is as the cluster says.
-LONGEST_NAME = 40  # SageMaker takes 63 characters, and an SDK adds the time
+# A training script of your own on SageMaker: all settings but the script's are the cluster's.
+LONGEST_NAME = 40  # SageMaker accepts 63 characters, and an SDK appends the time
 _NAME = re.compile(rf"[A-Za-z0-9](-?[A-Za-z0-9]){{0,{LONGEST_NAME - 1}}}", re.ASCII)
 _SMP_IMAGE = "658645717510.dkr.ecr.REGION.amazonaws.com/smdistributed-modelparallel:TAG"
 
@@ -84,17 +87,17 @@ class InvalidScript(InvalidConfig):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Script:
-    """Describe a training that a script of yours does, on one cluster; it checks itself when it is made."""
+    """Describe the training of one script on one cluster; check it when it is made."""
 
-    name: str  # an SDK adds the time to it: each run is another training job
-    entry_point: str  # a file of source_dir
+    name: str  # the SDK appends the time, since each run is another training job
+    entry_point: str  # a path in source_dir
     source_dir: str
     nodes: int = 1
     hyperparameters: Mapping[str, Any] = field(default_factory=dict)
-    channels: Mapping[str, str] = field(default_factory=dict)  # /opt/ml/input/data/NAME, and the s3:// URL
-    image: str | None = None  # the URI of a training image; None: the cluster's
+    channels: Mapping[str, str] = field(default_factory=dict)  # s3:// URLs by the names of their channels
+    image: str | None = None  # URI of a training image; None: the cluster's
     smp: Smp | None = None
-    timeout_seconds: int | None = None  # None: as the cluster says
+    timeout_seconds: int | None = None  # None: the cluster's
 
     def __post_init__(self) -> None:
         if problems := list(_problems(self)):
@@ -102,7 +105,7 @@ class Script:
 
 
 def of_script(script: Script, target: SageMakerTarget) -> SdkTraining:
-    """Describe the script's training in the cluster's words: its role, network, keys, limits and places."""
+    """Build the script's training with the cluster's role, network, keys, limits and places."""
     if script.nodes > target.max_nodes:
         message = f"is {script.nodes}, and cluster '{target.name}' has {target.max_nodes}"
         hint = f"set at most {target.max_nodes}, or raise max_nodes in clusters.py"
@@ -168,7 +171,7 @@ def _key(name: str, key: str | None) -> dict[str, str]:
 
 
 def _processes(target: SageMakerTarget) -> int:
-    """Return how many ranks an instance runs: one a device, or one."""
+    """Return how many ranks an instance runs: one for each device, or one without an accelerator."""
     accelerator = instance_type(target.instance_type).accelerator
     return accelerator.count if accelerator else 1
 
@@ -189,7 +192,7 @@ def _problems(script: Script) -> Iterator[Problem]:
         yield Problem(where="image", message=message, hint=hint)
 
 
-# What a notebook shows of a training job: its log until it ends, and after Ctrl-C that it goes on.
+# Shows the log of a training job in a notebook until the job ends; after Ctrl-C, says that it goes on.
 
 
 def print_log(name: str, target: SageMakerTarget) -> None:
@@ -201,7 +204,7 @@ def print_log(name: str, target: SageMakerTarget) -> None:
 
 @contextmanager
 def waiting_for(training: SdkTraining, name: str) -> Iterator[None]:
-    """Say at Ctrl-C how to end the job: it goes on, and is billed."""
+    """Tell the user at Ctrl-C how to stop the job, which goes on and is billed."""
     try:
         yield
     except KeyboardInterrupt:

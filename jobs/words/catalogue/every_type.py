@@ -1,7 +1,8 @@
-"""The types that AWS names and instances.csv lacks: every_type.csv, which scripts/refresh_instances writes.
+"""Reads the types that AWS names and instances.csv lacks from every_type.csv (scripts/refresh_instances
+writes it).
 
-It is read only when somebody asks for such a type, or for all. A line of it holds what AWS describes; what
-accelerators can do comes from devices.csv, and both become a row with the columns of instances.csv.
+The file is read only when somebody asks for such a type, or for all. Its lines hold what AWS describes,
+devices.csv what accelerators can do; together they make a row with the columns of instances.csv.
 """
 
 from __future__ import annotations
@@ -17,16 +18,16 @@ COLUMNS = (
     "cores",
     "memory_gib",
     "architecture",
-    "device",  # as AWS calls it
-    "devices",  # less than 1: a part of one
+    "device",  # AWS's name
+    "devices",  # below 1: a part of a device
     "local_storage_gb",
     "network_gbps",
-    "baseline_gbps",  # where AWS promises less than it allows for a while
+    "baseline_gbps",  # what AWS promises for unlimited time; it may allow more for a while
     "network_cards",
     "efa_interfaces",
-    "sagemaker",  # 1: its training jobs take the type, too
+    "sagemaker",  # 1: SageMaker's training jobs take the type, too
     "usd_per_hour",
-    "regions",  # a hexadecimal number: bit i stands for the i-th region of the head
+    "regions",  # a hexadecimal number whose bit i stands for region i of the file's head
 )
 Row = dict[str, str]
 
@@ -48,7 +49,7 @@ def names() -> list[str]:
 
 
 def prices() -> Iterator[tuple[str, float]]:
-    """Return each type that has a price, and what an hour of it costs."""
+    """Return the hourly price of each type that has one."""
     at = COLUMNS.index("usd_per_hour")
     found = ((line.partition(",")[0], line.split(",")[at]) for line in _lines())
     return ((name, float(usd)) for name, usd in found if usd)
@@ -66,7 +67,7 @@ def regions_as_number(names_of_regions: Sequence[str], all_regions: Sequence[str
 
 @lru_cache(maxsize=1)
 def head() -> Mapping[str, str]:
-    """Return what stands above the columns: sources and dates, and the regions in their order."""
+    """Return the lines above the columns: sources and dates, and the regions in order."""
     lines = (line[2:].partition(": ") for line in _text().splitlines() if line.startswith("# "))
     return {name: value for name, _, value in lines}
 

@@ -1,8 +1,8 @@
-"""The instance catalogue: what the hardware is, never a choice.
+"""Reads the instance catalogue, which says what the hardware is and makes no choice.
 
 instances.csv has the types that clusters and measurements are about, every_type.csv all others that AWS
-names. Every row keeps where its facts and its price come from; a price is of one region and one day.
-SageMaker's ml.p4d.24xlarge is the hardware of p4d.24xlarge at a price of its own: see sagemaker.csv.
+names. Each row has the source of its facts and of its price, which is of one region and one day. SageMaker's
+ml.p4d.24xlarge is the hardware of p4d.24xlarge at its own price, from sagemaker.csv.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from slipway.jobs.words.catalogue import every_type
 from slipway.jobs.words.errors import SlipwayError, did_you_mean
 
 _NOT_COLLECTED = "SageMaker's price of it is not collected yet"
-ON_DEMAND, SPOT, CAPACITY_BLOCK = "on-demand", "spot", "capacity-block"  # how nodes are bought
-SAGEMAKER = "ml."  # what SageMaker puts before the name of a type
+ON_DEMAND, SPOT, CAPACITY_BLOCK = "on-demand", "spot", "capacity-block"  # the ways to buy nodes
+SAGEMAKER = "ml."  # SageMaker's prefix of a type's name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,13 +26,13 @@ class Accelerator:
     name: str
     count: int
     memory_gib: float
-    peak_tflops: float | None  # dense, 16 bit, one device; None where nobody has published it
-    link_gb_s: float  # to the other devices of the node, one device
+    peak_tflops: float | None  # of one device: dense, 16 bit; None: nobody has published it
+    link_gb_s: float  # of one device, to the others of its node
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Price:
-    """Holds a price. Never compare prices of two dates without saying so."""
+    """Holds a price. When two prices have different dates, say so."""
 
     usd_per_hour: float
     region: str
@@ -49,27 +49,27 @@ _FIXED_MIB = 512
 class InstanceType:
     name: str
     vcpus: int
-    cores: int | None  # None where nobody has published it
-    threads_per_core: tuple[int, ...]  # what its CPU options take; empty where it has none, as bare metal
+    cores: int | None  # None: nobody has published it
+    threads_per_core: tuple[int, ...]  # accepted by its CPU options; () without any, as bare metal
     memory_gib: float
-    # What the ECS agent registers is less than the nominal memory; a job that asks for more is never placed.
-    # None where nobody has published it.
+    # The ECS agent registers less than the nominal memory; a job that asks for more is never placed. None:
+    # nobody has published it.
     registered_memory_mib: int | None
     architecture: str
     accelerator: Accelerator | None
-    peak_tflops: float | None  # the whole node where there is no accelerator
-    peak_note: str  # where the peak comes from, and how far to trust it
+    peak_tflops: float | None  # of the whole node, if it has no accelerator
+    peak_note: str  # source of the peak, and its reliability
     link_note: str
-    local_storage_gb: int  # disks of the host, gone with the instance; 0: it has none
+    local_storage_gb: int  # of the host's disks, which are lost with the instance; 0: none
     network_gbps: float
     baseline_gbps: (
         float  # what AWS promises for as long as one likes; often less than what it allows for a while
     )
     network_cards: int
-    efa_interfaces: int  # the most that can be attached; 0 means that the type has no EFA
+    efa_interfaces: int  # the most that can be attached; 0: the type has no EFA
     price: Price | None
-    unpriced_reason: str  # why there is no price; empty where there is one
-    regions: tuple[str, ...]  # where it was offered when the row was made; empty when not known
+    unpriced_reason: str  # the reason if there is no price; empty if there is one
+    regions: tuple[str, ...]  # those that offered it when the row was made; empty: unknown
     source: str
     notes: str
 
@@ -79,10 +79,10 @@ class InstanceType:
 
     @property
     def job_memory_mib(self) -> int:
-        """Return the most that a job may ask for: less than what the ECS agent registers.
+        """Return the most memory that a job may ask for, which is less than what the ECS agent registers.
 
-        Of 8 GiB 7,679 MiB are there (aws/amazon-ecs-agent#3331: c6i.xlarge), of 32 GiB 31,672
-        (ASFHyP3/hyp3#582: r5d.xlarge), of 512 GiB 507,821: a part that grows, and one that does not.
+        Registered: of 8 GiB 7,679 MiB (aws/amazon-ecs-agent#3331: c6i.xlarge), of 32 GiB 31,672
+        (ASFHyP3/hyp3#582: r5d.xlarge), of 512 GiB 507,821. One part of the rest is constant, and one grows.
         """
         most = int(self.memory_mib * _REGISTERED_SHARE) - _FIXED_MIB
         return min(most, self.registered_memory_mib or most)
@@ -93,23 +93,23 @@ class InstanceType:
 
     @property
     def first_efa_card(self) -> int:
-        """Return 0 where every card takes EFA, else the first that does: the cards before carry addresses.
+        """Return the index of the first network card that takes EFA; those before it only carry addresses.
 
-        So on P6-B300, whose "primary network card (network card index 0) only supports ENA" (AWS's words in
-        aws/aws-parallelcluster#7143); AWS ParallelCluster reads it from these two numbers, too.
+        P6-B300 has one: "primary network card (network card index 0) only supports ENA" (AWS in
+        aws/aws-parallelcluster#7143). AWS ParallelCluster derives it from the same two numbers.
         """
         return self.network_cards - self.efa_interfaces if self.has_efa else 0
 
 
 @lru_cache(maxsize=1)
 def instance_types() -> tuple[InstanceType, ...]:
-    """Return the types that clusters and measurements are about; `every_instance_type` has all."""
+    """Return the types that clusters and measurements are about; `every_instance_type` returns all."""
     return tuple(map(_decode, _curated_rows().values()))
 
 
 @lru_cache(maxsize=1)
 def training_types() -> tuple[InstanceType, ...]:
-    """Return the types that training jobs of SageMaker may ask for, by its names and at its prices."""
+    """Return the types that SageMaker's training jobs may use, with its names and prices."""
     hardware = {f"{SAGEMAKER}{known.name}": known for known in instance_types()}
     return tuple(_of_sagemaker(hardware[row["name"]], row) for row in _rows("sagemaker.csv"))
 
@@ -126,13 +126,13 @@ def instance_type(name: str) -> InstanceType:
 
 
 def find_instance_type(name: str) -> InstanceType | None:
-    """Return the type of this name, as EC2 or SageMaker calls it; None if AWS names no such type."""
+    """Return the type of this name, of EC2 or SageMaker; None if AWS names no such type."""
     known = training_types() if name.startswith(SAGEMAKER) else instance_types()
     return next((each for each in known if each.name == name), None) or _find_among_all(name)
 
 
 def names_like(name: str) -> list[str]:
-    """Return the names of all types: SageMaker's if the name begins as SageMaker's do, else EC2's."""
+    """Return the names of all types: SageMaker's if the name begins with its prefix, else EC2's."""
     if not name.startswith(SAGEMAKER):
         return [*(known.name for known in instance_types()), *every_type.names()]
     others = (f"{SAGEMAKER}{known}" for known in every_type.training_names())
@@ -213,7 +213,7 @@ def _decode(row: dict[str, str]) -> InstanceType:
 
 
 def _processor_peak(row: Mapping[str, str]) -> tuple[float | None, str]:
-    """Return the row's own peak, else its cores' share of that of a type with the same processors."""
+    """Return the row's own peak, or its cores' share of the peak of a type with the same processors."""
     if row["peak_tflops"]:
         return float(row["peak_tflops"]), row["peak_note"]
     known = _processors().get(row["name"].partition(".")[0])

@@ -1,6 +1,7 @@
-"""Prices outside us-east-1, and of Spot: regions.csv, a row for each type and region; others are unknown.
+"""Reads prices outside us-east-1 and of Spot from regions.csv, and fees from fees.csv; missing ones are
+unknown.
 
-rates.csv has those of further terms, such as capacity blocks.
+A price is a row for its type and region. rates.csv has those of other terms, such as capacity blocks.
 """
 
 from __future__ import annotations
@@ -13,14 +14,14 @@ from pathlib import Path
 
 from slipway.jobs.words.catalogue.instances import SPOT, InstanceType, Price
 
-# The source names no day. It lists p6-b300, which AWS launched on this one.
+# The source has no date. It lists p6-b300, which AWS launched on this day.
 DATE = "2025-11-18 or later"
 SOURCE = "skypilot-org/skypilot-catalog@00148f2a:catalogs/v8/aws/vms.csv"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RegionalPrice:
-    """Hold what an hour of a type costs in a region; Spot in the cheapest of its zones."""
+    """Hold the hourly price of a type in a region; for Spot, that of the cheapest zone."""
 
     instance_type: str
     region: str
@@ -31,12 +32,12 @@ class RegionalPrice:
 
 @lru_cache(maxsize=1)
 def regional_prices() -> tuple[RegionalPrice, ...]:
-    """Return the rows of regions.csv, us-east-1 first of each type."""
+    """Return the rows of regions.csv, us-east-1 first for each type."""
     return tuple(_rows())
 
 
 def price_in(instance: InstanceType, region: str) -> Price | None:
-    """Return the on-demand price of a type in a region; None if nobody wrote one down."""
+    """Return the on-demand price of a type in a region; None if unknown."""
     if instance.price is not None and instance.price.region == region:
         return instance.price
     for row in regional_prices():
@@ -46,7 +47,7 @@ def price_in(instance: InstanceType, region: str) -> Price | None:
 
 
 def price_by_term(instance: InstanceType, region: str, term: str) -> Price | None:
-    """Return the price of a type that is bought otherwise than on demand; None if nobody wrote one down."""
+    """Return the price of a type for a term other than on-demand; None if unknown."""
     if term == SPOT:
         for row in regional_prices():
             if (row.instance_type, row.region) == (instance.name, region) and row.spot_usd_per_hour:
@@ -84,8 +85,8 @@ def _number(text: str) -> float | None:
     return float(text) if text else None
 
 
-# What AWS bills besides instances, by region and day: fees.csv. What nobody wrote down is None, never zero.
-# A new fee is one row, with its source. Where a month is billed it has 730 hours, as in AWS's own calculator.
+# What AWS bills besides instances, by region and day, from fees.csv. A missing fee is None, never zero. A new
+# fee is one row with its source. A month has 730 hours, as in AWS's own calculator.
 HOURS_PER_MONTH = 730.0
 
 
@@ -102,7 +103,7 @@ class Fee:
 
     @property
     def usd_per_month(self) -> float | None:
-        """Return the price of a month; that of a GiB where amounts are billed."""
+        """Return the monthly price; for a fee by amount, that of one GiB."""
         hours = HOURS_PER_MONTH if self.per == "hour" else 1.0
         return None if self.usd is None else self.usd * hours
 

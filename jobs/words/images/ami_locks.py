@@ -1,4 +1,4 @@
-"""What an AMI is made of: containers/images/<image>/lock.toml, and what components are told of it.
+"""Reads what an AMI is made of, containers/images/<image>/lock.toml, and makes its components' parameters.
 
 A value of the lock reaches a component as the parameter of its path: sha256 in [downloads.efa] is
 DownloadsEfaSha256. A new kind of source is one row of SOURCES.
@@ -19,10 +19,10 @@ from slipway.jobs.words.images.amis import MANIFEST_FACTS
 from slipway.jobs.words.images.containers import JUNK_FOLDERS, lock_tables
 from slipway.jobs.words.images.support import SUPPORT, support_mistakes
 
-# The AMI that a machine image begins with: a release of Canonical's, by its serial, and the kernel it runs.
-# Drivers are built for that kernel, with headers from the packages of one moment: a parent that is newer than
-# the moment runs a kernel that those packages do not know. `slipway image pin` writes both into the lock.
-# Words of AWS's and Canonical's parameters whose value is replaced with every release.
+# The AMI from which a machine image is made: a release of Canonical's, by its serial, and the kernel it runs.
+# Drivers are built for that kernel, with headers from the packages of one moment: a later release may run a
+# kernel that those packages do not know. `slipway image pin` writes both into the lock. These words of AWS's
+# and Canonical's parameters mean that their value changes with every release.
 MOVING = frozenset({"latest", "current", "recommended"})
 SERIAL = re.compile(r"[0-9]{8}(\.[0-9]+)?")
 _CURRENT = "/stable/current/"
@@ -35,7 +35,7 @@ class Parent:
     """Holds the table [parent] of a lock."""
 
     serial: str
-    kernel: str | None = None  # None: nobody wrote down which it boots
+    kernel: str | None = None  # None: the kernel that it boots is unknown
 
 
 def moves(parent: str) -> bool:
@@ -44,7 +44,7 @@ def moves(parent: str) -> bool:
 
 
 def pinned(parent: str, serial: str | None) -> str:
-    """Return the parameter of one release of Canonical's in place of the one that names the newest."""
+    """Return the parameter of one release of Canonical's, given the parameter of the newest."""
     return parent.replace(_CURRENT, f"/stable/{serial}/") if serial else parent
 
 
@@ -53,23 +53,23 @@ def can_be_pinned(parent: str) -> bool:
 
 
 def serial_of(ami_name: str) -> str | None:
-    """Read the serial in the name of an AMI of Canonical's; None for anybody else's."""
+    """Return the serial in the name of one of Canonical's AMIs; None for any other AMI."""
     found = _OF_NAME.match(ami_name)
     return found["serial"] if found else None
 
 
 def is_newer(serial: str, snapshot: str) -> bool:
-    """Return True if a release is of a later day than the packages."""
+    """Return True if the release is of a later day than the packages."""
     return serial[:_DAY] > snapshot[:_DAY]
 
 
 def kernel_numbers(kernel: str) -> tuple[int, ...]:
-    """6.14.0-1018-aws is 6, 14, 0, 1018."""
+    """Return the numbers in a kernel's name: 6.14.0-1018-aws is 6, 14, 0, 1018."""
     return tuple(int(number) for number in re.findall(r"[0-9]+", kernel))
 
 
 def parent_mistakes(parent: Mapping[str, object], apt: Mapping[str, object]) -> Iterator[str]:
-    """Say where a sound [parent] and a sound [apt] of a lock do not go together."""
+    """Yield where a valid [parent] and a valid [apt] of a lock contradict each other."""
     serial, snapshot = str(parent["serial"]), str(apt["snapshot"])
     if is_newer(serial, snapshot):
         yield f"has serial = {serial}, which is newer than the packages of {snapshot}"
@@ -82,8 +82,8 @@ def parent_mistakes(parent: Mapping[str, object], apt: Mapping[str, object]) -> 
         yield f"has kernel = {kernel}, which is newer than {newest}, the newest of the packages of {snapshot}"
 
 
-# Written in a lock where only a first bake on AWS can tell. The bake says what is to be written, and ends
-# there unless a signature holds the file meanwhile (slipway-check-sha256 of infra/components/base-apt.yaml).
+# Value in a lock that only a first bake on AWS can tell. The bake prints it and ends there, unless a
+# signature protects the file meanwhile (slipway-check-sha256 of infra/components/base-apt.yaml).
 TO_BE_FILLED = "to be filled at first bake"
 
 _HTTPS = (
@@ -96,7 +96,7 @@ _FINGERPRINT = (re.compile(r"[0-9A-F]{40}"), "a fingerprint in 40 capital hexade
 _WORD = (re.compile(r"[A-Za-z0-9][A-Za-z0-9.+:~_-]*"), "letters, digits and . + : ~ _ -")
 
 Form = tuple[re.Pattern[str], str]
-# What each table of a source holds: nothing comes to a machine that is not held by a hash or a pinned key.
+# Fields of each kind of source: everything that a machine installs is verified by a hash or a pinned key.
 SOURCES: Mapping[str, Mapping[str, Form]] = {
     "downloads": {"url": _HTTPS, "sha256": _SHA256},
     "unlisted": {"url": _HTTPS, "sha256": _SHA256_LATER},  # the publisher prints no checksum
@@ -112,13 +112,13 @@ SOURCES: Mapping[str, Mapping[str, Form]] = {
 _APT: Mapping[str, Form] = {
     "snapshot": (re.compile(r"[0-9]{8}T[0-9]{6}Z"), "a moment such as 20261120T000000Z")
 }
-# Of [apt] the newest of the packages, of [parent] its own: the bake compares where nobody wrote them down.
+# Kernels: [apt] has that of its newest packages, [parent] its own. If they are missing, the bake compares.
 _KERNEL = {"kernel": _WORD}
 _PARENT: Mapping[str, Form] = {"serial": (SERIAL, "a serial such as 20261118")}
-# What no component is told: it would say nothing that the machine itself does not.
+# Not passed to components, since the machine knows it itself.
 _OF_THE_PARENT = {("parent", "serial"), ("parent", "kernel"), ("apt", "kernel")}
 _DAYS = re.compile(rf"(?ms)^\[{SUPPORT}\]\n.*?(?=^\[|\Z)".encode())
-_OF_A_REGISTRY = re.compile(r"^\[registry\]", re.MULTILINE)  # jobs/words/sagemaker.py
+_OF_A_REGISTRY = re.compile(r"^\[registry\]", re.MULTILINE)  # jobs/words/images/aws_images.py
 _DIGEST_LENGTH = 16
 _LONGEST_SHOWN = 80
 
@@ -128,7 +128,7 @@ def lock_path(containers: Path, image: str) -> Path:
 
 
 def machine_image_names(containers: Path) -> tuple[str, ...]:
-    """List the folders that describe AMIs: no container image is built of them, and none is AWS's own."""
+    """List the folders that describe AMIs of ours: neither container images nor AMIs that AWS publishes."""
     return tuple(
         sorted(
             path.parent.name
@@ -139,7 +139,7 @@ def machine_image_names(containers: Path) -> tuple[str, ...]:
 
 
 def lock_digest(containers: Path, image: str) -> str:
-    """Return a digest of all files in the image's folder but for days of support, which no AMI holds."""
+    """Return a digest of all files in the image's folder, without days of support, which no AMI holds."""
     folder = containers / "images" / image
     digest = sha256()
     for path in sorted(folder.rglob("*")):
@@ -156,7 +156,7 @@ def is_debian(containers: Path, image: str) -> bool:
 
 
 def lock_parameters(containers: Path, image: str) -> Mapping[str, str]:
-    """Return each value of a sound lock by the name that components use; lists are joined by spaces."""
+    """Return each value of a valid lock by the name that components use; lists are joined by spaces."""
     tables = lock_tables(lock_path(containers, image))
     return {
         "".join(map(_capital, path)): " ".join(value) if isinstance(value, list) else str(value)
@@ -166,13 +166,13 @@ def lock_parameters(containers: Path, image: str) -> Mapping[str, str]:
 
 
 def locked_parent(containers: Path, image: str) -> Parent | None:
-    """Read which release of the parent a sound lock names; None if it names none."""
+    """Return the parent's release that a valid lock names; None if it names none."""
     found = lock_tables(lock_path(containers, image)).get("parent")
     return Parent(**found) if found else None
 
 
 def unfilled(containers: Path, image: str) -> tuple[str, ...]:
-    """Name the downloads of which a sound lock has no checksum yet, and no signature either."""
+    """Return the downloads of a valid lock that have neither a checksum yet nor a signature."""
     tables = lock_tables(lock_path(containers, image))
     return tuple(
         name for name, source in tables.get("unlisted", {}).items() if source["sha256"] == TO_BE_FILLED
@@ -268,25 +268,25 @@ def _shown(value: object) -> str:
     return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}…"
 
 
-# What the AMI of a cluster's nodes must hold, by the kind of the cluster and the accelerators of its type.
-# A declaration is held to it by the lock of the AMI, and preflight by the manifest of the one that was baked.
-# Another kind, or another road of accelerators, is a row and a lock that has what it names.
-# The parents, packages and downloads of every lock of a machine image are for these processors.
+# What the AMI of a cluster's nodes must hold, by kind of cluster and accelerators of its type. Declarations
+# are checked by the lock of their AMI, preflight checks the manifest of the baked one. Another kind, or
+# another way to drive accelerators, is a row and a lock that has what it names. Parents, packages and
+# downloads of all machine images' locks are for these processors.
 ARCHITECTURE = "x86_64"
 
-# By the kind of cluster, as locks call it: what a node joins with, and starts ranks with.
+# By kind of cluster, in the locks' names: what joins a node to the cluster, and what starts ranks.
 SOFTWARE: Mapping[str, tuple[str, ...]] = {
     "batch": ("ecs-agent",),
     "mpi": ("open-mpi",),
     "slurm": ("slurm", "pcs-agent"),
 }
-_VENDORS_PYTHON = "training-python"  # in which ranks use an accelerator where no container brings one
+_VENDORS_PYTHON = "training-python"  # with which ranks use an accelerator without a container
 _RANKS_IN_CONTAINERS = frozenset({"batch"})
-STARTS_CONTAINERS = "pyxis"  # Slurm's way to it
+STARTS_CONTAINERS = "pyxis"  # Slurm starts containers with it
 
 
 def missing_software(kind: str, type_: InstanceType, held: Collection[str]) -> tuple[str, ...]:
-    """Name what nodes of this type need in a cluster of this kind, and is not held."""
+    """Return the software that nodes of this type and kind of cluster need and that is not in `held`."""
     needed = SOFTWARE[kind]
     if family := family_of(type_):
         needed = (*needed, family.driver)

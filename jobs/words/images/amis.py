@@ -1,8 +1,8 @@
-"""An AMI: who bakes it, and what a baked one says of itself. Another fact is one field.
+"""The records of AMIs: which pipeline bakes one, and what a baked one holds. Another fact is one field.
 
-A Bakery is a deployed pipeline: infra writes it as an SSM parameter, which `slipway image bake` reads. What
-an AMI holds, its own tags say: Image Builder sets them. The manifest is read from those tags; who followed
-the bake writes it beside the id (Image Builder writes ids only), for those who may read parameters only.
+A Bakery is a deployed pipeline: infra writes it as an SSM parameter, which `slipway image bake` reads. Image
+Builder tags an AMI with what it holds; the manifest is read from those tags. `slipway image bake` also writes
+it to a parameter next to the AMI's id, for users who may read only parameters.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ from slipway.jobs.words.text import decode_json, refuse_newer
 SCHEMA_VERSION = 1
 BAKERIES = "/slipway/bakeries"
 AMIS = "/slipway/amis"
-MAX_BYTES = 4096  # what a standard SSM parameter holds
+MAX_BYTES = 4096  # limit of a standard SSM parameter
 
 IMAGE_TAG = "slipway:image"
 LOCK_TAG = "slipway:lock"
 RECIPE_TAG = "slipway:recipe"
-VERSION_TAG = "slipway:version:"  # and the component
+VERSION_TAG = "slipway:version:"  # before the component's name
 
-# How the names of steps end that a machine outside AWS cannot run: for want of a device or a kernel of
-# its own, or of a vendor's server that a closed network does not reach.
+# Suffixes of the names of steps that a machine outside AWS cannot run, because it lacks a device, a kernel of
+# its own, or a vendor's server that a closed network does not reach.
 ON_HARDWARE = "OnHardware"
 FROM_VENDOR = "FromVendor"
 
 
 class DamagedRecord(SlipwayError):
-    """Slipway did not write this record, or something else changed it since."""
+    """Slipway did not write this record, or something else has changed it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,13 +43,13 @@ class Bakery:
     account: str
     region: str
     pipeline_arn: str
-    ami_parameter: str  # Image Builder writes the id of each good bake here
-    manifest_parameter: str  # whoever followed the bake writes its manifest here
-    lock_digest: str  # of the lock that the pipeline was deployed with
-    recipe_version: str  # of parent, components, values of the lock, and our own code that goes in
+    ami_parameter: str  # where Image Builder writes the id of each good bake
+    manifest_parameter: str  # where `slipway image bake` writes its manifest
+    lock_digest: str  # of the lock with which the pipeline was deployed
+    recipe_version: str  # a digest of parent, components, values of the lock, and our own code in the AMI
     log_group: str
     parent: str  # an AMI id, or ssm: and the name of a parameter
-    snapshot: str  # the moment of the packages, with which drivers are built for the parent's kernel
+    snapshot: str  # the moment of the packages with which drivers are built for the parent's kernel
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,8 +60,8 @@ class AmiManifest:
     ami_id: str
     lock_digest: str
     recipe_version: str
-    baked_at: str  # as EC2 says it: 2026-11-21T10:00:00.000Z
-    versions: Mapping[str, str]  # of the components in the lock
+    baked_at: str  # from EC2: 2026-11-21T10:00:00.000Z
+    versions: Mapping[str, str]  # by component of the lock
 
 
 def bakery_parameter(image: str) -> str:
@@ -77,7 +77,7 @@ def bakery_stack_name(image: str) -> str:
 
 
 def image_of(parameter: str | None) -> str | None:
-    """/slipway/amis/cpu-mpi/id is of cpu-mpi; None: the parameter is somebody else's."""
+    """Return the image of a parameter: cpu-mpi of /slipway/amis/cpu-mpi/id; None if it is not one of ours."""
     head, _, rest = (parameter or "").partition(f"{AMIS}/")
     name, _, member = rest.partition("/")
     return name if not head and name and member == "id" else None
@@ -121,7 +121,7 @@ def ami_tags(
 
 
 def manifest_of(ami_id: str, baked_at: str, tags: Mapping[str, str]) -> AmiManifest | None:
-    """Read what the AMI's tags say; None if no pipeline of ours baked it."""
+    """Read the AMI's tags; None if no pipeline of ours baked it."""
     if not {IMAGE_TAG, LOCK_TAG, RECIPE_TAG} <= tags.keys():
         return None
     return AmiManifest(
@@ -138,7 +138,7 @@ def manifest_of(ami_id: str, baked_at: str, tags: Mapping[str, str]) -> AmiManif
     )
 
 
-# No component of a lock is called so: in a manifest versions stand beside them.
+# No component may have these names: in a manifest, versions are next to these facts.
 MANIFEST_FACTS = frozenset(field.name for field in fields(AmiManifest)) - {"versions"}
 
 

@@ -1,8 +1,8 @@
-"""AWS's own AMIs and containers, which need no bake and no build: where each is named, and what it holds.
+"""Lists AWS's own AMIs and containers, which need no bake and no build: where to find each, what it holds.
 
-Another AMI is a row of AWS_AMIS. What nodes of ours need besides, their user data brings at the first boot
-(infra/patterns/nodes/launch_template.py). A component whose version is "current" is as new as the AMI, which
-AWS replaces every few weeks: nothing here is held against such a version.
+Another AMI is a row of AWS_AMIS. User data installs what else our nodes need at their first boot
+(infra/patterns/nodes/launch_template.py). A component of version "current" is as new as the AMI, which AWS
+replaces every few weeks: nothing here is checked against it.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ _PCS = "/aws/service/pcs/ami/dlami-base-ubuntu2404"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AwsAmi:
-    """Describes an AMI of AWS's: one SSM parameter an architecture names the newest."""
+    """Describes an AMI of AWS's, whose newest release one SSM parameter names for each architecture."""
 
     parameters: Mapping[str, str]  # by architecture
-    holds: Mapping[str, str]  # components and their versions, called as in the [host] of a lock
+    holds: Mapping[str, str]  # versions by component, named as in the [host] of a lock
     root_device: str
-    batch_image_type: str = ""  # how AWS Batch writes its part of the user data, and for which types
-    owner: str  # the account that publishes it; an AMI of another one under this name is refused
+    batch_image_type: str = ""  # AWS Batch's name for the AMI and its user data
+    owner: str  # the account that publishes it; an AMI of another account under its name is refused
 
 
 AWS_AMIS: Mapping[str, AwsAmi] = {
-    # Amazon ECS developer guide, "Retrieving Amazon ECS-optimized Linux AMI metadata": the parameters. What
-    # they hold: aws/amazon-ecs-ami@a2532d35 (2026-08-19), al2023*.pkr.hcl: ecs-init, Docker, efs-utils, root
-    # on xvda.
+    # Amazon ECS developer guide, "Retrieving Amazon ECS-optimized Linux AMI metadata", has the parameters.
+    # Their contents: aws/amazon-ecs-ami@a2532d35 (2026-08-19), al2023*.pkr.hcl: ecs-init, Docker, efs-utils,
+    # root on xvda.
     "ecs": AwsAmi(
         parameters={
             "x86_64": f"{_ECS}/recommended/image_id",
@@ -44,8 +44,8 @@ AWS_AMIS: Mapping[str, AwsAmi] = {
         batch_image_type="ECS_AL2023",
         owner="591542846629",
     ),
-    # The same, with NVIDIA's open driver and container toolkit. EFA's kernel module is the kernel's own,
-    # which nobody has tried with GPUs here.
+    # The same with NVIDIA's open driver and container toolkit. EFA's module is the kernel's own, which nobody
+    # has tried with GPUs for this project.
     "ecs-nvidia": AwsAmi(
         parameters={"x86_64": f"{_ECS}/gpu/recommended/image_id"},
         holds={"ecs-agent": CURRENT, "nvidia-driver": CURRENT},
@@ -61,7 +61,7 @@ AWS_AMIS: Mapping[str, AwsAmi] = {
         owner="591542846629",
     ),
     # AWS PCS user guide, "Using Deep Learning AMIs with AWS PCS": agent, Slurm, NVIDIA's driver and EFA.
-    # Ranks run in containers: pyxis and enroot come with the first boot.
+    # Ranks run in containers: the first boot installs pyxis and enroot.
     "pcs": AwsAmi(
         parameters={
             "x86_64": f"{_PCS}/x86_64/latest/ami-id",
@@ -76,13 +76,13 @@ _NAMES = {parameter: name for name, ami in AWS_AMIS.items() for parameter in ami
 
 
 def aws_ami_of(parameter: str | None) -> str | None:
-    """Name the AMI of AWS's that an SSM parameter names; None if it is not one of the table."""
+    """Return the AMI of AWS's that an SSM parameter names; None if it is not in the table."""
     return _NAMES.get(parameter or "")
 
 
-# The containers of AWS that ranks run in: which registry a region has, and which tag a lock names.
-# A lock with a [registry] names an image that somebody else publishes: its repository, and a tag by device.
-# Of AWS's Deep Learning Containers, as the SageMaker SDK 2.257.7 has them (image_uri_config/pytorch.json).
+# AWS's containers for ranks: the registry of each region, and the tag that a lock names. A lock with a
+# [registry] names an image that AWS publishes: its repository, and a tag for each device. Registries of AWS's
+# Deep Learning Containers, from the SageMaker SDK 2.257.7 (image_uri_config/pytorch.json).
 _REGISTRY = "763104351884"
 _REGISTRIES: Mapping[str, str] = {
     "af-south-1": "626614931356",
@@ -131,7 +131,7 @@ class NoPublishedImage(SlipwayError):
 
 
 def published_image(containers: Path, name: str, *, region: str, device: str) -> str:
-    """Return the URI of the image of this name; `device` is what a recipe's ACCELERATORS calls it."""
+    """Return the URI of the image of this name; `device` is a word of a recipe's ACCELERATORS."""
     path = containers / "images" / name / "lock.toml"
     published = tomllib.loads(path.read_text(encoding="utf-8")).get("registry") if path.is_file() else None
     if not isinstance(published, dict) or "repository" not in published:
@@ -155,7 +155,7 @@ def published_image(containers: Path, name: str, *, region: str, device: str) ->
 
 
 def is_published_by_aws(uri: str) -> bool:
-    """Return True for an image of AWS's own registries, by the account that the URI begins with."""
+    """Return True for an image of AWS's own registries, whose accounts begin the URI."""
     return uri.partition(".dkr.ecr.")[0] in {_REGISTRY, *_REGISTRIES.values()}
 
 

@@ -1,4 +1,7 @@
-"""Which files make an image, and its tag: infra and `slipway image build` compute the same one."""
+"""Selects the files of an image and computes its tag, the same for infra and for `slipway image build`.
+
+Also reads an image's lock, compares it with an AMI, and reads URIs of images.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,7 @@ from slipway.jobs.words.targets import Target
 from slipway.jobs.words.text import printable
 
 _TAG_LENGTH = 16
-# What tools leave behind: never part of an image, or its tag would differ from one machine to the next.
+# Left by tools: never part of an image, or its tag would differ from machine to machine.
 JUNK_FOLDERS = frozenset({"__pycache__"})
 _JUNK_SUFFIXES = frozenset({".pyc", ".pyo", ".swp", ".orig", ".tmp"})
 
@@ -33,7 +36,7 @@ def container_names(containers: Path) -> tuple[str, ...]:
 
 
 def container_platforms(containers: Path, image: str) -> frozenset[tuple[str, str]]:
-    """Return the devices, each with a processor architecture, that the image is for: its [runs_on]."""
+    """Return the devices, each with a processor architecture, of the image's [runs_on]."""
     path = containers / "images" / image / "lock.toml"
     tables = lock_tables(path) if path.is_file() else {}
     return frozenset(
@@ -124,7 +127,7 @@ LAST_VERSION: Mapping[tuple[str, str], str] = {("Habana Gaudi HL-205", "synapsea
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VersionRule:
-    """Requires a least version of one component from some version of another on."""
+    """Requires a least version of one component with versions of another from `since` on."""
 
     component: str
     since: str
@@ -169,10 +172,10 @@ def read_lock(containers: Path, image: str) -> Lock | None:
 
 
 def locked_torch(containers: Path, image: str) -> LockedTorch | None:
-    """Return the PyTorch that ranks run on in this image; None if no lock names one."""
+    """Return the version of PyTorch in this image; None if no lock names one."""
     lock = read_lock(containers, image)
     versions = {**lock.image, **lock.host} if lock else {}
-    # A vendor's own stands beside the one of the node's programs: jobs/platforms/on_nodes.py.
+    # The vendor's own Python is next to that of the node's programs: jobs/platforms/on_nodes.py.
     version = versions.get("training-pytorch", versions.get("pytorch"))
     return None if version is None else LockedTorch(image=image, version=version)
 
@@ -202,7 +205,7 @@ def apart(lock: Lock) -> tuple[str, ...]:
 
 
 def manifest_parameter(ami_parameter: str) -> str:
-    """/slipway/amis/gaudi-ecs/id has its manifest in /slipway/amis/gaudi-ecs/manifest."""
+    """Return the manifest's parameter: /slipway/amis/gaudi-ecs/manifest for /slipway/amis/gaudi-ecs/id."""
     return f"{ami_parameter.rpartition('/')[0]}/manifest"
 
 
@@ -216,7 +219,7 @@ def mismatches(lock: Lock, manifest: Mapping[str, object]) -> tuple[str, ...]:
 
 
 def _numbers(version: str) -> tuple[int, ...]:
-    """Major and minor: 1.21.3 still counts as 1.21."""
+    """Return major and minor number: 1.21.3 counts as 1.21."""
     return tuple(int(number) for number in re.findall(r"\d+", version)[:2])
 
 
@@ -229,7 +232,7 @@ def _versions(path: Path, tables: Mapping[str, object], name: str) -> Mapping[st
     )
 
 
-# The URI of a container image that somebody names for a job, and whether a cluster may pull it. Pure.
+# The URI of a container image that a user names for a job, and whether a cluster may pull it. Pure.
 _REPOSITORY = r"[a-z0-9]+(?:[._/-]+[a-z0-9]+)*"
 _TAG, _DIGEST = r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}", r"sha256:[0-9a-f]{64}"
 _URI = re.compile(
@@ -239,7 +242,7 @@ _URI = re.compile(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImageUri:
-    """Hold the pieces of REGISTRY/REPOSITORY:TAG, or of one with @sha256:… behind it."""
+    """Hold the parts of REGISTRY/REPOSITORY:TAG, or of one with @sha256:… at its end."""
 
     registry: str
     repository: str
@@ -247,7 +250,7 @@ class ImageUri:
     digest: str | None
 
     def pinned(self, digest: str) -> str:
-        """Return the URI that never means another image."""
+        """Return the URI with the digest, which always means the same image."""
         return f"{self.registry}/{self.repository}@{digest}"
 
 
@@ -282,6 +285,6 @@ def own_registry(target: Target) -> str:
 
 
 def _is_the_clusters(image: ImageUri, target: Target) -> bool:
-    """Return True for another tag of the image that the cluster was declared with: its role may pull it."""
+    """Return True for another tag of the image that the cluster declares, which its role may pull."""
     declared = str(getattr(target, "repository_uri", "") or getattr(target, "image", "")) + ":"
     return declared.startswith(f"{image.registry}/{image.repository}:")

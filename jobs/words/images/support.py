@@ -1,8 +1,8 @@
-"""Until when its publisher mends what is pinned: the table [support] of each lock, and the tools of set-up.
+"""Reads until when publishers support what is pinned: the table [support] of each lock, and set-up's tools.
 
-Dates are written down with their sources and never computed; a component of which nobody publishes a date
-stands in `unknown`. A component that no other table of the lock names is written with its version, such as
-"ubuntu 22.04". Another tool is a row of TOOLS. Only preflight looks at a clock.
+Dates are written down with their sources and never computed; a component without a published date is in
+`unknown`. A component that no other table of the lock names is written with its version, such as "ubuntu
+22.04". Another tool is a row of TOOLS. Only preflight compares the dates with a clock.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ UNKNOWN = "unknown"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pinned:
-    """Describes a pinned version; None: its publisher names no day."""
+    """Describes a pinned version; `until` is None if its publisher names no day."""
 
-    image: str  # a folder of containers/images, or who else pins it
+    image: str  # a folder of containers/images, or what else pins it
     component: str
     version: str
     until: date | None
@@ -33,7 +33,7 @@ class Pinned:
 
 
 SET_UP = "set-up"
-# What templates are deployed with, pinned in scripts/locks and package.json.
+# Tools with which templates are deployed, pinned in scripts/locks and package.json.
 TOOLS = (
     # AWS CDK developer guide, "Supported Node.js versions for the AWS CDK".
     Pinned(image=SET_UP, component="node", version="24", until=date(2028, 10, 30)),
@@ -42,7 +42,7 @@ TOOLS = (
 
 
 def pinned_versions(containers: Path, images: Sequence[str]) -> tuple[Pinned, ...]:
-    """Return what the sound locks of these images pin, in the order of their tables."""
+    """Return what the valid locks of these images pin, in the order of their tables."""
     return tuple(each for image in images for each in _pinned(containers, image))
 
 
@@ -63,7 +63,7 @@ def _pinned(containers: Path, image: str) -> Iterator[Pinned]:
 
 
 def support_mistakes(tables: Mapping[str, object]) -> Iterator[str]:
-    """Say what is wrong with the [support] of a lock: each version that it pins has one row there."""
+    """Yield what is wrong with a lock's [support], in which each pinned version must have one row."""
     table = tables.get(SUPPORT, {})
     days = dict(table) if isinstance(table, Mapping) else {}
     unknown = days.pop(UNKNOWN, [])
@@ -94,13 +94,13 @@ def _is_day(text: object) -> bool:
 
 
 def _versions(tables: Mapping[str, object]) -> Mapping[str, str]:
-    """Return the versions of the container and of the AMI; one that both name stands once."""
+    """Return the versions of the container and of the AMI; one that both name is there once."""
     found = [table for name in ("image", "host") if isinstance(table := tables.get(name), Mapping)]
     return {str(component): str(version) for table in found for component, version in table.items()}
 
 
 def ending(pinned: Sequence[Pinned], today: date) -> tuple[Pinned, ...]:
-    """Return what is no longer supported on that day, or not for long, the first to end first."""
+    """Return the versions whose support has ended or ends soon, the earliest first."""
     dated = [(each.until, each) for each in pinned if each.until is not None]
     found = [(until, each) for until, each in dated if until - today <= NOTICE]
     return tuple(each for _, each in sorted(found, key=lambda pair: pair[0]))

@@ -1,7 +1,7 @@
-"""How the parameters of SageMaker's model-parallel library (SMP) are read, checked and written.
+"""Reads, checks and writes the parameters of SageMaker's model-parallel library (SMP); has those of SMP v2.
 
-A version of the library is a frozen dataclass whose fields bear the library's names and defaults, and a Rules
-for what a value may be.
+A version of the library is a frozen dataclass whose fields have the library's names and defaults, and a Rules
+for the allowed values.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class InvalidSmp(InvalidConfig):
 
 
 class NoEqual(InvalidConfig):
-    """Reports every parameter that has no equal where it shall go, each with what to do instead."""
+    """Reports every parameter without an equivalent in the other form, each with what to do instead."""
 
 
 class SmpParameters(Protocol):
@@ -35,12 +35,12 @@ S = TypeVar("S", bound=SmpParameters)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rules:
-    """Say what values a version's library takes beyond their types."""
+    """Say which values a version of the library accepts, besides their types."""
 
-    library: str  # as a person says it
+    library: str  # the name for users
     least: Mapping[str, int] = field(default_factory=dict)
     words: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    aliases: Mapping[str, str] = field(default_factory=dict)  # another name of the library's own
+    aliases: Mapping[str, str] = field(default_factory=dict)  # other names of the library's own
 
 
 def decode_parameters(version: type[S], given: Mapping[str, object], rules: Rules) -> S:
@@ -61,12 +61,12 @@ def decode_parameters(version: type[S], given: Mapping[str, object], rules: Rule
 
 
 def write_parameters(parameters: SmpParameters) -> dict[str, Value]:
-    """Return what differs from the library's defaults, as it is sent."""
+    """Return the parameters that differ from the library's defaults, as they are sent."""
     return {name: value for name, value in asdict(parameters).items() if name in changed(parameters)}
 
 
 def changed(parameters: SmpParameters) -> list[str]:
-    """List the parameters that are not as the library has them by default."""
+    """List the parameters that differ from the library's defaults."""
     return [one.name for one in fields(parameters) if getattr(parameters, one.name) != one.default]
 
 
@@ -94,7 +94,7 @@ def refuse(problems: Iterable[Problem]) -> None:
 def refuse_without_equal(
     parameters: SmpParameters, instead: Mapping[str, str], where: str, also: Iterable[Problem] = ()
 ) -> None:
-    """Raise NoEqual with every changed parameter of `instead`, which says what to do without it."""
+    """Raise NoEqual with every changed parameter that is in `instead`, which says what to do without it."""
     found = [*also]
     for name in changed(parameters):
         if name in instead:
@@ -111,8 +111,8 @@ def _must_be(name: str, value: object, wanted: str) -> Problem:
     return Problem(where=name, message=f"is {value!r}, and must be {wanted}")
 
 
-# SMP v2, `torch.sagemaker`: its parameters, which stand on PyTorch's FSDP and know no pipeline.
-# Names, defaults and limits are those of AWS's page "The SageMaker model parallel library v2 reference".
+# SMP v2, `torch.sagemaker`: its parameters, which are based on PyTorch's FSDP and have no pipeline. Names,
+# defaults and limits are those of AWS's page "The SageMaker model parallel library v2 reference".
 _DEGREES = ("tensor_parallel_degree", "context_parallel_degree", "expert_parallel_degree")
 _RULES = Rules(
     library="SMP v2",
@@ -122,17 +122,17 @@ _RULES = Rules(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SmpV2:
-    """Hold the hyper-parameter `mp_parameters` of SMP v2; it checks itself when it is made."""
+    """Hold the hyperparameter `mp_parameters` of SMP v2; check it when it is made."""
 
-    hybrid_shard_degree: int = 0  # 0: as far as it goes, or as the script's FSDP says; 1: weights stay whole
+    hybrid_shard_degree: int = 0  # 0: all it can, or as the script's FSDP says; 1: weights stay whole
     tensor_parallel_degree: int = 1
     context_parallel_degree: int = 1
     expert_parallel_degree: int = 1
-    sm_activation_offloading: bool = True  # which offloads only what the script wraps
+    sm_activation_offloading: bool = True  # offloads only what the script wraps
     activation_loading_horizon: int = 2
     fsdp_cache_flush_warnings: bool = True
     allow_empty_shards: bool = False
-    random_seed: int | None = None  # of what tensor and expert ranks draw; None: the library's own
+    random_seed: int | None = None  # for draws of tensor and expert ranks; None: the library's own
 
     def __post_init__(self) -> None:
         refuse(wrong_values(self, _RULES))
@@ -149,7 +149,7 @@ class SmpV2:
 
 
 def _contradictions(smp: SmpV2) -> Iterator[Problem]:
-    # By 0 the library finds the degree itself, which is at least that of context.
+    # With 0 the library finds the degree itself, which is at least that of context.
     if smp.hybrid_shard_degree and smp.context_parallel_degree > smp.hybrid_shard_degree:
         message = f"is {smp.context_parallel_degree}, above hybrid_shard_degree={smp.hybrid_shard_degree}"
         hint = f"set hybrid_shard_degree to {smp.context_parallel_degree} or more"

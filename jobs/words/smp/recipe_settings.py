@@ -1,7 +1,7 @@
-"""SMP's parameters as settings of our own recipes, which lay a model out over ranks themselves.
+"""Translates SMP's parameters to settings of our own recipes, which divide a model over ranks themselves.
 
-containers/training/layout.py has the layout, and containers/training/config.py the settings. SMP v1
-calls "interleaved" what the trade calls 1F1B: a backward goes before a forward wherever one can.
+containers/training/layout.py has the layout, and containers/training/config.py the settings. SMP v1 calls
+"interleaved" what is usually called 1F1B: a backward comes before a forward wherever possible.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from slipway.jobs.words.smp.smp_v1 import PLACEMENTS, SmpV1
 
 _HERE = "a recipe"
 _OUR_ORDER = "PDT"  # containers/training/layout.py, DIMENSIONS: ranks of a tensor group are neighbours
-_ANY_PLACE = "cluster"  # the default of the library: nobody asked for a place
+_ANY_PLACE = "cluster"  # the library's default: the user asked for no placement
 _SCHEDULES = {"simple": "gpipe", "interleaved": "1f1b"}
 _BUCKETS = "leave it out: PyTorch's FSDP decides by itself how it moves weights"
 _HORIZON = "leave it out: activations come back a layer ahead"
@@ -43,18 +43,19 @@ _NOT_HERE_V2: Mapping[str, str] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepSize:
-    """Say on how many ranks a training runs, and how many rows a step has."""
+    """Hold how many ranks a training has, and how many rows a step."""
 
     world: int
     global_batch: int
 
 
 def settings_of_v1(smp: SmpV1, size: StepSize) -> dict[str, str]:
-    """Return settings that train the same; raise NoEqual with every parameter that has no equal."""
+    """Return settings for the same training; raise NoEqual with every parameter without an equivalent."""
     degrees = {"tensor": smp.tensor_parallel_degree, "pipeline": smp.pipeline_parallel_degree}
     layout = _layout(size.world, sharded=smp.sharded_data_parallel_degree, **degrees)
     if smp.shard_optimizer_state:
-        # Shares of the optimizer's state alone are no setting: weights and gradients are cut with it.
+        # There is no setting that divides only the optimizer's state: it is divided with weights and
+        # gradients.
         layout = _layout(size.world, sharded=layout.readers, **degrees)
     refuse_without_equal(smp, _NOT_HERE_V1, _HERE, also=_unequal_in(layout, smp))
     settings = _settings(layout)
@@ -65,13 +66,13 @@ def settings_of_v1(smp: SmpV1, size: StepSize) -> dict[str, str]:
         settings["precision"] = "bf16" if smp.bf16 else "fp16"
     if smp.sharded_data_parallel_degree > 1:
         settings["clip_norm"] = f"{smp.sdp_gradient_clipping:g}"
-    if smp.offload_activations:  # as in SMP, of layers that go forward again
+    if smp.offload_activations:  # as in SMP, of layers that are computed again
         settings |= {"checkpoint_activations": "layer", "offload_activations": "yes"}
     return settings
 
 
 def settings_of_v2(smp: SmpV2, size: StepSize) -> dict[str, str]:
-    """Return settings that train the same; raise NoEqual with every parameter that has no equal."""
+    """Return settings for the same training; raise NoEqual with every parameter without an equivalent."""
     refuse_without_equal(smp, _NOT_HERE_V2, _HERE)
     tensor = smp.tensor_parallel_degree
     layout = _layout(size.world, sharded=max(1, smp.hybrid_shard_degree), tensor=tensor)
@@ -84,7 +85,7 @@ def settings_of_v2(smp: SmpV2, size: StepSize) -> dict[str, str]:
 
 
 def _unequal_in(layout: Layout, smp: SmpV1) -> Iterator[Problem]:
-    """Yield what has no equal in some layouts only: in others it changes nothing."""
+    """Yield parameters without an equivalent in this layout; in other layouts they change nothing."""
     degrees = {"P": layout.pipeline, "D": layout.readers, "T": layout.tensor}
     orders = PLACEMENTS.get(smp.placement_strategy, smp.placement_strategy), _OUR_ORDER
     asked, ours = ([letter for letter in order if degrees[letter] > 1] for order in orders)

@@ -1,8 +1,8 @@
 """SMP v1, `smdistributed.modelparallel`: its PyTorch parameters, which end with release 1.15 and PyTorch 2.0.
 
 Names, defaults and limits are those of aws/sagemaker-python-sdk, smd_model_parallel_general.rst, and of AWS's
-page "Sharded Data Parallelism". What the library takes in the training script instead (checkpoints of
-activations, the device that traces the model) is no parameter.
+page "Sharded Data Parallelism". Options in the training script (checkpoints of activations, the device that
+traces the model) are no parameters. Also translates to SMP v2 and back.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from slipway.jobs.words.smp.parameters import (
     wrong_values,
 )
 
-# Words of the library for the two orders that have one. The last letter is of ranks that are neighbours.
+# The library's names of two orders; the last letter is the dimension whose ranks are neighbours.
 PLACEMENTS = {"cluster": "DPT", "spread": "TPD"}
-_EXTRA_IN_FLIGHT = 2  # micro-batches between forward and backward by default, beside one a partition
+_EXTRA_IN_FLIGHT = 2  # micro-batches between forward and backward by default, besides one for each partition
 
 _RULES = Rules(
     library="SMP v1",
@@ -55,7 +55,7 @@ class SmpV1:
     sharded_data_parallel_degree: int = 1
     ddp: bool = False
     microbatches: int = 1
-    active_microbatches: int | None = None  # None: two more than partitions, or all there are
+    active_microbatches: int | None = None  # None: two more than partitions, or all
     pipeline: str = "interleaved"
     optimize: str = "memory"
     memory_weight: float | int | None = None  # None: 0.8, or 0.2 with optimize="speed"
@@ -85,7 +85,7 @@ class SmpV1:
 
     @classmethod
     def decode(cls, parameters: Mapping[str, object]) -> SmpV1:
-        """Decode the `parameters` of an existing notebook; `partitions` is understood."""
+        """Decode the `parameters` of an existing notebook, with `partitions` as another name."""
         return decode_parameters(cls, parameters, _RULES)
 
     @property
@@ -98,7 +98,7 @@ class SmpV1:
         """Return what is sent: the degree of the pipeline, which is required, and all but the defaults."""
         sent = {"pipeline_parallel_degree": self.pipeline_parallel_degree, **write_parameters(self)}
         if not self.auto_partition:
-            # SageMaker's SDK asks for the default partition, and for it reads the degree by its old name.
+            # SageMaker's SDK asks for the default partition, and reads the degree for it by its old name.
             sent |= {"default_partition": self.default_partition, "partitions": self.pipeline_parallel_degree}
         return sent
 
@@ -145,7 +145,7 @@ def _pipeline_contradictions(smp: SmpV1) -> Iterator[Problem]:
         message = f"is {smp.active_microbatches}, and a step has {smp.microbatches} micro-batches"
         yield Problem(where="active_microbatches", message=message, hint=f"set at most {smp.microbatches}")
     if smp.pipeline == "simple" and smp.in_flight != smp.microbatches:
-        # The library says so in a line of its log, and trains with the other schedule.
+        # The library logs a line about it, and trains with the other schedule.
         message = f"is 'simple' with {smp.in_flight} of {smp.microbatches} micro-batches active"
         hint = f"set active_microbatches={smp.microbatches}, or SMP runs the interleaved schedule"
         yield Problem(where="pipeline", message=message, hint=hint)
@@ -155,8 +155,8 @@ def _pipeline_contradictions(smp: SmpV1) -> Iterator[Problem]:
         yield Problem(where="offload_activations", message=message, hint=hint)
 
 
-# SMP v1 said as SMP v2, and back: what has an equal is mapped, and what has none is refused with what to do.
-# Some of v1's parameters are lines of the training script with v2. They come beside the translation, as text.
+# SMP v1 as SMP v2, and back: parameters with an equivalent are translated, others refused with what to do.
+# Some of v1's parameters become lines of the training script with v2: they are returned as text.
 _PIPELINE_ENGINE = (
     "leave it out and raise tensor_parallel_degree or sharded_data_parallel_degree, or train with our own "
     "engine: pipeline is a setting of recipes"
@@ -192,7 +192,7 @@ _NOT_IN_V1: Mapping[str, str] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TranslatedSmp:
-    """Hold what SMP v1's parameters are with SMP v2, and what the training script has to do now."""
+    """Hold SMP v1's parameters as SMP v2's, and what the training script has to do now."""
 
     smp: SmpV2
     in_script: tuple[str, ...]
@@ -203,7 +203,7 @@ def to_smp_v2(smp: SmpV1) -> TranslatedSmp:
     refuse_without_equal(smp, _NOT_IN_V2, "SMP v2")
     return TranslatedSmp(
         smp=SmpV2(
-            # 0: over all ranks that there are. FSDP cuts the optimizer's state as it cuts weights.
+            # 0: over all ranks. FSDP divides the optimizer's state as it divides weights.
             hybrid_shard_degree=0 if smp.shard_optimizer_state else smp.sharded_data_parallel_degree,
             tensor_parallel_degree=smp.tensor_parallel_degree,
             sm_activation_offloading=smp.offload_activations,
@@ -243,11 +243,11 @@ def _in_script(smp: SmpV1) -> Iterator[str]:
 
 
 Smp = SmpV1 | SmpV2
-PARAMETERS = "mp_parameters"  # the hyper-parameter in which SageMaker's toolkit reads them, as JSON
+PARAMETERS = "mp_parameters"  # the hyperparameter from which SageMaker's toolkit reads them, as JSON
 
 
 def distribution(smp: Smp, processes_per_host: int) -> dict[str, Mapping[str, object]]:
-    """Return the argument of this name as estimators of SageMaker's SDK v2 take it."""
+    """Return the argument `distribution` for estimators of SageMaker's SDK v2."""
     library = {"modelparallel": {"enabled": True, "parameters": smp.parameters()}}
     if isinstance(smp, SmpV2):
         return {"torch_distributed": {"enabled": True}, "smdistributed": library}

@@ -43,7 +43,7 @@ def test_a_declared_cluster_costs_more_than_its_nodes_and_names_what_is_not_coun
     endpoints_and_volumes = 12 * 0.01 + 2 * 200 * 0.08 / 730
     assert cluster["usd_per_hour"] - alone["usd_per_hour"] == pytest.approx(endpoints_and_volumes)
     assert "efs" in str(cluster["unpriced"])
-    assert "priced are the nodes alone" in slipway("estimate", "mrpc", "--on", "c6i.16xlarge")[2]
+    assert "only nodes are priced" in slipway("estimate", "mrpc", "--on", "c6i.16xlarge")[2]
 
 
 def test_an_unknown_price_reads_as_unknown(slipway: Slipway) -> None:

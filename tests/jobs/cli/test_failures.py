@@ -175,7 +175,8 @@ def test_a_shell_that_knows_nothing_of_the_yard_is_told_the_line_to_type(
     write_state(tmp_path, YardState(pid=os.getpid(), identity=identity, endpoint="http://a", started_at=""))
     assert fail(error) == 1
     told = capsys.readouterr().err
-    assert 'hint: a yard is up on this machine, for this shell: eval "$(slipway yard env)"; for AWS' in told
+    assert 'hint: a yard is up on this machine; to use it in this shell: eval "$(slipway yard env)"' in told
+    assert "; for AWS" in told
     write_state(tmp_path, YardState(pid=os.getpid(), identity="gone", endpoint="http://a", started_at=""))
     assert fail(error) == 1
     assert "eval" not in capsys.readouterr().err

@@ -86,8 +86,8 @@ def test_what_is_no_public_key_for_instance_connect_is_refused_before_a_config_i
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (("--forward", "6006", "--config"), "not --forward, --config"),
-        (("0", "--forward", "6006", "--", "id"), "not --forward, a command"),
+        (("--forward", "6006", "--config"), "only one of --forward, --config"),
+        (("0", "--forward", "6006", "--", "id"), "only one of --forward, a command"),
     ],
 )
 def test_two_wishes_at_once_are_refused(slipway: Slipway, words: tuple[str, ...], says: str) -> None:

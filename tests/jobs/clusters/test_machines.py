@@ -110,7 +110,7 @@ def test_a_node_that_is_not_there_is_refused_with_those_that_are(yard_shell: Run
 
 def test_nobody_enters_the_instances_of_sagemaker(yard_shell: RunningYard) -> None:
     target = deploy_sagemaker_target(yard_shell)
-    with pytest.raises(NoMachine, match="nobody enters them"):
+    with pytest.raises(NoMachine, match="nobody can enter them"):
         find_machines(target.name, REGION)
 
 

@@ -14,7 +14,7 @@ from slipway.jobs.estimate.inputs.places import alone
 from slipway.jobs.estimate.pareto import BEST, UNDECIDED, verdicts
 from slipway.jobs.estimate.prices import known_rates
 from slipway.jobs.estimate.work.workloads import find_workload
-from slipway.jobs.report.contents import Beside, Comparison, job_page
+from slipway.jobs.report.contents import Comparison, RunBesideEstimate, job_page
 from slipway.jobs.report.page import render
 from slipway.jobs.submit.curve import Point
 from slipway.jobs.words.catalogue.instances import instance_type
@@ -56,15 +56,15 @@ def run_page(name: str = "bert_pretrain-0123", *, in_yard: bool = False) -> str:
         Point(step=step, steps=40, loss=1.0, sequences_per_second=2600.0 + step, attempt=1)
         for step in range(1, 41)
     ]
-    run = Beside(
+    run = RunBesideEstimate(
         name=name,
         nodes=2,
         measured=2620.0,
         steps=30,
         curve=curve,
         predicted=2716.9,
-        word="calibrated",
-        band=0.06,
+        predicted_word="calibrated",
+        predicted_band=0.06,
         devices=16,
         instance_type="dl1.24xlarge",
         is_of_the_yard=in_yard,

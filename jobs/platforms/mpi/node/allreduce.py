@@ -1,4 +1,4 @@
-"""One rank of the all-reduce that says whether the nodes of a cluster can work together."""
+"""Runs one rank of the all-reduce that shows whether the nodes of a cluster can work together."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What must be the same on all nodes of a job: each prints what it has, and the main node compares."""
+"""Facts that must be equal on all nodes of a job: each node prints its own, the main node compares them."""
 
 from __future__ import annotations
 
@@ -33,16 +33,16 @@ _VERSION_SECONDS = 20
 class NodeFacts:
     python: str
     torch: str
-    mpi: str  # the first line that it says of its version
+    mpi: str  # the first line of its version's output
     slipway: str
     training: str  # what the ranks run in
     numa_domains: int
     cores: int
     ccl: bool
-    running: str  # jobs of which processes are left here, between spaces
+    running: str  # jobs with processes left here, separated by spaces
 
 
-# In the order in which a difference is told, and in a person's words.
+# In the order in which differences are reported, with their names for users.
 EQUAL: Mapping[str, str] = {
     "python": "Python",
     "torch": "torch",
@@ -144,7 +144,7 @@ def _mpi_version(mpi: str) -> str:
     return next((line for line in lines if any(sign.isdigit() for sign in line)), lines[0])
 
 
-# The processes of jobs on this node: each carries its job's name in its environment, whoever started it.
+# The processes of jobs on this node: each has its job's name in its environment, whoever started it.
 _VARIABLE = f"{variables.JOB}=".encode()
 _LAUNCHER = b"slipway.containers.runtime.launch"
 _SHARED_MEMORY = Path("/dev/shm")  # noqa: S108 - each file there is looked at
@@ -161,9 +161,9 @@ def processes_of(job: str) -> list[int]:
 
 
 def end_processes(job: str, grace_seconds: float) -> list[int]:
-    """Send SIGTERM, and SIGKILL after the grace time; return the processes that even that did not end.
+    """Send SIGTERM, and SIGKILL after the grace time; return the processes that survive both.
 
-    Launchers alone are asked first: they give their ranks time to save, where mpirun would kill them.
+    Only launchers get SIGTERM first: they give their ranks time to save, where mpirun would kill them.
     """
     asked = processes_of(job)
     launchers = [pid for pid in asked if _is_launcher(pid)]
@@ -179,7 +179,7 @@ def end_processes(job: str, grace_seconds: float) -> list[int]:
 
 
 def clear_memory(user: int, folder: Path = _SHARED_MEMORY) -> None:
-    """Remove what ranks of the user left, unless a job still runs: the next one would miss that memory."""
+    """Remove the user's shared memory that ranks left, unless a job is running and may use it."""
     if jobs_here():
         return
     for path in folder.iterdir():
@@ -195,7 +195,7 @@ def _signal(pids: list[int], number: int) -> None:
 
 
 def _marked() -> Iterator[tuple[int, str]]:
-    """Yield jobs' processes, except this one and its parent: their command may carry the name too."""
+    """Yield jobs' processes, except this one and its parent, whose command may contain the name, too."""
     own = {os.getpid(), os.getppid()}
     for path in Path("/proc").glob("[0-9]*/environ"):
         with suppress(OSError, ValueError):

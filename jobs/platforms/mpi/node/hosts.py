@@ -15,8 +15,8 @@ from slipway.containers.runtime.contract import variables
 from slipway.jobs.platforms.mpi.node.job_credentials import TOKEN_VARIABLE, URI_VARIABLE
 from slipway.jobs.platforms.mpi.node.setting import PORT_VARIABLE, ROOT_VARIABLE, NodePaths
 
-# Of our environment, for programs on other nodes: where AWS, its credentials and this node are, and whether
-# it is a yard's.
+# Variables of ours that programs on other nodes need: where AWS, its credentials and this node are, and
+# whether it is a yard's.
 PASSED_ON = (
     "AWS_ENDPOINT_URL",
     "AWS_EC2_METADATA_SERVICE_ENDPOINT",
@@ -38,7 +38,7 @@ class Said:
     host: str
     code: int
     output: str
-    error: str  # why it did not answer, in one line; empty where it did
+    error: str  # why it did not answer, in one line; empty if it did
 
     @property
     def answered(self) -> bool:
@@ -48,7 +48,7 @@ class Said:
 def ask_all(
     where: NodePaths, hosts: Sequence[str], words: Sequence[str], seconds: float = ANSWER_SECONDS
 ) -> list[Said]:
-    """Run `slipway-node WORD…` on every host with this same Python, and return what each said."""
+    """Run `slipway-node WORD…` on every host with this same Python, and return what each printed."""
     passed = [f"{name}={os.environ[name]}" for name in PASSED_ON if name in os.environ]
     command = shlex.join(
         ["env", *passed, sys.executable, "-m", "slipway.jobs.platforms.mpi.node.main", *words]
@@ -58,7 +58,7 @@ def ask_all(
 
 
 def closed_to_jobs(where: NodePaths, hosts: Sequence[str]) -> list[Said]:
-    """Log in to every host as this process's user, and return what those said that let nobody in."""
+    """Log in to every host as this process's user, and return the answers of those that refuse."""
     with ThreadPoolExecutor(max_workers=_MOST_AT_ONCE) as pool:
         said = pool.map(lambda host: _ask(where, host, "true", ANSWER_SECONDS), hosts)
         return [each for each in said if each.error]

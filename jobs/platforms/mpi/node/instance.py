@@ -1,4 +1,4 @@
-"""Who this machine is, from the instance metadata service (IMDSv2: EC2 user guide, "Use IMDS")."""
+"""Finds out which machine this is, from the instance metadata service (IMDSv2: EC2 user guide)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from functools import cache
 
 from slipway.jobs.words.errors import SlipwayError
 
-# As the SDKs have it, so that one variable points them and us at the same place.
+# The SDKs' variable, so that it sends them and us to the same place.
 _ENDPOINT_VARIABLE = "AWS_EC2_METADATA_SERVICE_ENDPOINT"
 _ENDPOINT = "http://169.254.169.254"
 _SECONDS = 5.0
@@ -29,7 +29,7 @@ class Instance:
 
 @cache
 def read_instance() -> Instance:
-    """Return who this machine is: asked once, since only root may ask, and a job's attempts come later."""
+    """Return which machine this is. Ask once, as only root may ask, and attempts run as another user."""
     token = _ask("PUT", "latest/api/token", {"X-aws-ec2-metadata-token-ttl-seconds": str(_TOKEN_SECONDS)})
     said = {"X-aws-ec2-metadata-token": token}
     return Instance(
@@ -41,7 +41,7 @@ def read_instance() -> Instance:
 def _ask(method: str, path: str, headers: dict[str, str]) -> str:
     url = f"{os.environ.get(_ENDPOINT_VARIABLE, _ENDPOINT).rstrip('/')}/{path}"
     request = urllib.request.Request(url, method=method, headers=headers)  # noqa: S310  # the metadata service
-    # Whatever proxy the environment names, this address is the machine's own.
+    # The address is the machine's own, so no proxy of the environment may be used.
     direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     try:
         with direct.open(request, timeout=_SECONDS) as answer:

@@ -1,7 +1,7 @@
-"""What jobs may do in AWS: a role of their own, whose credentials a node hands to the user that they run as.
+"""Gives jobs a role of their own in AWS: a node hands its credentials to the user that jobs run as.
 
 The node's own role can read the secret from which all nodes derive their trust. So the metadata service,
-which hands that role out, is closed to everybody but root, and root hands out the narrower role here. The
+which gives out that role, is closed to everybody but root, and root gives out the narrower role here. The
 SDKs know the two variables ("Container credential provider" of their reference guide).
 """
 
@@ -34,18 +34,18 @@ URI_VARIABLE, TOKEN_VARIABLE = "AWS_CONTAINER_CREDENTIALS_FULL_URI", "AWS_CONTAI
 PORT = 9911
 PATH = "/credentials"
 TABLE = "slipway_jobs"
-CONNECT_USER = "ec2-instance-connect"  # of the package of this name, which Ubuntu's AMIs bring
+CONNECT_USER = "ec2-instance-connect"  # of the package of this name in Ubuntu's AMIs
 METADATA = {"ip": "169.254.169.254", "ip6": "fd00:ec2::254"}
-_FRESH = timedelta(minutes=10)  # SDKs ask again as late as five minutes before the end
-_LASTS_SECONDS = 3600  # the most that a role may get of another one
+_FRESH = timedelta(minutes=10)  # SDKs may ask as late as five minutes before the end
+_LASTS_SECONDS = 3600  # the longest that a role may get for another one
 _NFT_SECONDS = 30.0
 
 Credentials = Mapping[str, str]
-_started = threading.Lock()  # the first caller takes it forever
+_started = threading.Lock()  # taken by the first caller, and never released
 
 
 class OpenMetadata(SlipwayError):
-    """Jobs would reach the node's own role, so the node takes none."""
+    """Jobs could reach the node's own role, so the node accepts none."""
 
 
 def variables(where: NodePaths) -> dict[str, str]:
@@ -54,12 +54,12 @@ def variables(where: NodePaths) -> dict[str, str]:
 
 
 def _address(where: NodePaths) -> str:
-    """Return where the role is handed out; imitated machines share one loopback, each with its address."""
+    """Return the address of the credentials; imitated machines share one loopback, with an address each."""
     return "127.0.0.1" if where.is_machine else read_instance().address
 
 
 def rules(system_users: Sequence[int] = ()) -> str:
-    """Write the rules for `nft -f`: only root and these users of the system reach the metadata service."""
+    """Return the rules for `nft -f`: only root and these system users reach the metadata service."""
     let_in = ", ".join(map(str, (0, *system_users)))
     lines = "".join(
         f"    meta skuid != {{ {let_in} }} {family} daddr {address} reject\n"
@@ -70,7 +70,7 @@ def rules(system_users: Sequence[int] = ()) -> str:
 
 
 def close_metadata() -> None:
-    """Close the metadata service to everybody but root and whom sshd asks there for keys, or refuse."""
+    """Close the metadata service to all but root and the user that sshd asks for keys there, or refuse."""
     try:
         ran = subprocess.run(
             ["nft", "-f", "-"],
@@ -91,7 +91,7 @@ def close_metadata() -> None:
 
 
 def _system_users() -> list[int]:
-    """Return the user of EC2 Instance Connect: sshd runs its program as nobody else, and jobs cannot."""
+    """Return the user of EC2 Instance Connect: sshd runs its program as that user, and jobs never do."""
     try:
         return [pwd.getpwnam(CONNECT_USER).pw_uid]
     except KeyError:
@@ -99,7 +99,7 @@ def _system_users() -> list[int]:
 
 
 def hand_out(where: NodePaths, setup: Setup, user: User) -> None:
-    """Serve the job role's credentials to the user while this process lives; call it as often as you like."""
+    """Serve the job role's credentials to the user while this process lives; repeated calls do nothing."""
     if not _started.acquire(blocking=False):
         return
     token, path = secrets.token_hex(32), _token_file(where)
@@ -112,7 +112,7 @@ def hand_out(where: NodePaths, setup: Setup, user: User) -> None:
 
 
 class RenewedCredentials:
-    """Keeps credentials until shortly before they end, and then gets others."""
+    """Keeps credentials until shortly before they end, and then gets new ones."""
 
     def __init__(
         self, assume: Callable[[], Credentials], now: Callable[[], datetime] = lambda: datetime.now(UTC)
@@ -162,7 +162,7 @@ def _handler(token: str, role: RenewedCredentials) -> type[BaseHTTPRequestHandle
             self.wfile.write(body)
 
         def log_message(self, *_: object) -> None:
-            """SDKs ask often."""
+            """Log nothing: SDKs ask often."""
 
     return JobCredentials
 
@@ -171,20 +171,20 @@ def _token_file(where: NodePaths) -> Path:
     return where.run / "job-credentials-token"
 
 
-# From root, which Systems Manager and systemd run us as, to the user that jobs run as.
+# Changes from root, as which Systems Manager and systemd run us, to the user that jobs run as.
 
 
 def become_cluster_user() -> User:
-    """Drop root and the node's role for good: nothing that a job brings runs with either."""
+    """Drop root and the node's role for good, so that nothing of a job's runs with either."""
     user, where = cluster_user(), node_paths()
-    # EFA locks memory. What systemd gives a service is too little, and over ssh PAM lifts it.
+    # EFA locks memory. systemd's limit for a service is too low; over ssh, PAM raises it.
     with suppress(ValueError):  # the root of a user namespace, as in a yard, may not
         resource.setrlimit(resource.RLIMIT_MEMLOCK, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
     if is_another := os.geteuid() != user.uid:
         os.initgroups(user.name, user.gid)
         os.setgid(user.gid)
         os.setuid(user.uid)
-    if is_another or _token_file(where).exists():  # in a yard without users, once the node has joined
+    if is_another or _token_file(where).exists():  # in a yard without users: after the node has joined
         os.environ.update(variables(where))
         aws.forget_credentials()  # those of the node's own role
     os.environ["HOME"] = user.home

@@ -1,4 +1,4 @@
-"""`slipway-node join`: this machine becomes a node that the others trust, and that has jobs' folders."""
+"""`slipway-node join`: makes this machine a node that the others trust, with the folders that jobs need."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ from slipway.jobs.words.mpi import (
 )
 
 _SHARED = ("slipway", "data", "checkpoints", "logs")
-_SYSTEMD_SECONDS = 60.0  # joining is tried again
+_SYSTEMD_SECONDS = 60.0  # joining is tried again after it
 _UNITS = ("ssh.service", "sshd.service")  # Debian's and Amazon Linux's name
 
 
 class NotWhole(SlipwayError):
-    """The machine lacks what a job would rely on."""
+    """The machine lacks something that jobs rely on."""
 
 
 def join(where: NodePaths, setup: Setup) -> None:
@@ -44,7 +44,7 @@ def join(where: NodePaths, setup: Setup) -> None:
     own = read_instance()
     answer = reader("secretsmanager", setup.region).get_secret_value(SecretId=setup.secret_arn)
     user = cluster_user()
-    if user.uid != os.geteuid():  # else nothing can be kept from jobs
+    if user.uid != os.geteuid():  # otherwise nothing can be kept from jobs
         close_metadata()
     establish(where, answer["SecretString"], [host_name(own.address), own.address], user)
     _make_folders(where, setup, user)
@@ -55,7 +55,7 @@ def join(where: NodePaths, setup: Setup) -> None:
 
 
 def refuse_unshared_files(where: NodePaths, mount: str | None) -> None:
-    """Refuse to join where the shared files are a folder of this machine: jobs would lose what they wrote."""
+    """Refuse to join if the shared files are a folder of this machine: jobs would lose what they write."""
     if mount is None or not where.is_machine or os.path.ismount(mount):
         return
     raise NotWhole(
@@ -76,7 +76,7 @@ def reload_sshd(where: NodePaths) -> None:
 
 
 def _start_sshd(unit: str) -> None:
-    """Start sshd, which after a reboot has failed: its key lay in memory until this node joined again."""
+    """Start sshd, which failed at a reboot: its key was in memory until this node joined again."""
     _systemctl("reset-failed", unit)  # or its start limit refuses another try
     if _systemctl("reload-or-restart", unit) != 0:
         raise NotWhole(
@@ -98,7 +98,7 @@ def _systemctl(*words: str) -> int:
     return ran.returncode
 
 
-# Who is of the cluster now, written down where mpirun, ssh and name lookups read it.
+# The cluster's current nodes, in the files that mpirun, ssh and name lookups read.
 _BEGIN, _END = "# slipway: nodes of the cluster, kept current", "# slipway: end"
 _BLOCK = re.compile(rf"{re.escape(_BEGIN)}\n.*?{re.escape(_END)}\n", re.DOTALL)
 
@@ -124,7 +124,7 @@ def _lines(member: Member) -> list[str]:
 
 
 def _ssh_block(member: Member) -> str:
-    """Map a name to its address; whoever has the address still has to prove that name."""
+    """Map a name to its address; a machine at the address must still prove that it has the name."""
     return f"Host {member.name}\n  HostName {member.address}\n  HostKeyAlias {member.name}\n"
 
 
@@ -132,9 +132,9 @@ def _read(where: NodePaths) -> str:
     return where.hosts.read_text(encoding="utf-8") if where.hosts.exists() else ""
 
 
-# The readiness of the cluster in its bucket: the main node writes it, and a node takes its own answer back. A
-# record outlives what it tells of: a node that restarts is the same instance, and would count as ready while
-# it is down. Two that restart in one moment may overwrite each other; the main node then finds no sshd.
+# The cluster's readiness, a record in its bucket: the main node writes it, and a node withdraws its own
+# answer. A restarted node is the same instance, and without that its old answer would count while it is down.
+# If two restart at once, one withdrawal may be overwritten; the main node then finds no sshd there.
 STOPS = "it shuts down or restarts"
 STARTED = "it has just started, and has not been asked yet"
 
@@ -151,7 +151,7 @@ def write_record(setup: Setup, readiness: Readiness) -> None:
 
 
 def take_back_answer(setup: Setup, instance_id: str, why: str) -> None:
-    """Tell everybody that this node does not count until the main node has asked it again."""
+    """Withdraw this node's answer, so that the node does not count until the main node has asked it again."""
     record = read_record(setup)
     if record and has_answered(record, instance_id):
         write_record(setup, take_back(record, instance_id, why))

@@ -1,4 +1,4 @@
-"""One job at a time: the lock of the cluster, a file on its main node. Who holds it is written into it."""
+"""Runs one job at a time, by the lock of the cluster: a file on its main node that names its holder."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from slipway.jobs.words.job import SHORTEST_TIMEOUT_SECONDS
 from slipway.jobs.words.mpi import LONGEST_SECONDS, MpiJob, begins_line, longest_timeout
 from slipway.jobs.words.run import JobState
 
-CHECK = "slipway-check"  # what the all-reduce of all nodes is called among jobs
-_CHECK_SECONDS = 180.0  # in which that is over
+CHECK = "slipway-check"  # the job name of the all-reduce of all nodes
+_CHECK_SECONDS = 180.0  # the longest time of an all-reduce
 _PAUSE_SECONDS = 0.5
 _LONGEST_NAME = 256
 
@@ -80,9 +80,9 @@ def _read(lock: int) -> str:
     return os.pread(lock, _LONGEST_NAME, 0).decode(errors="replace")
 
 
-# Holds a job back on the main node until every job that it waits for has succeeded. The wait is part of the
-# job's command, which Systems Manager ends after two days. A job whose turn comes late gets a shorter time
-# limit, so that its ranks save and end by themselves.
+# Makes a job wait on the main node until every job that it waits for has succeeded. The wait is part of the
+# job's command, which Systems Manager ends after two days. So a job that starts late gets a shorter time
+# limit, by which its ranks save and end by themselves.
 LOOK_SECONDS = 5.0
 
 Say = Callable[[str], None]
@@ -95,7 +95,7 @@ def await_others(
     pause: Callable[[float], None] = time.sleep,
     now: Callable[[], float] = time.monotonic,
 ) -> MpiJob:
-    """Return the job as it may begin; refuse it where one of the others failed, or no time is left."""
+    """Return the job as it may begin; refuse it if another one failed, or no time is left."""
     if not job.waits_for:
         return job
     began, told = now(), ""
@@ -129,7 +129,7 @@ def _refuse_failed(job: MpiJob, others: Sequence[Awaited]) -> None:
 
 
 def _time_left(job: MpiJob, waited: float) -> int:
-    """Return what each attempt may still take."""
+    """Return the time limit that each attempt still has."""
     return longest_timeout(LONGEST_SECONDS - int(waited), job.attempts)
 
 

@@ -49,7 +49,7 @@ def _check(parsed: argparse.Namespace) -> int:
 
 
 def _enter(parsed: argparse.Namespace) -> int:
-    """Log in to every host as jobs do; fail if one lets nobody in."""
+    """Log in to every host as jobs do; fail if one refuses."""
     from slipway.jobs.platforms.mpi.node.hosts import closed_to_jobs
     from slipway.jobs.platforms.mpi.node.job_credentials import become_cluster_user
 
@@ -88,7 +88,7 @@ def _stop(parsed: argparse.Namespace) -> int:
     from slipway.jobs.platforms.mpi.node.ssh_trust import cluster_user
 
     left = end_processes(parsed.job, parsed.grace)
-    if node_paths().is_machine:  # else the memory is that of the machine which imitates this one
+    if node_paths().is_machine:  # otherwise the memory is that of the machine which imitates this one
         clear_memory(cluster_user().uid)
     if left:
         print(f"error: processes {', '.join(map(str, left))} of {parsed.job} do not end", file=sys.stderr)
@@ -104,7 +104,7 @@ def _facts(parsed: argparse.Namespace) -> int:
 
 
 def _code(parsed: argparse.Namespace) -> int:
-    """Fetch the code of a job, where nodes share no files."""
+    """Fetch the code of a job, if nodes share no files."""
     from slipway.jobs.cloud.aws import reader
     from slipway.jobs.platforms.mpi.node.run import ensure_code
 

@@ -1,4 +1,4 @@
-"""One mpirun over the hosts of a job: started, watched, and ended everywhere when a host is lost."""
+"""Runs one mpirun over the hosts of a job: starts it, watches it, ends it everywhere if a host is lost."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ from slipway.jobs.words.mpi import (
 )
 from slipway.jobs.words.run import RETRY_EXIT_CODE
 
-GRACE_SECONDS = 30.0  # from SIGTERM to SIGKILL, as Batch gives it
+GRACE_SECONDS = 30.0  # from SIGTERM to SIGKILL, the same as Batch's
 _PROBE_SECONDS = 2.0
-_PROBES = 3  # without an answer, and a host is dead
-# After a host is gone launchers end by themselves, as its beats stop; then mpirun may still wait. All of
-# this together is to stay below 30 s.
+_PROBES = 3  # after as many without an answer, a host is dead
+# After a host is lost, launchers end by themselves when its heartbeats stop; mpirun may still wait. All of
+# this together must stay below 30 s.
 _FAREWELL_SECONDS = 8.0
 _RENDEZVOUS_SECONDS = 120.0  # all hosts have answered a moment ago
 
@@ -50,10 +50,10 @@ class MpirunWork:
     processes_per_node: int | None
     mpi: str
     program: str
-    facts: NodeFacts  # of every host
+    facts: NodeFacts  # common to all hosts
     efa_interfaces: int
-    code: Path | None  # None: what is installed
-    python: str = sys.executable  # what the ranks run in
+    code: Path | None  # None: the installed code
+    python: str = sys.executable  # the ranks' Python
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,7 +108,7 @@ def _until_end(
     if dead:
         say_dead(dead, say)
     code, silent = _end(where, work, process, dead)
-    if silent and code:  # mpirun or a launcher was faster than we
+    if silent and code:  # mpirun or a launcher noticed the loss before us
         say_dead(silent, say)
     return code, (*dead, *silent)
 
@@ -144,7 +144,7 @@ def opening(launch: Launch) -> str:
 
 
 def _variables(work: MpirunWork, ranks: int) -> dict[str, str]:
-    """Return the dynamic half of the launch contract, as far as mpirun does not set it."""
+    """Return the dynamic half of the launch contract, without the variables that mpirun sets."""
     passed = {name: os.environ[name] for name in nodes.PASSED_ON if name in os.environ}
     return {
         **passed,
@@ -162,7 +162,7 @@ def _own_environment(where: NodePaths, work: MpirunWork) -> dict[str, str]:
     ssh = str(where.ssh_program)
     base = {name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ}
     if work.mpi == OPEN_MPI:
-        # Where there is no other user, as in a user namespace of the yard, it would refuse root.
+        # Without another user, as in a user namespace of the yard, mpirun would refuse root.
         allowed = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
         return {**base, **allowed, "OMPI_MCA_plm_rsh_agent": ssh, "PRTE_MCA_plm_ssh_agent": ssh}
     return {**base, "HYDRA_LAUNCHER_EXEC": ssh, "I_MPI_HYDRA_BOOTSTRAP_EXEC": ssh}
@@ -192,7 +192,7 @@ def say_dead(dead: Sequence[str], say: Say) -> None:
 def _end(
     where: NodePaths, work: MpirunWork, process: subprocess.Popen[bytes], dead: Sequence[str]
 ) -> tuple[int, tuple[str, ...]]:
-    """End the job on every host that answers; return mpirun's exit code and the hosts that were silent."""
+    """End the job on every host that answers; return mpirun's exit code and the hosts that did not answer."""
     with suppress(subprocess.TimeoutExpired):
         process.wait(_FAREWELL_SECONDS)
     silent = _end_everywhere(where, work, dead, 0.0)

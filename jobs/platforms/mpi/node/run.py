@@ -1,4 +1,4 @@
-"""`slipway-node run KEY`, on the main node: one job, from its request in S3 to the exit code of its ranks."""
+"""`slipway-node run KEY`: runs one job on the main node, from its request in S3 to its ranks' exit code."""
 
 from __future__ import annotations
 
@@ -30,16 +30,17 @@ from slipway.jobs.words.mpi import REPLACED_SECONDS, Answer, Member, MpiJob, Rea
 from slipway.jobs.words.names import derived_name
 from slipway.jobs.words.run import RETRY_EXIT_CODE
 
-_ENDING_SECONDS = 60.0  # in which the ranks of a cancelled job have saved
-_LOOK_AGAIN_SECONDS = 10.0  # at nodes of which some are missing
-_STOPPED_CODE = 143  # 128 + SIGTERM, as the launcher ends after it
+_ENDING_SECONDS = 60.0  # for the ranks of a cancelled job to save
+_LOOK_AGAIN_SECONDS = 10.0  # until it looks again at missing nodes
+_STOPPED_CODE = 143  # 128 + SIGTERM, the launcher's exit code after it
 _SCRATCH = "slipway-run-"
-_PREFIX = "[run] "  # beside "[3] " of rank 3 and "[node 3] " of its launcher
+_PREFIX = "[run] "  # other prefixes are "[3] " of rank 3 and "[node 3] " of its launcher
 
 
 def run_job(where: NodePaths, setup: Setup, key: str) -> int:
     job = await_others(_read_request(setup, key), setup.region, say)
-    # Only root may write down who is here, and ask who we are. Who is missing, the first attempt finds, too.
+    # Only root may write the roster, and ask which machine this is. Missing nodes are found by the first
+    # attempt.
     with suppress(_Missing):
         _members_of(where, setup, job)
     become_cluster_user()
@@ -62,7 +63,7 @@ def say(line: str) -> None:
 
 @contextmanager
 def _released(setup: Setup) -> Iterator[None]:
-    """While we have the lock: the nodes of no other job are let go."""
+    """Release all nodes at the end, while this job has the lock: they can be no other job's."""
     try:
         yield
     finally:
@@ -81,7 +82,7 @@ def _attempts(where: NodePaths, setup: Setup, job: MpiJob, folder: Path, lock: i
             minutes = REPLACED_SECONDS // 60
             say(f"error: {problem.message}; it was not replaced in {minutes} minutes; {problem.hint}")
             break
-    # Say last how the job ended; `slipway explain` reads the attempt from it.
+    # The last line says how the job ended; `slipway explain` reads the attempt from it.
     which = _which(job, attempt)
     lost = f", host {', '.join(ended.dead)} was lost" if ended.dead else ""
     say(f"{'error: ' if ended.code else ''}{job.name} ended with exit code {ended.code}, {which}{lost}")
@@ -89,7 +90,7 @@ def _attempts(where: NodePaths, setup: Setup, job: MpiJob, folder: Path, lock: i
 
 
 def _attempt(where: NodePaths, setup: Setup, job: MpiJob, attempt: int, folder: Path, lock: int) -> Ended:
-    """Run the ranks once. A machine that is lost before they start fails the attempt as one lost later."""
+    """Run the ranks once. A machine that is lost before they start fails the attempt, like one lost later."""
     try:
         members = _members_of(where, setup, job)
         protect(setup, members, say)
@@ -101,7 +102,7 @@ def _attempt(where: NodePaths, setup: Setup, job: MpiJob, attempt: int, folder: 
 
 
 def await_members(where: NodePaths, setup: Setup, job: MpiJob) -> list[Member]:
-    """Wait until enough nodes are there for another attempt: the group needs minutes to replace one."""
+    """Wait until there are enough nodes for another attempt: the group needs minutes to replace one."""
     ends = time.monotonic() + REPLACED_SECONDS
     while True:
         try:
@@ -170,7 +171,7 @@ def _read_request(setup: Setup, key: str) -> MpiJob:
 
 
 def _members_of(where: NodePaths, setup: Setup, job: MpiJob) -> list[Member]:
-    """Choose as many nodes as the job asks for, this one, the main node, first."""
+    """Choose as many nodes as the job asks for; the first is this one, the main node."""
     own, members = read_instance(), find_members(setup.cluster, setup.region)
     if os.access(where.own, os.W_OK):
         write_roster(where, members)
@@ -198,7 +199,7 @@ def _stop(number: int, frame: FrameType | None) -> None:
     raise StopRequested(f"{signal.Signals(number).name} received")
 
 
-# Where the code of a job lies on a node: fetched by its digest once, where all nodes find it.
+# The folder of a job's code on a node: fetched once by its digest, where all nodes find it.
 
 
 def code_folder(where: NodePaths, setup: Setup, digest: str) -> Path:
@@ -212,9 +213,9 @@ def ensure_code(where: NodePaths, setup: Setup, digest: str, s3: Any) -> Path:
     return ensure_unpacked(code_folder(where, setup, digest), digest, setup.bucket, s3)
 
 
-# Keeps Auto Scaling from taking away the nodes of a running job: idle and timed rules wait until it is over.
-# Nothing here fails a job: without protection it runs as well, and who reads its log is told.
-_MOST = 50  # instances that SetInstanceProtection takes, and that a group may have protected
+# Stops Auto Scaling from removing the nodes of a running job: idle and timed rules wait until it is over. A
+# failure here never fails the job, which runs without protection, too; its log says so.
+_MOST = 50  # limit of SetInstanceProtection, and of protected instances in a group
 
 Say = Callable[[str], None]
 
@@ -244,7 +245,7 @@ def _send(setup: Setup, members: Sequence[Member], *, protected: bool) -> None:
     )
 
 
-# Do the hosts of a job answer, and do they have the same? Asked of all at once, before a rank starts.
+# Checks that all hosts of a job answer and have the same software; asks all at once, before a rank starts.
 
 
 class DeadHost(SlipwayError):
@@ -307,7 +308,7 @@ def _silence(said: Said) -> str:
     return said.error or "it said nothing of itself"
 
 
-# Is the cluster ready? When its nodes have changed, the main node asks all for an all-reduce together.
+# Checks whether the cluster is ready: after its nodes change, the main node runs an all-reduce of all.
 _SECONDS = {
     variables.RENDEZVOUS_SECONDS: "60",
     variables.COLLECTIVE_SECONDS: "60",

@@ -1,4 +1,4 @@
-"""`slipway-node serve`: joins, keeps the roster current, and on the main node says whether all is ready."""
+"""`slipway-node serve`: joins the cluster, keeps the roster current; the main node also checks readiness."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _ASK_SECONDS = 300.0
 
 @dataclass(slots=True)
 class RoundPace:
-    """Says how long to rest between rounds: seconds while nodes come, for somebody may wait for them."""
+    """Decides the rest between rounds: seconds while nodes come, because somebody may wait for them."""
 
     rest_s: float = _FIRST_PAUSE_SECONDS
     _last: tuple[str, ...] | None = None
@@ -47,7 +47,7 @@ class RoundPace:
         self.rest_s = min(2 * self.rest_s, REFRESH_SECONDS)
 
     def see(self, instances: tuple[str, ...]) -> None:
-        """Begin anew with short rests where the nodes are not those of the last round."""
+        """Start again with short rests if the nodes differ from those of the last round."""
         if instances != self._last:
             self.rest_s, self._last = _FIRST_PAUSE_SECONDS, instances
 
@@ -63,12 +63,12 @@ class Server:
         self.pace = RoundPace()
 
     def turn(self) -> None:
-        """Do one round; whatever fails is tried again in the next."""
+        """Do one round; after any failure the next round tries again."""
         now = self._clock()
         self.pace.slow_down()
         if self._setup is None or now >= self._joins_at or not has_keys(self._where):
             setup = read_setup(self._where)
-            if self._setup is None:  # whatever was said of this machine, it was said before
+            if self._setup is None:  # an answer in the record is from before this machine started
                 take_back_answer(setup, read_instance().id, STARTED)
             join(self._where, setup)
             self._setup = setup
@@ -87,12 +87,12 @@ class Server:
         self._checks_at = now + 2 * self.pace.rest_s
         if ids == self._checked and self._still_holds(setup, members, now):
             return
-        if found := ask_check():  # none: a job runs, which says the same
+        if found := ask_check():  # None: a job is running, which proves the same
             write_record(setup, found)
             self._checked = ids
 
     def _still_holds(self, setup: Setup, members: Sequence[Member], now: float) -> bool:
-        """Return True if every node has answered, took nothing back since, and lets jobs in."""
+        """Return True if every node has answered, withdrew nothing since, and lets jobs in."""
         record = read_record(setup)
         if record is None or not all(node.answered for node in record.nodes):
             return False
@@ -100,7 +100,7 @@ class Server:
         if unreachable(self._where, names, addresses):
             return False
         if now < self._enters_at or last_holder(self._where) is None:
-            return True  # the job that runs is not disturbed
+            return True  # the running job is not disturbed
         self._enters_at = now + _ENTER_SECONDS
         return _ask("enter", *names).returncode == 0
 
@@ -112,18 +112,18 @@ class Server:
         """
         last = last_holder(self._where)
         if last is None or (last in ("", CHECK) and self._has_released):
-            return  # a job runs, or none has since
+            return  # a job is running, or none has run since
         self._has_released = _ask("release").returncode == 0
 
 
 def ask_check() -> Readiness | None:
-    """Ask for the all-reduce; None while a job holds the cluster."""
+    """Ask for the all-reduce; return None while a job holds the cluster."""
     ran = _ask("check")
     return decode_readiness(ran.stdout) if ran.returncode == 0 else None
 
 
 def _ask(word: str, *more: str) -> subprocess.CompletedProcess[str]:
-    """Ask in a process that becomes the cluster's user, since this one is root's."""
+    """Run the word in a process that becomes the cluster's user, since this process is root's."""
     return subprocess.run(
         [sys.executable, "-m", "slipway.jobs.platforms.mpi.node.main", word, *more],
         stdin=subprocess.DEVNULL,
@@ -135,7 +135,7 @@ def _ask(word: str, *more: str) -> subprocess.CompletedProcess[str]:
 
 
 def serve(where: NodePaths) -> None:
-    """Serve until systemd ends it, before each shutdown and reboot among others."""
+    """Serve until systemd ends this process, such as before a shutdown or reboot."""
     server = Server(where)
     signal.signal(signal.SIGTERM, _leave)
     try:

@@ -1,6 +1,6 @@
-"""What a node knows of its cluster, and where it keeps what. User data writes node.json; the rest is ours.
+"""Reads what a node knows of its cluster, and names its paths. User data writes node.json; we write the rest.
 
-SLIPWAY_NODE_ROOT is for machines that are only imitated: everything then lies under that folder.
+SLIPWAY_NODE_ROOT is for machines that are only imitated: all paths are then under that folder.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class NodePaths:
 
     @property
     def is_machine(self) -> bool:
-        """Return False for one that is only imitated, without mounts and memory of its own."""
+        """Return False for an imitated machine, which has no mounts and memory of its own."""
         return self.root == Path("/")
 
     @property
@@ -44,7 +44,7 @@ class NodePaths:
 
     @property
     def hostfile(self) -> Path:
-        """Lists the hosts, one name a line, the main node first."""
+        """Lists the hosts, one name in each line, the main node first."""
         return self.own / "hostfile"
 
     @property
@@ -74,7 +74,7 @@ class NodePaths:
     def keys(self) -> Path:
         """Holds the keys in memory, so that no secret of the cluster is ever on a disk.
 
-        Not in /dev/shm: systemd-logind removes what a user owns there when his last session ends.
+        Not in /dev/shm: systemd-logind removes a user's files there when the user's last session ends.
         """
         return self.state / "keys"
 
@@ -93,7 +93,7 @@ class NodePaths:
 
     @property
     def state(self) -> Path:
-        """Is gone with each boot, and not the jobs' to write."""
+        """Holds files that last until the next boot, and that jobs cannot write."""
         return self.root / "run/slipway-node"
 
 
@@ -107,7 +107,7 @@ class Setup:
     job_role_arn: str  # what jobs may do in AWS
     bucket: str
     file_system_mount: str | None
-    nodes: int  # that the cluster is declared with
+    nodes: int  # as declared
     mpi: str
     log_group: str
 

@@ -1,7 +1,8 @@
-"""Why nodes of a cluster believe each other: one authority that all derive from the cluster's secret.
+"""Makes the nodes of a cluster trust each other, by one authority that all derive from the cluster's secret.
 
-Each node signs its own host key and a key of the cluster's user, and forgets the authority. Who is no member
-cannot read the secret, so no certificate of its is worth anything: no host key is ever taken on trust.
+Each node signs its own host key and a key of the cluster's user, and then deletes the authority. Machines
+outside the cluster cannot read the secret, so they have no valid certificate: no host key is ever taken on
+trust.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ _LABEL = b"slipway cluster certificate authority\0"
 _VALID = "-5m:+7d"
 _AUTHORITY = "authority"
 _KEYGEN_SECONDS = 30.0  # it asks nobody
-_FOLDER_MODE = 0o755  # of the keys, which not everybody may read
+_FOLDER_MODE = 0o755  # of the keys' folder; the keys themselves are not readable for all
 _LENT = 0o440
 HOST_KEY, USER_KEY = "host/ssh_host_ed25519_key", "user/id_ed25519"
 
@@ -37,7 +38,7 @@ class User:
 
 
 def cluster_user() -> User:
-    """Return the user that the AMI brings; without one (the yard without root), the current user."""
+    """Return the user that the AMI has; without one (the yard without root), the current user."""
     try:
         found = pwd.getpwnam(USER)
     except KeyError:
@@ -84,12 +85,12 @@ def establish(where: NodePaths, secret: str, names: Sequence[str], user: User) -
 
 
 def has_keys(where: NodePaths) -> bool:
-    """Return False where a key or its certificate is gone, and `establish` has to make them again."""
+    """Return False if a key or its certificate is missing, so that `establish` must make them again."""
     paths = (where.keys / f"{key}{end}" for key in (HOST_KEY, USER_KEY) for end in ("", "-cert.pub"))
     return all(path.exists() for path in paths)
 
 
-# Of the user's certificate: a terminal for whoever looks at a node, and no forwarding of anything.
+# In the user's certificate: a terminal for people who enter a node, and no forwarding of anything.
 _NARROW = ["-O", "clear", "-O", "permit-pty"]
 
 
@@ -110,9 +111,9 @@ def _keygen(*words: str) -> None:
 
 
 def _lend(key: Path, user: User) -> None:
-    """Let the user read the key, and neither change nor replace it: the file and its folder stay root's.
+    """Let the user read the key, but neither change nor replace it: the file and its folder stay root's.
 
-    ssh takes a key that others may read where it is not the reader's own (sshkey_perm_ok of OpenSSH).
+    ssh accepts a key that others can read if the reader does not own it (sshkey_perm_ok of OpenSSH).
     """
     if os.geteuid() != user.uid:
         os.chown(key, os.geteuid(), user.gid, follow_symlinks=False)

@@ -1,4 +1,4 @@
-"""The nodes that Slurm gave a job, as its batch script finds them on the first of these."""
+"""Reads the nodes that Slurm gave a job, in its batch script on the first of them; also Slurm's JSON."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class NoAllocation(SlipwayError):
 
 
 class UnevenArray(SlipwayError):
-    """The numbers of an array are none that work can be divided by."""
+    """The numbers of an array are not evenly spaced, so work cannot be divided by them."""
 
     exit_code = 2
 
@@ -34,10 +34,10 @@ class Allocation:
     job: str  # Slurm's id, of an element of an array 7_0
     nodes: int
     hosts: tuple[str, ...]  # this one first
-    restarts: int  # how often Slurm gave it back to the queue: for each launch that EC2 refused, too
+    restarts: int  # how often it went back to the queue, also by launches that EC2 refused
     array_index: int | None  # from 0, whatever number the array begins with
     array_size: int | None
-    seconds: int | None  # that are left; None: without a limit, or nobody says
+    seconds: int | None  # that are left; None: no limit, or unknown
 
 
 def read_allocation(environment: Mapping[str, str]) -> Allocation:
@@ -87,7 +87,7 @@ def _number(environment: Mapping[str, str], name: str) -> int | None:
 
 
 def _seconds_left(job: str, environment: Mapping[str, str]) -> int | None:
-    """Return what is left of the job's time: later releases say it in a variable, others when asked."""
+    """Return the job's remaining time: later releases set a variable, older ones are asked."""
     ends = _number(environment, "SLURM_JOB_END_TIME")
     if ends is not None:
         return max(0, ends - int(time.time()))
@@ -111,14 +111,14 @@ def _seconds(text: str) -> int | None:
     return whole(total) if total < _FOREVER_MINUTES * 60 else None
 
 
-# What squeue, sacct and sinfo print as JSON, read into one form whatever the release.
-# Release 22.05 writes a state as a text and a number as such; since 23.02 a number is {"set", "infinite",
-# "number"}, and since 23.11 a state is a list: the state itself, then flags such as COMPLETING.
-_LARGEST = 1 << 63  # of any number that Slurm counts; NaN is not below it
-_NEVER = 0  # as Slurm writes a time that has not come
-_FOREVER = 0xFFFFFFFE  # and one that nobody knows
+# The JSON of squeue, sacct and sinfo, read into one form for all releases. Release 22.05 writes a state as a
+# text and a number as such; since 23.02 a number is {"set", "infinite", "number"}, and since 23.11 a state is
+# a list: the state itself, then flags such as COMPLETING.
+_LARGEST = 1 << 63  # above any number that Slurm counts; NaN is not below it
+_NEVER = 0  # Slurm's value of a time that has not come
+_FOREVER = 0xFFFFFFFE  # Slurm's value of an unknown time
 _IDS = re.compile(r"(?:after\w*:)?([0-9]+(?:_[0-9*]+)?)")
-# Flags that say more than the state before them.
+# Flags that are more exact than the state before them.
 _TELLING = ("CONFIGURING", "POWER_UP_NODE", "COMPLETING", "REQUEUE_HOLD", "SPECIAL_EXIT", "REQUEUED")
 _FINAL = (
     "COMPLETED",
@@ -133,7 +133,7 @@ _FINAL = (
 
 
 class OddAnswer(SlipwayError):
-    """Slurm printed something that is no JSON of its own."""
+    """Slurm printed something that is not its JSON."""
 
 
 def read_queue(text: str) -> list[SlurmRecord]:
@@ -159,7 +159,7 @@ def read_nodes(text: str) -> list[SlurmNode]:
 
 
 def whole(value: object) -> int | None:
-    """Return a number as any release writes it; None where it is not set."""
+    """Return a number as any release writes it; None if it is not set."""
     if isinstance(value, Mapping):
         value = value.get("number") if value.get("set", True) and not value.get("infinite") else None
     if isinstance(value, bool) or not isinstance(value, int | float) or not -_LARGEST < value < _LARGEST:
@@ -228,7 +228,7 @@ def _items(text: str, key: str, program: str) -> Iterator[Mapping[str, Any]]:
     except ValueError:
         raise OddAnswer(f"{program} --json printed no JSON but '{' '.join(text.split())[:80]}'") from None
     if isinstance(found, dict) and (errors := found.get("errors")):
-        # Refuse what is no answer: with --json the programs end well even where nobody answered them.
+        # Refuse an empty answer: with --json the programs exit with 0 even if nobody answered them.
         first = errors[0] if isinstance(errors, list) else errors
         told = first if isinstance(first, dict) else {}
         said = ": ".join(str(told[name]) for name in ("description", "error") if told.get(name)) or str(first)
@@ -240,7 +240,7 @@ def _items(text: str, key: str, program: str) -> Iterator[Mapping[str, Any]]:
 
 
 def _id(job: Mapping[str, Any]) -> str:
-    """Return the id: an element of an array is named after the array, as squeue does."""
+    """Return the id: an element of an array is named after the array, as in squeue."""
     array = _object(job.get("array"))
     group = whole(job.get("array_job_id")) or whole(array.get("job_id"))
     task = whole(job.get("array_task_id"))
@@ -259,7 +259,7 @@ def _words(value: object) -> list[str]:
 
 
 def _state(value: object) -> str:
-    """Return the state, or the flag beside it that says more."""
+    """Return the state, or its flag, if that is more exact."""
     words = [word for word in _words(value) if word.strip()] or ["UNKNOWN"]
     if words[0] in _FINAL:
         return words[0]
@@ -267,7 +267,7 @@ def _state(value: object) -> str:
 
 
 def _exit(value: object) -> tuple[int | None, int | None]:
-    """Return the exit code and the signal: 22.05 writes what waitpid(2) gives, later releases an object."""
+    """Return the exit code and the signal: 22.05 writes waitpid(2)'s status, later releases an object."""
     if not isinstance(value, Mapping):
         status = whole(value)
         return (None, None) if status is None else (status >> 8 & 0xFF, status & 0x7F or None)

@@ -1,8 +1,8 @@
-"""What a job writes of itself into its folder on shared files, so that no end of it is ever lost.
+"""Records each attempt of a job in the job's folder on shared files, so that its end is never lost.
 
-Slurm's controller forgets a job minutes after its end, and its accounts may be off or not answer. A file for
-each attempt, written whole: begun when the batch script starts, and completed when it ends. Attempts are
-counted by these: Slurm's own count of restarts grows with every launch that EC2 refuses, too.
+Slurm's controller forgets a job minutes after its end, and its accounts may be off or down. Each attempt has
+a file, written atomically: made when the batch script starts, completed when it ends. Attempts are counted by
+these files, because Slurm's count of restarts grows with every launch that EC2 refuses.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ class AttemptNote:
 
 
 def begin_note(folder: Path, note: AttemptNote) -> AttemptNote:
-    """Write that an attempt begins, and return its note with the number that it has.
+    """Write that an attempt begins, and return its note with its number.
 
-    A start that wrote its note already keeps its number. No two get the same one: a node that Slurm has
-    given up may still live, and write at the same time.
+    A start that has written its note keeps its number. No two starts get the same one: a node that Slurm has
+    given up may still run, and write at the same time.
     """
     (folder / _FOLDER).mkdir(parents=True, exist_ok=True)
     begun = [each for each in read_notes(folder) if (each.phase, each.job) == (note.phase, note.job)]
@@ -67,7 +67,7 @@ def write_note(folder: Path, note: AttemptNote) -> None:
 
 
 def read_notes(folder: Path) -> list[AttemptNote]:
-    """Return the notes of a run, in order; a damaged one counts as none."""
+    """Read the notes of a run, in order; skip a damaged one."""
     found = []
     for path in sorted((folder / _FOLDER).glob("*.json")):
         try:
@@ -76,7 +76,7 @@ def read_notes(folder: Path) -> list[AttemptNote]:
             continue
         if not isinstance(record, dict):
             continue
-        record.setdefault("restarts", None)  # a Slipway before these were counted wrote none
+        record.setdefault("restarts", None)  # older versions of Slipway wrote none
         if not wrong_fields(AttemptNote, record):
             found.append(AttemptNote(**{name: record[name] for name in AttemptNote.__dataclass_fields__}))
     return sorted(found, key=lambda note: (note.started, note.number))
@@ -103,7 +103,7 @@ def ended_attempts(folder: Path) -> Iterator[SlurmAttempt]:
 
 
 def remembered(folder: Path) -> list[SlurmRecord]:
-    """Return the jobs of a run as their own notes tell them, for when Slurm has forgotten them."""
+    """Return the jobs of a run from their own notes, for when Slurm has forgotten them."""
     last = {(note.phase, note.job): note for note in read_notes(folder)}
     return [_record(folder.name, note) for note in last.values()]
 
@@ -133,9 +133,9 @@ def _record(name: str, note: AttemptNote) -> SlurmRecord:
     )
 
 
-# Which jobs of ours there are, whoever of three knows: the controller, its accounts, the jobs' folders. The
-# controller forgets a job minutes after its end; accounts may be off, late or down; and of a job that never
-# began no folder tells. So all three are asked, and what cannot be is said beside the answer.
+# All jobs of ours, from three sources: the controller, its accounts, the jobs' folders. The controller
+# forgets a job minutes after its end; accounts may be off, late or down; and a job that never began has no
+# note. So all three are asked, and a source that does not answer is named with the answer.
 _ACCOUNTS_SINCE = "now-30days"
 _MOST_FOLDERS = 500
 _DISABLED = "accounting storage is disabled"
@@ -149,7 +149,7 @@ class NoAccounts(SlurmRefused):
 
 
 def read_standing(folder: Path, name: str | None = None, slurm_version: str | None = None) -> SlurmAnswer:
-    """Read one submission or all of them below the folder of runs; nothing that fails here ends it."""
+    """Read one submission or all of them in the folder of runs; no failure here ends it."""
     notes: list[str] = []
     queued = _asked(lambda: read_queue(slurm_version), notes)
     accounted = _asked(lambda: read_accounts(slurm_version), notes)
@@ -166,17 +166,17 @@ def read_standing(folder: Path, name: str | None = None, slurm_version: str | No
 
 
 def read_queue(slurm_version: str | None = None) -> list[SlurmRecord]:
-    """Read what the controller holds; it has to answer."""
+    """Read the controller's jobs; it has to answer."""
     try:
         text = programs.ask(["squeue", "--json", "--states=all"], slurm_version=slurm_version)
         return allocation.read_queue(text)
     except programs.DeadController:
-        programs.ask(["squeue", "--noheader"], slurm_version=slurm_version)  # it says why, and JSON does not
+        programs.ask(["squeue", "--noheader"], slurm_version=slurm_version)  # only this prints why it fails
         raise
 
 
 def read_accounts(slurm_version: str | None = None) -> list[SlurmRecord]:
-    """Read the accounts; raise what kept sacct from telling them."""
+    """Read the accounts; raise if sacct could not read them."""
     try:
         text = programs.ask(
             ["sacct", "--json", "--allusers", f"--starttime={_ACCOUNTS_SINCE}"], slurm_version=slurm_version
@@ -192,7 +192,7 @@ def read_accounts(slurm_version: str | None = None) -> list[SlurmRecord]:
 
 
 def merge(*sources: list[SlurmRecord]) -> list[SlurmRecord]:
-    """Join what several say of the same jobs: a later source is believed, but for one that knows no more."""
+    """Join what several sources say of the same jobs: a later source wins, unless its state is unknown."""
     found: dict[str, SlurmRecord] = {}
     for source in sources:
         for record in source:
@@ -214,7 +214,7 @@ def _nodes(slurm_version: str | None) -> list[SlurmNode]:
         text = programs.ask(["scontrol", "show", "nodes", "--json"], slurm_version=slurm_version)
     except programs.DeadController:
         raise
-    except SlurmRefused:  # before release 23.02, where sinfo prints what scontrol does since
+    except SlurmRefused:  # before release 23.02, when sinfo printed what scontrol prints now
         text = programs.ask(["sinfo", "--json"], slurm_version=slurm_version)
     return allocation.read_nodes(text)
 

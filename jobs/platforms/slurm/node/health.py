@@ -1,7 +1,7 @@
-"""Is this node fit for a job? slurmd asks before each one, through prolog.sh.
+"""Checks whether this node is fit for a job; slurmd asks before each one, through prolog.sh.
 
-A node that is not is drained with the reason, and the prolog fails: Slurm gives the job back to the queue and
-another node takes it. It is held there unless SchedulerParameters has nohold_on_prolog_fail (slurm.conf(5)).
+An unfit node is drained with the reason, and the prolog fails: Slurm returns the job to the queue and another
+node gets it. The job is held there unless SchedulerParameters has nohold_on_prolog_fail (slurm.conf(5)).
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ _UNFIT = 1
 
 
 def check_node(where: SlurmNodePaths, facts: SlurmNodeFacts) -> int:
-    """Return 0 for a healthy node; drain another and return what makes slurmd give the job back."""
+    """Return 0 for a healthy node; drain any other, and return the code with which slurmd returns the job."""
     found = [] if is_stand_in(where) else list(findings(where, facts))
-    # Slurm gives a job that such a node ended back to it, while it is there: all attempts would end on it.
+    # Slurm would start the returned job on the same node while that exists: all attempts would end on it.
     if is_taken_back(os.environ.get(METADATA_VARIABLE) or METADATA):
         found.append("EC2 takes this Spot instance back")
     if not found:
@@ -91,7 +91,7 @@ def _slow_collectives(where: SlurmNodePaths, ranks: int, floor: float) -> Iterat
 
 
 def _drain(reason: str) -> None:
-    """Say the reason before slurmd drains the node, which would only say that the prolog failed."""
+    """Set the reason before slurmd drains the node, which would only say that the prolog failed."""
     node = os.environ.get("SLURMD_NODENAME")
     if not node:
         return

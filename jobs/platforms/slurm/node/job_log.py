@@ -1,4 +1,4 @@
-"""The log of a job: every line in the file that Slurm keeps on shared files, and in CloudWatch Logs."""
+"""Writes the log of a job: every line to Slurm's file on shared files, and to CloudWatch Logs."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class JobLog:
 
 
 def _print(line: str) -> None:
-    sys.stdout.write(f"{line}\n")  # one write, or two threads' lines would mix
+    sys.stdout.write(f"{line}\n")  # one write, or the lines of two threads would mix
     sys.stdout.flush()
 
 
@@ -41,13 +41,13 @@ def _client(region: str) -> Any:
     return client("logs", region)
 
 
-# The output of a job on its way to CloudWatch Logs, where `slipway logs` reads it. The log on shared files is
-# whole whatever happens here: a sink that is slow, denied or gone costs the training nothing but these lines,
-# and the log says so once.
+# Sends a job's output to CloudWatch Logs, where `slipway logs` reads it. The log on shared files is always
+# complete: a slow, denied or missing destination costs the training only these lines, and the log says so
+# once.
 _EVERY_SECONDS = 2.0
 _MOST_WAITING = 20_000  # lines
 _MOST_EVENTS, _MOST_BYTES = 10_000, 900_000  # of one PutLogEvents (API reference: 10,000 and 1,048,576)
-_EVENT_BYTES = 26  # beyond its text
+_EVENT_BYTES = 26  # besides its text
 _LONGEST_LINE = 200_000
 _CLOSE_SECONDS = 10.0
 _END = None
@@ -117,7 +117,7 @@ class LogShipping:
         return client
 
     def _collect(self) -> tuple[list[Event], bool]:
-        """Return what came meanwhile, and whether that was all."""
+        """Return the lines that came meanwhile, and whether those were all."""
         events: list[Event] = []
         ends = time.monotonic() + self._every_seconds
         while (left := ends - time.monotonic()) > 0:
@@ -130,7 +130,7 @@ class LogShipping:
 
 
 def batches(events: list[Event]) -> list[list[Event]]:
-    """Cut events into pieces that one call takes."""
+    """Split events into pieces that one call accepts."""
     found: list[list[Event]] = [[]]
     size = 0
     for event in events:

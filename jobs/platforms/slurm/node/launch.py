@@ -1,4 +1,7 @@
-"""What each node of an attempt is started with: the launch contract's variables, the launcher's words."""
+"""Builds what each node of an attempt is started with: the launch contract's variables, the launcher's words.
+
+Also compares a run with what its compile job compiled.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +47,7 @@ class LaunchAttempt:
     number: int  # from 1
     python: RankPython
     module: str
-    has_steps: bool  # the recipe can be told to end after a few
+    has_steps: bool  # the recipe can be told to end after a few steps
     compiler: str
     scratch: Path  # of this attempt: on the main node, or where a container finds it too
 
@@ -54,7 +57,7 @@ class LaunchAttempt:
 
     @property
     def container(self) -> str | None:
-        """Return the image that ranks run in; None where they run on the node itself."""
+        """Return the image that ranks run in; None if they run on the node itself."""
         return container_of(self.where, self.facts, self.words)
 
     @property
@@ -73,7 +76,7 @@ class LaunchAttempt:
 
 
 def container_of(where: SlurmNodePaths, facts: SlurmNodeFacts, words: TrainWords) -> str | None:
-    """Return what the job asks for, or else the cluster's; where processors stand in, nothing runs any."""
+    """Return the job's image, or else the cluster's; None if processors stand in for accelerators."""
     return None if is_stand_in(where) else words.image or facts.container
 
 
@@ -82,15 +85,15 @@ def own_instance_type(facts: SlurmNodeFacts) -> InstanceType | None:
 
 
 def step_options(attempt: LaunchAttempt) -> list[str]:
-    """Return what srun is told of the nodes' hardware, and of the container that ranks run in."""
+    """Return srun's options for the nodes' hardware, and for the container that ranks run in."""
     hardware = own_instance_type(attempt.facts)
     gres = asked_gres(hardware) if hardware else ""
     container = _container_options(attempt) if attempt.container else []
     return [*([f"--gres={gres}"] if gres else []), *container]
 
 
-# pyxis (NVIDIA/pyxis v0.20.0, README.md): variables of the image count before those of the node, but for
-# those that say where the code of the job is. Devices of GPUs and EFA are the node's: Enroot hands /dev on.
+# pyxis (NVIDIA/pyxis v0.20.0, README.md): variables of the image take precedence over the node's, except
+# those that say where the job's code is. Devices of GPUs and EFA are the node's: Enroot passes /dev on.
 _OF_THE_JOB = ("PYTHONPATH",)
 _MOUNTED = ("/shared", "/fsx", "/scratch", "/etc/slipway", INSTALLED_CODE)
 
@@ -108,10 +111,10 @@ def _container_options(attempt: LaunchAttempt) -> list[str]:
 
 
 def enroot_address(image: str) -> str:
-    """Return an image's URI as Enroot has it (NVIDIA/enroot v3.5.0, doc/cmd/import.md).
+    """Return an image's URI in Enroot's form (NVIDIA/enroot v3.5.0, doc/cmd/import.md).
 
-    Only with a user does it look for credentials; ECR's user is AWS, and the file of the node asks for the
-    password when it is wanted (infra/boot/software/containers.sh). A digest stands in the place of a tag.
+    Enroot looks for credentials only if there is a user; ECR's user is AWS, and the node's file gets the
+    password when it is needed (infra/boot/software/containers.sh). A digest replaces the tag.
     """
     registry, slash, name = image.partition("/")
     if not slash or "." not in registry:
@@ -132,7 +135,7 @@ def launch_command(attempt: LaunchAttempt) -> list[str]:
 
 
 def _share(attempt: LaunchAttempt) -> dict[str, str]:
-    """Return the setting by which an element of an array does its share; none outside of one."""
+    """Return the setting that gives an element of an array its share; none outside of an array."""
     setting, allocation = _share_setting(attempt.words.recipe), attempt.allocation
     if setting is None or allocation.array_index is None:
         return {}
@@ -144,14 +147,14 @@ def _share_setting(recipe: str) -> str | None:
 
 
 def compiles_graphs(attempt: LaunchAttempt) -> bool:
-    """Return True where the ranks' graphs go through Neuron's compiler."""
+    """Return True if the ranks' graphs go through Neuron's compiler."""
     hardware = own_instance_type(attempt.facts)
     family = family_of(hardware) if hardware else None
     return family is not None and family.device == "neuron" and not attempt.is_stand_in
 
 
 def node_environment(attempt: LaunchAttempt, neuron: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment of srun and of all that it starts; what the job's script set counts."""
+    """Return the environment of srun and of all that it starts; variables of the job's script win."""
     given = dict(os.environ)
     defaults = {"PATH": _PATH, **_of_hand(attempt), **attempt.python.variables, **neuron}
     return {**defaults, **given, **_of_attempt(attempt)}
@@ -180,7 +183,7 @@ def _of_attempt(attempt: LaunchAttempt) -> dict[str, str]:
 
 
 def _own_code(attempt: LaunchAttempt) -> str | None:
-    """Return the folder of this package, which a container of AWS's has not; None where it is installed."""
+    """Return the folder of this package, which AWS's containers lack; None if it is installed."""
     return INSTALLED_CODE if attempt.container else None
 
 
@@ -194,7 +197,7 @@ def thrown_away(attempt: LaunchAttempt) -> Path:
 
 
 def _of_hand(attempt: LaunchAttempt) -> dict[str, str]:
-    """Return what a submitted job is told by its request, for a script that a person handed to sbatch."""
+    """Return the variables that a request would set, for a script that a person gave to sbatch."""
     facts, seconds = attempt.facts, attempt.allocation.seconds
     shared = attempt.where.below(facts.shared)
     told = {
@@ -231,11 +234,11 @@ def _compiler(attempt: LaunchAttempt) -> list[str]:
     return [str(Path(attempt.python.program).parent / COMPILER)]
 
 
-# What a compile job leaves, and what a run is held to: the same settings, and not one graph that failed.
+# The record of a compile job, with which a run must agree: the same settings, and no graph that failed.
 # neuron_parallel_compile runs a few steps whose numbers mean nothing, compiles the graphs that it saw, and
-# ends well even where some failed: only its line "Total failed compilations" says so, one a node.
-STEPS = "3"  # as the article's compile job takes
-# How long a run takes and what is measured of it; no graph depends on them.
+# succeeds even if some failed: only its line "Total failed compilations" says so, one on each node.
+STEPS = "3"  # as in the article's compile job
+# Settings for a run's length and measurements; no graph depends on them.
 _OF_NO_GRAPH = frozenset({"steps", "tokens", "profile"})
 _TOTAL = re.compile(r"Total failed compilations:\s*(?P<failed>[0-9]{1,6})\b")
 _UNSET = "the recipe's default"
@@ -264,7 +267,7 @@ class Compiled:
 
 @dataclass(slots=True)
 class CompileTally:
-    """Counts what each node's compiler says of itself, in the job's output."""
+    """Counts the results that each node's compiler prints in the job's output."""
 
     totals: list[int] = field(default_factory=list)
 
@@ -273,7 +276,7 @@ class CompileTally:
             self.totals.append(int(found["failed"]))
 
     def refuse_failures(self, nodes: int) -> None:
-        """Refuse graphs that failed, and nodes that do not say how theirs ended."""
+        """Refuse graphs that failed, and nodes that do not report the result of theirs."""
         if failed := sum(self.totals):
             raise NotCompiled(
                 f"{failed} graphs failed to compile; allowed is 'Total failed compilations: 0' on all "
@@ -297,7 +300,7 @@ def write_record(path: Path, compiled: Compiled) -> None:
 
 
 def read_record(path: Path) -> Compiled | None:
-    """Return what was compiled last; None if nothing was, or nobody can read it."""
+    """Read what was compiled last; None if nothing was, or nobody can read it."""
     try:
         record = decode_json(path.read_text(encoding="utf-8"))
         return Compiled(**record)
@@ -306,7 +309,7 @@ def read_record(path: Path) -> Compiled | None:
 
 
 def refuse_otherwise(compiled: Compiled, wanted: Compiled) -> None:
-    """Refuse a run that is not the one that was compiled, and name each difference."""
+    """Refuse a run that differs from the compiled one, and name each difference."""
     differences = [
         f"{name} is {own}, compiled was {other}"
         for name, own, other in (

@@ -1,7 +1,7 @@
 """The program of a Slurm cluster's nodes. A new word is a function and a row of WORDS.
 
-`submit`, `status`, `cancel` and `logs` are sent to the login node by Systems Manager (places.ACTIONS);
-`train` is what batch scripts run, `check` what slurmd runs before a job.
+Systems Manager sends `submit`, `status`, `cancel` and `logs` to the login node (jobs/words/slurm.py,
+ACTIONS); batch scripts run `train`, and slurmd runs `check` before a job.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def _status(parsed: argparse.Namespace) -> int:
 
 
 def _cancel(parsed: argparse.Namespace) -> int:
-    """End a submission's jobs, those that wait as well."""
+    """End a submission's jobs, those that wait, too."""
     from slipway.jobs.platforms.slurm.node.submitting import cancel
 
     where, facts = _begin()
@@ -82,7 +82,7 @@ def _logs(parsed: argparse.Namespace) -> int:
 
 
 def _train(parsed: argparse.Namespace) -> int:
-    """Run one attempt of a job inside its allocation; batch scripts do."""
+    """Run one attempt of a job in its allocation, for a batch script."""
     from slipway.jobs.platforms.slurm.node.train import train_words
     from slipway.jobs.platforms.slurm.node.training_job import train
 

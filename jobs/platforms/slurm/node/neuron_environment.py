@@ -1,7 +1,7 @@
-"""The variables that Neuron's libraries want of a rank, by the installed release, each with its reason.
+"""Sets the variables that Neuron's libraries need, by their installed release, each with its reason.
 
-Guides of several years contradict each other: what they say and we do not is in LEFT_OUT, with its reason.
-Another release is a row of RELEASES. None of this was tried on Trainium.
+Guides of several years contradict each other: LEFT_OUT has the variables that they set and we do not, with
+the reasons. Another release is a row of RELEASES. None of this was tried on Trainium.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from slipway.jobs.platforms.on_nodes import RankPython, rank_python
 from slipway.jobs.platforms.slurm.node.setting import SlurmNodeFacts, SlurmNodePaths
 from slipway.jobs.words.errors import SlipwayError
 
-# Below Linux's ephemeral ports (32768 up) or kept out of them: the machine image reserves it by
+# Below Linux's ephemeral ports (32768 up) or excluded from them: the machine image reserves it by
 # net.ipv4.ip_local_reserved_ports, or an outgoing connection may hold it when the root communicator binds.
 ROOT_PORT = 48_620
 NO_COMPILER = "none"
 _COMPILER_SECONDS = 60
 _FORK_SAFE_SINCE = (5, 15)
-# Of the compiler: what has to be the same where graphs are compiled and where they are loaded.
+# The compiler's variables, which must be equal where graphs are compiled and where they are loaded.
 FLAGS = "--model-type=transformer --distribution-strategy=llm-training"
 
 
@@ -49,7 +49,7 @@ class NeuronNode:
     cache: str  # folder on shared files
 
 
-# By the first two parts of the version of neuronx-cc: the release of the SDK that holds it.
+# SDK release by the first two parts of its neuronx-cc's version.
 RELEASES: Mapping[str, str] = {"2.23": "2.28.1"}
 
 LEFT_OUT: Mapping[str, str] = {
@@ -73,7 +73,7 @@ def neuron_variables(node: NeuronNode) -> tuple[NeuronVariable, ...]:
 
 
 def cache_folder(root: str, compiler: str, flags: str = FLAGS) -> str:
-    """Return where the compiled graphs of one compiler and one set of flags lie."""
+    """Return the folder of the graphs that one compiler compiled with one set of flags."""
     return f"{root}/neuron-cache/{compiler}/{sha256(flags.encode()).hexdigest()[:12]}"
 
 
@@ -82,7 +82,7 @@ def cache_root(facts: SlurmNodeFacts) -> str:
 
 
 def installed_compiler(python: RankPython) -> str:
-    """Return the version of neuronx-cc that ranks would use; NO_COMPILER where there is none."""
+    """Return the version of neuronx-cc that ranks would use; NO_COMPILER if there is none."""
     asked = "from importlib.metadata import version; print(version('neuronx-cc'))"
     try:
         ran = subprocess.run(
@@ -99,7 +99,7 @@ def installed_compiler(python: RankPython) -> str:
 
 
 def describe(where: SlurmNodePaths, facts: SlurmNodeFacts) -> str:
-    """Describe the variables as a shell would set them, each below its reason."""
+    """Return the variables as a shell would set them, each below its reason."""
     compiler = installed_compiler(rank_python(where.root))
     if compiler == NO_COMPILER:
         return "# no neuronx-cc is installed here, so ranks get no Neuron variables"

@@ -1,4 +1,4 @@
-"""Slurm's own programs: found, run with a limit of time, and what they refuse said in one line."""
+"""Finds and runs Slurm's own programs with a time limit, and reports what they refuse in one line."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from slipway.jobs.words.errors import SlipwayError
 from slipway.jobs.words.slurm import program_folders
 
 _ANSWER_SECONDS = 60.0
-# As Slurm's clients say that the controller, or the database of the accounts, is not there.
+# Slurm's clients print these if the controller, or the accounting database, does not answer.
 _NO_CONTROLLER = (
     "Unable to contact slurm controller",
     "Connection refused",
     "Socket timed out",
     "controller not responding",
-    "Failed while looking for jobs",  # of squeue --json, release 22.05
+    "Failed while looking for jobs",  # squeue --json, release 22.05
 )
-# As they say that it took a question and hung up: it does where the node has another key or time.
+# They print this if it accepted a question and hung up, as with another key or time on the node.
 _HUNG_UP = (
     "Zero Bytes were transmitted",
     "Protocol authentication error",
     "Invalid authentication credential",
 )
-# As they say that sackd or slurmd, which PCS's agent starts, has not brought Slurm's configuration yet.
+# They print this before sackd or slurmd, started by PCS's agent, has fetched Slurm's configuration.
 _NOT_SET_UP = "Could not establish a configuration source"
 _SHOWN = 300
 
@@ -43,11 +43,11 @@ class SlurmRefused(SlipwayError):
 
 
 class DeadController(SlurmRefused):
-    """Slurm's controller does not answer; its jobs go on without it."""
+    """Slurm's controller does not answer; its jobs continue without it."""
 
 
 class HungUp(DeadController):
-    """Slurm's controller answers, and not this node."""
+    """Slurm's controller answers others, but not this node."""
 
 
 def find_program(name: str, slurm_version: str | None = None) -> str:
@@ -63,7 +63,7 @@ def find_program(name: str, slurm_version: str | None = None) -> str:
 
 
 def ask(words: Sequence[str], *, slurm_version: str | None = None, seconds: float = _ANSWER_SECONDS) -> str:
-    """Run one of Slurm's programs and return what it prints; raise what it refuses."""
+    """Run one of Slurm's programs and return its output; raise what it refuses."""
     program = find_program(words[0], slurm_version)
     try:
         ran = subprocess.run(
@@ -118,15 +118,15 @@ def _folders(slurm_version: str | None) -> tuple[str, ...]:
     )
 
 
-# How a job goes back to the queue, by its own batch script: Slurm's own requeue has no limit.
+# Returns a job to the queue from its own batch script: Slurm's own requeue has no limit.
 _PATIENCE_SECONDS = 600.0  # for a controller that is being replaced
 _ASK_AGAIN_SECONDS = 10.0
-_TAKEN_SECONDS = 120.0  # in which Slurm ends this script, once it has the job again
+_TAKEN_SECONDS = 120.0  # in which Slurm ends this script after it has taken the job back
 
 
 def requeue(job: str, say: Callable[[str], None]) -> None:
-    """Give the job back to the queue and wait to be ended; return only if Slurm does not do that."""
-    # Slurm ends it by this signal; who ignores that is killed after KillWait.
+    """Return the job to the queue and wait to be ended; return only if Slurm does not do that."""
+    # Slurm ends the script by this signal; if ignored, it kills it after KillWait.
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     ends = time.monotonic() + _PATIENCE_SECONDS
     while True:

@@ -1,7 +1,7 @@
-"""What a node of a Slurm cluster knows of it, and where it finds what. User data writes node.json.
+"""Reads what a node of a Slurm cluster knows of it, and names its paths. User data writes node.json.
 
-SLIPWAY_NODE_ROOT is for machines that are only imitated: everything then lies under that folder. A node of a
-cluster that Slipway did not deploy has no node.json, and goes without what only that tells.
+SLIPWAY_NODE_ROOT is for machines that are only imitated: all paths are then under that folder. A node of a
+cluster that Slipway did not deploy has no node.json, and works without its facts.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class SlurmNodePaths:
 
     @property
     def stand_in(self) -> Path:
-        """Exists where a yard's processors stand in for accelerators: slurmd passes on no variables."""
+        """Exists if a yard's processors stand in for accelerators: slurmd passes on no variables."""
         return self.own / "stand-in"
 
     @property
@@ -47,7 +47,7 @@ class SlurmNodePaths:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlurmNodeFacts:
-    """Holds what node.json says; None where it does not."""
+    """Holds the facts of node.json; None if it lacks one."""
 
     cluster: str | None = None
     region: str | None = None
@@ -59,14 +59,14 @@ class SlurmNodeFacts:
     file_system_mount: str | None = None
     scratch_mount: str | None = None
     slurm_version: str | None = None
-    container: str | None = None  # the URI of what ranks run in
+    container: str | None = None  # URI of the ranks' image
 
     @property
     def shared(self) -> str:
         return self.file_system_mount or SHARED
 
 
-# What a job's batch script gets of the process that submits it; all else is in the frozen request.
+# Variables that a job's batch script gets from the submitting process; all else is in the frozen request.
 PASSED_ON = ("AWS_ENDPOINT_URL", "AWS_EC2_METADATA_SERVICE_ENDPOINT", ROOT_VARIABLE, variables.STAND_IN)
 
 
@@ -101,7 +101,7 @@ def read_facts(where: SlurmNodePaths) -> SlurmNodeFacts:
 
 
 def needed(value: str | None, name: str, where: SlurmNodePaths) -> str:
-    """Return what a deployed cluster's node must know."""
+    """Return a fact that every node of a deployed cluster must have; refuse a node without it."""
     if value is None:
         raise NotASlurmNode(
             f"{where.facts} does not say {name}, so this machine takes no jobs from S3",

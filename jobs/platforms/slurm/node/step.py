@@ -1,4 +1,4 @@
-"""One srun over the nodes of a job: its output line by line, and Slurm's warning passed to the ranks."""
+"""Runs one srun over a job's nodes: reads its output by line, and passes Slurm's warning to the ranks."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from slipway.jobs.words.run import RETRY_EXIT_CODE
 _LOOK_SECONDS = 0.5
 _ASK_AGAIN_SECONDS = 5.0
 _DRAIN_SECONDS = 10.0
-# Of a launcher that says what was wrong: the same again would end the same. All else is of machines.
+# Of a launcher that reports a user's mistake: another attempt would end the same. Other codes are machines'.
 _ITS_OWN_WORDS = (1, 2, 126, 127)
-# As srun is told, whatever the job: a launcher a node, the whole node, and none waits for a dead one.
+# srun's options for all jobs: one launcher and the whole of each node, and no waiting for a dead one.
 _OPTIONS = (
     *("--ntasks-per-node=1", "--kill-on-bad-exit=1", "--export=ALL", "--cpu-bind=none", "--mpi=none"),
     "--label",
 )
-# One stream a node: srun carries two, and the pieces of a long line would be parted by what the other says.
+# One stream for each node: srun carries two, and lines of one would divide long lines of the other.
 _AS_ONE_STREAM = ("/bin/sh", "-c", 'exec "$@" 2>&1', "sh")
 
 Say = Callable[[str], None]
@@ -46,7 +46,7 @@ class StepEnd:
 
 @dataclass(slots=True)
 class Heard:
-    """Holds what signals told; their handlers do nothing else."""
+    """Records the signals that came; their handlers do nothing else."""
 
     warned: bool = False
     ended: bool = False
@@ -62,7 +62,7 @@ class Heard:
 
 
 def srun_words(nodes: int, options: Sequence[str], command: Sequence[str]) -> list[str]:
-    """Return the words of a step; `options` are those of the nodes' hardware and of the ranks' container."""
+    """Return the words of a step; `options` are for the nodes' hardware and the ranks' container."""
     srun = programs.find_program("srun")
     return [srun, f"--nodes={nodes}", *_OPTIONS, *options, *_AS_ONE_STREAM, *command]
 
@@ -78,7 +78,7 @@ class SrunStep:
 
 
 def run_step(step: SrunStep, hear_line: Callable[[str], None], heard: Heard) -> StepEnd:
-    """Run srun to its end; `hear_line` hears every line that it prints, as the job's log has it."""
+    """Run srun to its end; `hear_line` gets every line that it prints, in the form of the job's log."""
     step.exit_file.unlink(missing_ok=True)
     with subprocess.Popen(
         step.words,
@@ -104,7 +104,7 @@ def _carry(source: IO[bytes], hear_line: Callable[[str], None]) -> None:
 
 
 def _watch(process: subprocess.Popen[bytes], job: str, heard: Heard) -> None:
-    """Wait for the end. When Slurm warns, ask all ranks to save, and again if the controller did not hear."""
+    """Wait for the end. On Slurm's warning, ask all ranks to save; ask again if there was no answer."""
     asked_at: float | None = None
     has_told = False
     while True:
@@ -137,8 +137,8 @@ def _true_code(exit_file: Path, code: int) -> int:
     return RETRY_EXIT_CODE
 
 
-# The lines of a step's nodes, whole: srun carries long ones in pieces, and mixes those of several nodes.
-# With --label every piece names its task, and only a piece of the full size is not the end of its line.
+# Joins the lines of a step's nodes: srun splits long ones, and mixes those of several nodes. With --label
+# every piece names its task, and only a piece of the full size is not the end of its line.
 _FULL_PIECE = 1024  # bytes; slurmstepd's, in every release from 22.05 to 25.11
 _LABELLED = re.compile(rb" *([0-9]+): (.*)", re.DOTALL)
 
@@ -149,7 +149,7 @@ class SrunLines:
         self._begun: defaultdict[bytes, bytearray] = defaultdict(bytearray)
 
     def hear(self, printed: bytes) -> None:
-        """Take one line that srun printed; what has no label is srun's own."""
+        """Take one line that srun printed; a line without a label is srun's own."""
         piece = printed.removesuffix(b"\n")
         labelled = _LABELLED.fullmatch(piece)
         if labelled is None:
@@ -161,7 +161,7 @@ class SrunLines:
             self._say(bytes(self._begun.pop(task)))
 
     def end(self) -> None:
-        """Say what a node had begun when it was lost."""
+        """Print the unfinished line of each node that was lost."""
         while self._begun:
             self._say(bytes(self._begun.popitem()[1]))
 

@@ -1,4 +1,7 @@
-"""A frozen request becomes jobs of Slurm, exactly once: whoever asks again gets the ids that there are."""
+"""Turns a frozen request into jobs of Slurm, exactly once: a repeated request gets the ids of its jobs.
+
+Also cancels jobs, and shows the end of their logs.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +32,7 @@ class InVain(SlipwayError):
 
 
 def read_request(s3: Any, bucket: str, key: str, digest: str) -> SlurmJob:
-    """Read the request, which has to be the bytes that the submitter froze."""
+    """Read the request; refuse other bytes than the submitter froze."""
     body = s3.get_object(Bucket=bucket, Key=key)["Body"].read()
     found = sha256(body).hexdigest()
     if found != digest:
@@ -68,7 +71,7 @@ def _known(folder: Path, slurm_version: str | None) -> list[SlurmRecord]:
     """Return what is known of our jobs; the controller has to answer, or nothing is sent."""
     queued = read_queue(slurm_version)
     accounted: list[SlurmRecord] = []
-    with suppress(SlurmRefused):  # accounts that do not answer: the folder tells of what began
+    with suppress(SlurmRefused):  # without accounts, the folder tells what began
         accounted = read_accounts(slurm_version)
     return merge(remembered(folder), accounted, queued)
 
@@ -83,7 +86,7 @@ def _age(job: SlurmRecord) -> int:
 
 
 def _is_awaited(job_id: str, known: Sequence[SlurmRecord]) -> bool:
-    """Return True if a job has to be waited for; Slurm may no longer know one that succeeded."""
+    """Return True if a job still has to be waited for; Slurm may no longer know one that succeeded."""
     states = {job.state for job in known if job_id in (job.id, array_of(job.id))}
     if states & set(_LOST):
         raise InVain(
@@ -94,7 +97,7 @@ def _is_awaited(job_id: str, known: Sequence[SlurmRecord]) -> bool:
 
 
 def _passed_on() -> list[str]:
-    """Return the option that lets the job's script see what a yard needs there; none on AWS."""
+    """Return the option that passes to the job's script what a yard needs there; none on AWS."""
     names = [name for name in PASSED_ON if name in os.environ]
     return [f"--export={','.join(names)}"] if names else []
 
@@ -109,7 +112,7 @@ def _send(
     try:
         said = programs.ask(words, slurm_version=slurm_version)
     except DeadController:
-        # It may have taken the job before it fell silent.
+        # It may have accepted the job before it stopped answering.
         if found := _find(_known(folder, slurm_version), job.name, batch.phase):
             return found
         raise
@@ -118,13 +121,13 @@ def _send(
     return job_id
 
 
-# What the login node does with jobs that run: it ends them, and shows the end of their logs.
+# Actions of the login node on running jobs: ending them, and showing the end of their logs.
 _OVER = ("COMPLETED", "CANCELLED", "FAILED", "TIMEOUT", "NODE_FAIL", "OUT_OF_MEMORY", "BOOT_FAIL", "DEADLINE")
-_MOST_BYTES = 20_000  # Systems Manager gives back 24,000 characters
+_MOST_BYTES = 20_000  # Systems Manager returns 24,000 characters
 
 
 def cancel(runs: Path, name: str, slurm_version: str | None = None) -> str:
-    """Cancel all jobs of a submission that have not ended, the last first: none starts when one is gone."""
+    """Cancel a submission's unfinished jobs, the last first, so that none starts when another is gone."""
     jobs = [job for job in read_queue(slurm_version) if job.name == name and job.state not in _OVER]
     last_first = sorted(jobs, key=lambda job: job.submitted or 0, reverse=True)
     ids = list(dict.fromkeys(array_of(job.id) for job in last_first))

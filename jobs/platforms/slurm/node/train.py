@@ -1,7 +1,7 @@
-"""What a batch script asks of the attempt that it starts: words of a command line, read once.
+"""Parses the command line with which a batch script starts an attempt.
 
-A job that Slipway submitted names all; a script that a person hands to sbatch names a recipe and its settings
-(neox_tiny.sh beside run.slurm), and the rest is what the node knows.
+A job that Slipway submitted names everything; a script that a person gives to sbatch names a recipe and its
+settings (neox_tiny.sh next to run.slurm), and the node knows the rest.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from slipway.containers.runtime.contract import variables
 from slipway.jobs.words.errors import SlipwayError
 from slipway.jobs.words.slurm import COMPILE, RUN
 
-ATTEMPTS = 3  # of a job that nobody said otherwise of
+ATTEMPTS = 3  # of a job by default
 _MOST_ATTEMPTS = 10
 _PHASES = (COMPILE, RUN)
 
 
 class WrongWords(SlipwayError):
-    """The batch script asks for something that cannot be."""
+    """The batch script asks for something impossible."""
 
     exit_code = 2
 
@@ -31,10 +31,10 @@ class TrainWords:
     phase: str
     model: str  # the submission's name, or that of the model's script
     attempts: int
-    ranks_per_node: int | None  # None: one a NeuronCore, or one where there is none
+    ranks_per_node: int | None  # None: one for each NeuronCore, or one without any
     folder: str | None  # of the run; None: a person started it, and it leaves no notes
-    code: str | None  # None: what is installed
-    image: str | None  # of the container that ranks run in; None: the cluster's, if it has one
+    code: str | None  # None: the installed code
+    image: str | None  # of the ranks' container; None: the cluster's, if it has one
     module: str | None  # None: the recipe's own
     recipe: str
     settings: Mapping[str, str]
@@ -80,7 +80,7 @@ def train_words(parsed: argparse.Namespace, environment: Mapping[str, str] = os.
 
 
 def _ranks_per_node(given: int | None, environment: Mapping[str, str]) -> int | None:
-    """Return what the script says, or else whoever handed it to sbatch, in a variable."""
+    """Return the number in the script, or else in the variable of whoever gave it to sbatch."""
     where, value = variables.PROCESSES_PER_NODE, environment.get(variables.PROCESSES_PER_NODE)
     if given is not None:
         where, value = "--ranks-per-node", str(given)
@@ -92,7 +92,7 @@ def _ranks_per_node(given: int | None, environment: Mapping[str, str]) -> int | 
 
 
 def _settings(words: list[str]) -> dict[str, str]:
-    """Split `key=value` words; a later one replaces an earlier, as of a model's script."""
+    """Split `key=value` words; a later one replaces an earlier one, such as the model's script's."""
     found: dict[str, str] = {}
     for word in words:
         name, equals, value = word.partition("=")

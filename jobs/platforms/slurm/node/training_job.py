@@ -1,7 +1,7 @@
-"""One attempt of a job, in its batch script on the first node: from its words to what Slurm hears of it.
+"""Runs one attempt of a job, in its batch script on the first node, and decides the exit code for Slurm.
 
 Slurm has no limit of restarts, and requeues only what its nodes lost. So the script counts the attempts that
-began, and gives the job back to the queue itself where another one resumes.
+began, and returns the job to the queue itself if another attempt resumes it.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ _SCRATCH = "slipway-train-"  # epilog.sh removes what is left of it
 
 
 def train(where: SlurmNodePaths, facts: SlurmNodeFacts, words: TrainWords) -> int:
-    """Run one attempt and return what Slurm is to hear, unless the job goes back to the queue."""
+    """Run one attempt and return the exit code for Slurm, unless the job goes back to the queue."""
     heard = Heard()
     heard.listen()
     raise_limits()
@@ -171,7 +171,7 @@ class TrainingAttempt:
 
 
 class AttemptsOver(SlipwayError):
-    """The job has had all of its attempts."""
+    """The job has used all of its attempts."""
 
     exit_code = RETRY_EXIT_CODE
 
@@ -222,7 +222,8 @@ def _ground(attempt: LaunchAttempt) -> str:
     return f"on the node's own files: nothing here runs {image}" if image else "on the node's own files"
 
 
-# The graphs of an attempt: the cache that ranks load them from, and whether the run is what was compiled.
+# The graphs of an attempt: the cache from which ranks load them, and whether the run matches what was
+# compiled.
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Graphs:
     attempt: LaunchAttempt
@@ -238,7 +239,7 @@ class Graphs:
         return record_file(self.cache, self.attempt.words.model)
 
     def variables(self) -> Mapping[str, str]:
-        """Return Neuron's variables; none where no graph is compiled."""
+        """Return Neuron's variables; none if no graph is compiled."""
         if not compiles_graphs(self.attempt):
             return {}
         node = NeuronNode(
@@ -251,7 +252,7 @@ class Graphs:
         return {each.name: each.value for each in neuron_variables(node)}
 
     def begin(self, say: Callable[[str], None]) -> None:
-        """Forget what a compile job is about to replace, or hold a run to what was compiled."""
+        """Remove the record that a compile job will replace, or check that a run matches what it compiled."""
         cache = Path(self.cache)
         open_folders((cache.parent, cache, self.record.parent))
         if self.attempt.words.phase == COMPILE:
@@ -267,7 +268,7 @@ class Graphs:
             )
 
     def end(self, code: int) -> None:
-        """Throw away what a compile job wrote, and write down what it compiled if all of it did."""
+        """Delete what a compile job wrote, and record what it compiled if all of it succeeded."""
         if self.attempt.words.phase != COMPILE:
             return
         shutil.rmtree(thrown_away(self.attempt), ignore_errors=True)

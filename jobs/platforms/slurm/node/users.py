@@ -1,4 +1,4 @@
-"""Who jobs run as, where they may write, and what they may use; Systems Manager runs us as root."""
+"""Becomes the user that jobs run as, makes their folders, raises limits; Systems Manager runs us as root."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from pathlib import Path
 from slipway.jobs.platforms.slurm.node.neuron_environment import cache_root
 from slipway.jobs.platforms.slurm.node.setting import USER, SlurmNodeFacts, SlurmNodePaths
 
-ATTEMPTS_FOLDER = "slipway/attempts"  # what a container and its node tell each other
+ATTEMPTS_FOLDER = "slipway/attempts"  # for files that a container and its node exchange
 _EVERYBODY_READS = 0o755
-_EVERYBODY_WRITES = 0o1777  # as in /tmp: nobody removes what is another's
+_EVERYBODY_WRITES = 0o1777  # as on /tmp: nobody can remove another user's files
 _OPEN_FILES = 65_536  # sockets of collectives and files of graphs: the Neuron guides ask for 65,535
 
 
@@ -44,7 +44,7 @@ def folders_of_all(where: SlurmNodePaths, facts: SlurmNodeFacts) -> tuple[Path, 
 
 
 def open_folders(folders: Iterable[Path]) -> None:
-    """Let every user write into folders of the shared files, which root makes; the first to come does it."""
+    """Let every user write into folders of the shared files, which root makes; the first caller does it."""
     for folder in folders:
         with suppress(PermissionError):  # somebody else's: it is open, or the job says what it cannot write
             folder.mkdir(parents=True, exist_ok=True)
@@ -65,5 +65,5 @@ def raise_limits() -> None:
 def _job_user() -> pwd.struct_passwd | None:
     try:
         return pwd.getpwnam(USER)
-    except KeyError:  # a cluster that Slipway did not deploy: whoever calls us
+    except KeyError:  # a cluster that Slipway did not deploy: the caller
         return None

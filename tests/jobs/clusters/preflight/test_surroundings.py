@@ -201,7 +201,7 @@ def test_what_is_only_declared_warns_before_it_takes_the_quota() -> None:
     found = verdict("vCPU quota", vcpus=(need(1536, QuotaShare(who="dl2", amount=96, stands=False)),))
     assert found.outcome is CheckOutcome.WARNING
     assert "1632 in all" in found.found
-    assert "enough as long as what is only declared is not deployed" in found.found
+    assert "enough unless clusters that are declared and not deployed are deployed, too" in found.found
     assert "--desired-value 1632" in found.fix
 
 
