@@ -40,7 +40,7 @@ RATES: Mapping[tuple[str, str], RequestRate] = {
 }
 _OTHERS = RequestRate(burst=40, per_second=10)
 
-RATE_EXCEEDED = "RequestRate exceeded"
+RATE_EXCEEDED = "Rate exceeded"
 # Of a service: code, status, message. The others answer as their generation does.
 _WORDS: Mapping[str, tuple[str, int, str]] = {
     "batch": ("TooManyRequestsException", 429, "Too Many Requests"),
