@@ -73,7 +73,7 @@ def read(environ: Environ) -> Signature:
             made_at=ends,
             token=query.get("x-amz-security-token", ""),
         )
-    raise _unsigned("this one has none")
+    raise _unsigned("this one has no signature")
 
 
 def check(environ: Environ, signature: Signature, key: Key, body: bytes) -> None:
@@ -192,7 +192,7 @@ def _declared_to_s3(signature: Signature, declared: str) -> str:
 def _unsigned(why: str) -> ApiError:
     return ApiError(
         "MissingAuthenticationToken",
-        f"the yard answers only requests with an AWS signature (Signature Version 4), and {why}",
+        f"the yard answers only signed requests (AWS Signature Version 4), and {why}",
         status=403,
     )
 

@@ -121,7 +121,7 @@ class StackEngine:
     def deploy(
         self, stack: Stack, blueprint: Blueprint, settings: StackSettings, operation: Operation
     ) -> None:
-        """Begin a create if the stack never succeeded, else an update. The caller holds the stack's lock."""
+        """Begin an update if the stack's status allows one, else a create. The caller holds the lock."""
         surroundings = self.surroundings(stack.region)
         verb = "UPDATE" if stack.status in (*UPDATABLE, *RESUMABLE) else "CREATE"
         before = stack.blueprint.imports if stack.blueprint else frozenset()

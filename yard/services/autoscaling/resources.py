@@ -44,7 +44,7 @@ def group_tags(scope: ResourceScope) -> list[dict[str, Any]] | None:
 
 
 def retag(scope: ResourceScope) -> None:
-    """Set the tags that changed; each names its group, and says if instances get it at launch."""
+    """Set and remove tags; each names its group, and says if instances get it at launch."""
     _, removed = changes(scope, "Tags")
     named = {"ResourceId": scope.id, "ResourceType": "auto-scaling-group"}
     if removed:

@@ -21,7 +21,7 @@ Properties = Mapping[str, Any]
 
 
 def node_properties(definition: Properties, submit: Properties) -> dict[str, Any]:
-    """Return the nodeProperties as DescribeJobs shows them, with overrides of exactly their ranges."""
+    """Return nodeProperties as DescribeJobs shows it, with overrides that name exactly one of its ranges."""
     found: dict[str, Any] = copy.deepcopy(dict(definition["nodeProperties"]))
     overrides = submit.get("nodeOverrides") or {}
     if count := overrides.get("numNodes"):

@@ -53,7 +53,7 @@ def _type(backend: Any, asked: dict[str, Any]) -> str:
 
 
 def _brings_interface(asked: dict[str, Any]) -> bool:
-    """Return True for a launch that specifies its network interfaces."""
+    """Return True for a launch that names an interface, or says if one is deleted with the instance."""
     told = ("NetworkInterfaceId", "DeleteOnTermination")
     return any(name in nic for nic in asked.get("nics") or () for name in told)
 

@@ -70,7 +70,7 @@ def put_role_policy(scope: ResourceScope) -> None:
 
 
 def on_principals(put: str, remove: str, **parameters: Any) -> Action:
-    """Return the action that puts a policy on the listed principals, and removes it from all others before.
+    """Return the action that puts a policy on the listed principals, and removes it from former ones.
 
     Users and groups of stacks are only recorded, and cannot have policies; others of the account can.
     """

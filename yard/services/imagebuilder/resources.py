@@ -89,7 +89,7 @@ def configuration(kind: str, properties: str) -> ApiResource:
     )
 
 
-# What a bake follows; its distribution is kept alone.
+# Kinds that a bake carries out in full; of a distribution configuration it refuses some parts.
 FIDELITIES = dict.fromkeys(
     ("component", "imageRecipe", "infrastructureConfiguration", "imagePipeline"), Fidelity.BEHAVIOURAL
 )

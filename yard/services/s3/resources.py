@@ -197,7 +197,7 @@ def logging_status(scope: ResourceScope) -> dict[str, Any]:
 
 
 def put_logging(scope: ResourceScope) -> None:
-    """Set the logging; during the call a policy permits the logging service, which moto requires before.
+    """Set the logging; a policy permits the logging service during the call, since moto checks that.
 
     S3 does not, and the CDK's policy for the target bucket can only be made after the bucket.
     """
