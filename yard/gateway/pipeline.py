@@ -39,7 +39,7 @@ class GatewayServices:
     prepare: Callable[[str, str], None]  # makes what a service has in a region before any call (seed data)
     contracts: Mapping[str, Contract]  # by service: what it refuses although its model allows it
     refuse: Callable[[Call], None]  # raises AWS's refusal of a call that names an absent resource
-    heard: Mapping[str, tuple[Callable[[Call, Reply], None], ...]]  # called after an answer
+    after_answer: Mapping[str, tuple[Callable[[Call, Reply], None], ...]]  # by service
 
 
 _regions_used: set[tuple[str, str]] = set()
@@ -91,8 +91,8 @@ def _answer(environ: dict[str, Any], call: Call, services: GatewayServices) -> R
     is_lost = struck is not None and struck.kind is faults.FaultKind.DROP_RESPONSE
     if is_chaotic:
         is_lost |= chaos_gate.leave(environ, call, reply)
-    for hear in services.heard.get(call.service, ()):
-        hear(call, reply)
+    for act in services.after_answer.get(call.service, ()):
+        act(call, reply)
     if is_lost:
         _hang_up(environ)
     return reply

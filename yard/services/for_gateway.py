@@ -2,7 +2,7 @@
 
 To refuse what a service's model allows: a row of the table in refusals/rules.py; or, to list all problems of
 a call in one error, a function of the call and its line in CONTRACTS. To be called after a service's answers:
-a function of the call and its reply, in HEARD.
+a function of the call and its reply, in AFTER_ANSWER.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def _hosts_may_change(call: Call, _reply: Reply) -> None:
     reconciler.noticed(call.operation)
 
 
-HEARD: Mapping[str, tuple[Callable[[Call, Reply], None], ...]] = {
+AFTER_ANSWER: Mapping[str, tuple[Callable[[Call, Reply], None], ...]] = {
     "autoscaling": (_hosts_may_change,),
     "cloudwatch": (alarms.noticed,),
     "ec2": (launches.launched, launches.registered, _hosts_may_change),
@@ -37,5 +37,5 @@ SERVICES = GatewayServices(
     prepare=stand_ins.prepare,
     contracts=CONTRACTS,
     refuse=rules.check,
-    heard=HEARD,
+    after_answer=AFTER_ANSWER,
 )

@@ -33,14 +33,14 @@ class HostEvent:
     descriptors: tuple[int, ...] = ()
 
 
-Heard = Callable[[HostEvent], None]
+EventHandler = Callable[[HostEvent], None]
 
 
 class _Channel:
     """Sends orders, and receives events on a thread of its own; the last event is `gone`."""
 
-    def __init__(self, ours: socket.socket, name: str, heard: Heard) -> None:
-        self._socket, self._heard = ours, heard
+    def __init__(self, ours: socket.socket, name: str, handle: EventHandler) -> None:
+        self._socket, self._handle = ours, handle
         threading.Thread(target=self._listen, name=name, daemon=True).start()
 
     def order(self, do: str, descriptors: tuple[int, ...] = (), **more: object) -> None:
@@ -54,11 +54,11 @@ class _Channel:
     def _listen(self) -> None:
         while event := self._next():
             try:
-                self._heard(event)
+                self._handle(event)
             except Exception:
                 log.exception("cannot handle the event %s of a host", event.name)
         self._socket.close()
-        self._heard(HostEvent(name="gone", said={}))
+        self._handle(HostEvent(name="gone", said={}))
 
     def _next(self) -> HostEvent | None:
         try:
@@ -74,17 +74,17 @@ class _Channel:
 class VpcNetwork:
     """The network of one VPC. Closing it ends its process, and with it every host."""
 
-    def __init__(self, tier: str, vpc: str, heard: Heard) -> None:
+    def __init__(self, tier: str, vpc: str, handle: EventHandler) -> None:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
             self._process = _start(NETWORK_MODULE, tier, theirs)
-        self._channel = _Channel(ours, f"network {vpc}", heard)
+        self._channel = _Channel(ours, f"network {vpc}", handle)
 
-    def start(self, number: int, plan: Path, heard: Heard) -> HostChannel:
+    def start(self, number: int, plan: Path, handle: EventHandler) -> HostChannel:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
             self._channel.order("start", (theirs.fileno(),), host=number, plan=str(plan))
-        return HostChannel(_Channel(ours, f"host {number}", heard))
+        return HostChannel(_Channel(ours, f"host {number}", handle))
 
     def set_firewall(self, number: int, rules: str) -> None:
         self._channel.order("firewall", host=number, rules=rules)
@@ -127,18 +127,18 @@ class HostChannel:
         self._channel.order("power-off")
 
 
-def start_plain(plan: Path, heard: Heard) -> HostChannel:
+def start_plain(plan: Path, handle: EventHandler) -> HostChannel:
     """Start a host without isolation, as plain processes of this machine."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with theirs:
         process = _start(PLAIN_MODULE, str(plan), theirs)
 
-    def hears(event: HostEvent) -> None:
+    def handle_and_reap(event: HostEvent) -> None:
         if event.name == "gone":
             process.wait()
-        heard(event)
+        handle(event)
 
-    return HostChannel(_Channel(ours, f"host {process.pid}", hears))
+    return HostChannel(_Channel(ours, f"host {process.pid}", handle_and_reap))
 
 
 def _start(module: str, first: str, theirs: socket.socket) -> subprocess.Popen[bytes]:

@@ -1,6 +1,6 @@
 """One running host, from the yard's side: its log, its listeners, its events, its checkup and its DNS server.
 
-To add an event: a method of HostSession and its line in _HEARD.
+To add an event: a method of HostSession and its line in _HANDLERS.
 """
 
 from __future__ import annotations
@@ -131,8 +131,8 @@ class HostSession:
         self.has_started = False
         self.own_metadata: socket.socket | None = None  # only for a host without its own network
 
-    def hears(self, event: HostEvent) -> None:
-        _HEARD[event.name](self, event)
+    def handle(self, event: HostEvent) -> None:
+        _HANDLERS[event.name](self, event)
 
     def up(self, event: HostEvent) -> None:
         output, *doors = event.descriptors
@@ -199,14 +199,14 @@ class HostSession:
         log.error("host %s cannot boot: %s", self.host.instance.name, event.said["why"])
 
     def done(self, event: HostEvent) -> None:
-        if hear := self.host.hears_end.pop(event.said["id"], None):
-            hear(event.said["code"])
+        if notify := self.host.end_callbacks.pop(event.said["id"], None):
+            notify(event.said["code"])
 
     def gone(self, _event: HostEvent) -> None:
         for door in self.doors:
             api_proxy.close(door)
-        for name in list(self.host.hears_end):
-            self.host.hears_end.pop(name)(None)
+        for name in list(self.host.end_callbacks):
+            self.host.end_callbacks.pop(name)(None)
         is_system = self.host.boots == boot_ways.SYSTEMD and self.has_started
         has_failed = self.host.state == "failed" and not is_system  # a replacement would fail as well
         if not has_failed:
@@ -217,7 +217,7 @@ class HostSession:
             self.on_end(self.host)
 
 
-_HEARD: Mapping[str, Callable[[HostSession, HostEvent], None]] = {
+_HANDLERS: Mapping[str, Callable[[HostSession, HostEvent], None]] = {
     "up": HostSession.up,
     "first": HostSession.first,
     "reboots": HostSession.reboots,

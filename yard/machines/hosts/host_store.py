@@ -90,7 +90,7 @@ class Host:
     environment: Mapping[str, str] = field(default_factory=dict)  # of its commands
     said: Callable[[str], str] = str  # translates a machine's paths into this host's
     # Command name -> callback for its end: gets the exit code, or None if the host is gone.
-    hears_end: dict[str, Callable[[int | None], None]] = field(default_factory=dict)
+    end_callbacks: dict[str, Callable[[int | None], None]] = field(default_factory=dict)
     is_impaired: bool = False  # EC2's instance status check fails, although the system runs
     was_shut_down: bool = False  # from inside, for example by `poweroff`
     is_expected_to_end: bool = False

@@ -68,7 +68,7 @@ def wake_if_kept() -> None:
 
 
 def kill(host: Host) -> None:
-    """Kill the host as a power failure would: no process on it hears a signal."""
+    """Kill the host as a power failure would: no process on it gets a signal."""
     if _is_isolated(host):
         _network(host.instance).kill(host.number)
     elif host.link:
@@ -195,7 +195,7 @@ def _start_isolated(host: Host, session: HostSession) -> None:
     is_real = host.boots == boot_ways.SYSTEMD
     host.environment = plan.real_environment() if is_real else plan.environment()
     file = plan.write(host.instance, best_tier(), host.firewall, host.boots)
-    host.link = _network(host.instance).start(host.number, file, session.hears)
+    host.link = _network(host.instance).start(host.number, file, session.handle)
 
 
 def _start_plain(host: Host, session: HostSession) -> None:
@@ -203,7 +203,7 @@ def _start_plain(host: Host, session: HostSession) -> None:
     written = plan.write_plain(host.instance)
     host.environment, host.said = written.environment, written.said
     session.own_metadata = written.metadata
-    host.link = start_plain(written.file, session.hears)
+    host.link = start_plain(written.file, session.handle)
 
 
 def _network(instance: HostInstance) -> VpcNetwork:
@@ -216,7 +216,7 @@ def _network(instance: HostInstance) -> VpcNetwork:
 def _network_events(network: tuple[str, str]) -> Callable[[HostEvent], None]:
     """Return the handler of a network's events; hosts report over their own channels."""
 
-    def heard(event: HostEvent) -> None:
+    def handle(event: HostEvent) -> None:
         if event.name == "limited":
             log.warning("cannot apply the network faults to a host's link: %s", event.said["why"])
         if event.name != "failed":
@@ -231,7 +231,7 @@ def _network_events(network: tuple[str, str]) -> Callable[[HostEvent], None]:
             host_store.set_state(host, "failed", event.said["why"])
             log.error("cannot start host %s: %s", host.instance.name, event.said["why"])
 
-    return heard
+    return handle
 
 
 def _show_shutting_down(host: Host) -> None:

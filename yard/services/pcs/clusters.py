@@ -54,7 +54,7 @@ class RunningCluster:
     is_up: bool = False
     lock: threading.RLock = field(default_factory=threading.RLock)
 
-    def hears(self, word: str, node: str) -> None:
+    def handle(self, word: str, node: str) -> None:
         """Handle a request of Slurm's programs."""
         with self.lock:
             if word == "resume":
@@ -177,8 +177,8 @@ class RunningCluster:
     def _tell_losses(self) -> None:
         """Tell Slurm, which would wait for them, which nodes are gone; repeat it until a controller heard."""
         for name, why in list(self.lost.items()):
-            heard = self.controller.update_node(name, state="down", reason=why)
-            if heard and self.controller.update_node(name, state="power_down_force"):
+            is_told = self.controller.update_node(name, state="down", reason=why)
+            if is_told and self.controller.update_node(name, state="power_down_force"):
                 del self.lost[name]
 
     def _give_back(self, name: str) -> None:
@@ -205,7 +205,7 @@ def start(record: StoredRecord) -> None:
     with _lock:
         _running[identifier] = made
     if not differences.obstacle():
-        made.controller.start(made.hears)
+        made.controller.start(made.handle)
     if _started.acquire(blocking=False):
         atexit.register(reset)
         threading.Thread(target=_keep, name="pcs clusters", daemon=True).start()

@@ -79,8 +79,8 @@ class Controller:
     def accounts_port(self) -> int:
         return self.plain.accounts_port if self.plain else accounts.PORT
 
-    def start(self, hears: Callable[[str, str], None]) -> None:
-        """Start the host; `hears` gets Slurm's requests: a word and a node's name."""
+    def start(self, handle: Callable[[str, str], None]) -> None:
+        """Start the host; `handle` gets Slurm's requests: a word and a node's name."""
         (self.folder / accounts.DATABASE).mkdir(parents=True)
         (self.folder / plain.RELEASE).write_text(self._release, encoding="utf-8")
         self.folder.chmod(0o700)  # it holds the key and all messages of its daemons
@@ -95,7 +95,7 @@ class Controller:
             program.chmod(0o755)
         self._keep_accounts(self._purge_days)  # accounting starts while nodes are still made
         self._asked = os.open(self.folder / "asked", os.O_RDWR)
-        threading.Thread(target=self._listen, args=(hears,), name=f"slurm {self.name}", daemon=True).start()
+        threading.Thread(target=self._listen, args=(handle,), name=f"slurm {self.name}", daemon=True).start()
         service_hosts.add(
             ServiceHost(
                 instance=self._instance(),
@@ -192,14 +192,14 @@ class Controller:
         if accounts.write(self.folder, text):
             self.ask("sh", "-c", _END, f"{self._housing.folder}/{accounts.PROCESS}")
 
-    def _listen(self, hears: Callable[[str, str], None]) -> None:
+    def _listen(self, handle: Callable[[str, str], None]) -> None:
         with os.fdopen(self._asked, encoding="utf-8") as asked:
             for line in asked:
                 word, _, node = line.strip().partition(" ")
                 if word == "end":
                     return
                 try:
-                    hears(word, node)
+                    handle(word, node)
                 except Exception:
                     log.exception("cannot %s node %s", word, node)
 

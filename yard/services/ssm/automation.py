@@ -1,4 +1,4 @@
-"""SSM's Automation: runs runbooks whose steps call AWS. To add an action: a row of _ACTIONS.
+"""SSM's Automation: runs runbooks whose steps call AWS. To add an action: a row of ACTIONS.
 
 Schema: Systems Manager user guide, "Systems Manager Automation actions reference". Steps run with the
 credentials of the runbook's role, or with those of the caller.

@@ -195,7 +195,7 @@ def _start(invocation: Invocation, step: DocumentStep, outcome: StepOutcome) -> 
             invocation.answered.set()
             return []
         _running[name] = invocation
-        host.hears_end[name] = partial(_ended, name)
+        host.end_callbacks[name] = partial(_ended, name)
     (output, out), (errors, err) = os.pipe(), os.pipe()
     argv = tuple(host.said(word) for word in step.run.argv)
     host.link.command(name, replace(step.run, argv=argv), (out, err))

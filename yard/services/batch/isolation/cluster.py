@@ -53,13 +53,13 @@ class NodeProcesses:
         for start in starts:
             os.write(start, b"g")
             os.close(start)
-        heard = self.control.fileno()
+        control = self.control.fileno()
         while True:
-            readable, _, _ = select.select([heard, awake], [], [])
+            readable, _, _ = select.select([control, awake], [], [])
             if awake in readable:
                 os.read(awake, 4096)
                 self._reap()
-            if heard in readable:
+            if control in readable:
                 self._obey(self.control.recv(LARGEST_ORDER))
 
     def _fork(self, spec: Mapping[str, Any]) -> int:

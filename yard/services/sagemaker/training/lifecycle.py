@@ -62,7 +62,7 @@ def _run(job: TrainingJob) -> None:
     try:
         while cause := _launch(job):
             if cause == INTERRUPTED:
-                enter(job, "Interrupted", "Training job interrupted: its instances were reclaimed")
+                enter(job, "Interrupted", "Training job interrupted: its instances were taken back")
             else:
                 _retry(job)
     except JobFailed as reason:
